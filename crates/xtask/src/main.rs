@@ -1,0 +1,56 @@
+//! The project's own chores, called as `cargo xtask <command>`: run the server, check the code, run the tests.
+#![expect(clippy::print_stdout, reason = "a command's output is its purpose")]
+
+mod commands;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask <command>
+
+Commands:
+  run [args]    Build the server in release mode and start it: `rondo serve [args]`
+  test          Everything that must be green: check, then all tests, then the examples in the docs
+  check         Formatting, lints and tidy, without running tests
+  tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words
+                that belong to one room
+  bench [args]  Run a benchmark in release mode, such as `bench log`
+
+Commands run from the root of the repository, wherever they are called. `test` and `check` run every part even
+when one fails, and end with a table of how each went and how long it took.
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((command, rest)) = args.split_first() else {
+        print!("{HELP}");
+        return ExitCode::FAILURE;
+    };
+    let asks_help = rest.first().is_some_and(|arg| matches!(arg.as_str(), "-h" | "--help"));
+    let passed = match command.as_str() {
+        "run" => commands::run(root(), rest),
+        "bench" => commands::bench(root(), rest),
+        "help" | "-h" | "--help" => help(),
+        "test" | "check" | "tidy" if asks_help => help(),
+        "test" if rest.is_empty() => commands::test(root()),
+        "check" if rest.is_empty() => commands::check(root()),
+        "tidy" if rest.is_empty() => commands::tidy(root()),
+        _ => {
+            eprintln!("error: cannot do `{}`\n\n{HELP}", args.join(" "));
+            false
+        }
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn help() -> bool {
+    print!("{HELP}");
+    true
+}
+
+fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
+}

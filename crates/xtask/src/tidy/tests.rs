@@ -1,0 +1,253 @@
+//! Every rule fires on a sample, and stays quiet on its neighbour.
+
+use std::fs;
+
+use super::*;
+
+const DOC: &str = "//! A file for a test.\n";
+
+/// What is found in a Rust file with a proper doc, whose code starts on line 2.
+fn found(path: &str, code: &str) -> Vec<String> {
+    let findings = check_file(path, &format!("{DOC}{code}"), &BTreeSet::new());
+    findings.iter().map(ToString::to_string).collect()
+}
+
+fn assert_fires(path: &str, code: &str, expected: &str) {
+    assert_eq!(found(path, code), [format!("{path}:{expected}")], "{code}");
+}
+
+fn assert_quiet(path: &str, code: &str) {
+    assert_eq!(found(path, code), [""; 0], "{code}");
+}
+
+#[test]
+fn the_repository_is_tidy() {
+    let findings: Vec<String> = check(crate::root()).iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
+}
+
+#[test]
+fn words_stay_in_their_rooms() {
+    let http = "only `server` knows HTTP serving; put it there, or use testkit's upstream";
+    let request = "only `model` and `cli` make requests; in tests use testkit's client";
+    let environment = "the environment is read in cli's config alone; take the value as an argument";
+    for (path, code, home, word, remedy) in [
+        (
+            "crates/engine/src/a.rs",
+            "use rusqlite::Connection;",
+            "crates/store/src/a.rs",
+            "rusqlite",
+            "only `store` knows SQL; ask it through its traits",
+        ),
+        ("crates/cli/src/a.rs", "use axum::Router;", "crates/server/src/a.rs", "axum", http),
+        ("crates/cli/src/a.rs", "use hyper::Body;", "crates/testkit/src/a.rs", "hyper", http),
+        ("crates/cli/src/a.rs", "use hyper_util::rt;", "crates/server/src/a.rs", "hyper_util", http),
+        ("crates/server/src/a.rs", "use reqwest::Client;", "crates/model/src/a.rs", "reqwest", request),
+        ("crates/cli/src/main.rs", "use std::env;", "crates/cli/src/config.rs", "std::env", environment),
+        (
+            "crates/engine/src/a.rs",
+            "fn f() { env::var(\"A\"); }",
+            "crates/cli/src/config/a.rs",
+            "env::var",
+            environment,
+        ),
+        (
+            "crates/engine/src/a.rs",
+            "fn f() { Principal::authenticated(user); }",
+            "crates/server/src/auth.rs",
+            "Principal::authenticated",
+            "a principal comes from authentication; take a `Scope` as an argument",
+        ),
+    ] {
+        assert_fires(path, code, &format!("2: `{word}` does not belong here; {remedy}"));
+        assert_quiet(home, code);
+    }
+}
+
+#[test]
+fn some_words_belong_nowhere() {
+    let expect = "write `#[expect(.., reason = \"..\")]`, which ends when its reason does";
+    let unfinished = "finish it, or return a typed error";
+    for (code, word, remedy) in [
+        ("#[test]\n#[ignore = \"slow\"]\nfn f() {}", "#[ignore", "make the test run, or delete it"),
+        ("\n#[allow(dead_code)]\nfn f() {}", "#[allow(", expect),
+        ("\n#![allow(dead_code)]", "#![allow(", expect),
+        ("fn f() {\ntodo!()\n}", "todo!(", unfinished),
+        ("fn f() {\nunimplemented!()\n}", "unimplemented!(", unfinished),
+    ] {
+        assert_fires("crates/engine/src/a.rs", code, &format!("3: `{word}` does not belong here; {remedy}"));
+    }
+}
+
+#[test]
+fn a_word_in_a_comment_or_a_string_is_no_code() {
+    assert_quiet(
+        "crates/engine/src/a.rs",
+        "/// Like `rusqlite`, todo!(.\nfn f() -> &'static str { \"axum #[ignore\" }",
+    );
+}
+
+#[test]
+fn a_word_inside_a_macro_is_code() {
+    let expected = "2: `todo!(` does not belong here; finish it, or return a typed error";
+    assert_fires("crates/engine/src/a.rs", "fn f() { vec![todo!()]; }", expected);
+}
+
+#[test]
+fn tests_may_be_anyone_but_may_not_sleep() {
+    let principal = "fn f() { Principal::authenticated(user); }";
+    assert_quiet("crates/engine/src/run/tests.rs", principal);
+    assert_quiet("crates/engine/tests/it/main.rs", principal);
+    assert_quiet("crates/engine/src/a.rs", &format!("#[cfg(test)]\nmod tests {{ {principal} }}"));
+    assert_quiet(
+        "crates/engine/src/a.rs",
+        "#[tokio::test]\nasync fn f() { Principal::authenticated(user); }",
+    );
+
+    let remedy = "wait for the event itself, or pause the clock and advance it";
+    for (code, word) in [("tokio::time::sleep(d)", "time::sleep"), ("std::thread::sleep(d)", "thread::sleep")]
+    {
+        let code = format!("fn f() {{ {code}; }}");
+        let expected = format!("2: `{word}` does not belong here; {remedy}");
+        assert_fires("crates/engine/src/tests.rs", &code, &expected);
+        assert_fires("crates/engine/tests/it/a.rs", &code, &expected);
+        assert_quiet("crates/engine/src/a.rs", &code);
+    }
+}
+
+#[test]
+fn sql_stays_in_the_store() {
+    for verb in ["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE"] {
+        let code = format!("fn f() {{ run(r#\"\n  {verb} x\"#); }}");
+        assert_fires(
+            "crates/engine/src/a.rs",
+            &code,
+            "2: SQL outside the store; move the statement into `store`",
+        );
+        assert_quiet("crates/store/src/sqlite/a.rs", &code);
+        assert_quiet("crates/engine/tests/it/a.rs", &code);
+    }
+    assert_quiet("crates/engine/src/a.rs", "const A: &str = \"Select one, or UPDATE\";");
+    assert_quiet("crates/engine/src/a.rs", "/// UPDATE is a word.\nconst A: &str = \"UPDATE\";");
+}
+
+#[test]
+fn files_and_functions_have_sizes() {
+    let body = |lines| format!("fn long() {{\n{}}}\n", "f();\n".repeat(lines));
+    let remedy = "move its steps into functions with names";
+    let path = "crates/engine/src/a.rs";
+    assert_quiet(path, &body(60));
+    assert_fires(path, &body(61), &format!("2: function `long` has 61 lines, more than 60; {remedy}"));
+    let method = format!("impl A {{\n{}}}", body(61));
+    assert_fires(path, &method, &format!("3: function `long` has 61 lines, more than 60; {remedy}"));
+    let provided = format!("trait A {{\n{}}}", body(61));
+    assert_fires(path, &provided, &format!("3: function `long` has 61 lines, more than 60; {remedy}"));
+    assert_quiet(path, &format!("#[test]\n{}", body(100)));
+    let test = format!("#[cfg(test)]\nmod tests {{\n{}}}", body(101));
+    assert_fires(path, &test, &format!("4: function `long` has 101 lines, more than 100; {remedy}"));
+
+    assert_quiet(path, &"\n".repeat(599));
+    assert_fires(path, &"\n".repeat(600), "601: the file has 601 lines, more than 600; split it by subject");
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let path = "crates/engine/src/a.rs";
+    let expected = format!(
+        "{path}:1: the file has no module doc; begin the file with `//!` and a sentence on what it is"
+    );
+    for text in ["", "fn f() {}", "//! .\n", "\n//! A file for a test."] {
+        let findings: Vec<String> =
+            check_file(path, text, &BTreeSet::new()).iter().map(ToString::to_string).collect();
+        assert_eq!(findings, [expected.as_str()], "{text:?}");
+    }
+}
+
+#[test]
+fn a_file_must_parse() {
+    let findings = found("crates/engine/src/a.rs", "fn f( {");
+    assert_eq!(findings.len(), 1);
+    assert!(findings[0].contains("does not parse"), "{findings:?}");
+}
+
+#[test]
+fn paths_of_one_machine_are_found_in_any_text() {
+    let root = ["/ro", "ot/"].concat();
+    let remedy = "write a path relative to the repository";
+    for before in ["", "see `", "cd "] {
+        let text = format!("one\n{before}{root}x");
+        let findings = check_file("docs/a.md", &text, &BTreeSet::new());
+        let expected = format!("`{root}` is a path of one machine");
+        assert_eq!(findings, [Finding::new("docs/a.md", 2, expected, remedy)]);
+    }
+    for before in ["a", "https://example.com", "~", "./x"] {
+        assert_eq!(check_file("docs/a.md", &format!("{before}{root}x"), &BTreeSet::new()), []);
+    }
+}
+
+/// What is found in the manifest of `folder`.
+fn manifest(folder: &str, rest: &str) -> Vec<String> {
+    let members = ["protocol", "store", "engine", "testkit", "attic"].map(String::from).into();
+    let text = format!("[package]\nname = \"{folder}\"\n[lints]\nworkspace = true\n{rest}");
+    let path = format!("crates/{folder}/Cargo.toml");
+    check_file(&path, &text, &members).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn crates_use_only_what_their_room_may() {
+    let store = |table: &str, name: &str| {
+        manifest("store", &format!("[{table}]\nserde = \"1\"\n{name}.workspace = true"))
+    };
+    let wrong = |name: &str, table: &str| {
+        [format!("crates/store/Cargo.toml:7: `store` may not use `{name}` in [{table}]; it may use protocol")]
+    };
+    assert_eq!(store("dependencies", "protocol"), [""; 0]);
+    assert_eq!(store("dependencies", "engine"), wrong("engine", "dependencies"));
+    assert_eq!(store("dependencies", "testkit"), wrong("testkit", "dependencies"));
+    assert_eq!(store("build-dependencies", "engine"), wrong("engine", "build-dependencies"));
+    assert_eq!(store("target.'cfg(unix)'.dependencies", "engine"), wrong("engine", "dependencies"));
+    assert_eq!(store("dev-dependencies", "testkit"), [""; 0]);
+    assert_eq!(store("dev-dependencies", "engine"), wrong("engine", "dev-dependencies"));
+    assert_eq!(manifest("testkit", "[dependencies]\nengine.workspace = true"), [""; 0]);
+    assert_eq!(
+        manifest("protocol", "[dependencies]\nstore.workspace = true"),
+        [
+            "crates/protocol/Cargo.toml:6: `protocol` may not use `store` in [dependencies]; it may use no other crate \
+          of this workspace"
+        ]
+    );
+}
+
+#[test]
+fn a_crate_has_a_room_a_name_and_lints() {
+    assert_eq!(
+        manifest("attic", ""),
+        ["crates/attic/Cargo.toml:1: crate `attic` is not in the table of rooms; add it in \
+          crates/xtask/src/tidy/rooms.rs, with what it may use"]
+    );
+    let path = "crates/store/Cargo.toml";
+    let findings = check_file(path, "[package]\nname = \"stroe\"", &BTreeSet::new());
+    let expected = [
+        Finding::new(path, 1, "the crate's name is not its folder's", "name both the same"),
+        Finding::new(
+            path,
+            1,
+            "the crate does not take part in the lint table",
+            "add `[lints] workspace = true`",
+        ),
+    ];
+    assert_eq!(findings, expected);
+    assert!(check_file(path, "[", &BTreeSet::new())[0].what.starts_with("is not TOML"));
+}
+
+#[test]
+fn the_walk_sees_our_files_and_no_others() {
+    let root = tempfile::tempdir().unwrap();
+    for folder in ["crates/engine/src", "target/debug", ".git", "data", "console/node_modules/x"] {
+        fs::create_dir_all(root.path().join(folder)).unwrap();
+        fs::write(root.path().join(folder).join("a.rs"), "").unwrap();
+    }
+    fs::write(root.path().join("picture.png"), [0xff, 0xd8]).unwrap();
+    let paths: Vec<String> = check(root.path()).into_iter().map(|finding| finding.path).collect();
+    assert_eq!(paths, ["crates/engine/src/a.rs"]);
+}
