@@ -1,0 +1,197 @@
+//! What the native API takes and gives, in camelCase.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::{CallId, Failure, MessageId, RunId, RunStatus, Seq, ThreadId, Usage};
+
+/// A page of a list. `next` is the cursor of the following page.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Page<T> {
+    pub data: Vec<T>,
+    pub next: Option<String>,
+}
+
+/// What a caller asks of a model, beyond the message. Absent fields fall to the app's own settings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// 0 to 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// At least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Above 0, at most 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+}
+
+impl Settings {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// These settings, with `base` where they are silent.
+    pub fn or(self, base: &Self) -> Self {
+        Self {
+            temperature: self.temperature.or(base.temperature),
+            max_tokens: self.max_tokens.or(base.max_tokens),
+            top_p: self.top_p.or(base.top_p),
+        }
+    }
+}
+
+/// A request for a run: a new message, or another answer to an old one.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewRun {
+    /// What the user says. Required unless `regenerate` is given.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// The conversation; a new one is begun when absent.
+    #[serde(default)]
+    pub thread_id: Option<ThreadId>,
+    /// The message this one follows; the thread's head when absent.
+    #[serde(default)]
+    pub parent_id: Option<MessageId>,
+    #[serde(default)]
+    pub regenerate: Option<Regenerate>,
+    /// A model by name; the app's when absent.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Added to the app's instructions for this run.
+    #[serde(default)]
+    pub system_prompt: Option<String>,
+    #[serde(default)]
+    pub settings: Settings,
+    /// Server-sent events when true (the default), one JSON answer at the end when false.
+    #[serde(default)]
+    pub stream: Option<bool>,
+}
+
+/// Which message to answer again: `true` for the one at the thread's head (or at `parentId`), or a message's id.
+/// An answer's id stands for the user message it answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Regenerate {
+    Last(bool),
+    Message(MessageId),
+}
+
+/// The answer to a run that was not streamed.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunResult {
+    pub run_id: RunId,
+    pub thread_id: ThreadId,
+    pub status: RunStatus,
+    pub reply: String,
+    /// All tokens of the run together; null when no model was called.
+    pub token_usage: Option<u64>,
+    pub usage: Usage,
+    pub tool_calls: Vec<ToolCallView>,
+    pub tool_results: Vec<ToolResultView>,
+    pub memories_referenced: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunView {
+    pub id: RunId,
+    pub thread_id: ThreadId,
+    pub app_id: String,
+    /// The user message it answers.
+    pub message_id: MessageId,
+    pub status: RunStatus,
+    pub model: Option<String>,
+    pub error: Option<Failure>,
+    pub usage: Usage,
+    pub cancel_requested: bool,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewThread {
+    #[serde(default)]
+    pub title: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThreadChange {
+    pub title: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadView {
+    pub id: ThreadId,
+    pub app_id: String,
+    pub title: Option<String>,
+    /// The newest message of the path that is shown.
+    pub head_id: Option<MessageId>,
+    pub message_count: u64,
+    /// The model that answered last.
+    pub model: Option<String>,
+    /// The run that is under way, if one is.
+    pub active_run_id: Option<RunId>,
+    /// The newest event; pass it as `after` to follow the thread from here.
+    #[schema(value_type = u64)]
+    pub last_seq: Seq,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Message {
+    pub id: MessageId,
+    pub role: Role,
+    pub text: String,
+    pub parent_id: Option<MessageId>,
+    pub run_id: Option<RunId>,
+    pub model: Option<String>,
+    pub tool_calls: Vec<ToolCallView>,
+    pub tool_results: Vec<ToolResultView>,
+    pub memories_referenced: Vec<String>,
+    pub created_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ToolCallView {
+    pub id: CallId,
+    pub name: String,
+    pub input: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResultView {
+    pub call_id: CallId,
+    pub name: String,
+    pub result: Value,
+    pub success: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AppView {
+    pub id: String,
+    pub name: String,
+    pub description: String,
+    pub model: Option<String>,
+    pub tools: Vec<String>,
+}

@@ -1,0 +1,55 @@
+//! Where time and ids come from, so that a test can hold both still.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::{CallId, MessageId, RunId, ThreadId};
+
+/// The only source of wall-clock time.
+pub trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the machine's clock")]
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// The only source of new ids.
+pub trait Ids: Send + Sync + 'static {
+    /// A fresh id, later ones ordered after earlier ones.
+    fn fresh(&self) -> Uuid;
+
+    fn thread(&self) -> ThreadId {
+        ThreadId::new(self.fresh())
+    }
+
+    fn run(&self) -> RunId {
+        RunId::new(self.fresh())
+    }
+
+    fn message(&self) -> MessageId {
+        MessageId::new(self.fresh())
+    }
+
+    fn call(&self) -> CallId {
+        CallId::new(self.fresh())
+    }
+}
+
+/// Version 7 UUIDs: unique, and ordered by time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TimeOrderedIds;
+
+impl Ids for TimeOrderedIds {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that draws ids")]
+    fn fresh(&self) -> Uuid {
+        Uuid::now_v7()
+    }
+}

@@ -1,0 +1,509 @@
+//! The events of a thread's log: what is stored, what a client sees, and what a run is rebuilt from.
+//!
+//! One list names them all. An event is stored as its name and a JSON body, and those same bytes go to clients, so
+//! there is one encoding. A stored row that cannot be read again is [`Unreadable`], never a panic.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::{CallId, MessageId, RunId, Seq, ThreadId};
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
+        /// The name of an event, as in `event:` on the wire and `kind` in the log.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($variant),*
+        }
+
+        impl Kind {
+            pub const ALL: &'static [Kind] = &[$(Kind::$variant),*];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Kind::$variant => $name),*
+                }
+            }
+
+            pub fn parse(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Kind::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+
+        /// One durable fact in a thread's log.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Event {
+            $($(#[$doc])* $variant($variant)),*
+        }
+
+        impl Event {
+            pub fn kind(&self) -> Kind {
+                match self {
+                    $(Event::$variant(_) => Kind::$variant),*
+                }
+            }
+
+            /// The JSON body, as stored and as sent.
+            pub fn body(&self) -> String {
+                let body = match self {
+                    $(Event::$variant(body) => serde_json::to_string(body)),*
+                };
+                body.unwrap_or_else(|_| String::from("{}")) // string keys only: serialising cannot fail
+            }
+
+            /// Reads a stored event back.
+            pub fn read(kind: &str, body: &str) -> Result<Self, Unreadable> {
+                match kind {
+                    $($name => serde_json::from_str(body).map(Event::$variant).map_err(|_| Unreadable::Body),)*
+                    _ => Err(Unreadable::Kind),
+                }
+            }
+        }
+    };
+}
+
+events! {
+    MessageUser = "message:user",
+    RunStart = "run:start",
+    ContextLoaded = "context:loaded",
+    StepStart = "step:start",
+    TextDelta = "text:delta",
+    ReasoningDelta = "reasoning:delta",
+    ToolInput = "tool:input",
+    /// The whole step, committed with its calls.
+    StepEnd = "step:end",
+    /// The model is asked again before anything of the answer arrived.
+    StepRetry = "step:retry",
+    /// What was streamed of this step is void; it starts again.
+    StepReset = "step:reset",
+    ToolStart = "tool:start",
+    ToolComplete = "tool:complete",
+    StreamComplete = "stream:complete",
+    /// Always the last event of its run.
+    RunEnd = "run:end",
+    ThreadNamed = "thread:named",
+}
+
+impl Kind {
+    /// Deltas are streamed and may be pruned once their run has ended; everything else is a fact and stays.
+    pub fn is_delta(self) -> bool {
+        matches!(self, Kind::TextDelta | Kind::ReasoningDelta | Kind::ToolInput)
+    }
+}
+
+/// Why a stored row is not an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The name is none we know.
+    Kind,
+    /// The body is not the JSON this kind has.
+    Body,
+}
+
+/// An event as the log holds it: committed, numbered, encoded once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    pub thread: ThreadId,
+    pub seq: Seq,
+    /// The run it belongs to; none for facts about the thread itself.
+    pub run: Option<RunId>,
+    pub kind: Cow<'static, str>,
+    pub body: Arc<str>,
+}
+
+/// A piece of a streaming step, before it is an event: the writer joins neighbours of the same kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delta {
+    Text { step: u32, delta: String },
+    Reasoning { step: u32, delta: String },
+    ToolInput { step: u32, call: CallId, name: Arc<str>, delta: String },
+}
+
+impl Delta {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Delta::Text { .. } => Kind::TextDelta,
+            Delta::Reasoning { .. } => Kind::ReasoningDelta,
+            Delta::ToolInput { .. } => Kind::ToolInput,
+        }
+    }
+
+    /// Appends the body of the event this becomes to `buffer`, borrowing everything: this runs for every token.
+    pub fn write_body(&self, buffer: &mut Vec<u8>) {
+        #[derive(Serialize)]
+        struct Piece<'a> {
+            step: u32,
+            delta: &'a str,
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Input<'a> {
+            step: u32,
+            call_id: CallId,
+            name: &'a str,
+            delta: &'a str,
+        }
+        let written = match self {
+            Delta::Text { step, delta } | Delta::Reasoning { step, delta } => {
+                serde_json::to_writer(buffer, &Piece { step: *step, delta })
+            }
+            Delta::ToolInput { step, call, name, delta } => {
+                serde_json::to_writer(buffer, &Input { step: *step, call_id: *call, name, delta })
+            }
+        };
+        debug_assert!(written.is_ok(), "a vector takes every byte");
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MessageUser {
+    pub message_id: MessageId,
+    pub parent_id: Option<MessageId>,
+    pub text: String,
+}
+
+/// The request as it was accepted; with the log it is all a run needs to go on after a crash.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStart {
+    pub run_id: RunId,
+    pub thread_id: ThreadId,
+    /// The user message this run answers.
+    pub message_id: MessageId,
+    /// The model asked for; none when nothing is configured.
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "crate::Settings::is_empty")]
+    pub settings: crate::Settings,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Names the content of the app folder that answered.
+    pub app_revision: String,
+}
+
+/// What was loaded from outside the log, so that the prompt stays a function of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextLoaded {
+    /// Ids of the memories in the prompt.
+    pub memories: Vec<String>,
+    /// Ids of the summaries in the prompt.
+    pub summaries: Vec<String>,
+    /// The date the model is told.
+    pub date: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StepStart {
+    pub step: u32,
+    pub model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TextDelta {
+    pub step: u32,
+    pub delta: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReasoningDelta {
+    pub step: u32,
+    pub delta: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolInput {
+    pub step: u32,
+    pub call_id: CallId,
+    pub name: String,
+    pub delta: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StepEnd {
+    pub step: u32,
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    pub calls: Vec<Call>,
+    pub usage: Usage,
+    pub finish: Finish,
+    /// Why the step failed, when `finish` says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    /// The model that answered, where the provider names another than was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Names of the calls beyond the bound of a step. They were not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+    /// What the provider wants back unchanged, such as signed thinking. Opaque.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Value>,
+}
+
+/// A tool call as the model asked for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Call {
+    pub id: CallId,
+    pub name: String,
+    /// The arguments; null when they were not valid JSON.
+    pub input: Value,
+    /// The arguments as sent, kept when they do not parse. Such a call is never executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+    /// The provider's own id, unique within the step only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+}
+
+/// Why a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    Stop,
+    Length,
+    ToolCalls,
+    ContentFilter,
+    /// The user cancelled; the text is what had arrived.
+    Cancelled,
+    /// The provider failed for good; the text is what had arrived.
+    Failed,
+}
+
+/// Tokens, as the provider counted them or, where it did not, as estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
+    /// True when any part of the numbers is our estimate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Usage {
+    pub fn total(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cached_input_tokens = self.cached_input_tokens.saturating_add(other.cached_input_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
+        self.estimated = self.estimated || other.estimated;
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StepRetry {
+    pub step: u32,
+    pub reason: String,
+    /// Milliseconds until the next try.
+    pub after: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StepReset {
+    pub step: u32,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolStart {
+    pub call_id: CallId,
+    pub name: String,
+    pub input: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolComplete {
+    pub call_id: CallId,
+    pub name: String,
+    pub status: ToolStatus,
+    /// What the model is told: the result, or why there is none.
+    pub output: Value,
+    pub duration_ms: u64,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    Complete,
+    Failed,
+    Denied,
+    Cancelled,
+    /// It may or may not have happened, and nobody can know.
+    Unknown,
+}
+
+impl ToolStatus {
+    pub fn name(self) -> &'static str {
+        match self {
+            ToolStatus::Complete => "complete",
+            ToolStatus::Failed => "failed",
+            ToolStatus::Denied => "denied",
+            ToolStatus::Cancelled => "cancelled",
+            ToolStatus::Unknown => "unknown",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamComplete {
+    pub message_id: MessageId,
+    /// The answer: the last step's text.
+    pub text: String,
+    pub memories_referenced: Vec<String>,
+    pub usage: Usage,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunEnd {
+    pub run_id: RunId,
+    pub status: RunStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    /// The message that holds what was said before the run was cut short, if anything was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+}
+
+/// Where a run is. The last four absorb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    Queued,
+    Running,
+    Waiting,
+    Completed,
+    Failed,
+    Cancelled,
+    Interrupted,
+}
+
+impl RunStatus {
+    pub const ALL: [RunStatus; 7] = [
+        RunStatus::Queued,
+        RunStatus::Running,
+        RunStatus::Waiting,
+        RunStatus::Completed,
+        RunStatus::Failed,
+        RunStatus::Cancelled,
+        RunStatus::Interrupted,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            RunStatus::Queued => "queued",
+            RunStatus::Running => "running",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Completed => "completed",
+            RunStatus::Failed => "failed",
+            RunStatus::Cancelled => "cancelled",
+            RunStatus::Interrupted => "interrupted",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+
+    pub fn is_terminal(self) -> bool {
+        match self {
+            RunStatus::Queued | RunStatus::Running | RunStatus::Waiting => false,
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled | RunStatus::Interrupted => true,
+        }
+    }
+}
+
+/// Why a run did not complete: a stable code and a sentence for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Failure {
+    pub code: String,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ThreadNamed {
+    pub title: String,
+}
+
+/// Sent, never stored: the state of a run up to `id`, for a reader whose place in the log is gone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    pub run_id: RunId,
+    pub thread_id: ThreadId,
+    pub status: RunStatus,
+    /// The answer, or what there is of it.
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_reads_back_from_its_name() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::parse(kind.name()), Some(*kind));
+        }
+        assert_eq!(Kind::parse("no:such"), None);
+    }
+
+    #[test]
+    fn a_delta_is_written_as_its_event() {
+        let call = CallId::new(uuid::Uuid::nil());
+        let delta = String::from("\"a\\\n\u{1}é\u{2028}");
+        let mut buffer = Vec::new();
+        Delta::Text { step: 3, delta: delta.clone() }.write_body(&mut buffer);
+        assert_eq!(buffer, Event::TextDelta(TextDelta { step: 3, delta: delta.clone() }).body().into_bytes());
+        buffer.clear();
+        Delta::ToolInput { step: 1, call, name: "x".into(), delta: delta.clone() }.write_body(&mut buffer);
+        let event = ToolInput { step: 1, call_id: call, name: "x".into(), delta };
+        assert_eq!(buffer, Event::ToolInput(event).body().into_bytes());
+    }
+
+    #[test]
+    fn an_event_reads_back_as_written() {
+        let event = Event::ToolComplete(ToolComplete {
+            call_id: CallId::new(uuid::Uuid::nil()),
+            name: "calculate".into(),
+            status: ToolStatus::Unknown,
+            output: serde_json::json!({"a": [1, "\u{2028}"]}),
+            duration_ms: 3,
+        });
+        assert_eq!(Event::read(event.kind().name(), &event.body()), Ok(event));
+        assert_eq!(Event::read("tool:complete", "{"), Err(Unreadable::Body));
+        assert_eq!(Event::read("tool:finished", "{}"), Err(Unreadable::Kind));
+    }
+}

@@ -1,0 +1,148 @@
+//! Ids: a type per thing, a version 7 UUID inside, `prefix_hex` on the wire.
+//!
+//! They are `Copy` and sixteen bytes, so the hot path passes them around freely, and `lower(hex(id))` in a database
+//! shell gives the wire form without its prefix.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+/// Position of an event in its thread's log, from 1.
+pub type Seq = u64;
+
+/// Why a text is not an id of the expected type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseIdError {
+    prefix: &'static str,
+}
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected an id of the form {}_ and 32 hexadecimal digits", self.prefix)
+    }
+}
+
+impl std::error::Error for ParseIdError {}
+
+fn parse(prefix: &'static str, text: &str) -> Result<Uuid, ParseIdError> {
+    let hex = text.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_'));
+    // One spelling per id: look-alikes in upper case or with dashes are somebody else's text.
+    let canonical =
+        hex.filter(|hex| hex.len() == 32 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')));
+    canonical.and_then(|hex| Uuid::try_parse(hex).ok()).ok_or(ParseIdError { prefix })
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// The prefix of the wire form.
+            pub const PREFIX: &'static str = $prefix;
+
+            pub fn new(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+
+            pub fn uuid(self) -> Uuid {
+                self.0
+            }
+
+            pub fn bytes(&self) -> &[u8; 16] {
+                self.0.as_bytes()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "_{}"), self.0.simple())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseIdError;
+
+            fn from_str(text: &str) -> Result<Self, ParseIdError> {
+                parse($prefix, text).map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                utoipa::openapi::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .pattern(Some(concat!("^", $prefix, "_[0-9a-f]{32}$")))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    };
+}
+
+id!(
+    /// A conversation.
+    ThreadId,
+    "thr"
+);
+id!(
+    /// The work of answering one user message.
+    RunId,
+    "run"
+);
+id!(
+    /// What the user or the assistant said.
+    MessageId,
+    "msg"
+);
+id!(
+    /// One tool call, minted here whatever the provider called it.
+    CallId,
+    "call"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_exactly_one_spelling() {
+        let id: RunId = "run_0192f3a1c4e27d3a8b5f6c7d8e9fa0b1".parse().unwrap();
+        assert_eq!(id.to_string(), "run_0192f3a1c4e27d3a8b5f6c7d8e9fa0b1");
+        for wrong in [
+            "",
+            "run_",
+            "run_0192F3A1C4E27D3A8B5F6C7D8E9FA0B1",
+            "run_0192f3a1-c4e2-7d3a-8b5f-6c7d8e9fa0b1",
+            "thr_0192f3a1c4e27d3a8b5f6c7d8e9fa0b1",
+            "0192f3a1c4e27d3a8b5f6c7d8e9fa0b1",
+            "run_0192f3a1c4e27d3a8b5f6c7d8e9fa0b",
+            "run_0192f3a1c4e27d3a8b5f6c7d8e9fa0b1 ",
+        ] {
+            assert!(wrong.parse::<RunId>().is_err(), "{wrong:?} was taken");
+        }
+    }
+}
