@@ -1,0 +1,232 @@
+//! Reads an app folder: `app.toml` for what can be set, `instructions.md` for what the model is told.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use protocol::{AppId, Settings};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::source::{Problem, Source, Spanned, read_file};
+use crate::{App, AtLimit, History, LoopLimits, ToolRef};
+
+/// Every app by its id.
+pub type Apps = BTreeMap<AppId, Arc<App>>;
+
+/// First segments of the server's own paths; an app of that name could not be reached.
+const RESERVED: &[&str] = &[
+    "v1",
+    "api",
+    "openai",
+    "ollama",
+    "anthropic",
+    "mcp",
+    "healthz",
+    "readyz",
+    "metrics",
+    "openapi",
+    "docs",
+    "console",
+    "assets",
+];
+const MAX_APP_ID_CHARS: usize = 64;
+/// What providers accept as a tool's name.
+const MAX_TOOL_NAME_CHARS: usize = 64;
+const MAX_TOOLS: usize = 128;
+const MAX_STEPS: i64 = 200;
+const MAX_PARALLEL_TOOLS: i64 = 32;
+const MAX_TOOL_TIMEOUT_SECONDS: i64 = 600;
+const MAX_RUN_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;
+const MAX_TOKENS: i64 = 10_000_000;
+/// Below this not even the newest message has room.
+const MIN_HISTORY_TOKENS: i64 = 256;
+/// Twelve hexadecimal digits tell the revisions of one app apart.
+const REVISION_BYTES: usize = 6;
+
+/// Reads every folder of `apps_dir` as an app. Files and hidden folders are left alone.
+pub fn load_all(apps_dir: &Path) -> Result<Apps, Problem> {
+    let unreadable = |error: std::io::Error| {
+        let remedy = "create the folder, or set RONDO_APPS to the one that holds your apps";
+        Problem::of(apps_dir, format!("the apps folder cannot be read: {error}"), remedy)
+    };
+    let mut folders = Vec::new();
+    for entry in apps_dir.read_dir().map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if path.is_dir() && !hidden {
+            folders.push(path);
+        }
+    }
+    folders.sort(); // the first problem is the same one each time
+    folders.iter().map(|folder| load(folder).map(|app| (app.id.clone(), Arc::new(app)))).collect()
+}
+
+/// Reads one app folder.
+pub fn load(dir: &Path) -> Result<App, Problem> {
+    let id = id(dir)?;
+    let file = dir.join("app.toml");
+    let text = read_file(&file, "create it (it may be empty), or move the folder out of the apps folder")?;
+    let instructions = instructions(&dir.join("instructions.md"))?;
+    let source = Source { file: &file, text: &text };
+    let raw: Raw = source.toml()?;
+    Ok(App {
+        name: source.text("name", raw.name)?.unwrap_or_else(|| id.to_string()),
+        description: raw.description,
+        revision: revision(&[&text, &instructions]),
+        model: source.text("model", raw.model)?,
+        settings: settings(&source, raw.settings)?,
+        limits: limits(&source, raw.r#loop)?,
+        history: History {
+            budget: source.whole("history.budget", raw.history.budget, MIN_HISTORY_TOKENS..=MAX_TOKENS)?,
+        },
+        tools: tools(&source, raw.tools)?,
+        id,
+        instructions,
+    })
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Raw {
+    name: Option<Spanned<String>>,
+    description: String,
+    model: Option<Spanned<String>>,
+    tools: Vec<Spanned<String>>,
+    settings: RawSettings,
+    r#loop: RawLoop,
+    history: RawHistory,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawSettings {
+    temperature: Option<Spanned<f64>>,
+    max_tokens: Option<Spanned<i64>>,
+    top_p: Option<Spanned<f64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawLoop {
+    max_steps: Option<Spanned<i64>>,
+    at_limit: Option<RawAtLimit>,
+    limit_reply: Option<Spanned<String>>,
+    max_parallel_tools: Option<Spanned<i64>>,
+    tool_timeout_seconds: Option<Spanned<i64>>,
+    run_timeout_seconds: Option<Spanned<i64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RawAtLimit {
+    Answer,
+    Reply,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawHistory {
+    budget: Option<Spanned<i64>>,
+}
+
+fn id(dir: &Path) -> Result<AppId, Problem> {
+    let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let letters = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-');
+    if name.len() > MAX_APP_ID_CHARS
+        || !name.starts_with(|c: char| c.is_ascii_lowercase())
+        || !name.chars().all(letters)
+    {
+        let remedy = format!(
+            "rename it: a lower-case letter, then lower-case letters, digits and dashes, at most {MAX_APP_ID_CHARS}"
+        );
+        return Err(Problem::of(dir, "the folder's name cannot be an app's id", remedy));
+    }
+    if RESERVED.contains(&name) {
+        let message = format!("{name:?} is a path of the server itself");
+        return Err(Problem::of(dir, message, "give the folder another name"));
+    }
+    Ok(AppId::new(name))
+}
+
+fn instructions(file: &Path) -> Result<String, Problem> {
+    let text = read_file(file, "create it: it is what the model is told about its task")?;
+    if text.trim().is_empty() {
+        return Err(Problem::of(file, "the file is empty", "write what the model is to do, and how"));
+    }
+    Ok(text.trim().to_owned())
+}
+
+fn settings(source: &Source<'_>, raw: RawSettings) -> Result<Settings, Problem> {
+    Ok(Settings {
+        temperature: source.number("settings.temperature", raw.temperature, Bound::Included(0.0), 2.0)?,
+        max_tokens: source.whole("settings.max_tokens", raw.max_tokens, 1..=MAX_TOKENS)?,
+        top_p: source.number("settings.top_p", raw.top_p, Bound::Excluded(0.0), 1.0)?,
+    })
+}
+
+fn limits(source: &Source<'_>, raw: RawLoop) -> Result<LoopLimits, Problem> {
+    let default = LoopLimits::default();
+    let tool_timeout = source.seconds(
+        "loop.tool_timeout_seconds",
+        raw.tool_timeout_seconds,
+        1..=MAX_TOOL_TIMEOUT_SECONDS,
+    )?;
+    let run_timeout =
+        source.seconds("loop.run_timeout_seconds", raw.run_timeout_seconds, 1..=MAX_RUN_TIMEOUT_SECONDS)?;
+    Ok(LoopLimits {
+        max_steps: source.whole("loop.max_steps", raw.max_steps, 1..=MAX_STEPS)?.unwrap_or(default.max_steps),
+        at_limit: match raw.at_limit {
+            Some(RawAtLimit::Answer) => AtLimit::Answer,
+            Some(RawAtLimit::Reply) => AtLimit::Reply,
+            None => default.at_limit,
+        },
+        limit_reply: source.text("loop.limit_reply", raw.limit_reply)?.unwrap_or(default.limit_reply),
+        max_parallel_tools: source
+            .whole("loop.max_parallel_tools", raw.max_parallel_tools, 1..=MAX_PARALLEL_TOOLS)?
+            .unwrap_or(default.max_parallel_tools),
+        tool_timeout: tool_timeout.unwrap_or(default.tool_timeout),
+        run_timeout: run_timeout.unwrap_or(default.run_timeout),
+    })
+}
+
+fn tools(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<ToolRef>, Problem> {
+    let mut seen = BTreeSet::new();
+    let mut tools = Vec::new();
+    for entry in raw {
+        let name = entry.get_ref();
+        let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.is_empty() || name.len() > MAX_TOOL_NAME_CHARS || !name.chars().all(letters) {
+            let remedy = format!("write 1 to {MAX_TOOL_NAME_CHARS} letters, digits, underscores or dashes");
+            return Err(source.problem(entry.span(), format!("{name:?} cannot be a tool's name"), remedy));
+        }
+        if !seen.insert(name.clone()) {
+            return Err(source.problem(
+                entry.span(),
+                format!("the tool {name:?} is listed twice"),
+                "remove one",
+            ));
+        }
+        if seen.len() > MAX_TOOLS {
+            let message = format!("there are more than {MAX_TOOLS} tools");
+            return Err(source.problem(entry.span(), message, "offer the model fewer"));
+        }
+        let (line, column) = source.place(entry.span().start);
+        tools.push(ToolRef { file: source.file.into(), line, column, name: entry.into_inner() });
+    }
+    Ok(tools)
+}
+
+/// Lengths go in too, so that text moved from one file to the next is a change.
+fn revision(texts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for text in texts {
+        hash.update((text.len() as u64).to_be_bytes());
+        hash.update(text);
+    }
+    hash.finalize().iter().take(REVISION_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}

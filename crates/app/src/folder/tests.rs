@@ -1,0 +1,241 @@
+//! App folders, good and bad.
+
+use std::fs;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::*;
+
+const PROMPT: &str = "Be helpful.";
+
+/// An apps folder with the one app `demo`.
+fn apps(toml: &str, prompt: &str) -> TempDir {
+    let apps = tempfile::tempdir().unwrap();
+    add(&apps, "demo", toml, prompt);
+    apps
+}
+
+fn add(apps: &TempDir, id: &str, toml: &str, prompt: &str) {
+    let dir = apps.path().join(id);
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("app.toml"), toml).unwrap();
+    fs::write(dir.join("instructions.md"), prompt).unwrap();
+}
+
+fn demo(toml: &str, prompt: &str) -> App {
+    load(&apps(toml, prompt).path().join("demo")).unwrap()
+}
+
+/// The problem as it is printed, with the path cut down to start at the apps folder.
+fn problem(apps: &TempDir) -> String {
+    let root = format!("{}/", apps.path().display());
+    load_all(apps.path()).unwrap_err().to_string().replace(&root, "")
+}
+
+#[test]
+fn an_empty_file_gets_every_default() {
+    let app = demo("", PROMPT);
+    let expected = App {
+        id: AppId::new("demo"),
+        name: "demo".into(),
+        description: String::new(),
+        revision: app.revision.clone(),
+        model: None,
+        settings: Settings::default(),
+        instructions: PROMPT.into(),
+        limits: LoopLimits {
+            max_steps: 10,
+            at_limit: AtLimit::Answer,
+            limit_reply: "I reached the limit of steps for this request before I could finish it. \
+                          Please ask again, perhaps for a smaller part of it."
+                .into(),
+            max_parallel_tools: 8,
+            tool_timeout: Duration::from_secs(60),
+            run_timeout: Duration::from_secs(900),
+        },
+        history: History { budget: None },
+        tools: Vec::new(),
+    };
+    assert_eq!(app, expected);
+}
+
+#[test]
+fn every_field_is_read() {
+    let toml = r#"
+name = "Demo"
+description = "Shows everything"
+model = "gpt-4.1-mini"
+tools = [
+    "current_time",
+    "calculate",
+]
+
+[settings]
+temperature = 0
+max_tokens = 500
+top_p = 0.9
+
+[loop]
+max_steps = 3
+at_limit = "reply"
+limit_reply = "Enough."
+max_parallel_tools = 2
+tool_timeout_seconds = 5
+run_timeout_seconds = 30
+
+[history]
+budget = 4000
+"#;
+    let apps = apps(toml, PROMPT);
+    let file = apps.path().join("demo/app.toml");
+    let app = load(&apps.path().join("demo")).unwrap();
+    let tool = |name: &str, line| ToolRef { name: name.into(), file: file.clone(), line, column: 5 };
+    let expected = App {
+        id: AppId::new("demo"),
+        name: "Demo".into(),
+        description: "Shows everything".into(),
+        revision: app.revision.clone(),
+        model: Some("gpt-4.1-mini".into()),
+        settings: Settings { temperature: Some(0.0), max_tokens: Some(500), top_p: Some(0.9) },
+        instructions: PROMPT.into(),
+        limits: LoopLimits {
+            max_steps: 3,
+            at_limit: AtLimit::Reply,
+            limit_reply: "Enough.".into(),
+            max_parallel_tools: 2,
+            tool_timeout: Duration::from_secs(5),
+            run_timeout: Duration::from_secs(30),
+        },
+        history: History { budget: Some(4000) },
+        tools: vec![tool("current_time", 6), tool("calculate", 7)],
+    };
+    assert_eq!(app, expected);
+}
+
+#[test]
+fn the_revision_follows_the_content() {
+    let revision = |toml, prompt| demo(toml, prompt).revision;
+    assert_eq!(revision("", PROMPT), revision("", PROMPT));
+    assert_ne!(revision("", PROMPT), revision("# comment", PROMPT));
+    assert_ne!(revision("", PROMPT), revision("", "Be brief."));
+    assert_eq!(revision("", PROMPT).len(), 12);
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    for (toml, expected) in [
+        ("[loop]\nmax_steps = 0", "2:13: loop.max_steps is 0; write a whole number from 1 to 200"),
+        ("[loop]\nmax_steps = -1", "2:13: loop.max_steps is -1; write a whole number from 1 to 200"),
+        (
+            "[loop]\nmax_parallel_tools = 33",
+            "2:22: loop.max_parallel_tools is 33; write a whole number from 1 to 32",
+        ),
+        (
+            "[loop]\ntool_timeout_seconds = 601",
+            "2:24: loop.tool_timeout_seconds is 601; write a whole number from 1 to 600",
+        ),
+        (
+            "[loop]\nrun_timeout_seconds = 0",
+            "2:23: loop.run_timeout_seconds is 0; write a whole number from 1 to 86400",
+        ),
+        (
+            "[loop]\nlimit_reply = ' '",
+            "2:15: loop.limit_reply is empty; write a text, or remove the line to get the default",
+        ),
+        ("[loop]\nat_limit = 'stop'", r#"2:12: at_limit is "stop"; write "answer" or "reply""#),
+        ("[history]\nbudget = 255", "2:10: history.budget is 255; write a whole number from 256 to 10000000"),
+        ("[settings]\ntemperature = 2.1", "2:15: settings.temperature is 2.1; write a number from 0 to 2"),
+        ("[settings]\ntop_p = 0", "2:9: settings.top_p is 0; write a number above 0, at most 1"),
+        (
+            "[settings]\nmax_tokens = 0",
+            "2:14: settings.max_tokens is 0; write a whole number from 1 to 10000000",
+        ),
+        ("name = ''", "1:8: name is empty; write a text, or remove the line to get the default"),
+        ("model = ''", "1:9: model is empty; write a text, or remove the line to get the default"),
+        ("[loop]\nmax_step = 1", r#"2:1: unknown key "max_step"; did you mean "max_steps"?"#),
+        ("tools = ['a', 'a']", r#"1:15: the tool "a" is listed twice; remove one"#),
+        (
+            "tools = ['a b']",
+            r#"1:10: "a b" cannot be a tool's name; write 1 to 64 letters, digits, underscores or dashes"#,
+        ),
+    ] {
+        assert_eq!(problem(&apps(toml, PROMPT)), format!("demo/app.toml:{expected}"));
+    }
+}
+
+#[test]
+fn too_many_tools_are_refused() {
+    let names: Vec<String> = (0..129).map(|i| format!("'t{i}'")).collect();
+    let text = problem(&apps(&format!("tools = [\n{}]", names.join(",\n")), PROMPT));
+    assert_eq!(text, "demo/app.toml:130:1: there are more than 128 tools; offer the model fewer");
+}
+
+#[test]
+fn files_that_must_be_there_are_asked_for() {
+    assert_eq!(
+        problem(&apps("", " \n")),
+        "demo/instructions.md: the file is empty; write what the model is to do, and how"
+    );
+    let apps = apps("", PROMPT);
+    fs::remove_file(apps.path().join("demo/instructions.md")).unwrap();
+    assert_eq!(
+        problem(&apps),
+        "demo/instructions.md: there is no such file; create it: it is what the model is told about its task"
+    );
+    fs::remove_file(apps.path().join("demo/app.toml")).unwrap();
+    assert_eq!(
+        problem(&apps),
+        "demo/app.toml: there is no such file; create it (it may be empty), or move the folder out of the apps folder"
+    );
+}
+
+#[test]
+fn a_folder_name_must_be_a_free_id() {
+    for name in ["Demo", "1st", "a_b", "a.b", "-a", "é"] {
+        let apps = tempfile::tempdir().unwrap();
+        add(&apps, name, "", PROMPT);
+        let rule = "rename it: a lower-case letter, then lower-case letters, digits and dashes, at most 64";
+        assert_eq!(problem(&apps), format!("{name}: the folder's name cannot be an app's id; {rule}"));
+    }
+    for name in RESERVED {
+        let apps = tempfile::tempdir().unwrap();
+        add(&apps, name, "", PROMPT);
+        let why = format!("{name}: {name:?} is a path of the server itself; give the folder another name");
+        assert_eq!(problem(&apps), why);
+    }
+}
+
+#[test]
+fn all_folders_are_loaded_and_nothing_else() {
+    let apps = apps("", PROMPT);
+    add(&apps, "another", "", PROMPT);
+    fs::create_dir(apps.path().join(".hidden")).unwrap();
+    fs::write(apps.path().join("README.md"), "hello").unwrap();
+    let ids: Vec<String> = load_all(apps.path()).unwrap().keys().map(ToString::to_string).collect();
+    assert_eq!(ids, ["another", "demo"]);
+}
+
+#[test]
+fn a_missing_apps_folder_is_a_problem() {
+    let problem = load_all(Path::new("no/such/folder")).unwrap_err();
+    assert_eq!(problem.file, Path::new("no/such/folder"));
+    assert_eq!(problem.remedy, "create the folder, or set RONDO_APPS to the one that holds your apps");
+}
+
+#[test]
+fn a_tool_can_be_complained_about_where_it_is_named() {
+    let tool = ToolRef { name: "fly".into(), file: "apps/demo/app.toml".into(), line: 3, column: 10 };
+    assert_eq!(
+        tool.problem(r#"there is no tool "fly""#, "remove it").to_string(),
+        r#"apps/demo/app.toml:3:10: there is no tool "fly"; remove it"#
+    );
+}
+
+#[test]
+fn the_studio_app_loads() {
+    let studio = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/studio")).unwrap();
+    let tools: Vec<&str> = studio.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!((studio.name.as_str(), tools), ("Studio", vec!["current_time", "calculate"]));
+    assert_eq!(studio.limits, LoopLimits::default());
+}
