@@ -1,0 +1,318 @@
+//! The one place that opens sockets to a model provider.
+//!
+//! A request is one POST of JSON; the answer is read chunk by chunk under four bounds of time. Nothing is followed,
+//! unpacked or taken from the environment: no redirects, no compression, no proxies. Dropping a [`Body`] closes the
+//! connection.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Response, Url, redirect, retry};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::refusal::Refusal;
+use crate::{Error, Phase};
+
+/// As much of an error's body as is read, to see what kind of error it is.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
+/// How long the end of a body is waited for when nothing more of it matters.
+const FAREWELL: Duration = Duration::from_millis(50);
+
+/// Where a provider answers, and how long we wait for it.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// What people call it; it appears in errors.
+    pub provider: String,
+    /// With the version, such as `https://api.openai.com/v1`.
+    pub base_url: String,
+    /// Sent as a bearer token; none for a local server.
+    pub key: Option<Secret>,
+    pub timeouts: Timeouts,
+}
+
+/// A text that must not be seen: it cannot be printed, and only the header it is sent in reads it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// How long each part of a call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the connection stands, encryption included.
+    pub connect: Duration,
+    /// From the start of the call until the first byte of the answer's body.
+    pub first_byte: Duration,
+    /// Between two chunks.
+    pub idle: Duration,
+    /// From the start of the call until the end of the answer.
+    pub total: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(60),
+            idle: Duration::from_secs(60),
+            total: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Why an [`Endpoint`] cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidEndpoint {
+    #[error("the base URL must begin with http:// or https:// and name a host")]
+    Url,
+    #[error("the base URL must not carry a user name or password; the key has its own place")]
+    Credentials,
+    #[error("the key holds characters that cannot be sent")]
+    Key,
+    #[error("encryption cannot be set up; are the system's certificates installed?")]
+    Tls,
+}
+
+/// An endpoint's one path, ready to be called. Connections are kept and used again.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    inner: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    provider: String,
+    timeouts: Timeouts,
+}
+
+/// What came back with status 200.
+pub(crate) enum Answer {
+    /// A stream of server-sent events.
+    Events(Body),
+    /// One JSON text, though a stream was asked for.
+    Whole(Body),
+}
+
+impl Client {
+    /// `path` is appended to the base URL.
+    pub(crate) fn new(endpoint: &Endpoint, path: &[&str]) -> Result<Self, InvalidEndpoint> {
+        let mut url = Url::parse(&endpoint.base_url).map_err(|_| InvalidEndpoint::Url)?;
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return Err(InvalidEndpoint::Url);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(InvalidEndpoint::Credentials);
+        }
+        url.path_segments_mut().map_err(|()| InvalidEndpoint::Url)?.pop_if_empty().extend(path);
+        Ok(Self {
+            inner: connector(&url, endpoint.timeouts)?,
+            url,
+            headers: headers(endpoint.key.as_ref())?,
+            provider: endpoint.provider.clone(),
+            timeouts: endpoint.timeouts,
+        })
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    /// Sends the request and waits for the head of the answer.
+    pub(crate) async fn post(&self, json: Vec<u8>) -> Result<Answer, Error> {
+        let begun = Instant::now();
+        let request = self.inner.post(self.url.clone()).headers(self.headers.clone()).body(json);
+        let (deadline, phase) = self.first_deadline(begun);
+        let response = match timeout_at(deadline, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(unsent(&error)),
+            Err(_) => return Err(Error::Timeout(phase)),
+        };
+        if response.status() != 200 {
+            return Err(self.refused(response).await);
+        }
+        if response.headers().contains_key(CONTENT_ENCODING) {
+            return Err(Error::Broken("a compressed answer, which was not asked for".into()));
+        }
+        let kind = response.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
+        let body = Body { response, timeouts: self.timeouts, begun, arrived: false };
+        match kind.as_deref() {
+            None => Ok(Answer::Events(body)),
+            Some(kind) if kind.starts_with(b"text/event-stream") => Ok(Answer::Events(body)),
+            Some(kind) if kind.starts_with(b"application/json") => Ok(Answer::Whole(body)),
+            Some(_) => Err(Error::Broken("neither an event stream nor JSON".into())),
+        }
+    }
+
+    fn first_deadline(&self, begun: Instant) -> (Instant, Phase) {
+        sooner(
+            (begun + self.timeouts.first_byte, Phase::FirstByte),
+            (begun + self.timeouts.total, Phase::Total),
+        )
+    }
+
+    async fn refused(&self, mut response: Response) -> Error {
+        let mut body = Vec::new();
+        let read = async {
+            while body.len() < MAX_ERROR_BYTES
+                && let Ok(Some(chunk)) = response.chunk().await
+            {
+                let room = MAX_ERROR_BYTES - body.len();
+                body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+            }
+        };
+        // The status alone is enough to go on, so a body that does not come is done without.
+        let _ = timeout(self.timeouts.idle, read).await;
+        Refusal::read(&body).error(response.status().as_u16(), response.headers(), &self.provider)
+    }
+}
+
+fn connector(url: &Url, timeouts: Timeouts) -> Result<reqwest::Client, InvalidEndpoint> {
+    let builder = reqwest::Client::builder()
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .no_proxy()
+        .referer(false)
+        .tcp_nodelay(true)
+        .connect_timeout(timeouts.connect);
+    // Without encryption there is nothing to verify, and a machine without certificates can still use a local server.
+    let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
+    builder.build().map_err(|_| InvalidEndpoint::Tls)
+}
+
+fn headers(key: Option<&Secret>) -> Result<HeaderMap, InvalidEndpoint> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+    if let Some(Secret(key)) = key {
+        let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| InvalidEndpoint::Key)?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+/// Why no answer began. The library's own message names the URL, so it is not passed on.
+fn unsent(error: &reqwest::Error) -> Error {
+    if error.is_timeout() {
+        return Error::Timeout(Phase::Connect); // the only time-out the library is given
+    }
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return Error::Unavailable { reason: io.kind().to_string(), after: None };
+        }
+        cause = error.source();
+    }
+    let reason =
+        if error.is_connect() { "no connection" } else { "the connection was lost before an answer" };
+    Error::Unavailable { reason: reason.into(), after: None }
+}
+
+fn sooner(one: (Instant, Phase), other: (Instant, Phase)) -> (Instant, Phase) {
+    if other.0 < one.0 { other } else { one }
+}
+
+/// The bytes of an answer on their way.
+#[derive(Debug)]
+pub(crate) struct Body {
+    response: Response,
+    timeouts: Timeouts,
+    begun: Instant,
+    arrived: bool,
+}
+
+impl Body {
+    /// The next chunk, or none at the end.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        let next = if self.arrived {
+            (Instant::now() + self.timeouts.idle, Phase::Idle)
+        } else {
+            (self.begun + self.timeouts.first_byte, Phase::FirstByte)
+        };
+        let (deadline, phase) = sooner(next, (self.begun + self.timeouts.total, Phase::Total));
+        match timeout_at(deadline, self.response.chunk()).await {
+            Ok(Ok(chunk)) => {
+                self.arrived = true;
+                Ok(chunk)
+            }
+            Ok(Err(_)) => Err(Error::Broken("the connection was lost".into())),
+            Err(_) => Err(Error::Timeout(phase)),
+        }
+    }
+
+    /// Reads on for a moment after the last thing worth reading, because only a connection whose answer was read to its
+    /// end can be used again.
+    pub(crate) async fn farewell(mut self) {
+        let _ = timeout(FAREWELL, async { while let Ok(Some(_)) = self.response.chunk().await {} }).await;
+    }
+
+    /// All of it, if it is no longer than `limit` bytes.
+    pub(crate) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, Error> {
+        let mut whole = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            if whole.len() + chunk.len() > limit {
+                return Err(Error::Broken(format!("an answer longer than {limit} bytes")));
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(base_url: &str) -> Endpoint {
+        Endpoint {
+            provider: "test".into(),
+            base_url: base_url.into(),
+            key: Some(Secret::new("sk-planted")),
+            timeouts: Timeouts::default(),
+        }
+    }
+
+    #[test]
+    fn a_key_is_never_printed() {
+        let endpoint = endpoint("http://localhost/v1");
+        let client = Client::new(&endpoint, &["chat"]).unwrap();
+        for text in [format!("{endpoint:?}"), format!("{endpoint:#?}"), format!("{client:?}")] {
+            assert!(!text.contains("planted"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_path_is_appended_to_the_base_url() {
+        for (base, url) in [
+            ("http://h:1/v1", "http://h:1/v1/chat/completions"),
+            ("http://h:1/v1/", "http://h:1/v1/chat/completions"),
+            ("http://h", "http://h/chat/completions"),
+            ("http://h/a%20b?api-version=2", "http://h/a%20b/chat/completions?api-version=2"),
+        ] {
+            let client = Client::new(&endpoint(base), &["chat", "completions"]).unwrap();
+            assert_eq!(client.url.as_str(), url);
+        }
+    }
+
+    #[test]
+    fn an_unusable_endpoint_is_refused() {
+        let refused = |endpoint: &Endpoint| Client::new(endpoint, &["chat"]).err();
+        for wrong in ["", "localhost:8080/v1", "ftp://h/v1", "file:///etc/passwd", "data:x", "http://"] {
+            assert_eq!(refused(&endpoint(wrong)), Some(InvalidEndpoint::Url), "{wrong:?}");
+        }
+        assert_eq!(refused(&endpoint("http://a:b@h/v1")), Some(InvalidEndpoint::Credentials));
+        let key = Some(Secret::new("line\nbreak"));
+        assert_eq!(refused(&Endpoint { key, ..endpoint("http://h/v1") }), Some(InvalidEndpoint::Key));
+    }
+}

@@ -1,0 +1,267 @@
+//! Events of a stream as pieces of an answer: a small state machine that forgives what servers get wrong.
+//!
+//! Strict is only what safety needs: sizes are bounded, and without a finish reason there is no
+//! [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+
+use protocol::{Finish, Usage};
+use serde_json::{Map, Value, json};
+
+use super::encode::{EXTRA, PROVIDER};
+use super::wire::{CallDelta, Choice, Chunk, Delta, Text};
+use crate::refusal::Refusal;
+use crate::{Error, Piece};
+
+/// All text, reasoning and arguments of one answer together.
+pub(super) const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// The arguments of one call.
+pub(super) const MAX_CALL_INPUT_BYTES: usize = 1 << 20;
+/// A model's name, a tool's name or a provider's id; what is longer is cut.
+const MAX_NAME_BYTES: usize = 256;
+/// More tokens than any model takes; such a count is a mistake.
+const MAX_PLAUSIBLE_TOKENS: u64 = 1_000_000_000;
+
+/// Decodes one answer.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    /// The model asked for, until the stream has named one.
+    asked: Option<String>,
+    provider: String,
+    calls: Vec<Call>,
+    /// The server's index of a call to its place in `calls`.
+    places: HashMap<u64, usize>,
+    /// What the server wants back, by place of the call.
+    extra: Map<String, Value>,
+    bytes: usize,
+    refused: bool,
+    /// Held back until the end, because usage may follow it.
+    finish: Option<Finish>,
+    over: bool,
+}
+
+#[derive(Debug)]
+struct Call {
+    id: String,
+    input_bytes: usize,
+}
+
+impl Decoder {
+    pub(super) fn new(model: &str, provider: &str) -> Self {
+        Self {
+            asked: Some(model.to_owned()),
+            provider: provider.to_owned(),
+            calls: Vec::new(),
+            places: HashMap::new(),
+            extra: Map::new(),
+            bytes: 0,
+            refused: false,
+            finish: None,
+            over: false,
+        }
+    }
+
+    /// A finish reason was seen, so the answer is whole even if nothing more arrives.
+    pub(super) fn has_finish(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// The last piece was handed out.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Decodes one event.
+    pub(super) fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        if self.over {
+            return Ok(());
+        }
+        let data = data.trim();
+        if name == "error" {
+            return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
+        }
+        match data {
+            "" => Ok(()),
+            "[DONE]" => self.end(out),
+            _ => self.chunk(data, out),
+        }
+    }
+
+    /// The stream has ended.
+    pub(super) fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        if self.over {
+            return Ok(());
+        }
+        let finish = self.finish.ok_or_else(|| Error::Broken("ended without a finish reason".into()))?;
+        self.over = true;
+        if !self.extra.is_empty() {
+            out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, EXTRA: self.extra })));
+        }
+        out.push_back(Piece::Finish(match finish {
+            Finish::Stop | Finish::ToolCalls if self.refused => Finish::ContentFilter,
+            // Servers disagree on the reason when there are calls; the calls themselves are what counts.
+            Finish::Stop | Finish::ToolCalls if self.calls.is_empty() => Finish::Stop,
+            Finish::Stop | Finish::ToolCalls => Finish::ToolCalls,
+            Finish::Length | Finish::ContentFilter | Finish::Cancelled | Finish::Failed => finish,
+        }));
+        Ok(())
+    }
+
+    fn chunk(&mut self, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        let chunk: Chunk<'_> =
+            serde_json::from_str(data).map_err(|_| Error::Broken("an event that cannot be read".into()))?;
+        if let Some(error) = chunk.error {
+            return Err(Refusal::from_json(&error).in_stream(&self.provider));
+        }
+        if chunk.object.is_some_and(|Text(object)| object == "error") {
+            return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
+        }
+        self.model(&text(chunk.model), out);
+        if let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) {
+            self.choice(choice, out)?;
+        }
+        out.extend(chunk.usage.as_ref().and_then(usage).map(Piece::Usage));
+        Ok(())
+    }
+
+    fn model(&mut self, name: &str, out: &mut VecDeque<Piece>) {
+        if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
+            out.push_back(Piece::Model(short(name)));
+        }
+    }
+
+    fn choice(&mut self, choice: Choice<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        if let Some(delta) = choice.delta.or(choice.message) {
+            self.delta(delta, out)?;
+        }
+        let reason = text(choice.finish_reason);
+        self.finish = match &*reason.to_ascii_lowercase() {
+            "" => return Ok(()),
+            "length" | "max_tokens" => Some(Finish::Length),
+            "tool_calls" | "function_call" => Some(Finish::ToolCalls),
+            "content_filter" | "safety" => Some(Finish::ContentFilter),
+            "error" | "abort" | "insufficient_system_resource" => {
+                return Err(Error::Unavailable { reason: "it gave up the answer".into(), after: None });
+            }
+            _ => Some(Finish::Stop),
+        };
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        let reasoning = delta.reasoning_content.filter(|Text(text)| !text.is_empty()).or(delta.reasoning);
+        self.say(text(reasoning), Piece::Reasoning, out)?;
+        self.say(text(delta.content), Piece::Text, out)?;
+        let refusal = text(delta.refusal);
+        self.refused |= !refusal.is_empty();
+        self.say(refusal, Piece::Text, out)?;
+        for call in delta.tool_calls.unwrap_or_default() {
+            self.call(call, out)?;
+        }
+        Ok(())
+    }
+
+    fn say(
+        &mut self,
+        text: Cow<'_, str>,
+        piece: fn(String) -> Piece,
+        out: &mut VecDeque<Piece>,
+    ) -> Result<(), Error> {
+        if !text.is_empty() {
+            self.count(text.len())?;
+            out.push_back(piece(text.into_owned()));
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, delta: CallDelta<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        let id = text(delta.id);
+        let (name, arguments) = delta
+            .function
+            .map(|function| (text(function.name), text(function.arguments)))
+            .unwrap_or_default();
+        let place = match self.place(delta.index, &id, &name) {
+            Some(place) => place,
+            None => self.begin(delta.index, &id, &name, out)?,
+        };
+        if let Some(extra) = delta.extra_content {
+            self.count(extra.to_string().len())?;
+            self.extra.insert(place.to_string(), extra);
+        }
+        if arguments.is_empty() {
+            return Ok(());
+        }
+        self.count(arguments.len())?;
+        if let Some(call) = self.calls.get_mut(place) {
+            call.input_bytes += arguments.len();
+            if call.input_bytes > MAX_CALL_INPUT_BYTES {
+                return Err(Error::Broken(format!("arguments longer than {MAX_CALL_INPUT_BYTES} bytes")));
+            }
+        }
+        out.push_back(Piece::CallInput { index: place, json: arguments.into_owned() });
+        Ok(())
+    }
+
+    /// The call that a fragment goes on with, or none if it begins one. A server that gives no index sends whole calls,
+    /// each with its name; one that gives every call the same index tells them apart by id.
+    fn place(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let Some(index) = index else {
+            return if name.is_empty() { self.calls.len().checked_sub(1) } else { None };
+        };
+        let place = *self.places.get(&index)?;
+        let call = self.calls.get(place)?;
+        let another = !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != short(id);
+        (!another).then_some(place)
+    }
+
+    fn begin(
+        &mut self,
+        index: Option<u64>,
+        id: &str,
+        name: &str,
+        out: &mut VecDeque<Piece>,
+    ) -> Result<usize, Error> {
+        self.count(id.len() + name.len() + size_of::<Call>())?;
+        let place = self.calls.len();
+        self.calls.push(Call { id: short(id), input_bytes: 0 });
+        if let Some(index) = index {
+            self.places.insert(index, place);
+        }
+        let provider_id = Some(short(id)).filter(|id| !id.is_empty());
+        out.push_back(Piece::CallStart { index: place, provider_id, name: short(name) });
+        Ok(place)
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), Error> {
+        self.bytes += bytes;
+        if self.bytes > MAX_ANSWER_BYTES {
+            return Err(Error::Broken(format!("an answer longer than {MAX_ANSWER_BYTES} bytes")));
+        }
+        Ok(())
+    }
+}
+
+fn text(text: Option<Text<'_>>) -> Cow<'_, str> {
+    text.map(|Text(text)| text).unwrap_or_default()
+}
+
+fn short(name: &str) -> String {
+    name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(name).to_owned()
+}
+
+/// None if the counts are missing or cannot be true; the caller then estimates.
+fn usage(usage: &Value) -> Option<Usage> {
+    let count =
+        |pointer| usage.pointer(pointer).and_then(Value::as_u64).filter(|n| *n <= MAX_PLAUSIBLE_TOKENS);
+    let (input, output) = (count("/prompt_tokens")?, count("/completion_tokens")?);
+    Some(Usage {
+        input_tokens: input,
+        output_tokens: output,
+        cached_input_tokens: count("/prompt_tokens_details/cached_tokens").unwrap_or_default().min(input),
+        reasoning_tokens: count("/completion_tokens_details/reasoning_tokens")
+            .unwrap_or_default()
+            .min(output),
+        estimated: false,
+    })
+}

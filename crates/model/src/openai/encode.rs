@@ -1,0 +1,76 @@
+//! A request as the body of a POST.
+
+use serde_json::Value;
+
+use super::wire::{
+    Body, Call, CalledFunction, Function, JsonText, Message, StreamOptions, Tool, ToolFunction,
+};
+use super::{Quirks, TokenLimit};
+use crate::{Exchange, Request, ToolSpec, request};
+
+/// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: what one server wants back,
+/// another refuses.
+pub(super) const PROVIDER: &str = "provider";
+/// The key under which the extra content of calls is kept, by their index.
+pub(super) const EXTRA: &str = "extra";
+
+/// The request's JSON. Pure: the same request gives the same bytes, which is what prompt caches go by.
+pub(super) fn body(request: &Request, provider: &str, quirks: Quirks) -> Vec<u8> {
+    let settings = &request.settings;
+    let limit = |name| settings.max_tokens.filter(|_| quirks.token_limit == name);
+    let body = Body {
+        model: &request.model,
+        messages: messages(request, provider),
+        tools: request.tools.iter().map(tool).collect(),
+        stream: true,
+        stream_options: StreamOptions { include_usage: true },
+        temperature: settings.temperature,
+        top_p: settings.top_p,
+        max_completion_tokens: limit(TokenLimit::MaxCompletionTokens),
+        max_tokens: limit(TokenLimit::MaxTokens),
+    };
+    serde_json::to_vec(&body).unwrap_or_default() // string keys only: serialising cannot fail
+}
+
+fn messages<'a>(request: &'a Request, provider: &str) -> Vec<Message<'a>> {
+    let mut messages = Vec::with_capacity(request.messages.len() + 1);
+    if !request.system.is_empty() {
+        messages.push(Message::System { content: &request.system });
+    }
+    for message in &request.messages {
+        match message {
+            request::Message::User(content) => messages.push(Message::User { content }),
+            request::Message::Assistant { text, exchanges, provider: opaque } => {
+                let opaque = opaque
+                    .as_ref()
+                    .filter(|opaque| opaque.get(PROVIDER).is_some_and(|name| name == provider));
+                messages.push(assistant(text, exchanges, opaque));
+                messages.extend(exchanges.iter().map(result));
+            }
+        }
+    }
+    messages
+}
+
+fn assistant<'a>(text: &'a str, exchanges: &'a [Exchange], opaque: Option<&'a Value>) -> Message<'a> {
+    let extra = opaque.and_then(|opaque| opaque.get(EXTRA)?.as_object());
+    let tool_calls = exchanges.iter().enumerate().map(|(index, exchange)| Call {
+        id: exchange.id,
+        kind: Function::Function,
+        function: CalledFunction { name: &exchange.name, arguments: JsonText(&exchange.input) },
+        extra_content: extra.and_then(|extra| extra.get(&index.to_string())),
+    });
+    let content = Some(text).filter(|text| !text.is_empty() || exchanges.is_empty());
+    Message::Assistant { content, tool_calls: tool_calls.collect() }
+}
+
+/// Whether the call succeeded is not told apart: this protocol has no place for it but the text.
+fn result(exchange: &Exchange) -> Message<'_> {
+    Message::Tool { tool_call_id: exchange.id, content: &exchange.result.text }
+}
+
+fn tool(spec: &ToolSpec) -> Tool<'_> {
+    let function =
+        ToolFunction { name: &spec.name, description: &spec.description, parameters: &spec.parameters };
+    Tool { kind: Function::Function, function }
+}

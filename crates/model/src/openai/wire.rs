@@ -1,0 +1,226 @@
+//! The JSON of Chat Completions as types: what is sent, borrowed from the request, and what is received, borrowed from
+//! the event.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use protocol::CallId;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+use serde_json::Value;
+
+#[derive(serde::Serialize)]
+pub(super) struct Body<'a> {
+    pub(super) model: &'a str,
+    pub(super) messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tools: Vec<Tool<'a>>,
+    pub(super) stream: bool,
+    pub(super) stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_tokens: Option<u32>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct StreamOptions {
+    pub(super) include_usage: bool,
+}
+
+#[derive(serde::Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+pub(super) enum Message<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: &'a str,
+    },
+    Assistant {
+        /// Null when there are only calls.
+        content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<Call<'a>>,
+    },
+    Tool {
+        tool_call_id: CallId,
+        content: &'a str,
+    },
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Call<'a> {
+    pub(super) id: CallId,
+    #[serde(rename = "type")]
+    pub(super) kind: Function,
+    pub(super) function: CalledFunction<'a>,
+    /// What the server sent with the call and wants back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) extra_content: Option<&'a Value>,
+}
+
+/// The constant `"function"`.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Function {
+    Function,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct CalledFunction<'a> {
+    pub(super) name: &'a str,
+    pub(super) arguments: JsonText<'a>,
+}
+
+/// An object as a string that holds its JSON. Anything but an object is written as an empty one, which is all that
+/// providers take.
+pub(super) struct JsonText<'a>(pub(super) &'a Value);
+
+impl Serialize for JsonText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.is_object() { serializer.collect_str(self.0) } else { serializer.serialize_str("{}") }
+    }
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Tool<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: Function,
+    pub(super) function: ToolFunction<'a>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct ToolFunction<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(super) description: &'a str,
+    pub(super) parameters: &'a Value,
+}
+
+/// One event of a stream, or a whole answer, which differs only in saying `message` for `delta`.
+#[derive(serde::Deserialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub(super) model: Option<Text<'a>>,
+    /// `"error"` where the event itself is the error.
+    #[serde(borrow, default)]
+    pub(super) object: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) choices: Option<Vec<Choice<'a>>>,
+    #[serde(default)]
+    pub(super) usage: Option<Value>,
+    #[serde(default)]
+    pub(super) error: Option<Value>,
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(borrow, default)]
+    pub(super) delta: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    pub(super) message: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    pub(super) finish_reason: Option<Text<'a>>,
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub(super) content: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_content: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) reasoning: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct CallDelta<'a> {
+    #[serde(default)]
+    pub(super) index: Option<u64>,
+    #[serde(borrow, default)]
+    pub(super) id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) function: Option<FunctionDelta<'a>>,
+    #[serde(default)]
+    pub(super) extra_content: Option<Value>,
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct FunctionDelta<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<Text<'a>>,
+}
+
+/// A string, or what some server sends in its place: a list of parts stands for their text, an object for its JSON,
+/// anything else for nothing.
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor).map(Text)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text")
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_bool<E: de::Error>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(""))
+    }
+
+    fn visit_i64<E: de::Error>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(""))
+    }
+
+    fn visit_u64<E: de::Error>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(""))
+    }
+
+    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(""))
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(""))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+        let mut text = String::new();
+        while let Some(part) = parts.next_element::<Value>()? {
+            if part.get("type").is_none_or(|kind| kind == "text") {
+                text.push_str(part.get("text").and_then(Value::as_str).unwrap_or_default());
+            }
+        }
+        Ok(Cow::Owned(text))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let value = Value::deserialize(de::value::MapAccessDeserializer::new(map))?;
+        Ok(Cow::Owned(value.to_string()))
+    }
+}

@@ -1,0 +1,12 @@
+//! The client against a scripted provider on a real socket.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may fail like the tests themselves"
+)]
+
+mod answer;
+mod fault;
+mod request;
+mod support;

@@ -1,0 +1,111 @@
+//! Reading our own event streams, strictly, and writing logs down for comparison.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use reqwest::Response;
+use serde_json::Value;
+
+/// One event as a client receives it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    pub id: u64,
+    pub event: String,
+    pub data: Value,
+}
+
+/// An open event stream.
+pub struct Frames {
+    response: Response,
+    buffer: Vec<u8>,
+    ready: VecDeque<Frame>,
+}
+
+impl Frames {
+    pub fn new(response: Response) -> Self {
+        Self { response, buffer: Vec::new(), ready: VecDeque::new() }
+    }
+
+    pub fn header(&self, name: &str) -> String {
+        self.response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    }
+
+    /// The next event; none when the stream has ended.
+    pub async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            let chunk = self.response.chunk().await.expect("the stream is readable")?;
+            self.buffer.extend_from_slice(&chunk);
+            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let block = self.buffer.drain(..end + 2).collect();
+                self.ready.extend(frame(&String::from_utf8(block).expect("the stream is UTF-8")));
+            }
+        }
+    }
+
+    /// Everything up to the end.
+    pub async fn all(mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next().await {
+            frames.push(frame);
+        }
+        frames
+    }
+
+    /// Everything up to and including the first event of that name.
+    pub async fn until(&mut self, event: &str) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        loop {
+            let frame = self.next().await.unwrap_or_else(|| panic!("no {event} came: {frames:?}"));
+            let found = frame.event == event;
+            frames.push(frame);
+            if found {
+                return frames;
+            }
+        }
+    }
+}
+
+/// A block of lines as an event; comments and `retry:` are none.
+fn frame(block: &str) -> Option<Frame> {
+    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+    let event = field("event: ")?.to_owned();
+    let id = field("id: ").expect("an event has an id").parse().expect("an id is a number");
+    let data = serde_json::from_str(field("data: ").expect("an event has data")).expect("data is JSON");
+    Some(Frame { id, event, data })
+}
+
+/// A log as text, a line an event. Neighbouring deltas are one line, because how many there are depends on the load;
+/// durations are left out.
+pub fn script(frames: &[Frame]) -> String {
+    let mut lines: Vec<(String, Value)> = Vec::new();
+    for frame in frames {
+        let mut data = frame.data.clone();
+        if let Some(duration) = data.get_mut("durationMs") {
+            *duration = Value::from("…");
+        }
+        match lines.last_mut() {
+            Some((event, last)) if *event == frame.event && joins(event, last, &data) => {
+                let joined = format!("{}{}", text(last), text(&data));
+                last["delta"] = Value::from(joined);
+            }
+            _ => lines.push((frame.event.clone(), data)),
+        }
+    }
+    lines.iter().fold(String::new(), |mut script, (event, data)| {
+        let _ = writeln!(script, "{event} {data}");
+        script
+    })
+}
+
+fn joins(event: &str, last: &Value, next: &Value) -> bool {
+    matches!(event, "text:delta" | "reasoning:delta" | "tool:input")
+        && last["step"] == next["step"]
+        && last["callId"] == next["callId"]
+}
+
+fn text(data: &Value) -> &str {
+    data["delta"].as_str().unwrap_or_default()
+}

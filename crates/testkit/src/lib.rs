@@ -1,0 +1,24 @@
+//! What tests are made of: a scripted upstream on a real socket, and a whole server on another.
+//!
+//! Never shipped. [`upstream::Upstream`] plays the model and checks every request as strictly as the provider would;
+//! [`TestApp`] is the real router over a real database in a folder of its own; [`still`] holds clock and ids still, so
+//! that a log can be compared as text.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+mod app;
+mod audit;
+mod frames;
+mod samples;
+pub mod still;
+pub mod upstream;
+
+pub use app::{Answer, Setup, TestApp};
+pub use audit::audit;
+pub use frames::{Frame, Frames, script};
+pub use reqwest::Method;
+
+/// For tests that look into a database, or break it.
+pub mod sql {
+    pub use rusqlite::{Connection, ToSql, params};
+}

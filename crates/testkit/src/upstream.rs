@@ -1,0 +1,261 @@
+//! A model provider that does what a test tells it, on a real socket.
+//!
+//! It speaks Chat Completions and is as strict as OpenAI: a request that OpenAI would refuse is answered with OpenAI's
+//! own 400 and remembered, and an [`Upstream`] that is dropped with such violations fails the test. What it answers is
+//! a queue of [`Reply`]s, one per request, or a program that looks at the request:
+//!
+//! ```no_run
+//! # async fn example() {
+//! use testkit::upstream::{Call, Reply, Upstream};
+//!
+//! let upstream = Upstream::start().await;
+//! upstream.script([
+//!     Reply::stream().text("Let me see. ").call(Call::new("calculate", r#"{"expression":"2+2"}"#)),
+//!     Reply::says("Four."),
+//! ]);
+//! // … point a client at `upstream.base_url()` and run it …
+//! let requests = upstream.wait_for_requests(2).await;
+//! assert_eq!(requests[1].body["messages"][2]["content"], "4");
+//! # }
+//! ```
+
+mod reply;
+mod socket;
+mod strict;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub use self::reply::{Call, Gate, Reply};
+
+/// A scripted provider. Dropping it soon closes its socket and every connection.
+pub struct Upstream {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    /// Holds the accept loop, which holds the connections; dropped with the upstream.
+    _tasks: JoinSet<()>,
+}
+
+/// A request as it came in.
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub path: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Null when it was not JSON.
+    pub body: Value,
+}
+
+impl Received {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Closed {
+    pub at: Instant,
+    /// Bytes of the reply, its head and framing included, that had been written.
+    pub written: usize,
+}
+
+type Program = Arc<dyn Fn(&Value) -> Reply + Send + Sync>;
+
+#[derive(Default)]
+struct Shared {
+    /// Held for a few lines at a time, never over an await.
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct State {
+    script: VecDeque<Reply>,
+    program: Option<Program>,
+    key: Option<String>,
+    requests: Vec<Received>,
+    exchanges: Vec<Exchange>,
+    violations: Vec<String>,
+    connections: usize,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Exchange {
+    written: usize,
+    closed: Option<Instant>,
+}
+
+impl Upstream {
+    /// Listens on a free port of the loopback interface.
+    #[expect(clippy::expect_used, reason = "a test without a loopback socket cannot go on")]
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind a loopback port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let shared = Arc::new(Shared::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, Arc::clone(&shared)));
+        Self { address, shared, _tasks: tasks }
+    }
+
+    /// What a client takes as its base URL; it ends in `/v1`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// From now on a request without this bearer token is a violation.
+    pub fn require_key(&self, key: &str) {
+        self.shared.lock().key = Some(key.to_owned());
+    }
+
+    /// Adds replies for the next requests, one each.
+    pub fn script(&self, replies: impl IntoIterator<Item = Reply>) {
+        self.shared.lock().script.extend(replies);
+    }
+
+    /// Answers every request for which the script has no reply.
+    pub fn program(&self, program: impl Fn(&Value) -> Reply + Send + Sync + 'static) {
+        self.shared.lock().program = Some(Arc::new(program));
+    }
+
+    /// The requests so far, in order of arrival.
+    pub fn requests(&self) -> Vec<Received> {
+        self.shared.lock().requests.clone()
+    }
+
+    /// The requests, once there are at least `count`.
+    pub async fn wait_for_requests(&self, count: usize) -> Vec<Received> {
+        self.until(|state| (state.requests.len() >= count).then(|| state.requests.clone())).await
+    }
+
+    /// Waits until the connection of request `index` (from 0) is closed, by the client or by a scripted cut.
+    pub async fn closed(&self, index: usize) -> Closed {
+        self.until(|state| {
+            let exchange = state.exchanges.get(index)?;
+            Some(Closed { at: exchange.closed?, written: exchange.written })
+        })
+        .await
+    }
+
+    /// Bytes written so far in reply to request `index`.
+    pub fn written(&self, index: usize) -> usize {
+        self.shared.lock().exchanges.get(index).map_or(0, |exchange| exchange.written)
+    }
+
+    /// How many connections were accepted.
+    pub fn connections(&self) -> usize {
+        self.shared.lock().connections
+    }
+
+    /// Takes what the client did wrong. What is not taken fails the test when the upstream is dropped.
+    pub fn violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.shared.lock().violations)
+    }
+
+    async fn until<T>(&self, mut ready: impl FnMut(&State) -> Option<T>) -> T {
+        let mut changed = self.shared.changed.subscribe();
+        loop {
+            if let Some(value) = ready(&self.shared.lock()) {
+                return value;
+            }
+            let _ = changed.changed().await; // the sender lives as long as `self`
+        }
+    }
+}
+
+/// What a provider would refuse in the body of a request, if anything.
+pub fn complaint(body: Value) -> Option<String> {
+    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    let request = Received { path: "/v1/chat/completions".into(), headers, body };
+    strict::check(&request, None).err().map(|complaint| complaint.message)
+}
+
+impl Drop for Upstream {
+    #[expect(clippy::panic, reason = "a violation nobody looked at must fail the test")]
+    fn drop(&mut self) {
+        let violations = self.violations();
+        if !violations.is_empty() && !std::thread::panicking() {
+            panic!("the upstream saw requests a provider would refuse: {violations:#?}");
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let value = change(&mut self.lock());
+        self.changed.send_replace(());
+        value
+    }
+
+    /// Takes note of a request and says what to answer.
+    fn receive(&self, request: Received) -> (usize, Reply) {
+        let key = self.lock().key.clone();
+        let verdict = strict::check(&request, key.as_deref());
+        let body = request.body.clone();
+        let index = self.change(|state| {
+            state.requests.push(request);
+            state.exchanges.push(Exchange::default());
+            state.requests.len() - 1
+        });
+        let reply = match verdict {
+            Ok(()) => self.reply(&body),
+            Err(complaint) => {
+                self.change(|state| state.violations.push(complaint.message.clone()));
+                complaint.reply()
+            }
+        };
+        (index, reply)
+    }
+
+    fn reply(&self, body: &Value) -> Reply {
+        let (reply, program) = {
+            let mut state = self.lock();
+            (state.script.pop_front(), state.program.clone())
+        };
+        reply.or_else(|| program.map(|program| program(body))).unwrap_or_else(|| {
+            self.change(|state| state.violations.push("unexpected request: the script is empty".into()));
+            Reply::status(500)
+        })
+    }
+
+    fn wrote(&self, index: usize, bytes: usize) {
+        self.change(|state| {
+            if let Some(exchange) = state.exchanges.get_mut(index) {
+                exchange.written += bytes;
+            }
+        });
+    }
+
+    fn closed(&self, indices: &[usize]) {
+        self.change(|state| {
+            for index in indices {
+                if let Some(exchange) = state.exchanges.get_mut(*index) {
+                    exchange.closed.get_or_insert_with(Instant::now);
+                }
+            }
+        });
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        shared.change(|state| state.connections += 1);
+        connections.spawn(socket::serve(stream, Arc::clone(&shared)));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests;
