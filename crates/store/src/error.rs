@@ -1,0 +1,53 @@
+//! What a store can answer instead of a result, by what the caller can do.
+
+/// A store's failure. The first four are the caller's to explain, the rest end the work at hand.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no such {0}")]
+    NotFound(&'static str),
+    /// The thread already has a run under way.
+    #[error("the thread has a run under way")]
+    Busy,
+    /// There is nothing to answer again.
+    #[error("there is no message to answer")]
+    NothingToAnswer,
+    /// The disk is full. Reads still work, and writes will once there is space.
+    #[error("the disk is full")]
+    Full,
+    /// Too much is waiting to be written. Try again soon.
+    #[error("too many writes are waiting")]
+    Overloaded,
+    /// The writer is gone; the process is ending.
+    #[error("the store is closed")]
+    Closed,
+    /// The transaction this was part of did not commit; nothing of it happened.
+    #[error("the write was not committed")]
+    Aborted,
+    /// Another process uses this data folder.
+    #[error(
+        "the data folder {0} is in use by another process; stop it or choose another folder with RONDO_DATA"
+    )]
+    Locked(String),
+    #[error("the database was made by a newer version of Rondo (schema {found}, this one knows {known})")]
+    TooNew { found: i64, known: i64 },
+    #[error("the data folder cannot be used: {0}")]
+    Folder(#[source] std::io::Error),
+    #[error("the database failed: {0}")]
+    Sql(#[source] rusqlite::Error),
+}
+
+impl Error {
+    /// What everybody in a batch is told when the batch did not commit.
+    pub(crate) fn for_others(&self) -> Self {
+        if matches!(self, Error::Full) { Error::Full } else { Error::Aborted }
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Error::Full,
+            _ => Error::Sql(error),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Deltas of one run on their way to the writer.
+//!
+//! A run appends here and wakes the writer once; whatever else arrives before the writer comes round joins the same
+//! batch. So an idle machine commits every token by itself and a busy one commits them together, without a timer, and
+//! the queue costs one short lock and no allocation of its own per token.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use protocol::{Delta, RunId, ThreadId};
+use tokio::sync::Notify;
+
+/// Bytes of deltas a run may have waiting before its model stream is held back.
+pub(crate) const MAX_WAITING_BYTES: usize = 64 * 1024;
+
+/// What each delta counts beyond its text, so that many empty ones are bounded too.
+const DELTA_OVERHEAD_BYTES: usize = 32;
+
+/// Whether neighbouring deltas of one kind become one event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coalesce {
+    /// Join what waits for the same commit.
+    Waiting,
+    /// An event per delta, whatever the load; for measuring.
+    Never,
+}
+
+pub(crate) struct Outbox {
+    pub(crate) run: RunId,
+    pub(crate) thread: ThreadId,
+    coalesce: Coalesce,
+    /// Held for a few instructions, never over an await or a write.
+    waiting: Mutex<Waiting>,
+    room: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    deltas: Vec<Delta>,
+    bytes: usize,
+    /// The writer has been told and has not come yet.
+    announced: bool,
+    /// The log refused this run's deltas; it takes no more.
+    closed: bool,
+}
+
+/// What became of a pushed delta.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// The writer must be told.
+    Announce,
+    /// The writer is on its way, or nobody wants the delta any more.
+    Joined,
+    Full(Delta),
+}
+
+impl Outbox {
+    pub(crate) fn new(run: RunId, thread: ThreadId, coalesce: Coalesce) -> Self {
+        Self { run, thread, coalesce, waiting: Mutex::default(), room: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, delta: Delta) -> Pushed {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            return Pushed::Joined;
+        }
+        if waiting.bytes >= MAX_WAITING_BYTES {
+            return Pushed::Full(delta);
+        }
+        waiting.bytes += text(&delta).len() + DELTA_OVERHEAD_BYTES;
+        let left = match (self.coalesce, waiting.deltas.last_mut()) {
+            (Coalesce::Waiting, Some(last)) => join(last, delta),
+            (Coalesce::Waiting, None) | (Coalesce::Never, _) => Some(delta),
+        };
+        waiting.deltas.extend(left);
+        if std::mem::replace(&mut waiting.announced, true) { Pushed::Joined } else { Pushed::Announce }
+    }
+
+    /// Moves what waits into `into`, which must be empty, and makes room.
+    pub(crate) fn take(&self, into: &mut Vec<Delta>) {
+        {
+            let mut waiting = self.lock();
+            std::mem::swap(&mut waiting.deltas, into);
+            waiting.bytes = 0;
+            waiting.announced = false;
+        }
+        self.room.notify_waiters();
+    }
+
+    /// Takes no more deltas, because the log refused some.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.room.notify_waiters();
+    }
+
+    pub(crate) async fn room(&self) {
+        let notified = self.room.notified();
+        tokio::pin!(notified);
+        // Registered before looking, so that a commit between the two is not missed.
+        notified.as_mut().enable();
+        let full = {
+            let waiting = self.lock();
+            waiting.bytes >= MAX_WAITING_BYTES && !waiting.closed
+        };
+        if full {
+            notified.await;
+        }
+    }
+}
+
+fn text(delta: &Delta) -> &str {
+    match delta {
+        Delta::Text { delta, .. } | Delta::Reasoning { delta, .. } | Delta::ToolInput { delta, .. } => delta,
+    }
+}
+
+/// Appends `next` to `last` if they are pieces of the same thing, else gives it back.
+fn join(last: &mut Delta, next: Delta) -> Option<Delta> {
+    match (last, next) {
+        (Delta::Text { step, delta }, Delta::Text { step: other, delta: more }) if *step == other => {
+            delta.push_str(&more);
+            None
+        }
+        (Delta::Reasoning { step, delta }, Delta::Reasoning { step: other, delta: more })
+            if *step == other =>
+        {
+            delta.push_str(&more);
+            None
+        }
+        (Delta::ToolInput { call, delta, .. }, Delta::ToolInput { call: other, delta: more, .. })
+            if *call == other =>
+        {
+            delta.push_str(&more);
+            None
+        }
+        (_, next) => Some(next),
+    }
+}

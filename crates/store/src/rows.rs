@@ -1,0 +1,130 @@
+//! Rows as the rest of the program sees them.
+
+use jiff::Timestamp;
+use protocol::{Failure, MessageId, RunId, RunStatus, Scope, Seq, Settings, ThreadId, Usage};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadRow {
+    pub id: ThreadId,
+    pub scope: Scope,
+    pub title: Option<String>,
+    pub head: Option<MessageId>,
+    pub model: Option<String>,
+    pub message_count: u64,
+    pub active_run: Option<RunId>,
+    pub last_seq: Seq,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    pub id: RunId,
+    pub thread: ThreadId,
+    pub scope: Scope,
+    /// The user message it answers.
+    pub message: MessageId,
+    pub status: RunStatus,
+    pub model: Option<String>,
+    pub error: Option<Failure>,
+    pub usage: Usage,
+    pub cancel_requested: bool,
+    /// Its first event.
+    pub start_seq: Seq,
+    /// Its `run:end`.
+    pub end_seq: Option<Seq>,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A row of the log as found, readable or not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RawEvent {
+    pub seq: Seq,
+    pub kind: String,
+    pub body: String,
+}
+
+/// A message with the rows it is made of, uninterpreted: reading them is the engine's work, and never fails.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MessageRow {
+    pub id: MessageId,
+    pub role: String,
+    pub parent: Option<MessageId>,
+    pub run: Option<RunId>,
+    pub model: Option<String>,
+    /// The event that holds its text.
+    pub said: Option<RawEvent>,
+    /// The `step:end`s of its run, for an answer.
+    pub steps: Vec<RawEvent>,
+    /// The `tool:complete`s of its run, at most [`MessageRow::MAX_RESULTS`].
+    pub results: Vec<RawEvent>,
+    /// How many `tool:complete`s the log holds for its run.
+    pub results_total: u64,
+    /// Its place in the log, and so in the path.
+    pub seq: Seq,
+    pub created_at: Timestamp,
+}
+
+impl MessageRow {
+    /// More results than this for one message are not read: such rows are corrupt.
+    pub const MAX_RESULTS: usize = 100;
+}
+
+/// Which part of a path to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// The newest messages.
+    Newest(usize),
+    /// The oldest messages after a sequence number.
+    After(Seq, usize),
+}
+
+/// A page: what comes after a cursor, and how much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageOf<C> {
+    pub after: Option<C>,
+    pub limit: usize,
+}
+
+/// A place in the list of threads, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadCursor {
+    pub updated_at: Timestamp,
+    pub id: ThreadId,
+}
+
+/// A validated request for a run.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    pub scope: Scope,
+    pub thread: Target,
+    pub run: RunId,
+    pub ask: Ask,
+    pub model: Option<String>,
+    pub settings: Settings,
+    pub system_prompt: Option<String>,
+    pub app_revision: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Begin a conversation under this id.
+    New(ThreadId),
+    Existing(ThreadId),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ask {
+    /// Say something new, after `parent` or the thread's head.
+    Say { id: MessageId, text: String, parent: Option<MessageId> },
+    /// Answer a message again: this one, or the thread's head.
+    Again { of: Option<MessageId> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Submitted {
+    pub thread: ThreadId,
+    pub run: RunId,
+    pub message: MessageId,
+}

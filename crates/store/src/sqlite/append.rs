@@ -1,0 +1,187 @@
+//! Appending to the log inside the writer's transaction.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use protocol::{Delta, Event, Kind, RunId, Seq, Stored, ThreadId};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+
+use super::read::sql;
+use crate::Error;
+use crate::outbox::Outbox;
+
+/// Threads whose next number the writer remembers between batches.
+const MAX_REMEMBERED: usize = 16 * 1024;
+
+/// The next number of each thread written to lately. Only the writer has one, and it is the only writer.
+#[derive(Default)]
+pub(super) struct Seqs {
+    next: HashMap<ThreadId, Seq>,
+}
+
+impl Seqs {
+    /// After a rollback the database knows better.
+    pub(super) fn forget(&mut self) {
+        self.next.clear();
+    }
+}
+
+/// A transaction under way. All writes of the product go through one of these.
+pub(super) struct Batch<'c> {
+    conn: &'c Connection,
+    insert: CachedStatement<'c>,
+    at: i64,
+    seqs: &'c mut Seqs,
+    /// Threads whose number moved in this batch, with the number before.
+    moved: Vec<(ThreadId, Seq)>,
+    /// Where the piece of work under way begins in `moved`.
+    barrier: usize,
+    recorded: Vec<Arc<Stored>>,
+    taken: Vec<Delta>,
+    body: Vec<u8>,
+}
+
+impl<'c> Batch<'c> {
+    pub(super) fn begin(conn: &'c Connection, now: Timestamp, seqs: &'c mut Seqs) -> Result<Self, Error> {
+        let insert = conn.prepare_cached(
+            "INSERT INTO events (thread, seq, run, kind, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        if seqs.next.len() > MAX_REMEMBERED {
+            seqs.forget();
+        }
+        let at = now.as_millisecond();
+        Ok(Self {
+            conn,
+            insert,
+            at,
+            seqs,
+            moved: vec![],
+            barrier: 0,
+            recorded: vec![],
+            taken: vec![],
+            body: vec![],
+        })
+    }
+
+    /// Writes back the numbers and gives what must be published once the transaction is committed.
+    pub(super) fn finish(mut self) -> Result<Vec<Arc<Stored>>, Error> {
+        self.moved.sort_unstable();
+        self.moved.dedup_by_key(|(thread, _)| *thread);
+        let mut update = self.conn.prepare_cached("UPDATE threads SET next_seq = ?2 WHERE id = ?1")?;
+        for (thread, _) in &self.moved {
+            let next = self.seqs.next.get(thread).copied().unwrap_or(1);
+            update.execute(params![thread.bytes(), sql(next)])?;
+        }
+        Ok(self.recorded)
+    }
+
+    /// Runs `work`; if it says false, nothing of it stays.
+    pub(super) fn atomically(&mut self, work: impl FnOnce(&mut Self) -> bool) -> Result<(), Error> {
+        let (moved, recorded) = (self.moved.len(), self.recorded.len());
+        self.barrier = moved;
+        self.conn.prepare_cached("SAVEPOINT work")?.execute([])?;
+        if !work(self) {
+            self.conn.prepare_cached("ROLLBACK TO work")?.execute([])?;
+            self.recorded.truncate(recorded);
+            for (thread, before) in self.moved.drain(moved..).rev() {
+                self.seqs.next.insert(thread, before);
+            }
+        }
+        self.conn.prepare_cached("RELEASE work")?.execute([])?;
+        Ok(())
+    }
+
+    pub(super) fn conn(&self) -> &'c Connection {
+        self.conn
+    }
+
+    pub(super) fn at(&self) -> i64 {
+        self.at
+    }
+
+    /// Appends what waits in the outbox. If the log refuses it (the run has ended), the outbox closes.
+    pub(super) fn deltas(&mut self, outbox: &Outbox) -> Result<(), Error> {
+        let mut taken = std::mem::take(&mut self.taken);
+        outbox.take(&mut taken);
+        for delta in taken.drain(..) {
+            self.body.clear();
+            delta.write_body(&mut self.body);
+            let body = Arc::from(std::str::from_utf8(&self.body).unwrap_or("{}"));
+            match self.append(outbox.thread, Some(outbox.run), delta.kind(), body) {
+                Ok(_) => {}
+                Err(Error::Sql(error)) if is_refusal(&error) => {
+                    tracing::warn!(run = %outbox.run, %error, "the log refused a delta");
+                    outbox.close();
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        taken.clear();
+        self.taken = taken;
+        Ok(())
+    }
+
+    /// Appends an event and does what it implies. None when it is a second result for a call: the first stays.
+    pub(super) fn record(
+        &mut self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        event: &Event,
+    ) -> Result<Option<Seq>, Error> {
+        if let Event::ToolComplete(result) = event
+            && self.has_result(result)?
+        {
+            tracing::warn!(thread = %thread, call = %result.call_id, "a late result was dropped");
+            return Ok(None);
+        }
+        let seq = self.append(thread, run, event.kind(), event.body().into())?;
+        self.project(thread, run, event, seq)?;
+        Ok(Some(seq))
+    }
+
+    fn append(
+        &mut self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        kind: Kind,
+        body: Arc<str>,
+    ) -> Result<Seq, Error> {
+        let seq = self.next(thread)?;
+        let run_bytes = run.as_ref().map(RunId::bytes);
+        self.insert.execute(params![thread.bytes(), sql(seq), run_bytes, kind.name(), self.at, &*body])?;
+        self.seqs.next.insert(thread, seq + 1);
+        // Neighbouring events of one thread note the number they began from once.
+        let noted =
+            self.moved.get(self.barrier..).and_then(<[_]>::last).is_some_and(|(last, _)| *last == thread);
+        if !noted {
+            self.moved.push((thread, seq));
+        }
+        self.recorded.push(Arc::new(Stored { thread, seq, run, kind: Cow::Borrowed(kind.name()), body }));
+        Ok(seq)
+    }
+
+    /// The number the thread's next event will have.
+    pub(super) fn next(&mut self, thread: ThreadId) -> Result<Seq, Error> {
+        match self.seqs.next.entry(thread) {
+            Entry::Occupied(entry) => Ok(*entry.get()),
+            Entry::Vacant(entry) => {
+                let next: i64 = self
+                    .conn
+                    .prepare_cached("SELECT next_seq FROM threads WHERE id = ?1")?
+                    .query_row([thread.bytes()], |row| row.get(0))
+                    .optional()?
+                    .ok_or(Error::NotFound("thread"))?;
+                Ok(*entry.insert(u64::try_from(next).unwrap_or(1)))
+            }
+        }
+    }
+}
+
+/// A constraint said no, as opposed to the disk or the file.
+fn is_refusal(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+}

@@ -1,0 +1,86 @@
+//! Reading the log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use protocol::{Kind, RunId, Seq, Stored, ThreadId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::Sqlite;
+use super::read::{count, maybe_id, sql, text};
+use crate::{Error, Log, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
+
+/// Facts of one run that are read back when it is replayed: more than its limits allow it to write.
+const MAX_FACTS: i64 = 4_096;
+
+#[async_trait]
+impl Log for Sqlite {
+    async fn events(
+        &self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        after: Seq,
+    ) -> Result<Vec<Arc<Stored>>, Error> {
+        self.readers.read(move |conn| events(conn, thread, run, after)).await
+    }
+
+    async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
+        self.readers
+            .read(move |conn| {
+                let mut find = conn.prepare_cached(
+                    "SELECT seq, kind, body FROM events WHERE run = ?1
+                        AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?2",
+                )?;
+                let rows = find.query_map(params![run.bytes(), MAX_FACTS], raw)?;
+                Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
+        self.readers
+            .read(move |conn| {
+                let mut find = conn.prepare_cached("SELECT next_seq - 1 FROM threads WHERE id = ?1")?;
+                find.query_row([thread.bytes()], |row| count(row, 0))
+                    .optional()?
+                    .ok_or(Error::NotFound("thread"))
+            })
+            .await
+    }
+}
+
+fn events(
+    conn: &Connection,
+    thread: ThreadId,
+    run: Option<RunId>,
+    after: Seq,
+) -> Result<Vec<Arc<Stored>>, Error> {
+    let mut find = conn.prepare_cached(
+        "SELECT seq, kind, body, run FROM events
+            WHERE thread = ?1 AND seq > ?2 AND (?3 IS NULL OR run = ?3) ORDER BY seq LIMIT ?4",
+    )?;
+    let run_bytes = run.as_ref().map(RunId::bytes);
+    let mut rows = find.query(params![thread.bytes(), sql(after), run_bytes, MAX_EVENTS_PER_READ as i64])?;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let event = stored(thread, row)?;
+        bytes += event.body.len();
+        found.push(Arc::new(event));
+        if bytes >= MAX_BYTES_PER_READ {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn stored(thread: ThreadId, row: &Row<'_>) -> rusqlite::Result<Stored> {
+    let RawEvent { seq, kind, body } = raw(row)?;
+    let kind = Kind::parse(&kind).map_or(Cow::Owned(kind), |kind| Cow::Borrowed(kind.name()));
+    Ok(Stored { thread, seq, run: maybe_id(row, 3)?, kind, body: body.into() })
+}
+
+/// The first three columns as a row of the log.
+pub(super) fn raw(row: &Row<'_>) -> rusqlite::Result<RawEvent> {
+    Ok(RawEvent { seq: count(row, 0)?, kind: text(row, 1)?, body: text(row, 2)? })
+}

@@ -1,0 +1,57 @@
+//! What crosses scopes: finding unfinished runs after a start, and purging what was deleted.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use protocol::ThreadId;
+use rusqlite::{OptionalExtension, params};
+
+use super::append::Batch;
+use super::read::id;
+use super::{Sqlite, runs};
+use crate::{Error, Maintenance, RunRow};
+
+/// Events removed in one transaction: a few milliseconds, so that streams do not feel it.
+const PURGE_EVENTS: i64 = 500;
+
+#[async_trait]
+impl Maintenance for Sqlite {
+    async fn unfinished(&self) -> Result<Vec<RunRow>, Error> {
+        self.readers.read(runs::unfinished).await
+    }
+
+    async fn purge(&self, deleted_before: Timestamp) -> Result<bool, Error> {
+        self.writer.write(move |batch| purge(batch, deleted_before)).await
+    }
+}
+
+fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error> {
+    let next: Option<ThreadId> = batch
+        .conn()
+        .prepare_cached(
+            "SELECT t.id FROM threads t WHERE t.deleted_at IS NOT NULL AND t.deleted_at <= ?1
+                AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread = t.id AND r.ended_at IS NULL) LIMIT 1",
+        )?
+        .query_row([deleted_before.as_millisecond()], |row| id(row, 0))
+        .optional()?;
+    let Some(thread) = next else { return Ok(false) };
+    let events = batch
+        .conn()
+        .prepare_cached(
+            "DELETE FROM events WHERE thread = ?1
+                AND seq <= (SELECT min(seq) FROM events WHERE thread = ?1) + ?2",
+        )?
+        .execute(params![thread.bytes(), PURGE_EVENTS])?;
+    if events > 0 {
+        return Ok(true);
+    }
+    for statement in [
+        "DELETE FROM tool_results WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
+        "DELETE FROM tool_calls WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
+        "DELETE FROM messages WHERE thread = ?1",
+        "DELETE FROM runs WHERE thread = ?1",
+        "DELETE FROM threads WHERE id = ?1",
+    ] {
+        batch.conn().prepare_cached(statement)?.execute([thread.bytes()])?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,24 @@
+//! Brings a database to the newest schema: each step in a transaction with its number, so a kill repeats or skips it.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::Error;
+
+/// One file a step, never changed once released.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_log.sql")];
+
+pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {
+    conn.pragma_update(None, "journal_mode", "WAL")?;
+    let known = MIGRATIONS.len() as i64;
+    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > known {
+        return Err(Error::TooNew { found, known });
+    }
+    for (number, sql) in (1i64..).zip(MIGRATIONS).filter(|(number, _)| *number > found) {
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        tx.execute_batch(sql)?;
+        tx.pragma_update(None, "user_version", number)?;
+        tx.commit()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! SQLite: one file in the data folder, one writer thread, a few readers beside it.
+
+mod append;
+mod checkpoint;
+mod events;
+mod history;
+mod maintain;
+mod migrate;
+mod project;
+mod read;
+mod runs;
+mod threads;
+mod writer;
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::{Clock, RunId, ThreadId};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::outbox::Outbox;
+use crate::{Error, Publish, RunLog};
+
+pub use crate::outbox::Coalesce;
+use read::Readers;
+use writer::Writer;
+
+/// The database's name in the data folder.
+const FILE: &str = "rondo.db";
+
+/// How often, and how far apart, a locked folder is tried before it counts as somebody else's.
+const LOCK_TRIES: u32 = 25;
+const LOCK_WAIT: Duration = Duration::from_millis(20);
+
+/// How long a connection waits for another. Only checkpoints and outside tools ever make one wait.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connections that read beside the writer.
+const READERS: usize = 4;
+
+/// A store in one folder. A second process on the same folder is refused.
+pub struct Sqlite {
+    writer: Writer,
+    readers: Arc<Readers>,
+    coalesce: Coalesce,
+}
+
+impl Sqlite {
+    /// Opens or creates the database, bringing its schema up to date.
+    pub fn open(folder: &Path, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>) -> Result<Self, Error> {
+        Self::open_with(folder, clock, publish, Coalesce::Waiting)
+    }
+
+    pub fn open_with(
+        folder: &Path,
+        clock: Arc<dyn Clock>,
+        publish: Arc<dyn Publish>,
+        coalesce: Coalesce,
+    ) -> Result<Self, Error> {
+        std::fs::create_dir_all(folder).map_err(Error::Folder)?;
+        let lock = lock(folder)?;
+        let path = folder.join(FILE);
+        let mut conn = connect(&path, OpenFlags::default())?;
+        migrate::migrate(&mut conn)?;
+        let readers = Readers::open(READERS, || connect(&path, read_only()))?;
+        let checkpoints = connect(&path, OpenFlags::default())?;
+        let writer = Writer::start(Owned { conn, checkpoints, lock }, clock, publish)?;
+        Ok(Self { writer, readers: Arc::new(readers), coalesce })
+    }
+
+    fn run_log(&self, run: RunId, thread: ThreadId) -> Arc<dyn RunLog> {
+        Arc::new(writer::SqliteRunLog::new(self.writer.clone(), Outbox::new(run, thread, self.coalesce)))
+    }
+}
+
+/// What the writer thread owns: when it ends, and not before, another process may have the folder.
+struct Owned {
+    conn: Connection,
+    checkpoints: Connection,
+    lock: File,
+}
+
+/// Locks the folder, giving an owner that is just ending a moment to do so.
+fn lock(folder: &Path) -> Result<File, Error> {
+    let file = File::create(folder.join("lock")).map_err(Error::Folder)?;
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_WAIT),
+            Err(TryLockError::Error(error)) => return Err(Error::Folder(error)),
+        }
+    }
+    Err(Error::Locked(folder.display().to_string()))
+}
+
+fn read_only() -> OpenFlags {
+    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
+    let conn = Connection::open_with_flags(path, flags)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.execute_batch(
+        "PRAGMA foreign_keys = ON;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -16384;
+         PRAGMA trusted_schema = OFF;",
+    )?;
+    Ok(conn)
+}

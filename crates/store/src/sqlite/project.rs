@@ -1,0 +1,169 @@
+//! What an event implies for the other tables, written in the transaction that appends it.
+
+use protocol::{
+    Event, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StreamComplete, ThreadId, ToolComplete, Usage,
+};
+use rusqlite::params;
+
+use super::append::Batch;
+use super::read::{id, maybe_id, sql};
+use crate::Error;
+
+/// A message and the event that holds its text.
+struct Said {
+    id: MessageId,
+    parent: Option<MessageId>,
+    role: &'static str,
+    seq: Seq,
+}
+
+impl Batch<'_> {
+    pub(super) fn has_result(&self, result: &ToolComplete) -> Result<bool, Error> {
+        let mut find = self.conn().prepare_cached("SELECT 1 FROM tool_results WHERE call = ?1")?;
+        Ok(find.exists([result.call_id.bytes()])?)
+    }
+
+    pub(super) fn project(
+        &self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        event: &Event,
+        seq: Seq,
+    ) -> Result<(), Error> {
+        match (event, run) {
+            (Event::MessageUser(message), Some(run)) => self.user_message(thread, run, message, seq),
+            (Event::StepEnd(step), Some(run)) => self.step(run, step, seq),
+            (Event::ToolComplete(result), Some(run)) => self.result(run, result, seq),
+            (Event::StreamComplete(answer), Some(run)) => self.answer(thread, run, answer, seq),
+            (Event::RunEnd(end), Some(run)) => self.end(thread, run, end, seq),
+            (Event::ThreadNamed(named), _) => self.named(thread, &named.title),
+            (
+                Event::MessageUser(_)
+                | Event::RunStart(_)
+                | Event::ContextLoaded(_)
+                | Event::StepStart(_)
+                | Event::TextDelta(_)
+                | Event::ReasoningDelta(_)
+                | Event::ToolInput(_)
+                | Event::StepEnd(_)
+                | Event::StepRetry(_)
+                | Event::StepReset(_)
+                | Event::ToolStart(_)
+                | Event::ToolComplete(_)
+                | Event::StreamComplete(_)
+                | Event::RunEnd(_),
+                _,
+            ) => Ok(()),
+        }
+    }
+
+    fn user_message(&self, thread: ThreadId, run: RunId, said: &MessageUser, seq: Seq) -> Result<(), Error> {
+        let MessageUser { message_id: id, parent_id: parent, .. } = *said;
+        self.message(thread, run, &Said { id, parent, role: "user", seq })
+    }
+
+    fn answer(&self, thread: ThreadId, run: RunId, answer: &StreamComplete, seq: Seq) -> Result<(), Error> {
+        let parent = Some(self.asked(run)?);
+        self.message(thread, run, &Said { id: answer.message_id, parent, role: "assistant", seq })
+    }
+
+    fn asked(&self, run: RunId) -> Result<MessageId, Error> {
+        let mut find = self.conn().prepare_cached("SELECT message FROM runs WHERE id = ?1")?;
+        Ok(find.query_row([run.bytes()], |row| id(row, 0))?)
+    }
+
+    fn message(&self, thread: ThreadId, run: RunId, said: &Said) -> Result<(), Error> {
+        let parent = said.parent.as_ref().map(MessageId::bytes);
+        self.conn()
+            .prepare_cached(
+                "INSERT INTO messages (id, thread, parent, role, run, seq, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(params![said.id.bytes(), thread.bytes(), parent, said.role, run.bytes(), sql(said.seq), self.at()])?;
+        self.conn()
+            .prepare_cached(
+                "UPDATE threads SET head = ?2, message_count = message_count + 1, updated_at = max(updated_at, ?3),
+                        model = coalesce((SELECT model FROM runs WHERE id = ?4), model) WHERE id = ?1",
+            )?
+            .execute(params![thread.bytes(), said.id.bytes(), self.at(), run.bytes()])?;
+        Ok(())
+    }
+
+    fn step(&self, run: RunId, step: &StepEnd, seq: Seq) -> Result<(), Error> {
+        let mut insert = self.conn().prepare_cached(
+            "INSERT INTO tool_calls (id, run, step, idx, provider_id, name, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?;
+        for (idx, call) in (0i64..).zip(&step.calls) {
+            let own = call.id.to_string();
+            let provider_id = call.provider_id.as_deref().unwrap_or(&own);
+            insert.execute(params![
+                call.id.bytes(),
+                run.bytes(),
+                step.step,
+                idx,
+                provider_id,
+                call.name,
+                sql(seq)
+            ])?;
+        }
+        let Usage { input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, estimated } =
+            step.usage;
+        self.conn()
+            .prepare_cached(
+                "UPDATE runs SET input_tokens = input_tokens + ?2, output_tokens = output_tokens + ?3,
+                        cached_tokens = cached_tokens + ?4, reasoning_tokens = reasoning_tokens + ?5,
+                        estimated = max(estimated, ?6) WHERE id = ?1",
+            )?
+            .execute(params![
+                run.bytes(),
+                sql(input_tokens),
+                sql(output_tokens),
+                sql(cached_input_tokens),
+                sql(reasoning_tokens),
+                estimated
+            ])?;
+        Ok(())
+    }
+
+    fn result(&self, run: RunId, result: &ToolComplete, seq: Seq) -> Result<(), Error> {
+        self.conn()
+            .prepare_cached("INSERT INTO tool_results (call, run, status, seq) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![result.call_id.bytes(), run.bytes(), result.status.name(), sql(seq)])?;
+        Ok(())
+    }
+
+    fn end(&self, thread: ThreadId, run: RunId, end: &RunEnd, seq: Seq) -> Result<(), Error> {
+        if let Some(message) = end.message_id {
+            let mut last_step = self.conn().prepare_cached(
+                "SELECT max(seq) FROM events WHERE run = ?1 AND kind = 'step:end'
+                    AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'",
+            )?;
+            let said: Option<i64> = last_step.query_row([run.bytes()], |row| row.get(0))?;
+            let said = said.and_then(|seq| u64::try_from(seq).ok()).unwrap_or(seq);
+            let parent = Some(self.asked(run)?);
+            self.message(thread, run, &Said { id: message, parent, role: "assistant", seq: said })?;
+        }
+        let error = end.error.as_ref().and_then(|error| serde_json::to_string(error).ok());
+        self.conn()
+            .prepare_cached(
+                "UPDATE runs SET status = ?2, error = ?3, end_seq = ?4, ended_at = ?5 WHERE id = ?1",
+            )?
+            .execute(params![run.bytes(), end.status.name(), error, sql(seq), self.at()])?;
+        self.conn()
+            .prepare_cached("UPDATE threads SET updated_at = max(updated_at, ?2) WHERE id = ?1")?
+            .execute(params![thread.bytes(), self.at()])?;
+        Ok(())
+    }
+
+    fn named(&self, thread: ThreadId, title: &str) -> Result<(), Error> {
+        self.conn()
+            .prepare_cached("UPDATE threads SET title = ?2, updated_at = max(updated_at, ?3) WHERE id = ?1")?
+            .execute(params![thread.bytes(), title, self.at()])?;
+        Ok(())
+    }
+
+    /// The newest message of a thread.
+    pub(super) fn head(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
+        let mut find = self.conn().prepare_cached("SELECT head FROM threads WHERE id = ?1")?;
+        Ok(find.query_row([thread.bytes()], |row| maybe_id(row, 0))?)
+    }
+}

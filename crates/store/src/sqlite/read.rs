@@ -1,0 +1,119 @@
+//! Readers: a few connections that serve queries beside the writer, and how a row becomes a value.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use protocol::{MessageId, RunId, ThreadId};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
+use rusqlite::{Connection, Row};
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use crate::Error;
+
+pub(super) struct Readers {
+    /// As many permits as there are connections.
+    permits: Arc<Semaphore>,
+    /// Locked only to take one out or put it back.
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(super) fn open(count: usize, connect: impl Fn() -> Result<Connection, Error>) -> Result<Self, Error> {
+        let idle = (0..count).map(|_| connect()).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { permits: Arc::new(Semaphore::new(count)), idle: Mutex::new(idle) })
+    }
+
+    /// Runs a query on a thread that may block.
+    pub(super) async fn read<R: Send + 'static>(
+        self: &Arc<Self>,
+        query: impl FnOnce(&Connection) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
+        let readers = Arc::clone(self);
+        let work = move || {
+            // The permit and the connection go back even if whoever asked has gone away or the query panics.
+            let _permit = permit;
+            let lent = Lent::take(&readers).ok_or(Error::Closed)?;
+            lent.conn.as_ref().ok_or(Error::Closed).and_then(query)
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| Error::Closed)?
+    }
+}
+
+struct Lent<'a> {
+    readers: &'a Readers,
+    conn: Option<Connection>,
+}
+
+impl<'a> Lent<'a> {
+    fn take(readers: &'a Readers) -> Option<Self> {
+        let conn = readers.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        Some(Self { readers, conn: Some(conn) })
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(self.conn.take());
+    }
+}
+
+/// Sixteen bytes as an id.
+pub(super) struct Id(Uuid);
+
+impl FromSql for Id {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Uuid::from_slice(value.as_blob()?).map(Id).map_err(|error| FromSqlError::Other(Box::new(error)))
+    }
+}
+
+impl From<Id> for ThreadId {
+    fn from(id: Id) -> Self {
+        ThreadId::new(id.0)
+    }
+}
+
+impl From<Id> for RunId {
+    fn from(id: Id) -> Self {
+        RunId::new(id.0)
+    }
+}
+
+impl From<Id> for MessageId {
+    fn from(id: Id) -> Self {
+        MessageId::new(id.0)
+    }
+}
+
+pub(super) fn id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    row.get::<_, Id>(column).map(T::from)
+}
+
+pub(super) fn maybe_id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    row.get::<_, Option<Id>>(column).map(|id| id.map(T::from))
+}
+
+/// Numbers in the database are signed; ours are not. A negative one is corrupt and reads as zero.
+pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(|number| u64::try_from(number).unwrap_or(0))
+}
+
+pub(super) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+    let millis = row.get(column)?;
+    Timestamp::from_millisecond(millis)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, Box::new(error)))
+}
+
+/// Text as found: whatever is not UTF-8 is replaced, whatever is not text is empty.
+pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => String::new(),
+    })
+}
+
+/// A sequence number for SQL. They start at 1 and never come near the bound.
+pub(super) fn sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

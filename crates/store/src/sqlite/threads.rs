@@ -1,0 +1,142 @@
+//! Threads: creating, listing, renaming, hiding.
+
+use async_trait::async_trait;
+use protocol::{AppId, Event, MessageId, Principal, RunId, Scope, ThreadId, ThreadNamed, UserId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::append::Batch;
+use super::read::{count, id, maybe_id, text, time};
+use super::{Sqlite, history};
+use crate::{Error, MessageRow, PageOf, ThreadCursor, ThreadRow, Threads, Window};
+
+const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
+    (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')),
+    t.next_seq - 1, t.created_at, t.updated_at";
+
+#[async_trait]
+impl Threads for Sqlite {
+    async fn create_thread(
+        &self,
+        scope: &Scope,
+        thread: ThreadId,
+        title: Option<String>,
+    ) -> Result<ThreadRow, Error> {
+        let scope = scope.clone();
+        let work = move |batch: &mut Batch<'_>| {
+            insert(batch, &scope, thread, title.as_deref())?;
+            find(batch.conn(), thread, scope.user.as_str())
+        };
+        self.writer.write(work).await
+    }
+
+    async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
+        let user = principal.user().clone();
+        self.readers.read(move |conn| find(conn, thread, user.as_str())).await
+    }
+
+    async fn threads(&self, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<Vec<ThreadRow>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| list(conn, &scope, page)).await
+    }
+
+    async fn rename_thread(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        title: String,
+    ) -> Result<ThreadRow, Error> {
+        let user = principal.user().clone();
+        let work = move |batch: &mut Batch<'_>| {
+            find(batch.conn(), thread, user.as_str())?;
+            let seq = batch.record(thread, None, &Event::ThreadNamed(ThreadNamed { title }))?;
+            let row = find(batch.conn(), thread, user.as_str())?;
+            // The row's own number is written at the end of the batch.
+            Ok(ThreadRow { last_seq: seq.unwrap_or(row.last_seq), ..row })
+        };
+        self.writer.write(work).await
+    }
+
+    async fn delete_thread(&self, principal: &Principal, thread: ThreadId) -> Result<Option<RunId>, Error> {
+        let user = principal.user().clone();
+        let work = move |batch: &mut Batch<'_>| {
+            let active = find(batch.conn(), thread, user.as_str())?.active_run;
+            batch
+                .conn()
+                .prepare_cached("UPDATE threads SET deleted_at = ?2 WHERE id = ?1")?
+                .execute(params![thread.bytes(), batch.at()])?;
+            batch
+                .conn()
+                .prepare_cached("UPDATE runs SET cancel_at = ?2 WHERE thread = ?1 AND ended_at IS NULL AND cancel_at IS NULL")?
+                .execute(params![thread.bytes(), batch.at()])?;
+            Ok(active)
+        };
+        self.writer.write(work).await
+    }
+
+    async fn path(
+        &self,
+        thread: ThreadId,
+        leaf: MessageId,
+        window: Window,
+    ) -> Result<Vec<MessageRow>, Error> {
+        self.readers.read(move |conn| history::path(conn, thread, leaf, window)).await
+    }
+}
+
+pub(super) fn insert(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    thread: ThreadId,
+    title: Option<&str>,
+) -> Result<ThreadId, Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO threads (id, app, user, title, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+        )?
+        .execute(params![thread.bytes(), scope.app.as_str(), scope.user.as_str(), title, batch.at()])?;
+    Ok(thread)
+}
+
+fn find(conn: &Connection, thread: ThreadId, user: &str) -> Result<ThreadRow, Error> {
+    conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM threads t WHERE t.id = ?1 AND t.user = ?2 AND t.deleted_at IS NULL"
+    ))?
+    .query_row(params![thread.bytes(), user], thread_row)
+    .optional()?
+    .ok_or(Error::NotFound("thread"))
+}
+
+fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<Vec<ThreadRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM threads t WHERE t.app = ?1 AND t.user = ?2 AND t.deleted_at IS NULL
+            AND (t.updated_at, t.id) < (?3, ?4) ORDER BY t.updated_at DESC, t.id DESC LIMIT ?5"
+    ))?;
+    let (updated_at, last) = match page.after {
+        Some(cursor) => (cursor.updated_at.as_millisecond(), cursor.id.bytes().to_vec()),
+        None => (i64::MAX, vec![0xff; 16]),
+    };
+    let limit = page.limit as i64;
+    let rows = find
+        .query_map(params![scope.app.as_str(), scope.user.as_str(), updated_at, last, limit], thread_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {
+    Ok(Scope { app: AppId::new(text(row, column)?), user: UserId::new(text(row, column + 1)?) })
+}
+
+fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
+    Ok(ThreadRow {
+        id: id(row, 0)?,
+        scope: scope(row, 1)?,
+        title: row.get(3)?,
+        head: maybe_id(row, 4)?,
+        model: row.get(5)?,
+        message_count: count(row, 6)?,
+        active_run: maybe_id(row, 7)?,
+        last_seq: count(row, 8)?,
+        created_at: time(row, 9)?,
+        updated_at: time(row, 10)?,
+    })
+}

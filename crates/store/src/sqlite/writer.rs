@@ -1,0 +1,226 @@
+//! The one writer: commits whatever has arrived while the last commit was under way, then tells the world.
+//!
+//! A batch that holds anything a caller is promised is synced to the disk; one of deltas alone is left to the
+//! operating system, and becomes durable with the next promise because the write-ahead log is one sequential file.
+//! Nothing is published and nobody is answered before the commit.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+
+use async_trait::async_trait;
+use protocol::{Clock, Delta, Event};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::Owned;
+use super::append::{Batch, Seqs};
+use super::checkpoint::Checkpointer;
+use crate::outbox::{Outbox, Pushed};
+use crate::{Error, Publish, RunLog};
+
+/// Commands that may wait for the writer. Runs announce themselves at most once each, so this bounds requests.
+const MAX_QUEUED: usize = 8192;
+
+/// Commands that share one commit.
+const MAX_BATCH: usize = 1024;
+
+/// A handle on the writer thread, which ends when the last handle is gone.
+#[derive(Clone)]
+pub(super) struct Writer {
+    queue: SyncSender<Command>,
+}
+
+enum Command {
+    /// This run has deltas waiting.
+    Deltas(Arc<Outbox>),
+    /// Something that is promised to somebody.
+    Work(Box<dyn Work>),
+}
+
+/// A piece of work inside a batch: all of it happens, or nothing of it does.
+trait Work: Send {
+    /// Does it. False means that its changes must be undone.
+    fn run(&mut self, batch: &mut Batch<'_>) -> bool;
+    /// Answers whoever waits, once the batch is committed or lost.
+    fn done(self: Box<Self>, committed: Result<(), Error>);
+}
+
+struct Job<F, R> {
+    work: Option<F>,
+    result: Option<Result<R, Error>>,
+    reply: oneshot::Sender<Result<R, Error>>,
+}
+
+impl<F, R> Work for Job<F, R>
+where
+    F: FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send,
+    R: Send,
+{
+    fn run(&mut self, batch: &mut Batch<'_>) -> bool {
+        self.result = self.work.take().map(|work| work(batch));
+        matches!(self.result, Some(Ok(_)))
+    }
+
+    fn done(self: Box<Self>, committed: Result<(), Error>) {
+        let result = match (committed, self.result) {
+            (Ok(()), Some(result)) => result,
+            (Ok(()), None) => Err(Error::Aborted),
+            (Err(error), _) => Err(error),
+        };
+        // Whoever asked may have gone away; the work is done all the same.
+        drop(self.reply.send(result));
+    }
+}
+
+impl Writer {
+    pub(super) fn start(
+        owned: Owned,
+        clock: Arc<dyn Clock>,
+        publish: Arc<dyn Publish>,
+    ) -> Result<Self, Error> {
+        let Owned { mut conn, checkpoints, lock } = owned;
+        let (queue, commands) = sync_channel(MAX_QUEUED);
+        let checkpointer = Checkpointer::start(&conn, checkpoints)?;
+        checkpointer.watch(&mut conn)?;
+        let mut committer =
+            Committer { conn, checkpointer, clock, publish, seqs: Seqs::default(), full_sync: None };
+        thread::Builder::new()
+            .name("rondo-writer".into())
+            .spawn(move || {
+                committer.serve(&commands);
+                drop((committer, lock));
+            })
+            .map_err(Error::Folder)?;
+        Ok(Self { queue })
+    }
+
+    /// Runs `work` inside the next batch and waits for its commit.
+    pub(super) async fn write<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Work(Box::new(Job { work: Some(work), result: None, reply })))?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    fn send(&self, command: Command) -> Result<(), Error> {
+        self.queue.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => Error::Overloaded,
+            TrySendError::Disconnected(_) => Error::Closed,
+        })
+    }
+}
+
+/// One run's end of the queue.
+pub(super) struct SqliteRunLog {
+    writer: Writer,
+    outbox: Arc<Outbox>,
+}
+
+impl SqliteRunLog {
+    pub(super) fn new(writer: Writer, outbox: Outbox) -> Self {
+        Self { writer, outbox: Arc::new(outbox) }
+    }
+}
+
+#[async_trait]
+impl RunLog for SqliteRunLog {
+    fn push(&self, delta: Delta) -> Result<(), Delta> {
+        match self.outbox.push(delta) {
+            Pushed::Joined => Ok(()),
+            Pushed::Full(delta) => Err(delta),
+            Pushed::Announce => {
+                // A full queue loses nothing: the deltas wait in the outbox and go with the next fact.
+                drop(self.writer.send(Command::Deltas(Arc::clone(&self.outbox))));
+                Ok(())
+            }
+        }
+    }
+
+    async fn room(&self) {
+        self.outbox.room().await;
+    }
+
+    async fn record(&self, events: Vec<Event>) -> Result<Vec<bool>, Error> {
+        let outbox = Arc::clone(&self.outbox);
+        let work = move |batch: &mut Batch<'_>| {
+            batch.deltas(&outbox)?;
+            let record =
+                |event| batch.record(outbox.thread, Some(outbox.run), event).map(|seq| seq.is_some());
+            events.iter().map(record).collect()
+        };
+        self.writer.write(work).await
+    }
+}
+
+struct Committer {
+    conn: Connection,
+    checkpointer: Checkpointer,
+    clock: Arc<dyn Clock>,
+    publish: Arc<dyn Publish>,
+    seqs: Seqs,
+    /// The sync level in force, if known.
+    full_sync: Option<bool>,
+}
+
+impl Committer {
+    fn serve(&mut self, commands: &Receiver<Command>) {
+        let mut waiting = Vec::with_capacity(MAX_BATCH);
+        while let Ok(first) = commands.recv() {
+            waiting.push(first);
+            waiting.extend(commands.try_iter().take(MAX_BATCH - 1));
+            self.commit(&mut waiting);
+            self.checkpointer.after_commit(&self.conn);
+        }
+    }
+
+    /// Commits the commands together, publishes what they recorded, and answers them.
+    fn commit(&mut self, commands: &mut Vec<Command>) {
+        let committed = self.transact(commands).inspect(|events| self.publish.publish(events)).map(drop);
+        if let Err(error) = &committed {
+            tracing::error!(%error, "a batch of writes was not committed");
+            self.seqs.forget();
+        }
+        for command in commands.drain(..) {
+            let result = committed.as_ref().copied().map_err(Error::for_others);
+            match command {
+                Command::Deltas(outbox) if result.is_err() => outbox.close(),
+                Command::Deltas(_) => {}
+                Command::Work(work) => work.done(result),
+            }
+        }
+    }
+
+    fn transact(&mut self, commands: &mut [Command]) -> Result<Vec<Arc<protocol::Stored>>, Error> {
+        self.sync(commands.iter().any(|command| matches!(command, Command::Work(_))))?;
+        self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let recorded = Batch::begin(&self.conn, self.clock.now(), &mut self.seqs).and_then(|mut batch| {
+            for command in commands {
+                match command {
+                    Command::Deltas(outbox) => batch.deltas(outbox)?,
+                    Command::Work(work) => batch.atomically(|batch| work.run(batch))?,
+                }
+            }
+            batch.finish()
+        });
+        let end = if recorded.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        let ended = self.conn.prepare_cached(end)?.execute([]);
+        if ended.is_err() && !self.conn.is_autocommit() {
+            // A failed commit leaves the transaction open; a failed rollback has closed it already.
+            drop(self.conn.execute_batch("ROLLBACK"));
+        }
+        recorded.and_then(|events| ended.map(|_| events).map_err(Error::from))
+    }
+
+    /// Sets how hard the next commit tries to reach the disk. It cannot be changed inside a transaction.
+    fn sync(&mut self, full: bool) -> Result<(), Error> {
+        if self.full_sync != Some(full) {
+            let level = if full { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
+            self.conn.prepare_cached(level)?.execute([])?;
+            self.full_sync = Some(full);
+        }
+        Ok(())
+    }
+}

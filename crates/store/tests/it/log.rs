@@ -1,0 +1,194 @@
+//! The log: gapless under concurrency, published only once committed, whole or not at all.
+
+use std::sync::Arc;
+
+use protocol::{Event, Ids, MessageId, RunId, RunStatus, StepReset, ThreadNamed};
+use store::{Error, Log, Maintenance, PageOf, RunLog, Runs, Target, Threads, Window};
+use tokio::task::JoinSet;
+
+use crate::support::{Fixture, Published, answer, call, end, open, principal, result, scope, step_end, text};
+
+const DELTAS: usize = 200;
+
+/// Says numbers, with a fact here and there, to the end.
+async fn talk(log: Arc<dyn RunLog>, run: RunId, message: MessageId) {
+    for n in 0..DELTAS {
+        let mut delta = text(&format!("{n},"));
+        while let Err(back) = log.push(delta) {
+            delta = back;
+            log.room().await;
+        }
+        if n % 50 == 0 {
+            let reason = "a fact among deltas".to_owned();
+            log.record(vec![Event::StepReset(StepReset { step: 1, reason })]).await.unwrap();
+        }
+    }
+    log.record(vec![step_end(vec![]), answer(message), end(run, RunStatus::Completed)]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_runs_write_at_once_without_gap_or_mixture() {
+    const RUNS: usize = 32;
+    let fixture = Fixture::new();
+    let mut runs = Vec::new();
+    let mut writers = JoinSet::new();
+    for _ in 0..RUNS {
+        let (submitted, log) = fixture.run().await;
+        let message = fixture.ids.message();
+        runs.push(submitted);
+        writers.spawn(talk(log, submitted.run, message));
+    }
+    writers.join_all().await;
+    let expected: String = (0..DELTAS).map(|n| format!("{n},")).collect();
+    for submitted in runs {
+        let published = fixture.published.of(submitted.thread);
+        let seqs: Vec<u64> = published.iter().map(|event| event.seq).collect();
+        assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "S1");
+        let mut stored = Vec::new();
+        while let batch @ [_, ..] =
+            fixture.store.events(submitted.thread, None, stored.len() as u64).await.unwrap().as_slice()
+        {
+            stored.extend_from_slice(batch);
+        }
+        assert_eq!(stored, published, "S2: what was published is what is stored");
+        let said: String = published
+            .iter()
+            .filter_map(|event| match Event::read(&event.kind, &event.body) {
+                Ok(Event::TextDelta(piece)) => Some(piece.delta),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(said, expected, "order is kept within a run");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_write_leaves_its_neighbours_alone() {
+    let fixture = Fixture::new();
+    let (submitted, log) = fixture.run().await;
+    let id = fixture.ids.call();
+    // All four are queued before the writer can commit the first, so they share a transaction.
+    let alice = alice();
+    let (named, refused, also_refused, kept) = tokio::join!(
+        fixture.store.rename_thread(&alice, submitted.thread, "a name".into()),
+        log.record(vec![step_end(vec![]), result(fixture.ids.call(), "no such call")]),
+        fixture.store.submit(fixture.submission(Target::Existing(submitted.thread))),
+        log.record(vec![step_end(vec![call(id)])]),
+    );
+    assert_eq!(named.unwrap().title.as_deref(), Some("a name"));
+    assert!(matches!(refused, Err(Error::Sql(_))));
+    assert!(matches!(also_refused, Err(Error::Busy)));
+    assert_eq!(kept.unwrap(), [true]);
+    let published = fixture.published.of(submitted.thread);
+    let kinds: Vec<&str> = published.iter().map(|event| &*event.kind).collect();
+    assert_eq!(kinds, ["message:user", "run:start", "thread:named", "step:end"]);
+    let seqs: Vec<u64> = published.iter().map(|event| event.seq).collect();
+    assert_eq!(seqs, [1, 2, 3, 4], "a refused write leaves no hole");
+}
+
+fn alice() -> protocol::Principal {
+    principal("alice")
+}
+
+#[tokio::test]
+async fn deltas_after_the_end_are_dropped_and_block_nobody() {
+    let fixture = Fixture::new();
+    let (submitted, log) = fixture.run().await;
+    log.record(vec![end(submitted.run, RunStatus::Cancelled)]).await.unwrap();
+    log.push(text("too late")).unwrap();
+    let next = fixture.submit(Target::Existing(submitted.thread)).await;
+    let log = fixture.store.log(next.run, next.thread);
+    log.push(text("in time")).unwrap();
+    log.record(vec![step_end(vec![])]).await.unwrap();
+    let bodies: Vec<String> =
+        fixture.published.of(submitted.thread).iter().map(|event| event.body.to_string()).collect();
+    assert!(
+        bodies.iter().any(|body| body.contains("in time"))
+            && !bodies.iter().any(|body| body.contains("too late"))
+    );
+}
+
+#[tokio::test]
+async fn another_user_finds_nothing() {
+    let fixture = Fixture::new();
+    let (submitted, _) = fixture.run().await;
+    let mallory = principal("mallory");
+    assert!(matches!(fixture.store.thread(&mallory, submitted.thread).await, Err(Error::NotFound("thread"))));
+    assert!(matches!(fixture.store.run(&mallory, submitted.run).await, Err(Error::NotFound("run"))));
+    assert!(matches!(fixture.store.cancel(&mallory, submitted.run).await, Err(Error::NotFound("run"))));
+    let rename = fixture.store.rename_thread(&mallory, submitted.thread, "mine".into()).await;
+    assert!(matches!(rename, Err(Error::NotFound("thread"))));
+    assert!(matches!(
+        fixture.store.delete_thread(&mallory, submitted.thread).await,
+        Err(Error::NotFound("thread"))
+    ));
+    let page = PageOf { after: None, limit: 10 };
+    assert!(fixture.store.threads(&scope("mallory"), page).await.unwrap().is_empty());
+    let mut stolen = fixture.submission(Target::Existing(submitted.thread));
+    stolen.scope = scope("mallory");
+    assert!(matches!(fixture.store.submit(stolen).await, Err(Error::NotFound("thread"))));
+    assert!(!fixture.store.run(&alice(), submitted.run).await.unwrap().cancel_requested);
+}
+
+#[tokio::test]
+async fn a_deleted_thread_is_hidden_at_once_and_purged_when_its_run_has_ended() {
+    let fixture = Fixture::new();
+    let (submitted, log) = fixture.run().await;
+    for n in 0..1200 {
+        log.record(vec![Event::StepReset(StepReset { step: n, reason: String::new() })]).await.unwrap();
+    }
+    let now = protocol::Clock::now(&testkit::still::StandingClock);
+    assert_eq!(fixture.store.delete_thread(&alice(), submitted.thread).await.unwrap(), Some(submitted.run));
+    assert!(matches!(fixture.store.run(&alice(), submitted.run).await, Err(Error::NotFound("run"))));
+    assert!(!fixture.store.purge(now).await.unwrap(), "not while its run is under way");
+    log.record(vec![end(submitted.run, RunStatus::Cancelled)]).await.unwrap();
+    let mut rounds = 0;
+    while fixture.store.purge(now).await.unwrap() {
+        rounds += 1;
+    }
+    assert!(rounds > 2, "in pieces that do not hold up streams");
+    let conn = fixture.database();
+    for table in ["threads", "runs", "messages", "events", "tool_calls", "tool_results"] {
+        let left: i64 =
+            conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_is_the_branch_that_ends_in_its_leaf() {
+    let fixture = Fixture::new();
+    let (first, log) = fixture.run().await;
+    let answered = fixture.ids.message();
+    log.record(vec![step_end(vec![]), answer(answered), end(first.run, RunStatus::Completed)]).await.unwrap();
+    let mut branch = fixture.submission(Target::Existing(first.thread));
+    branch.ask = store::Ask::Again { of: Some(answered) };
+    let second = fixture.store.submit(branch).await.unwrap();
+    assert_eq!(second.message, first.message, "an answer's id stands for what it answered");
+    let log = fixture.store.log(second.run, second.thread);
+    let again = fixture.ids.message();
+    log.record(vec![step_end(vec![]), answer(again), end(second.run, RunStatus::Completed)]).await.unwrap();
+    for leaf in [answered, again] {
+        let path = fixture.store.path(first.thread, leaf, Window::Newest(10)).await.unwrap();
+        let ids: Vec<_> = path.iter().map(|row| row.id).collect();
+        assert_eq!(ids, [first.message, leaf]);
+    }
+    let row = fixture.store.thread(&alice(), first.thread).await.unwrap();
+    assert_eq!((row.head, row.message_count, row.active_run), (Some(again), 3, None));
+    assert_eq!(fixture.store.run(&alice(), second.run).await.unwrap().usage.total(), 7);
+}
+
+#[tokio::test]
+async fn a_folder_has_one_owner_and_keeps_what_it_was_told() {
+    let fixture = Fixture::new();
+    let (submitted, log) = fixture.run().await;
+    log.record(vec![Event::ThreadNamed(ThreadNamed { title: "kept".into() })]).await.unwrap();
+    let second = open(fixture.folder.path(), Arc::new(Published::default()));
+    assert!(matches!(second, Err(Error::Locked(_))));
+    let Fixture { store, folder, .. } = fixture;
+    drop((store, log));
+    let store = open(folder.path(), Arc::new(Published::default())).unwrap();
+    assert_eq!(store.thread(&alice(), submitted.thread).await.unwrap().title.as_deref(), Some("kept"));
+    let unfinished: Vec<_> = store.unfinished().await.unwrap().into_iter().map(|row| row.id).collect();
+    assert_eq!(unfinished, [submitted.run]);
+}

@@ -1,0 +1,7 @@
+//! The store's contract: one function a property, so that every back end can be held to it.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what goes wrong fails the test")]
+
+mod constraints;
+mod log;
+mod support;

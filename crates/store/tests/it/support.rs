@@ -1,0 +1,137 @@
+//! A store in a folder of its own, and the shortest way to a run in it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use protocol::{
+    AppId, Call, CallId, Delta, Event, Finish, Ids, MessageId, Principal, RunEnd, RunId, RunStatus, Scope,
+    Settings, StepEnd, Stored, StreamComplete, ThreadId, ToolComplete, ToolStatus, Usage, UserId,
+};
+use rusqlite::Connection;
+use serde_json::json;
+use store::{Ask, Error, Publish, RunLog, Runs, Sqlite, Submission, Submitted, Target};
+use tempfile::TempDir;
+use testkit::still::{CountingIds, StandingClock};
+
+/// Everything that was published, in order.
+#[derive(Default)]
+pub(crate) struct Published(Mutex<Vec<Arc<Stored>>>);
+
+impl Publish for Published {
+    fn publish(&self, events: &[Arc<Stored>]) {
+        self.0.lock().unwrap().extend_from_slice(events);
+    }
+}
+
+impl Published {
+    pub(crate) fn of(&self, thread: ThreadId) -> Vec<Arc<Stored>> {
+        self.0.lock().unwrap().iter().filter(|event| event.thread == thread).cloned().collect()
+    }
+}
+
+pub(crate) struct Fixture {
+    pub(crate) store: Sqlite,
+    pub(crate) published: Arc<Published>,
+    pub(crate) ids: CountingIds,
+    pub(crate) folder: TempDir,
+}
+
+impl Fixture {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let published = Arc::new(Published::default());
+        let store = open(folder.path(), published.clone()).unwrap();
+        Self { store, published, ids: CountingIds::default(), folder }
+    }
+
+    /// A connection beside the store's own, with foreign keys on as there.
+    pub(crate) fn database(&self) -> Connection {
+        let conn = Connection::open(self.folder.path().join("rondo.db")).unwrap();
+        conn.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+        conn.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        conn
+    }
+
+    pub(crate) fn submission(&self, thread: Target) -> Submission {
+        Submission {
+            scope: scope("alice"),
+            thread,
+            run: self.ids.run(),
+            ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
+            model: Some("m".into()),
+            settings: Settings::default(),
+            system_prompt: None,
+            app_revision: "r".into(),
+        }
+    }
+
+    pub(crate) async fn submit(&self, thread: Target) -> Submitted {
+        self.store.submit(self.submission(thread)).await.unwrap()
+    }
+
+    /// A run under way in a thread of its own.
+    pub(crate) async fn run(&self) -> (Submitted, Arc<dyn RunLog>) {
+        let submitted = self.submit(Target::New(self.ids.thread())).await;
+        (submitted, self.store.log(submitted.run, submitted.thread))
+    }
+}
+
+pub(crate) fn open(folder: &Path, published: Arc<Published>) -> Result<Sqlite, Error> {
+    Sqlite::open(folder, Arc::new(StandingClock), published)
+}
+
+pub(crate) fn scope(user: &str) -> Scope {
+    principal(user).scope(AppId::new("app"))
+}
+
+pub(crate) fn principal(user: &str) -> Principal {
+    Principal::authenticated(UserId::new(user))
+}
+
+pub(crate) fn text(delta: &str) -> Delta {
+    Delta::Text { step: 1, delta: delta.into() }
+}
+
+pub(crate) fn call(id: CallId) -> Call {
+    Call { id, name: "echo".into(), input: json!({}), raw: None, provider_id: None }
+}
+
+pub(crate) fn step_end(calls: Vec<Call>) -> Event {
+    Event::StepEnd(StepEnd {
+        step: 1,
+        text: "so".into(),
+        reasoning: None,
+        calls,
+        usage: Usage { input_tokens: 3, output_tokens: 4, ..Usage::default() },
+        finish: Finish::Stop,
+        error: None,
+        model: None,
+        dropped: vec![],
+        provider: None,
+    })
+}
+
+pub(crate) fn result(call_id: CallId, output: &str) -> Event {
+    let status = ToolStatus::Complete;
+    Event::ToolComplete(ToolComplete {
+        call_id,
+        name: "echo".into(),
+        status,
+        output: json!(output),
+        duration_ms: 1,
+    })
+}
+
+pub(crate) fn answer(message_id: MessageId) -> Event {
+    let usage = Usage::default();
+    Event::StreamComplete(StreamComplete {
+        message_id,
+        text: "so".into(),
+        memories_referenced: vec![],
+        usage,
+    })
+}
+
+pub(crate) fn end(run_id: RunId, status: RunStatus) -> Event {
+    Event::RunEnd(RunEnd { run_id, status, error: None, message_id: None })
+}
