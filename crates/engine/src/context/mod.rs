@@ -1,0 +1,39 @@
+//! What the model will see: everything a prompt needs, read at once, then put together by a pure function.
+
+mod compose;
+pub(crate) mod estimate;
+mod history;
+mod load;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use model::{Message, ToolSpec};
+use protocol::Settings;
+
+pub(crate) use compose::{Budget, compose};
+pub(crate) use load::load;
+
+/// Everything a run reads, read once and then fixed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Context {
+    /// The provider's name of the model.
+    pub(crate) model: String,
+    /// The app's instructions, the caller's addition, and the date: stable parts first.
+    pub(crate) system: String,
+    /// The path before the message that is answered.
+    pub(crate) history: Vec<Message>,
+    /// The message that is answered.
+    pub(crate) message: String,
+    pub(crate) tools: Arc<[ToolSpec]>,
+    pub(crate) settings: Settings,
+}
+
+/// Whether the model is offered tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    Tools,
+    /// Words only. What the tools found so far becomes part of the instructions.
+    Words,
+}

@@ -1,0 +1,69 @@
+//! What the engine answers instead of a result, by what a client can do about it.
+
+/// Every message here is safe to show.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no such {what}, or it is not yours")]
+    NotFound { what: &'static str },
+    #[error("{field}: {message}")]
+    Invalid { field: &'static str, message: String },
+    #[error("{message}")]
+    Conflict { code: &'static str, message: String },
+    #[error("{field} is longer than {limit} bytes")]
+    TooLarge { field: &'static str, limit: usize },
+    #[error("{message}")]
+    Unavailable { message: String, retry_after: u32 },
+    #[error("the server's disk is full; reading still works, and writing will once there is space")]
+    Full,
+    /// The cause has been logged; it is not the client's business.
+    #[error("something went wrong inside the server; its log says what")]
+    Internal,
+}
+
+impl Error {
+    /// A stable name for clients.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::NotFound { .. } => "not_found",
+            Error::Invalid { .. } => "invalid_request",
+            Error::Conflict { code, .. } => code,
+            Error::TooLarge { .. } => "too_large",
+            Error::Unavailable { .. } => "unavailable",
+            Error::Full => "disk_full",
+            Error::Internal => "internal",
+        }
+    }
+
+    pub(crate) fn invalid(field: &'static str, message: impl Into<String>) -> Self {
+        Error::Invalid { field, message: message.into() }
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::NotFound(what) => Error::NotFound { what },
+            store::Error::Busy => Error::Conflict {
+                code: "thread_busy",
+                message: "the thread is still answering; wait for its run to end, or cancel it".into(),
+            },
+            store::Error::NothingToAnswer => Error::invalid(
+                "regenerate",
+                "the thread has no message to answer again; send a message first",
+            ),
+            store::Error::Full => Error::Full,
+            store::Error::Overloaded | store::Error::Closed => Error::Unavailable {
+                message: "the server is busy or ending; try again".into(),
+                retry_after: 1,
+            },
+            store::Error::Aborted
+            | store::Error::Locked(_)
+            | store::Error::TooNew { .. }
+            | store::Error::Folder(_)
+            | store::Error::Sql(_) => {
+                tracing::error!(%error, "the store failed");
+                Error::Internal
+            }
+        }
+    }
+}

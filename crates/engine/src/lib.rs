@@ -1,0 +1,22 @@
+//! The agent: takes a message, loads what it needs, runs the loop, writes the log, and lets anyone follow it.
+//!
+//! [`Engine`] is the whole of it to the outside. Inside, `run` holds the loop, `context` what the model sees, `bus`
+//! and `follow` how events reach readers. Everything a run does is in its thread's log first.
+
+mod bus;
+mod context;
+mod engine;
+mod error;
+mod follow;
+mod models;
+mod request;
+mod run;
+mod transcript;
+mod views;
+
+pub use bus::Bus;
+pub use engine::{Engine, Parts, Submitted};
+pub use error::Error;
+pub use follow::Follower;
+pub use models::{Models, Provider};
+pub use request::{MAX_MESSAGE_BYTES, PageQuery};

@@ -1,0 +1,144 @@
+//! What a client asks, checked: from here on it is a `Submission` or a page, and needs no further look.
+
+use jiff::Timestamp;
+use protocol::{MessageId, NewRun, Regenerate, Seq, Settings, ThreadId};
+use store::{Ask, ThreadCursor};
+
+use crate::Error;
+
+/// Bytes of a user's message.
+pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;
+
+/// Bytes of an addition to the system prompt.
+const MAX_SYSTEM_PROMPT_BYTES: usize = 64 * 1024;
+
+/// Bytes of a model's name.
+const MAX_MODEL_BYTES: usize = 200;
+
+/// Bytes of a thread's title.
+const MAX_TITLE_BYTES: usize = 500;
+
+/// Entries of a page when the client does not say, and at most.
+const DEFAULT_PAGE: usize = 100;
+const MAX_PAGE: u32 = 1000;
+
+/// Which page of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageQuery {
+    pub limit: Option<u32>,
+    pub cursor: Option<String>,
+}
+
+impl PageQuery {
+    pub(crate) fn limit(&self) -> Result<usize, Error> {
+        match self.limit {
+            None => Ok(DEFAULT_PAGE),
+            Some(limit) if (1..=MAX_PAGE).contains(&limit) => Ok(limit as usize),
+            Some(_) => Err(Error::invalid("limit", format!("must be between 1 and {MAX_PAGE}"))),
+        }
+    }
+
+    pub(crate) fn threads(&self) -> Result<Option<ThreadCursor>, Error> {
+        self.parse(|cursor| {
+            let (millis, id) = cursor.split_once('.')?;
+            let updated_at = Timestamp::from_millisecond(millis.parse().ok()?).ok()?;
+            Some(ThreadCursor { updated_at, id: id.parse().ok()? })
+        })
+    }
+
+    pub(crate) fn messages(&self) -> Result<Option<Seq>, Error> {
+        self.parse(|cursor| cursor.parse().ok())
+    }
+
+    fn parse<C>(&self, parse: impl FnOnce(&str) -> Option<C>) -> Result<Option<C>, Error> {
+        let invalid = || Error::invalid("cursor", "take it from `next` of the page before, unchanged");
+        self.cursor.as_deref().map(|cursor| parse(cursor).ok_or_else(invalid)).transpose()
+    }
+}
+
+pub(crate) fn thread_cursor(updated_at: Timestamp, id: ThreadId) -> String {
+    format!("{}.{id}", updated_at.as_millisecond())
+}
+
+/// What is asked of the model, once the request has been found in order.
+pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Ask, Error> {
+    match (&new.message, new.regenerate) {
+        (Some(_), Some(Regenerate::Message(_) | Regenerate::Last(true))) => Err(Error::invalid(
+            "regenerate",
+            "answers an old message again; leave out `message`, or leave out this",
+        )),
+        (None, Some(again @ (Regenerate::Message(_) | Regenerate::Last(true)))) => {
+            if new.thread_id.is_none() {
+                return Err(Error::invalid("threadId", "is required with `regenerate`"));
+            }
+            let of = match again {
+                Regenerate::Message(id) => Some(id),
+                Regenerate::Last(_) => new.parent_id,
+            };
+            Ok(Ask::Again { of })
+        }
+        (Some(text), None | Some(Regenerate::Last(false))) => {
+            message(text)?;
+            if new.parent_id.is_some() && new.thread_id.is_none() {
+                return Err(Error::invalid(
+                    "parentId",
+                    "names a message of a thread; give its `threadId` too",
+                ));
+            }
+            Ok(Ask::Say { id: fresh(), text: text.clone(), parent: new.parent_id })
+        }
+        (None, None | Some(Regenerate::Last(false))) => Err(Error::invalid("message", "is required")),
+    }
+}
+
+fn message(text: &str) -> Result<(), Error> {
+    if text.len() > MAX_MESSAGE_BYTES {
+        return Err(Error::TooLarge { field: "message", limit: MAX_MESSAGE_BYTES });
+    }
+    if text.trim().is_empty() {
+        return Err(Error::invalid("message", "is empty; say something"));
+    }
+    Ok(())
+}
+
+pub(crate) fn options(new: &NewRun) -> Result<(), Error> {
+    if new.system_prompt.as_ref().is_some_and(|prompt| prompt.len() > MAX_SYSTEM_PROMPT_BYTES) {
+        return Err(Error::TooLarge { field: "systemPrompt", limit: MAX_SYSTEM_PROMPT_BYTES });
+    }
+    if let Some(model) = &new.model {
+        let fits = !model.trim().is_empty()
+            && model.len() <= MAX_MODEL_BYTES
+            && !model.chars().any(char::is_control);
+        if !fits {
+            return Err(Error::invalid(
+                "model",
+                format!("must be a model's name of 1 to {MAX_MODEL_BYTES} bytes"),
+            ));
+        }
+    }
+    settings(&new.settings)
+}
+
+fn settings(settings: &Settings) -> Result<(), Error> {
+    if settings.temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
+        return Err(Error::invalid("settings.temperature", "must be between 0 and 2"));
+    }
+    if settings.top_p.is_some_and(|value| !(value > 0.0 && value <= 1.0)) {
+        return Err(Error::invalid("settings.topP", "must be above 0 and at most 1"));
+    }
+    if settings.max_tokens == Some(0) {
+        return Err(Error::invalid("settings.maxTokens", "must be at least 1"));
+    }
+    Ok(())
+}
+
+pub(crate) fn title(title: &str) -> Result<String, Error> {
+    let trimmed = title.trim();
+    if trimmed.is_empty() || trimmed.chars().any(char::is_control) {
+        return Err(Error::invalid("title", "must be one line of text"));
+    }
+    if trimmed.len() > MAX_TITLE_BYTES {
+        return Err(Error::TooLarge { field: "title", limit: MAX_TITLE_BYTES });
+    }
+    Ok(trimmed.to_owned())
+}

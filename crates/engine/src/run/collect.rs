@@ -1,0 +1,173 @@
+//! What one try of a step has said so far: pieces in, deltas and in the end a `step:end` out.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use model::{Piece, Request};
+use protocol::{Call, CallId, Delta, Failure, Finish, Ids, StepEnd, Usage};
+use serde_json::Value;
+
+use crate::context::estimate;
+use crate::transcript::MAX_CALLS_PER_STEP;
+
+/// Names of calls beyond the bound that are kept to tell the model.
+const MAX_DROPPED_NAMED: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Collected {
+    pub(super) step: u32,
+    text: String,
+    reasoning: String,
+    calls: Vec<Partial>,
+    dropped: Vec<String>,
+    dropped_count: usize,
+    usage: Option<Usage>,
+    model: Option<String>,
+    provider: Option<Value>,
+}
+
+/// A call whose arguments are still arriving.
+#[derive(Debug)]
+struct Partial {
+    id: CallId,
+    index: usize,
+    provider_id: Option<String>,
+    name: Arc<str>,
+    json: String,
+}
+
+impl Collected {
+    pub(super) fn new(step: u32) -> Self {
+        Self {
+            step,
+            text: String::new(),
+            reasoning: String::new(),
+            calls: Vec::new(),
+            dropped: Vec::new(),
+            dropped_count: 0,
+            usage: None,
+            model: None,
+            provider: None,
+        }
+    }
+
+    /// Whether a reader may have seen any of it.
+    pub(super) fn is_streamed(&self) -> bool {
+        !self.text.is_empty()
+            || !self.reasoning.is_empty()
+            || self.calls.iter().any(|call| !call.json.is_empty())
+    }
+
+    /// Takes a piece in, and gives what readers get to see of it.
+    pub(super) fn take(&mut self, piece: Piece, ids: &dyn Ids) -> Option<Delta> {
+        let step = self.step;
+        match piece {
+            Piece::Text(delta) => {
+                self.text.push_str(&delta);
+                (!delta.is_empty()).then_some(Delta::Text { step, delta })
+            }
+            Piece::Reasoning(delta) => {
+                self.reasoning.push_str(&delta);
+                (!delta.is_empty()).then_some(Delta::Reasoning { step, delta })
+            }
+            Piece::CallStart { index, provider_id, name } => {
+                self.start_call(index, provider_id, name, ids);
+                None
+            }
+            Piece::CallInput { index, json } => self.more_input(index, json),
+            Piece::Model(name) => {
+                self.model = Some(name);
+                None
+            }
+            Piece::Usage(usage) => {
+                self.usage = Some(usage);
+                None
+            }
+            Piece::Provider(items) => {
+                self.provider = Some(items);
+                None
+            }
+            Piece::Finish(_) => None,
+        }
+    }
+
+    fn start_call(&mut self, index: usize, provider_id: Option<String>, name: String, ids: &dyn Ids) {
+        if self.calls.len() < MAX_CALLS_PER_STEP {
+            let id = ids.call();
+            self.calls.push(Partial { id, index, provider_id, name: name.into(), json: String::new() });
+        } else {
+            self.dropped_count += 1;
+            if self.dropped.len() < MAX_DROPPED_NAMED {
+                self.dropped.push(name);
+            }
+        }
+    }
+
+    fn more_input(&mut self, index: usize, json: String) -> Option<Delta> {
+        let call = self.calls.iter_mut().rev().find(|call| call.index == index)?;
+        call.json.push_str(&json);
+        let delta =
+            Delta::ToolInput { step: self.step, call: call.id, name: Arc::clone(&call.name), delta: json };
+        Some(delta)
+    }
+
+    pub(super) fn drop_calls(&mut self) {
+        self.calls.clear();
+        self.dropped.clear();
+        self.dropped_count = 0;
+    }
+
+    /// Fills in the tokens where the provider did not count them.
+    pub(super) fn estimate(&mut self, request: &Request) {
+        if self.usage.is_none() {
+            let arguments: usize = self.calls.iter().map(|call| call.json.len()).sum();
+            let output_tokens = estimate::of_bytes(self.text.len() + self.reasoning.len() + arguments);
+            let input_tokens = estimate::of_request(request);
+            self.usage = Some(Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() });
+        }
+    }
+
+    pub(super) fn end(mut self, finish: Finish, error: Option<Failure>) -> StepEnd {
+        // A stream that was cut, or stopped by its length, may have left half a call behind.
+        let calls =
+            if matches!(finish, Finish::Cancelled | Finish::Failed) { Vec::new() } else { self.take_calls() };
+        let finish = if calls.is_empty() && finish == Finish::ToolCalls { Finish::Stop } else { finish };
+        if self.dropped_count > self.dropped.len() {
+            self.dropped.push(format!("and {} more", self.dropped_count - self.dropped.len()));
+        }
+        StepEnd {
+            step: self.step,
+            text: self.text,
+            reasoning: Some(self.reasoning).filter(|text| !text.is_empty()),
+            calls,
+            usage: self.usage.unwrap_or_default(),
+            finish,
+            error,
+            model: self.model,
+            dropped: self.dropped,
+            provider: self.provider,
+        }
+    }
+
+    /// The calls, each with arguments or the text that was none, and with a provider id no sibling has.
+    fn take_calls(&mut self) -> Vec<Call> {
+        let mut seen = HashSet::new();
+        let finished = |partial: Partial| {
+            let (input, raw) = parse(partial.json);
+            let provider_id = partial.provider_id.filter(|id| !id.is_empty() && seen.insert(id.clone()));
+            Call { id: partial.id, name: partial.name.to_string(), input, raw, provider_id }
+        };
+        self.calls.drain(..).map(finished).collect()
+    }
+}
+
+/// Arguments as an object, or null and the text. No text at all means no arguments.
+fn parse(json: String) -> (Value, Option<String>) {
+    if json.trim().is_empty() {
+        return (Value::Object(serde_json::Map::new()), None);
+    }
+    match serde_json::from_str(&json) {
+        Ok(input @ Value::Object(_)) => (input, None),
+        Ok(_) | Err(_) => (Value::Null, Some(json)),
+    }
+}

@@ -1,0 +1,120 @@
+//! What a run does next. Pure and total, and the only place its policy lives.
+
+use app::AtLimit;
+use protocol::{Call, Failure, Finish, RunStatus};
+
+use super::state::RunState;
+
+/// Identical calls after which the model is told that it repeats itself.
+pub(crate) const REPEATS_WARNED: u32 = 3;
+
+/// Identical calls after which it gets no more tools and must answer.
+pub(crate) const REPEATS_STOPPED: u32 = 5;
+
+/// Calls with unusable arguments in a row after which it must answer.
+pub(crate) const MAX_INVALID_IN_A_ROW: u32 = 3;
+
+/// Tool calls a run may make.
+pub(crate) const MAX_CALLS_PER_RUN: usize = 200;
+
+/// Times a step is begun again after a crash before the run is given up.
+pub(crate) const MAX_RESTARTS: u32 = 2;
+
+/// The app's bounds on a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    pub(crate) steps: usize,
+    pub(crate) at_limit: AtLimit,
+    /// Said when the model has nothing to say.
+    pub(crate) limit_reply: String,
+}
+
+/// Why a run must stop although it could go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Halt {
+    Cancelled,
+    TimedOut,
+}
+
+/// The next thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Step {
+    /// Read what the prompt needs.
+    Load,
+    /// Ask the model, with tools on offer.
+    CallModel,
+    /// Ask the model for words only: what the tools found goes into the instructions.
+    Answer,
+    RunTools(Vec<Call>),
+    Finish(Ending),
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Ending {
+    Completed { text: String },
+    Other { status: RunStatus, error: Option<Failure> },
+}
+
+pub(crate) fn next_step(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Step {
+    if let Some(ending) = ending(state, limits, halt) {
+        return Step::Finish(ending);
+    }
+    if !state.pending.is_empty() {
+        return Step::RunTools(state.pending.clone());
+    }
+    if state.context.is_none() {
+        return Step::Load;
+    }
+    if at_limit(state, limits) || state.trailing_silence() > 0 { Step::Answer } else { Step::CallModel }
+}
+
+/// Whether the model has had its turns with tools.
+pub(crate) fn at_limit(state: &RunState, limits: &Limits) -> bool {
+    state.steps.len() >= limits.steps
+        || state.most_repeated() >= REPEATS_STOPPED
+        || state.invalid_in_a_row() >= MAX_INVALID_IN_A_ROW
+        || state.calls() >= MAX_CALLS_PER_RUN
+}
+
+fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Ending> {
+    if let Some((finish, error)) = state.cut_short() {
+        let status = if finish == Finish::Cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
+        return Some(Ending::Other { status, error });
+    }
+    if let Some(answer) = answer(state, limits) {
+        return Some(Ending::Completed { text: answer });
+    }
+    if state.restarts > MAX_RESTARTS {
+        let error = failure("interrupted", "the server stopped several times during this answer; ask again");
+        return Some(Ending::Other { status: RunStatus::Interrupted, error: Some(error) });
+    }
+    match halt? {
+        Halt::Cancelled => Some(Ending::Other { status: RunStatus::Cancelled, error: None }),
+        Halt::TimedOut => {
+            let error = failure("run_timeout", "the run took longer than the app allows");
+            Some(Ending::Other { status: RunStatus::Failed, error: Some(error) })
+        }
+    }
+}
+
+/// The answer, once there is one: words without calls, or what the app says when there are none.
+fn answer(state: &RunState, limits: &Limits) -> Option<String> {
+    if !state.pending.is_empty() || state.open.is_some() {
+        return None;
+    }
+    let last = state.last()?;
+    if !last.calls.is_empty() {
+        let given_up = at_limit(state, limits) && limits.at_limit == AtLimit::Reply;
+        return given_up.then(|| limits.limit_reply.clone());
+    }
+    if !last.text.trim().is_empty() || last.finish == Finish::ContentFilter {
+        return Some(last.text.clone());
+    }
+    // Asked once more for words only, it was silent again.
+    (state.trailing_silence() > 1).then(|| limits.limit_reply.clone())
+}
+
+pub(crate) fn failure(code: &str, message: &str) -> Failure {
+    Failure { code: code.to_owned(), message: message.to_owned() }
+}

@@ -1,0 +1,98 @@
+//! One run, from whatever its log holds to its end.
+//!
+//! [`decide`] says what comes next, the other files do it, and [`state`] folds what was done. Every fact is committed
+//! before it is folded, so a run cut anywhere goes on from its log to the same end.
+
+mod collect;
+mod decide;
+mod finish;
+mod model;
+mod state;
+mod tools;
+
+use std::sync::Arc;
+
+use app::App;
+use jiff::Timestamp;
+use protocol::{ContextLoaded, Event, Ids, RunEnd, RunId, ThreadId};
+use store::{RunLog, Store};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{self, Context};
+use crate::models::Choice;
+
+use decide::{Halt, Step, next_step};
+pub(crate) use decide::{Limits, REPEATS_WARNED};
+pub(crate) use state::{Done, RunState};
+
+/// A run and what it needs to go on.
+pub(crate) struct Run {
+    pub(crate) id: RunId,
+    pub(crate) thread: ThreadId,
+    pub(crate) app: Arc<App>,
+    pub(crate) tools: Arc<::tools::Registry>,
+    /// The model to ask; none when nothing is configured.
+    pub(crate) model: Option<Choice>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) log: Arc<dyn RunLog>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) started: Timestamp,
+    pub(crate) limits: Limits,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) deadline: Instant,
+    /// What the prompt is made of, once it has been read.
+    pub(crate) context: Option<Context>,
+}
+
+impl Run {
+    /// Runs to the end, starting from whatever the log already holds.
+    pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<RunEnd, store::Error> {
+        loop {
+            let facts = match next_step(&state, &self.limits, self.halt()) {
+                Step::Load => self.load(&state).await?,
+                Step::CallModel => self.call_model(&state, context::Offer::Tools).await?,
+                Step::Answer => self.call_model(&state, context::Offer::Words).await?,
+                Step::RunTools(calls) => self.run_tools(&state, calls).await?,
+                Step::Finish(ending) => self.finish(&state, ending).await?,
+            };
+            for fact in &facts {
+                state.apply(fact); // committed by the log, and published, before it counts
+            }
+            if let Some(end) = state.end {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Notes what the prompt takes from outside the log.
+    async fn load(&mut self, _state: &RunState) -> Result<Vec<Event>, store::Error> {
+        let date = self.started.strftime("%A, %-d %B %Y (UTC)").to_string();
+        self.record(vec![Event::ContextLoaded(ContextLoaded { memories: vec![], summaries: vec![], date })])
+            .await
+    }
+
+    /// Commits facts and gives back those that count.
+    async fn record(&self, events: Vec<Event>) -> Result<Vec<Event>, store::Error> {
+        let recorded = self.log.record(events.clone()).await?;
+        Ok(events.into_iter().zip(recorded).filter_map(|(event, kept)| kept.then_some(event)).collect())
+    }
+
+    fn halt(&self) -> Option<Halt> {
+        if self.cancel.is_cancelled() {
+            Some(Halt::Cancelled)
+        } else if Instant::now() >= self.deadline {
+            Some(Halt::TimedOut)
+        } else {
+            None
+        }
+    }
+
+    /// Waits until the run must stop.
+    async fn halted(&self) -> Halt {
+        tokio::select! {
+            () = self.cancel.cancelled() => Halt::Cancelled,
+            () = tokio::time::sleep_until(self.deadline) => Halt::TimedOut,
+        }
+    }
+}

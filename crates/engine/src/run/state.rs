@@ -1,0 +1,147 @@
+//! A run's state: a fold over its events and nothing else.
+
+use std::collections::{HashMap, HashSet};
+
+use protocol::{
+    Call, CallId, ContextLoaded, Event, Failure, Finish, RunEnd, RunStart, StepEnd, ToolComplete, ToolStatus,
+    Usage,
+};
+
+use crate::transcript::MAX_CALLS_PER_STEP;
+
+/// Everything a run has done so far, as its log tells it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RunState {
+    pub(crate) start: Option<RunStart>,
+    pub(crate) context: Option<ContextLoaded>,
+    /// Steps that have ended, with the results of their calls.
+    pub(crate) steps: Vec<Done>,
+    /// The step that has begun and not ended.
+    pub(crate) open: Option<u32>,
+    /// How often the open step began again.
+    pub(crate) restarts: u32,
+    /// Calls of the last step that have no result yet, in call order.
+    pub(crate) pending: Vec<Call>,
+    pub(crate) usage: Usage,
+    pub(crate) answered: bool,
+    pub(crate) end: Option<RunEnd>,
+    called: HashSet<CallId>,
+    /// How often each call, by name and arguments, was made.
+    repeats: HashMap<String, u32>,
+    /// Calls in a row whose arguments could not be used.
+    invalid_in_a_row: u32,
+}
+
+/// A step that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Done {
+    pub(crate) step: StepEnd,
+    /// In the order they arrived.
+    pub(crate) results: Vec<ToolComplete>,
+}
+
+impl RunState {
+    pub(crate) fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut state = Self::default();
+        for event in events {
+            state.apply(event);
+        }
+        state
+    }
+
+    /// Folds one event in. The only mutation there is.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::RunStart(start) => self.start = Some(start.clone()),
+            Event::ContextLoaded(loaded) => self.context = Some(loaded.clone()),
+            Event::StepStart(start) => (self.open, self.restarts) = (Some(start.step), 0),
+            Event::StepReset(_) => self.restarts += 1,
+            Event::StepEnd(step) => self.end_step(step),
+            Event::ToolComplete(result) => self.end_call(result),
+            Event::StreamComplete(_) => self.answered = true,
+            Event::RunEnd(end) => self.end = Some(end.clone()),
+            Event::MessageUser(_)
+            | Event::TextDelta(_)
+            | Event::ReasoningDelta(_)
+            | Event::ToolInput(_)
+            | Event::StepRetry(_)
+            | Event::ToolStart(_)
+            | Event::ThreadNamed(_) => {}
+        }
+    }
+
+    fn end_step(&mut self, step: &StepEnd) {
+        let mut step = step.clone();
+        // The store lets no id in twice; a log written around it must not break the prompt.
+        step.calls.retain(|call| self.called.insert(call.id));
+        step.calls.truncate(MAX_CALLS_PER_STEP);
+        self.open = None;
+        self.restarts = 0;
+        self.usage += step.usage;
+        self.pending.clone_from(&step.calls);
+        for call in &step.calls {
+            *self.repeats.entry(fingerprint(call)).or_default() += 1;
+        }
+        self.steps.push(Done { step, results: Vec::new() });
+    }
+
+    fn end_call(&mut self, result: &ToolComplete) {
+        self.pending.retain(|call| call.id != result.call_id);
+        let invalid = result.status == ToolStatus::Failed
+            && result.output.get("error").and_then(|error| error.as_str()) == Some(INVALID_ARGUMENTS);
+        self.invalid_in_a_row = if invalid { self.invalid_in_a_row + 1 } else { 0 };
+        if let Some(done) = self.steps.last_mut() {
+            done.results.push(result.clone());
+        }
+    }
+
+    /// The number of the step to call the model for.
+    pub(crate) fn next_step_number(&self) -> u32 {
+        self.open.unwrap_or_else(|| u32::try_from(self.steps.len()).unwrap_or(u32::MAX).saturating_add(1))
+    }
+
+    pub(crate) fn last(&self) -> Option<&StepEnd> {
+        self.steps.last().map(|done| &done.step)
+    }
+
+    /// How the last step ended, if it ended the run with it.
+    pub(crate) fn cut_short(&self) -> Option<(Finish, Option<Failure>)> {
+        let last = self.last()?;
+        match last.finish {
+            Finish::Cancelled | Finish::Failed => Some((last.finish, last.error.clone())),
+            Finish::Stop | Finish::Length | Finish::ToolCalls | Finish::ContentFilter => None,
+        }
+    }
+
+    /// How many steps at the end said nothing and called nothing.
+    pub(crate) fn trailing_silence(&self) -> usize {
+        let silent = |done: &&Done| done.step.text.trim().is_empty() && done.step.calls.is_empty();
+        self.steps.iter().rev().take_while(silent).count()
+    }
+
+    /// How often the most repeated call was made.
+    pub(crate) fn most_repeated(&self) -> u32 {
+        self.repeats.values().copied().max().unwrap_or(0)
+    }
+
+    /// How often this call was made up to now.
+    pub(crate) fn repeated(&self, call: &Call) -> u32 {
+        self.repeats.get(&fingerprint(call)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.steps.iter().map(|done| done.step.calls.len()).sum()
+    }
+
+    pub(crate) fn invalid_in_a_row(&self) -> u32 {
+        self.invalid_in_a_row
+    }
+}
+
+/// The `error` of a result whose call could not be run as asked.
+pub(crate) const INVALID_ARGUMENTS: &str = "invalid_arguments";
+
+/// Name and arguments; objects keep their keys sorted, so order of keys does not hide a repetition.
+fn fingerprint(call: &Call) -> String {
+    format!("{}\u{0}{}{}", call.name, call.input, call.raw.as_deref().unwrap_or(""))
+}

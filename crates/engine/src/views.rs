@@ -1,0 +1,115 @@
+//! Rows as the API shows them.
+
+use protocol::{
+    Event, Message, Role, RunResult, RunView, Stored, ThreadView, ToolCallView, ToolComplete, ToolResultView,
+    ToolStatus,
+};
+use store::{MessageRow, RawEvent, RunRow, ThreadRow};
+
+use crate::run::RunState;
+use crate::transcript::{self, Turn};
+
+pub(crate) fn thread(row: ThreadRow) -> ThreadView {
+    ThreadView {
+        id: row.id,
+        app_id: row.scope.app.to_string(),
+        title: row.title,
+        head_id: row.head,
+        message_count: row.message_count,
+        model: row.model,
+        active_run_id: row.active_run,
+        last_seq: row.last_seq,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+    }
+}
+
+pub(crate) fn run(row: RunRow) -> RunView {
+    RunView {
+        id: row.id,
+        thread_id: row.thread,
+        app_id: row.scope.app.to_string(),
+        message_id: row.message,
+        status: row.status,
+        model: row.model,
+        error: row.error,
+        usage: row.usage,
+        cancel_requested: row.cancel_requested,
+        created_at: row.created_at,
+        ended_at: row.ended_at,
+    }
+}
+
+/// None for a row whose role is none we know.
+pub(crate) fn message(row: &MessageRow) -> Option<Message> {
+    let Turn { role, text, steps, results, memories_referenced, .. } = transcript::read(row);
+    let role = role?;
+    let calls = steps.into_iter().flat_map(|step| step.calls);
+    Some(Message {
+        id: row.id,
+        role,
+        text,
+        parent_id: row.parent,
+        run_id: row.run,
+        model: row.model.clone().filter(|_| role == Role::Assistant),
+        tool_calls: calls
+            .map(|call| ToolCallView { id: call.id, name: call.name, input: call.input })
+            .collect(),
+        tool_results: results.into_iter().map(result).collect(),
+        memories_referenced,
+        created_at: row.created_at,
+    })
+}
+
+fn result(result: ToolComplete) -> ToolResultView {
+    ToolResultView {
+        call_id: result.call_id,
+        name: result.name,
+        result: result.output,
+        success: result.status == ToolStatus::Complete,
+    }
+}
+
+/// A run that has ended, from its facts.
+pub(crate) fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
+    let events: Vec<Event> = facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
+    let state = RunState::replay(&events);
+    let answer = events
+        .iter()
+        .find_map(|event| if let Event::StreamComplete(answer) = event { Some(answer) } else { None });
+    let reply =
+        answer.map(|answer| answer.text.clone()).or_else(|| state.last().map(|step| step.text.clone()));
+    let (calls, results): (Vec<_>, Vec<_>) =
+        state.steps.into_iter().map(|done| (done.step.calls, done.results)).unzip();
+    RunResult {
+        run_id: row.id,
+        thread_id: row.thread,
+        status: row.status,
+        reply: reply.unwrap_or_default(),
+        token_usage: Some(row.usage.total()).filter(|total| *total > 0),
+        usage: row.usage,
+        tool_calls: calls
+            .into_iter()
+            .flatten()
+            .map(|call| ToolCallView { id: call.id, name: call.name, input: call.input })
+            .collect(),
+        tool_results: results.into_iter().flatten().map(result).collect(),
+        memories_referenced: answer.map(|answer| answer.memories_referenced.clone()).unwrap_or_default(),
+        error: row.error,
+    }
+}
+
+/// The state of a run as one event, for a reader whose place in the log is not there.
+pub(crate) fn snapshot(row: RunRow, facts: &[RawEvent], seq: u64) -> Stored {
+    let (thread, run) = (row.thread, row.id);
+    let result = outcome(row, facts);
+    let body = protocol::Snapshot {
+        run_id: run,
+        thread_id: thread,
+        status: result.status,
+        text: result.reply,
+        error: result.error,
+    };
+    let body = serde_json::to_string(&body).unwrap_or_else(|_| String::from("{}"));
+    Stored { thread, seq, run: Some(run), kind: "snapshot".into(), body: body.into() }
+}

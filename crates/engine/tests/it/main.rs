@@ -1,0 +1,14 @@
+//! The engine from the outside: runs over a real socket, a real database and a scripted model.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what goes wrong fails the test"
+)]
+
+mod corrupt;
+mod faults;
+mod limits;
+mod recovery;
+mod runs;

@@ -1,0 +1,89 @@
+//! Arithmetic, because models are bad at it.
+
+use async_trait::async_trait;
+use exmex::{Express, FlatEx};
+use serde_json::{Value, json};
+
+use crate::{Failed, Tool, ToolSpec};
+
+/// Bytes of an expression that are worth evaluating.
+const MAX_EXPRESSION_BYTES: usize = 1_000;
+
+pub(crate) struct Calculate;
+
+#[async_trait]
+impl Tool for Calculate {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "calculate".into(),
+            description: "Evaluates an arithmetic expression, such as (17.5 * 3 + 2)^2 / 7. Knows + - * / ^, \
+                          parentheses, sqrt, exp, ln, log10, sin, cos, tan, abs, floor, ceil, round, PI and E."
+                .into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "expression": {
+                        "type": "string",
+                        "description": "the expression, without units or words",
+                        "maxLength": MAX_EXPRESSION_BYTES,
+                    },
+                },
+                "required": ["expression"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    async fn call(&self, input: Value) -> Result<Value, Failed> {
+        let expression = input.get("expression").and_then(Value::as_str).unwrap_or_default();
+        let value = evaluate(expression)?;
+        Ok(json!({ "expression": expression, "value": value }))
+    }
+}
+
+fn evaluate(expression: &str) -> Result<f64, Failed> {
+    let unreadable = |_| {
+        Failed::new(
+            "bad_expression",
+            "the expression cannot be read; write it with numbers and + - * / ^ ( )",
+        )
+    };
+    let parsed = FlatEx::<f64>::parse(expression).map_err(unreadable)?;
+    if let Some(name) = parsed.var_names().first() {
+        return Err(Failed::new("bad_expression", format!("\"{name}\" is not a number or a function")));
+    }
+    let value = parsed.eval(&[]).map_err(unreadable)?;
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(Failed::new("no_value", "the expression has no finite value"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_comes_out_right() {
+        for (expression, value) in
+            [("2+2", 4.0), ("(17.5 * 3 + 2)^2 / 7", 424.321_428_571_428_6), ("-2^2", 4.0), ("sqrt(2)^2", 2.0)]
+        {
+            let got = evaluate(expression).unwrap();
+            assert!((got - value).abs() < 1e-9, "{expression} = {got}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_value_is_said() {
+        for (expression, error) in [
+            ("", "bad_expression"),
+            ("2 +", "bad_expression"),
+            ("x + 1", "bad_expression"),
+            ("1/0", "no_value"),
+            ("ln(0)", "no_value"),
+        ] {
+            assert_eq!(evaluate(expression).unwrap_err().error, error, "{expression}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The date and time, because models do not know them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::tz::TimeZone;
+use protocol::Clock;
+use serde_json::{Value, json};
+
+use crate::{Failed, Tool, ToolSpec};
+
+pub(crate) struct CurrentTime {
+    clock: Arc<dyn Clock>,
+}
+
+impl CurrentTime {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock }
+    }
+}
+
+#[async_trait]
+impl Tool for CurrentTime {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "current_time".into(),
+            description: "Tells the current date, time and weekday, in UTC or in a named time zone.".into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "timezone": {
+                        "type": "string",
+                        "description": "an IANA name such as Europe/Oslo; UTC when absent",
+                        "maxLength": 64,
+                    },
+                },
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    async fn call(&self, input: Value) -> Result<Value, Failed> {
+        let name = input.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
+        let zone = TimeZone::get(name).map_err(|_| {
+            Failed::new(
+                "unknown_timezone",
+                "that is no IANA time zone; write one such as America/Sao_Paulo or UTC",
+            )
+        })?;
+        let now = self.clock.now().to_zoned(zone);
+        Ok(json!({
+            "time": now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+            "weekday": now.strftime("%A").to_string(),
+            "timezone": name,
+        }))
+    }
+}
