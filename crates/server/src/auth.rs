@@ -1,0 +1,129 @@
+//! Who speaks. For now every request is the one user `local`; what keeps strangers out is where we listen, so this
+//! also refuses the two ways by which a web page could reach a server on the user's own machine.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, Method, header};
+use protocol::{Principal, UserId};
+
+use crate::Api;
+use crate::error::{Code, Problem};
+
+impl FromRequestParts<Api> for Principal {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, _: &Api) -> Result<Self, Infallible> {
+        Ok(Principal::authenticated(UserId::new("local")))
+    }
+}
+
+/// Refuses what a web page of another site may have sent.
+pub(crate) fn check(bound: IpAddr, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    let host = text(headers, header::HOST);
+    // A page can point its own name at 127.0.0.1, and then it is the same origin; but the name stays in `Host`.
+    if bound.is_loopback() && !host.is_some_and(|host| is_ours(host, bound)) {
+        let detail = "the Host header must be localhost or the address the server listens on";
+        return Err(Problem::new(Code::HostNotAllowed, detail));
+    }
+    let origin =
+        headers.contains_key(header::ORIGIN).then(|| text(headers, header::ORIGIN).unwrap_or_default());
+    if !method.is_safe() && origin.is_some_and(|origin| !is_same_origin(origin, host)) {
+        let detail =
+            "requests from web pages of another origin are refused; send this one from your own server";
+        return Err(Problem::new(Code::OriginNotAllowed, detail));
+    }
+    Ok(())
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn is_ours(host: &str, bound: IpAddr) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    match address {
+        Ok(address) => [bound, Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].contains(&address),
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// The scheme is not compared: behind a proxy that ends TLS we do not know our own.
+fn is_same_origin(origin: &str, host: Option<&str>) -> bool {
+    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+    fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, HeaderValue::from_bytes(origin.as_bytes()).unwrap());
+        }
+        headers
+    }
+
+    fn refusal(bound: IpAddr, method: &Method, headers: &HeaderMap) -> Option<Code> {
+        check(bound, method, headers).err().map(|problem| problem.code())
+    }
+
+    #[test]
+    fn on_loopback_only_our_own_names_are_hosts() {
+        for ours in
+            ["localhost", "LOCALHOST:8787", "127.0.0.1", "127.0.0.1:8787", "[::1]", "[::1]:1", "localhost:"]
+        {
+            assert_eq!(refusal(LOOPBACK, &Method::GET, &headers(ours, None)), None, "{ours}");
+        }
+        for foreign in
+            ["rebind.example", "localhost.example:8787", "127.0.0.2", "192.168.0.1", "", "a b", "127.1"]
+        {
+            let refused = refusal(LOOPBACK, &Method::GET, &headers(foreign, None));
+            assert_eq!(refused, Some(Code::HostNotAllowed), "{foreign:?}");
+        }
+        assert_eq!(refusal(LOOPBACK, &Method::GET, &HeaderMap::new()), Some(Code::HostNotAllowed));
+        let second = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+        assert_eq!(refusal(second, &Method::GET, &headers("127.0.0.2:8787", None)), None);
+    }
+
+    #[test]
+    fn elsewhere_any_name_is_a_host() {
+        assert_eq!(refusal(ANY, &Method::GET, &headers("agents.example", None)), None);
+        assert_eq!(refusal(ANY, &Method::POST, &HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn another_origin_may_look_but_not_act() {
+        for foreign in [
+            "https://evil.example",
+            "http://localhost:3000",
+            "null",
+            "",
+            "http://localhost:8787.evil",
+            "\u{e9}",
+        ] {
+            let headers = headers("localhost:8787", Some(foreign));
+            for method in [Method::POST, Method::PATCH, Method::DELETE] {
+                assert_eq!(refusal(LOOPBACK, &method, &headers), Some(Code::OriginNotAllowed), "{foreign:?}");
+            }
+            assert_eq!(refusal(LOOPBACK, &Method::GET, &headers), None);
+        }
+        let same = headers("localhost:8787", Some("http://localhost:8787"));
+        assert_eq!(refusal(LOOPBACK, &Method::POST, &same), None);
+        let proxied = headers("agents.example", Some("https://Agents.example"));
+        assert_eq!(refusal(ANY, &Method::POST, &proxied), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! JSON bodies, read within limits and refused with a sentence that names the field at fault.
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use tokio::time::timeout;
+
+use crate::error::{Code, Problem};
+use crate::{Api, Limits};
+
+/// How deep arrays and objects may nest.
+const MAX_DEPTH: usize = 64;
+
+/// A body that must be there.
+pub(crate) struct Json<T>(pub(crate) T);
+
+/// A body that may be empty, which is then the default value.
+pub(crate) struct OptionalJson<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
+        parse(&read(request, &api.limits).await?).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
+        if request.body().is_end_stream() {
+            return Ok(Self(T::default()));
+        }
+        match read(request, &api.limits).await? {
+            body if body.is_empty() => Ok(Self(T::default())),
+            body => parse(&body).map(Self),
+        }
+    }
+}
+
+async fn read(request: Request, limits: &Limits) -> Result<Bytes, Problem> {
+    let (parts, body) = request.into_parts();
+    check_content_type(&parts.headers)?;
+    // A body that announces its size is refused before any of it is read.
+    if body.size_hint().lower() > limits.max_body_bytes as u64 {
+        return Err(too_large(limits.max_body_bytes));
+    }
+    collect(body, limits).await
+}
+
+async fn collect(body: Body, limits: &Limits) -> Result<Bytes, Problem> {
+    let collected = timeout(limits.body_timeout, Limited::new(body, limits.max_body_bytes).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limits.max_body_bytes)),
+        Ok(Err(_)) => Err(Problem::new(Code::InvalidJson, "the body could not be read to its end")),
+        Err(_) => {
+            let seconds = limits.body_timeout.as_secs();
+            Err(Problem::new(Code::BodyTimeout, format!("the body must arrive within {seconds} seconds")))
+        }
+    }
+}
+
+fn too_large(limit: usize) -> Problem {
+    Problem::new(Code::BodyTooLarge, format!("the body must be at most {limit} bytes"))
+}
+
+fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let essence = value.to_str().ok().and_then(|text| text.split(';').next()).unwrap_or_default();
+    if essence.trim().eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(Problem::new(Code::UnsupportedMediaType, "send the body as content-type: application/json"))
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let text = std::str::from_utf8(body).map_err(|error| {
+        let at = error.valid_up_to();
+        Problem::new(
+            Code::InvalidUtf8,
+            format!("the byte at offset {at} is not UTF-8; encode the body as UTF-8"),
+        )
+    })?;
+    if depth(text) > MAX_DEPTH {
+        return Err(Problem::new(
+            Code::InvalidJson,
+            format!("the JSON nests deeper than {MAX_DEPTH} levels"),
+        ));
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        refused(&path, &error.into_inner())
+    })?;
+    reader.end().map_err(|error| refused(".", &error))?;
+    // A struct would also be read from a list of its fields in order, which nobody means.
+    if !text.trim_start().starts_with('{') {
+        return Err(Problem::new(Code::InvalidRequest, "the body must be a JSON object"));
+    }
+    Ok(value)
+}
+
+/// `path` is where the parser stood, `.` at the top.
+fn refused(path: &str, error: &serde_json::Error) -> Problem {
+    let sentence = error.to_string();
+    match error.classify() {
+        Category::Syntax | Category::Eof | Category::Io => Problem::new(Code::InvalidJson, sentence),
+        Category::Data => {
+            let message = sentence.rsplit_once(" at line ").map_or(sentence.as_str(), |(message, _)| message);
+            match field(path, message) {
+                Some(field) => Problem::invalid(field, message),
+                None => Problem::new(Code::InvalidRequest, message),
+            }
+        }
+    }
+}
+
+/// The field at fault. One that is missing, unknown or given twice is not in the path but quoted in the message.
+fn field(path: &str, message: &str) -> Option<String> {
+    let quoted = ["missing field `", "unknown field `", "duplicate field `"]
+        .iter()
+        .find_map(|start| message.strip_prefix(start)?.split('`').next());
+    match (path, quoted) {
+        (".", None) => None,
+        (".", Some(name)) => Some(name.to_owned()),
+        (path, None) => Some(path.to_owned()),
+        (path, Some(name)) if path == name || path.ends_with(&format!(".{name}")) => Some(path.to_owned()),
+        (path, Some(name)) => Some(format!("{path}.{name}")),
+    }
+}
+
+/// How deep the brackets of a text nest, outside strings. The parser judges whether they match.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Bodies that a client should not have sent, and what they are told.
+
+use protocol::{NewRun, ThreadChange};
+
+use super::*;
+
+fn refusal(body: &str) -> Problem {
+    parse::<NewRun>(body.as_bytes()).unwrap_err()
+}
+
+fn nested(levels: usize) -> String {
+    "[".repeat(levels) + &"]".repeat(levels)
+}
+
+#[test]
+fn a_good_body_is_read() {
+    let new: NewRun = parse(br#" {"message": "hi", "settings": {"temperature": 0.5}} "#).unwrap();
+    assert_eq!(new.message.as_deref(), Some("hi"));
+    assert_eq!(new.settings.temperature, Some(0.5));
+}
+
+#[test]
+fn what_is_not_json_is_called_so() {
+    for body in [
+        "",
+        " ",
+        "{",
+        "{\"message\": \"hi\"",
+        "{\"message\": \"hi\"} {}",
+        "{'message': 'hi'}",
+        "{\"message\": NaN}",
+        "{\"settings\": {\"temperature\": 1e999}}",
+        "{\"message\": \"\\ud800\"}",
+        "{\"message\": \"a\nb\"}",
+        "{\"message\": \"hi\",}",
+        "\u{feff}{\"message\": \"hi\"}",
+    ] {
+        assert_eq!(refusal(body).code(), Code::InvalidJson, "{body:?}");
+    }
+}
+
+#[test]
+fn what_is_not_utf8_is_called_so() {
+    let problem = parse::<NewRun>(b"{\"message\": \"\xff\"}").unwrap_err();
+    let detail = "the byte at offset 13 is not UTF-8; encode the body as UTF-8";
+    assert_eq!(problem, Problem::new(Code::InvalidUtf8, detail));
+}
+
+#[test]
+fn the_field_at_fault_is_named() {
+    let cases = [
+        (r#"{"message": 5}"#, "message", "invalid type: integer `5`, expected a string"),
+        (r#"{"stream": "yes"}"#, "stream", "invalid type: string \"yes\", expected a boolean"),
+        (
+            r#"{"settings": {"temperature": "hot"}}"#,
+            "settings.temperature",
+            "invalid type: string \"hot\", expected f64",
+        ),
+        (
+            r#"{"settings": {"warmth": 1}}"#,
+            "settings.warmth",
+            "unknown field `warmth`, expected one of `temperature`, `maxTokens`, `topP`",
+        ),
+        (
+            r#"{"settings": {"maxTokens": -1}}"#,
+            "settings.maxTokens",
+            "invalid value: integer `-1`, expected u32",
+        ),
+        (r#"{"message": "a", "message": "b"}"#, "message", "duplicate field `message`"),
+        (r#"{"threadId": "42"}"#, "threadId", "expected an id of the form thr_ and 32 hexadecimal digits"),
+    ];
+    for (body, field, message) in cases {
+        assert_eq!(refusal(body), Problem::invalid(field, message), "{body}");
+    }
+    let missing = parse::<ThreadChange>(b"{}").unwrap_err();
+    assert_eq!(missing, Problem::invalid("title", "missing field `title`"));
+}
+
+#[test]
+fn a_list_is_not_taken_for_an_object() {
+    for body in [r#"["hi"]"#, "[]"] {
+        assert_eq!(
+            refusal(body),
+            Problem::new(Code::InvalidRequest, "the body must be a JSON object"),
+            "{body}"
+        );
+    }
+    for body in ["null", "true", "42", "\"hi\""] {
+        assert_eq!(refusal(body).code(), Code::InvalidRequest, "{body}");
+    }
+}
+
+#[test]
+fn depth_is_bounded() {
+    assert_eq!(depth(&nested(64)), 64);
+    assert_eq!(depth(r#"{"a": "[[[", "b": "\"[[", "c": [{}]}"#), 3);
+    let at_limit = refusal(&format!("{{\"x\": {}}}", nested(63)));
+    assert_eq!(at_limit.code(), Code::InvalidRequest);
+    let problem = Problem::new(Code::InvalidJson, "the JSON nests deeper than 64 levels");
+    assert_eq!(refusal(&format!("{{\"x\": {}}}", nested(64))), problem);
+    assert_eq!(refusal(&nested(1_000_000)), problem);
+    assert_eq!(refusal(&"[".repeat(1_000_000)), problem);
+}
+
+#[tokio::test]
+async fn a_body_past_the_limit_is_refused() {
+    let limits = Limits { max_body_bytes: 8, ..Limits::default() };
+    assert_eq!(collect(Body::from("12345678"), &limits).await.unwrap(), "12345678");
+    let problem = Problem::new(Code::BodyTooLarge, "the body must be at most 8 bytes");
+    assert_eq!(collect(Body::from("123456789"), &limits).await.unwrap_err(), problem);
+    let announced = Request::new(Body::from("123456789"));
+    assert_eq!(read(announced, &limits).await.unwrap_err(), problem);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_takes_too_long_is_refused() {
+    let limits = Limits::default();
+    let stalled = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+    let problem = Problem::new(Code::BodyTimeout, "the body must arrive within 30 seconds");
+    assert_eq!(collect(stalled, &limits).await.unwrap_err(), problem);
+}
+
+#[test]
+fn json_is_the_only_content_type() {
+    let check = |value: &[u8]| {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, axum::http::HeaderValue::from_bytes(value).unwrap());
+        check_content_type(&headers).map_err(|problem| problem.code())
+    };
+    assert_eq!(check_content_type(&HeaderMap::new()), Ok(()));
+    for good in ["application/json", "application/json; charset=utf-8", "Application/JSON ;charset=UTF-8"] {
+        assert_eq!(check(good.as_bytes()), Ok(()), "{good}");
+    }
+    for bad in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "", "\u{e9}"] {
+        assert_eq!(check(bad.as_bytes()), Err(Code::UnsupportedMediaType), "{bad}");
+    }
+}

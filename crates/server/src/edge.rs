@@ -1,0 +1,79 @@
+//! What every request passes on its way in and out: its id, the checks of origin and size, the net under a panic,
+//! the problem document and the log line.
+
+use std::panic::AssertUnwindSafe;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use protocol::{Ids, TimeOrderedIds};
+use tokio::time::Instant;
+
+use crate::error::{Code, Problem, write_problem};
+use crate::{Api, auth};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let start = Instant::now();
+    let id = TimeOrderedIds.fresh().simple().to_string();
+    let method = request.method().clone();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+
+    let response = match check(&api, &request) {
+        Ok(()) => caught(request, next).await,
+        Err(problem) => problem.into_response(),
+    };
+    let mut response = write_problem(response, &id);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    let (status, took) = (response.status().as_u16(), start.elapsed());
+    let path = path.as_ref().map_or("-", MatchedPath::as_str);
+    tracing::debug!(request = id, %method, path, status, ?took, "request");
+    response
+}
+
+fn check(api: &Api, request: &Request) -> Result<(), Problem> {
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
+    let line = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    if line + headers.sum::<usize>() > api.limits.max_header_bytes {
+        let detail = format!("address and headers must be at most {} bytes", api.limits.max_header_bytes);
+        return Err(Problem::new(Code::HeadersTooLarge, detail));
+    }
+    auth::check(api.bound, request.method(), request.headers())
+}
+
+/// The handler's response; a panic is a failure of this request and of nothing else.
+async fn caught(request: Request, next: Next) -> Response {
+    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(code = Code::Internal.name(), "a handler panicked");
+        Problem::from(engine::Error::Internal).into_response()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use axum::http::StatusCode;
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn broken() -> StatusCode {
+        panic!("a bug")
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_problem_of_its_request() {
+        let router = Router::new().route("/", get(broken)).layer(from_fn(caught));
+        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(response.extensions().get::<Problem>().map(Problem::code), Some(Code::Internal));
+    }
+}

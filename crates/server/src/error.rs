@@ -1,0 +1,274 @@
+//! What goes wrong, as the client sees it: one closed list of codes, one problem document.
+//!
+//! A handler returns a [`Problem`]; it rides in the response's extensions until [`crate::edge`], which knows the
+//! request's id, writes the document. Nothing internal ever gets into `detail`.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use engine::Error;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
+/// The longest field name or sentence we repeat to a client that sent nonsense.
+const MAX_TEXT_CHARS: usize = 300;
+
+macro_rules! codes {
+    ($($variant:ident = $name:literal, $status:ident, $title:literal;)*) => {
+        /// Every code but those of a conflict, which the engine names.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Code {
+            $($variant,)*
+            Conflict(&'static str),
+        }
+
+        impl Code {
+            #[cfg(test)]
+            const ALL: &'static [Code] = &[$(Code::$variant),*];
+
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Code::$variant => $name,)*
+                    Code::Conflict(name) => name,
+                }
+            }
+
+            fn status(self) -> StatusCode {
+                match self {
+                    $(Code::$variant => StatusCode::$status,)*
+                    Code::Conflict(_) => StatusCode::CONFLICT,
+                }
+            }
+
+            fn title(self) -> &'static str {
+                match self {
+                    $(Code::$variant => $title,)*
+                    Code::Conflict(_) => "Not possible now",
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    InvalidJson = "invalid_json", BAD_REQUEST, "The body is not JSON";
+    InvalidUtf8 = "invalid_utf8", BAD_REQUEST, "The body is not UTF-8";
+    InvalidCursor = "invalid_cursor", BAD_REQUEST, "Not a place in the log";
+    HostNotAllowed = "host_not_allowed", FORBIDDEN, "Host not allowed";
+    OriginNotAllowed = "origin_not_allowed", FORBIDDEN, "Origin not allowed";
+    NotFound = "not_found", NOT_FOUND, "Not found";
+    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed";
+    BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body took too long";
+    BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
+    TooLarge = "too_large", PAYLOAD_TOO_LARGE, "A field is too large";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Not a JSON content type";
+    InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "The request is not valid";
+    TooManyStreams = "too_many_streams", TOO_MANY_REQUESTS, "Too many streams";
+    HeadersTooLarge = "headers_too_large", REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large";
+    Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error";
+    Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available now";
+    DiskFull = "disk_full", INSUFFICIENT_STORAGE, "The disk is full";
+}
+
+/// A refusal or a failure, without the request's id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    code: Code,
+    /// What happened, and what the client can do about it.
+    detail: String,
+    /// The field of the request at fault.
+    field: Option<String>,
+    /// Seconds.
+    retry_after: Option<u32>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: cut(detail.into()), field: None, retry_after: None }
+    }
+
+    /// A value of the request that is not acceptable.
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: Some(cut(field.into())), ..Self::new(Code::InvalidRequest, message) }
+    }
+
+    pub(crate) fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The same problem, its field under the name that this route knows it by.
+    pub(crate) fn rename_field(self, rename: impl FnOnce(&str) -> Option<&'static str>) -> Self {
+        let renamed = self.field.as_deref().and_then(rename).map(String::from);
+        Self { field: renamed.or(self.field), ..self }
+    }
+
+    fn document(self, request_id: &str) -> Document {
+        let detail = match &self.field {
+            Some(field) => format!("{field}: {}", self.detail),
+            None => self.detail.clone(),
+        };
+        let errors = self.field.map(|field| vec![FieldError { field, message: self.detail }]);
+        Document {
+            kind: String::from("about:blank"),
+            title: self.code.title().into(),
+            status: self.code.status().as_u16(),
+            detail,
+            code: self.code.name().into(),
+            request_id: request_id.into(),
+            errors,
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        match error {
+            Error::NotFound { .. } => Self::new(Code::NotFound, detail),
+            Error::Invalid { field, message } => Self::invalid(field, message),
+            Error::Conflict { code, message } => Self::new(Code::Conflict(code), message),
+            Error::TooLarge { field, limit } => Self {
+                field: Some(field.into()),
+                ..Self::new(Code::TooLarge, format!("must be at most {limit} bytes"))
+            },
+            Error::Unavailable { message, retry_after } => {
+                Self::new(Code::Unavailable, message).retry_after(retry_after)
+            }
+            Error::Full => Self::new(Code::DiskFull, detail),
+            Error::Internal => Self::new(Code::Internal, detail),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Writes the document of the problem that rides in `response`, if one does.
+pub(crate) fn write_problem(mut response: Response, request_id: &str) -> Response {
+    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    let retry_after = problem.retry_after;
+    let body = serde_json::to_vec(&problem.document(request_id)).unwrap_or_default();
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    if let Some(seconds) = retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    *response.body_mut() = Body::from(body);
+    response
+}
+
+fn cut(text: String) -> String {
+    if text.chars().nth(MAX_TEXT_CHARS).is_none() {
+        return text;
+    }
+    text.chars().take(MAX_TEXT_CHARS).chain(['…']).collect()
+}
+
+/// A problem document (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Problem)]
+pub(crate) struct Document {
+    #[serde(rename = "type")]
+    kind: String,
+    /// The kind of problem, for people.
+    title: String,
+    status: u16,
+    /// What happened this time.
+    detail: String,
+    /// The kind of problem, for programs; it never changes.
+    code: String,
+    /// Also in `x-request-id`, and in the server's log.
+    request_id: String,
+    /// The fields of the request at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<Vec<FieldError>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FieldError {
+    /// The field, with a dot between levels.
+    field: String,
+    message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    async fn written(problem: Problem) -> (StatusCode, Option<String>, Value) {
+        let response = write_problem(problem.into_response(), "0192");
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
+        let retry = response.headers().get(header::RETRY_AFTER).map(|v| v.to_str().unwrap().to_owned());
+        let status = response.status();
+        let body = to_bytes(response.into_body(), 4096).await.unwrap();
+        (status, retry, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_bad_field_is_named() {
+        let error = Error::Invalid { field: "settings.temperature", message: "must be from 0 to 2".into() };
+        let problem =
+            Problem::from(error).rename_field(|f| (f == "settings.temperature").then_some("temperature"));
+        let (status, retry, document) = written(problem).await;
+        assert_eq!((status, retry), (StatusCode::UNPROCESSABLE_ENTITY, None));
+        assert_eq!(
+            document,
+            json!({
+                "type": "about:blank",
+                "title": "The request is not valid",
+                "status": 422,
+                "detail": "temperature: must be from 0 to 2",
+                "code": "invalid_request",
+                "requestId": "0192",
+                "errors": [{"field": "temperature", "message": "must be from 0 to 2"}],
+            })
+        );
+    }
+
+    #[tokio::test]
+    async fn a_busy_server_says_when_to_come_back() {
+        let error = Error::Unavailable { message: "stopping".into(), retry_after: 3 };
+        let (status, retry, document) = written(error.into()).await;
+        assert_eq!((status, retry.as_deref()), (StatusCode::SERVICE_UNAVAILABLE, Some("3")));
+        assert_eq!(document.get("errors"), None);
+    }
+
+    #[tokio::test]
+    async fn a_conflict_keeps_the_engine_s_code() {
+        let error = Error::Conflict { code: "thread_busy", message: "a run is under way".into() };
+        let (status, _, document) = written(error.into()).await;
+        assert_eq!((status, &document["code"]), (StatusCode::CONFLICT, &json!("thread_busy")));
+    }
+
+    #[test]
+    fn what_a_client_sent_is_repeated_in_part() {
+        let problem = Problem::invalid("é".repeat(1_000_000), "x".repeat(1_000_000));
+        assert_eq!(problem.field.unwrap().chars().count(), MAX_TEXT_CHARS + 1);
+        assert_eq!(problem.detail.chars().count(), MAX_TEXT_CHARS + 1);
+    }
+
+    #[test]
+    fn the_documentation_lists_every_code() {
+        let page = include_str!("../../../docs/api.md");
+        for code in Code::ALL {
+            let row = format!("| {} | `{}` |", code.status().as_u16(), code.name());
+            assert!(page.contains(&row), "docs/api.md lacks {row}");
+        }
+    }
+}

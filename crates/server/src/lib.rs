@@ -1,0 +1,74 @@
+//! HTTP only: the accept loop, auth, routes, server-sent events, problem documents and OpenAPI.
+//!
+//! A handler turns a request into one call of the engine and the engine's answer into a response; nothing here knows
+//! how a run works. [`serve`] is the whole face of the crate, [`serve_router`] the same loop over any router.
+
+mod auth;
+mod body;
+mod edge;
+mod error;
+mod io;
+mod openapi;
+mod query;
+mod routes;
+mod serve;
+mod sse;
+mod streams;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::Engine;
+use tokio_util::sync::CancellationToken;
+
+pub use serve::{serve, serve_router};
+
+/// What one client, connection or request may cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once; more wait in the kernel's queue.
+    pub max_connections: usize,
+    /// Request line and headers together.
+    pub max_header_bytes: usize,
+    /// From the opening of a connection, or the end of the last response, to the end of a request's headers.
+    pub header_timeout: Duration,
+    pub max_body_bytes: usize,
+    /// From the end of the headers to the end of the body.
+    pub body_timeout: Duration,
+    /// How long a client may take no byte of what is being sent to it.
+    pub write_timeout: Duration,
+    /// Event streams at once, for one user.
+    pub max_streams_per_user: usize,
+    /// The longest silence on an event stream.
+    pub heartbeat: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_connections: 16_384,
+            max_header_bytes: 16 * 1024,
+            header_timeout: Duration::from_secs(10),
+            max_body_bytes: 2 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(20),
+            max_streams_per_user: 16,
+            heartbeat: Duration::from_secs(15),
+        }
+    }
+}
+
+/// What every handler has at hand.
+#[derive(Clone)]
+struct Api {
+    engine: Engine,
+    limits: Limits,
+    streams: streams::Streams,
+    /// Cancelled when the server stops: event streams end on it.
+    shutdown: CancellationToken,
+    /// The address we listen on; a loopback one turns the check of `Host` on.
+    bound: IpAddr,
+    /// `/openapi.json`, encoded once.
+    document: Bytes,
+}

@@ -1,0 +1,72 @@
+//! The routes, one file per thing they are about.
+
+mod runs;
+mod stream;
+mod system;
+mod threads;
+
+use std::net::IpAddr;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use engine::{Engine, Follower};
+use protocol::Principal;
+use tokio_util::sync::CancellationToken;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::{Code, Problem};
+use crate::streams::{Permit, Streams};
+use crate::{Api, Limits, edge, openapi, sse};
+
+/// Seconds after which a user with too many streams may try again.
+const STREAMS_RETRY_AFTER: u32 = 5;
+
+pub(crate) fn router(engine: Engine, limits: Limits, bound: IpAddr, shutdown: CancellationToken) -> Router {
+    let (router, description) = described().split_for_parts();
+    let document = openapi::encode(description);
+    let api = Api { engine, limits, streams: Streams::default(), shutdown, bound, document };
+    router
+        .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
+        .method_not_allowed_fallback(async || {
+            Problem::new(Code::MethodNotAllowed, "this address exists, but not for this method; see Allow")
+        })
+        .layer(from_fn_with_state(api.clone(), edge::pass))
+        .with_state(api)
+}
+
+fn described() -> OpenApiRouter<Api> {
+    OpenApiRouter::with_openapi(openapi::base())
+        .routes(routes!(system::apps))
+        .routes(routes!(runs::create))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::events))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(threads::create, threads::list))
+        .routes(routes!(threads::show, threads::change, threads::delete))
+        .routes(routes!(threads::messages))
+        .routes(routes!(threads::events))
+        .routes(routes!(stream::create))
+        .routes(routes!(system::healthz))
+        .routes(routes!(system::readyz))
+        .routes(routes!(system::openapi))
+}
+
+impl Api {
+    /// The right to open one more stream. Asked for before anything is stored, so that a refusal has no effect.
+    fn permit(&self, principal: &Principal) -> Result<Permit, Problem> {
+        let limit = self.limits.max_streams_per_user;
+        self.streams.permit(principal.user(), limit).ok_or_else(|| {
+            let detail = format!("{limit} streams are open already; close one and try again");
+            Problem::new(Code::TooManyStreams, detail).retry_after(STREAMS_RETRY_AFTER)
+        })
+    }
+
+    fn stream(&self, follower: Follower, permit: Permit) -> axum::response::Response {
+        let Limits { heartbeat, .. } = self.limits;
+        sse::response(follower, sse::Setting { heartbeat, shutdown: self.shutdown.clone(), permit })
+    }
+}
+
+#[cfg(test)]
+mod tests;

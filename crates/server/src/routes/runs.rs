@@ -1,0 +1,137 @@
+//! Runs: start one, read it, follow it, cancel it.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use engine::Submitted;
+use protocol::{NewRun, Principal, RunId, RunResult, RunView};
+
+use crate::Api;
+use crate::body::Json;
+use crate::error::{Code, Problem};
+use crate::query::{After, AfterParams, InPath};
+
+/// Seconds after which a server that is stopping is likely to be back.
+const RESTART_RETRY_AFTER: u32 = 2;
+
+/// Starts a run and streams its events, or with `stream: false` answers once it has ended. A client that goes away
+/// does not stop it.
+#[utoipa::path(
+    post,
+    path = "/v1/apps/{app}/runs",
+    tag = "runs",
+    operation_id = "create_run",
+    params(("app" = String, Path, description = "The app's name")),
+    request_body = NewRun,
+    responses((
+        status = 200,
+        description = "The run's events, or its result",
+        content((String = "text/event-stream"), (RunResult = "application/json")),
+        headers(("x-run-id" = String), ("x-thread-id" = String))
+    ))
+)]
+pub(super) async fn create(
+    State(api): State<Api>,
+    principal: Principal,
+    InPath(app): InPath<String>,
+    Json(new): Json<NewRun>,
+) -> Result<Response, Problem> {
+    match new.stream {
+        None | Some(true) => streamed(&api, &principal, &app, new).await,
+        Some(false) => answered(&api, &principal, &app, new).await,
+    }
+}
+
+/// Starts a run and follows it from its first event.
+pub(super) async fn streamed(
+    api: &Api,
+    principal: &Principal,
+    app: &str,
+    new: NewRun,
+) -> Result<Response, Problem> {
+    let permit = api.permit(principal)?;
+    let submitted = api.engine.submit(principal, app, new).await?;
+    let follower = api.engine.follow_run(principal, submitted.run, None).await?;
+    let response = follower.map(|follower| api.stream(follower, permit));
+    Ok(named(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
+}
+
+async fn answered(api: &Api, principal: &Principal, app: &str, new: NewRun) -> Result<Response, Problem> {
+    let submitted = api.engine.submit(principal, app, new).await?;
+    let response = tokio::select! {
+        result = api.engine.result(principal, submitted.run) => Answer(result?).into_response(),
+        () = api.shutdown.cancelled() => {
+            let detail = format!("the server is stopping; the run goes on, see /v1/runs/{}", submitted.run);
+            Problem::new(Code::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
+        }
+    };
+    Ok(named(&submitted, response))
+}
+
+fn named(submitted: &Submitted, response: Response) -> Response {
+    let headers = [("x-run-id", submitted.run.to_string()), ("x-thread-id", submitted.thread.to_string())];
+    (headers, response).into_response()
+}
+
+/// A run and where it stands.
+#[utoipa::path(
+    get,
+    path = "/v1/runs/{run}",
+    tag = "runs",
+    operation_id = "get_run",
+    params(("run" = RunId, Path)),
+    responses((status = 200, description = "The run", body = RunView))
+)]
+pub(super) async fn show(
+    State(api): State<Api>,
+    principal: Principal,
+    InPath(run): InPath<RunId>,
+) -> Result<Answer<RunView>, Problem> {
+    Ok(Answer(api.engine.run(&principal, run).await?))
+}
+
+/// A run's events after the last one seen, then the ones to come, to the end of the run.
+#[utoipa::path(
+    get,
+    path = "/v1/runs/{run}/events",
+    tag = "runs",
+    operation_id = "run_events",
+    params(
+        ("run" = RunId, Path),
+        AfterParams,
+        ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen")
+    ),
+    responses(
+        (status = 200, description = "The run's events", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "The run has ended and all of it has been read: do not connect again")
+    )
+)]
+pub(super) async fn events(
+    State(api): State<Api>,
+    principal: Principal,
+    InPath(run): InPath<RunId>,
+    After(after): After,
+) -> Result<Response, Problem> {
+    let permit = api.permit(&principal)?;
+    let follower = api.engine.follow_run(&principal, run, after).await?;
+    let response = follower.map(|follower| api.stream(follower, permit));
+    Ok(response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response()))
+}
+
+/// Asks a run to stop. What it said so far is kept; a run that has ended stays as it is.
+#[utoipa::path(
+    post,
+    path = "/v1/runs/{run}/cancel",
+    tag = "runs",
+    operation_id = "cancel_run",
+    params(("run" = RunId, Path)),
+    responses((status = 202, description = "The run, asked to stop", body = RunView))
+)]
+pub(super) async fn cancel(
+    State(api): State<Api>,
+    principal: Principal,
+    InPath(run): InPath<RunId>,
+) -> Result<(StatusCode, Answer<RunView>), Problem> {
+    Ok((StatusCode::ACCEPTED, Answer(api.engine.cancel(&principal, run).await?)))
+}

@@ -1,0 +1,76 @@
+//! `POST /{app}/stream`: the chat contract of a generic front end, which calls a thread a session.
+
+use axum::extract::State;
+use axum::response::Response;
+use protocol::{NewRun, Principal, Settings, ThreadId};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::Api;
+use crate::body::Json;
+use crate::error::Problem;
+use crate::query::InPath;
+use crate::routes::runs;
+
+/// A message in a chat.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ChatMessage {
+    message: String,
+    /// The thread; a new one is begun when absent.
+    #[serde(default)]
+    session_id: Option<ThreadId>,
+    /// A model by name; the app's when absent.
+    #[serde(default)]
+    model: Option<String>,
+    /// 0 to 2; the app's when absent.
+    #[serde(default)]
+    temperature: Option<f64>,
+}
+
+impl From<ChatMessage> for NewRun {
+    fn from(chat: ChatMessage) -> Self {
+        Self {
+            message: Some(chat.message),
+            thread_id: chat.session_id,
+            model: chat.model,
+            settings: Settings { temperature: chat.temperature, ..Settings::default() },
+            ..Self::default()
+        }
+    }
+}
+
+/// Sends a message and streams the answer. `sessionId` is the thread's id, which the response names in `x-thread-id`.
+#[utoipa::path(
+    post,
+    path = "/{app}/stream",
+    tag = "runs",
+    operation_id = "stream",
+    params(("app" = String, Path, description = "The app's name")),
+    request_body = ChatMessage,
+    responses((
+        status = 200,
+        description = "The run's events",
+        body = String,
+        content_type = "text/event-stream",
+        headers(("x-run-id" = String), ("x-thread-id" = String))
+    ))
+)]
+pub(super) async fn create(
+    State(api): State<Api>,
+    principal: Principal,
+    InPath(app): InPath<String>,
+    Json(chat): Json<ChatMessage>,
+) -> Result<Response, Problem> {
+    let started = runs::streamed(&api, &principal, &app, chat.into()).await;
+    started.map_err(|problem| problem.rename_field(chat_field))
+}
+
+/// A run's field by the name it has in this contract.
+fn chat_field(field: &str) -> Option<&'static str> {
+    match field {
+        "threadId" => Some("sessionId"),
+        "settings.temperature" => Some("temperature"),
+        _ => None,
+    }
+}

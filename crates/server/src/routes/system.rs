@@ -1,0 +1,65 @@
+//! Which apps there are, whether the server lives and takes work, and what it offers.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use protocol::{AppView, Page};
+
+use crate::Api;
+use crate::error::{Code, Document, Problem};
+
+/// Seconds.
+const READY_RETRY_AFTER: u32 = 1;
+
+/// The apps of this server.
+#[utoipa::path(
+    get,
+    path = "/v1/apps",
+    tag = "apps",
+    operation_id = "list_apps",
+    responses((status = 200, description = "All apps", body = Page<AppView>))
+)]
+pub(super) async fn apps(State(api): State<Api>) -> Answer<Page<AppView>> {
+    Answer(Page { data: api.engine.apps(), next: None })
+}
+
+/// Says that the process lives.
+#[utoipa::path(get, path = "/healthz", tag = "system", responses((status = 200, description = "It lives")))]
+pub(super) async fn healthz() -> StatusCode {
+    StatusCode::OK
+}
+
+/// Says whether the server takes work.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "system",
+    responses(
+        (status = 200, description = "It takes work"),
+        (
+            status = 503,
+            description = "It is starting or stopping",
+            body = Document,
+            content_type = "application/problem+json"
+        )
+    )
+)]
+pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, Problem> {
+    if api.shutdown.is_cancelled() || !api.engine.is_ready() {
+        let detail = "the server is starting or stopping";
+        return Err(Problem::new(Code::Unavailable, detail).retry_after(READY_RETRY_AFTER));
+    }
+    Ok(StatusCode::OK)
+}
+
+/// This description.
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    tag = "system",
+    responses((status = 200, description = "The OpenAPI description", body = serde_json::Value))
+)]
+pub(super) async fn openapi(State(api): State<Api>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], api.document)
+}

@@ -1,0 +1,95 @@
+//! The description is true to the routes and complete in itself.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn description() -> Value {
+    serde_json::from_slice(&openapi::encode(described().into_openapi())).unwrap()
+}
+
+fn operations(description: &Value) -> Vec<(String, &Value)> {
+    let paths = description["paths"].as_object().unwrap();
+    let of = |(path, item): (&String, &'_ Value)| {
+        let methods: Vec<_> = item.as_object().unwrap().keys().map(|m| (m.clone(), path.clone())).collect();
+        methods
+    };
+    let all: Vec<_> = paths.iter().flat_map(of).collect();
+    let name = |(method, path): (String, String)| {
+        let operation = &paths[&path][&method];
+        (format!("{} {path}", method.to_uppercase()), operation)
+    };
+    all.into_iter().map(name).collect()
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.extend(fields.get("$ref").and_then(Value::as_str).map(String::from));
+            fields.values().for_each(|value| references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn every_route_is_described_once() {
+    let description = description();
+    let names: Vec<_> = operations(&description).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        [
+            "GET /healthz",
+            "GET /openapi.json",
+            "GET /readyz",
+            "GET /v1/apps",
+            "POST /v1/apps/{app}/runs",
+            "GET /v1/apps/{app}/threads",
+            "POST /v1/apps/{app}/threads",
+            "GET /v1/runs/{run}",
+            "POST /v1/runs/{run}/cancel",
+            "GET /v1/runs/{run}/events",
+            "DELETE /v1/threads/{thread}",
+            "GET /v1/threads/{thread}",
+            "PATCH /v1/threads/{thread}",
+            "GET /v1/threads/{thread}/events",
+            "GET /v1/threads/{thread}/messages",
+            "POST /{app}/stream",
+        ]
+    );
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own_and_the_problem() {
+    let description = description();
+    let mut ids = BTreeSet::new();
+    for (name, operation) in operations(&description) {
+        assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{name} shares its operationId");
+        let problem = &operation["responses"]["default"]["content"]["application/problem+json"]["schema"];
+        assert_eq!(problem, &json!({"$ref": "#/components/schemas/Problem"}), "{name}");
+    }
+}
+
+#[test]
+fn every_reference_has_a_target() {
+    let description = description();
+    let mut found = BTreeSet::new();
+    references(&description, &mut found);
+    assert!(!found.is_empty());
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(description.pointer(pointer).is_some(), "{reference} leads nowhere");
+    }
+}
+
+#[test]
+fn every_event_has_a_schema() {
+    let description = description();
+    for kind in protocol::Kind::ALL {
+        let schema = format!("{kind:?}");
+        assert!(description["components"]["schemas"].get(&schema).is_some(), "{schema} is missing");
+    }
+}

@@ -1,0 +1,20 @@
+//! The API over real sockets: every route, every stream and every refusal, with a scripted model behind it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may fail like the tests themselves"
+)]
+
+mod cancel;
+mod channel;
+mod delete;
+mod disconnect;
+mod limits;
+mod messages;
+mod refused;
+mod resume;
+mod runs;
+mod support;
+mod threads;
+mod unconfigured;
