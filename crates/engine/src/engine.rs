@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use app::{App, Apps, Problem};
+use jiff::Timestamp;
 use protocol::{
     AppId, AppView, Clock, Event, Ids, Message, NewRun, NewThread, Page, Principal, RunId, RunResult,
     RunView, Seq, ThreadChange, ThreadId, ThreadView,
@@ -60,6 +61,22 @@ struct Serving {
     tools: Arc<Registry>,
 }
 
+/// What driving a run takes.
+struct Begun {
+    id: RunId,
+    thread: ThreadId,
+    app: AppId,
+    model: Option<String>,
+    at: Timestamp,
+}
+
+impl From<RunRow> for Begun {
+    fn from(row: RunRow) -> Self {
+        let RunRow { id, thread, scope, model, created_at, .. } = row;
+        Self { id, thread, app: scope.app, model, at: created_at }
+    }
+}
+
 /// A run that has been accepted and is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Submitted {
@@ -97,7 +114,11 @@ impl Engine {
             tracing::info!(runs = unfinished.len(), "taking up unfinished runs");
         }
         for row in unfinished {
-            self.spawn(row);
+            let cancel = self.stoppable(row.id);
+            if row.cancel_requested {
+                cancel.cancel();
+            }
+            self.spawn(row.into(), cancel);
         }
         self.sweep();
         self.shared.ready.store(true, Ordering::Release);
@@ -136,11 +157,15 @@ impl Engine {
             system_prompt: new.system_prompt,
             app_revision: serving.app.revision.clone(),
         };
-        let (engine, principal) = (self.clone(), principal.clone());
+        let (engine, run, at) = (self.clone(), submission.run, self.shared.clock.now());
+        let (app, model) = (submission.scope.app.clone(), submission.model.clone());
         self.to_the_end(async move {
-            let submitted = engine.shared.store.submit(submission).await?;
-            engine.spawn(engine.shared.store.run(&principal, submitted.run).await?);
-            Ok(Submitted { run: submitted.run, thread: submitted.thread })
+            // Whoever sees its first event may stop it, which can be before `submit` returns.
+            let cancel = engine.stoppable(run);
+            let submitted = engine.shared.store.submit(submission).await;
+            let thread = submitted.inspect_err(|_| drop(engine.running().remove(&run)))?.thread;
+            engine.spawn(Begun { id: run, thread, app, model, at }, cancel);
+            Ok(Submitted { run, thread })
         })
         .await
     }
@@ -319,6 +344,11 @@ impl Engine {
         self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// From now on the run can be stopped.
+    fn stoppable(&self, run: RunId) -> CancellationToken {
+        self.running().entry(run).or_default().clone()
+    }
+
     fn stop(&self, run: RunId) {
         if let Some(token) = self.running().get(&run) {
             token.cancel();
@@ -326,16 +356,11 @@ impl Engine {
     }
 
     /// Drives a run in the background, from wherever its log has got to.
-    fn spawn(&self, row: RunRow) {
-        let cancel = CancellationToken::new();
-        if row.cancel_requested {
-            cancel.cancel();
-        }
-        self.running().insert(row.id, cancel.clone());
+    fn spawn(&self, begun: Begun, cancel: CancellationToken) {
         let engine = self.clone();
         self.shared.tasks.spawn(async move {
-            let (id, thread) = (row.id, row.thread);
-            match engine.shared.abandoned.run_until_cancelled(engine.drive(row, cancel)).await {
+            let (id, thread) = (begun.id, begun.thread);
+            match engine.shared.abandoned.run_until_cancelled(engine.drive(begun, cancel)).await {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
                     tracing::error!(%thread, run = %id, %error, "a run stopped; the next start takes it up");
@@ -347,23 +372,23 @@ impl Engine {
         });
     }
 
-    async fn drive(&self, row: RunRow, cancel: CancellationToken) -> Result<(), store::Error> {
+    async fn drive(&self, begun: Begun, cancel: CancellationToken) -> Result<(), store::Error> {
         let shared = &self.shared;
-        let facts = shared.store.facts(row.id).await?;
+        let facts = shared.store.facts(begun.id).await?;
         let events: Vec<Event> =
             facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
-        let serving = shared.apps.get(&row.scope.app).ok_or(store::Error::NotFound("app"))?;
+        let serving = shared.apps.get(&begun.app).ok_or(store::Error::NotFound("app"))?;
         let limits = &serving.app.limits;
         let mut run = Run {
-            id: row.id,
-            thread: row.thread,
+            id: begun.id,
+            thread: begun.thread,
             app: Arc::clone(&serving.app),
             tools: Arc::clone(&serving.tools),
-            model: row.model.as_deref().and_then(|name| shared.models.choose(name)),
+            model: begun.model.as_deref().and_then(|name| shared.models.choose(name)),
             store: Arc::clone(&shared.store),
-            log: shared.store.log(row.id, row.thread),
+            log: shared.store.log(begun.id, begun.thread),
             ids: Arc::clone(&shared.ids),
-            started: row.created_at,
+            started: begun.at,
             limits: Limits {
                 steps: limits.max_steps as usize,
                 at_limit: limits.at_limit,

@@ -92,6 +92,28 @@ events! {
 }
 
 impl Kind {
+    /// Whether somebody may rely on it once it is committed: what was said, what was done, how it ended. The rest is
+    /// made again after a power failure.
+    pub fn is_promise(self) -> bool {
+        match self {
+            Kind::MessageUser
+            | Kind::RunStart
+            | Kind::StepEnd
+            | Kind::ToolStart
+            | Kind::ToolComplete
+            | Kind::StreamComplete
+            | Kind::RunEnd
+            | Kind::ThreadNamed => true,
+            Kind::ContextLoaded
+            | Kind::StepStart
+            | Kind::TextDelta
+            | Kind::ReasoningDelta
+            | Kind::ToolInput
+            | Kind::StepRetry
+            | Kind::StepReset => false,
+        }
+    }
+
     /// Deltas are streamed and may be pruned once their run has ended; everything else is a fact and stays.
     pub fn is_delta(self) -> bool {
         matches!(self, Kind::TextDelta | Kind::ReasoningDelta | Kind::ToolInput)

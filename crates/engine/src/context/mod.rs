@@ -30,6 +30,13 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
 }
 
+impl Context {
+    /// About how many tokens the earlier turns have.
+    pub(crate) fn history_tokens(&self) -> usize {
+        self.history.iter().map(estimate::message).sum()
+    }
+}
+
 /// Whether the model is offered tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offer {

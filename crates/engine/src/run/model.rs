@@ -39,6 +39,8 @@ enum Stopped {
 struct Tries {
     retries: u32,
     resets: u32,
+    /// The provider found the prompt too long, and older turns were left out.
+    shortened: bool,
 }
 
 impl Run {
@@ -52,29 +54,39 @@ impl Run {
         if state.open.is_some() && state.restarts >= MAX_RESTARTS {
             return Ok(facts); // begun too often: deciding what that means is not done here
         }
-        let (choice, request) = match self.request(state, offer).await? {
-            Ok(ready) => ready,
-            Err(error) => {
-                let end = Collected::new(step).end(Finish::Failed, Some(error));
-                facts.extend(self.record(vec![Event::StepEnd(end)]).await?);
-                return Ok(facts);
-            }
-        };
         let mut tries = Tries::default();
         loop {
-            let mut collected = Collected::new(step);
-            let stopped = self.attempt(&choice, &request, &mut collected).await;
-            let event = match stopped {
-                Ok(finish) => self.ended(&request, collected, finish, offer),
-                Err(Stopped::Halted(halt)) => Event::StepEnd(halted(collected, halt)),
-                Err(Stopped::Failed(error)) => self.failed(collected, &error, &mut tries),
-            };
+            let event = self.try_step(state, step, offer, &mut tries).await?;
             let wait = backoff(&event);
             facts.extend(self.record(vec![event]).await?);
             let Some(wait) = wait else { return Ok(facts) };
             // A halt ends the wait; the next try then stops before it begins.
             let _ = tokio::time::timeout(wait, self.halted()).await;
         }
+    }
+
+    /// One try, and what is to be said of it: that the step has ended, or that there will be another try.
+    async fn try_step(
+        &mut self,
+        state: &RunState,
+        step: u32,
+        offer: Offer,
+        tries: &mut Tries,
+    ) -> Result<Event, store::Error> {
+        let mut collected = Collected::new(step);
+        let (choice, request) = match self.request(state, offer, tries).await? {
+            Ok(ready) => ready,
+            Err(error) => return Ok(Event::StepEnd(collected.end(Finish::Failed, Some(error)))),
+        };
+        let stopped = self.attempt(&choice, &request, &mut collected).await;
+        if collected.is_streamed() {
+            collected.estimate(&request); // a step cut short costs tokens too, and nobody counted them
+        }
+        Ok(match stopped {
+            Ok(finish) => ended(&request, collected, finish, offer),
+            Err(Stopped::Halted(halt)) => Event::StepEnd(halted(collected, halt)),
+            Err(Stopped::Failed(error)) => self.failed(collected, &error, tries),
+        })
     }
 
     /// Says that the step begins, or begins again after a crash.
@@ -93,6 +105,7 @@ impl Run {
         &mut self,
         state: &RunState,
         offer: Offer,
+        tries: &Tries,
     ) -> Result<Result<(Choice, Request), Failure>, store::Error> {
         let Some(choice) = self.model.clone() else {
             return Ok(Err(failure("model_not_configured", crate::models::NOT_CONFIGURED)));
@@ -101,7 +114,11 @@ impl Run {
             Some(context) => context,
             None => self.load_context(state).await?,
         };
-        let budget = Budget::of_window(choice.window, context.settings.max_tokens, self.app.history.budget);
+        let mut budget =
+            Budget::of_window(choice.window, context.settings.max_tokens, self.app.history.budget);
+        if tries.shortened {
+            budget.history = budget.history.min(context.history_tokens() / 2);
+        }
         let request = compose(&context, state, budget, offer);
         self.context = Some(context);
         Ok(match request {
@@ -163,14 +180,6 @@ impl Run {
         Ok(())
     }
 
-    fn ended(&self, request: &Request, mut collected: Collected, finish: Finish, offer: Offer) -> Event {
-        collected.estimate(request);
-        if offer == Offer::Words || finish == Finish::ContentFilter {
-            collected.drop_calls(); // asked for words, or not to be trusted: calls do not count
-        }
-        Event::StepEnd(collected.end(finish, None))
-    }
-
     /// Whether to try again, and what to tell readers either way.
     fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Event {
         tracing::warn!(thread = %self.thread, run = %self.id, step = collected.step, %error, "a model call failed");
@@ -184,8 +193,20 @@ impl Run {
             tries.retries += 1;
             return Event::StepRetry(StepRetry { step, reason, after });
         }
+        if *error == Error::ContextLength && !tries.shortened {
+            tries.shortened = true;
+            return Event::StepRetry(StepRetry { step, reason, after: 0 });
+        }
         Event::StepEnd(collected.end(Finish::Failed, Some(failure(error.code(), &reason))))
     }
+}
+
+fn ended(request: &Request, mut collected: Collected, finish: Finish, offer: Offer) -> Event {
+    collected.estimate(request);
+    if offer == Offer::Words || finish == Finish::ContentFilter {
+        collected.drop_calls(); // asked for words, or not to be trusted: calls do not count
+    }
+    Event::StepEnd(collected.end(finish, None))
 }
 
 fn halted(collected: Collected, halt: Halt) -> StepEnd {

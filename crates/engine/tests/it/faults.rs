@@ -99,6 +99,27 @@ async fn refused_credentials_and_requests_are_not_tried_again() {
 }
 
 #[tokio::test]
+async fn a_prompt_the_provider_finds_too_long_is_shortened_once() {
+    let app = TestApp::start().await;
+    let too_long =
+        || Reply::status(400).error("invalid_request_error", Some("context_length_exceeded"), "too long");
+    app.upstream.script([Reply::says("One."), Reply::says("Two."), too_long(), Reply::says("Three.")]);
+    let frames = app.say("First, and at some length, so that it is the larger half").await;
+    let thread = frames[1].data["threadId"].clone();
+    for message in ["Second", "Third"] {
+        let body = json!({ "message": message, "threadId": thread });
+        app.stream("/v1/apps/test/runs", &body).await.all().await;
+    }
+    let said = |index: usize| app.upstream.requests()[index].body["messages"].as_array().unwrap().len();
+    assert_eq!((said(2), said(3)), (6, 4), "P2: the oldest turn is left out");
+    app.upstream.script([too_long(), too_long()]);
+    let frames = app.say("Alone").await;
+    let (status, code) = failed("context_too_long");
+    assert_eq!(end(&frames), (&status, &code));
+    assert_eq!(app.upstream.requests().len(), 6, "one retry, then a typed failure");
+}
+
+#[tokio::test]
 async fn a_cut_stream_is_void_and_starts_again() {
     let app = TestApp::start().await;
     app.upstream

@@ -34,8 +34,17 @@ pub(super) struct Writer {
 enum Command {
     /// This run has deltas waiting.
     Deltas(Arc<Outbox>),
-    /// Something that is promised to somebody.
-    Work(Box<dyn Work>),
+    /// Something that somebody waits for.
+    Work { work: Box<dyn Work>, sync: Sync },
+}
+
+/// How hard a commit tries to reach the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sync {
+    /// Survives the process, and the machine once the next promise is committed.
+    Normal,
+    /// Survives a power failure.
+    Full,
 }
 
 /// A piece of work inside a batch: all of it happens, or nothing of it does.
@@ -84,7 +93,7 @@ impl Writer {
         let checkpointer = Checkpointer::start(&conn, checkpoints)?;
         checkpointer.watch(&mut conn)?;
         let mut committer =
-            Committer { conn, checkpointer, clock, publish, seqs: Seqs::default(), full_sync: None };
+            Committer { conn, checkpointer, clock, publish, seqs: Seqs::default(), sync: None };
         thread::Builder::new()
             .name("rondo-writer".into())
             .spawn(move || {
@@ -95,13 +104,22 @@ impl Writer {
         Ok(Self { queue })
     }
 
-    /// Runs `work` inside the next batch and waits for its commit.
+    /// Runs `work` inside the next batch and waits until it is on the disk.
     pub(super) async fn write<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
+        self.write_with(Sync::Full, work).await
+    }
+
+    async fn write_with<R: Send + 'static>(
+        &self,
+        sync: Sync,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Work(Box::new(Job { work: Some(work), result: None, reply })))?;
+        let work = Box::new(Job { work: Some(work), result: None, reply });
+        self.send(Command::Work { work, sync })?;
         answer.await.map_err(|_| Error::Closed)?
     }
 
@@ -145,13 +163,15 @@ impl RunLog for SqliteRunLog {
 
     async fn record(&self, events: Vec<Event>) -> Result<Vec<bool>, Error> {
         let outbox = Arc::clone(&self.outbox);
+        let promise = events.iter().any(|event| event.kind().is_promise());
+        let sync = if promise { Sync::Full } else { Sync::Normal };
         let work = move |batch: &mut Batch<'_>| {
             batch.deltas(&outbox)?;
             let record =
                 |event| batch.record(outbox.thread, Some(outbox.run), event).map(|seq| seq.is_some());
             events.iter().map(record).collect()
         };
-        self.writer.write(work).await
+        self.writer.write_with(sync, work).await
     }
 }
 
@@ -162,7 +182,7 @@ struct Committer {
     publish: Arc<dyn Publish>,
     seqs: Seqs,
     /// The sync level in force, if known.
-    full_sync: Option<bool>,
+    sync: Option<Sync>,
 }
 
 impl Committer {
@@ -188,19 +208,20 @@ impl Committer {
             match command {
                 Command::Deltas(outbox) if result.is_err() => outbox.close(),
                 Command::Deltas(_) => {}
-                Command::Work(work) => work.done(result),
+                Command::Work { work, .. } => work.done(result),
             }
         }
     }
 
     fn transact(&mut self, commands: &mut [Command]) -> Result<Vec<Arc<protocol::Stored>>, Error> {
-        self.sync(commands.iter().any(|command| matches!(command, Command::Work(_))))?;
+        let promised = |command: &Command| matches!(command, Command::Work { sync: Sync::Full, .. });
+        self.sync(if commands.iter().any(promised) { Sync::Full } else { Sync::Normal })?;
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let recorded = Batch::begin(&self.conn, self.clock.now(), &mut self.seqs).and_then(|mut batch| {
             for command in commands {
                 match command {
                     Command::Deltas(outbox) => batch.deltas(outbox)?,
-                    Command::Work(work) => batch.atomically(|batch| work.run(batch))?,
+                    Command::Work { work, .. } => batch.atomically(|batch| work.run(batch))?,
                 }
             }
             batch.finish()
@@ -215,11 +236,14 @@ impl Committer {
     }
 
     /// Sets how hard the next commit tries to reach the disk. It cannot be changed inside a transaction.
-    fn sync(&mut self, full: bool) -> Result<(), Error> {
-        if self.full_sync != Some(full) {
-            let level = if full { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
+    fn sync(&mut self, sync: Sync) -> Result<(), Error> {
+        if self.sync != Some(sync) {
+            let level = match sync {
+                Sync::Normal => "PRAGMA synchronous = NORMAL",
+                Sync::Full => "PRAGMA synchronous = FULL",
+            };
             self.conn.prepare_cached(level)?.execute([])?;
-            self.full_sync = Some(full);
+            self.sync = Some(sync);
         }
         Ok(())
     }
