@@ -41,11 +41,14 @@ const QUERIES: [(&str, &str); 7] = [
 
 /// What is wrong with the database in this data folder; empty when nothing is.
 pub fn audit(data: &Path) -> Vec<String> {
-    let conn = Connection::open(data.join("rondo.db")).expect("the database opens");
-    let mut findings: Vec<String> = rows(&conn, "SELECT integrity_check FROM pragma_integrity_check");
+    examine(&Connection::open(data.join("rondo.db")).expect("the database opens"))
+}
+
+fn examine(conn: &Connection) -> Vec<String> {
+    let mut findings: Vec<String> = rows(conn, "SELECT integrity_check FROM pragma_integrity_check");
     findings.retain(|row| row != "ok");
     for (what, query) in QUERIES {
-        findings.extend(rows(&conn, query).into_iter().map(|row| format!("{what}: {row}")));
+        findings.extend(rows(conn, query).into_iter().map(|row| format!("{what}: {row}")));
     }
     findings
 }
@@ -54,4 +57,46 @@ fn rows(conn: &Connection, sql: &str) -> Vec<String> {
     let mut statement = conn.prepare(sql).expect("the query is SQL");
     let rows = statement.query_map([], |row| row.get(0)).expect("the query runs");
     rows.collect::<Result<_, _>>().expect("the rows are text")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TestApp;
+    use crate::upstream::{Call, Reply};
+
+    #[tokio::test]
+    async fn each_kind_of_damage_is_found() {
+        let app = TestApp::start().await;
+        app.upstream
+            .script([Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#)), Reply::says("Done.")]);
+        app.say("Hello").await;
+        assert_eq!(audit(&app.data()), Vec::<String>::new());
+        let conn = app.database();
+        conn.execute_batch(
+            "PRAGMA foreign_keys = OFF;
+             DROP TRIGGER events_kept; DROP TRIGGER runs_absorb; DROP TRIGGER runs_end; DROP TRIGGER threads_seq_grows;",
+        )
+        .unwrap();
+        for (damage, found) in [
+            ("UPDATE messages SET thread = x'00'", "a foreign key points nowhere"),
+            ("UPDATE runs SET ended_at = NULL, status = 'running'", "a run has not ended"),
+            ("DELETE FROM tool_results", "a call has not exactly one result"),
+            ("DELETE FROM events WHERE kind = 'tool:complete'", "a call has not exactly one result"),
+            ("DELETE FROM tool_calls", "a result has no call"),
+            ("DELETE FROM events WHERE kind = 'run:end'", "a run has not exactly one run:end"),
+            ("UPDATE runs SET end_seq = end_seq - 1", "a run has not exactly one run:end"),
+            ("DELETE FROM events WHERE seq = 3", "a thread's sequence has a gap"),
+            (
+                "UPDATE threads SET next_seq = next_seq - 1",
+                "a thread's next number is not the one after its last",
+            ),
+        ] {
+            conn.execute_batch("BEGIN; DROP TRIGGER messages_fixed").unwrap();
+            conn.execute_batch(damage).unwrap();
+            let findings = examine(&conn);
+            conn.execute_batch("ROLLBACK").unwrap();
+            assert!(findings.iter().any(|finding| finding.starts_with(found)), "{damage}: {findings:?}");
+        }
+    }
 }

@@ -1,0 +1,116 @@
+//! The server that a chat goes through: the one that is running, or one of its own.
+
+use std::time::Duration;
+
+use protocol::{AppView, Page};
+use reqwest::{Client, RequestBuilder, Response};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::Config;
+use crate::{Trouble, assemble, cause};
+
+/// How long a server may take to say which apps it has.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) struct Host {
+    client: Client,
+    /// Without a trailing slash.
+    base: String,
+    apps: Vec<String>,
+    /// The server of our own, if there is one: it runs in `own` until `stop`.
+    own: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Host {
+    /// The server at an address.
+    pub(super) async fn at(url: &str) -> Result<Self, Trouble> {
+        let base = url.trim_end_matches('/').to_owned();
+        let client = client()?;
+        let apps = apps(&client, &base).await?;
+        Ok(Self { client, base, apps, own: TaskTracker::new(), stop: CancellationToken::new() })
+    }
+
+    /// The server that this configuration describes. If it is not running, one of our own on a free port.
+    pub(super) async fn of(config: &Config) -> Result<Self, Trouble> {
+        if let Ok(running) = Self::at(&format!("http://{}", config.listen)).await {
+            return Ok(running);
+        }
+        let engine = assemble::engine(config).map_err(|trouble| match trouble.downcast_ref() {
+            Some(store::Error::Locked(_)) => {
+                format!("{trouble}; if it is a server, name its address with --url").into()
+            }
+            _ => trouble,
+        })?;
+        engine.start().await?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let base = format!("http://{}", listener.local_addr()?);
+        let apps = engine.apps().into_iter().map(|app| app.id).collect();
+        let (own, stop) = (TaskTracker::new(), CancellationToken::new());
+        own.spawn(server::serve(listener, engine, assemble::limits(config), stop.clone()));
+        Ok(Self { client: client()?, base, apps, own, stop })
+    }
+
+    /// Ends our own server, if there is one.
+    pub(super) async fn leave(self) {
+        self.stop.cancel();
+        self.own.close();
+        self.own.wait().await;
+    }
+
+    /// The app that was asked for, or the only one.
+    pub(super) fn choose(&self, wanted: Option<String>) -> Result<String, Trouble> {
+        let known = self.apps.join(", ");
+        match (wanted, self.apps.as_slice()) {
+            (_, []) => {
+                Err("the server has no app; add a folder with app.toml and instructions.md to its apps"
+                    .into())
+            }
+            (Some(wanted), apps) if apps.contains(&wanted) => Ok(wanted),
+            (Some(wanted), _) => Err(format!("there is no app \"{wanted}\"; there is {known}").into()),
+            (None, [only]) => Ok(only.clone()),
+            (None, _) => Err(format!("which app? choose with --app: {known}").into()),
+        }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Response, Trouble> {
+        self.send(self.client.get(format!("{}{path}", self.base))).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Response, Trouble> {
+        self.send(self.client.post(format!("{}{path}", self.base)).json(body)).await
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Trouble> {
+        send(request, &self.base).await
+    }
+}
+
+fn client() -> Result<Client, Trouble> {
+    Ok(Client::builder().no_proxy().connect_timeout(PATIENCE).build()?)
+}
+
+async fn apps(client: &Client, base: &str) -> Result<Vec<String>, Trouble> {
+    let response = send(client.get(format!("{base}/v1/apps")).timeout(PATIENCE), base).await?;
+    let page: Page<AppView> =
+        response.json().await.map_err(|_| format!("{base} does not answer like Rondo"))?;
+    Ok(page.data.into_iter().map(|app| app.id).collect())
+}
+
+/// The response, or what its problem document says.
+async fn send(request: RequestBuilder, base: &str) -> Result<Response, Trouble> {
+    let response = request
+        .send()
+        .await
+        .map_err(|error| format!("cannot reach {base}: {}; is the server running there?", cause(&error)))?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let problem: Value = response.json().await.unwrap_or_default();
+    let detail = problem.get("detail").and_then(Value::as_str).unwrap_or("no reason was given");
+    Err(format!("{base} answered {status}: {detail}").into())
+}

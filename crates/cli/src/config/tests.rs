@@ -1,0 +1,205 @@
+//! Files and environments, good and bad.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::*;
+
+const NO_DEFAULT: &str = "# no default";
+
+fn variables(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> + use<> {
+    let pairs: BTreeMap<String, String> = pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+    move |name| pairs.get(name).cloned()
+}
+
+fn read(text: &str, pairs: &[(&str, &str)]) -> Result<Config, String> {
+    let source = Source { file: Path::new("rondo.toml"), text };
+    raw::read(source, &variables(pairs)).map_err(|problem| problem.to_string())
+}
+
+/// The default file with the chosen lines uncommented.
+fn uncommented(choose: impl Fn(&str) -> bool) -> String {
+    let key = |line: &&str| {
+        line.strip_prefix('#').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
+    };
+    let line = |line| if key(&line) && choose(line) { line.trim_start_matches('#') } else { line };
+    DEFAULT_FILE.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_default_file_says_the_defaults() {
+    let text = uncommented(|line| !line.ends_with(NO_DEFAULT));
+    assert_eq!(read(&text, &[]), Ok(Config::default()));
+    let key = [("OPENAI_API_KEY", "sk-1")];
+    assert_eq!(read(&text, &key), read("", &key), "the provider's own defaults");
+    assert_eq!(read(DEFAULT_FILE, &[]), Ok(Config::default()), "as it is shipped");
+}
+
+#[test]
+fn the_default_file_shows_every_key() {
+    let raw: raw::Raw = app::source::read_toml(Path::new("rondo.toml"), &uncommented(|_| true)).unwrap();
+    assert!(!format!("{raw:?}").contains("None"), "a key is missing: {raw:?}");
+}
+
+#[test]
+fn the_environment_beats_the_file() {
+    let text = r#"
+listen = "127.0.0.1:1"
+data = "file-data"
+apps = "file-apps"
+model = "file-model"
+[providers.openai]
+base_url = "http://localhost:1/v1/"
+context_window = 8000
+idle_timeout_seconds = 5
+[log]
+level = "warn"
+format = "json"
+"#;
+    let openai = OpenAi {
+        base_url: "http://localhost:1/v1".into(),
+        timeouts: Timeouts { idle: Duration::from_secs(5), ..OpenAi::default().timeouts },
+        context_window: 8000,
+        api_key: None,
+    };
+    let file = Config {
+        listen: "127.0.0.1:1".parse().unwrap(),
+        data: "file-data".into(),
+        apps: "file-apps".into(),
+        model: Some("file-model".into()),
+        openai: Some(openai.clone()),
+        log: Log { level: "warn".into(), format: LogFormat::Json },
+        ..Config::default()
+    };
+    assert_eq!(read(text, &[]), Ok(file.clone()));
+    let environment = [
+        ("RONDO_LISTEN", "[::1]:2"),
+        ("RONDO_DATA", "env-data"),
+        ("RONDO_APPS", "env-apps"),
+        ("RONDO_MODEL", "env-model"),
+        ("RONDO_LOG", "info,engine=debug"),
+        ("OPENAI_BASE_URL", "https://example.com"),
+        ("OPENAI_API_KEY", " sk-1\n"),
+    ];
+    let both = Config {
+        listen: "[::1]:2".parse().unwrap(),
+        data: "env-data".into(),
+        apps: "env-apps".into(),
+        model: Some("env-model".into()),
+        openai: Some(OpenAi {
+            base_url: "https://example.com".into(),
+            api_key: Secret::new("sk-1"),
+            ..openai
+        }),
+        log: Log { level: "info,engine=debug".into(), format: LogFormat::Json },
+        ..Config::default()
+    };
+    assert_eq!(read(text, &environment), Ok(both));
+    let empty: Vec<_> = environment.iter().map(|(name, _)| (*name, " ")).collect();
+    assert_eq!(read(text, &empty), Ok(file), "an empty variable is none");
+}
+
+#[test]
+fn a_key_or_a_base_url_configures_the_provider_and_a_model() {
+    let model = |text: &str, pairs: &[(&str, &str)]| {
+        let config = read(text, pairs).unwrap();
+        (config.openai.is_some(), config.model)
+    };
+    let default = (true, Some("gpt-4.1-mini".into()));
+    assert_eq!(model("", &[]), (false, None));
+    assert_eq!(model("", &[("OPENAI_API_KEY", "sk-1")]), default);
+    assert_eq!(model("", &[("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")]), default);
+    assert_eq!(model("[providers.openai]\nidle_timeout_seconds = 5", &[]), (false, None));
+    assert_eq!(model("model = 'm'", &[("OPENAI_API_KEY", "sk-1")]), (true, Some("m".into())));
+}
+
+#[test]
+fn a_key_comes_from_the_variable_named_or_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    fs::write(&file, "sk-file\n").unwrap();
+    let text =
+        format!("[providers.openai]\napi_key_env = 'MINE'\napi_key_file = {:?}", file.display().to_string());
+    let key = |pairs: &[(&str, &str)]| {
+        read(&text, pairs).map(|config| config.openai.and_then(|openai| openai.api_key))
+    };
+    assert_eq!(key(&[("MINE", "sk-mine"), ("OPENAI_API_KEY", "sk-other")]), Ok(Secret::new("sk-mine")));
+    assert_eq!(key(&[]), Ok(Secret::new("sk-file")));
+    fs::write(&file, "two\nlines").unwrap();
+    let message = "this is not one key: it is empty or holds spaces or line breaks; put in the key alone";
+    assert_eq!(key(&[]), Err(format!("{}: {message}", file.display())));
+    assert_eq!(key(&[("MINE", "a b")]), Err(format!("MINE: {message}")));
+    fs::remove_file(&file).unwrap();
+    let missing = "there is no such file; create it, or correct api_key_file";
+    assert_eq!(key(&[]), Err(format!("{}: {missing}", file.display())));
+}
+
+#[test]
+fn a_secret_is_never_shown() {
+    let config = read("", &[("OPENAI_API_KEY", "sk-precious")]).unwrap();
+    assert!(!format!("{config:?}").contains("precious"), "{config:?}");
+    assert_eq!(config.openai.unwrap().api_key.unwrap().expose(), "sk-precious");
+}
+
+#[test]
+fn mistakes_are_refused_with_place_and_remedy() {
+    let address = "write an IP address and a port, such as 127.0.0.1:8787";
+    let url = "write it as in https://api.openai.com/v1";
+    for (text, expected) in [
+        ("modle = 'x'", r#"1:1: unknown key "modle"; did you mean "model"?"#.into()),
+        ("[provider]", r#"1:2: unknown key "provider"; did you mean "providers"?"#.into()),
+        ("[providers.azure]", r#"1:12: unknown key "azure"; the keys here are openai"#.into()),
+        ("[server]\nheartbeat = 1",            r#"2:1: unknown key "heartbeat"; did you mean "heartbeat_seconds"?"#.into()),
+        ("listen = 'here'", format!(r#"1:10: "here" is not an address; {address}"#)),
+        ("listen = '0.0.0.0:80'", "1:10: 0.0.0.0:80 can be reached from other machines, and there are no keys yet: anyone would be the user \"local\"; listen on 127.0.0.1 or [::1] and put a proxy that authenticates in front".into()),
+        ("data = ' '", "1:8: the text is empty; write a value, or remove the line to get the default".into()),
+        ("[server]\nmax_body_bytes = 1", "2:18: server.max_body_bytes is 1; write a whole number from 1024 to 67108864".into()),
+        ("[server]\nwrite_timeout_seconds = 0", "2:25: server.write_timeout_seconds is 0; write a whole number from 1 to 3600".into()),
+        ("[server]\nheartbeat_seconds = 61", "2:21: server.heartbeat_seconds is 61; write a whole number from 1 to 60".into()),
+        ("[server]\nmax_streams_per_user = 0", "2:24: server.max_streams_per_user is 0; write a whole number from 1 to 1000".into()),
+        ("[providers.openai]\ntotal_timeout_seconds = 4000", "2:25: providers.openai.total_timeout_seconds is 4000; write a whole number from 1 to 3600".into()),
+        ("[providers.openai]\ncontext_window = 10", "2:18: providers.openai.context_window is 10; write a whole number from 1024 to 100000000".into()),
+        ("[providers.openai]\nbase_url = 'ftp://x'", format!("2:12: the base URL is not an http or https URL; {url}")),
+        ("[providers.openai]\nbase_url = 'http://a:b@x/'", format!("2:12: the base URL holds more than a host and a path; {url}")),
+        ("[providers.openai]\napi_key_env = 'MINE'", "2:15: the environment variable MINE is not set; set it, or remove this line".into()),
+        ("[log]\nlevel = 'inof'", r#"2:9: "inof" is not a log level; write error, warn, info, debug or trace, or as in "info,engine=debug""#.into()),
+        ("[log]\nformat = 'xml'", r#"2:10: format is "xml"; write "text" or "json""#.into()),
+    ] {
+        assert_eq!(read(text, &[]), Err(format!("rondo.toml:{expected}")));
+    }
+    assert_eq!(
+        read("", &[("RONDO_LISTEN", "80")]),
+        Err(format!(r#"RONDO_LISTEN: "80" is not an address; {address}"#))
+    );
+}
+
+#[test]
+fn a_named_file_must_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    let missing = format!(
+        "{}: there is no such file; create it, or name another with --config or RONDO_CONFIG",
+        file.display()
+    );
+    let name = file.display().to_string();
+    let environment = variables(&[("RONDO_CONFIG", &name)]);
+    assert_eq!(load(Some(&file), &variables(&[])).unwrap_err().to_string(), missing);
+    assert_eq!(load(None, &environment).unwrap_err().to_string(), missing);
+
+    fs::write(&file, "model = 'm'").unwrap();
+    let expected = Config { file: Some(file.clone()), model: Some("m".into()), ..Config::default() };
+    assert_eq!(load(None, &environment), Ok(expected.clone()));
+    let other = variables(&[("RONDO_CONFIG", "no-such.toml")]);
+    assert_eq!(load(Some(&file), &other), Ok(expected), "the command line beats the variable");
+}
+
+#[test]
+fn no_file_and_no_variable_is_fine() {
+    assert_eq!(load(None, &variables(&[])), Ok(Config::default()));
+}
+
+#[test]
+fn the_process_environment_is_read() {
+    assert!(process_environment("PATH").is_some());
+    assert_eq!(process_environment("RONDO_NO_SUCH_VARIABLE"), None);
+}

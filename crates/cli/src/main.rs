@@ -1,0 +1,138 @@
+//! The binary `rondo`, and the only place that puts the pieces together.
+
+mod assemble;
+mod chat;
+mod config;
+mod doctor;
+mod serve;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use app::Problem;
+use clap::{Parser, Subcommand};
+
+use config::Config;
+
+/// What a command that failed tells the person who ran it: a sentence or two, ready to be shown.
+pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
+
+/// How long threads that are still busy may take when the process ends.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+const FIRST_STEPS: &str = "\
+No file is needed: with OPENAI_API_KEY set, or OPENAI_BASE_URL for a server of your own that speaks the same API,
+`rondo serve` serves the apps in ./apps on http://127.0.0.1:8787. If something does not work, ask `rondo doctor`.";
+
+/// An agent server: it runs the agent behind a chat product.
+#[derive(Parser)]
+#[command(name = "rondo", version, after_help = FIRST_STEPS)]
+struct Cli {
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help = "The configuration file (RONDO_CONFIG; ./rondo.toml if it is there)"
+    )]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the API until asked to stop
+    Serve(Places),
+    /// Talk to an app in the terminal, through the running server or, if there is none, one of its own
+    Chat {
+        #[command(flatten)]
+        options: chat::Options,
+        #[command(flatten)]
+        places: Places,
+    },
+    /// Say what is configured, what can be reached and what is missing
+    Doctor(Places),
+    /// Print a configuration file with every key, its default and what it is for
+    Config,
+}
+
+/// Where things are; each beats its environment variable.
+#[derive(clap::Args)]
+struct Places {
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        help = "The server's address (RONDO_LISTEN; 127.0.0.1:8787 if neither is given)"
+    )]
+    listen: Option<String>,
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        help = "The folder that threads and runs are kept in (RONDO_DATA; ./data)"
+    )]
+    data: Option<String>,
+    #[arg(long, value_name = "FOLDER", help = "The folder that holds the app folders (RONDO_APPS; ./apps)")]
+    apps: Option<String>,
+}
+
+impl Places {
+    fn load(&self, file: Option<&Path>) -> Result<Config, Trouble> {
+        let flags = [
+            ("RONDO_LISTEN", "--listen", &self.listen),
+            ("RONDO_DATA", "--data", &self.data),
+            ("RONDO_APPS", "--apps", &self.apps),
+        ];
+        let given =
+            |variable: &str| flags.iter().find(|(name, _, value)| *name == variable && value.is_some());
+        let lookup = |name: &str| {
+            given(name)
+                .and_then(|(_, _, value)| (*value).clone())
+                .or_else(|| config::process_environment(name))
+        };
+        // A flag stands in for its variable; a mistake in it is reported under its own name.
+        let renamed = |problem: Problem| match problem.file.to_str().and_then(given) {
+            Some((_, flag, _)) => Problem { file: flag.into(), ..problem },
+            None => problem,
+        };
+        Ok(config::load(file, &lookup).map_err(renamed)?)
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "where a command says why it failed")]
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("rondo: {trouble}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Trouble> {
+    let file = cli.config.as_deref();
+    match cli.command {
+        Command::Serve(places) => block_on(serve::serve(places.load(file)?)),
+        Command::Chat { options, places } => block_on(chat::chat(places.load(file), options)),
+        Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
+        Command::Config => Ok(std::io::stdout().write_all(config::DEFAULT_FILE.as_bytes())?),
+    }
+}
+
+fn block_on(work: impl Future<Output = Result<(), Trouble>>) -> Result<(), Trouble> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_timeout(FAREWELL);
+    result
+}
+
+/// The innermost reason of an error; the layers around it only say that something failed.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

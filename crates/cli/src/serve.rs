@@ -1,0 +1,95 @@
+//! `rondo serve`: from configuration to a listening server, and from a signal to a clean end.
+
+use std::io::IsTerminal;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, LogFormat};
+use crate::{Trouble, assemble};
+
+pub(crate) async fn serve(config: Config) -> Result<(), Trouble> {
+    start_logging(&config)?;
+    let mut signals = Signals::new()?;
+    let engine = assemble::engine(&config)?;
+    let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+        format!(
+            "cannot listen on {}: {error}; choose another address with --listen or RONDO_LISTEN",
+            config.listen
+        )
+    })?;
+    engine.start().await?;
+    announce(&config, &engine, &listener);
+    let stop = CancellationToken::new();
+    let serving = server::serve(listener, engine.clone(), assemble::limits(&config), stop.clone());
+    tokio::pin!(serving);
+    tokio::select! {
+        ended = &mut serving => return Ok(ended?),
+        () = signals.next() => tracing::info!("stopping: streams close now, runs go on at the next start"),
+    }
+    engine.retire();
+    stop.cancel();
+    tokio::select! {
+        ended = &mut serving => Ok(ended?),
+        () = signals.next() => {
+            tracing::info!("asked twice: stopping at once");
+            Ok(())
+        }
+    }
+}
+
+fn announce(config: &Config, engine: &engine::Engine, listener: &TcpListener) {
+    let address = listener.local_addr().unwrap_or(config.listen);
+    let apps: Vec<String> = engine.apps().into_iter().map(|app| app.id).collect();
+    if apps.is_empty() {
+        tracing::warn!(
+            "there is no app in {}; add a folder with app.toml and instructions.md",
+            config.apps.display()
+        );
+    }
+    match (&config.openai, &config.model) {
+        (Some(openai), Some(model)) => tracing::info!(model, provider = openai.base_url, "the default model"),
+        _ => tracing::warn!(
+            "no model is configured, so runs will fail: set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server"
+        ),
+    }
+    tracing::info!(apps = apps.join(", "), data = %config.data.display(), "serving on http://{address}");
+}
+
+fn start_logging(config: &Config) -> Result<(), Trouble> {
+    let level = &config.log.level;
+    let filter = EnvFilter::try_new(level).map_err(|error| {
+        format!("log.level \"{level}\" is not a filter: {error}; write info, or info,engine=debug")
+    })?;
+    let mut subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    if !std::io::stderr().is_terminal() {
+        subscriber = subscriber.with_ansi(false); // colours are noise in a file
+    }
+    match config.log.format {
+        LogFormat::Text => subscriber.init(),
+        LogFormat::Json => subscriber.json().init(),
+    }
+    Ok(())
+}
+
+/// The two ways to be asked to end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Trouble> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Every `curl` that the documents show is run as it stands, against the real binary.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use testkit::upstream::Reply;
+
+use crate::process::Process;
+use crate::world::{Server, World};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
+/// Every page that shows a `curl`.
+const PAGES: [&str; 3] = ["README.md", "docs/api.md", "apps/studio/README.md"];
+/// Examples under this heading are meant to be refused.
+const REFUSED: &str = "Errors";
+
+/// A block of shell commands and the heading that it stands under.
+struct Block {
+    heading: String,
+    text: String,
+}
+
+/// The blocks marked `sh` that call `curl`, and the assignments they need.
+fn blocks(page: &str) -> Vec<Block> {
+    let (mut blocks, mut heading) = (Vec::new(), String::new());
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if let Some(title) = line.strip_prefix('#') {
+            heading = title.trim_start_matches('#').trim().to_owned();
+        }
+        if line.trim() == "```sh" {
+            let text = lines.by_ref().take_while(|line| line.trim() != "```").collect::<Vec<_>>().join("\n");
+            blocks.push(Block { heading: heading.clone(), text });
+        }
+    }
+    blocks.retain(|block| block.text.contains("curl"));
+    blocks
+}
+
+/// One script: before each block its number, after each request its status, both on standard error.
+fn script(blocks: &[Block], fill: impl Fn(&str) -> String) -> String {
+    let mut script = "curl() { command curl -w '%{stderr}\\n@status %{http_code}\\n' \"$@\"; }\n".to_owned();
+    for (number, block) in blocks.iter().enumerate() {
+        let _ = writeln!(script, "echo '@block {number}' >&2\n{}", fill(&block.text));
+    }
+    script
+}
+
+/// `file` is relative to the repository.
+async fn run_page(file: &str) {
+    let page = std::fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
+    let blocks = blocks(&page);
+    assert!(!blocks.is_empty(), "{file} shows no curl");
+    let world = World::new().await;
+    world.upstream.program(|_| Reply::stream().text("Certainly. ").text("Forty-two."));
+    let server = world.serve().await;
+    let (run, thread) = some_run(&server).await;
+    let scratch = world.path("").display().to_string();
+    let fill = |text: &str| {
+        text.replace(DEFAULT_ADDRESS, server.address())
+            .replace("run_…", &run)
+            .replace("thr_…", &thread)
+            .replace("/tmp", &scratch)
+    };
+    let mut sh = Command::new("sh");
+    sh.args(["-eu", "-c", &script(&blocks, fill)]);
+    let ended = Process::start(&mut sh).ended().await;
+    let mut at = None;
+    for line in ended.errors.lines() {
+        let block = at.map(|number: usize| &blocks[number]);
+        if let Some(number) = line.strip_prefix("@block ") {
+            at = Some(number.parse().unwrap());
+        } else if let (Some(status), Some(block)) = (line.strip_prefix("@status "), block) {
+            let expected = if block.heading == REFUSED { '4' } else { '2' };
+            assert!(status.starts_with(expected), "{file} got {status} from:\n{}\n\n{ended:#?}", block.text);
+        }
+    }
+    let last = at.map(|number| blocks[number].text.as_str());
+    assert_eq!(ended.code, Some(0), "{file} failed in:\n{}\n\n{ended:#?}", last.unwrap_or_default());
+    assert_eq!(at, Some(blocks.len() - 1));
+}
+
+/// A run that has ended, for examples that leave its id to the reader.
+async fn some_run(server: &Server) -> (String, String) {
+    let frames = server.say("Hello").await;
+    let ids = (frames.header("x-run-id"), frames.header("x-thread-id"));
+    frames.all().await;
+    ids
+}
+
+#[tokio::test]
+async fn every_curl_works() {
+    for page in PAGES {
+        run_page(page).await;
+    }
+}
+
+#[test]
+fn no_page_is_forgotten() {
+    let shown = |folder: &str| {
+        let files = std::fs::read_dir(Path::new(ROOT).join(folder)).unwrap();
+        let pages = files
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "md"));
+        pages.filter(|path| !blocks(&std::fs::read_to_string(path).unwrap()).is_empty()).collect::<Vec<_>>()
+    };
+    for page in [".", "docs", "apps/studio"].into_iter().flat_map(shown) {
+        let listed = PAGES.iter().any(|listed| page.ends_with(listed));
+        assert!(listed, "{} shows a curl: add it to PAGES", page.display());
+    }
+}
+
+#[tokio::test]
+#[should_panic(expected = "got 404 from:\ncurl -s http://127.0.0.1:8787/v1/nowhere")]
+async fn a_curl_that_does_not_work_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.md");
+    std::fs::write(&page, "```sh\ncurl -s http://127.0.0.1:8787/v1/nowhere\n```\n").unwrap();
+    run_page(page.to_str().unwrap()).await;
+}
+
+#[test]
+fn blocks_are_found_under_their_headings() {
+    let page = "# A\n```sh\ncurl x\n```\n## B c\ntext\n```sh\nls\n```\n```json\ncurl\n```\n```sh\nX=1\ncurl y\n```\n";
+    let found: Vec<(String, String)> =
+        blocks(page).into_iter().map(|block| (block.heading, block.text)).collect();
+    assert_eq!(found, [("A".into(), "curl x".into()), ("B c".into(), "X=1\ncurl y".into())]);
+}

@@ -1,0 +1,156 @@
+//! `rondo doctor` on the well and on the sick.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Command;
+
+use crate::process::{Ended, Process, connection_refused};
+use crate::world::World;
+
+const KEY: &str = "sk-planted-0123456789";
+
+/// A provider that gives every request this status and body. Its thread ends with the test's process.
+fn provider(status: &'static str, body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut head) = (stream.unwrap(), Vec::new());
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.extend(byte);
+            }
+            let head = String::from_utf8(head).unwrap();
+            assert!(head.starts_with("GET /v1/models "), "{head}");
+            let length = body.len();
+            write!(
+                stream,
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            )
+            .unwrap();
+        }
+    });
+    url
+}
+
+async fn examine(command: &mut Command) -> Ended {
+    let ended = Process::start(command).ended().await;
+    assert!(!format!("{ended:?}").contains(KEY), "the key is shown: {ended:?}");
+    ended
+}
+
+fn finding<'a>(ended: &'a Ended, about: &str) -> &'a str {
+    let found = ended.output.lines().find(|line| line.contains(about));
+    found.unwrap_or_else(|| panic!("nothing about {about:?}: {ended:?}"))
+}
+
+#[tokio::test]
+async fn all_is_well() {
+    let world = World::new().await;
+    let url = provider("200 OK", r#"{"data": [{"id": "gpt-4.1-mini"}, {"id": "other"}]}"#);
+    let doctor = || {
+        let mut command = world.rondo(&["doctor"]);
+        command.env("OPENAI_BASE_URL", &url).env("OPENAI_API_KEY", KEY);
+        command
+    };
+    let ended = examine(&mut doctor()).await;
+    let data = world.path("data");
+    let report = format!(
+        "ok    configuration: defaults and environment (`rondo config` prints a file to start from)\n\
+         ok    data folder: {}, which the first start makes\n\
+         ok    app studio: Studio\n\
+         ok    model: gpt-4.1-mini at {url}\n\
+         note  server: not running on 127.0.0.1:0; start it with `rondo serve`\n",
+        data.display()
+    );
+    assert_eq!((ended.code, ended.output.as_str(), ended.errors.as_str()), (Some(0), report.as_str(), ""));
+    assert_eq!(std::fs::read_dir(world.path("")).unwrap().count(), 0, "it leaves nothing behind");
+
+    let server = world.serve().await;
+    let ended = examine(doctor().env("RONDO_LISTEN", server.address())).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(finding(&ended, "server:"), format!("ok    server: running on {}", server.address()));
+    assert_eq!(finding(&ended, "data folder:"), format!("ok    data folder: {}", data.display()));
+}
+
+#[tokio::test]
+async fn what_the_provider_says() {
+    let world = World::new().await;
+    let gone = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}/v1", listener.local_addr().unwrap())
+    };
+    let refusal = provider("401 Unauthorized", r#"{"error": {"message": "Incorrect API key provided"}}"#);
+    let silent = provider("404 Not Found", "");
+    let other = provider("200 OK", r#"{"data": [{"id": "llama3"}]}"#);
+    for (key, url, code, expected) in [
+        (
+            KEY,
+            &refusal,
+            1,
+            "BAD   model: {} refused the key (401 Unauthorized); check OPENAI_API_KEY, or what rondo.toml names in its place",
+        ),
+        ("", &refusal, 1, "BAD   model: {} asks for a key (401 Unauthorized); set OPENAI_API_KEY"),
+        (
+            KEY,
+            &gone,
+            1,
+            "BAD   model: {} cannot be reached ({refused}); is it running, and is OPENAI_BASE_URL right?",
+        ),
+        (KEY, &silent, 0, "note  model: gpt-4.1-mini at {}, which does not list its models (404 Not Found)"),
+        (
+            "",
+            &other,
+            0,
+            "note  model: {} does not list gpt-4.1-mini, but llama3; choose one of them with RONDO_MODEL if it does not answer",
+        ),
+    ] {
+        let ended =
+            examine(world.rondo(&["doctor"]).env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", key)).await;
+        assert_eq!(
+            finding(&ended, "model:"),
+            expected.replace("{}", url).replace("{refused}", &connection_refused())
+        );
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_missing() {
+    let world = World::new().await;
+    std::fs::create_dir(world.path("none")).unwrap();
+    world.write("file", "");
+    let mut doctor = world.rondo(&["doctor", "--apps", "none", "--data", "file/data"]);
+    let ended = examine(doctor.env_remove("OPENAI_BASE_URL")).await;
+    assert_eq!((ended.code, ended.errors.as_str()), (Some(1), "rondo: 3 of 5 checks failed\n"));
+    let data = "BAD   data folder: file/data: Not a directory (os error 20); choose another with RONDO_DATA";
+    assert_eq!(finding(&ended, "data folder:"), data);
+    let apps = "BAD   apps: there is none in none; add a folder with app.toml and instructions.md";
+    assert_eq!(finding(&ended, "apps:"), apps);
+    let model = "BAD   model: none is configured; set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server that speaks \
+                 the same API";
+    assert_eq!(finding(&ended, "model:"), model);
+
+    world.write("apps/mine/app.toml", "tools = ['clock']");
+    world.write("apps/mine/instructions.md", "Be kind.");
+    let ended = examine(&mut world.rondo(&["doctor", "--apps", "apps", "--data", "file"])).await;
+    let tool = "BAD   app mine: apps/mine/app.toml:1:10: there is no tool named \"clock\"; use one of calculate, \
+                current_time, or remove it";
+    assert_eq!(finding(&ended, "app mine:"), tool);
+    assert!(finding(&ended, "data folder:").starts_with("BAD"), "{ended:?}");
+    world.upstream.violations(); // it does not list its models
+}
+
+#[tokio::test]
+async fn an_address_that_another_program_has() {
+    let world = World::new().await;
+    let other = world.upstream.base_url();
+    let address = other.strip_prefix("http://").unwrap().strip_suffix("/v1").unwrap();
+    let ended = examine(world.rondo(&["doctor"]).env("RONDO_LISTEN", address)).await;
+    let expected = format!(
+        "BAD   server: another program has {address} (it answers 404 Not Found); choose another address with RONDO_LISTEN"
+    );
+    assert_eq!((ended.code, finding(&ended, "server:")), (Some(1), expected.as_str()));
+    world.upstream.violations(); // it is no server of ours, and does not list its models
+}

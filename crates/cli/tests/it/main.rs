@@ -1,0 +1,22 @@
+//! The real binary, from the outside: started, spoken to, killed and started again.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may fail like the tests themselves"
+)]
+
+mod chat;
+mod config;
+mod crash;
+mod cut;
+mod docs;
+mod doctor;
+mod process;
+mod recovery;
+mod secrets;
+mod serve;
+mod stop;
+mod world;

@@ -1,0 +1,175 @@
+//! A child process that a test owns: it is read while it runs, and never outlives the test.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Longest wait for anything; a hang fails the test that waits.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    pub(crate) output: Captured,
+    pub(crate) errors: Captured,
+}
+
+/// How a process ended, with all it wrote.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// None when a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        let output = Captured::of(child.stdout.take().unwrap());
+        let errors = Captured::of(child.stderr.take().unwrap());
+        Self { input: child.stdin.take(), child, output, errors }
+    }
+
+    pub(crate) fn write(&mut self, text: &str) {
+        self.input
+            .as_mut()
+            .expect("the input is open")
+            .write_all(text.as_bytes())
+            .expect("the process reads");
+    }
+
+    pub(crate) fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Sends a signal by its short name, such as `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().expect("sh runs");
+        assert!(status.success(), "{kill}: {status}");
+    }
+
+    /// Ends the process where it stands, as losing its machine would, and waits until it is gone.
+    pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    /// Waits for the process to end by itself. Its input is closed first.
+    pub(crate) async fn ended(mut self) -> Ended {
+        self.close_input();
+        let output = self.output.all().await;
+        let errors = self.errors.all().await;
+        let code = self.child.wait().expect("the process is ours").code();
+        Ended { code, output, errors }
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill(); // fails only when it is gone already
+        self.child.wait().expect("the process is ours");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What a process writes to one pipe, readable while it is being written.
+#[derive(Clone)]
+pub(crate) struct Captured {
+    state: Arc<Mutex<State>>,
+    changed: watch::Receiver<()>,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: Vec<u8>,
+    closed: bool,
+}
+
+impl Captured {
+    fn of(mut pipe: impl Read + Send + 'static) -> Self {
+        let (sender, changed) = watch::channel(());
+        let captured = Self { state: Arc::default(), changed };
+        let state = Arc::clone(&captured.state);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            loop {
+                let count = pipe.read(&mut buffer).unwrap_or(0);
+                let mut state = state.lock().unwrap();
+                state.bytes.extend_from_slice(&buffer[..count]);
+                state.closed = count == 0;
+                drop(state);
+                sender.send_replace(());
+                if count == 0 {
+                    return;
+                }
+            }
+        });
+        captured
+    }
+
+    /// What has been written so far.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.state().bytes).into_owned()
+    }
+
+    /// Everything, once the pipe is closed.
+    pub(crate) async fn all(&self) -> String {
+        self.until("the end of the process", |_, closed| closed).await
+    }
+
+    /// The first whole line with `part` in it.
+    pub(crate) async fn line(&self, part: &str) -> String {
+        let find = |text: &str| {
+            text.split_inclusive('\n')
+                .find(|line| line.contains(part) && line.ends_with('\n'))
+                .map(String::from)
+        };
+        let text = self.until(part, |text, closed| closed || find(text).is_some()).await;
+        find(&text).unwrap_or_else(|| panic!("the process ended without a line with {part:?}: {text}"))
+    }
+
+    /// Waits until `part` has been written, and gives back everything up to now.
+    pub(crate) async fn contains(&self, part: &str) -> String {
+        let text = self.until(part, |text, closed| closed || text.contains(part)).await;
+        assert!(text.contains(part), "the process ended without writing {part:?}: {text}");
+        text
+    }
+
+    async fn until(&self, what: &str, ready: impl Fn(&str, bool) -> bool) -> String {
+        let mut changed = self.changed.clone();
+        let wait = async {
+            loop {
+                let (text, closed) = (self.text(), self.state().closed);
+                if ready(&text, closed) {
+                    return text;
+                }
+                let _ = changed.changed().await; // an error means closed, which the next look shows
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        waited.unwrap_or_else(|_| panic!("waited too long for {what:?}; there is {:?}", self.text()))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+/// Waits for something, but not for ever.
+pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
+}
+
+/// What this system says when nobody listens.
+pub(crate) fn connection_refused() -> String {
+    TcpStream::connect("127.0.0.1:1").expect_err("port 1 is free").to_string()
+}

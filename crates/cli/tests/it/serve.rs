@@ -1,0 +1,105 @@
+//! `rondo serve` with everything as it should be, and without a model.
+
+use serde_json::{Value, json};
+use testkit::upstream::{Call, Reply};
+
+use crate::world::{Server, World, names};
+
+/// What the model is told that this tool returned.
+fn result<'a>(body: &'a Value, tool: &str) -> &'a str {
+    let messages = body["messages"].as_array().unwrap();
+    let mut calls = messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
+    let id = &calls.find(|call| call["function"]["name"] == tool).expect("the tool was called")["id"];
+    messages.iter().find(|message| message["tool_call_id"] == *id).unwrap()["content"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_chat_with_tools_from_end_to_end() {
+    let world = World::new().await;
+    world.upstream.script([
+        Reply::stream()
+            .text("Let me see. ")
+            .call(Call::new("calculate", r#"{"expression": "6 * 7"}"#).fragments(4))
+            .call(Call::new("current_time", r#"{"timezone": "Asia/Tokyo"}"#)),
+        Reply::stream().text("It is ").text("42."),
+        Reply::says("As I said, 42."),
+    ]);
+    let server = world.serve().await;
+    let frames = server.say("What is 6 times 7, and what time is it?").await;
+    let thread = frames.header("x-thread-id");
+    let log = frames.all().await;
+    let model = ["step:start", "text:delta", "tool:input", "step:end"];
+    let tools = ["tool:start", "tool:complete"];
+    let mut seen = names(&log);
+    assert_eq!(seen[..3], ["message:user", "run:start", "context:loaded"]);
+    assert_eq!(seen[3..7], model);
+    seen[7..11].sort_unstable(); // the two calls run side by side
+    assert_eq!(seen[7..11], [tools[1], tools[1], tools[0], tools[0]]);
+    assert_eq!(seen[11..], ["step:start", "text:delta", "step:end", "stream:complete", "run:end"]);
+    assert_eq!(log.iter().map(|frame| frame.id).collect::<Vec<_>>(), Vec::from_iter(1..=log.len() as u64));
+    assert_eq!(log.last().unwrap().data["status"], "completed");
+
+    let again = json!({ "message": "Again?", "sessionId": thread, "temperature": 0.5, "model": "other" });
+    server.stream("/studio/stream", &again).await.all().await;
+    let requests = world.upstream.requests();
+    let [first, second, third] = [0, 1, 2].map(|index| &requests[index].body);
+    assert_eq!(
+        (&first["model"], &third["model"], &third["temperature"]),
+        (&json!("gpt-4.1-mini"), &json!("other"), &json!(0.5))
+    );
+    let offered =
+        first["tools"].as_array().unwrap().iter().map(|tool| tool["function"]["name"].as_str().unwrap());
+    assert_eq!(offered.collect::<Vec<_>>(), ["current_time", "calculate"]);
+    for body in [second, third] {
+        assert!(result(body, "calculate").contains("42"), "{body}");
+        assert!(result(body, "current_time").contains("+09:00"), "{body}");
+    }
+    let (_, messages) = server.get(&format!("/v1/threads/{thread}/messages")).await;
+    let texts: Vec<&str> =
+        messages["data"].as_array().unwrap().iter().map(|m| m["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["What is 6 times 7, and what time is it?", "It is 42.", "Again?", "As I said, 42."]);
+    server.process.kill();
+    world.audit();
+}
+
+#[tokio::test]
+async fn without_a_model_it_serves_and_says_what_to_set() {
+    let world = World::new().await;
+    let server = Server::start(world.rondo(&["serve"]).env_remove("OPENAI_BASE_URL")).await;
+    let log = server.process.errors.text();
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
+    let expected = "no model is configured, so runs will fail: set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server";
+    assert!(matches!(warnings.as_slice(), [warning] if warning.ends_with(expected)), "{log}");
+
+    let log = server.say("Hello").await.all().await;
+    let end = &log.last().unwrap().data;
+    assert_eq!((&end["status"], &end["error"]["code"]), (&json!("failed"), &json!("model_not_configured")));
+    let message = end["error"]["message"].as_str().unwrap();
+    for part in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "rondo.toml"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let (_, apps) = server.get("/v1/apps").await;
+    assert_eq!((&apps["data"][0]["id"], &apps["data"][0]["model"]), (&json!("studio"), &Value::Null));
+}
+
+#[tokio::test]
+async fn without_an_app_it_serves_and_says_what_to_add() {
+    let world = World::new().await;
+    std::fs::create_dir(world.path("none")).unwrap();
+    let server = Server::start(world.rondo(&["serve", "--apps", "none"]).env_remove("RONDO_APPS")).await;
+    let log = server.process.errors.text();
+    assert!(log.contains("there is no app in none; add a folder with app.toml and instructions.md"), "{log}");
+    let (status, problem) = server.post("/studio/stream", &json!({ "message": "Hello" })).await;
+    assert_eq!((status, &problem["code"]), (404, &json!("not_found")));
+}
+
+#[tokio::test]
+async fn a_log_for_machines_is_json_in_every_line() {
+    let world = World::new().await;
+    world.write("rondo.toml", "[log]\nformat = \"json\"");
+    let server = Server::start(&mut world.rondo(&["serve"])).await;
+    for line in server.process.errors.text().lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(line["level"], "INFO");
+    }
+}

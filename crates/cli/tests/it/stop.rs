@@ -1,0 +1,116 @@
+//! Stopping in good order: SIGTERM once, twice, and the lock on the data folder.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use testkit::upstream::{Gate, Reply};
+
+use crate::process::PATIENCE;
+use crate::world::{World, names, read_text};
+
+#[tokio::test]
+async fn sigterm_ends_streams_at_once_and_runs_go_on_at_the_next_start() {
+    let world = World::new().await;
+    let gate = Gate::new();
+    world.upstream.script([Reply::stream().text("Half").wait(&gate), Reply::says("Whole.")]);
+    let server = world.serve().await;
+    let mut frames = server.say("Tell me").await;
+    let events = format!("/v1/runs/{}/events", frames.header("x-run-id"));
+    let mut log = read_text(&mut frames, "Half").await;
+    let begin = Instant::now();
+    server.process.signal("TERM");
+    log.extend(frames.all().await); // ends in good order, or this panics
+    assert!(begin.elapsed() < Duration::from_secs(1), "the stream took {:?} to end", begin.elapsed());
+    let ended = server.process.ended().await;
+    assert!(begin.elapsed() < Duration::from_secs(2), "the process took {:?} to end", begin.elapsed());
+    assert_eq!(ended.code, Some(0), "{}", ended.errors);
+    assert!(
+        ended.errors.contains("stopping: streams close now, runs go on at the next start"),
+        "{}",
+        ended.errors
+    );
+
+    let server = world.serve().await;
+    log.extend(server.follow(&events, log.last().unwrap().id).await.all().await);
+    assert_eq!(
+        names(&log)[4..],
+        ["text:delta", "step:reset", "text:delta", "step:end", "stream:complete", "run:end"]
+    );
+    assert_eq!(log.last().unwrap().data["status"], "completed");
+    server.process.kill();
+    world.audit();
+}
+
+#[tokio::test]
+async fn idle_it_stops_on_either_signal() {
+    for signal in ["TERM", "INT"] {
+        let world = World::new().await;
+        let server = world.serve().await;
+        let begin = Instant::now();
+        server.process.signal(signal);
+        let ended = server.process.ended().await;
+        assert_eq!(ended.code, Some(0), "{}", ended.errors);
+        assert!(begin.elapsed() < Duration::from_secs(1), "it took {:?}", begin.elapsed());
+    }
+}
+
+/// A request whose body never comes would hold the server back for its second of grace.
+#[tokio::test]
+async fn a_second_sigterm_ends_it_at_once() {
+    let world = World::new().await;
+    let server = world.serve().await;
+    let mut slow = TcpStream::connect(server.address()).unwrap();
+    slow.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = "POST /studio/stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    slow.write_all(format!("{head}expect: 100-continue\r\ncontent-length: 100\r\n\r\n").as_bytes()).unwrap();
+    let mut go_on = [0; 12];
+    slow.read_exact(&mut go_on).unwrap(); // the handler waits for the body now
+    assert_eq!(&go_on, b"HTTP/1.1 100");
+    server.process.signal("TERM");
+    server.process.errors.contains("stopping: streams close now").await;
+    let begin = Instant::now();
+    server.process.signal("TERM");
+    let ended = server.process.ended().await;
+    assert!(begin.elapsed() < Duration::from_millis(900), "it took {:?}", begin.elapsed());
+    assert_eq!(ended.code, Some(0), "{}", ended.errors);
+    assert!(ended.errors.contains("asked twice"), "{}", ended.errors);
+}
+
+#[tokio::test]
+async fn a_second_process_on_the_same_data_is_refused() {
+    let world = World::new().await;
+    let server = world.serve().await;
+    let data = world.path("data");
+    let refused = world.run(&["serve"]).await;
+    let expected = format!(
+        "rondo: the data folder {} is in use by another process; stop it or choose another folder with RONDO_DATA\n",
+        data.display()
+    );
+    assert_eq!((refused.code, refused.errors), (Some(1), expected));
+    let refused = world.run(&["chat", "Hello"]).await;
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.errors.ends_with("; if it is a server, name its address with --url\n"),
+        "{}",
+        refused.errors
+    );
+    assert_eq!(server.get("/readyz").await.0, 200, "the first goes on");
+    server.process.kill();
+    world.serve().await; // a lock does not outlive its process
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let world = World::new().await;
+    let server = world.serve().await;
+    let refused = world.run(&["serve", "--data", "other", "--listen", server.address()]).await;
+    let begin = format!("rondo: cannot listen on {}: ", server.address());
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.errors.starts_with(&begin), "{}", refused.errors);
+    assert!(
+        refused.errors.ends_with("choose another address with --listen or RONDO_LISTEN\n"),
+        "{}",
+        refused.errors
+    );
+}
