@@ -278,6 +278,8 @@ impl Engine {
         let after = after.unwrap_or(0);
         let head = self.shared.store.head(row.thread).await?;
         if after > head {
+            // Read again: a run that ended before the head was read has nothing more to come.
+            let row = self.shared.store.run(principal, run).await?;
             return self.snapshot(row, head).await.map(Some);
         }
         if row.end_seq.is_some_and(|end| after >= end) {
@@ -333,11 +335,32 @@ impl Engine {
 
     /// For a cursor past the head of the log: where the run stands, then what follows.
     async fn snapshot(&self, row: RunRow, head: Seq) -> Result<Follower, Error> {
-        let (thread, run) = (row.thread, row.id);
-        let ended = row.end_seq;
-        let facts = self.shared.store.facts(run).await?;
-        let snapshot = views::snapshot(row, &facts, ended.unwrap_or(head));
+        let (thread, run, ended) = (row.thread, row.id, row.end_seq);
+        let until = ended.unwrap_or(head);
+        let mut facts = self.shared.store.facts(run).await?;
+        facts.retain(|fact| fact.seq <= until); // what is newer follows
+        let streamed = match views::open_since(&facts) {
+            Some(since) => Some(self.streamed((thread, run), since, until).await?),
+            None => None,
+        };
+        let snapshot = views::snapshot(row, &facts, streamed, until);
         Ok(self.follower((thread, Some(run)), head).beginning_with(snapshot, ended.is_some()))
+    }
+
+    /// The text of a run's deltas after `since`, up to and with `until`.
+    async fn streamed(&self, of: (ThreadId, RunId), since: Seq, until: Seq) -> Result<String, Error> {
+        let (mut text, mut seen) = (String::new(), since);
+        while seen < until {
+            let events = self.shared.store.events(of.0, Some(of.1), seen).await?;
+            let Some(last) = events.last() else { break };
+            seen = last.seq;
+            for event in events.iter().filter(|event| event.seq <= until) {
+                if let Ok(Event::TextDelta(piece)) = Event::read(&event.kind, &event.body) {
+                    text.push_str(&piece.delta);
+                }
+            }
+        }
+        Ok(text)
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<RunId, CancellationToken>> {

@@ -1,8 +1,8 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Event, Message, Role, RunResult, RunView, Stored, ThreadView, ToolCallView, ToolComplete, ToolResultView,
-    ToolStatus,
+    Event, Kind, Message, Role, RunResult, RunView, Seq, Stored, ThreadView, ToolCallView, ToolComplete,
+    ToolResultView, ToolStatus,
 };
 use store::{MessageRow, RawEvent, RunRow, ThreadRow};
 
@@ -99,15 +99,22 @@ pub(crate) fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
     }
 }
 
-/// The state of a run as one event, for a reader whose place in the log is not there.
-pub(crate) fn snapshot(row: RunRow, facts: &[RawEvent], seq: u64) -> Stored {
+/// Where the step that is streaming began, or began again, if one is.
+pub(crate) fn open_since(facts: &[RawEvent]) -> Option<Seq> {
+    let of_a_step = |fact: &&RawEvent| fact.kind.starts_with("step:") && fact.kind != Kind::StepRetry.name();
+    facts.iter().rev().find(of_a_step).filter(|fact| fact.kind != Kind::StepEnd.name()).map(|fact| fact.seq)
+}
+
+/// The state of a run as one event, for a reader whose place in the log is not there. `streamed` is the text of the
+/// step that is streaming, if one is.
+pub(crate) fn snapshot(row: RunRow, facts: &[RawEvent], streamed: Option<String>, seq: Seq) -> Stored {
     let (thread, run) = (row.thread, row.id);
     let result = outcome(row, facts);
     let body = protocol::Snapshot {
         run_id: run,
         thread_id: thread,
         status: result.status,
-        text: result.reply,
+        text: streamed.unwrap_or(result.reply),
         error: result.error,
     };
     let body = serde_json::to_string(&body).unwrap_or_else(|_| String::from("{}"));

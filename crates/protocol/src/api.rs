@@ -1,7 +1,12 @@
 //! What the native API takes and gives, in camelCase.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -65,17 +70,36 @@ pub struct NewRun {
     /// Added to the app's instructions for this run.
     #[serde(default)]
     pub system_prompt: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "from_object")]
     pub settings: Settings,
     /// Server-sent events when true (the default), one JSON answer at the end when false.
     #[serde(default)]
     pub stream: Option<bool>,
 }
 
+/// Reads a struct from an object alone; serde would also take a list of its fields in order, which nobody means.
+fn from_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<T, M::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+
+    deserializer.deserialize_map(Object(PhantomData))
+}
+
 /// Which message to answer again: `true` for the one at the thread's head (or at `parentId`), or a message's id.
 /// An answer's id stands for the user message it answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected true, or the id of a message: msg_ and 32 hexadecimal digits")]
 pub enum Regenerate {
     Last(bool),
     Message(MessageId),

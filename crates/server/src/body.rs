@@ -87,6 +87,9 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
             format!("the byte at offset {at} is not UTF-8; encode the body as UTF-8"),
         )
     })?;
+    if text.trim().is_empty() {
+        return Err(Problem::new(Code::InvalidJson, "the body is empty; send a JSON object"));
+    }
     if depth(text) > MAX_DEPTH {
         return Err(Problem::new(
             Code::InvalidJson,
@@ -101,7 +104,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     reader.end().map_err(|error| refused(".", &error))?;
     // A struct would also be read from a list of its fields in order, which nobody means.
     if !text.trim_start().starts_with('{') {
-        return Err(Problem::new(Code::InvalidRequest, "the body must be a JSON object"));
+        return Err(not_an_object());
     }
     Ok(value)
 }
@@ -114,11 +117,24 @@ fn refused(path: &str, error: &serde_json::Error) -> Problem {
         Category::Data => {
             let message = sentence.rsplit_once(" at line ").map_or(sentence.as_str(), |(message, _)| message);
             match field(path, message) {
-                Some(field) => Problem::invalid(field, message),
-                None => Problem::new(Code::InvalidRequest, message),
+                Some(field) => Problem::invalid(field, in_words(message)),
+                None => not_an_object(),
             }
         }
     }
+}
+
+fn not_an_object() -> Problem {
+    Problem::new(Code::InvalidRequest, "the body must be a JSON object")
+}
+
+/// The parser's message without the names of Rust's types.
+fn in_words(message: &str) -> String {
+    let types = [("f64", "a number"), ("u32", "a whole number from 0 to 4294967295")];
+    types.iter().fold(message.to_owned(), |message, (name, words)| {
+        let suffix = format!("expected {name}");
+        message.strip_suffix(&suffix).map(|start| format!("{start}expected {words}")).unwrap_or(message)
+    })
 }
 
 /// The field at fault. One that is missing, unknown or given twice is not in the path but quoted in the message.

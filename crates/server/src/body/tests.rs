@@ -54,7 +54,7 @@ fn the_field_at_fault_is_named() {
         (
             r#"{"settings": {"temperature": "hot"}}"#,
             "settings.temperature",
-            "invalid type: string \"hot\", expected f64",
+            "invalid type: string \"hot\", expected a number",
         ),
         (
             r#"{"settings": {"warmth": 1}}"#,
@@ -64,7 +64,7 @@ fn the_field_at_fault_is_named() {
         (
             r#"{"settings": {"maxTokens": -1}}"#,
             "settings.maxTokens",
-            "invalid value: integer `-1`, expected u32",
+            "invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
         ),
         (r#"{"message": "a", "message": "b"}"#, "message", "duplicate field `message`"),
         (r#"{"threadId": "42"}"#, "threadId", "expected an id of the form thr_ and 32 hexadecimal digits"),
@@ -78,15 +78,12 @@ fn the_field_at_fault_is_named() {
 
 #[test]
 fn a_list_is_not_taken_for_an_object() {
-    for body in [r#"["hi"]"#, "[]"] {
+    for body in [r#"["hi"]"#, "[]", "null", "true", "42", "\"hi\""] {
         assert_eq!(
             refusal(body),
             Problem::new(Code::InvalidRequest, "the body must be a JSON object"),
             "{body}"
         );
-    }
-    for body in ["null", "true", "42", "\"hi\""] {
-        assert_eq!(refusal(body).code(), Code::InvalidRequest, "{body}");
     }
 }
 

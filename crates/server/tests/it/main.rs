@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     reason = "helpers of tests may fail like the tests themselves"
 )]
@@ -10,6 +11,7 @@ mod cancel;
 mod channel;
 mod delete;
 mod disconnect;
+mod edges;
 mod limits;
 mod messages;
 mod refused;

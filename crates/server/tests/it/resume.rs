@@ -15,10 +15,6 @@ fn many_streams() -> Setup {
     Setup { limits, ..Setup::default() }
 }
 
-fn ids(wire: &[Wire]) -> Vec<u64> {
-    wire.iter().map(|event| event.id).collect()
-}
-
 fn after(wire: &[Wire], id: u64) -> Vec<Wire> {
     wire.iter().filter(|event| event.id > id).cloned().collect()
 }
@@ -112,28 +108,28 @@ async fn s3_a_run_under_way_resumes_after_any_event_with_exactly_the_rest() {
     }
 }
 
-/// S3: a reader who is cut off again and again, at every length, while the run goes on.
-#[tokio::test]
+/// S3: a reader who is cut off again and again, and comes back in the moment in which the next piece is committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn s3_cuts_at_every_place_of_a_live_run_lose_and_double_nothing() {
+    const PIECES: usize = 120;
     let app = TestApp::with(many_streams()).await;
-    let reply = (0..400).fold(Reply::stream(), |reply, number| reply.text(&format!("{number} ")));
-    app.upstream.script([reply]);
+    let gates: Vec<Gate> = (0..PIECES).map(|_| Gate::new()).collect();
+    let reply = Reply::stream().text("begin");
+    app.upstream.script([gates.iter().fold(reply, |reply, gate| reply.wait(gate).text(" and so on"))]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Count" })).await;
     let path = Names::of(&stream).events_path();
-    let mut seen: Vec<Frame> = vec![stream.next().await.unwrap()];
-    let mut length = 0;
-    while seen.last().is_some_and(|frame| frame.event != "run:end") {
-        length = length % 7 + 1;
+    let mut seen = stream.until("text:delta").await;
+    for gate in gates {
+        gate.open();
         let mut part = app.follow(&path, seen.last().map(|frame| frame.id)).await;
-        for _ in 0..length {
-            seen.extend(part.next().await);
-        }
+        seen.extend(part.until("text:delta").await);
     }
+    seen.extend(app.follow(&path, seen.last().map(|frame| frame.id)).await.all().await);
     assert_eq!(seen, stream_of(&app, &path).await);
     let ids: Vec<u64> = seen.iter().map(|frame| frame.id).collect();
     assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>());
     let text: String = seen.iter().filter_map(|frame| frame.data["delta"].as_str()).collect();
-    assert_eq!(text, (0..400).map(|number| format!("{number} ")).collect::<String>());
+    assert_eq!(text, format!("begin{}", " and so on".repeat(PIECES)));
 }
 
 async fn stream_of(app: &TestApp, path: &str) -> Vec<Frame> {
@@ -242,6 +238,30 @@ async fn s6_a_place_past_the_log_of_a_run_under_way_gets_what_was_said_and_what_
     let rest = lost.all().await;
     assert_eq!(rest, stream.all().await);
     assert_eq!(rest[0].data, json!({ "step": 1, "delta": "lo." }));
+}
+
+/// S6: a snapshot holds what a reader would have on the screen: not what was taken back, not an earlier step.
+#[tokio::test]
+async fn s6_a_snapshot_has_the_text_of_the_step_that_counts() {
+    let app = TestApp::with(Setup::app("tools = [\"gated\"]")).await;
+    let gate = Gate::new();
+    app.upstream.script([
+        Reply::stream().text("Let me see. ").call(Call::new("gated", "{}")),
+        Reply::stream().text("Taken back. ").without_end(),
+        Reply::stream().reasoning("Hm.").text("Hel").wait(&gate).text("lo."),
+    ]);
+    let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
+    let path = Names::of(&stream).events_path();
+    let text = async || app.follow(&path, Some(1_000)).await.next().await.unwrap().data["text"].clone();
+    stream.until("tool:start").await;
+    assert_eq!(text().await, "Let me see. ");
+    app.gate.open();
+    stream.until("step:reset").await;
+    stream.until("text:delta").await;
+    assert_eq!(text().await, "Hel");
+    gate.open();
+    stream.all().await;
+    assert_eq!(text().await, "Hello.");
 }
 
 #[tokio::test]

@@ -128,7 +128,9 @@ async fn a_session_is_a_thread() {
     let request = &app.upstream.requests()[2].body;
     assert_eq!((&request["model"], &request["temperature"]), (&json!("other-model"), &json!(1.5)));
     insta::assert_json_snapshot!("the_prompt_of_a_session", request["messages"]);
-    insta::assert_json_snapshot!("the_thread_of_a_session", good(app.get(&names.thread_path()).await));
+    let mut thread = good(app.get(&names.thread_path()).await);
+    thread["lastSeq"] = json!("…"); // how many deltas there are depends on the load
+    insta::assert_json_snapshot!("the_thread_of_a_session", thread);
     insta::assert_json_snapshot!("the_messages_of_a_session", good(app.get(&names.messages_path()).await));
 }
 
