@@ -72,12 +72,13 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
     let file = dir.join("app.toml");
     let text = read_file(&file, "create it (it may be empty), or move the folder out of the apps folder")?;
     let instructions = instructions(&dir.join("instructions.md"))?;
+    let title = title(&dir.join("title.md"))?;
     let source = Source { file: &file, text: &text };
     let raw: Raw = source.toml()?;
     Ok(App {
         name: source.text("name", raw.name)?.unwrap_or_else(|| id.to_string()),
         description: raw.description,
-        revision: revision(&[&text, &instructions]),
+        revision: revision(&[&*text, &*instructions].into_iter().chain(title.as_deref()).collect::<Vec<_>>()),
         model: source.text("model", raw.model)?,
         settings: settings(&source, raw.settings)?,
         limits: limits(&source, raw.r#loop)?,
@@ -87,6 +88,7 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
         tools: tools(&source, raw.tools)?,
         id,
         instructions,
+        title,
     })
 }
 
@@ -151,6 +153,18 @@ fn id(dir: &Path) -> Result<AppId, Problem> {
         return Err(Problem::of(dir, message, "give the folder another name"));
     }
     Ok(AppId::new(name))
+}
+
+/// How threads are named; the file may be missing, but not empty.
+fn title(file: &Path) -> Result<Option<String>, Problem> {
+    if !file.exists() {
+        return Ok(None);
+    }
+    let text = read_file(file, "create it, or leave it out")?;
+    if text.trim().is_empty() {
+        return Err(Problem::of(file, "the file is empty", "say how to name a thread, or remove the file"));
+    }
+    Ok(Some(text))
 }
 
 fn instructions(file: &Path) -> Result<String, Problem> {

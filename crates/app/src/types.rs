@@ -21,6 +21,8 @@ pub struct App {
     pub settings: Settings,
     /// The system prompt. Never empty.
     pub instructions: String,
+    /// How the model is told to name a thread; without it, a thread is named by its first words.
+    pub title: Option<String>,
     pub limits: LoopLimits,
     pub history: History,
     /// Each name once, in the order they are offered to the model. Whether a tool of that name exists is for the

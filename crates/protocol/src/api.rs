@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::{CallId, Failure, MessageId, RunId, RunStatus, Seq, ThreadId, Usage};
+use crate::{CallId, Failure, JobId, KeyId, MessageId, RunId, RunStatus, Seq, ThreadId, Usage};
 
 /// A page of a list. `next` is the cursor of the following page.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -72,9 +72,25 @@ pub struct NewRun {
     pub system_prompt: Option<String>,
     #[serde(default, deserialize_with = "from_object")]
     pub settings: Settings,
+    /// What to do when the thread is still answering.
+    #[serde(default)]
+    pub on_busy: OnBusy,
     /// Server-sent events when true (the default), one JSON answer at the end when false.
     #[serde(default)]
     pub stream: Option<bool>,
+}
+
+/// What becomes of a message to a thread that is still answering.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBusy {
+    /// It waits its turn.
+    #[default]
+    Queue,
+    /// It is refused with 409.
+    Reject,
+    /// The run under way is stopped, and this message is next.
+    Interrupt,
 }
 
 /// Reads a struct from an object alone; serde would also take a list of its fields in order, which nobody means.
@@ -218,4 +234,57 @@ pub struct AppView {
     pub description: String,
     pub model: Option<String>,
     pub tools: Vec<String>,
+}
+
+/// Work in the background.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JobView {
+    pub id: JobId,
+    pub kind: String,
+    /// `ready`, `running`, `done` or `dead`.
+    pub status: String,
+    /// Times it was begun.
+    pub attempts: u32,
+    pub app_id: String,
+    pub user_id: String,
+    pub thread_id: Option<ThreadId>,
+    /// When it is due.
+    pub run_at: Timestamp,
+    /// Why the last attempt failed.
+    pub error: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRequest {
+    /// Who its holder is.
+    pub user: String,
+    /// The only app it is good for; all of them when absent.
+    #[serde(default)]
+    pub app: Option<String>,
+    /// Whether its holder may look after the server.
+    #[serde(default)]
+    pub admin: bool,
+}
+
+/// A key that was just made.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct KeyMade {
+    pub id: KeyId,
+    /// Sent as `Authorization: Bearer`. It is shown here and never again.
+    pub token: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyView {
+    pub id: KeyId,
+    pub user: String,
+    pub app: Option<String>,
+    pub admin: bool,
+    pub created_at: Timestamp,
+    pub revoked_at: Option<Timestamp>,
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::{CallId, MessageId, RunId, ThreadId};
+use crate::{CallId, JobId, MessageId, RunId, ThreadId};
 
 /// The only source of wall-clock time.
 pub trait Clock: Send + Sync + 'static {
@@ -36,6 +36,10 @@ pub trait Ids: Send + Sync + 'static {
 
     fn message(&self) -> MessageId {
         MessageId::new(self.fresh())
+    }
+
+    fn job(&self) -> JobId {
+        JobId::new(self.fresh())
     }
 
     fn call(&self) -> CallId {

@@ -124,6 +124,17 @@ id!(
     "call"
 );
 
+id!(
+    /// Work in the background.
+    JobId,
+    "job"
+);
+id!(
+    /// A user's key, by its public name.
+    KeyId,
+    "key"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,8 +9,8 @@ mod id;
 mod scope;
 
 pub use api::{
-    AppView, Message, NewRun, NewThread, Page, Regenerate, Role, RunResult, RunView, Settings, ThreadChange,
-    ThreadView, ToolCallView, ToolResultView,
+    AppView, JobView, KeyMade, KeyRequest, KeyView, Message, NewRun, NewThread, OnBusy, Page, Regenerate,
+    Role, RunResult, RunView, Settings, ThreadChange, ThreadView, ToolCallView, ToolResultView,
 };
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};
 pub use event::{
@@ -18,5 +18,5 @@ pub use event::{
     RunStatus, Snapshot, StepEnd, StepReset, StepRetry, StepStart, Stored, StreamComplete, TextDelta,
     ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable, Usage,
 };
-pub use id::{CallId, MessageId, ParseIdError, RunId, Seq, ThreadId};
+pub use id::{CallId, JobId, KeyId, MessageId, ParseIdError, RunId, Seq, ThreadId};
 pub use scope::{AppId, Principal, Scope, UserId};

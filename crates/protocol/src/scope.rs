@@ -49,11 +49,34 @@ name!(
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
     user: UserId,
+    /// The only app it may use; all of them when none.
+    app: Option<AppId>,
+    admin: bool,
 }
 
 impl Principal {
     pub fn authenticated(user: UserId) -> Self {
-        Self { user }
+        Self { user, app: None, admin: false }
+    }
+
+    /// May use this app and no other.
+    #[must_use]
+    pub fn only_for(self, app: AppId) -> Self {
+        Self { app: Some(app), ..self }
+    }
+
+    /// May also look after the server.
+    #[must_use]
+    pub fn as_admin(self) -> Self {
+        Self { admin: true, ..self }
+    }
+
+    pub fn is_admin(&self) -> bool {
+        self.admin
+    }
+
+    pub fn may_use(&self, app: &AppId) -> bool {
+        self.app.as_ref().is_none_or(|only| only == app)
     }
 
     pub fn user(&self) -> &UserId {

@@ -1,6 +1,6 @@
 //! What a store can answer instead of a result, by what the caller can do.
 
-/// A store's failure. The first four are the caller's to explain, the rest end the work at hand.
+/// A store's failure. The first six are the caller's to explain, the rest end the work at hand.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no such {0}")]
@@ -8,6 +8,15 @@ pub enum Error {
     /// The thread already has a run under way.
     #[error("the thread has a run under way")]
     Busy,
+    /// As many messages wait for the thread as may.
+    #[error("too many messages wait for the thread")]
+    QueueFull,
+    /// The key was used for something else.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
+    /// Somebody else owns this now; what this owner does no longer counts.
+    #[error("another owner has taken over")]
+    Fenced,
     /// There is nothing to answer again.
     #[error("there is no message to answer")]
     NothingToAnswer,

@@ -11,12 +11,13 @@ pub mod sqlite;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{Delta, Event, MessageId, Principal, RunId, Scope, Seq, Stored, ThreadId};
+use protocol::{Delta, Event, KeyId, MessageId, Principal, RunId, Scope, Seq, Stored, ThreadId};
 use std::sync::Arc;
 
 pub use error::Error;
 pub use rows::{
-    Ask, MessageRow, PageOf, RawEvent, RunRow, Submission, Submitted, Target, ThreadCursor, ThreadRow, Window,
+    Admitted, Ask, JobCursor, JobRow, KeyRow, MessageRow, NewJob, Once, PageOf, RawEvent, Request, Retry,
+    RunRow, Stop, Submission, Submitted, Target, ThreadCursor, ThreadRow, Window,
 };
 pub use sqlite::Sqlite;
 
@@ -26,12 +27,19 @@ pub const MAX_EVENTS_PER_READ: usize = 256;
 /// Bytes of event bodies after which one read of the log stops.
 pub const MAX_BYTES_PER_READ: usize = 64 * 1024;
 
+/// Messages that may wait for one thread.
+pub const MAX_QUEUED_PER_THREAD: usize = 20;
+
+/// Attempts after which a job is dead.
+pub const MAX_JOB_ATTEMPTS: u32 = 5;
+
 /// Tells the rest of the process what has been committed. Called after the commit, in the order of the log.
 pub trait Publish: Send + Sync + 'static {
     fn publish(&self, events: &[Arc<Stored>]);
 }
 
-/// Conversations and what was said in them.
+/// Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
+/// there is now.
 #[async_trait]
 pub trait Threads: Send + Sync {
     async fn create_thread(
@@ -39,6 +47,7 @@ pub trait Threads: Send + Sync {
         scope: &Scope,
         id: ThreadId,
         title: Option<String>,
+        once: Option<Once>,
     ) -> Result<ThreadRow, Error>;
     /// The thread if it is this principal's and not deleted.
     async fn thread(&self, principal: &Principal, id: ThreadId) -> Result<ThreadRow, Error>;
@@ -50,9 +59,16 @@ pub trait Threads: Send + Sync {
         principal: &Principal,
         id: ThreadId,
         title: String,
+        once: Option<Once>,
     ) -> Result<ThreadRow, Error>;
-    /// Hides the thread at once; [`Maintenance::purge`] removes its rows later. Gives back the run to cancel.
-    async fn delete_thread(&self, principal: &Principal, id: ThreadId) -> Result<Option<RunId>, Error>;
+    /// Hides the thread at once and ends what waits for it; [`Maintenance::purge`] removes its rows later. Gives back
+    /// the run to stop.
+    async fn delete_thread(
+        &self,
+        principal: &Principal,
+        id: ThreadId,
+        once: Option<Once>,
+    ) -> Result<Option<RunId>, Error>;
     /// The path that ends in `leaf`, oldest first. `window` keeps the newest or pages forward.
     async fn path(&self, thread: ThreadId, leaf: MessageId, window: Window)
     -> Result<Vec<MessageRow>, Error>;
@@ -61,14 +77,15 @@ pub trait Threads: Send + Sync {
 /// Runs and the log they write.
 #[async_trait]
 pub trait Runs: Send + Sync {
-    /// Message, run and their first events, in one transaction.
+    /// Message, run and their first events, in one transaction; or what the thread's state and the key make of it.
     async fn submit(&self, submission: Submission) -> Result<Submitted, Error>;
     /// The run if it is this principal's and its thread is not deleted.
     async fn run(&self, principal: &Principal, id: RunId) -> Result<RunRow, Error>;
-    /// Marks the run as to be cancelled; a run that has ended stays as it is. Either way, gives it back.
-    async fn cancel(&self, principal: &Principal, id: RunId) -> Result<RunRow, Error>;
-    /// The writing end of a run's log.
-    fn log(&self, run: RunId, thread: ThreadId) -> Arc<dyn RunLog>;
+    /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either
+    /// way, gives it back.
+    async fn cancel(&self, principal: &Principal, id: RunId, once: Option<Once>) -> Result<RunRow, Error>;
+    /// The writing end of a run's log, for the owner of this epoch.
+    fn log(&self, run: &RunRow) -> Arc<dyn RunLog>;
 }
 
 /// The writing end of one run's log.
@@ -78,9 +95,10 @@ pub trait RunLog: Send + Sync {
     fn push(&self, delta: Delta) -> Result<(), Delta>;
     /// Waits until the queue has room, or the log no longer takes deltas.
     async fn room(&self);
-    /// Commits facts, after every delta pushed before them. A result for a call that already has one is dropped:
-    /// the first wins. Returns which of the events were recorded.
-    async fn record(&self, events: Vec<Event>) -> Result<Vec<bool>, Error>;
+    /// Commits facts, after every delta pushed before them, with the jobs they cause. A result for a call that already
+    /// has one is dropped: the first wins. `run:end` begins the thread's next queued run. Returns which of the events
+    /// were recorded.
+    async fn record(&self, events: Vec<Event>, jobs: Vec<NewJob>) -> Result<Vec<bool>, Error>;
 }
 
 /// Reading the log.
@@ -96,20 +114,55 @@ pub trait Log: Send + Sync {
     ) -> Result<Vec<Arc<Stored>>, Error>;
     /// The facts of a run (no deltas), oldest first, for replaying it.
     async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error>;
+    /// What was said first in the thread.
+    async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error>;
     /// The newest sequence number of the thread.
     async fn head(&self, thread: ThreadId) -> Result<Seq, Error>;
+}
+
+/// Work in the background: at least once in execution, once in effect.
+#[async_trait]
+pub trait Jobs: Send + Sync {
+    /// Adds a job that no run causes, unless one of its kind and key was there before.
+    async fn schedule(&self, job: NewJob) -> Result<(), Error>;
+    /// Takes the next job that is due, for the owner of the epoch it comes with.
+    async fn claim(&self) -> Result<Option<JobRow>, Error>;
+    /// When the next job is due, if any is ready.
+    async fn next_due(&self) -> Result<Option<Timestamp>, Error>;
+    /// Commits a job's effect, if it has one, and the job as done, together.
+    async fn complete(&self, job: &JobRow, effect: Option<Event>) -> Result<(), Error>;
+    /// Notes why an attempt failed and when there is another.
+    async fn fail(&self, job: &JobRow, error: String, retry: Retry) -> Result<(), Error>;
+    /// Newest first, of all scopes: for whoever runs the server.
+    async fn jobs(&self, page: PageOf<JobCursor>) -> Result<Vec<JobRow>, Error>;
+}
+
+/// Keys of users. What proves a key is known here by its hash alone.
+#[async_trait]
+pub trait Keys: Send + Sync {
+    async fn add_key(&self, key: KeyRow, hash: [u8; 32]) -> Result<(), Error>;
+    /// The keys that were not revoked, by their hash.
+    async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyRow)>, Error>;
+    /// All keys, oldest first, revoked ones too.
+    async fn keys(&self) -> Result<Vec<KeyRow>, Error>;
+    /// False when there is no such key.
+    async fn revoke_key(&self, id: KeyId) -> Result<bool, Error>;
 }
 
 /// What must cross scopes, and nothing else may.
 #[async_trait]
 pub trait Maintenance: Send + Sync {
-    /// Runs that have not ended, oldest first.
-    async fn unfinished(&self) -> Result<Vec<RunRow>, Error>;
-    /// Removes rows of deleted threads that have no run under way, a bounded number at a time. True when more is left.
-    async fn purge(&self, deleted_before: Timestamp) -> Result<bool, Error>;
+    /// Makes this process the owner of every run under way and of every job begun, whoever owned them before. Gives
+    /// back the runs, oldest first.
+    async fn adopt(&self) -> Result<Vec<RunRow>, Error>;
+    /// The run under way in a thread.
+    async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error>;
+    /// Removes rows of deleted threads that have no run under way, and keys of requests from before `forget_before`, a
+    /// bounded number at a time. True when more is left.
+    async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error>;
 }
 
 /// A whole store.
-pub trait Store: Threads + Runs + Log + Maintenance + 'static {}
+pub trait Store: Threads + Runs + Log + Jobs + Keys + Maintenance + 'static {}
 
-impl<T: Threads + Runs + Log + Maintenance + 'static> Store for T {}
+impl<T: Threads + Runs + Log + Jobs + Keys + Maintenance + 'static> Store for T {}

@@ -9,6 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use protocol::{Delta, RunId, ThreadId};
 use tokio::sync::Notify;
 
+use crate::RunRow;
+
 /// Bytes of deltas a run may have waiting before its model stream is held back.
 pub(crate) const MAX_WAITING_BYTES: usize = 64 * 1024;
 
@@ -27,6 +29,8 @@ pub enum Coalesce {
 pub(crate) struct Outbox {
     pub(crate) run: RunId,
     pub(crate) thread: ThreadId,
+    /// The ownership under which it writes.
+    pub(crate) epoch: u64,
     coalesce: Coalesce,
     /// Held for a few instructions, never over an await or a write.
     waiting: Mutex<Waiting>,
@@ -54,8 +58,9 @@ pub(crate) enum Pushed {
 }
 
 impl Outbox {
-    pub(crate) fn new(run: RunId, thread: ThreadId, coalesce: Coalesce) -> Self {
-        Self { run, thread, coalesce, waiting: Mutex::default(), room: Notify::new() }
+    pub(crate) fn new(run: &RunRow, coalesce: Coalesce) -> Self {
+        let RunRow { id: run, thread, epoch, .. } = *run;
+        Self { run, thread, epoch, coalesce, waiting: Mutex::default(), room: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {

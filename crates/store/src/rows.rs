@@ -1,7 +1,10 @@
 //! Rows as the rest of the program sees them.
 
 use jiff::Timestamp;
-use protocol::{Failure, MessageId, RunId, RunStatus, Scope, Seq, Settings, ThreadId, Usage};
+use protocol::{
+    Failure, JobId, KeyId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId, Usage,
+};
+use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRow {
@@ -28,13 +31,37 @@ pub struct RunRow {
     pub model: Option<String>,
     pub error: Option<Failure>,
     pub usage: Usage,
-    pub cancel_requested: bool,
-    /// Its first event.
-    pub start_seq: Seq,
+    /// How it was told to end before its time.
+    pub stop: Option<Stop>,
+    /// Grows with each owner; writes of an earlier one are refused.
+    pub epoch: u64,
+    /// Its first event; none while it is queued.
+    pub start_seq: Option<Seq>,
     /// Its `run:end`.
     pub end_seq: Option<Seq>,
     pub created_at: Timestamp,
     pub ended_at: Option<Timestamp>,
+}
+
+/// Why a run ends before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    Cancelled,
+    /// A newer message took its place.
+    Interrupted,
+}
+
+impl Stop {
+    pub fn name(self) -> &'static str {
+        match self {
+            Stop::Cancelled => "cancelled",
+            Stop::Interrupted => "interrupted",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        [Stop::Cancelled, Stop::Interrupted].into_iter().find(|stop| stop.name() == name)
+    }
 }
 
 /// A row of the log as found, readable or not.
@@ -100,6 +127,14 @@ pub struct Submission {
     pub scope: Scope,
     pub thread: Target,
     pub run: RunId,
+    pub on_busy: OnBusy,
+    pub once: Option<Once>,
+    pub request: Request,
+}
+
+/// What a run is asked; for a queued one, what waits with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
     pub ask: Ask,
     pub model: Option<String>,
     pub settings: Settings,
@@ -114,7 +149,7 @@ pub enum Target {
     Existing(ThreadId),
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Ask {
     /// Say something new, after `parent` or the thread's head.
     Say { id: MessageId, text: String, parent: Option<MessageId> },
@@ -122,9 +157,78 @@ pub enum Ask {
     Again { of: Option<MessageId> },
 }
 
+/// A key under which something happens once, and what exactly was asked under it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Once {
+    pub key: String,
+    pub fingerprint: [u8; 32],
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Submitted {
     pub thread: ThreadId,
     pub run: RunId,
-    pub message: MessageId,
+    pub admitted: Admitted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admitted {
+    /// It is under way.
+    Running,
+    /// It waits; the run before it was told to stop, if one is named.
+    Queued { interrupted: Option<RunId> },
+    /// The same was asked before under the same key.
+    Replayed,
+}
+
+/// Work to be done later, once per kind and key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewJob {
+    pub id: JobId,
+    pub kind: &'static str,
+    pub key: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobRow {
+    pub id: JobId,
+    pub kind: String,
+    pub key: String,
+    pub scope: Scope,
+    pub thread: Option<ThreadId>,
+    pub status: String,
+    /// Times it was begun.
+    pub attempts: u32,
+    pub epoch: u64,
+    pub run_at: Timestamp,
+    /// Why the last attempt failed.
+    pub error: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What to do with a job that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    At(Timestamp),
+    Never,
+}
+
+/// A place in the list of jobs, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobCursor {
+    pub created_at: Timestamp,
+    pub id: JobId,
+}
+
+/// A user's key, without what proves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRow {
+    pub id: KeyId,
+    pub user: String,
+    /// The only app it is good for; all of them when none.
+    pub app: Option<String>,
+    pub admin: bool,
+    pub created_at: Timestamp,
+    pub revoked_at: Option<Timestamp>,
 }

@@ -44,6 +44,7 @@ fn an_empty_file_gets_every_default() {
         model: None,
         settings: Settings::default(),
         instructions: PROMPT.into(),
+        title: None,
         limits: LoopLimits {
             max_steps: 10,
             at_limit: AtLimit::Answer,
@@ -99,6 +100,7 @@ budget = 4000
         model: Some("gpt-4.1-mini".into()),
         settings: Settings { temperature: Some(0.0), max_tokens: Some(500), top_p: Some(0.9) },
         instructions: PROMPT.into(),
+        title: None,
         limits: LoopLimits {
             max_steps: 3,
             at_limit: AtLimit::Reply,

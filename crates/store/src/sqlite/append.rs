@@ -106,6 +106,11 @@ impl<'c> Batch<'c> {
     pub(super) fn deltas(&mut self, outbox: &Outbox) -> Result<(), Error> {
         let mut taken = std::mem::take(&mut self.taken);
         outbox.take(&mut taken);
+        if !taken.is_empty() && !self.is_owner(outbox)? {
+            tracing::warn!(run = %outbox.run, epoch = outbox.epoch, "deltas of a stale owner were dropped");
+            outbox.close();
+            taken.clear();
+        }
         for delta in taken.drain(..) {
             self.body.clear();
             delta.write_body(&mut self.body);
@@ -123,6 +128,12 @@ impl<'c> Batch<'c> {
         taken.clear();
         self.taken = taken;
         Ok(())
+    }
+
+    /// Whether the outbox still speaks for its run.
+    pub(super) fn is_owner(&self, outbox: &Outbox) -> Result<bool, Error> {
+        let mut find = self.conn.prepare_cached("SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2")?;
+        Ok(find.exists(params![outbox.run.bytes(), sql(outbox.epoch)])?)
     }
 
     /// Appends an event and does what it implies. None when it is a second result for a call: the first stays.

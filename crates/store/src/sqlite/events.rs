@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use protocol::{Kind, RunId, Seq, Stored, ThreadId};
+use protocol::{Kind, MessageId, RunId, Seq, Stored, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
-use super::read::{count, maybe_id, sql, text};
+use super::read::{count, id, maybe_id, sql, text};
 use crate::{Error, Log, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
 /// Facts of one run that are read back when it is replayed: more than its limits allow it to write.
@@ -34,6 +34,16 @@ impl Log for Sqlite {
                 )?;
                 let rows = find.query_map(params![run.bytes(), MAX_FACTS], raw)?;
                 Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
+        self.readers
+            .read(move |conn| {
+                let mut find =
+                    conn.prepare_cached("SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1")?;
+                Ok(find.query_row([thread.bytes()], |row| id(row, 0)).optional()?)
             })
             .await
     }

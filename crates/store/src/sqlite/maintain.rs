@@ -7,21 +7,47 @@ use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::id;
-use super::{Sqlite, runs};
+use super::{Sqlite, jobs, runs};
 use crate::{Error, Maintenance, RunRow};
 
 /// Events removed in one transaction: a few milliseconds, so that streams do not feel it.
 const PURGE_EVENTS: i64 = 500;
 
+/// Keys of requests forgotten in one transaction.
+const PURGE_KEYS: i64 = 500;
+
 #[async_trait]
 impl Maintenance for Sqlite {
-    async fn unfinished(&self) -> Result<Vec<RunRow>, Error> {
-        self.readers.read(runs::unfinished).await
+    async fn adopt(&self) -> Result<Vec<RunRow>, Error> {
+        let work = |batch: &mut Batch<'_>| {
+            jobs::adopt(batch)?;
+            runs::adopt(batch)
+        };
+        self.writer.write(work).await
     }
 
-    async fn purge(&self, deleted_before: Timestamp) -> Result<bool, Error> {
-        self.writer.write(move |batch| purge(batch, deleted_before)).await
+    async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error> {
+        self.readers.read(move |conn| runs::active(conn, thread)).await
     }
+
+    async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error> {
+        let work = move |batch: &mut Batch<'_>| {
+            let forgotten = forget(batch, forget_before)? || jobs::forget(batch, forget_before)?;
+            Ok(purge(batch, deleted_before)? || forgotten)
+        };
+        self.writer.write(work).await
+    }
+}
+
+fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
+    let forgotten = batch
+        .conn()
+        .prepare_cached(
+            "DELETE FROM idempotency WHERE (app, user, key) IN
+                (SELECT app, user, key FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)",
+        )?
+        .execute(params![before.as_millisecond(), PURGE_KEYS])?;
+    Ok(forgotten > 0)
 }
 
 fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error> {
@@ -47,6 +73,7 @@ fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error
     for statement in [
         "DELETE FROM tool_results WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
         "DELETE FROM tool_calls WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
+        "DELETE FROM jobs WHERE thread = ?1",
         "DELETE FROM messages WHERE thread = ?1",
         "DELETE FROM runs WHERE thread = ?1",
         "DELETE FROM threads WHERE id = ?1",

@@ -4,11 +4,16 @@ mod append;
 mod checkpoint;
 mod events;
 mod history;
+mod jobs;
+mod keys;
 mod maintain;
 mod migrate;
+mod once;
 mod project;
+mod queue;
 mod read;
 mod runs;
+mod submit;
 mod threads;
 mod writer;
 
@@ -17,11 +22,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::{Clock, RunId, ThreadId};
+use protocol::Clock;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::outbox::Outbox;
-use crate::{Error, Publish, RunLog};
+use crate::{Error, Publish, RunLog, RunRow};
 
 pub use crate::outbox::Coalesce;
 use read::Readers;
@@ -70,8 +75,8 @@ impl Sqlite {
         Ok(Self { writer, readers: Arc::new(readers), coalesce })
     }
 
-    fn run_log(&self, run: RunId, thread: ThreadId) -> Arc<dyn RunLog> {
-        Arc::new(writer::SqliteRunLog::new(self.writer.clone(), Outbox::new(run, thread, self.coalesce)))
+    fn run_log(&self, run: &RunRow) -> Arc<dyn RunLog> {
+        Arc::new(writer::SqliteRunLog::new(self.writer.clone(), Outbox::new(run, self.coalesce)))
     }
 }
 

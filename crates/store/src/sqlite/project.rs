@@ -6,6 +6,7 @@ use protocol::{
 use rusqlite::params;
 
 use super::append::Batch;
+use super::queue;
 use super::read::{id, maybe_id, sql};
 use crate::Error;
 
@@ -24,7 +25,7 @@ impl Batch<'_> {
     }
 
     pub(super) fn project(
-        &self,
+        &mut self,
         thread: ThreadId,
         run: Option<RunId>,
         event: &Event,
@@ -131,7 +132,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn end(&self, thread: ThreadId, run: RunId, end: &RunEnd, seq: Seq) -> Result<(), Error> {
+    fn end(&mut self, thread: ThreadId, run: RunId, end: &RunEnd, seq: Seq) -> Result<(), Error> {
         if let Some(message) = end.message_id {
             let mut last_step = self.conn().prepare_cached(
                 "SELECT max(seq) FROM events WHERE run = ?1 AND kind = 'step:end'
@@ -151,7 +152,16 @@ impl Batch<'_> {
         self.conn()
             .prepare_cached("UPDATE threads SET updated_at = max(updated_at, ?2) WHERE id = ?1")?
             .execute(params![thread.bytes(), self.at()])?;
-        Ok(())
+        self.begin_next(thread)
+    }
+
+    /// Begins the thread's next waiting run, unless one is under way.
+    fn begin_next(&mut self, thread: ThreadId) -> Result<(), Error> {
+        let busy = self
+            .conn()
+            .prepare_cached("SELECT 1 FROM runs WHERE thread = ?1 AND status IN ('running', 'waiting')")?
+            .exists([thread.bytes()])?;
+        if busy { Ok(()) } else { queue::start_next(self, thread) }
     }
 
     fn named(&self, thread: ThreadId, title: &str) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use protocol::{MessageId, RunId, ThreadId};
+use protocol::{JobId, KeyId, MessageId, RunId, ThreadId};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
 use rusqlite::{Connection, Row};
 use tokio::sync::Semaphore;
@@ -60,6 +60,7 @@ impl Drop for Lent<'_> {
 }
 
 /// Sixteen bytes as an id.
+#[derive(Clone, Copy)]
 pub(super) struct Id(Uuid);
 
 impl FromSql for Id {
@@ -83,6 +84,18 @@ impl From<Id> for RunId {
 impl From<Id> for MessageId {
     fn from(id: Id) -> Self {
         MessageId::new(id.0)
+    }
+}
+
+impl From<Id> for JobId {
+    fn from(id: Id) -> Self {
+        JobId::new(id.0)
+    }
+}
+
+impl From<Id> for KeyId {
+    fn from(id: Id) -> Self {
+        KeyId::new(id.0)
     }
 }
 

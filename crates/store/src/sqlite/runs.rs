@@ -1,27 +1,25 @@
-//! Runs: submitting, looking up, cancelling.
+//! Runs: looking up, cancelling, adopting.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use protocol::{
-    Event, Failure, MessageId, MessageUser, Principal, RunId, RunStart, RunStatus, Scope, ThreadId, Usage,
-};
+use protocol::{Failure, Principal, RunId, RunStatus, ThreadId, Usage};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use super::append::Batch;
-use super::read::{count, id, maybe_id, sql, text, time};
-use super::threads;
-use crate::{Ask, Error, RunLog, RunRow, Runs, Submission, Submitted, Target};
+use super::read::{count, id, text, time};
+use super::{once, queue, submit, threads};
+use crate::{Error, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.input_tokens,
-    r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.estimated, r.cancel_at IS NOT NULL, r.start_seq, r.end_seq,
+    r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.estimated, r.stop, r.epoch, r.start_seq, r.end_seq,
     r.created_at, r.ended_at";
 
 #[async_trait]
 impl Runs for Sqlite {
     async fn submit(&self, submission: Submission) -> Result<Submitted, Error> {
-        self.writer.write(move |batch| submit(batch, submission)).await
+        self.writer.write(move |batch| submit::submit(batch, submission)).await
     }
 
     async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
@@ -29,127 +27,35 @@ impl Runs for Sqlite {
         self.readers.read(move |conn| find(conn, run, user.as_str())).await
     }
 
-    async fn cancel(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
-        let user = principal.user().clone();
-        let work = move |batch: &mut Batch<'_>| {
-            batch
-                .conn()
-                .prepare_cached(
-                    "UPDATE runs SET cancel_at = ?3
-                        WHERE id = ?1 AND user = ?2 AND cancel_at IS NULL AND ended_at IS NULL",
-                )?
-                .execute(params![run.bytes(), user.as_str(), batch.at()])?;
-            find(batch.conn(), run, user.as_str())
-        };
-        self.writer.write(work).await
+    async fn cancel(&self, principal: &Principal, run: RunId, once: Option<Once>) -> Result<RunRow, Error> {
+        let principal = principal.clone();
+        self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
     }
 
-    fn log(&self, run: RunId, thread: ThreadId) -> Arc<dyn RunLog> {
-        self.run_log(run, thread)
+    fn log(&self, run: &RunRow) -> Arc<dyn RunLog> {
+        self.run_log(run)
     }
 }
 
-fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Submitted, Error> {
-    let thread = match submission.thread {
-        Target::New(thread) => threads::insert(batch, &submission.scope, thread, None)?,
-        Target::Existing(thread) => thread,
-    };
-    require_idle(batch, &submission.scope, thread)?;
-    let (message, said) = match submission.ask {
-        Ask::Say { id, text, parent } => {
-            let parent_id = match parent {
-                Some(parent) => Some(message(batch, thread, parent)?.0),
-                None => batch.head(thread)?,
-            };
-            (id, Some(MessageUser { message_id: id, parent_id, text }))
-        }
-        Ask::Again { of } => (answerable(batch, thread, of)?, None),
-    };
-    let run = submission.run;
-    insert(batch, &submission.scope, thread, (run, message, submission.model.as_deref()))?;
-    if let Some(said) = said {
-        batch.record(thread, Some(run), &Event::MessageUser(said))?;
-    }
-    let start = RunStart {
-        run_id: run,
-        thread_id: thread,
-        message_id: message,
-        model: submission.model,
-        settings: submission.settings,
-        system_prompt: submission.system_prompt,
-        app_revision: submission.app_revision,
-    };
-    batch.record(thread, Some(run), &Event::RunStart(start))?;
-    Ok(Submitted { thread, run, message })
-}
-
-/// The thread is there, is the scope's, and has no run under way.
-fn require_idle(batch: &Batch<'_>, scope: &Scope, thread: ThreadId) -> Result<(), Error> {
-    let busy: Option<bool> = batch
-        .conn()
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting'))
-                FROM threads t WHERE t.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
-        )?
-        .query_row(params![thread.bytes(), scope.app.as_str(), scope.user.as_str()], |row| row.get(0))
-        .optional()?;
-    match busy {
-        None => Err(Error::NotFound("thread")),
-        Some(true) => Err(Error::Busy),
-        Some(false) => Ok(()),
-    }
-}
-
-/// A message of the thread: its id, role and parent.
-fn message(
-    batch: &Batch<'_>,
-    thread: ThreadId,
-    message: MessageId,
-) -> Result<(MessageId, String, Option<MessageId>), Error> {
-    batch
-        .conn()
-        .prepare_cached("SELECT id, role, parent FROM messages WHERE thread = ?1 AND id = ?2")?
-        .query_row(params![thread.bytes(), message.bytes()], |row| {
-            Ok((id(row, 0)?, text(row, 1)?, maybe_id(row, 2)?))
-        })
-        .optional()?
-        .ok_or(Error::NotFound("message"))
-}
-
-/// The user message meant by `of`: itself, or what it answered; the thread's head when silent.
-fn answerable(batch: &Batch<'_>, thread: ThreadId, of: Option<MessageId>) -> Result<MessageId, Error> {
-    let target = match of {
-        Some(target) => target,
-        None => batch.head(thread)?.ok_or(Error::NothingToAnswer)?,
-    };
-    let (id, role, parent) = message(batch, thread, target)?;
-    if role == "user" { Ok(id) } else { parent.ok_or(Error::NothingToAnswer) }
-}
-
-fn insert(
+fn cancel(
     batch: &mut Batch<'_>,
-    scope: &Scope,
-    thread: ThreadId,
-    (run, message, model): (RunId, MessageId, Option<&str>),
-) -> Result<(), Error> {
-    let start = batch.next(thread)?;
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO runs (id, thread, app, user, message, status, model, start_seq, created_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, 'running', ?6, ?7, ?8)",
-        )?
-        .execute(params![
-            run.bytes(),
-            thread.bytes(),
-            scope.app.as_str(),
-            scope.user.as_str(),
-            message.bytes(),
-            model,
-            sql(start),
-            batch.at()
-        ])?;
-    Ok(())
+    principal: &Principal,
+    run: RunId,
+    once: Option<&Once>,
+) -> Result<RunRow, Error> {
+    let user = principal.user().as_str();
+    let row = find(batch.conn(), run, user)?;
+    if once::earlier(batch, &row.scope, once)?.is_some() {
+        return Ok(row);
+    }
+    once::remember(batch, &row.scope, once, run.uuid())?;
+    if !queue::cancel(batch, row.thread, run)? {
+        batch
+            .conn()
+            .prepare_cached("UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NULL AND ended_at IS NULL")?
+            .execute(params![run.bytes(), Stop::Cancelled.name()])?;
+    }
+    find(batch.conn(), run, user)
 }
 
 fn find(conn: &Connection, run: RunId, user: &str) -> Result<RunRow, Error> {
@@ -162,11 +68,21 @@ fn find(conn: &Connection, run: RunId, user: &str) -> Result<RunRow, Error> {
     .ok_or(Error::NotFound("run"))
 }
 
-pub(super) fn unfinished(conn: &Connection) -> Result<Vec<RunRow>, Error> {
-    let mut find = conn
-        .prepare(&format!("SELECT {COLUMNS} FROM runs r WHERE r.ended_at IS NULL ORDER BY r.created_at"))?;
+/// Takes over every run under way: writes of whoever had them are refused from here on.
+pub(super) fn adopt(batch: &mut Batch<'_>) -> Result<Vec<RunRow>, Error> {
+    batch.conn().execute("UPDATE runs SET epoch = epoch + 1 WHERE status IN ('running', 'waiting')", [])?;
+    let mut find = batch.conn().prepare(&format!(
+        "SELECT {COLUMNS} FROM runs r WHERE r.status IN ('running', 'waiting') ORDER BY r.created_at, r.id"
+    ))?;
     let rows = find.query_map([], run_row)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn active(conn: &Connection, thread: ThreadId) -> Result<Option<RunRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM runs r WHERE r.thread = ?1 AND r.status IN ('running', 'waiting')"
+    ))?;
+    Ok(find.query_row([thread.bytes()], run_row).optional()?)
 }
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
@@ -188,10 +104,15 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             reasoning_tokens: count(row, 11)?,
             estimated: row.get(12)?,
         },
-        cancel_requested: row.get(13)?,
-        start_seq: count(row, 14)?,
-        end_seq: row.get::<_, Option<i64>>(15)?.and_then(|seq| u64::try_from(seq).ok()),
-        created_at: time(row, 16)?,
-        ended_at: row.get::<_, Option<i64>>(17)?.map(|_| time(row, 17)).transpose()?,
+        stop: row.get::<_, Option<String>>(13)?.and_then(|stop| Stop::parse(&stop)),
+        epoch: count(row, 14)?,
+        start_seq: seq(row, 15)?,
+        end_seq: seq(row, 16)?,
+        created_at: time(row, 17)?,
+        ended_at: row.get::<_, Option<i64>>(18)?.map(|_| time(row, 18)).transpose()?,
     })
+}
+
+fn seq(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
+    Ok(row.get::<_, Option<i64>>(column)?.and_then(|seq| u64::try_from(seq).ok()))
 }

@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, id, maybe_id, text, time};
-use super::{Sqlite, history};
-use crate::{Error, MessageRow, PageOf, ThreadCursor, ThreadRow, Threads, Window};
+use super::{Sqlite, history, once, queue};
+use crate::{Error, MessageRow, Once, PageOf, ThreadCursor, ThreadRow, Threads, Window};
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
     (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')),
@@ -20,9 +20,14 @@ impl Threads for Sqlite {
         scope: &Scope,
         thread: ThreadId,
         title: Option<String>,
+        once: Option<Once>,
     ) -> Result<ThreadRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
+            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+                return find(batch.conn(), earlier.into(), scope.user.as_str());
+            }
+            once::remember(batch, &scope, once.as_ref(), thread.uuid())?;
             insert(batch, &scope, thread, title.as_deref())?;
             find(batch.conn(), thread, scope.user.as_str())
         };
@@ -44,10 +49,15 @@ impl Threads for Sqlite {
         principal: &Principal,
         thread: ThreadId,
         title: String,
+        once: Option<Once>,
     ) -> Result<ThreadRow, Error> {
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
-            find(batch.conn(), thread, user.as_str())?;
+            let row = find(batch.conn(), thread, user.as_str())?;
+            if once::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+                return Ok(row);
+            }
+            once::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
             let seq = batch.record(thread, None, &Event::ThreadNamed(ThreadNamed { title }))?;
             let row = find(batch.conn(), thread, user.as_str())?;
             // The row's own number is written at the end of the batch.
@@ -56,21 +66,14 @@ impl Threads for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn delete_thread(&self, principal: &Principal, thread: ThreadId) -> Result<Option<RunId>, Error> {
-        let user = principal.user().clone();
-        let work = move |batch: &mut Batch<'_>| {
-            let active = find(batch.conn(), thread, user.as_str())?.active_run;
-            batch
-                .conn()
-                .prepare_cached("UPDATE threads SET deleted_at = ?2 WHERE id = ?1")?
-                .execute(params![thread.bytes(), batch.at()])?;
-            batch
-                .conn()
-                .prepare_cached("UPDATE runs SET cancel_at = ?2 WHERE thread = ?1 AND ended_at IS NULL AND cancel_at IS NULL")?
-                .execute(params![thread.bytes(), batch.at()])?;
-            Ok(active)
-        };
-        self.writer.write(work).await
+    async fn delete_thread(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        once: Option<Once>,
+    ) -> Result<Option<RunId>, Error> {
+        let principal = principal.clone();
+        self.writer.write(move |batch| delete(batch, &principal, thread, once.as_ref())).await
     }
 
     async fn path(
@@ -81,6 +84,32 @@ impl Threads for Sqlite {
     ) -> Result<Vec<MessageRow>, Error> {
         self.readers.read(move |conn| history::path(conn, thread, leaf, window)).await
     }
+}
+
+fn delete(
+    batch: &mut Batch<'_>,
+    principal: &Principal,
+    thread: ThreadId,
+    once: Option<&Once>,
+) -> Result<Option<RunId>, Error> {
+    if once::repeated(batch, principal, once)? {
+        return Ok(None);
+    }
+    let row = find(batch.conn(), thread, principal.user().as_str())?;
+    once::earlier(batch, &row.scope, once)?;
+    once::remember(batch, &row.scope, once, thread.uuid())?;
+    queue::clear(batch, thread)?;
+    batch
+        .conn()
+        .prepare_cached("UPDATE threads SET deleted_at = ?2 WHERE id = ?1")?
+        .execute(params![thread.bytes(), batch.at()])?;
+    batch
+        .conn()
+        .prepare_cached(
+            "UPDATE runs SET stop = 'cancelled' WHERE thread = ?1 AND ended_at IS NULL AND stop IS NULL",
+        )?
+        .execute([thread.bytes()])?;
+    Ok(row.active_run)
 }
 
 pub(super) fn insert(

@@ -17,7 +17,7 @@ use super::Owned;
 use super::append::{Batch, Seqs};
 use super::checkpoint::Checkpointer;
 use crate::outbox::{Outbox, Pushed};
-use crate::{Error, Publish, RunLog};
+use crate::{Error, NewJob, Publish, RunLog};
 
 /// Commands that may wait for the writer. Runs announce themselves at most once each, so this bounds requests.
 const MAX_QUEUED: usize = 8192;
@@ -161,12 +161,18 @@ impl RunLog for SqliteRunLog {
         self.outbox.room().await;
     }
 
-    async fn record(&self, events: Vec<Event>) -> Result<Vec<bool>, Error> {
+    async fn record(&self, events: Vec<Event>, jobs: Vec<NewJob>) -> Result<Vec<bool>, Error> {
         let outbox = Arc::clone(&self.outbox);
         let promise = events.iter().any(|event| event.kind().is_promise());
         let sync = if promise { Sync::Full } else { Sync::Normal };
         let work = move |batch: &mut Batch<'_>| {
+            if !batch.is_owner(&outbox)? {
+                return Err(Error::Fenced);
+            }
             batch.deltas(&outbox)?;
+            for job in &jobs {
+                super::jobs::enqueue(batch, outbox.run.bytes(), job)?;
+            }
             let record =
                 |event| batch.record(outbox.thread, Some(outbox.run), event).map(|seq| seq.is_some());
             events.iter().map(record).collect()

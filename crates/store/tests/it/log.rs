@@ -20,10 +20,12 @@ async fn talk(log: Arc<dyn RunLog>, run: RunId, message: MessageId) {
         }
         if n % 50 == 0 {
             let reason = "a fact among deltas".to_owned();
-            log.record(vec![Event::StepReset(StepReset { step: 1, reason })]).await.unwrap();
+            log.record(vec![Event::StepReset(StepReset { step: 1, reason })], vec![]).await.unwrap();
         }
     }
-    log.record(vec![step_end(vec![]), answer(message), end(run, RunStatus::Completed)]).await.unwrap();
+    log.record(vec![step_end(vec![]), answer(message), end(run, RunStatus::Completed)], vec![])
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,10 +72,10 @@ async fn a_refused_write_leaves_its_neighbours_alone() {
     // All four are queued before the writer can commit the first, so they share a transaction.
     let alice = alice();
     let (named, refused, also_refused, kept) = tokio::join!(
-        fixture.store.rename_thread(&alice, submitted.thread, "a name".into()),
-        log.record(vec![step_end(vec![]), result(fixture.ids.call(), "no such call")]),
+        fixture.store.rename_thread(&alice, submitted.thread, "a name".into(), None),
+        log.record(vec![step_end(vec![]), result(fixture.ids.call(), "no such call")], vec![]),
         fixture.store.submit(fixture.submission(Target::Existing(submitted.thread))),
-        log.record(vec![step_end(vec![call(id)])]),
+        log.record(vec![step_end(vec![call(id)])], vec![]),
     );
     assert_eq!(named.unwrap().title.as_deref(), Some("a name"));
     assert!(matches!(refused, Err(Error::Sql(_))));
@@ -94,12 +96,12 @@ fn alice() -> protocol::Principal {
 async fn deltas_after_the_end_are_dropped_and_block_nobody() {
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;
-    log.record(vec![end(submitted.run, RunStatus::Cancelled)]).await.unwrap();
+    log.record(vec![end(submitted.run, RunStatus::Cancelled)], vec![]).await.unwrap();
     log.push(text("too late")).unwrap();
     let next = fixture.submit(Target::Existing(submitted.thread)).await;
-    let log = fixture.store.log(next.run, next.thread);
+    let log = fixture.log(next).await;
     log.push(text("in time")).unwrap();
-    log.record(vec![step_end(vec![])]).await.unwrap();
+    log.record(vec![step_end(vec![])], vec![]).await.unwrap();
     let bodies: Vec<String> =
         fixture.published.of(submitted.thread).iter().map(|event| event.body.to_string()).collect();
     assert!(
@@ -115,11 +117,11 @@ async fn another_user_finds_nothing() {
     let mallory = principal("mallory");
     assert!(matches!(fixture.store.thread(&mallory, submitted.thread).await, Err(Error::NotFound("thread"))));
     assert!(matches!(fixture.store.run(&mallory, submitted.run).await, Err(Error::NotFound("run"))));
-    assert!(matches!(fixture.store.cancel(&mallory, submitted.run).await, Err(Error::NotFound("run"))));
-    let rename = fixture.store.rename_thread(&mallory, submitted.thread, "mine".into()).await;
+    assert!(matches!(fixture.store.cancel(&mallory, submitted.run, None).await, Err(Error::NotFound("run"))));
+    let rename = fixture.store.rename_thread(&mallory, submitted.thread, "mine".into(), None).await;
     assert!(matches!(rename, Err(Error::NotFound("thread"))));
     assert!(matches!(
-        fixture.store.delete_thread(&mallory, submitted.thread).await,
+        fixture.store.delete_thread(&mallory, submitted.thread, None).await,
         Err(Error::NotFound("thread"))
     ));
     let page = PageOf { after: None, limit: 10 };
@@ -127,7 +129,7 @@ async fn another_user_finds_nothing() {
     let mut stolen = fixture.submission(Target::Existing(submitted.thread));
     stolen.scope = scope("mallory");
     assert!(matches!(fixture.store.submit(stolen).await, Err(Error::NotFound("thread"))));
-    assert!(!fixture.store.run(&alice(), submitted.run).await.unwrap().cancel_requested);
+    assert_eq!(fixture.store.run(&alice(), submitted.run).await.unwrap().stop, None);
 }
 
 #[tokio::test]
@@ -135,15 +137,20 @@ async fn a_deleted_thread_is_hidden_at_once_and_purged_when_its_run_has_ended() 
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;
     for n in 0..1200 {
-        log.record(vec![Event::StepReset(StepReset { step: n, reason: String::new() })]).await.unwrap();
+        log.record(vec![Event::StepReset(StepReset { step: n, reason: String::new() })], vec![])
+            .await
+            .unwrap();
     }
     let now = protocol::Clock::now(&testkit::still::StandingClock);
-    assert_eq!(fixture.store.delete_thread(&alice(), submitted.thread).await.unwrap(), Some(submitted.run));
+    assert_eq!(
+        fixture.store.delete_thread(&alice(), submitted.thread, None).await.unwrap(),
+        Some(submitted.run)
+    );
     assert!(matches!(fixture.store.run(&alice(), submitted.run).await, Err(Error::NotFound("run"))));
-    assert!(!fixture.store.purge(now).await.unwrap(), "not while its run is under way");
-    log.record(vec![end(submitted.run, RunStatus::Cancelled)]).await.unwrap();
+    assert!(!fixture.store.purge(now, now).await.unwrap(), "not while its run is under way");
+    log.record(vec![end(submitted.run, RunStatus::Cancelled)], vec![]).await.unwrap();
     let mut rounds = 0;
-    while fixture.store.purge(now).await.unwrap() {
+    while fixture.store.purge(now, now).await.unwrap() {
         rounds += 1;
     }
     assert!(rounds > 2, "in pieces that do not hold up streams");
@@ -160,35 +167,42 @@ async fn a_path_is_the_branch_that_ends_in_its_leaf() {
     let fixture = Fixture::new();
     let (first, log) = fixture.run().await;
     let answered = fixture.ids.message();
-    log.record(vec![step_end(vec![]), answer(answered), end(first.run, RunStatus::Completed)]).await.unwrap();
+    log.record(vec![step_end(vec![]), answer(answered), end(first.run, RunStatus::Completed)], vec![])
+        .await
+        .unwrap();
     let mut branch = fixture.submission(Target::Existing(first.thread));
-    branch.ask = store::Ask::Again { of: Some(answered) };
+    branch.request.ask = store::Ask::Again { of: Some(answered) };
     let second = fixture.store.submit(branch).await.unwrap();
-    assert_eq!(second.message, first.message, "an answer's id stands for what it answered");
-    let log = fixture.store.log(second.run, second.thread);
+    let alice = alice();
+    let message = fixture.store.run(&alice, first.run).await.unwrap().message;
+    let answered_again = fixture.store.run(&alice, second.run).await.unwrap().message;
+    assert_eq!(answered_again, message, "an answer's id stands for what it answered");
+    let log = fixture.log(second).await;
     let again = fixture.ids.message();
-    log.record(vec![step_end(vec![]), answer(again), end(second.run, RunStatus::Completed)]).await.unwrap();
+    log.record(vec![step_end(vec![]), answer(again), end(second.run, RunStatus::Completed)], vec![])
+        .await
+        .unwrap();
     for leaf in [answered, again] {
         let path = fixture.store.path(first.thread, leaf, Window::Newest(10)).await.unwrap();
         let ids: Vec<_> = path.iter().map(|row| row.id).collect();
-        assert_eq!(ids, [first.message, leaf]);
+        assert_eq!(ids, [message, leaf]);
     }
-    let row = fixture.store.thread(&alice(), first.thread).await.unwrap();
+    let row = fixture.store.thread(&alice, first.thread).await.unwrap();
     assert_eq!((row.head, row.message_count, row.active_run), (Some(again), 3, None));
-    assert_eq!(fixture.store.run(&alice(), second.run).await.unwrap().usage.total(), 7);
+    assert_eq!(fixture.store.run(&alice, second.run).await.unwrap().usage.total(), 7);
 }
 
 #[tokio::test]
 async fn a_folder_has_one_owner_and_keeps_what_it_was_told() {
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;
-    log.record(vec![Event::ThreadNamed(ThreadNamed { title: "kept".into() })]).await.unwrap();
+    log.record(vec![Event::ThreadNamed(ThreadNamed { title: "kept".into() })], vec![]).await.unwrap();
     let second = open(fixture.folder.path(), Arc::new(Published::default()));
     assert!(matches!(second, Err(Error::Locked(_))));
     let Fixture { store, folder, .. } = fixture;
     drop((store, log));
     let store = open(folder.path(), Arc::new(Published::default())).unwrap();
     assert_eq!(store.thread(&alice(), submitted.thread).await.unwrap().title.as_deref(), Some("kept"));
-    let unfinished: Vec<_> = store.unfinished().await.unwrap().into_iter().map(|row| row.id).collect();
+    let unfinished: Vec<_> = store.adopt().await.unwrap().into_iter().map(|row| row.id).collect();
     assert_eq!(unfinished, [submitted.run]);
 }

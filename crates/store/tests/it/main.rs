@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what goes wrong fails the test")]
 
 mod constraints;
+mod jobs;
 mod log;
+mod queue;
 mod support;

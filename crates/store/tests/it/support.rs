@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use protocol::{
-    AppId, Call, CallId, Delta, Event, Finish, Ids, MessageId, Principal, RunEnd, RunId, RunStatus, Scope,
-    Settings, StepEnd, Stored, StreamComplete, ThreadId, ToolComplete, ToolStatus, Usage, UserId,
+    AppId, Call, CallId, Delta, Event, Finish, Ids, MessageId, OnBusy, Principal, RunEnd, RunId, RunStatus,
+    Scope, Settings, StepEnd, Stored, StreamComplete, ThreadId, ToolComplete, ToolStatus, Usage, UserId,
 };
 use rusqlite::Connection;
 use serde_json::json;
-use store::{Ask, Error, Publish, RunLog, Runs, Sqlite, Submission, Submitted, Target};
+use store::{Ask, Error, Publish, Request, RunLog, Runs, Sqlite, Submission, Submitted, Target};
 use tempfile::TempDir;
 use testkit::still::{CountingIds, StandingClock};
 
@@ -57,11 +57,15 @@ impl Fixture {
             scope: scope("alice"),
             thread,
             run: self.ids.run(),
-            ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
-            model: Some("m".into()),
-            settings: Settings::default(),
-            system_prompt: None,
-            app_revision: "r".into(),
+            on_busy: OnBusy::Reject,
+            once: None,
+            request: Request {
+                ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
+                model: Some("m".into()),
+                settings: Settings::default(),
+                system_prompt: None,
+                app_revision: "r".into(),
+            },
         }
     }
 
@@ -72,7 +76,11 @@ impl Fixture {
     /// A run under way in a thread of its own.
     pub(crate) async fn run(&self) -> (Submitted, Arc<dyn RunLog>) {
         let submitted = self.submit(Target::New(self.ids.thread())).await;
-        (submitted, self.store.log(submitted.run, submitted.thread))
+        (submitted, self.log(submitted).await)
+    }
+
+    pub(crate) async fn log(&self, submitted: Submitted) -> Arc<dyn RunLog> {
+        self.store.log(&self.store.run(&principal("alice"), submitted.run).await.unwrap())
     }
 }
 

@@ -39,9 +39,10 @@ CREATE TABLE runs (
     cached_tokens INTEGER NOT NULL DEFAULT 0,
     reasoning_tokens INTEGER NOT NULL DEFAULT 0,
     estimated     INTEGER NOT NULL DEFAULT 0,
-    start_seq     INTEGER NOT NULL,
+    start_seq     INTEGER,
     end_seq       INTEGER,
-    cancel_at     INTEGER,
+    stop          TEXT    CHECK (stop IN ('cancelled', 'interrupted')),
+    epoch         INTEGER NOT NULL DEFAULT 1,
     created_at    INTEGER NOT NULL,
     ended_at      INTEGER,
     FOREIGN KEY (thread, app, user) REFERENCES threads (id, app, user)
@@ -51,6 +52,16 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_one_active ON runs (thread) WHERE status IN ('running', 'waiting');
 CREATE INDEX runs_by_thread ON runs (thread);
 CREATE INDEX runs_unfinished ON runs (created_at) WHERE ended_at IS NULL;
+
+-- [R3] Ownership only moves forward.
+CREATE TRIGGER runs_epoch_grows BEFORE UPDATE OF epoch ON runs
+WHEN NEW.epoch < OLD.epoch
+BEGIN SELECT RAISE(ABORT, 'R3: an epoch never goes back'); END;
+
+-- [C2] A request to stop is not taken back.
+CREATE TRIGGER runs_stop_stays BEFORE UPDATE OF stop ON runs
+WHEN OLD.stop IS NOT NULL AND NEW.stop IS NOT OLD.stop
+BEGIN SELECT RAISE(ABORT, 'C2: a run that was told to stop stays so'); END;
 
 CREATE TRIGGER runs_begin BEFORE INSERT ON runs
 WHEN NEW.status NOT IN ('queued', 'running') OR NEW.ended_at IS NOT NULL
@@ -163,3 +174,64 @@ CREATE TABLE tool_results (
 
 CREATE TRIGGER tool_results_fixed BEFORE UPDATE ON tool_results
 BEGIN SELECT RAISE(ABORT, 'T6: the first result stays'); END;
+
+-- [Q1, Q2] Messages that wait for their thread, in order. Their run is 'queued' until its turn.
+CREATE TABLE queue (
+    position   INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    thread     BLOB    NOT NULL REFERENCES threads (id),
+    run        BLOB    NOT NULL UNIQUE REFERENCES runs (id),
+    urgent     INTEGER NOT NULL,
+    submission TEXT    NOT NULL
+) STRICT;
+
+CREATE INDEX queue_next ON queue (thread, urgent DESC, position);
+
+-- [Q3] What a key was used for, written with its effect.
+CREATE TABLE idempotency (
+    app         TEXT    NOT NULL,
+    user        TEXT    NOT NULL,
+    key         TEXT    NOT NULL,
+    fingerprint BLOB    NOT NULL,
+    target      BLOB    NOT NULL,
+    created_at  INTEGER NOT NULL,
+    PRIMARY KEY (app, user, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX idempotency_by_user ON idempotency (user, key);
+CREATE INDEX idempotency_oldest ON idempotency (created_at);
+
+-- [J1, J2] Work for later, enqueued with what causes it, once per key.
+CREATE TABLE jobs (
+    id         BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+    kind       TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    app        TEXT    NOT NULL,
+    user       TEXT    NOT NULL,
+    thread     BLOB,
+    status     TEXT    NOT NULL CHECK (status IN ('ready', 'running', 'done', 'dead')),
+    attempts   INTEGER NOT NULL DEFAULT 0,
+    epoch      INTEGER NOT NULL DEFAULT 0,
+    run_at     INTEGER NOT NULL,
+    error      TEXT,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE (kind, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX jobs_ready ON jobs (run_at) WHERE status = 'ready';
+CREATE INDEX jobs_newest ON jobs (created_at DESC, id DESC);
+
+CREATE TRIGGER jobs_absorb BEFORE UPDATE OF status ON jobs
+WHEN OLD.status IN ('done', 'dead') AND NEW.status <> OLD.status
+BEGIN SELECT RAISE(ABORT, 'J2: a job is done once'); END;
+
+-- Keys of users, kept as hashes.
+CREATE TABLE keys (
+    id         BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+    hash       BLOB    NOT NULL UNIQUE CHECK (length(hash) = 32),
+    user       TEXT    NOT NULL,
+    app        TEXT,
+    admin      INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    revoked_at INTEGER
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,189 @@
+//! Jobs: claimed by epoch, done together with their effect.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use protocol::{Event, JobId, Kind, ThreadId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::append::Batch;
+use super::read::{count, id, maybe_id, sql, text, time};
+use super::{Sqlite, threads};
+use crate::{Error, JobCursor, JobRow, Jobs, MAX_JOB_ATTEMPTS, NewJob, PageOf, Retry};
+
+const COLUMNS: &str =
+    "id, kind, key, app, user, thread, status, attempts, epoch, run_at, error, created_at, updated_at";
+
+/// Jobs forgotten in one transaction.
+const MAX_FORGOTTEN: i64 = 500;
+
+#[async_trait]
+impl Jobs for Sqlite {
+    async fn schedule(&self, job: NewJob) -> Result<(), Error> {
+        let work = move |batch: &mut Batch<'_>| {
+            batch
+                .conn()
+                .prepare_cached(
+                    "INSERT INTO jobs (id, kind, key, app, user, status, run_at, created_at, updated_at)
+                        VALUES (?1, ?2, ?3, '', '', 'ready', ?4, ?4, ?4) ON CONFLICT (kind, key) DO NOTHING",
+                )?
+                .execute(params![job.id.bytes(), job.kind, job.key, batch.at()])?;
+            Ok(())
+        };
+        self.writer.write(work).await
+    }
+
+    async fn claim(&self) -> Result<Option<JobRow>, Error> {
+        self.writer.write(claim).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        self.readers
+            .read(|conn| {
+                let mut find = conn.prepare_cached(
+                    "SELECT run_at FROM jobs WHERE status = 'ready' ORDER BY run_at LIMIT 1",
+                )?;
+                Ok(find.query_row([], |row| time(row, 0)).optional()?)
+            })
+            .await
+    }
+
+    async fn complete(&self, job: &JobRow, effect: Option<Event>) -> Result<(), Error> {
+        let job = job.clone();
+        self.writer.write(move |batch| complete(batch, &job, effect.as_ref())).await
+    }
+
+    async fn fail(&self, job: &JobRow, error: String, retry: Retry) -> Result<(), Error> {
+        let job = job.clone();
+        self.writer.write(move |batch| fail(batch, &job, &error, retry)).await
+    }
+
+    async fn jobs(&self, page: PageOf<JobCursor>) -> Result<Vec<JobRow>, Error> {
+        self.readers.read(move |conn| list(conn, page)).await
+    }
+}
+
+/// Adds a job, unless one of its kind and key was there before.
+pub(super) fn enqueue(batch: &Batch<'_>, run: &[u8; 16], job: &NewJob) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
+                SELECT ?1, ?2, ?3, app, user, thread, 'ready', ?5, ?5, ?5 FROM runs WHERE id = ?4
+                ON CONFLICT (kind, key) DO NOTHING",
+        )?
+        .execute(params![job.id.bytes(), job.kind, job.key, run, batch.at()])?;
+    Ok(())
+}
+
+/// Takes back what a process that is gone had begun. A job that was begun as often as it may be is dead: it may be what
+/// killed the process.
+pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
+    batch.conn().execute(
+        "UPDATE jobs SET status = iif(attempts >= ?1, 'dead', 'ready'), updated_at = ?2,
+                error = 'the process ended while the job ran' WHERE status = 'running'",
+        params![MAX_JOB_ATTEMPTS, batch.at()],
+    )?;
+    Ok(())
+}
+
+/// Forgets jobs that nobody owns and that were done before, a bounded number of them. Those of threads stay, because
+/// their keys keep them from being done twice.
+pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
+    let forgotten = batch.conn().execute(
+        "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs
+            WHERE status = 'done' AND thread IS NULL AND updated_at < ?1 LIMIT ?2)",
+        params![before.as_millisecond(), MAX_FORGOTTEN],
+    )?;
+    Ok(forgotten > 0)
+}
+
+fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
+    let mut take = batch.conn().prepare_cached(&format!(
+        "UPDATE jobs SET status = 'running', attempts = attempts + 1, epoch = epoch + 1, updated_at = ?1
+            WHERE id = (SELECT id FROM jobs WHERE status = 'ready' AND run_at <= ?1 ORDER BY run_at LIMIT 1)
+            RETURNING {COLUMNS}"
+    ))?;
+    Ok(take.query_row([batch.at()], job_row).optional()?)
+}
+
+fn complete(batch: &mut Batch<'_>, job: &JobRow, effect: Option<&Event>) -> Result<(), Error> {
+    leave(batch, job, "done", None, job.run_at)?;
+    if let (Some(event), Some(thread)) = (effect, job.thread)
+        && !is_late(batch, thread, event)?
+    {
+        batch.record(thread, None, event)?;
+    }
+    Ok(())
+}
+
+/// Whether the effect comes too late to count: a name for a thread that its user has named meanwhile.
+fn is_late(batch: &Batch<'_>, thread: ThreadId, effect: &Event) -> Result<bool, Error> {
+    if effect.kind() != Kind::ThreadNamed {
+        return Ok(false);
+    }
+    let mut find = batch
+        .conn()
+        .prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL")?;
+    Ok(!find.exists([thread.bytes()])?)
+}
+
+fn fail(batch: &mut Batch<'_>, job: &JobRow, error: &str, retry: Retry) -> Result<(), Error> {
+    match retry {
+        Retry::At(run_at) => leave(batch, job, "ready", Some(error), run_at),
+        Retry::Never => leave(batch, job, "dead", Some(error), job.run_at),
+    }
+}
+
+/// Moves a job on, if it is still this owner's.
+fn leave(
+    batch: &Batch<'_>,
+    job: &JobRow,
+    status: &str,
+    error: Option<&str>,
+    run_at: Timestamp,
+) -> Result<(), Error> {
+    let changed = batch
+        .conn()
+        .prepare_cached(
+            "UPDATE jobs SET status = ?3, error = ?4, run_at = ?5, updated_at = ?6
+                WHERE id = ?1 AND epoch = ?2 AND status = 'running'",
+        )?
+        .execute(params![
+            job.id.bytes(),
+            sql(job.epoch),
+            status,
+            error,
+            run_at.as_millisecond(),
+            batch.at()
+        ])?;
+    if changed == 1 { Ok(()) } else { Err(Error::Fenced) }
+}
+
+fn list(conn: &Connection, page: PageOf<JobCursor>) -> Result<Vec<JobRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM jobs WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
+    ))?;
+    let (created_at, last) = match page.after {
+        Some(cursor) => (cursor.created_at.as_millisecond(), cursor.id.bytes().to_vec()),
+        None => (i64::MAX, vec![0xff; 16]),
+    };
+    let rows = find.query_map(params![created_at, last, page.limit as i64], job_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
+    Ok(JobRow {
+        id: id::<JobId>(row, 0)?,
+        kind: text(row, 1)?,
+        key: text(row, 2)?,
+        scope: threads::scope(row, 3)?,
+        thread: maybe_id(row, 5)?,
+        status: text(row, 6)?,
+        attempts: u32::try_from(count(row, 7)?).unwrap_or(u32::MAX),
+        epoch: count(row, 8)?,
+        run_at: time(row, 9)?,
+        error: row.get(10)?,
+        created_at: time(row, 11)?,
+        updated_at: time(row, 12)?,
+    })
+}

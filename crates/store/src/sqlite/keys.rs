@@ -1,0 +1,73 @@
+//! Keys of users, by their hash.
+
+use async_trait::async_trait;
+use protocol::KeyId;
+use rusqlite::{Row, params};
+
+use super::Sqlite;
+use super::read::{id, text, time};
+use crate::{Error, KeyRow, Keys};
+
+const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at";
+
+#[async_trait]
+impl Keys for Sqlite {
+    async fn add_key(&self, key: KeyRow, hash: [u8; 32]) -> Result<(), Error> {
+        self.writer
+            .write(move |batch| {
+                batch
+                    .conn()
+                    .prepare_cached(
+                        "INSERT INTO keys (id, hash, user, app, admin, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    )?
+                    .execute(params![key.id.bytes(), hash, key.user, key.app, key.admin, batch.at()])?;
+                Ok(())
+            })
+            .await
+    }
+
+    async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyRow)>, Error> {
+        self.readers
+            .read(|conn| {
+                let mut find =
+                    conn.prepare(&format!("SELECT {COLUMNS}, hash FROM keys WHERE revoked_at IS NULL"))?;
+                let rows = find.query_map([], |row| Ok((row.get(6)?, key_row(row)?)))?;
+                Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn keys(&self) -> Result<Vec<KeyRow>, Error> {
+        self.readers
+            .read(|conn| {
+                let mut find =
+                    conn.prepare(&format!("SELECT {COLUMNS} FROM keys ORDER BY created_at, id"))?;
+                let rows = find.query_map([], key_row)?;
+                Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    async fn revoke_key(&self, key: KeyId) -> Result<bool, Error> {
+        self.writer
+            .write(move |batch| {
+                let revoked = batch
+                    .conn()
+                    .prepare_cached("UPDATE keys SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1")?
+                    .execute(params![key.bytes(), batch.at()])?;
+                Ok(revoked == 1)
+            })
+            .await
+    }
+}
+
+fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
+    Ok(KeyRow {
+        id: id(row, 0)?,
+        user: text(row, 1)?,
+        app: row.get(2)?,
+        admin: row.get(3)?,
+        created_at: time(row, 4)?,
+        revoked_at: row.get::<_, Option<i64>>(5)?.map(|_| time(row, 5)).transpose()?,
+    })
+}

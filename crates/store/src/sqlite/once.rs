@@ -1,0 +1,61 @@
+//! Idempotency keys: written in the transaction of their effect, so that a retry finds either both or neither.
+
+use protocol::{Principal, Scope};
+use rusqlite::{OptionalExtension, params};
+
+use super::append::Batch;
+use super::read::Id;
+use crate::{Error, Once};
+
+/// What the key made earlier in this scope; an error if it was used for something else.
+pub(super) fn earlier(batch: &Batch<'_>, scope: &Scope, once: Option<&Once>) -> Result<Option<Id>, Error> {
+    let Some(once) = once else { return Ok(None) };
+    let found: Option<(Vec<u8>, Id)> = batch
+        .conn()
+        .prepare_cached(
+            "SELECT fingerprint, target FROM idempotency WHERE app = ?1 AND user = ?2 AND key = ?3",
+        )?
+        .query_row(params![scope.app.as_str(), scope.user.as_str(), once.key], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?;
+    match found {
+        None => Ok(None),
+        Some((fingerprint, target)) if fingerprint == once.fingerprint => Ok(Some(target)),
+        Some(_) => Err(Error::KeyReused),
+    }
+}
+
+/// The same for a request that names a thing instead of an app, which may be gone by now. The fingerprint covers what
+/// was asked of which thing, so it finds its own row in whatever app that was.
+pub(super) fn repeated(batch: &Batch<'_>, principal: &Principal, once: Option<&Once>) -> Result<bool, Error> {
+    let Some(once) = once else { return Ok(false) };
+    let mut find = batch
+        .conn()
+        .prepare_cached("SELECT 1 FROM idempotency WHERE user = ?1 AND key = ?2 AND fingerprint = ?3")?;
+    Ok(find.exists(params![principal.user().as_str(), once.key, once.fingerprint])?)
+}
+
+pub(super) fn remember(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    once: Option<&Once>,
+    target: uuid::Uuid,
+) -> Result<(), Error> {
+    if let Some(once) = once {
+        batch
+            .conn()
+            .prepare_cached(
+                "INSERT INTO idempotency (app, user, key, fingerprint, target, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute(params![
+                scope.app.as_str(),
+                scope.user.as_str(),
+                once.key,
+                once.fingerprint,
+                target.as_bytes(),
+                batch.at()
+            ])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Messages that wait for their thread.
+
+use protocol::{Event, OnBusy, RunEnd, RunId, RunStatus, ThreadId};
+use rusqlite::{OptionalExtension, params};
+
+use super::append::Batch;
+use super::read::{count, id, text};
+use super::submit;
+use crate::{Error, MAX_QUEUED_PER_THREAD, Request};
+
+pub(super) fn push(
+    batch: &Batch<'_>,
+    thread: ThreadId,
+    run: RunId,
+    request: &Request,
+    on_busy: OnBusy,
+) -> Result<(), Error> {
+    let mut waiting = batch.conn().prepare_cached("SELECT count(*) FROM queue WHERE thread = ?1")?;
+    if waiting.query_row([thread.bytes()], |row| count(row, 0))? >= MAX_QUEUED_PER_THREAD as u64 {
+        return Err(Error::QueueFull);
+    }
+    let request = serde_json::to_string(request).map_err(|_| Error::Aborted)?;
+    let urgent = on_busy == OnBusy::Interrupt;
+    batch
+        .conn()
+        .prepare_cached("INSERT INTO queue (thread, run, urgent, submission) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![thread.bytes(), run.bytes(), urgent, request])?;
+    Ok(())
+}
+
+/// Begins the next waiting run of a thread whose run has just ended. One that can no longer begin fails, and the one
+/// after it is tried.
+pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {
+    let next: Option<(RunId, String)> = batch
+        .conn()
+        .prepare_cached(
+            "SELECT run, submission FROM queue WHERE thread = ?1 ORDER BY urgent DESC, position LIMIT 1",
+        )?
+        .query_row([thread.bytes()], |row| Ok((id(row, 0)?, text(row, 1)?)))
+        .optional()?;
+    let Some((run, request)) = next else { return Ok(()) };
+    remove(batch, run)?;
+    match serde_json::from_str::<Request>(&request) {
+        Ok(request) => {
+            submit::begin(batch, thread, run, request)?;
+            yield_to_urgent(batch, thread, run)
+        }
+        Err(_) => end(batch, thread, run, RunStatus::Failed), // which begins the one after it
+    }
+}
+
+/// A run that begins while a message is waiting that would have interrupted it is interrupted.
+fn yield_to_urgent(batch: &Batch<'_>, thread: ThreadId, run: RunId) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "UPDATE runs SET stop = 'interrupted'
+                WHERE id = ?2 AND EXISTS (SELECT 1 FROM queue WHERE thread = ?1 AND urgent = 1)",
+        )?
+        .execute(params![thread.bytes(), run.bytes()])?;
+    Ok(())
+}
+
+/// Takes a waiting run out of the queue and ends it. False when it was not waiting.
+pub(super) fn cancel(batch: &mut Batch<'_>, thread: ThreadId, run: RunId) -> Result<bool, Error> {
+    if !remove(batch, run)? {
+        return Ok(false);
+    }
+    end(batch, thread, run, RunStatus::Cancelled)?;
+    Ok(true)
+}
+
+/// Ends everything that waits for a thread.
+pub(super) fn clear(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {
+    let runs = {
+        let mut find =
+            batch.conn().prepare_cached("SELECT run FROM queue WHERE thread = ?1 ORDER BY position")?;
+        let rows = find.query_map([thread.bytes()], |row| id::<RunId>(row, 0))?;
+        rows.collect::<Result<Vec<_>, _>>()?
+    };
+    for run in &runs {
+        remove(batch, *run)?;
+    }
+    for run in runs {
+        end(batch, thread, run, RunStatus::Cancelled)?;
+    }
+    Ok(())
+}
+
+fn remove(batch: &Batch<'_>, run: RunId) -> Result<bool, Error> {
+    let removed = batch.conn().prepare_cached("DELETE FROM queue WHERE run = ?1")?.execute([run.bytes()])?;
+    Ok(removed > 0)
+}
+
+fn end(batch: &mut Batch<'_>, thread: ThreadId, run: RunId, status: RunStatus) -> Result<(), Error> {
+    let end = RunEnd { run_id: run, status, error: None, message_id: None };
+    batch.record(thread, Some(run), &Event::RunEnd(end)).map(drop)
+}

@@ -1,0 +1,128 @@
+//! Busy threads, keys and owners: whoever comes twice, late or after somebody else.
+
+use protocol::{Event, Ids, OnBusy, RunStatus};
+use store::{
+    Admitted, Error, MAX_QUEUED_PER_THREAD, Maintenance, Once, Runs, Stop, Submitted, Target, Threads,
+};
+
+use crate::support::{Fixture, end, principal, scope, step_end, text};
+
+async fn queue(fixture: &Fixture, behind: Submitted, on_busy: OnBusy) -> Result<Submitted, Error> {
+    let mut submission = fixture.submission(Target::Existing(behind.thread));
+    submission.on_busy = on_busy;
+    fixture.store.submit(submission).await
+}
+
+async fn status(fixture: &Fixture, run: Submitted) -> RunStatus {
+    fixture.store.run(&principal("alice"), run.run).await.unwrap().status
+}
+
+#[tokio::test]
+async fn q2_waiting_messages_have_their_turn_in_order_with_the_urgent_first() {
+    let fixture = Fixture::new();
+    let (first, log) = fixture.run().await;
+    let second = queue(&fixture, first, OnBusy::Queue).await.unwrap();
+    let third = queue(&fixture, first, OnBusy::Queue).await.unwrap();
+    let urgent = queue(&fixture, first, OnBusy::Interrupt).await.unwrap();
+    assert_eq!(urgent.admitted, Admitted::Queued { interrupted: Some(first.run) });
+    assert_eq!(
+        fixture.store.run(&principal("alice"), first.run).await.unwrap().stop,
+        Some(Stop::Interrupted)
+    );
+    log.record(vec![end(first.run, RunStatus::Interrupted)], vec![]).await.unwrap();
+    for next in [urgent, second, third] {
+        assert_eq!(status(&fixture, next).await, RunStatus::Running);
+        fixture.log(next).await.record(vec![end(next.run, RunStatus::Completed)], vec![]).await.unwrap();
+    }
+    let published = fixture.published.of(first.thread);
+    let kinds: Vec<&str> = published.iter().map(|event| &*event.kind).collect();
+    assert_eq!(kinds, ["message:user", "run:start", "run:end"].repeat(4));
+    let parents: Vec<_> = published
+        .iter()
+        .filter_map(|event| match Event::read(&event.kind, &event.body) {
+            Ok(Event::MessageUser(said)) => Some((said.parent_id, said.message_id)),
+            _ => None,
+        })
+        .collect();
+    let chained = parents.windows(2).all(|pair| pair[1].0 == Some(pair[0].1));
+    assert!(chained, "each follows the head of its time: {parents:?}");
+}
+
+#[tokio::test]
+async fn the_queue_is_bounded_and_its_runs_can_be_cancelled() {
+    let fixture = Fixture::new();
+    let (first, log) = fixture.run().await;
+    let mut waiting = Vec::new();
+    for _ in 0..MAX_QUEUED_PER_THREAD {
+        waiting.push(queue(&fixture, first, OnBusy::Queue).await.unwrap());
+    }
+    assert!(matches!(queue(&fixture, first, OnBusy::Queue).await, Err(Error::QueueFull)));
+    assert!(matches!(queue(&fixture, first, OnBusy::Reject).await, Err(Error::Busy)));
+    let cancelled = waiting.remove(0);
+    let row = fixture.store.cancel(&principal("alice"), cancelled.run, None).await.unwrap();
+    assert_eq!((row.status, row.start_seq), (RunStatus::Cancelled, None));
+    log.record(vec![end(first.run, RunStatus::Completed)], vec![]).await.unwrap();
+    assert_eq!(status(&fixture, waiting[0]).await, RunStatus::Running);
+    assert_eq!(
+        fixture.store.delete_thread(&principal("alice"), first.thread, None).await.unwrap(),
+        Some(waiting[0].run)
+    );
+    let conn = fixture.database();
+    let left: i64 =
+        conn.query_row("SELECT count(*) FROM runs WHERE status = 'queued'", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0, "what waited for a deleted thread has ended");
+}
+
+#[tokio::test]
+async fn q3_a_key_means_once() {
+    let fixture = Fixture::new();
+    let keyed = |key: &str, asked: u8| {
+        let mut submission = fixture.submission(Target::New(fixture.ids.thread()));
+        submission.once = Some(Once { key: key.into(), fingerprint: [asked; 32] });
+        submission
+    };
+    let first = fixture.store.submit(keyed("a", 1)).await.unwrap();
+    let again = fixture.store.submit(keyed("a", 1)).await.unwrap();
+    assert_eq!((again.run, again.thread, again.admitted), (first.run, first.thread, Admitted::Replayed));
+    assert!(matches!(fixture.store.submit(keyed("a", 2)).await, Err(Error::KeyReused)));
+    let mut other = keyed("a", 2);
+    other.scope = scope("bob");
+    assert_eq!(
+        fixture.store.submit(other).await.unwrap().admitted,
+        Admitted::Running,
+        "keys are a user's own"
+    );
+    let mut refused = keyed("b", 1);
+    refused.thread = Target::Existing(fixture.ids.thread());
+    assert!(matches!(fixture.store.submit(refused).await, Err(Error::NotFound("thread"))));
+    assert_eq!(
+        fixture.store.submit(keyed("b", 9)).await.unwrap().admitted,
+        Admitted::Running,
+        "a refusal uses up no key"
+    );
+    let now = protocol::Clock::now(&testkit::still::StandingClock);
+    let later = now.checked_add(jiff::SignedDuration::from_hours(25)).unwrap();
+    while fixture.store.purge(now, later).await.unwrap() {}
+    assert_eq!(
+        fixture.store.submit(keyed("a", 2)).await.unwrap().admitted,
+        Admitted::Running,
+        "forgotten in time"
+    );
+}
+
+#[tokio::test]
+async fn r3_an_earlier_owner_writes_nothing() {
+    let fixture = Fixture::new();
+    let (first, stale) = fixture.run().await;
+    let adopted = fixture.store.adopt().await.unwrap();
+    assert_eq!(adopted.iter().map(|row| (row.id, row.epoch)).collect::<Vec<_>>(), [(first.run, 2)]);
+    stale.push(text("I am still here")).unwrap();
+    assert!(matches!(stale.record(vec![step_end(vec![])], vec![]).await, Err(Error::Fenced)));
+    let owner = fixture.store.log(&adopted[0]);
+    owner.push(text("Not any more")).unwrap();
+    owner.record(vec![step_end(vec![]), end(first.run, RunStatus::Completed)], vec![]).await.unwrap();
+    let bodies: Vec<String> =
+        fixture.published.of(first.thread).iter().map(|event| event.body.to_string()).collect();
+    assert!(bodies.iter().any(|body| body.contains("Not any more")));
+    assert!(!bodies.iter().any(|body| body.contains("I am still here")), "{bodies:?}");
+}
