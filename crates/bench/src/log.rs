@@ -104,7 +104,7 @@ fn engine(folder: &Path, deltas: usize, coalesce: Coalesce) -> Result<Engine, Bo
 /// One run from message to end; gives back how many events it had.
 async fn one(engine: &Engine, user: &Principal, deltas: usize) -> Result<usize, Box<dyn Error>> {
     let new = NewRun { message: Some("go".into()), ..NewRun::default() };
-    let submitted = engine.submit(user, "talk", new).await?;
+    let submitted = engine.submit(user, "talk", new, None).await?;
     let mut follower = engine.follow_run(user, submitted.run, None).await?.ok_or("ended before it began")?;
     let (mut text, mut events, mut answer) = (String::new(), 0, None);
     while let Some(batch) = follower.next().await? {

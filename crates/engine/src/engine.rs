@@ -1,26 +1,33 @@
-//! The engine: what the outside can ask of it, and the runs that are under way.
+//! The engine: what it is made of, and the runs that are under way.
+//!
+//! What the outside asks of it is in `requests`; this is how runs are taken up, driven, stopped and let go.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use app::{App, Apps, Problem};
-use jiff::Timestamp;
-use protocol::{
-    AppId, AppView, Clock, Event, Ids, Message, NewRun, NewThread, Page, Principal, RunId, RunResult,
-    RunView, Seq, ThreadChange, ThreadId, ThreadView,
-};
-use store::{PageOf, RunRow, Store, Submission, Target, Window};
+use jiff::{SignedDuration, Timestamp};
+use protocol::{AppId, Clock, Event, Ids, JobId, RunId, ThreadId};
+use store::{JobRow, PageOf, RunRow, Stop, Store};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::{Catalog, Registry};
 
 use crate::bus::Bus;
-use crate::models::Models;
-use crate::request::{self, PageQuery};
+use crate::keys::Ring;
+use crate::models::{Choice, Models};
 use crate::run::{Limits, Run, RunState};
-use crate::{Error, Follower, views};
+use crate::{Error, jobs};
+
+/// Model calls of runs at once. More wait their turn, as when a start takes up thousands of runs.
+const MAX_MODEL_CALLS: usize = 256;
+
+/// How long what was asked under a key is remembered.
+const KEYS_REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 
 /// What an engine is made of. `cli` puts it together.
 pub struct Parts {
@@ -37,51 +44,34 @@ pub struct Parts {
 /// A cheap handle.
 #[derive(Clone)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
-    store: Arc<dyn Store>,
-    bus: Arc<Bus>,
-    apps: BTreeMap<AppId, Serving>,
-    models: Models,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) apps: BTreeMap<AppId, Serving>,
+    pub(crate) models: Models,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    keys: Ring,
     tasks: TaskTracker,
+    /// Takes new runs, and is ready for all others.
     ready: AtomicBool,
     /// Cancelled when this process lets go of its runs.
     abandoned: CancellationToken,
+    /// Held by each run while it asks the model.
+    turns: Arc<Semaphore>,
+    /// There may be a job to do.
+    job_notice: Notify,
     /// How to stop each run of this process. Locked for a look-up, never over an await.
-    running: Mutex<HashMap<RunId, CancellationToken>>,
+    running: Mutex<HashMap<RunId, watch::Sender<Option<Stop>>>>,
 }
 
 /// An app with its tools.
-struct Serving {
-    app: Arc<App>,
-    tools: Arc<Registry>,
-}
-
-/// What driving a run takes.
-struct Begun {
-    id: RunId,
-    thread: ThreadId,
-    app: AppId,
-    model: Option<String>,
-    at: Timestamp,
-}
-
-impl From<RunRow> for Begun {
-    fn from(row: RunRow) -> Self {
-        let RunRow { id, thread, scope, model, created_at, .. } = row;
-        Self { id, thread, app: scope.app, model, at: created_at }
-    }
-}
-
-/// A run that has been accepted and is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Submitted {
-    pub run: RunId,
-    pub thread: ThreadId,
+pub(crate) struct Serving {
+    pub(crate) app: Arc<App>,
+    pub(crate) tools: Arc<Registry>,
 }
 
 impl Engine {
@@ -99,28 +89,31 @@ impl Engine {
             models: parts.models,
             clock: parts.clock,
             ids: parts.ids,
+            keys: Ring::default(),
             tasks: TaskTracker::new(),
             ready: AtomicBool::new(false),
             abandoned: CancellationToken::new(),
+            turns: Arc::new(Semaphore::new(MAX_MODEL_CALLS)),
+            job_notice: Notify::new(),
             running: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Takes up every run that an earlier process left unfinished, then becomes ready.
+    /// Takes over every run that an earlier process left unfinished, then becomes ready.
     pub async fn start(&self) -> Result<(), Error> {
-        let unfinished = self.shared.store.unfinished().await?;
+        self.load_keys().await?;
+        let unfinished = self.store().adopt().await?;
         if !unfinished.is_empty() {
             tracing::info!(runs = unfinished.len(), "taking up unfinished runs");
         }
         for row in unfinished {
-            let cancel = self.stoppable(row.id);
-            if row.cancel_requested {
-                cancel.cancel();
+            if self.stoppable(row.id) {
+                self.spawn(row);
             }
-            self.spawn(row.into(), cancel);
         }
         self.sweep();
+        self.in_background(jobs::work(self.clone()));
         self.shared.ready.store(true, Ordering::Release);
         Ok(())
     }
@@ -129,312 +122,217 @@ impl Engine {
         self.shared.ready.load(Ordering::Acquire)
     }
 
-    pub fn apps(&self) -> Vec<AppView> {
-        let view = |serving: &Serving| AppView {
-            id: serving.app.id.to_string(),
-            name: serving.app.name.clone(),
-            description: serving.app.description.clone(),
-            model: self.shared.models.name(serving.app.model.as_deref()),
-            tools: serving.app.tools.iter().map(|tool| tool.name.clone()).collect(),
-        };
-        self.shared.apps.values().map(view).collect()
-    }
-
-    /// Stores the message and starts a run that answers it. Once this returns, both are durable.
-    pub async fn submit(&self, principal: &Principal, app: &str, new: NewRun) -> Result<Submitted, Error> {
-        let serving = self.serving(app)?;
-        let ids = &self.shared.ids;
-        let ask = request::ask(&new, || ids.message())?;
-        request::options(&new)?;
-        let wanted = new.model.as_deref().or(serving.app.model.as_deref());
-        let submission = Submission {
-            scope: principal.scope(serving.app.id.clone()),
-            thread: new.thread_id.map_or_else(|| Target::New(ids.thread()), Target::Existing),
-            run: ids.run(),
-            ask,
-            model: self.shared.models.name(wanted),
-            settings: new.settings.or(&serving.app.settings),
-            system_prompt: new.system_prompt,
-            app_revision: serving.app.revision.clone(),
-        };
-        let (engine, run, at) = (self.clone(), submission.run, self.shared.clock.now());
-        let (app, model) = (submission.scope.app.clone(), submission.model.clone());
-        self.to_the_end(async move {
-            // Whoever sees its first event may stop it, which can be before `submit` returns.
-            let cancel = engine.stoppable(run);
-            let submitted = engine.shared.store.submit(submission).await;
-            let thread = submitted.inspect_err(|_| drop(engine.running().remove(&run)))?.thread;
-            engine.spawn(Begun { id: run, thread, app, model, at }, cancel);
-            Ok(Submitted { run, thread })
-        })
-        .await
-    }
-
-    pub async fn run(&self, principal: &Principal, run: RunId) -> Result<RunView, Error> {
-        Ok(views::run(self.shared.store.run(principal, run).await?))
-    }
-
-    /// Waits until the run has ended.
-    pub async fn result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
-        let row = self.shared.store.run(principal, run).await?;
-        if row.end_seq.is_none() {
-            let mut follower = self.follower((row.thread, Some(run)), row.start_seq);
-            while follower.next().await?.is_some() {}
-        }
-        let row = self.shared.store.run(principal, run).await?;
-        Ok(views::outcome(row, &self.shared.store.facts(run).await?))
-    }
-
-    /// Durable once it returns; the run ends soon after. A run that has ended stays as it is.
-    pub async fn cancel(&self, principal: &Principal, run: RunId) -> Result<RunView, Error> {
-        let (engine, principal) = (self.clone(), principal.clone());
-        self.to_the_end(async move {
-            let row = engine.shared.store.cancel(&principal, run).await?;
-            engine.stop(run);
-            Ok(views::run(row))
-        })
-        .await
-    }
-
-    pub async fn create_thread(
-        &self,
-        principal: &Principal,
-        app: &str,
-        new: NewThread,
-    ) -> Result<ThreadView, Error> {
-        let scope = principal.scope(self.serving(app)?.app.id.clone());
-        let title = new.title.as_deref().map(request::title).transpose()?;
-        Ok(views::thread(self.shared.store.create_thread(&scope, self.shared.ids.thread(), title).await?))
-    }
-
-    pub async fn threads(
-        &self,
-        principal: &Principal,
-        app: &str,
-        page: PageQuery,
-    ) -> Result<Page<ThreadView>, Error> {
-        let scope = principal.scope(self.serving(app)?.app.id.clone());
-        let (after, limit) = (page.threads()?, page.limit()?);
-        let mut rows = self.shared.store.threads(&scope, PageOf { after, limit: limit + 1 }).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| request::thread_cursor(row.updated_at, row.id));
-        Ok(Page { data: rows.into_iter().map(views::thread).collect(), next: last.filter(|_| more) })
-    }
-
-    pub async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadView, Error> {
-        Ok(views::thread(self.shared.store.thread(principal, thread).await?))
-    }
-
-    pub async fn change_thread(
-        &self,
-        principal: &Principal,
-        thread: ThreadId,
-        change: ThreadChange,
-    ) -> Result<ThreadView, Error> {
-        let title = request::title(&change.title)?;
-        Ok(views::thread(self.shared.store.rename_thread(principal, thread, title).await?))
-    }
-
-    /// Hides the thread at once and cancels its run; its rows go in the background.
-    pub async fn delete_thread(&self, principal: &Principal, thread: ThreadId) -> Result<(), Error> {
-        let (engine, principal) = (self.clone(), principal.clone());
-        self.to_the_end(async move {
-            match engine.shared.store.delete_thread(&principal, thread).await? {
-                Some(run) => engine.stop(run), // it sweeps when it has ended
-                None => engine.sweep(),
-            }
-            engine.shared.bus.close(thread);
-            Ok(())
-        })
-        .await
-    }
-
-    /// The path from the thread's head, oldest first.
-    pub async fn messages(
-        &self,
-        principal: &Principal,
-        thread: ThreadId,
-        page: PageQuery,
-    ) -> Result<Page<Message>, Error> {
-        let (after, limit) = (page.messages()?.unwrap_or(0), page.limit()?);
-        let row = self.shared.store.thread(principal, thread).await?;
-        let Some(head) = row.head else { return Ok(Page { data: Vec::new(), next: None }) };
-        let mut rows = self.shared.store.path(thread, head, Window::After(after, limit + 1)).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| row.seq.to_string());
-        Ok(Page { data: rows.iter().filter_map(views::message).collect(), next: last.filter(|_| more) })
-    }
-
-    /// The run's events after `after`, then live; none when it has ended and everything has been read.
-    pub async fn follow_run(
-        &self,
-        principal: &Principal,
-        run: RunId,
-        after: Option<Seq>,
-    ) -> Result<Option<Follower>, Error> {
-        let row = self.shared.store.run(principal, run).await?;
-        let after = after.unwrap_or(0);
-        let head = self.shared.store.head(row.thread).await?;
-        if after > head {
-            // Read again: a run that ended before the head was read has nothing more to come.
-            let row = self.shared.store.run(principal, run).await?;
-            return self.snapshot(row, head).await.map(Some);
-        }
-        if row.end_seq.is_some_and(|end| after >= end) {
-            return Ok(None);
-        }
-        Ok(Some(self.follower((row.thread, Some(run)), after.max(row.start_seq.saturating_sub(1)))))
-    }
-
-    /// The thread's events after `after`, then live, without end.
-    pub async fn follow_thread(
-        &self,
-        principal: &Principal,
-        thread: ThreadId,
-        after: Option<Seq>,
-    ) -> Result<Follower, Error> {
-        let row = self.shared.store.thread(principal, thread).await?;
-        Ok(self.follower((thread, None), after.unwrap_or(0).min(row.last_seq)))
-    }
-
-    /// Stops taking part: nothing new is ready here. Runs go on until the process ends, and after its next start.
+    /// Takes no new runs from here on. Those under way go on.
     pub fn retire(&self) {
         self.shared.ready.store(false, Ordering::Release);
+    }
+
+    /// Waits until the runs of this process have ended, at most so long, then lets go of the rest: the next start takes
+    /// them up. Gives back how many were left.
+    pub async fn drain(&self, patience: Duration) -> usize {
+        self.retire();
+        let ended = async {
+            let mut changed = tokio::time::interval(DRAIN_LOOK);
+            while !self.running().is_empty() {
+                changed.tick().await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, ended).await;
+        let left = self.running().len();
+        self.abandon().await;
+        left
     }
 
     /// Drops every run of this process where it stands, as a crash would; the next start takes them up.
     pub async fn abandon(&self) {
         self.shared.abandoned.cancel();
-        self.idle().await;
-    }
-
-    /// Waits until no run and no sweep is under way in this process.
-    pub async fn idle(&self) {
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
-        self.shared.tasks.reopen();
+    }
+
+    /// Waits until no run of this process is under way and no job is due. For tests.
+    pub async fn idle(&self) {
+        let mut look = tokio::time::interval(DRAIN_LOOK);
+        loop {
+            look.tick().await;
+            let working = !self.running().is_empty() || self.shared.tasks.len() > 1;
+            // A job that was just claimed is neither due nor yet a task.
+            let jobs = self.store().jobs(PageOf { after: None, limit: 100 }).await.unwrap_or_default();
+            let now = self.now();
+            let pending =
+                |job: &JobRow| job.status == "running" || job.status == "ready" && job.run_at <= now;
+            if !working && !jobs.iter().any(pending) {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.store
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    pub(crate) fn fresh_job(&self) -> JobId {
+        self.shared.ids.job()
+    }
+
+    pub(crate) fn fresh_id(&self) -> uuid::Uuid {
+        self.shared.ids.fresh()
+    }
+
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.shared.keys
+    }
+
+    /// Works until it is done, or until this process lets go of what it does.
+    pub(crate) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let abandoned = self.shared.abandoned.clone();
+        self.shared.tasks.spawn(async move { abandoned.run_until_cancelled(work).await });
+    }
+
+    pub(crate) fn job_notice(&self) -> tokio::sync::futures::Notified<'_> {
+        self.shared.job_notice.notified()
+    }
+
+    pub(crate) fn has_app(&self, app: &str) -> bool {
+        self.shared.apps.contains_key(&AppId::new(app))
+    }
+
+    pub(crate) fn title_prompt(&self, app: &AppId) -> Option<&str> {
+        self.shared.apps.get(app)?.app.title.as_deref()
+    }
+
+    /// The model an app uses when nobody asks for another.
+    pub(crate) fn model_for(&self, app: &AppId) -> Option<Choice> {
+        let wanted = self.shared.apps.get(app)?.app.model.as_deref();
+        self.shared.models.choose(&self.shared.models.name(wanted)?)
     }
 
     /// Finishes what has begun even if whoever asked for it goes away: a committed run must be driven.
-    async fn to_the_end<T: Send + 'static>(
+    pub(crate) async fn to_the_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
         self.shared.tasks.spawn(work).await.unwrap_or(Err(Error::Internal))
     }
 
-    fn serving(&self, app: &str) -> Result<&Serving, Error> {
-        self.shared.apps.get(&AppId::new(app)).ok_or(Error::NotFound { what: "app" })
-    }
-
-    fn follower(&self, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
-        Follower::new(Arc::clone(&self.shared.store), self.shared.bus.subscribe(of.0), of, after)
-    }
-
-    /// For a cursor past the head of the log: where the run stands, then what follows.
-    async fn snapshot(&self, row: RunRow, head: Seq) -> Result<Follower, Error> {
-        let (thread, run, ended) = (row.thread, row.id, row.end_seq);
-        let until = ended.unwrap_or(head);
-        let mut facts = self.shared.store.facts(run).await?;
-        facts.retain(|fact| fact.seq <= until); // what is newer follows
-        let streamed = match views::open_since(&facts) {
-            Some(since) => Some(self.streamed((thread, run), since, until).await?),
-            None => None,
-        };
-        let snapshot = views::snapshot(row, &facts, streamed, until);
-        Ok(self.follower((thread, Some(run)), head).beginning_with(snapshot, ended.is_some()))
-    }
-
-    /// The text of a run's deltas after `since`, up to and with `until`.
-    async fn streamed(&self, of: (ThreadId, RunId), since: Seq, until: Seq) -> Result<String, Error> {
-        let (mut text, mut seen) = (String::new(), since);
-        while seen < until {
-            let events = self.shared.store.events(of.0, Some(of.1), seen).await?;
-            let Some(last) = events.last() else { break };
-            seen = last.seq;
-            for event in events.iter().filter(|event| event.seq <= until) {
-                if let Ok(Event::TextDelta(piece)) = Event::read(&event.kind, &event.body) {
-                    text.push_str(&piece.delta);
-                }
-            }
-        }
-        Ok(text)
-    }
-
-    fn running(&self) -> MutexGuard<'_, HashMap<RunId, CancellationToken>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<Option<Stop>>>> {
         self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on the run can be stopped.
-    fn stoppable(&self, run: RunId) -> CancellationToken {
-        self.running().entry(run).or_default().clone()
+    /// From now on the run can be told to stop. False if it is under way already.
+    fn stoppable(&self, run: RunId) -> bool {
+        let mut running = self.running();
+        let new = !running.contains_key(&run);
+        running.entry(run).or_default();
+        new
     }
 
-    fn stop(&self, run: RunId) {
-        if let Some(token) = self.running().get(&run) {
-            token.cancel();
+    /// Tells a run of this process to stop. The first word counts.
+    pub(crate) fn stop(&self, run: RunId, stop: Stop) {
+        if let Some(told) = self.running().get(&run) {
+            told.send_if_modified(|already| already.is_none() && already.replace(stop).is_none());
         }
     }
 
-    /// Drives a run in the background, from wherever its log has got to.
-    fn spawn(&self, begun: Begun, cancel: CancellationToken) {
+    /// Drives whatever run is under way in the thread, if nobody does yet.
+    pub(crate) async fn take_up(&self, thread: ThreadId) -> Result<(), store::Error> {
+        let Some(row) = self.store().active_run(thread).await? else { return Ok(()) };
+        if self.stoppable(row.id) {
+            // Read again: what was told to stop before it could be told here is seen now.
+            let newest = self.store().active_run(thread).await?;
+            self.spawn(newest.filter(|newest| newest.id == row.id).unwrap_or(row));
+        }
+        Ok(())
+    }
+
+    /// Drives a run in the background, from wherever its log has got to, and then the next of its thread.
+    fn spawn(&self, row: RunRow) {
         let engine = self.clone();
         self.shared.tasks.spawn(async move {
-            let (id, thread) = (begun.id, begun.thread);
-            match engine.shared.abandoned.run_until_cancelled(engine.drive(begun, cancel)).await {
-                Some(Ok(())) => {}
-                Some(Err(error)) => {
+            let (id, thread) = (row.id, row.thread);
+            if let Some(stop) = row.stop {
+                engine.stop(id, stop);
+            }
+            let abandoned = &engine.shared.abandoned;
+            let Some(driven) = abandoned.run_until_cancelled(engine.drive(row)).await else { return };
+            engine.running().remove(&id);
+            match driven {
+                Ok(()) => engine.go_on(thread).await,
+                Err(error) => {
                     tracing::error!(%thread, run = %id, %error, "a run stopped; the next start takes it up");
                 }
-                None => return,
             }
-            engine.running().remove(&id);
-            engine.sweep();
         });
     }
 
-    async fn drive(&self, begun: Begun, cancel: CancellationToken) -> Result<(), store::Error> {
+    /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the jobs it caused, what was deleted meanwhile.
+    async fn go_on(&self, thread: ThreadId) {
+        self.shared.job_notice.notify_waiters();
+        if self.is_ready()
+            && let Err(error) = self.take_up(thread).await
+        {
+            tracing::error!(%thread, %error, "the next run of a thread was not taken up; the next start does it");
+        }
+        self.sweep();
+    }
+
+    async fn drive(&self, row: RunRow) -> Result<(), store::Error> {
         let shared = &self.shared;
-        let facts = shared.store.facts(begun.id).await?;
+        let facts = shared.store.facts(row.id).await?;
         let events: Vec<Event> =
             facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
-        let serving = shared.apps.get(&begun.app).ok_or(store::Error::NotFound("app"))?;
+        let state = RunState::replay(&events);
+        let log = shared.store.log(&row);
+        let Some(serving) = shared.apps.get(&row.scope.app) else {
+            return crate::run::end_without_app(&row, &state, &*log, &*shared.ids).await;
+        };
+        let stop = self.running().get(&row.id).map(watch::Sender::subscribe);
         let limits = &serving.app.limits;
         let mut run = Run {
-            id: begun.id,
-            thread: begun.thread,
+            id: row.id,
+            thread: row.thread,
             app: Arc::clone(&serving.app),
             tools: Arc::clone(&serving.tools),
-            model: begun.model.as_deref().and_then(|name| shared.models.choose(name)),
+            model: row.model.as_deref().and_then(|name| shared.models.choose(name)),
             store: Arc::clone(&shared.store),
-            log: shared.store.log(begun.id, begun.thread),
+            log,
             ids: Arc::clone(&shared.ids),
-            started: begun.at,
+            started: row.created_at,
             limits: Limits {
                 steps: limits.max_steps as usize,
                 at_limit: limits.at_limit,
                 limit_reply: limits.limit_reply.clone(),
             },
-            cancel,
+            stop: stop.unwrap_or_else(|| watch::channel(None).1),
+            turns: Arc::clone(&shared.turns),
             deadline: Instant::now() + limits.run_timeout,
             context: None,
         };
-        run.drive(RunState::replay(&events)).await.map(drop)
+        run.drive(state).await.map(drop)
     }
 
-    /// Purges deleted threads in the background, a little at a time.
-    fn sweep(&self) {
+    /// Purges in the background.
+    pub(crate) fn sweep(&self) {
         let engine = self.clone();
-        self.shared.tasks.spawn(async move {
-            loop {
-                match engine.shared.store.purge(engine.shared.clock.now()).await {
-                    Ok(true) => {}
-                    Ok(false) | Err(store::Error::Closed) => return,
-                    Err(error) => return tracing::warn!(%error, "purging deleted threads failed; it will be tried again"),
-                }
+        self.in_background(async move {
+            if let Err(error) = engine.purge().await {
+                tracing::warn!(%error, "purging deleted threads failed; it will be tried again");
             }
         });
     }
+
+    /// Purges what was deleted and forgets old keys, a little at a time.
+    pub(crate) async fn purge(&self) -> Result<(), store::Error> {
+        let now = self.now();
+        let forget_before = now.checked_sub(KEYS_REMEMBERED).unwrap_or(Timestamp::MIN);
+        while self.store().purge(now, forget_before).await? {}
+        Ok(())
+    }
 }
+
+/// How often a wait for runs looks at them.
+const DRAIN_LOOK: Duration = Duration::from_millis(10);

@@ -9,6 +9,8 @@ pub enum Error {
     Invalid { field: &'static str, message: String },
     #[error("{message}")]
     Conflict { code: &'static str, message: String },
+    #[error("the Idempotency-Key was used before for another request; use a new key for a new request")]
+    KeyReused,
     #[error("{field} is longer than {limit} bytes")]
     TooLarge { field: &'static str, limit: usize },
     #[error("{message}")]
@@ -27,6 +29,7 @@ impl Error {
             Error::NotFound { .. } => "not_found",
             Error::Invalid { .. } => "invalid_request",
             Error::Conflict { code, .. } => code,
+            Error::KeyReused => "idempotency_key_reused",
             Error::TooLarge { .. } => "too_large",
             Error::Unavailable { .. } => "unavailable",
             Error::Full => "disk_full",
@@ -47,6 +50,11 @@ impl From<store::Error> for Error {
                 code: "thread_busy",
                 message: "the thread is still answering; wait for its run to end, or cancel it".into(),
             },
+            store::Error::QueueFull => Error::Conflict {
+                code: "queue_full",
+                message: "too many messages wait for this thread; wait for an answer, or cancel one".into(),
+            },
+            store::Error::KeyReused => Error::KeyReused,
             store::Error::NothingToAnswer => Error::invalid(
                 "regenerate",
                 "the thread has no message to answer again; send a message first",
@@ -57,6 +65,7 @@ impl From<store::Error> for Error {
                 retry_after: 1,
             },
             store::Error::Aborted
+            | store::Error::Fenced
             | store::Error::Locked(_)
             | store::Error::TooNew { .. }
             | store::Error::Folder(_)

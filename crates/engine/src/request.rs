@@ -1,8 +1,8 @@
 //! What a client asks, checked: from here on it is a `Submission` or a page, and needs no further look.
 
 use jiff::Timestamp;
-use protocol::{MessageId, NewRun, Regenerate, Seq, Settings, ThreadId};
-use store::{Ask, ThreadCursor};
+use protocol::{JobId, MessageId, NewRun, Regenerate, Seq, Settings, ThreadId};
+use store::{Ask, JobCursor, ThreadCursor};
 
 use crate::Error;
 
@@ -46,6 +46,14 @@ impl PageQuery {
         })
     }
 
+    pub(crate) fn jobs(&self) -> Result<Option<JobCursor>, Error> {
+        self.parse(|cursor| {
+            let (millis, id) = cursor.split_once('.')?;
+            let created_at = Timestamp::from_millisecond(millis.parse().ok()?).ok()?;
+            Some(JobCursor { created_at, id: id.parse().ok()? })
+        })
+    }
+
     pub(crate) fn messages(&self) -> Result<Option<Seq>, Error> {
         self.parse(|cursor| cursor.parse().ok())
     }
@@ -58,6 +66,10 @@ impl PageQuery {
 
 pub(crate) fn thread_cursor(updated_at: Timestamp, id: ThreadId) -> String {
     format!("{}.{id}", updated_at.as_millisecond())
+}
+
+pub(crate) fn job_cursor(created_at: Timestamp, id: JobId) -> String {
+    format!("{}.{id}", created_at.as_millisecond())
 }
 
 /// What is asked of the model, once the request has been found in order.

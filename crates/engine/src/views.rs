@@ -1,10 +1,10 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Event, Kind, Message, Role, RunResult, RunView, Seq, Stored, ThreadView, ToolCallView, ToolComplete,
-    ToolResultView, ToolStatus,
+    Event, JobView, Kind, Message, Role, RunResult, RunView, Seq, Stored, ThreadView, ToolCallView,
+    ToolComplete, ToolResultView, ToolStatus,
 };
-use store::{MessageRow, RawEvent, RunRow, ThreadRow};
+use store::{JobRow, MessageRow, RawEvent, RunRow, Stop, ThreadRow};
 
 use crate::run::RunState;
 use crate::transcript::{self, Turn};
@@ -34,9 +34,25 @@ pub(crate) fn run(row: RunRow) -> RunView {
         model: row.model,
         error: row.error,
         usage: row.usage,
-        cancel_requested: row.cancel_requested,
+        cancel_requested: row.stop == Some(Stop::Cancelled),
         created_at: row.created_at,
         ended_at: row.ended_at,
+    }
+}
+
+pub(crate) fn job(row: JobRow) -> JobView {
+    JobView {
+        id: row.id,
+        kind: row.kind,
+        status: row.status,
+        attempts: row.attempts,
+        app_id: row.scope.app.to_string(),
+        user_id: row.scope.user.to_string(),
+        thread_id: row.thread,
+        run_at: row.run_at,
+        error: row.error,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Setup {
     pub meet: usize,
     /// Whether there is a model at all.
     pub model: bool,
+    /// What `title.md` says, if there is one.
+    pub title: Option<String>,
 }
 
 impl Default for Setup {
@@ -49,6 +51,7 @@ impl Default for Setup {
             window: 128_000,
             meet: 2,
             model: true,
+            title: None,
         }
     }
 }
@@ -94,6 +97,9 @@ impl TestApp {
         std::fs::create_dir_all(&app).expect("an app folder");
         std::fs::write(app.join("app.toml"), format!("name = \"Test\"\n{}\n", setup.app)).expect("an app");
         std::fs::write(app.join("instructions.md"), "You are a test.\n").expect("instructions");
+        if let Some(title) = &setup.title {
+            std::fs::write(app.join("title.md"), title).expect("a title");
+        }
         Self::open(folder, setup, Upstream::start().await, Arc::default()).await
     }
 

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tools::{Catalog, Failed, Tool, ToolSpec};
 
 use crate::upstream::Gate;
@@ -65,7 +66,7 @@ impl Tool for Echo {
         spec("echo", parameters)
     }
 
-    async fn call(&self, input: Value) -> Result<Value, Failed> {
+    async fn call(&self, input: Value, _: &CancellationToken) -> Result<Value, Failed> {
         Ok(input)
     }
 }
@@ -76,7 +77,7 @@ impl Tool for Hang {
         spec("hang", anything())
     }
 
-    async fn call(&self, _: Value) -> Result<Value, Failed> {
+    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
         std::future::pending().await
     }
 }
@@ -87,7 +88,7 @@ impl Tool for Panic {
         spec("panic", anything())
     }
 
-    async fn call(&self, _: Value) -> Result<Value, Failed> {
+    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
         panic!("a tool for tests panics")
     }
 }
@@ -98,7 +99,7 @@ impl Tool for Huge {
         spec("huge", anything())
     }
 
-    async fn call(&self, _: Value) -> Result<Value, Failed> {
+    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
         Ok(Value::from("ü".repeat(512 * 1024)))
     }
 }
@@ -109,7 +110,7 @@ impl Tool for Refuse {
         spec("refuse", anything())
     }
 
-    async fn call(&self, _: Value) -> Result<Value, Failed> {
+    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
         Err(Failed::new("not_today", "the tool does not want to"))
     }
 }
@@ -120,7 +121,7 @@ impl Tool for Meet {
         spec("meet", anything())
     }
 
-    async fn call(&self, _: Value) -> Result<Value, Failed> {
+    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
         let _guest = Guest::of(self);
         self.here.subscribe().wait_for(|(_, met)| *met).await.expect("the sender is ours");
         Ok(json!("met"))
@@ -133,9 +134,11 @@ impl Tool for Gated {
         spec("gated", anything())
     }
 
-    async fn call(&self, _: Value) -> Result<Value, Failed> {
-        self.gate.pass().await;
-        Ok(json!("passed"))
+    async fn call(&self, _: Value, stop: &CancellationToken) -> Result<Value, Failed> {
+        match stop.run_until_cancelled(self.gate.pass()).await {
+            Some(()) => Ok(json!("passed")),
+            None => Err(Failed::new("stopped", "the tool was told to stop")),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use std::fmt;
 use async_trait::async_trait;
 use protocol::ToolStatus;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 pub use catalog::Catalog;
 pub use model::ToolSpec;
@@ -24,8 +25,9 @@ pub trait Tool: Send + Sync + 'static {
     /// What the model is told of it. The schema is what arguments are checked against.
     fn spec(&self) -> ToolSpec;
 
-    /// Does it. The arguments have passed the schema. Dropping the future stops the work.
-    async fn call(&self, input: Value) -> Result<Value, Failed>;
+    /// Does it. The arguments have passed the schema. `stop` is cancelled when nobody wants the result any more; a few
+    /// seconds later the future is dropped.
+    async fn call(&self, input: Value, stop: &CancellationToken) -> Result<Value, Failed>;
 }
 
 /// Why a tool could not do what was asked, in words for the model.

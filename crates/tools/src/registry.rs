@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use jsonschema::Validator;
 use protocol::ToolStatus;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Failed, Outcome, Tool, ToolSpec};
 
@@ -49,8 +50,14 @@ impl Registry {
     }
 
     /// Runs a call. Never fails: what goes wrong is told to the model.
-    pub async fn run(&self, name: &str, input: Value, timeout: Duration) -> Outcome {
-        match self.try_run(name, input, timeout).await {
+    pub async fn run(
+        &self,
+        name: &str,
+        input: Value,
+        timeout: Duration,
+        stop: &CancellationToken,
+    ) -> Outcome {
+        match self.try_run(name, input, timeout, stop).await {
             Ok(output) => Outcome { status: ToolStatus::Complete, output: capped(output) },
             Err(Failed { error, message }) => Outcome {
                 status: ToolStatus::Failed,
@@ -59,7 +66,13 @@ impl Registry {
         }
     }
 
-    async fn try_run(&self, name: &str, input: Value, timeout: Duration) -> Result<Value, Failed> {
+    async fn try_run(
+        &self,
+        name: &str,
+        input: Value,
+        timeout: Duration,
+        stop: &CancellationToken,
+    ) -> Result<Value, Failed> {
         let entry = self.tools.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
             Failed::new(
@@ -68,7 +81,7 @@ impl Registry {
             )
         })?;
         validate(&entry.arguments, &input)?;
-        let call = AssertUnwindSafe(entry.tool.call(input)).catch_unwind();
+        let call = AssertUnwindSafe(entry.tool.call(input, stop)).catch_unwind();
         match tokio::time::timeout(timeout, call).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => {

@@ -13,6 +13,7 @@ use model::{Message, ToolSpec};
 use protocol::Settings;
 
 pub(crate) use compose::{Budget, compose};
+pub(crate) use history::capped;
 pub(crate) use load::load;
 
 /// Everything a run reads, read once and then fixed.

@@ -33,6 +33,8 @@ pub(crate) struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Halt {
     Cancelled,
+    /// A newer message takes its place.
+    Interrupted,
     TimedOut,
 }
 
@@ -79,7 +81,11 @@ pub(crate) fn at_limit(state: &RunState, limits: &Limits) -> bool {
 
 fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Ending> {
     if let Some((finish, error)) = state.cut_short() {
-        let status = if finish == Finish::Cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
+        let status = match (finish, halt) {
+            (Finish::Cancelled, Some(Halt::Interrupted)) => RunStatus::Interrupted,
+            (Finish::Cancelled, _) => RunStatus::Cancelled,
+            (_, _) => RunStatus::Failed,
+        };
         return Some(Ending::Other { status, error });
     }
     if let Some(answer) = answer(state, limits) {
@@ -91,6 +97,7 @@ fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Endin
     }
     match halt? {
         Halt::Cancelled => Some(Ending::Other { status: RunStatus::Cancelled, error: None }),
+        Halt::Interrupted => Some(Ending::Other { status: RunStatus::Interrupted, error: None }),
         Halt::TimedOut => {
             let error = failure("run_timeout", "the run took longer than the app allows");
             Some(Ending::Other { status: RunStatus::Failed, error: Some(error) })

@@ -1,10 +1,12 @@
 //! The end of a run: every call answered, the answer stored, `run:end` last, in one transaction.
 
-use protocol::{Event, RunEnd, RunStatus, StreamComplete, ToolComplete, ToolStatus};
+use protocol::{Event, Ids, RunEnd, RunId, RunStatus, StreamComplete, ThreadId, ToolComplete, ToolStatus};
+use store::{NewJob, RunLog, RunRow};
 
 use super::Run;
-use super::decide::Ending;
-use super::state::RunState;
+use super::decide::{Ending, failure};
+use super::state::{Done, RunState};
+use crate::jobs::NAME_THREAD;
 
 /// Results of one run above which something is wrong: no sane run makes so many calls.
 const MANY_RESULTS: usize = 100;
@@ -15,31 +17,48 @@ impl Run {
         if results > MANY_RESULTS {
             tracing::warn!(thread = %self.thread, run = %self.id, results, "a run ends with very many tool results");
         }
-        let mut events: Vec<Event> =
-            state.pending.iter().map(|call| Event::ToolComplete(unanswered(call))).collect();
-        let end = match ending {
-            Ending::Completed { text } => {
-                events.push(Event::StreamComplete(StreamComplete {
-                    message_id: self.ids.message(),
-                    text,
-                    memories_referenced: Vec::new(),
-                    usage: state.usage,
-                }));
-                RunEnd { run_id: self.id, status: RunStatus::Completed, error: None, message_id: None }
-            }
-            Ending::Other { status, error } => {
-                if let Some(error) = &error {
-                    tracing::warn!(thread = %self.thread, run = %self.id, code = error.code, cause = error.message, "a run failed");
-                }
-                let said_something =
-                    state.steps.iter().any(|done| !done.step.text.is_empty() || !done.step.calls.is_empty());
-                let message_id = said_something.then(|| self.ids.message());
-                RunEnd { run_id: self.id, status, error, message_id }
-            }
-        };
-        events.push(Event::RunEnd(end));
-        self.record(events).await
+        let completed = matches!(ending, Ending::Completed { .. });
+        let events = last_events((self.id, self.thread), state, ending, &*self.ids);
+        // Once per thread: the key sees to it.
+        let name = || NewJob { id: self.ids.job(), kind: NAME_THREAD, key: self.thread.to_string() };
+        self.record_with(events, completed.then(name).into_iter().collect()).await
     }
+}
+
+/// Ends a run whose app is gone: there is nobody left to answer.
+pub(crate) async fn end_without_app(
+    row: &RunRow,
+    state: &RunState,
+    log: &dyn RunLog,
+    ids: &dyn Ids,
+) -> Result<(), store::Error> {
+    let error = failure("app_gone", "the app of this run is no longer there");
+    let ending = Ending::Other { status: RunStatus::Failed, error: Some(error) };
+    log.record(last_events((row.id, row.thread), state, ending, ids), Vec::new()).await.map(drop)
+}
+
+fn last_events(of: (RunId, ThreadId), state: &RunState, ending: Ending, ids: &dyn Ids) -> Vec<Event> {
+    let (run_id, thread) = of;
+    let mut events: Vec<Event> =
+        state.pending.iter().map(|call| Event::ToolComplete(unanswered(call))).collect();
+    let end = match ending {
+        Ending::Completed { text } => {
+            let (message_id, usage) = (ids.message(), state.usage);
+            let complete = StreamComplete { message_id, text, memories_referenced: Vec::new(), usage };
+            events.push(Event::StreamComplete(complete));
+            RunEnd { run_id, status: RunStatus::Completed, error: None, message_id: None }
+        }
+        Ending::Other { status, error } => {
+            if let Some(error) = &error {
+                tracing::warn!(%thread, run = %run_id, code = error.code, cause = error.message, "a run failed");
+            }
+            let said = |done: &Done| !done.step.text.is_empty() || !done.step.calls.is_empty();
+            let message_id = state.steps.iter().any(said).then(|| ids.message());
+            RunEnd { run_id, status, error, message_id }
+        }
+    };
+    events.push(Event::RunEnd(end));
+    events
 }
 
 /// The result of a call that the end of its run left without one.

@@ -15,15 +15,16 @@ use std::sync::Arc;
 use app::App;
 use jiff::Timestamp;
 use protocol::{ContextLoaded, Event, Ids, RunEnd, RunId, ThreadId};
-use store::{RunLog, Store};
+use store::{NewJob, RunLog, Stop, Store};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::context::{self, Context};
 use crate::models::Choice;
 
 use decide::{Halt, Step, next_step};
 pub(crate) use decide::{Limits, REPEATS_WARNED};
+pub(crate) use finish::end_without_app;
 pub(crate) use state::{Done, RunState};
 
 /// A run and what it needs to go on.
@@ -39,7 +40,10 @@ pub(crate) struct Run {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) started: Timestamp,
     pub(crate) limits: Limits,
-    pub(crate) cancel: CancellationToken,
+    /// Says when, and how, the run is to end before its time.
+    pub(crate) stop: watch::Receiver<Option<Stop>>,
+    /// Held while the model is asked: so many at once, and no more.
+    pub(crate) turns: Arc<Semaphore>,
     pub(crate) deadline: Instant,
     /// What the prompt is made of, once it has been read.
     pub(crate) context: Option<Context>,
@@ -74,24 +78,37 @@ impl Run {
 
     /// Commits facts and gives back those that count.
     async fn record(&self, events: Vec<Event>) -> Result<Vec<Event>, store::Error> {
-        let recorded = self.log.record(events.clone()).await?;
+        self.record_with(events, Vec::new()).await
+    }
+
+    /// The same, with work for later.
+    async fn record_with(&self, events: Vec<Event>, jobs: Vec<NewJob>) -> Result<Vec<Event>, store::Error> {
+        let recorded = self.log.record(events.clone(), jobs).await?;
         Ok(events.into_iter().zip(recorded).filter_map(|(event, kept)| kept.then_some(event)).collect())
     }
 
     fn halt(&self) -> Option<Halt> {
-        if self.cancel.is_cancelled() {
-            Some(Halt::Cancelled)
-        } else if Instant::now() >= self.deadline {
-            Some(Halt::TimedOut)
-        } else {
-            None
+        match *self.stop.borrow() {
+            Some(Stop::Cancelled) => Some(Halt::Cancelled),
+            Some(Stop::Interrupted) => Some(Halt::Interrupted),
+            None if Instant::now() >= self.deadline => Some(Halt::TimedOut),
+            None => None,
         }
     }
 
     /// Waits until the run must stop.
     async fn halted(&self) -> Halt {
+        let mut stop = self.stop.clone();
+        let told = async {
+            match stop.wait_for(Option::is_some).await.map(|stop| *stop) {
+                Ok(Some(Stop::Interrupted)) => Halt::Interrupted,
+                Ok(Some(Stop::Cancelled)) => Halt::Cancelled,
+                // Nobody is left to tell it to stop.
+                Ok(None) | Err(_) => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            () = self.cancel.cancelled() => Halt::Cancelled,
+            halt = told => halt,
             () = tokio::time::sleep_until(self.deadline) => Halt::TimedOut,
         }
     }

@@ -143,6 +143,11 @@ impl Run {
     ) -> Result<Finish, Stopped> {
         let halted = self.halted();
         tokio::pin!(halted); // one for the whole stream: it is looked at for every piece
+        let _turn = tokio::select! {
+            biased;
+            halt = &mut halted => return Err(Stopped::Halted(halt)),
+            turn = self.turns.acquire() => turn,
+        };
         let mut stream = tokio::select! {
             biased;
             halt = &mut halted => return Err(Stopped::Halted(halt)),
@@ -211,7 +216,7 @@ fn ended(request: &Request, mut collected: Collected, finish: Finish, offer: Off
 
 fn halted(collected: Collected, halt: Halt) -> StepEnd {
     match halt {
-        Halt::Cancelled => collected.end(Finish::Cancelled, None),
+        Halt::Cancelled | Halt::Interrupted => collected.end(Finish::Cancelled, None),
         Halt::TimedOut => {
             let error = failure("run_timeout", "the run took longer than the app allows");
             collected.end(Finish::Failed, Some(error))

@@ -6,10 +6,14 @@ use futures_util::StreamExt;
 use protocol::{Call, Event, ToolComplete, ToolStart, ToolStatus};
 use serde_json::json;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::Run;
 use super::decide::{MAX_CALLS_PER_RUN, REPEATS_STOPPED};
 use super::state::{INVALID_ARGUMENTS, RunState};
+
+/// How long tools under way may take to end once the run must stop.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// What to do with a call before it reaches a tool.
 enum Verdict {
@@ -18,22 +22,39 @@ enum Verdict {
 }
 
 impl Run {
-    /// Runs the calls; results come in any order. When the run must stop, those without a result are left to its end.
+    /// Runs the calls; results come in any order. When the run must stop, no further call starts, those under way are
+    /// told and have a moment to end, and whatever has no result then is left to the end of the run.
     pub(super) async fn run_tools(
         &self,
         state: &RunState,
         calls: Vec<Call>,
     ) -> Result<Vec<Event>, store::Error> {
+        let stop = CancellationToken::new();
         let verdicts = verdicts(state, &calls);
-        let work = calls.into_iter().zip(verdicts).map(|(call, verdict)| self.run_tool(call, verdict));
+        let work = calls.into_iter().zip(verdicts).map(|(call, verdict)| self.run_tool(call, verdict, &stop));
         let mut running =
             futures_util::stream::iter(work).buffer_unordered(self.app.limits.max_parallel_tools);
         let mut facts = Vec::new();
+        let halted = self.halted();
+        tokio::pin!(halted);
         loop {
             let next = tokio::select! {
                 biased;
-                _ = self.halted() => return Ok(facts),
+                _ = &mut halted => break,
                 next = running.next() => next,
+            };
+            match next {
+                Some(done) => facts.extend(done?),
+                None => return Ok(facts),
+            }
+        }
+        stop.cancel();
+        let grace = tokio::time::sleep(GRACE);
+        tokio::pin!(grace);
+        loop {
+            let next = tokio::select! {
+                next = running.next() => next,
+                () = &mut grace => None,
             };
             match next {
                 Some(done) => facts.extend(done?),
@@ -42,7 +63,15 @@ impl Run {
         }
     }
 
-    async fn run_tool(&self, call: Call, verdict: Verdict) -> Result<Vec<Event>, store::Error> {
+    async fn run_tool(
+        &self,
+        call: Call,
+        verdict: Verdict,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Event>, store::Error> {
+        if stop.is_cancelled() {
+            return Ok(Vec::new());
+        }
         let started = Instant::now();
         let (status, output) = match verdict {
             Verdict::Refuse { status, error, message } => {
@@ -52,7 +81,8 @@ impl Run {
                 let start =
                     ToolStart { call_id: call.id, name: call.name.clone(), input: call.input.clone() };
                 self.record(vec![Event::ToolStart(start)]).await?;
-                let outcome = self.tools.run(&call.name, call.input, self.app.limits.tool_timeout).await;
+                let outcome =
+                    self.tools.run(&call.name, call.input, self.app.limits.tool_timeout, stop).await;
                 (outcome.status, outcome.output)
             }
         };

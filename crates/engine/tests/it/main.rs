@@ -8,7 +8,10 @@
 )]
 
 mod corrupt;
+mod cut;
 mod faults;
+mod jobs;
 mod limits;
 mod recovery;
 mod runs;
+mod stopping;

@@ -77,7 +77,7 @@ async fn a_cancelled_run_stays_cancelled() {
     let run = stream.header("x-run-id");
     stream.until("text:delta").await;
     // As if the process had died between writing the cancel down and acting on it.
-    app.database().execute("UPDATE runs SET cancel_at = 1", []).unwrap();
+    app.database().execute("UPDATE runs SET stop = 'cancelled'", []).unwrap();
     let app = app.restart().await;
     let frames = app.follow(&format!("/v1/runs/{run}/events"), None).await.all().await;
     assert_eq!(frames.last().unwrap().data["status"], "cancelled");

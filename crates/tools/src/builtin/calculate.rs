@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use exmex::{Express, FlatEx};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Failed, Tool, ToolSpec};
 
@@ -34,7 +35,7 @@ impl Tool for Calculate {
         }
     }
 
-    async fn call(&self, input: Value) -> Result<Value, Failed> {
+    async fn call(&self, input: Value, _: &CancellationToken) -> Result<Value, Failed> {
         let expression = input.get("expression").and_then(Value::as_str).unwrap_or_default();
         let value = evaluate(expression)?;
         Ok(json!({ "expression": expression, "value": value }))

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use jiff::tz::TimeZone;
 use protocol::Clock;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Failed, Tool, ToolSpec};
 
@@ -39,7 +40,7 @@ impl Tool for CurrentTime {
         }
     }
 
-    async fn call(&self, input: Value) -> Result<Value, Failed> {
+    async fn call(&self, input: Value, _: &CancellationToken) -> Result<Value, Failed> {
         let name = input.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
         let zone = TimeZone::get(name).map_err(|_| {
             Failed::new(

@@ -1,0 +1,150 @@
+//! Work in the background: claimed, done with its effect in one transaction, tried again, given up.
+//!
+//! One loop looks for work. It registers interest before it looks, so that a job enqueued in between is not missed,
+//! and sleeps until the next one is due.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use jiff::{SignedDuration, Timestamp};
+use protocol::Event;
+use store::{JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry};
+use tokio::sync::Semaphore;
+
+use crate::Engine;
+
+mod naming;
+
+/// Names a thread after its first answer.
+pub(crate) const NAME_THREAD: &str = "name_thread";
+
+/// Purges what was deleted and forgets what is too old to matter.
+const SWEEP: &str = "sweep";
+
+/// Jobs under way at once.
+const MAX_RUNNING: usize = 4;
+
+/// Work that comes round: its kind, and how often. A key per turn makes it one job, whoever adds it.
+const SCHEDULES: &[(&str, SignedDuration)] = &[(SWEEP, SignedDuration::from_hours(1))];
+
+/// The wait before the second attempt; each further one is four times as long.
+const FIRST_BACKOFF: Duration = Duration::from_secs(2);
+
+/// The longest sleep between looks, in case a notice is lost.
+const POLL: Duration = Duration::from_secs(30);
+
+/// Looks for work until the engine lets go.
+pub(crate) async fn work(engine: Engine) {
+    let turns = Arc::new(Semaphore::new(MAX_RUNNING));
+    let mut looked = engine.now();
+    loop {
+        looked = add_scheduled(&engine, looked).await;
+        let noticed = engine.job_notice();
+        tokio::pin!(noticed);
+        noticed.as_mut().enable();
+        let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
+        match engine.store().claim().await {
+            Ok(Some(job)) => {
+                let worker = engine.clone();
+                engine.in_background(async move {
+                    run(&worker, job).await;
+                    drop(turn);
+                });
+                continue;
+            }
+            Ok(None) => {}
+            Err(store::Error::Closed) => return,
+            Err(error) => tracing::warn!(%error, "looking for jobs failed; it will be tried again"),
+        }
+        drop(turn);
+        let _ = tokio::time::timeout(until_due(&engine).await, noticed).await;
+    }
+}
+
+/// Adds each scheduled job whose turn began since `looked`. Gives the time up to which that is now done.
+async fn add_scheduled(engine: &Engine, looked: Timestamp) -> Timestamp {
+    let now = engine.now();
+    for (kind, every) in SCHEDULES {
+        let turn = |at: Timestamp| at.as_second().div_euclid(every.as_secs());
+        if turn(now) == turn(looked) {
+            continue;
+        }
+        let job = NewJob { id: engine.fresh_job(), kind, key: turn(now).to_string() };
+        if let Err(error) = engine.store().schedule(job).await {
+            tracing::warn!(kind, %error, "a scheduled job was not added; it will be tried again");
+            return looked;
+        }
+    }
+    now
+}
+
+async fn until_due(engine: &Engine) -> Duration {
+    match engine.store().next_due().await {
+        Ok(Some(due)) => Duration::try_from(due.duration_since(engine.now())).unwrap_or_default().min(POLL),
+        Ok(None) | Err(_) => POLL,
+    }
+}
+
+/// One attempt. A panic is a failed attempt like any other.
+async fn run(engine: &Engine, job: JobRow) {
+    let attempt = AssertUnwindSafe(perform(engine, &job)).catch_unwind();
+    let outcome = attempt.await.unwrap_or_else(|_| Err("the job panicked".to_owned()));
+    let left = match outcome {
+        Ok(effect) => engine.store().complete(&job, effect).await,
+        Err(error) => {
+            let retry = retry(job.attempts, engine.now());
+            let dead = retry == Retry::Never;
+            tracing::warn!(job = %job.id, kind = job.kind, attempt = job.attempts, dead, error, "a job failed");
+            engine.store().fail(&job, error, retry).await
+        }
+    };
+    if let Err(error) = left {
+        tracing::warn!(job = %job.id, %error, "the outcome of a job was not recorded; it will run again");
+    }
+}
+
+/// Does the work, and gives the effect to be committed with the job. An error says why, for people.
+async fn perform(engine: &Engine, job: &JobRow) -> Result<Option<Event>, String> {
+    match job.kind.as_str() {
+        NAME_THREAD => naming::name(engine, job).await,
+        SWEEP => engine.purge().await.map(|()| None).map_err(|error| error.to_string()),
+        _ => Err("no such kind of job".to_owned()),
+    }
+}
+
+/// Two seconds, eight, thirty-two, and so on, up to a quarter more, so that many do not come back at once.
+fn retry(attempts: u32, now: Timestamp) -> Retry {
+    if attempts >= MAX_JOB_ATTEMPTS {
+        return Retry::Never;
+    }
+    let wait = FIRST_BACKOFF * 4u32.saturating_pow(attempts.saturating_sub(1));
+    let jitter = wait.mul_f64(fastrand::f64() / 4.0);
+    let wait = SignedDuration::try_from(wait + jitter).unwrap_or(SignedDuration::from_secs(60));
+    now.checked_add(wait).map_or(Retry::Never, Retry::At)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schedule_comes_round() {
+        assert!(
+            SCHEDULES.iter().all(|(_, every)| every.as_secs() >= 60),
+            "no shorter than a look at the clock"
+        );
+    }
+
+    #[test]
+    fn attempts_are_further_and_further_apart_and_then_over() {
+        let now = Timestamp::UNIX_EPOCH;
+        for (attempt, seconds) in [(1, 2), (2, 8), (3, 32), (4, 128)] {
+            let Retry::At(at) = retry(attempt, now) else { panic!("attempt {attempt} was the last") };
+            let wait = at.duration_since(now).as_millis();
+            assert!((seconds * 1000..=seconds * 1250).contains(&wait), "attempt {attempt}: {wait} ms");
+        }
+        assert_eq!(retry(5, now), Retry::Never, "J4: dead after five");
+    }
+}

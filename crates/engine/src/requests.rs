@@ -1,0 +1,302 @@
+//! What the outside can ask of the engine: one function a request, each for a principal.
+
+use std::sync::Arc;
+
+use protocol::{
+    AppId, AppView, Event, JobView, Message, NewRun, NewThread, Page, Principal, RunId, RunResult, RunView,
+    Seq, ThreadChange, ThreadId, ThreadView,
+};
+use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadRow, Window};
+
+use crate::engine::Serving;
+use crate::request::{self, PageQuery};
+use crate::{Engine, Error, Follower, views};
+
+/// A run that has been accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Submitted {
+    pub run: RunId,
+    pub thread: ThreadId,
+}
+
+impl Engine {
+    pub fn apps(&self) -> Vec<AppView> {
+        let view = |serving: &Serving| AppView {
+            id: serving.app.id.to_string(),
+            name: serving.app.name.clone(),
+            description: serving.app.description.clone(),
+            model: self.shared.models.name(serving.app.model.as_deref()),
+            tools: serving.app.tools.iter().map(|tool| tool.name.clone()).collect(),
+        };
+        self.shared.apps.values().map(view).collect()
+    }
+
+    /// Stores the message and starts a run that answers it, or queues it. Once this returns, both are durable. Under a
+    /// key that was used before, it is the run of then.
+    pub async fn submit(
+        &self,
+        principal: &Principal,
+        app: &str,
+        new: NewRun,
+        once: Option<Once>,
+    ) -> Result<Submitted, Error> {
+        if !self.is_ready() {
+            return Err(Error::Unavailable {
+                message: "the server is stopping; try again".into(),
+                retry_after: 2,
+            });
+        }
+        let serving = self.serving(principal, app)?;
+        let ids = &self.shared.ids;
+        let ask = request::ask(&new, || ids.message())?;
+        request::options(&new)?;
+        let wanted = new.model.as_deref().or(serving.app.model.as_deref());
+        let submission = Submission {
+            scope: principal.scope(serving.app.id.clone()),
+            thread: new.thread_id.map_or_else(|| Target::New(ids.thread()), Target::Existing),
+            run: ids.run(),
+            on_busy: new.on_busy,
+            once,
+            request: store::Request {
+                ask,
+                model: self.shared.models.name(wanted),
+                settings: new.settings.or(&serving.app.settings),
+                system_prompt: new.system_prompt,
+                app_revision: serving.app.revision.clone(),
+            },
+        };
+        let engine = self.clone();
+        self.to_the_end(async move {
+            let submitted = engine.store().submit(submission).await?;
+            match submitted.admitted {
+                Admitted::Running => engine.take_up(submitted.thread).await?,
+                Admitted::Queued { interrupted: Some(run) } => engine.stop(run, Stop::Interrupted),
+                Admitted::Queued { interrupted: None } | Admitted::Replayed => {}
+            }
+            Ok(Submitted { run: submitted.run, thread: submitted.thread })
+        })
+        .await
+    }
+
+    pub async fn run(&self, principal: &Principal, run: RunId) -> Result<RunView, Error> {
+        Ok(views::run(self.run_row(principal, run).await?))
+    }
+
+    /// Waits until the run has ended.
+    pub async fn result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
+        let row = self.run_row(principal, run).await?;
+        if row.end_seq.is_none() {
+            let start = self.beginning(principal, &row).await?;
+            let mut follower = self.follower((row.thread, Some(run)), start);
+            while follower.next().await?.is_some() {}
+        }
+        let row = self.run_row(principal, run).await?;
+        Ok(views::outcome(row, &self.store().facts(run).await?))
+    }
+
+    /// Durable once it returns; the run ends soon after. A run that has ended stays as it is.
+    pub async fn cancel(
+        &self,
+        principal: &Principal,
+        run: RunId,
+        once: Option<Once>,
+    ) -> Result<RunView, Error> {
+        self.run_row(principal, run).await?;
+        let (engine, principal) = (self.clone(), principal.clone());
+        self.to_the_end(async move {
+            let row = engine.store().cancel(&principal, run, once).await?;
+            engine.stop(run, Stop::Cancelled);
+            Ok(views::run(row))
+        })
+        .await
+    }
+
+    pub async fn create_thread(
+        &self,
+        principal: &Principal,
+        app: &str,
+        new: NewThread,
+        once: Option<Once>,
+    ) -> Result<ThreadView, Error> {
+        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
+        let title = new.title.as_deref().map(request::title).transpose()?;
+        let thread = self.shared.ids.thread();
+        Ok(views::thread(self.store().create_thread(&scope, thread, title, once).await?))
+    }
+
+    pub async fn threads(
+        &self,
+        principal: &Principal,
+        app: &str,
+        page: PageQuery,
+    ) -> Result<Page<ThreadView>, Error> {
+        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
+        let (after, limit) = (page.threads()?, page.limit()?);
+        let mut rows = self.store().threads(&scope, PageOf { after, limit: limit + 1 }).await?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let last = rows.last().map(|row| request::thread_cursor(row.updated_at, row.id));
+        Ok(Page { data: rows.into_iter().map(views::thread).collect(), next: last.filter(|_| more) })
+    }
+
+    pub async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadView, Error> {
+        Ok(views::thread(self.thread_row(principal, thread).await?))
+    }
+
+    pub async fn change_thread(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        change: ThreadChange,
+        once: Option<Once>,
+    ) -> Result<ThreadView, Error> {
+        let title = request::title(&change.title)?;
+        self.thread_row(principal, thread).await?;
+        Ok(views::thread(self.store().rename_thread(principal, thread, title, once).await?))
+    }
+
+    /// Hides the thread at once and cancels its run; its rows go in the background.
+    pub async fn delete_thread(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
+        if let Ok(row) = self.store().thread(principal, thread).await
+            && !principal.may_use(&row.scope.app)
+        {
+            return Err(Error::NotFound { what: "thread" });
+        }
+        let (engine, principal) = (self.clone(), principal.clone());
+        self.to_the_end(async move {
+            match engine.store().delete_thread(&principal, thread, once).await? {
+                Some(run) => engine.stop(run, Stop::Cancelled), // it sweeps when it has ended
+                None => engine.sweep(),
+            }
+            engine.shared.bus.close(thread);
+            Ok(())
+        })
+        .await
+    }
+
+    /// The path from the thread's head, oldest first.
+    pub async fn messages(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        page: PageQuery,
+    ) -> Result<Page<Message>, Error> {
+        let (after, limit) = (page.messages()?.unwrap_or(0), page.limit()?);
+        let row = self.thread_row(principal, thread).await?;
+        let Some(head) = row.head else { return Ok(Page { data: Vec::new(), next: None }) };
+        let mut rows = self.store().path(thread, head, Window::After(after, limit + 1)).await?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let last = rows.last().map(|row| row.seq.to_string());
+        Ok(Page { data: rows.iter().filter_map(views::message).collect(), next: last.filter(|_| more) })
+    }
+
+    /// The run's events after `after`, then live; none when it has ended and everything has been read.
+    pub async fn follow_run(
+        &self,
+        principal: &Principal,
+        run: RunId,
+        after: Option<Seq>,
+    ) -> Result<Option<Follower>, Error> {
+        let row = self.run_row(principal, run).await?;
+        let after = after.unwrap_or(0);
+        let head = self.store().head(row.thread).await?;
+        if after > head {
+            // Read again: a run that ended before the head was read has nothing more to come.
+            let row = self.run_row(principal, run).await?;
+            return self.snapshot(row, head).await.map(Some);
+        }
+        if row.end_seq.is_some_and(|end| after >= end) {
+            return Ok(None);
+        }
+        let beginning = self.beginning(principal, &row).await?;
+        Ok(Some(self.follower((row.thread, Some(run)), after.max(beginning))))
+    }
+
+    /// The thread's events after `after`, then live, without end.
+    pub async fn follow_thread(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        after: Option<Seq>,
+    ) -> Result<Follower, Error> {
+        let row = self.thread_row(principal, thread).await?;
+        Ok(self.follower((thread, None), after.unwrap_or(0).min(row.last_seq)))
+    }
+
+    /// Work in the background, newest first, of all users: for whoever looks after the server.
+    pub async fn job_views(&self, page: PageQuery) -> Result<Page<JobView>, Error> {
+        let (after, limit) = (page.jobs()?, page.limit()?);
+        let mut rows = self.store().jobs(PageOf { after, limit: limit + 1 }).await?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let last = rows.last().map(|row| request::job_cursor(row.created_at, row.id));
+        Ok(Page { data: rows.into_iter().map(views::job).collect(), next: last.filter(|_| more) })
+    }
+
+    fn serving(&self, principal: &Principal, app: &str) -> Result<&Serving, Error> {
+        let app = AppId::new(app);
+        let serving = self.shared.apps.get(&app).filter(|_| principal.may_use(&app));
+        serving.ok_or(Error::NotFound { what: "app" })
+    }
+
+    async fn run_row(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+        let row = self.store().run(principal, run).await?;
+        if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "run" }) }
+    }
+
+    async fn thread_row(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
+        let row = self.store().thread(principal, thread).await?;
+        if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "thread" }) }
+    }
+
+    fn follower(&self, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
+        Follower::new(Arc::clone(self.store()), self.shared.bus.subscribe(of.0), of, after)
+    }
+
+    /// The number before a run's first event. A queued run has none yet: they come after all there are now.
+    async fn beginning(&self, principal: &Principal, row: &RunRow) -> Result<Seq, Error> {
+        let before = |row: &RunRow| row.start_seq.or(row.end_seq).map(|first| first.saturating_sub(1));
+        if let Some(before) = before(row) {
+            return Ok(before);
+        }
+        let head = self.store().head(row.thread).await?;
+        // Read again: its turn may have come before the head was read.
+        Ok(before(&self.run_row(principal, row.id).await?).unwrap_or(head))
+    }
+
+    /// For a cursor past the head of the log: where the run stands, then what follows.
+    async fn snapshot(&self, row: RunRow, head: Seq) -> Result<Follower, Error> {
+        let (thread, run, ended) = (row.thread, row.id, row.end_seq);
+        let until = ended.unwrap_or(head);
+        let mut facts = self.store().facts(run).await?;
+        facts.retain(|fact| fact.seq <= until); // what is newer follows
+        let streamed = match views::open_since(&facts) {
+            Some(since) => Some(self.streamed((thread, run), since, until).await?),
+            None => None,
+        };
+        let snapshot = views::snapshot(row, &facts, streamed, until);
+        Ok(self.follower((thread, Some(run)), head).beginning_with(snapshot, ended.is_some()))
+    }
+
+    /// The text of a run's deltas after `since`, up to and with `until`.
+    async fn streamed(&self, of: (ThreadId, RunId), since: Seq, until: Seq) -> Result<String, Error> {
+        let (mut text, mut seen) = (String::new(), since);
+        while seen < until {
+            let events = self.store().events(of.0, Some(of.1), seen).await?;
+            let Some(last) = events.last() else { break };
+            seen = last.seq;
+            for event in events.iter().filter(|event| event.seq <= until) {
+                if let Ok(Event::TextDelta(piece)) = Event::read(&event.kind, &event.body) {
+                    text.push_str(&piece.delta);
+                }
+            }
+        }
+        Ok(text)
+    }
+}
