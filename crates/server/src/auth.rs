@@ -1,23 +1,63 @@
-//! Who speaks. For now every request is the one user `local`; what keeps strangers out is where we listen, so this
-//! also refuses the two ways by which a web page could reach a server on the user's own machine.
+//! Who speaks: the holder of a key, or, as long as there is none, the one user of this machine. What then keeps
+//! strangers out is where we listen, so this also refuses the two ways by which a web page could reach a server on the
+//! user's own machine.
 
-use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method, header};
+use engine::{Grant, LOCAL_USER};
 use protocol::{Principal, UserId};
 
 use crate::Api;
 use crate::error::{Code, Problem};
 
 impl FromRequestParts<Api> for Principal {
-    type Rejection = Infallible;
+    type Rejection = Problem;
 
-    async fn from_request_parts(_: &mut Parts, _: &Api) -> Result<Self, Infallible> {
-        Ok(Principal::authenticated(UserId::new("local")))
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let token = text(&parts.headers, header::AUTHORIZATION).and_then(bearer);
+        if let Some(grant) = token.and_then(|token| api.engine.grant(token)) {
+            return Ok(principal(grant));
+        }
+        if !api.engine.has_keys() && api.bound.is_loopback() {
+            return Ok(Principal::authenticated(UserId::new(LOCAL_USER)).as_admin());
+        }
+        // One answer for a missing, a wrong and a revoked key.
+        Err(Problem::new(
+            Code::Unauthorized,
+            "send a good key as Authorization: Bearer; `rondo keys add` makes one",
+        ))
+    }
+}
+
+fn principal(grant: Grant) -> Principal {
+    let mut principal = Principal::authenticated(UserId::new(grant.user));
+    if let Some(app) = grant.app {
+        principal = principal.only_for(app);
+    }
+    if grant.admin { principal.as_admin() } else { principal }
+}
+
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Somebody who may look after the server.
+pub(crate) struct Admin;
+
+impl FromRequestParts<Api> for Admin {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let principal = Principal::from_request_parts(parts, api).await?;
+        if principal.is_admin() {
+            return Ok(Self);
+        }
+        Err(Problem::new(Code::AdminOnly, "this needs a key made with --admin"))
     }
 }
 

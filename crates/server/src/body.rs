@@ -3,6 +3,7 @@
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
+use engine::Once;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
@@ -10,22 +11,24 @@ use serde_json::error::Category;
 use tokio::time::timeout;
 
 use crate::error::{Code, Problem};
+use crate::once::once;
 use crate::{Api, Limits};
 
 /// How deep arrays and objects may nest.
 const MAX_DEPTH: usize = 64;
 
-/// A body that must be there.
-pub(crate) struct Json<T>(pub(crate) T);
+/// A body that must be there, and the key under which it is meant once.
+pub(crate) struct Json<T>(pub(crate) T, pub(crate) Option<Once>);
 
-/// A body that may be empty, which is then the default value.
-pub(crate) struct OptionalJson<T>(pub(crate) T);
+/// A body that may be empty, which is then the default value, and the key under which it is meant once.
+pub(crate) struct OptionalJson<T>(pub(crate) T, pub(crate) Option<Once>);
 
 impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
-        parse(&read(request, &api.limits).await?).map(Self)
+        let (body, once) = read(request, &api.limits).await?;
+        Ok(Self(parse(&body)?, once))
     }
 }
 
@@ -33,24 +36,26 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
-        if request.body().is_end_stream() {
-            return Ok(Self(T::default()));
+        let (mut parts, body) = request.into_parts();
+        if body.is_end_stream() {
+            parts.headers.remove(header::CONTENT_TYPE); // there is nothing it could be the type of
         }
-        match read(request, &api.limits).await? {
-            body if body.is_empty() => Ok(Self(T::default())),
-            body => parse(&body).map(Self),
-        }
+        let (body, once) = read(Request::from_parts(parts, body), &api.limits).await?;
+        let value = if body.is_empty() { T::default() } else { parse(&body)? };
+        Ok(Self(value, once))
     }
 }
 
-async fn read(request: Request, limits: &Limits) -> Result<Bytes, Problem> {
+async fn read(request: Request, limits: &Limits) -> Result<(Bytes, Option<Once>), Problem> {
     let (parts, body) = request.into_parts();
     check_content_type(&parts.headers)?;
     // A body that announces its size is refused before any of it is read.
     if body.size_hint().lower() > limits.max_body_bytes as u64 {
         return Err(too_large(limits.max_body_bytes));
     }
-    collect(body, limits).await
+    let body = collect(body, limits).await?;
+    let once = once(&parts, &body)?;
+    Ok((body, once))
 }
 
 async fn collect(body: Body, limits: &Limits) -> Result<Bytes, Problem> {

@@ -55,6 +55,9 @@ codes! {
     InvalidJson = "invalid_json", BAD_REQUEST, "The body is not JSON";
     InvalidUtf8 = "invalid_utf8", BAD_REQUEST, "The body is not UTF-8";
     InvalidCursor = "invalid_cursor", BAD_REQUEST, "Not a place in the log";
+    InvalidKey = "invalid_idempotency_key", BAD_REQUEST, "Not an idempotency key";
+    Unauthorized = "unauthorized", UNAUTHORIZED, "Who are you?";
+    AdminOnly = "admin_only", FORBIDDEN, "For administrators only";
     HostNotAllowed = "host_not_allowed", FORBIDDEN, "Host not allowed";
     OriginNotAllowed = "origin_not_allowed", FORBIDDEN, "Origin not allowed";
     NotFound = "not_found", NOT_FOUND, "Not found";
@@ -64,6 +67,7 @@ codes! {
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "A field is too large";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Not a JSON content type";
     InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "The request is not valid";
+    KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The key was used for another request";
     TooManyStreams = "too_many_streams", TOO_MANY_REQUESTS, "Too many streams";
     HeadersTooLarge = "headers_too_large", REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large";
     Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error";
@@ -133,6 +137,7 @@ impl From<Error> for Problem {
             Error::NotFound { .. } => Self::new(Code::NotFound, detail),
             Error::Invalid { field, message } => Self::invalid(field, message),
             Error::Conflict { code, message } => Self::new(Code::Conflict(code), message),
+            Error::KeyReused => Self::new(Code::KeyReused, detail),
             Error::TooLarge { field, limit } => Self {
                 field: Some(field.into()),
                 ..Self::new(Code::TooLarge, format!("must be at most {limit} bytes"))
@@ -157,13 +162,16 @@ impl IntoResponse for Problem {
 /// Writes the document of the problem that rides in `response`, if one does.
 pub(crate) fn write_problem(mut response: Response, request_id: &str) -> Response {
     let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
-    let retry_after = problem.retry_after;
+    let (retry_after, unauthorized) = (problem.retry_after, problem.code == Code::Unauthorized);
     let body = serde_json::to_vec(&problem.document(request_id)).unwrap_or_default();
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     if let Some(seconds) = retry_after {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if unauthorized {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     *response.body_mut() = Body::from(body);
     response

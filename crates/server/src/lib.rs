@@ -8,6 +8,7 @@ mod body;
 mod edge;
 mod error;
 mod io;
+mod once;
 mod openapi;
 mod query;
 mod routes;

@@ -1,8 +1,11 @@
-//! The description at `/openapi.json`: collected from the routes, with the problem document on every one of them.
+//! The description at `/openapi.json`: collected from the routes, with what holds for all of them.
 
 use bytes::Bytes;
 use utoipa::OpenApi;
-use utoipa::openapi::{Content, Ref, Response, ResponseBuilder};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 
 use crate::error::{Document, MEDIA_TYPE};
 
@@ -40,15 +43,39 @@ pub(crate) fn base() -> utoipa::openapi::OpenApi {
     Description::openapi()
 }
 
-/// The finished description. Any request may be answered with a problem.
+/// The finished description. Any request may carry a key and be answered with a problem; what changes something may be
+/// sent again under an idempotency key.
 pub(crate) fn encode(mut api: utoipa::openapi::OpenApi) -> Bytes {
-    let items = api.paths.paths.values_mut();
-    let operations =
-        items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete]);
-    for operation in operations.flatten() {
-        operation.responses.responses.insert("default".into(), problem().into());
+    for item in api.paths.paths.values_mut() {
+        let changes = [&mut item.post, &mut item.patch, &mut item.delete];
+        for operation in changes.into_iter().flatten().filter(|operation| !is_admin(operation)) {
+            operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
+        }
+        let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            operation.responses.responses.insert("default".into(), problem().into());
+        }
     }
+    if let Some(components) = &mut api.components {
+        components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    }
+    // None is needed as long as there is none.
+    api.security = Some(vec![SecurityRequirement::new("key", [""; 0]), SecurityRequirement::default()]);
     Bytes::from(serde_json::to_vec(&api).unwrap_or_default())
+}
+
+/// Making and revoking keys: a token could not be shown a second time.
+fn is_admin(operation: &Operation) -> bool {
+    operation.tags.iter().flatten().any(|tag| tag == "admin")
+}
+
+fn idempotency_key() -> Parameter {
+    ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .description(Some("What is sent again under the same key happens once"))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String).build()))
+        .build()
 }
 
 fn problem() -> Response {

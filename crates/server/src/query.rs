@@ -5,7 +5,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use engine::PageQuery;
-use protocol::{RunId, Seq, ThreadId};
+use protocol::{KeyId, RunId, Seq, ThreadId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -29,6 +29,10 @@ impl Named for RunId {
 
 impl Named for ThreadId {
     const WHAT: &'static str = "thread";
+}
+
+impl Named for KeyId {
+    const WHAT: &'static str = "key";
 }
 
 /// An app's name; the engine knows which exist.

@@ -1,5 +1,6 @@
 //! The routes, one file per thing they are about.
 
+mod admin;
 mod runs;
 mod stream;
 mod system;
@@ -47,6 +48,9 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(threads::messages))
         .routes(routes!(threads::events))
         .routes(routes!(stream::create))
+        .routes(routes!(admin::jobs))
+        .routes(routes!(admin::keys, admin::add_key))
+        .routes(routes!(admin::revoke_key))
         .routes(routes!(system::healthz))
         .routes(routes!(system::readyz))
         .routes(routes!(system::openapi))

@@ -4,12 +4,13 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use engine::Submitted;
+use engine::{Once, Submitted};
 use protocol::{NewRun, Principal, RunId, RunResult, RunView};
 
 use crate::Api;
 use crate::body::Json;
 use crate::error::{Code, Problem};
+use crate::once::Key;
 use crate::query::{After, AfterParams, InPath};
 
 /// Seconds after which a server that is stopping is likely to be back.
@@ -35,11 +36,11 @@ pub(super) async fn create(
     State(api): State<Api>,
     principal: Principal,
     InPath(app): InPath<String>,
-    Json(new): Json<NewRun>,
+    Json(new, once): Json<NewRun>,
 ) -> Result<Response, Problem> {
     match new.stream {
-        None | Some(true) => streamed(&api, &principal, &app, new).await,
-        Some(false) => answered(&api, &principal, &app, new).await,
+        None | Some(true) => streamed(&api, &principal, &app, (new, once)).await,
+        Some(false) => answered(&api, &principal, &app, (new, once)).await,
     }
 }
 
@@ -48,17 +49,22 @@ pub(super) async fn streamed(
     api: &Api,
     principal: &Principal,
     app: &str,
-    new: NewRun,
+    (new, once): (NewRun, Option<Once>),
 ) -> Result<Response, Problem> {
     let permit = api.permit(principal)?;
-    let submitted = api.engine.submit(principal, app, new).await?;
+    let submitted = api.engine.submit(principal, app, new, once).await?;
     let follower = api.engine.follow_run(principal, submitted.run, None).await?;
     let response = follower.map(|follower| api.stream(follower, permit));
     Ok(named(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
 }
 
-async fn answered(api: &Api, principal: &Principal, app: &str, new: NewRun) -> Result<Response, Problem> {
-    let submitted = api.engine.submit(principal, app, new).await?;
+async fn answered(
+    api: &Api,
+    principal: &Principal,
+    app: &str,
+    (new, once): (NewRun, Option<Once>),
+) -> Result<Response, Problem> {
+    let submitted = api.engine.submit(principal, app, new, once).await?;
     let response = tokio::select! {
         result = api.engine.result(principal, submitted.run) => Answer(result?).into_response(),
         () = api.shutdown.cancelled() => {
@@ -132,6 +138,7 @@ pub(super) async fn cancel(
     State(api): State<Api>,
     principal: Principal,
     InPath(run): InPath<RunId>,
+    Key(once): Key,
 ) -> Result<(StatusCode, Answer<RunView>), Problem> {
-    Ok((StatusCode::ACCEPTED, Answer(api.engine.cancel(&principal, run).await?)))
+    Ok((StatusCode::ACCEPTED, Answer(api.engine.cancel(&principal, run, once).await?)))
 }

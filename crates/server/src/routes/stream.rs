@@ -60,9 +60,9 @@ pub(super) async fn create(
     State(api): State<Api>,
     principal: Principal,
     InPath(app): InPath<String>,
-    Json(chat): Json<ChatMessage>,
+    Json(chat, once): Json<ChatMessage>,
 ) -> Result<Response, Problem> {
-    let started = runs::streamed(&api, &principal, &app, chat.into()).await;
+    let started = runs::streamed(&api, &principal, &app, (chat.into(), once)).await;
     started.map_err(|problem| problem.rename_field(chat_field))
 }
 

@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use protocol::{AppView, Page};
+use protocol::{AppId, AppView, Page, Principal};
 
 use crate::Api;
 use crate::error::{Code, Document, Problem};
@@ -12,7 +12,7 @@ use crate::error::{Code, Document, Problem};
 /// Seconds.
 const READY_RETRY_AFTER: u32 = 1;
 
-/// The apps of this server.
+/// The apps of this server that the user may talk to.
 #[utoipa::path(
     get,
     path = "/v1/apps",
@@ -20,8 +20,10 @@ const READY_RETRY_AFTER: u32 = 1;
     operation_id = "list_apps",
     responses((status = 200, description = "All apps", body = Page<AppView>))
 )]
-pub(super) async fn apps(State(api): State<Api>) -> Answer<Page<AppView>> {
-    Answer(Page { data: api.engine.apps(), next: None })
+pub(super) async fn apps(State(api): State<Api>, principal: Principal) -> Answer<Page<AppView>> {
+    let mut data = api.engine.apps();
+    data.retain(|app| principal.may_use(&AppId::new(app.id.as_str())));
+    Answer(Page { data, next: None })
 }
 
 /// Says that the process lives.

@@ -45,6 +45,10 @@ fn every_route_is_described_once() {
             "GET /healthz",
             "GET /openapi.json",
             "GET /readyz",
+            "GET /v1/admin/jobs",
+            "GET /v1/admin/keys",
+            "POST /v1/admin/keys",
+            "DELETE /v1/admin/keys/{key}",
             "GET /v1/apps",
             "POST /v1/apps/{app}/runs",
             "GET /v1/apps/{app}/threads",
@@ -71,6 +75,31 @@ fn every_operation_has_a_name_of_its_own_and_the_problem() {
         let problem = &operation["responses"]["default"]["content"]["application/problem+json"]["schema"];
         assert_eq!(problem, &json!({"$ref": "#/components/schemas/Problem"}), "{name}");
     }
+}
+
+#[test]
+fn what_changes_threads_or_runs_takes_an_idempotency_key() {
+    let description = description();
+    let takes = |operation: &Value| {
+        let parameters = operation["parameters"].as_array();
+        parameters.into_iter().flatten().any(|parameter| parameter["name"] == "Idempotency-Key")
+    };
+    let operations = operations(&description);
+    let keyed: Vec<_> =
+        operations.iter().filter(|(_, operation)| takes(operation)).map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        keyed,
+        [
+            "POST /v1/apps/{app}/runs",
+            "POST /v1/apps/{app}/threads",
+            "POST /v1/runs/{run}/cancel",
+            "DELETE /v1/threads/{thread}",
+            "PATCH /v1/threads/{thread}",
+            "POST /{app}/stream",
+        ]
+    );
+    assert_eq!(description["components"]["securitySchemes"]["key"]["scheme"], "bearer");
+    assert_eq!(description["security"], json!([{ "key": [] }, {}]));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use protocol::{Message, NewThread, Page, Principal, ThreadChange, ThreadId, Thre
 use crate::Api;
 use crate::body::{Json, OptionalJson};
 use crate::error::Problem;
+use crate::once::Key;
 use crate::query::{After, AfterParams, InPath, PageParams, Paging};
 
 /// Creates a thread. The body may be empty.
@@ -25,9 +26,9 @@ pub(super) async fn create(
     State(api): State<Api>,
     principal: Principal,
     InPath(app): InPath<String>,
-    OptionalJson(new): OptionalJson<NewThread>,
+    OptionalJson(new, once): OptionalJson<NewThread>,
 ) -> Result<(StatusCode, Answer<ThreadView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.create_thread(&principal, &app, new).await?)))
+    Ok((StatusCode::CREATED, Answer(api.engine.create_thread(&principal, &app, new, once).await?)))
 }
 
 /// The user's threads in an app, newest first.
@@ -79,9 +80,9 @@ pub(super) async fn change(
     State(api): State<Api>,
     principal: Principal,
     InPath(thread): InPath<ThreadId>,
-    Json(change): Json<ThreadChange>,
+    Json(change, once): Json<ThreadChange>,
 ) -> Result<Answer<ThreadView>, Problem> {
-    Ok(Answer(api.engine.change_thread(&principal, thread, change).await?))
+    Ok(Answer(api.engine.change_thread(&principal, thread, change, once).await?))
 }
 
 /// Deletes a thread. A run under way in it is cancelled.
@@ -97,8 +98,9 @@ pub(super) async fn delete(
     State(api): State<Api>,
     principal: Principal,
     InPath(thread): InPath<ThreadId>,
+    Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_thread(&principal, thread).await?;
+    api.engine.delete_thread(&principal, thread, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -24,7 +24,8 @@ async fn s1_every_client_of_a_thread_sees_the_same_gapless_sequence() {
         Reply::status(401).error("invalid_request_error", None, "no"),
         Reply::says("Four."),
     ]);
-    let thread = good(app.post(THREADS, &json!({})).await)["id"].as_str().unwrap().to_owned();
+    let titled = json!({ "title": "First" }); // or it would be named in the background
+    let thread = good(app.post(THREADS, &titled).await)["id"].as_str().unwrap().to_owned();
     let channel = format!("/v1/threads/{thread}/events");
     let (mut one, mut two) = (app.follow(&channel, None).await, app.follow(&channel, Some(0)).await);
 

@@ -7,16 +7,20 @@
     reason = "helpers of tests may fail like the tests themselves"
 )]
 
+mod busy;
 mod cancel;
 mod channel;
 mod delete;
 mod disconnect;
 mod edges;
+mod keyed;
 mod limits;
 mod messages;
+mod naming;
 mod refused;
 mod resume;
 mod runs;
 mod support;
 mod threads;
 mod unconfigured;
+mod users;

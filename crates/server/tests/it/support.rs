@@ -1,7 +1,9 @@
 //! What these tests share: small readings of answers, streams and rows.
 
 use axum::http::Method;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
+use testkit::upstream::Reply;
 use testkit::{Answer, Frame, Frames, TestApp};
 
 pub(crate) const RUNS: &str = "/v1/apps/test/runs";
@@ -40,7 +42,7 @@ impl Names {
     }
 }
 
-/// Says something in a new thread and reads the run to its end.
+/// Says something in a new thread and reads the run to its end; what it causes in the background is done, too.
 pub(crate) async fn say(app: &TestApp, message: &str) -> Names {
     told(app, json!({ "message": message })).await
 }
@@ -55,6 +57,7 @@ pub(crate) async fn told(app: &TestApp, body: Value) -> Names {
     let names = Names::of(&stream);
     let frames = stream.all().await;
     assert_eq!(status_of(&frames), "completed", "{frames:?}");
+    app.engine.idle().await;
     names
 }
 
@@ -100,6 +103,31 @@ pub(crate) fn refused(answer: Answer, status: u16, code: &str) -> String {
     let problem = problem(answer);
     assert_eq!((&problem["status"], &problem["code"]), (&json!(status), &json!(code)), "{problem}");
     problem["detail"].as_str().unwrap().to_owned()
+}
+
+/// An empty thread.
+pub(crate) async fn thread(app: &TestApp) -> String {
+    good(app.post(THREADS, &json!({})).await)["id"].as_str().unwrap().to_owned()
+}
+
+/// Reads streams to their ends, all at once.
+pub(crate) async fn to_the_end(streams: Vec<Frames>) -> Vec<Vec<Frame>> {
+    join_all(streams.into_iter().map(Frames::all)).await
+}
+
+/// The texts of a thread's messages, each after its role.
+pub(crate) async fn said(app: &TestApp, thread: &str) -> Vec<String> {
+    let page = good(app.get(&format!("/v1/threads/{thread}/messages")).await);
+    let line = |message: &Value| {
+        format!("{}: {}", message["role"].as_str().unwrap(), message["text"].as_str().unwrap())
+    };
+    page["data"].as_array().unwrap().iter().map(line).collect()
+}
+
+/// A model that answers with what it was told last.
+pub(crate) fn repeating(request: &Value) -> Reply {
+    let last = request["messages"].as_array().and_then(|messages| messages.last());
+    Reply::says(&format!("Re: {}", last.and_then(|message| message["content"].as_str()).unwrap_or_default()))
 }
 
 /// How many rows each table has.

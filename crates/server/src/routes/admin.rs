@@ -1,0 +1,91 @@
+//! Looking after the server: its background work and its keys. For holders of an admin key.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use engine::{KeyRow, NewKey};
+use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
+
+use crate::Api;
+use crate::auth::Admin;
+use crate::body::Json;
+use crate::error::Problem;
+use crate::query::{InPath, PageParams, Paging};
+
+/// Background work of all users, newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/admin/jobs",
+    tag = "admin",
+    operation_id = "list_jobs",
+    params(PageParams),
+    responses((status = 200, description = "A page of jobs", body = Page<JobView>))
+)]
+pub(super) async fn jobs(
+    State(api): State<Api>,
+    _: Admin,
+    Paging(page): Paging,
+) -> Result<Answer<Page<JobView>>, Problem> {
+    Ok(Answer(api.engine.job_views(page).await?))
+}
+
+/// All keys, oldest first, without what proves them.
+#[utoipa::path(
+    get,
+    path = "/v1/admin/keys",
+    tag = "admin",
+    operation_id = "list_keys",
+    responses((status = 200, description = "The keys", body = Page<KeyView>))
+)]
+pub(super) async fn keys(State(api): State<Api>, _: Admin) -> Result<Answer<Page<KeyView>>, Problem> {
+    let data = api.engine.keys().await?.into_iter().map(key).collect();
+    Ok(Answer(Page { data, next: None }))
+}
+
+fn key(row: KeyRow) -> KeyView {
+    KeyView {
+        id: row.id,
+        user: row.user,
+        app: row.app,
+        admin: row.admin,
+        created_at: row.created_at,
+        revoked_at: row.revoked_at,
+    }
+}
+
+/// Makes a key. Its token is in this answer and nowhere else.
+#[utoipa::path(
+    post,
+    path = "/v1/admin/keys",
+    tag = "admin",
+    operation_id = "add_key",
+    request_body = KeyRequest,
+    responses((status = 201, description = "The new key, with its token", body = KeyMade))
+)]
+pub(super) async fn add_key(
+    State(api): State<Api>,
+    _: Admin,
+    Json(request, _): Json<KeyRequest>,
+) -> Result<(StatusCode, Answer<KeyMade>), Problem> {
+    let KeyRequest { user, app, admin } = request;
+    let made = api.engine.add_key(NewKey { user, app, admin }).await?;
+    Ok((StatusCode::CREATED, Answer(KeyMade { id: made.id, token: made.token })))
+}
+
+/// Revokes a key, at once.
+#[utoipa::path(
+    delete,
+    path = "/v1/admin/keys/{key}",
+    tag = "admin",
+    operation_id = "revoke_key",
+    params(("key" = KeyId, Path)),
+    responses((status = 204, description = "The key is good for nothing"))
+)]
+pub(super) async fn revoke_key(
+    State(api): State<Api>,
+    _: Admin,
+    InPath(key): InPath<KeyId>,
+) -> Result<StatusCode, Problem> {
+    api.engine.revoke_key(key).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
