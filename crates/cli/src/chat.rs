@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// The server, if it is not the one this configuration describes
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// A key, if the server at --url asks for one
+    #[arg(long, value_name = "KEY", requires = "url")]
+    key: Option<String>,
     /// Say this, print the answer and end; without it, every line of the input is a message
     message: Option<String>,
 }
@@ -49,7 +52,7 @@ struct Chat {
 
 pub(crate) async fn chat(config: Result<Config, Trouble>, options: Options) -> Result<(), Trouble> {
     let host = match &options.url {
-        Some(url) => Host::at(url).await?,
+        Some(url) => Host::at(url, options.key.clone()).await?,
         None => Host::of(&config?).await?,
     };
     let app = host.choose(options.app)?;

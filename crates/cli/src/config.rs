@@ -30,7 +30,7 @@ pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 pub(crate) struct Config {
     /// The file that was read; none when everything is default or environment.
     pub(crate) file: Option<PathBuf>,
-    /// Always a loopback address, as long as there are no keys.
+    /// `serve` refuses an address that others can reach, as long as there is no key.
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
     pub(crate) apps: PathBuf,
@@ -73,6 +73,8 @@ pub(crate) struct Server {
     pub(crate) write_timeout: Duration,
     pub(crate) max_streams_per_user: usize,
     pub(crate) heartbeat: Duration,
+    /// How long runs may go on once the server was asked to stop.
+    pub(crate) drain: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -128,6 +130,7 @@ impl Default for Server {
             write_timeout: Duration::from_secs(20),
             max_streams_per_user: 16,
             heartbeat: Duration::from_secs(15),
+            drain: Duration::from_secs(25),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The binary `rondo`, and the only place that puts the pieces together.
 
+mod admin;
 mod assemble;
 mod chat;
 mod config;
+mod control;
 mod doctor;
 mod serve;
 
@@ -54,6 +56,15 @@ enum Command {
     },
     /// Say what is configured, what can be reached and what is missing
     Doctor(Places),
+    /// Make, list and revoke the keys of users
+    Keys {
+        #[command(subcommand)]
+        command: admin::Keys,
+        #[command(flatten)]
+        places: Places,
+    },
+    /// List background work, newest first, with why any of it failed
+    Jobs(Places),
     /// Print a configuration file with every key, its default and what it is for
     Config,
 }
@@ -117,6 +128,8 @@ fn run(cli: Cli) -> Result<(), Trouble> {
         Command::Serve(places) => block_on(serve::serve(places.load(file)?)),
         Command::Chat { options, places } => block_on(chat::chat(places.load(file), options)),
         Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
+        Command::Keys { command, places } => block_on(admin::keys(places.load(file)?, command)),
+        Command::Jobs(places) => block_on(admin::jobs(places.load(file)?)),
         Command::Config => Ok(std::io::stdout().write_all(config::DEFAULT_FILE.as_bytes())?),
     }
 }

@@ -1,6 +1,7 @@
 //! `rondo serve`: from configuration to a listening server, and from a signal to a clean end.
 
 use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -8,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
+use crate::control::Control;
 use crate::{Trouble, assemble};
 
 pub(crate) async fn serve(config: Config) -> Result<(), Trouble> {
@@ -20,24 +22,53 @@ pub(crate) async fn serve(config: Config) -> Result<(), Trouble> {
             config.listen
         )
     })?;
+    engine.load_keys().await?;
+    if !config.listen.ip().is_loopback() && !engine.has_good_keys() {
+        return Err(format!(
+            "{} can be reached from other machines, and there is no key: make one with `rondo keys add USER`, or listen \
+             on 127.0.0.1",
+            config.listen
+        )
+        .into());
+    }
     engine.start().await?;
+    let control = Control { url: reach(&listener, &config)?, token: engine.control_token()? };
+    let _published = control.publish(&config.data)?;
     announce(&config, &engine, &listener);
     let stop = CancellationToken::new();
     let serving = server::serve(listener, engine.clone(), assemble::limits(&config), stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
-        () = signals.next() => tracing::info!("stopping: streams close now, runs go on at the next start"),
+        () = signals.next() => tracing::info!("stopping: streams close now, runs have {} s to end", config.server.drain.as_secs()),
     }
     engine.retire();
     stop.cancel();
+    let drain = async {
+        let (ended, left) = tokio::join!(serving, engine.drain(config.server.drain));
+        if left > 0 {
+            tracing::info!(runs = left, "handing back runs; the next start takes them up");
+        }
+        Ok(ended?)
+    };
     tokio::select! {
-        ended = &mut serving => Ok(ended?),
+        ended = drain => ended,
         () = signals.next() => {
             tracing::info!("asked twice: stopping at once");
             Ok(())
         }
     }
+}
+
+/// Where this machine reaches the server, whatever it listens on.
+fn reach(listener: &TcpListener, config: &Config) -> Result<String, Trouble> {
+    let mut address = listener.local_addr()?;
+    if address.ip().is_unspecified() {
+        let loopback: IpAddr =
+            if config.listen.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+        address.set_ip(loopback);
+    }
+    Ok(format!("http://{address}"))
 }
 
 fn announce(config: &Config, engine: &engine::Engine, listener: &TcpListener) {

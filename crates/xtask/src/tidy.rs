@@ -18,7 +18,7 @@ use walkdir::{DirEntry, WalkDir};
 
 use rust::RustFile;
 
-/// Folders that hold nothing of ours. `data` is one only at the root.
+/// Names that hold nothing of ours. `data` is one only at the root.
 const SKIPPED: &[&str] = &[".git", "target", "node_modules"];
 
 /// One thing to put right.
@@ -102,7 +102,7 @@ fn members(root: &Path) -> BTreeSet<String> {
 
 fn is_ours(entry: &DirEntry) -> bool {
     let name = entry.file_name().to_string_lossy();
-    let skipped = entry.file_type().is_dir() && SKIPPED.contains(&name.as_ref());
+    let skipped = SKIPPED.contains(&name.as_ref());
     let data = entry.depth() == 1 && name == "data";
     !skipped && !data
 }

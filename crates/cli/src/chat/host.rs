@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
+use crate::control::Control;
 use crate::{Trouble, assemble, cause};
 
 /// How long a server may take to say which apps it has.
@@ -19,6 +20,8 @@ pub(super) struct Host {
     client: Client,
     /// Without a trailing slash.
     base: String,
+    /// What proves who we are, where that is asked.
+    token: Option<String>,
     apps: Vec<String>,
     /// The server of our own, if there is one: it runs in `own` until `stop`.
     own: TaskTracker,
@@ -27,16 +30,22 @@ pub(super) struct Host {
 
 impl Host {
     /// The server at an address.
-    pub(super) async fn at(url: &str) -> Result<Self, Trouble> {
+    pub(super) async fn at(url: &str, token: Option<String>) -> Result<Self, Trouble> {
         let base = url.trim_end_matches('/').to_owned();
         let client = client()?;
-        let apps = apps(&client, &base).await?;
-        Ok(Self { client, base, apps, own: TaskTracker::new(), stop: CancellationToken::new() })
+        let apps = apps(&client, &base, token.as_deref()).await?;
+        Ok(Self { client, base, token, apps, own: TaskTracker::new(), stop: CancellationToken::new() })
     }
 
     /// The server that this configuration describes. If it is not running, one of our own on a free port.
     pub(super) async fn of(config: &Config) -> Result<Self, Trouble> {
-        if let Ok(running) = Self::at(&format!("http://{}", config.listen)).await {
+        if let Some(Control { url, token }) = Control::of(&config.data)
+            && let Ok(running) = Self::at(&url, Some(token)).await
+        {
+            return Ok(running);
+        }
+        // It may have another data folder. Whoever answers there is not shown our token.
+        if let Ok(running) = Self::at(&format!("http://{}", config.listen), None).await {
             return Ok(running);
         }
         let engine = assemble::engine(config).map_err(|trouble| match trouble.downcast_ref() {
@@ -48,10 +57,11 @@ impl Host {
         engine.start().await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let base = format!("http://{}", listener.local_addr()?);
+        let token = Some(engine.control_token()?); // there may be keys, and whoever opens the folder needs none
         let apps = engine.apps().into_iter().map(|app| app.id).collect();
         let (own, stop) = (TaskTracker::new(), CancellationToken::new());
         own.spawn(server::serve(listener, engine, assemble::limits(config), stop.clone()));
-        Ok(Self { client: client()?, base, apps, own, stop })
+        Ok(Self { client: client()?, base, token, apps, own, stop })
     }
 
     /// Ends our own server, if there is one.
@@ -85,7 +95,7 @@ impl Host {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, Trouble> {
-        send(request, &self.base).await
+        send(signed(request, self.token.as_deref()), &self.base).await
     }
 }
 
@@ -93,8 +103,16 @@ fn client() -> Result<Client, Trouble> {
     Ok(Client::builder().no_proxy().connect_timeout(PATIENCE).build()?)
 }
 
-async fn apps(client: &Client, base: &str) -> Result<Vec<String>, Trouble> {
-    let response = send(client.get(format!("{base}/v1/apps")).timeout(PATIENCE), base).await?;
+fn signed(request: RequestBuilder, token: Option<&str>) -> RequestBuilder {
+    match token {
+        Some(token) => request.bearer_auth(token),
+        None => request,
+    }
+}
+
+async fn apps(client: &Client, base: &str, token: Option<&str>) -> Result<Vec<String>, Trouble> {
+    let request = client.get(format!("{base}/v1/apps")).timeout(PATIENCE);
+    let response = send(signed(request, token), base).await?;
     let page: Page<AppView> =
         response.json().await.map_err(|_| format!("{base} does not answer like Rondo"))?;
     Ok(page.data.into_iter().map(|app| app.id).collect())

@@ -151,7 +151,6 @@ fn mistakes_are_refused_with_place_and_remedy() {
         ("[providers.azure]", r#"1:12: unknown key "azure"; the keys here are openai"#.into()),
         ("[server]\nheartbeat = 1",            r#"2:1: unknown key "heartbeat"; did you mean "heartbeat_seconds"?"#.into()),
         ("listen = 'here'", format!(r#"1:10: "here" is not an address; {address}"#)),
-        ("listen = '0.0.0.0:80'", "1:10: 0.0.0.0:80 can be reached from other machines, and there are no keys yet: anyone would be the user \"local\"; listen on 127.0.0.1 or [::1] and put a proxy that authenticates in front".into()),
         ("data = ' '", "1:8: the text is empty; write a value, or remove the line to get the default".into()),
         ("[server]\nmax_body_bytes = 1", "2:18: server.max_body_bytes is 1; write a whole number from 1024 to 67108864".into()),
         ("[server]\nwrite_timeout_seconds = 0", "2:25: server.write_timeout_seconds is 0; write a whole number from 1 to 3600".into()),
@@ -168,9 +167,20 @@ fn mistakes_are_refused_with_place_and_remedy() {
         assert_eq!(read(text, &[]), Err(format!("rondo.toml:{expected}")));
     }
     assert_eq!(
+        read("[server]\ndrain_seconds = -1", &[]),
+        Err("rondo.toml:2:17: server.drain_seconds is -1; write a whole number from 0 to 600".into())
+    );
+    assert_eq!(
         read("", &[("RONDO_LISTEN", "80")]),
         Err(format!(r#"RONDO_LISTEN: "80" is not an address; {address}"#))
     );
+}
+
+/// Whether there is a key for those who reach it there is known when the data folder is open.
+#[test]
+fn any_address_will_do() {
+    assert_eq!(read("listen = '0.0.0.0:80'", &[]).unwrap().listen.to_string(), "0.0.0.0:80");
+    assert_eq!(read("[server]\ndrain_seconds = 0", &[]).unwrap().server.drain.as_secs(), 0);
 }
 
 #[test]

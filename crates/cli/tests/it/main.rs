@@ -8,12 +8,15 @@
     reason = "helpers of tests may fail like the tests themselves"
 )]
 
+mod backlog;
 mod chat;
 mod config;
 mod crash;
 mod cut;
 mod docs;
 mod doctor;
+mod drain;
+mod keys;
 mod process;
 mod recovery;
 mod secrets;

@@ -123,7 +123,7 @@ impl Server {
     }
 }
 
-async fn send(request: RequestBuilder) -> (u16, Value) {
+pub(crate) async fn send(request: RequestBuilder) -> (u16, Value) {
     let response = request.send().await.expect("the server answers");
     let status = response.status().as_u16();
     let bytes = response.bytes().await.expect("the body is readable");

@@ -1,0 +1,45 @@
+//! How commands on this machine reach the server that owns the data folder: a file in it, which only the server's own
+//! user can read, says where it listens and holds a token that is good while it runs.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+const FILE: &str = "control.json";
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Control {
+    pub(crate) url: String,
+    pub(crate) token: String,
+}
+
+/// The file as long as the server runs.
+pub(crate) struct Published {
+    file: PathBuf,
+}
+
+impl Control {
+    pub(crate) fn publish(&self, data: &Path) -> std::io::Result<Published> {
+        let (file, draft) = (data.join(FILE), data.join("control.json.new"));
+        let mut open = fs::OpenOptions::new();
+        let mut out = open.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        out.write_all(&serde_json::to_vec(self)?)?;
+        fs::rename(draft, &file)?;
+        Ok(Published { file })
+    }
+
+    /// What the server of a data folder left there, if one runs or was killed.
+    pub(crate) fn of(data: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(data.join(FILE)).ok()?).ok()
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // Left behind, it would only point at nothing.
+        let _ = fs::remove_file(&self.file);
+    }
+}
