@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use server::Shutdown;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +36,7 @@ pub(crate) async fn serve(config: Config) -> Result<(), Trouble> {
     let control = Control { url: reach(&listener, &config)?, token: engine.control_token()? };
     let _published = control.publish(&config.data)?;
     announce(&config, &engine, &listener);
-    let stop = CancellationToken::new();
+    let stop = Shutdown::from(CancellationToken::new());
     let serving = server::serve(listener, engine.clone(), assemble::limits(&config), stop.clone());
     tokio::pin!(serving);
     tokio::select! {
@@ -43,9 +44,14 @@ pub(crate) async fn serve(config: Config) -> Result<(), Trouble> {
         () = signals.next() => tracing::info!("stopping: streams close now, runs have {} s to end", config.server.drain.as_secs()),
     }
     engine.retire();
-    stop.cancel();
+    stop.streams.cancel();
     let drain = async {
-        let (ended, left) = tokio::join!(serving, engine.drain(config.server.drain));
+        let drained = async {
+            let left = engine.drain(config.server.drain).await;
+            stop.all.cancel();
+            left
+        };
+        let (ended, left) = tokio::join!(serving, drained);
         if left > 0 {
             tracing::info!(runs = left, "handing back runs; the next start takes them up");
         }

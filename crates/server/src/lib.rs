@@ -60,14 +60,30 @@ impl Default for Limits {
     }
 }
 
+/// The two moments of stopping. Between them the server takes no new work but still answers, so that runs can end and
+/// probes can see that it is going.
+#[derive(Debug, Clone)]
+pub struct Shutdown {
+    /// Event streams end at once, and `/readyz` turns red.
+    pub streams: CancellationToken,
+    /// Nothing more is accepted.
+    pub all: CancellationToken,
+}
+
+/// Both moments at once.
+impl From<CancellationToken> for Shutdown {
+    fn from(all: CancellationToken) -> Self {
+        Self { streams: all.child_token(), all }
+    }
+}
+
 /// What every handler has at hand.
 #[derive(Clone)]
 struct Api {
     engine: Engine,
     limits: Limits,
     streams: streams::Streams,
-    /// Cancelled when the server stops: event streams end on it.
-    shutdown: CancellationToken,
+    shutdown: Shutdown,
     /// The address we listen on; a loopback one turns the check of `Host` on.
     bound: IpAddr,
     /// `/openapi.json`, encoded once.

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::io::Socket;
-use crate::{Limits, routes};
+use crate::{Limits, Shutdown, routes};
 
 /// What we hold for one connection in each direction. The log is the buffer, so more would be pointless.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
@@ -32,17 +32,17 @@ const GRACE: Duration = Duration::from_secs(1);
 const DEAD_PEER: Duration = Duration::from_secs(45);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Serves the engine's API until `shutdown` is cancelled. Event streams then end at once, other requests have a
-/// second.
+/// Serves the engine's API until `shutdown` says that all is over; requests under way then have a second.
 pub async fn serve(
     listener: TcpListener,
     engine: Engine,
     limits: Limits,
-    shutdown: CancellationToken,
+    shutdown: impl Into<Shutdown>,
 ) -> io::Result<()> {
+    let shutdown = shutdown.into();
     let bound = listener.local_addr()?.ip();
     let router = routes::router(engine, limits, bound, shutdown.clone());
-    serve_router(listener, router, &limits, shutdown).await
+    serve_router(listener, router, &limits, shutdown.all).await
 }
 
 /// Serves any router in the same way. Its endless bodies must watch `shutdown` themselves.

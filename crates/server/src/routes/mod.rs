@@ -12,18 +12,17 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use engine::{Engine, Follower};
 use protocol::Principal;
-use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::error::{Code, Problem};
 use crate::streams::{Permit, Streams};
-use crate::{Api, Limits, edge, openapi, sse};
+use crate::{Api, Limits, Shutdown, edge, openapi, sse};
 
 /// Seconds after which a user with too many streams may try again.
 const STREAMS_RETRY_AFTER: u32 = 5;
 
-pub(crate) fn router(engine: Engine, limits: Limits, bound: IpAddr, shutdown: CancellationToken) -> Router {
+pub(crate) fn router(engine: Engine, limits: Limits, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
     let document = openapi::encode(description);
     let api = Api { engine, limits, streams: Streams::default(), shutdown, bound, document };
@@ -68,7 +67,7 @@ impl Api {
 
     fn stream(&self, follower: Follower, permit: Permit) -> axum::response::Response {
         let Limits { heartbeat, .. } = self.limits;
-        sse::response(follower, sse::Setting { heartbeat, shutdown: self.shutdown.clone(), permit })
+        sse::response(follower, sse::Setting { heartbeat, shutdown: self.shutdown.streams.clone(), permit })
     }
 }
 

@@ -67,7 +67,7 @@ async fn answered(
     let submitted = api.engine.submit(principal, app, new, once).await?;
     let response = tokio::select! {
         result = api.engine.result(principal, submitted.run) => Answer(result?).into_response(),
-        () = api.shutdown.cancelled() => {
+        () = api.shutdown.all.cancelled() => {
             let detail = format!("the server is stopping; the run goes on, see /v1/runs/{}", submitted.run);
             Problem::new(Code::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
         }

@@ -48,7 +48,7 @@ pub(super) async fn healthz() -> StatusCode {
     )
 )]
 pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, Problem> {
-    if api.shutdown.is_cancelled() || !api.engine.is_ready() {
+    if api.shutdown.streams.is_cancelled() || !api.engine.is_ready() {
         let detail = "the server is starting or stopping";
         return Err(Problem::new(Code::Unavailable, detail).retry_after(READY_RETRY_AFTER));
     }
