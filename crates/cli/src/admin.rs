@@ -123,7 +123,7 @@ async fn list(desk: &Desk) -> Result<String, Trouble> {
                 ask(client, control, (Method::GET, "/v1/admin/keys"), NOTHING).await?;
             page.map(|page| page.data).unwrap_or_default()
         }
-        Desk::Own(engine) => engine.keys().await?.into_iter().map(view).collect(),
+        Desk::Own(engine) => engine.keys().await?,
     };
     let mut report = String::new();
     for key in keys {
@@ -133,11 +133,6 @@ async fn list(desk: &Desk) -> Result<String, Trouble> {
         writeln!(report, "{}  {state:<7}  {}  {app}{admin}  {}", key.id, key.user, key.created_at)?;
     }
     Ok(report)
-}
-
-fn view(row: engine::KeyRow) -> KeyView {
-    let engine::KeyRow { id, user, app, admin, created_at, revoked_at } = row;
-    KeyView { id, user, app, admin, created_at, revoked_at }
 }
 
 async fn revoke(desk: &Desk, id: KeyId) -> Result<(), Trouble> {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use protocol::{AppId, KeyId};
+use protocol::{AppId, KeyId, KeyView};
 use sha2::{Digest, Sha256};
 use store::KeyRow;
 
-use crate::{Engine, Error};
+use crate::{Engine, Error, views};
 
 /// What a token begins with, so that people and scanners know one when they see one.
 const PREFIX: &str = "rondo_";
@@ -136,8 +136,8 @@ impl Engine {
     }
 
     /// All keys, oldest first, revoked ones too.
-    pub async fn keys(&self) -> Result<Vec<KeyRow>, Error> {
-        Ok(self.store().keys().await?)
+    pub async fn keys(&self) -> Result<Vec<KeyView>, Error> {
+        Ok(self.store().keys().await?.into_iter().map(views::key).collect())
     }
 
     /// From here on the key is good for nothing.

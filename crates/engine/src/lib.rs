@@ -25,4 +25,4 @@ pub use keys::{Grant, LOCAL_USER, MadeKey, NewKey};
 pub use models::{Models, Provider};
 pub use request::{MAX_MESSAGE_BYTES, PageQuery};
 pub use requests::Submitted;
-pub use store::{KeyRow, Once};
+pub use store::Once;

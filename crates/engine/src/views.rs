@@ -1,10 +1,10 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Event, JobView, Kind, Message, Role, RunResult, RunView, Seq, Stored, ThreadView, ToolCallView,
+    Event, JobView, KeyView, Kind, Message, Role, RunResult, RunView, Seq, Stored, ThreadView, ToolCallView,
     ToolComplete, ToolResultView, ToolStatus,
 };
-use store::{JobRow, MessageRow, RawEvent, RunRow, Stop, ThreadRow};
+use store::{JobRow, KeyRow, MessageRow, RawEvent, RunRow, Stop, ThreadRow};
 
 use crate::run::RunState;
 use crate::transcript::{self, Turn};
@@ -54,6 +54,11 @@ pub(crate) fn job(row: JobRow) -> JobView {
         created_at: row.created_at,
         updated_at: row.updated_at,
     }
+}
+
+pub(crate) fn key(row: KeyRow) -> KeyView {
+    let KeyRow { id, user, app, admin, created_at, revoked_at } = row;
+    KeyView { id, user, app, admin, created_at, revoked_at }
 }
 
 /// None for a row whose role is none we know.

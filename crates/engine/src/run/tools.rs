@@ -34,27 +34,18 @@ impl Run {
         let work = calls.into_iter().zip(verdicts).map(|(call, verdict)| self.run_tool(call, verdict, &stop));
         let mut running =
             futures_util::stream::iter(work).buffer_unordered(self.app.limits.max_parallel_tools);
+        let ending = async {
+            self.halted().await;
+            stop.cancel();
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::pin!(ending);
         let mut facts = Vec::new();
-        let halted = self.halted();
-        tokio::pin!(halted);
         loop {
             let next = tokio::select! {
                 biased;
-                _ = &mut halted => break,
+                () = &mut ending => None,
                 next = running.next() => next,
-            };
-            match next {
-                Some(done) => facts.extend(done?),
-                None => return Ok(facts),
-            }
-        }
-        stop.cancel();
-        let grace = tokio::time::sleep(GRACE);
-        tokio::pin!(grace);
-        loop {
-            let next = tokio::select! {
-                next = running.next() => next,
-                () = &mut grace => None,
             };
             match next {
                 Some(done) => facts.extend(done?),

@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use engine::{KeyRow, NewKey};
+use engine::NewKey;
 use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
 
 use crate::Api;
@@ -38,19 +38,7 @@ pub(super) async fn jobs(
     responses((status = 200, description = "The keys", body = Page<KeyView>))
 )]
 pub(super) async fn keys(State(api): State<Api>, _: Admin) -> Result<Answer<Page<KeyView>>, Problem> {
-    let data = api.engine.keys().await?.into_iter().map(key).collect();
-    Ok(Answer(Page { data, next: None }))
-}
-
-fn key(row: KeyRow) -> KeyView {
-    KeyView {
-        id: row.id,
-        user: row.user,
-        app: row.app,
-        admin: row.admin,
-        created_at: row.created_at,
-        revoked_at: row.revoked_at,
-    }
+    Ok(Answer(Page { data: api.engine.keys().await?, next: None }))
 }
 
 /// Makes a key. Its token is in this answer and nowhere else.
