@@ -39,7 +39,7 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// How long a client may take no byte of what is being sent to it.
     pub write_timeout: Duration,
-    /// Event streams at once, for one user.
+    /// Runs and threads that one user follows at once; four times as many messages are answered as streams.
     pub max_streams_per_user: usize,
     /// The longest silence on an event stream.
     pub heartbeat: Duration,
@@ -82,7 +82,10 @@ impl From<CancellationToken> for Shutdown {
 struct Api {
     engine: Engine,
     limits: Limits,
-    streams: streams::Streams,
+    /// Streams that follow a run or a thread.
+    following: streams::Streams,
+    /// Streams that answer a message.
+    answering: streams::Streams,
     shutdown: Shutdown,
     /// The address we listen on; a loopback one turns the check of `Host` on.
     bound: IpAddr,

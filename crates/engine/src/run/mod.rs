@@ -54,7 +54,7 @@ impl Run {
     pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<RunEnd, store::Error> {
         loop {
             let facts = match next_step(&state, &self.limits, self.halt()) {
-                Step::Load => self.load(&state).await?,
+                Step::Load => self.load().await?,
                 Step::CallModel => self.call_model(&state, context::Offer::Tools).await?,
                 Step::Answer => self.call_model(&state, context::Offer::Words).await?,
                 Step::RunTools(calls) => self.run_tools(&state, calls).await?,
@@ -70,7 +70,7 @@ impl Run {
     }
 
     /// Notes what the prompt takes from outside the log.
-    async fn load(&mut self, _state: &RunState) -> Result<Vec<Event>, store::Error> {
+    async fn load(&self) -> Result<Vec<Event>, store::Error> {
         let date = self.started.strftime("%A, %-d %B %Y (UTC)").to_string();
         self.record(vec![Event::ContextLoaded(ContextLoaded { memories: vec![], summaries: vec![], date })])
             .await

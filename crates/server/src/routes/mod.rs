@@ -19,13 +19,18 @@ use crate::error::{Code, Problem};
 use crate::streams::{Permit, Streams};
 use crate::{Api, Limits, Shutdown, edge, openapi, sse};
 
+/// Answers a user may have streamed at once for each stream they may follow. A thread alone takes twenty messages that
+/// wait, each with its stream; a message is not to be refused because of that.
+const ANSWERS_PER_STREAM: usize = 4;
+
 /// Seconds after which a user with too many streams may try again.
 const STREAMS_RETRY_AFTER: u32 = 5;
 
 pub(crate) fn router(engine: Engine, limits: Limits, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
     let document = openapi::encode(description);
-    let api = Api { engine, limits, streams: Streams::default(), shutdown, bound, document };
+    let (following, answering) = (Streams::default(), Streams::default());
+    let api = Api { engine, limits, following, answering, shutdown, bound, document };
     router
         .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
         .method_not_allowed_fallback(async || {
@@ -56,19 +61,28 @@ fn described() -> OpenApiRouter<Api> {
 }
 
 impl Api {
-    /// The right to open one more stream. Asked for before anything is stored, so that a refusal has no effect.
-    fn permit(&self, principal: &Principal) -> Result<Permit, Problem> {
-        let limit = self.limits.max_streams_per_user;
-        self.streams.permit(principal.user(), limit).ok_or_else(|| {
-            let detail = format!("{limit} streams are open already; close one and try again");
-            Problem::new(Code::TooManyStreams, detail).retry_after(STREAMS_RETRY_AFTER)
-        })
+    /// The right to follow one more run or thread.
+    fn may_follow(&self, principal: &Principal) -> Result<Permit, Problem> {
+        permit(&self.following, principal, self.limits.max_streams_per_user)
+    }
+
+    /// The right to have one more message answered as a stream. Asked for before anything is stored, so that a refusal
+    /// has no effect.
+    fn may_be_answered(&self, principal: &Principal) -> Result<Permit, Problem> {
+        permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
     }
 
     fn stream(&self, follower: Follower, permit: Permit) -> axum::response::Response {
         let Limits { heartbeat, .. } = self.limits;
         sse::response(follower, sse::Setting { heartbeat, shutdown: self.shutdown.streams.clone(), permit })
     }
+}
+
+fn permit(streams: &Streams, principal: &Principal, limit: usize) -> Result<Permit, Problem> {
+    streams.permit(principal.user(), limit).ok_or_else(|| {
+        let detail = format!("{limit} streams are open already; close one and try again");
+        Problem::new(Code::TooManyStreams, detail).retry_after(STREAMS_RETRY_AFTER)
+    })
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub(super) async fn streamed(
     app: &str,
     (new, once): (NewRun, Option<Once>),
 ) -> Result<Response, Problem> {
-    let permit = api.permit(principal)?;
+    let permit = api.may_be_answered(principal)?;
     let submitted = api.engine.submit(principal, app, new, once).await?;
     let follower = api.engine.follow_run(principal, submitted.run, None).await?;
     let response = follower.map(|follower| api.stream(follower, permit));
@@ -119,7 +119,7 @@ pub(super) async fn events(
     InPath(run): InPath<RunId>,
     After(after): After,
 ) -> Result<Response, Problem> {
-    let permit = api.permit(&principal)?;
+    let permit = api.may_follow(&principal)?;
     let follower = api.engine.follow_run(&principal, run, after).await?;
     let response = follower.map(|follower| api.stream(follower, permit));
     Ok(response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response()))

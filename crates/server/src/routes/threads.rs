@@ -141,7 +141,7 @@ pub(super) async fn events(
     InPath(thread): InPath<ThreadId>,
     After(after): After,
 ) -> Result<Response, Problem> {
-    let permit = api.permit(&principal)?;
+    let permit = api.may_follow(&principal)?;
     let follower = api.engine.follow_thread(&principal, thread, after).await?;
     Ok(api.stream(follower, permit))
 }

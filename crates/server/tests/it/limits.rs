@@ -9,7 +9,7 @@ use testkit::upstream::{Gate, Reply};
 use testkit::{Frames, Setup, TestApp};
 use tokio::time::timeout;
 
-use crate::support::{Names, RUNS, THREADS, good, problem, refused, rows, say};
+use crate::support::{RUNS, THREADS, good, problem, refused, rows, say};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -32,7 +32,7 @@ async fn open_when_there_is_room(app: &TestApp, path: &str) -> Frames {
     timeout(PATIENCE, opened).await.expect("a closed stream makes room")
 }
 
-/// L1: at the bound every kind of stream is refused, and nothing is stored for it.
+/// L1: at the bound no further run or thread is followed; messages are still answered.
 #[tokio::test]
 async fn l1_a_user_has_so_many_streams_and_no_more() {
     let app = with_streams(2).await;
@@ -42,25 +42,16 @@ async fn l1_a_user_has_so_many_streams_and_no_more() {
     let first = open_when_there_is_room(&app, &channel).await;
     let second = open_when_there_is_room(&app, &channel).await;
 
-    let before = rows(&app);
-    let message = json!({ "message": "Hi" });
-    for request in [
-        app.request(Method::GET, &channel),
-        app.request(Method::GET, &names.events_path()),
-        app.request(Method::POST, RUNS).json(&message),
-        app.request(Method::POST, "/test/stream").json(&message),
-    ] {
-        let response = request.send().await.unwrap();
+    for path in [&channel, &names.events_path()] {
+        let response = app.request(Method::GET, path).send().await.unwrap();
         assert_eq!(response.headers()["retry-after"], "5");
         assert_eq!(response.status(), 429);
         let document: serde_json::Value = response.json().await.unwrap();
         assert_eq!(document["code"], "too_many_streams");
         assert_eq!(document["detail"], "2 streams are open already; close one and try again");
     }
-    assert_eq!(rows(&app), before);
-    // What is no stream is not counted.
-    let body = json!({ "message": "Hi", "stream": false });
-    assert_eq!(good(app.post(RUNS, &body).await)["status"], "completed");
+    let frames = app.stream(RUNS, &json!({ "message": "Hi" })).await.all().await;
+    assert_eq!(frames.last().unwrap().data["status"], "completed");
 
     drop(first);
     let third = open_when_there_is_room(&app, &channel).await;
@@ -70,18 +61,36 @@ async fn l1_a_user_has_so_many_streams_and_no_more() {
     let _fifth = open_when_there_is_room(&app, &channel).await;
 }
 
+/// L1: four times as many messages are answered as streams, and nothing is stored for one more.
 #[tokio::test]
-async fn l1_a_stream_that_ends_makes_room_by_itself() {
+async fn l1_a_user_has_so_many_messages_answered_and_no_more() {
     let app = with_streams(1).await;
     let gate = Gate::new();
-    app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
-    let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    let names = Names::of(&stream);
-    stream.until("text:delta").await;
-    refused(app.get(&names.events_path()).await, 429, "too_many_streams");
+    app.upstream.program({
+        let gate = gate.clone();
+        move |_| Reply::stream().text("Hel").wait(&gate).text("lo.")
+    });
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
+        stream.until("text:delta").await; // from here on nothing is stored before the gate opens
+        open.push(stream);
+    }
+    let before = rows(&app);
+    let message = json!({ "message": "Hi" });
+    for path in [RUNS, "/test/stream"] {
+        refused(app.post(path, &message).await, 429, "too_many_streams");
+    }
+    assert_eq!(rows(&app), before);
     gate.open();
-    stream.all().await;
+    for stream in open {
+        stream.all().await;
+    }
+    // A stream that has ended makes room by itself, and what is no stream is not counted.
+    let names = say(&app, "Again").await;
     open_when_there_is_room(&app, &names.events_path()).await;
+    let body = json!({ "message": "Hi", "stream": false });
+    assert_eq!(good(app.post(RUNS, &body).await)["status"], "completed");
 }
 
 #[tokio::test]
