@@ -109,11 +109,11 @@ async fn add(desk: &Desk, request: KeyRequest) -> Result<String, Trouble> {
         }
         Desk::Own(engine) => {
             let KeyRequest { user, app, admin } = request;
-            let made = engine.add_key(NewKey { user, app, admin }).await?;
+            let made = engine.add_key(NewKey { user, app, admin }, None).await?;
             KeyMade { id: made.id, token: made.token }
         }
     };
-    Ok(format!("{}\n", made.token))
+    Ok(format!("{}\n", made.token.ok_or("the server gave no key")?))
 }
 
 async fn list(desk: &Desk) -> Result<String, Trouble> {

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use protocol::{AppId, KeyId, KeyView};
+use protocol::{AppId, KeyId, KeyView, Principal};
 use sha2::{Digest, Sha256};
-use store::KeyRow;
+use store::{KeyRow, Once};
 
 use crate::{Engine, Error, views};
 
@@ -18,6 +18,9 @@ const PREFIX: &str = "rondo_";
 
 /// The one user of a machine that has no keys.
 pub const LOCAL_USER: &str = "local";
+
+/// Where the idempotency keys of requests that concern the server itself are kept; no app has this name.
+const NO_APP: &str = "";
 
 /// Bytes of a user's name.
 const MAX_USER_BYTES: usize = 200;
@@ -38,11 +41,11 @@ pub struct NewKey {
     pub admin: bool,
 }
 
-/// A key that was just made. The token is shown once and kept nowhere.
+/// A key that was made. The token is shown once and kept nowhere, so a repeated request gets none.
 #[derive(Debug, Clone)]
 pub struct MadeKey {
     pub id: KeyId,
-    pub token: String,
+    pub token: Option<String>,
 }
 
 /// The keys that are good, by hash.
@@ -112,7 +115,7 @@ impl Engine {
         self.ring().read(|keys| !keys.is_empty())
     }
 
-    pub async fn add_key(&self, new: NewKey) -> Result<MadeKey, Error> {
+    pub async fn add_key(&self, new: NewKey, once: Option<(&Principal, Once)>) -> Result<MadeKey, Error> {
         let user = user(&new.user)?;
         if let Some(app) = &new.app
             && !self.has_app(app)
@@ -128,11 +131,13 @@ impl Engine {
             created_at: Timestamp::UNIX_EPOCH, // the store says when
             revoked_at: None,
         };
-        let made = MadeKey { id: row.id, token };
-        self.store().add_key(row.clone(), hash(&made.token)).await?;
-        self.ring().write(|keys| keys.insert(hash(&made.token), grant(&row)));
+        let once = once.map(|(by, once)| (by.scope(AppId::new(NO_APP)), once));
+        if let Some(id) = self.store().add_key(row.clone(), hash(&token), once).await? {
+            return Ok(MadeKey { id, token: None });
+        }
+        self.ring().write(|keys| keys.insert(hash(&token), grant(&row)));
         self.ring().any.store(true, Ordering::Release);
-        Ok(made)
+        Ok(MadeKey { id: row.id, token: Some(token) })
     }
 
     /// All keys, oldest first, revoked ones too.

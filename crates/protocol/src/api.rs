@@ -274,8 +274,8 @@ pub struct KeyRequest {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct KeyMade {
     pub id: KeyId,
-    /// Sent as `Authorization: Bearer`. It is shown here and never again.
-    pub token: String,
+    /// Sent as `Authorization: Bearer`. It is shown here and never again: a repeated request gets null.
+    pub token: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -47,7 +47,7 @@ fn bearer(header: &str) -> Option<&str> {
 }
 
 /// Somebody who may look after the server.
-pub(crate) struct Admin;
+pub(crate) struct Admin(pub(crate) Principal);
 
 impl FromRequestParts<Api> for Admin {
     type Rejection = Problem;
@@ -55,7 +55,7 @@ impl FromRequestParts<Api> for Admin {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let principal = Principal::from_request_parts(parts, api).await?;
         if principal.is_admin() {
-            return Ok(Self);
+            return Ok(Self(principal));
         }
         Err(Problem::new(Code::AdminOnly, "this needs a key made with --admin"))
     }

@@ -140,7 +140,13 @@ pub trait Jobs: Send + Sync {
 /// Keys of users. What proves a key is known here by its hash alone.
 #[async_trait]
 pub trait Keys: Send + Sync {
-    async fn add_key(&self, key: KeyRow, hash: [u8; 32]) -> Result<(), Error>;
+    /// Adds a key. Under the key of a request that the scope made before, gives the one made then.
+    async fn add_key(
+        &self,
+        key: KeyRow,
+        hash: [u8; 32],
+        once: Option<(Scope, Once)>,
+    ) -> Result<Option<KeyId>, Error>;
     /// The keys that were not revoked, by their hash.
     async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyRow)>, Error>;
     /// All keys, oldest first, revoked ones too.

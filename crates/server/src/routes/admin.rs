@@ -52,11 +52,11 @@ pub(super) async fn keys(State(api): State<Api>, _: Admin) -> Result<Answer<Page
 )]
 pub(super) async fn add_key(
     State(api): State<Api>,
-    _: Admin,
-    Json(request, _): Json<KeyRequest>,
+    Admin(by): Admin,
+    Json(request, once): Json<KeyRequest>,
 ) -> Result<(StatusCode, Answer<KeyMade>), Problem> {
     let KeyRequest { user, app, admin } = request;
-    let made = api.engine.add_key(NewKey { user, app, admin }).await?;
+    let made = api.engine.add_key(NewKey { user, app, admin }, once.map(|once| (&by, once))).await?;
     Ok((StatusCode::CREATED, Answer(KeyMade { id: made.id, token: made.token })))
 }
 

@@ -188,7 +188,7 @@ async fn q3_the_keys_of_others_are_others() {
     let mut runs = Vec::new();
     for user in ["ann", "bob"] {
         let key = NewKey { user: user.into(), app: None, admin: false };
-        let token = app.engine.add_key(key).await.unwrap().token;
+        let token = app.engine.add_key(key, None).await.unwrap().token.unwrap();
         let request = app.request(Method::POST, RUNS).bearer_auth(token).header("idempotency-key", "k");
         let body = json!({ "message": user, "stream": false });
         runs.push(good(app.send(request.json(&body)).await));
@@ -229,4 +229,32 @@ async fn q3_a_refused_request_does_not_use_up_its_key() {
     busy.all().await;
     let body = json!({ "message": "Good", "stream": false });
     assert_eq!(good(post(&app, "k", RUNS, &body).await)["reply"], "Re: Good");
+}
+
+/// Q3: a key of a user is made once too; its token cannot be shown again.
+#[tokio::test]
+async fn a_users_key_is_made_once() {
+    let app = TestApp::start().await;
+    let make = |user: &str| {
+        let request = app.request(Method::POST, "/v1/admin/keys").header("idempotency-key", "k");
+        app.send(request.json(&json!({ "user": user, "admin": true })))
+    };
+    let first = make("ann").await;
+    assert_eq!(first.status, 201);
+    let token = first.body["token"].as_str().unwrap().to_owned();
+    let again = |user: &str| {
+        let request =
+            app.request(Method::POST, "/v1/admin/keys").header("idempotency-key", "k").bearer_auth(&token);
+        app.send(request.json(&json!({ "user": user, "admin": true })))
+    };
+    // Until the first key there was the one local user; whoever asks now is somebody else, with keys of their own.
+    let anns = again("ann").await;
+    assert_ne!(anns.body["id"], first.body["id"]);
+    let replay = again("ann").await;
+    assert_eq!(
+        (replay.status, &replay.body["id"], &replay.body["token"]),
+        (201, &anns.body["id"], &Value::Null)
+    );
+    assert_eq!(again("bob").await.status, 422);
+    assert_eq!(app.count("SELECT count(*) FROM keys"), 2);
 }

@@ -22,7 +22,7 @@ impl<'a> User<'a> {
     }
 
     async fn with(app: &'a TestApp, key: NewKey) -> Self {
-        Self { app, token: app.engine.add_key(key).await.unwrap().token }
+        Self { app, token: app.engine.add_key(key, None).await.unwrap().token.unwrap() }
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> Answer {
@@ -82,7 +82,7 @@ async fn without_keys_everybody_on_this_machine_is_one_user() {
 async fn with_a_key_nobody_comes_in_without_one() {
     let app = TestApp::start().await;
     let ann = User::new(&app, "ann").await;
-    let gone = app.engine.add_key(NewKey { user: "ann".into(), app: None, admin: true }).await.unwrap();
+    let gone = app.engine.add_key(NewKey { user: "ann".into(), app: None, admin: true }, None).await.unwrap();
     app.engine.revoke_key(gone.id).await.unwrap();
     let before = rows(&app);
     let bad = [
@@ -90,7 +90,7 @@ async fn with_a_key_nobody_comes_in_without_one() {
         "Bearer".into(),
         "Bearer ".into(),
         "Bearer rondo_".into(),
-        format!("Bearer {}", gone.token),
+        format!("Bearer {}", gone.token.clone().unwrap()),
         format!("Bearer {}x", ann.token),
         format!("Bearer {}", ann.token.to_uppercase()),
         format!("Basic {}", ann.token),
@@ -175,7 +175,7 @@ async fn a_key_for_one_app_is_good_for_no_other() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::says("Yes.")]);
     let key = |app: &str| NewKey { user: "ann".into(), app: Some(app.into()), admin: false };
-    let refusal = app.engine.add_key(key("other")).await.unwrap_err();
+    let refusal = app.engine.add_key(key("other"), None).await.unwrap_err();
     assert_eq!(refusal.code(), "invalid_request");
     let here = User::with(&app, key("test")).await.token;
     let there = User::with(&app, key("test")).await.token;

@@ -1,27 +1,38 @@
 //! Keys of users, by their hash.
 
 use async_trait::async_trait;
-use protocol::KeyId;
+use protocol::{KeyId, Scope};
 use rusqlite::{Row, params};
 
-use super::Sqlite;
 use super::read::{id, text, time};
-use crate::{Error, KeyRow, Keys};
+use super::{Sqlite, once};
+use crate::{Error, KeyRow, Keys, Once};
 
 const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at";
 
 #[async_trait]
 impl Keys for Sqlite {
-    async fn add_key(&self, key: KeyRow, hash: [u8; 32]) -> Result<(), Error> {
+    async fn add_key(
+        &self,
+        key: KeyRow,
+        hash: [u8; 32],
+        once: Option<(Scope, Once)>,
+    ) -> Result<Option<KeyId>, Error> {
         self.writer
             .write(move |batch| {
+                if let Some((scope, once)) = &once {
+                    if let Some(earlier) = once::earlier(batch, scope, Some(once))? {
+                        return Ok(Some(earlier.into()));
+                    }
+                    once::remember(batch, scope, Some(once), key.id.uuid())?;
+                }
                 batch
                     .conn()
                     .prepare_cached(
                         "INSERT INTO keys (id, hash, user, app, admin, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                     )?
                     .execute(params![key.id.bytes(), hash, key.user, key.app, key.admin, batch.at()])?;
-                Ok(())
+                Ok(None)
             })
             .await
     }
