@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use utoipa::OpenApi;
-use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
@@ -48,7 +48,7 @@ pub(crate) fn base() -> utoipa::openapi::OpenApi {
 pub(crate) fn encode(mut api: utoipa::openapi::OpenApi) -> Bytes {
     for item in api.paths.paths.values_mut() {
         let changes = [&mut item.post, &mut item.patch, &mut item.delete];
-        for operation in changes.into_iter().flatten().filter(|operation| !is_admin(operation)) {
+        for operation in changes.into_iter().flatten() {
             operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
         }
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
@@ -62,11 +62,6 @@ pub(crate) fn encode(mut api: utoipa::openapi::OpenApi) -> Bytes {
     // None is needed as long as there is none.
     api.security = Some(vec![SecurityRequirement::new("key", [""; 0]), SecurityRequirement::default()]);
     Bytes::from(serde_json::to_vec(&api).unwrap_or_default())
-}
-
-/// Making and revoking keys: a token could not be shown a second time.
-fn is_admin(operation: &Operation) -> bool {
-    operation.tags.iter().flatten().any(|tag| tag == "admin")
 }
 
 fn idempotency_key() -> Parameter {

@@ -10,6 +10,7 @@ use crate::Api;
 use crate::auth::Admin;
 use crate::body::Json;
 use crate::error::Problem;
+use crate::once::Key;
 use crate::query::{InPath, PageParams, Paging};
 
 /// Background work of all users, newest first.
@@ -73,6 +74,7 @@ pub(super) async fn revoke_key(
     State(api): State<Api>,
     _: Admin,
     InPath(key): InPath<KeyId>,
+    Key(_): Key, // revoking twice is revoking once
 ) -> Result<StatusCode, Problem> {
     api.engine.revoke_key(key).await?;
     Ok(StatusCode::NO_CONTENT)

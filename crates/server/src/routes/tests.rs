@@ -78,7 +78,7 @@ fn every_operation_has_a_name_of_its_own_and_the_problem() {
 }
 
 #[test]
-fn what_changes_threads_or_runs_takes_an_idempotency_key() {
+fn what_changes_anything_takes_an_idempotency_key() {
     let description = description();
     let takes = |operation: &Value| {
         let parameters = operation["parameters"].as_array();
@@ -90,6 +90,8 @@ fn what_changes_threads_or_runs_takes_an_idempotency_key() {
     assert_eq!(
         keyed,
         [
+            "POST /v1/admin/keys",
+            "DELETE /v1/admin/keys/{key}",
             "POST /v1/apps/{app}/runs",
             "POST /v1/apps/{app}/threads",
             "POST /v1/runs/{run}/cancel",
