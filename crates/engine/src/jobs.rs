@@ -66,18 +66,22 @@ pub(crate) async fn work(engine: Engine) {
 /// Adds each scheduled job whose turn began since `looked`. Gives the time up to which that is now done.
 async fn add_scheduled(engine: &Engine, looked: Timestamp) -> Timestamp {
     let now = engine.now();
-    for (kind, every) in SCHEDULES {
-        let turn = |at: Timestamp| at.as_second().div_euclid(every.as_secs());
-        if turn(now) == turn(looked) {
-            continue;
-        }
-        let job = NewJob { id: engine.fresh_job(), kind, key: turn(now).to_string() };
+    for (kind, key) in turns(looked, now) {
+        let job = NewJob { id: engine.fresh_job(), kind, key };
         if let Err(error) = engine.store().schedule(job).await {
             tracing::warn!(kind, %error, "a scheduled job was not added; it will be tried again");
             return looked;
         }
     }
     now
+}
+
+/// The scheduled jobs whose turn began after `looked`, by kind and the number of the turn.
+fn turns(looked: Timestamp, now: Timestamp) -> impl Iterator<Item = (&'static str, String)> {
+    SCHEDULES.iter().filter_map(move |(kind, every)| {
+        let turn = |at: Timestamp| at.as_second().div_euclid(every.as_secs());
+        (turn(now) != turn(looked)).then(|| (*kind, turn(now).to_string()))
+    })
 }
 
 async fn until_due(engine: &Engine) -> Duration {
@@ -130,11 +134,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_schedule_comes_round() {
-        assert!(
-            SCHEDULES.iter().all(|(_, every)| every.as_secs() >= 60),
-            "no shorter than a look at the clock"
-        );
+    fn a_schedule_comes_round_once_a_turn() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let due = |looked, now| turns(at(looked), at(now)).collect::<Vec<_>>();
+        assert_eq!(due(7_200, 7_200), []);
+        assert_eq!(due(7_200, 10_799), []);
+        assert_eq!(due(10_799, 10_800), [(SWEEP, "3".to_owned())]);
+        assert_eq!(due(0, 86_400), [(SWEEP, "24".to_owned())], "turns that were slept through come together");
     }
 
     #[test]

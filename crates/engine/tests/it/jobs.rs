@@ -88,6 +88,19 @@ async fn a_job_of_an_unknown_kind_fails_alone_with_a_reason() {
 }
 
 #[tokio::test]
+async fn a_sweep_is_a_job_like_any_other() {
+    let app = TestApp::start().await;
+    app.upstream.script([Reply::says("One.")]);
+    let insert = "INSERT INTO jobs (id, kind, key, app, user, status, run_at, created_at, updated_at)
+                  VALUES (randomblob(16), 'sweep', '1', '', '', 'ready', 0, 0, 0)";
+    app.database().execute(insert, []).unwrap();
+    app.say("First").await; // its end makes the worker look
+    app.engine.idle().await;
+    assert_eq!(app.count("SELECT count(*) FROM jobs WHERE kind = 'sweep' AND status = 'ready'"), 0);
+    assert_eq!(app.count("SELECT count(*) FROM jobs WHERE error IS NOT NULL"), 0);
+}
+
+#[tokio::test]
 async fn ten_thousand_unfinished_runs_are_owned_again_before_the_server_is_ready() {
     let app = TestApp::start().await;
     app.upstream.program(|_| Reply::silence());

@@ -68,3 +68,18 @@ async fn j4_a_job_that_fails_waits_and_in_the_end_is_dead_with_a_reason() {
     states.sort_unstable();
     assert_eq!(states, [("dead", Some("hopeless")), ("ready", Some("too early"))]);
 }
+
+#[tokio::test]
+async fn a_scheduled_job_is_one_job_a_turn_whoever_adds_it() {
+    let fixture = Fixture::new();
+    for turn in ["1", "1", "2"] {
+        fixture.store.schedule(NewJob { kind: "sweep", ..job(&fixture, turn) }).await.unwrap();
+    }
+    let mut keys = Vec::new();
+    while let Some(claimed) = fixture.store.claim().await.unwrap() {
+        fixture.store.complete(&claimed, None).await.unwrap();
+        keys.push(claimed.key);
+    }
+    keys.sort_unstable();
+    assert_eq!(keys, ["1", "2"]);
+}
