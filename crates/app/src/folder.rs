@@ -1,5 +1,7 @@
 //! Reads an app folder: `app.toml` for what can be set, `instructions.md` for what the model is told.
 
+mod answer;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -8,12 +10,14 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use protocol::{AppId, Settings};
+use protocol::{AppId, Cost};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::source::{Problem, Source, Spanned, read_file};
-use crate::{App, AtLimit, History, LoopLimits, ToolRef};
+use crate::{App, AtLimit, Budget, History, Inject, LoopLimits, Memory, ToolRef};
+
+use settings::{RawRanges, RawSettings};
 
 /// Every app by its id.
 pub type Apps = BTreeMap<AppId, Arc<App>>;
@@ -43,6 +47,11 @@ const MAX_PARALLEL_TOOLS: i64 = 32;
 const MAX_TOOL_TIMEOUT_SECONDS: i64 = 600;
 const MAX_RUN_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;
 const MAX_TOKENS: i64 = 10_000_000;
+/// Models a failed one may be followed by.
+const MAX_FALLBACKS: usize = 8;
+const MAX_MEMORIES: i64 = 1_000;
+const MAX_BUDGET_TOKENS: i64 = 1_000_000_000_000;
+const MAX_BUDGET_USD: f64 = 1_000_000.0;
 /// Below this not even the newest message has room.
 const MIN_HISTORY_TOKENS: i64 = 256;
 /// Twelve hexadecimal digits tell the revisions of one app apart.
@@ -75,12 +84,21 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
     let title = title(&dir.join("title.md"))?;
     let source = Source { file: &file, text: &text };
     let raw: Raw = source.toml()?;
+    let (answer, schema) = answer::answer(&source, dir, raw.answer)?;
+    let ranges = settings::ranges(&source, raw.ranges)?;
+    let texts: Vec<&str> =
+        [&*text, &*instructions].into_iter().chain(title.as_deref()).chain(schema.as_deref()).collect();
     Ok(App {
         name: source.text("name", raw.name)?.unwrap_or_else(|| id.to_string()),
         description: raw.description,
-        revision: revision(&[&*text, &*instructions].into_iter().chain(title.as_deref()).collect::<Vec<_>>()),
+        revision: revision(&texts),
         model: source.text("model", raw.model)?,
-        settings: settings(&source, raw.settings)?,
+        fallbacks: fallbacks(&source, raw.fallbacks)?,
+        settings: settings::settings(&source, raw.settings, &ranges)?,
+        ranges,
+        answer,
+        memory: memory(&source, raw.memory)?,
+        budget: budget(&source, raw.budget)?,
         limits: limits(&source, raw.r#loop)?,
         history: History {
             budget: source.whole("history.budget", raw.history.budget, MIN_HISTORY_TOKENS..=MAX_TOKENS)?,
@@ -98,18 +116,38 @@ struct Raw {
     name: Option<Spanned<String>>,
     description: String,
     model: Option<Spanned<String>>,
+    fallbacks: Vec<Spanned<String>>,
+    answer: Option<Spanned<String>>,
     tools: Vec<Spanned<String>>,
     settings: RawSettings,
+    ranges: RawRanges,
+    memory: RawMemory,
+    budget: RawBudget,
     r#loop: RawLoop,
     history: RawHistory,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct RawSettings {
-    temperature: Option<Spanned<f64>>,
-    max_tokens: Option<Spanned<i64>>,
-    top_p: Option<Spanned<f64>>,
+struct RawMemory {
+    inject: Option<RawInject>,
+    limit: Option<Spanned<i64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RawInject {
+    None,
+    All,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawBudget {
+    run_tokens: Option<Spanned<i64>>,
+    run_usd: Option<Spanned<f64>>,
+    day_tokens: Option<Spanned<i64>>,
+    day_usd: Option<Spanned<f64>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -118,6 +156,7 @@ struct RawLoop {
     max_steps: Option<Spanned<i64>>,
     at_limit: Option<RawAtLimit>,
     limit_reply: Option<Spanned<String>>,
+    failure_reply: Option<Spanned<String>>,
     max_parallel_tools: Option<Spanned<i64>>,
     tool_timeout_seconds: Option<Spanned<i64>>,
     run_timeout_seconds: Option<Spanned<i64>>,
@@ -175,11 +214,39 @@ fn instructions(file: &Path) -> Result<String, Problem> {
     Ok(text.trim().to_owned())
 }
 
-fn settings(source: &Source<'_>, raw: RawSettings) -> Result<Settings, Problem> {
-    Ok(Settings {
-        temperature: source.number("settings.temperature", raw.temperature, Bound::Included(0.0), 2.0)?,
-        max_tokens: source.whole("settings.max_tokens", raw.max_tokens, 1..=MAX_TOKENS)?,
-        top_p: source.number("settings.top_p", raw.top_p, Bound::Excluded(0.0), 1.0)?,
+fn fallbacks(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+    if let Some(beyond) = raw.get(MAX_FALLBACKS) {
+        let message = format!("there are more than {MAX_FALLBACKS} fallbacks");
+        return Err(source.problem(beyond.span(), message, "name fewer"));
+    }
+    let name = |name| source.text("fallbacks", Some(name)).map(Option::unwrap_or_default);
+    raw.into_iter().map(name).collect()
+}
+
+fn memory(source: &Source<'_>, raw: RawMemory) -> Result<Memory, Problem> {
+    let default = Memory::default();
+    Ok(Memory {
+        inject: match raw.inject {
+            Some(RawInject::All) => Inject::All,
+            Some(RawInject::None) => Inject::None,
+            None => default.inject,
+        },
+        limit: source.whole("memory.limit", raw.limit, 1..=MAX_MEMORIES)?.unwrap_or(default.limit),
+    })
+}
+
+fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {
+    let tokens = |field: &str, value| source.whole(&format!("budget.{field}"), value, 1..=MAX_BUDGET_TOKENS);
+    let cost = |field: &str, value| {
+        let dollars =
+            source.number(&format!("budget.{field}"), value, Bound::Excluded(0.0), MAX_BUDGET_USD)?;
+        Ok(dollars.map(Cost::from_dollars))
+    };
+    Ok(Budget {
+        run_tokens: tokens("run_tokens", raw.run_tokens)?,
+        run_cost: cost("run_usd", raw.run_usd)?,
+        day_tokens: tokens("day_tokens", raw.day_tokens)?,
+        day_cost: cost("day_usd", raw.day_usd)?,
     })
 }
 
@@ -200,6 +267,7 @@ fn limits(source: &Source<'_>, raw: RawLoop) -> Result<LoopLimits, Problem> {
             None => default.at_limit,
         },
         limit_reply: source.text("loop.limit_reply", raw.limit_reply)?.unwrap_or(default.limit_reply),
+        failure_reply: source.text("loop.failure_reply", raw.failure_reply)?,
         max_parallel_tools: source
             .whole("loop.max_parallel_tools", raw.max_parallel_tools, 1..=MAX_PARALLEL_TOOLS)?
             .unwrap_or(default.max_parallel_tools),

@@ -5,9 +5,11 @@
 //! configuration is read through the same [`source`].
 
 mod folder;
+mod ranges;
 pub mod source;
 mod types;
 
 pub use folder::{Apps, load, load_all};
+pub use ranges::{OutOfRange, Ranges, Within};
 pub use source::Problem;
-pub use types::{App, AtLimit, History, LoopLimits, ToolRef};
+pub use types::{Answer, App, AtLimit, Budget, History, Inject, LoopLimits, Memory, ToolRef};

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use protocol::{AppId, Settings};
+use protocol::{AppId, Cost, Settings};
+use serde_json::Value;
 
-use crate::Problem;
+use crate::{Problem, Ranges};
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +19,13 @@ pub struct App {
     pub revision: String,
     /// The server's default model when absent.
     pub model: Option<String>,
+    /// Asked in this order when the model before them fails.
+    pub fallbacks: Vec<String>,
     pub settings: Settings,
+    pub ranges: Ranges,
+    pub answer: Answer,
+    pub memory: Memory,
+    pub budget: Budget,
     /// The system prompt. Never empty.
     pub instructions: String,
     /// How the model is told to name a thread; without it, a thread is named by its first words.
@@ -38,6 +45,8 @@ pub struct LoopLimits {
     pub at_limit: AtLimit,
     /// What the user reads under [`AtLimit::Reply`].
     pub limit_reply: String,
+    /// What the user reads when every model has failed; without it the run fails.
+    pub failure_reply: Option<String>,
     /// Calls of one step that are under way at once.
     pub max_parallel_tools: usize,
     pub tool_timeout: Duration,
@@ -52,6 +61,7 @@ impl Default for LoopLimits {
             limit_reply: "I reached the limit of steps for this request before I could finish it. \
                           Please ask again, perhaps for a smaller part of it."
                 .into(),
+            failure_reply: None,
             max_parallel_tools: 8,
             tool_timeout: Duration::from_secs(60),
             run_timeout: Duration::from_secs(15 * 60),
@@ -66,6 +76,50 @@ pub enum AtLimit {
     Answer,
     /// The app's fixed sentence is the answer.
     Reply,
+}
+
+/// What an answer is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    Text,
+    /// A text with the memories it refers to.
+    Structured,
+    /// An object of the app's own; where it has a text called `response`, that is what streams.
+    Schema {
+        name: String,
+        schema: Value,
+    },
+}
+
+/// What the model is told of the user's memories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    pub inject: Inject,
+    /// At most so many in a prompt.
+    pub limit: usize,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { inject: Inject::None, limit: 50 }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inject {
+    None,
+    /// All of them, the newest up to the limit.
+    All,
+}
+
+/// What may be spent; a run ends with the step that goes beyond.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Budget {
+    pub run_tokens: Option<u64>,
+    pub run_cost: Option<Cost>,
+    /// Of one user in one day (UTC).
+    pub day_tokens: Option<u64>,
+    pub day_cost: Option<Cost>,
 }
 
 /// How much of the conversation the model is shown.

@@ -10,43 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::{CallId, Failure, JobId, KeyId, MessageId, RunId, RunStatus, Seq, ThreadId, Usage};
+use crate::{
+    CallId, Failure, JobId, KeyId, MemoryId, MessageId, RunId, RunStatus, Seq, Settings, ThreadId, Usage,
+};
 
 /// A page of a list. `next` is the cursor of the following page.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
     pub data: Vec<T>,
     pub next: Option<String>,
-}
-
-/// What a caller asks of a model, beyond the message. Absent fields fall to the app's own settings.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Settings {
-    /// 0 to 2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// At least 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u32>,
-    /// Above 0, at most 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<f64>,
-}
-
-impl Settings {
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// These settings, with `base` where they are silent.
-    pub fn or(self, base: &Self) -> Self {
-        Self {
-            temperature: self.temperature.or(base.temperature),
-            max_tokens: self.max_tokens.or(base.max_tokens),
-            top_p: self.top_p.or(base.top_p),
-        }
-    }
 }
 
 /// A request for a run: a new message, or another answer to an old one.
@@ -135,6 +107,9 @@ pub struct RunResult {
     pub tool_calls: Vec<ToolCallView>,
     pub tool_results: Vec<ToolResultView>,
     pub memories_referenced: Vec<String>,
+    /// The answer as the object the app's schema describes, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }
@@ -287,4 +262,89 @@ pub struct KeyView {
     pub admin: bool,
     pub created_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
+}
+
+/// Something to be remembered about the user.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewMemory {
+    pub text: String,
+    /// What sort of fact it is; `fact` when absent.
+    #[serde(default)]
+    pub kind: Option<String>,
+}
+
+/// A durable fact about the user.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryView {
+    pub id: MemoryId,
+    pub app_id: String,
+    pub text: String,
+    pub kind: String,
+    /// `active` or `forgotten`.
+    pub status: String,
+    /// How many answers referred to it.
+    pub access_count: u64,
+    pub last_accessed_at: Option<Timestamp>,
+    /// Where it comes from: `user`.
+    pub source: String,
+    pub created_at: Timestamp,
+}
+
+/// A model that apps and requests may name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelView {
+    pub id: String,
+    pub provider: String,
+    /// `cloud` or `local`.
+    pub kind: String,
+    /// Whether it answers when nobody asks for another.
+    pub default: bool,
+    pub streaming: bool,
+    pub tools: bool,
+    /// How it takes a JSON Schema for its answer: `with_tools`, `alone` or `prompt`.
+    pub structured: String,
+    pub vision: bool,
+    /// In tokens, prompt and answer together.
+    pub context_window: u32,
+    /// In tokens.
+    pub max_output: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<PriceView>,
+    /// False while its provider is being left alone after failures.
+    pub available: bool,
+}
+
+/// US dollars for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PriceView {
+    pub input: f64,
+    pub cached_input: f64,
+    pub output: f64,
+}
+
+/// What a user has used, by day (UTC), app and model, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsageReport {
+    pub data: Vec<UsageView>,
+    /// Always null: a report is one page.
+    pub next: Option<String>,
+    /// All of `data` together.
+    pub total: Usage,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageView {
+    /// Such as `2026-11-15`.
+    pub date: String,
+    pub app_id: String,
+    pub model: String,
+    /// Model calls.
+    pub calls: u64,
+    #[serde(flatten)]
+    pub usage: Usage,
 }

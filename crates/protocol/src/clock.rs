@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::{CallId, JobId, MessageId, RunId, ThreadId};
+use crate::{CallId, JobId, MemoryId, MessageId, RunId, ThreadId};
 
 /// The only source of wall-clock time.
 pub trait Clock: Send + Sync + 'static {
@@ -40,6 +40,10 @@ pub trait Ids: Send + Sync + 'static {
 
     fn job(&self) -> JobId {
         JobId::new(self.fresh())
+    }
+
+    fn memory(&self) -> MemoryId {
+        MemoryId::new(self.fresh())
     }
 
     fn call(&self) -> CallId {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::{CallId, MessageId, RunId, Seq, ThreadId};
+use crate::{CallId, MessageId, RunId, Seq, ThreadId, Usage};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
@@ -270,6 +270,32 @@ pub struct StepEnd {
     /// What the provider wants back unchanged, such as signed thinking. Opaque.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Value>,
+    /// The model that was asked because the run's own had failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+    /// The answer as an object, where the app asks for one; `text` is then its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Structured>,
+}
+
+/// A structured answer, checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Structured {
+    /// The memories it refers to, all of them in the prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memories_referenced: Vec<String>,
+    /// References to anything else, which were dropped.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub dropped: u32,
+    /// The whole object, for a schema of the app's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_none(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A tool call as the model asked for it.
@@ -302,54 +328,27 @@ pub enum Finish {
     Failed,
 }
 
-/// Tokens, as the provider counted them or, where it did not, as estimated.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Usage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cached_input_tokens: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub reasoning_tokens: u64,
-    /// True when any part of the numbers is our estimate.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub estimated: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-impl Usage {
-    pub fn total(&self) -> u64 {
-        self.input_tokens.saturating_add(self.output_tokens)
-    }
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
-        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
-        self.cached_input_tokens = self.cached_input_tokens.saturating_add(other.cached_input_tokens);
-        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
-        self.estimated = self.estimated || other.estimated;
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StepRetry {
     pub step: u32,
     pub reason: String,
     /// Milliseconds until the next try.
     pub after: u64,
+    /// The model that is asked next, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StepReset {
     pub step: u32,
     pub reason: String,
+    /// The model that is asked next, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What the part that is void has cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -402,6 +401,9 @@ pub struct StreamComplete {
     /// The answer: the last step's text.
     pub text: String,
     pub memories_referenced: Vec<String>,
+    /// The answer as an object, for a schema of the app's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
     pub usage: Usage,
 }
 

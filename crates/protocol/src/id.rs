@@ -134,6 +134,11 @@ id!(
     KeyId,
     "key"
 );
+id!(
+    /// A durable fact about the user.
+    MemoryId,
+    "mem"
+);
 
 #[cfg(test)]
 mod tests {

@@ -7,16 +7,21 @@ mod clock;
 mod event;
 mod id;
 mod scope;
+mod settings;
+mod usage;
 
 pub use api::{
-    AppView, JobView, KeyMade, KeyRequest, KeyView, Message, NewRun, NewThread, OnBusy, Page, Regenerate,
-    Role, RunResult, RunView, Settings, ThreadChange, ThreadView, ToolCallView, ToolResultView,
+    AppView, JobView, KeyMade, KeyRequest, KeyView, MemoryView, Message, ModelView, NewMemory, NewRun,
+    NewThread, OnBusy, Page, PriceView, Regenerate, Role, RunResult, RunView, ThreadChange, ThreadView,
+    ToolCallView, ToolResultView, UsageReport, UsageView,
 };
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};
 pub use event::{
     Call, ContextLoaded, Delta, Event, Failure, Finish, Kind, MessageUser, ReasoningDelta, RunEnd, RunStart,
-    RunStatus, Snapshot, StepEnd, StepReset, StepRetry, StepStart, Stored, StreamComplete, TextDelta,
-    ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable, Usage,
+    RunStatus, Snapshot, StepEnd, StepReset, StepRetry, StepStart, Stored, StreamComplete, Structured,
+    TextDelta, ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable,
 };
-pub use id::{CallId, JobId, KeyId, MessageId, ParseIdError, RunId, Seq, ThreadId};
+pub use id::{CallId, JobId, KeyId, MemoryId, MessageId, ParseIdError, RunId, Seq, ThreadId};
 pub use scope::{AppId, Principal, Scope, UserId};
+pub use settings::{Effort, OutputFormat, Settings};
+pub use usage::{Cost, Usage};

@@ -3,9 +3,11 @@
 use std::fs;
 use std::time::Duration;
 
+use protocol::{Effort, OutputFormat, Settings};
 use tempfile::TempDir;
 
 use super::*;
+use crate::{Answer, Ranges, Within};
 
 const PROMPT: &str = "Be helpful.";
 
@@ -42,7 +44,12 @@ fn an_empty_file_gets_every_default() {
         description: String::new(),
         revision: app.revision.clone(),
         model: None,
+        fallbacks: Vec::new(),
         settings: Settings::default(),
+        ranges: Ranges::default(),
+        answer: Answer::Text,
+        memory: Memory { inject: Inject::None, limit: 50 },
+        budget: Budget::default(),
         instructions: PROMPT.into(),
         title: None,
         limits: LoopLimits {
@@ -51,6 +58,7 @@ fn an_empty_file_gets_every_default() {
             limit_reply: "I reached the limit of steps for this request before I could finish it. \
                           Please ask again, perhaps for a smaller part of it."
                 .into(),
+            failure_reply: None,
             max_parallel_tools: 8,
             tool_timeout: Duration::from_secs(60),
             run_timeout: Duration::from_secs(900),
@@ -61,12 +69,12 @@ fn an_empty_file_gets_every_default() {
     assert_eq!(app, expected);
 }
 
-#[test]
-fn every_field_is_read() {
-    let toml = r#"
+const EVERY_FIELD: &str = r#"
 name = "Demo"
 description = "Shows everything"
 model = "gpt-4.1-mini"
+fallbacks = ["gpt-4o-mini"]
+answer = "structured"
 tools = [
     "current_time",
     "calculate",
@@ -76,11 +84,26 @@ tools = [
 temperature = 0
 max_tokens = 500
 top_p = 0.9
+repeat_penalty = 1.1
+output_format = "json"
+reasoning_effort = "low"
+
+[ranges]
+temperature = [0, 1.2]
+
+[memory]
+inject = "all"
+limit = 5
+
+[budget]
+run_tokens = 1000
+day_usd = 0.5
 
 [loop]
 max_steps = 3
 at_limit = "reply"
 limit_reply = "Enough."
+failure_reply = "Later."
 max_parallel_tools = 2
 tool_timeout_seconds = 5
 run_timeout_seconds = 30
@@ -88,7 +111,10 @@ run_timeout_seconds = 30
 [history]
 budget = 4000
 "#;
-    let apps = apps(toml, PROMPT);
+
+#[test]
+fn every_field_is_read() {
+    let apps = apps(EVERY_FIELD, PROMPT);
     let file = apps.path().join("demo/app.toml");
     let app = load(&apps.path().join("demo")).unwrap();
     let tool = |name: &str, line| ToolRef { name: name.into(), file: file.clone(), line, column: 5 };
@@ -98,19 +124,37 @@ budget = 4000
         description: "Shows everything".into(),
         revision: app.revision.clone(),
         model: Some("gpt-4.1-mini".into()),
-        settings: Settings { temperature: Some(0.0), max_tokens: Some(500), top_p: Some(0.9) },
+        fallbacks: vec!["gpt-4o-mini".into()],
+        settings: Settings {
+            temperature: Some(0.0),
+            max_tokens: Some(500),
+            top_p: Some(0.9),
+            repeat_penalty: Some(1.1),
+            output_format: Some(OutputFormat::Json),
+            reasoning_effort: Some(Effort::Low),
+            ..Settings::default()
+        },
+        ranges: Ranges { temperature: Within { low: 0.0, high: 1.2 }, ..Ranges::default() },
+        answer: Answer::Structured,
+        memory: Memory { inject: Inject::All, limit: 5 },
+        budget: Budget {
+            run_tokens: Some(1000),
+            day_cost: Some(Cost::from_dollars(0.5)),
+            ..Budget::default()
+        },
         instructions: PROMPT.into(),
         title: None,
         limits: LoopLimits {
             max_steps: 3,
             at_limit: AtLimit::Reply,
             limit_reply: "Enough.".into(),
+            failure_reply: Some("Later.".into()),
             max_parallel_tools: 2,
             tool_timeout: Duration::from_secs(5),
             run_timeout: Duration::from_secs(30),
         },
         history: History { budget: Some(4000) },
-        tools: vec![tool("current_time", 6), tool("calculate", 7)],
+        tools: vec![tool("current_time", 8), tool("calculate", 9)],
     };
     assert_eq!(app, expected);
 }
@@ -148,7 +192,25 @@ fn values_out_of_range_are_refused() {
         ("[loop]\nat_limit = 'stop'", r#"2:12: at_limit is "stop"; write "answer" or "reply""#),
         ("[history]\nbudget = 255", "2:10: history.budget is 255; write a whole number from 256 to 10000000"),
         ("[settings]\ntemperature = 2.1", "2:15: settings.temperature is 2.1; write a number from 0 to 2"),
-        ("[settings]\ntop_p = 0", "2:9: settings.top_p is 0; write a number above 0, at most 1"),
+        ("[settings]\ntop_p = 1.1", "2:9: settings.top_p is 1.1; write a number from 0 to 1"),
+        (
+            "[settings]\ntemperature = 0\n[ranges]\ntemperature = [0.1, 1.2]",
+            "2:15: settings.temperature is 0; write a number from 0.1 to 1.2",
+        ),
+        (
+            "[ranges]\ntemperature = [1.2, 0.1]",
+            "2:15: ranges.temperature is [1.2, 0.1]; write the lowest and the highest number, from 0 to 2",
+        ),
+        (
+            "answer = 'words'",
+            r#"1:10: answer is "words"; write "text", "structured", or the name of a JSON Schema file in this folder"#,
+        ),
+        ("[budget]\nday_usd = 0", "2:11: budget.day_usd is 0; write a number above 0, at most 1000000"),
+        ("[memory]\nlimit = 0", "2:9: memory.limit is 0; write a whole number from 1 to 1000"),
+        (
+            "fallbacks = ['a', '']",
+            "1:19: fallbacks is empty; write a text, or remove the line to get the default",
+        ),
         (
             "[settings]\nmax_tokens = 0",
             "2:14: settings.max_tokens is 0; write a whole number from 1 to 10000000",
@@ -240,4 +302,40 @@ fn the_studio_app_loads() {
     let tools: Vec<&str> = studio.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!((studio.name.as_str(), tools), ("Studio", vec!["current_time", "calculate"]));
     assert_eq!(studio.limits, LoopLimits::default());
+}
+
+#[test]
+fn a_schema_of_the_app_must_be_one_that_strict_providers_take() {
+    let closed = r#"{"type": "object", "additionalProperties": false, "required": ["response", "mood"],
+        "properties": {"response": {"type": "string"}, "mood": {"type": "string", "enum": ["good", "bad"]}}}"#;
+    let with = |schema: &str| {
+        let apps = apps("answer = 'mood.json'", PROMPT);
+        fs::write(apps.path().join("demo/mood.json"), schema).unwrap();
+        apps
+    };
+    let app = load(&with(closed).path().join("demo")).unwrap();
+    let Answer::Schema { name, schema } = app.answer else { panic!("{:?}", app.answer) };
+    assert_eq!((name.as_str(), schema["type"].as_str()), ("mood", Some("object")));
+    let changed = load(&with(&closed.replace("bad", "sad")).path().join("demo")).unwrap();
+    assert_ne!(app.revision, changed.revision, "the schema is part of the app");
+    for (schema, expected) in [
+        ("{", "demo/mood.json:1:1: this is not JSON; write one JSON Schema"),
+        ("[]", "demo/mood.json: the schema is not of type object; describe one object"),
+        (
+            r#"{"type": "object", "properties": {"a": {"type": "string"}}}"#,
+            "demo/mood.json: an object of the schema is open; add \"additionalProperties\": false to each object",
+        ),
+        (
+            r#"{"type": "object", "additionalProperties": false, "properties": {"a": {"type": "string"}}}"#,
+            "demo/mood.json: the property \"a\" is not required; list every property under \"required\"; \
+             give one that may be missing a type with \"null\"",
+        ),
+    ] {
+        assert_eq!(problem(&with(schema)), expected);
+    }
+    let missing = problem(&apps("answer = 'mood.json'", PROMPT));
+    assert_eq!(
+        missing,
+        "demo/mood.json: there is no such file; create it, or write \"text\" or \"structured\""
+    );
 }

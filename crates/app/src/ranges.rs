@@ -1,0 +1,87 @@
+//! In which ranges the numbers of a request's settings must be.
+
+use protocol::Settings;
+
+/// The most tokens that anybody can ask for.
+pub(crate) const MAX_TOKENS: f64 = 10_000_000.0;
+
+/// From one number to another, both included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Within {
+    pub low: f64,
+    pub high: f64,
+}
+
+/// An app's ranges.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranges {
+    pub temperature: Within,
+    pub max_tokens: Within,
+    pub top_p: Within,
+    pub frequency_penalty: Within,
+    pub presence_penalty: Within,
+    pub repeat_penalty: Within,
+}
+
+impl Default for Ranges {
+    /// What at least one provider takes.
+    fn default() -> Self {
+        Self {
+            temperature: Within { low: 0.0, high: 2.0 },
+            max_tokens: Within { low: 1.0, high: MAX_TOKENS },
+            top_p: Within { low: 0.0, high: 1.0 },
+            frequency_penalty: Within { low: -2.0, high: 2.0 },
+            presence_penalty: Within { low: -2.0, high: 2.0 },
+            repeat_penalty: Within { low: 0.0, high: 2.0 },
+        }
+    }
+}
+
+/// A setting that is outside of its range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OutOfRange {
+    /// As requests name it.
+    pub field: &'static str,
+    pub value: f64,
+    pub within: Within,
+}
+
+impl Ranges {
+    /// Finds the first number that is out of its range; NaN always is.
+    pub fn check(&self, settings: &Settings) -> Result<(), OutOfRange> {
+        let fields = [
+            ("temperature", settings.temperature, self.temperature),
+            ("maxTokens", settings.max_tokens.map(f64::from), self.max_tokens),
+            ("topP", settings.top_p, self.top_p),
+            ("frequencyPenalty", settings.frequency_penalty, self.frequency_penalty),
+            ("presencePenalty", settings.presence_penalty, self.presence_penalty),
+            ("repeatPenalty", settings.repeat_penalty, self.repeat_penalty),
+        ];
+        for (field, value, within) in fields {
+            if let Some(value) = value.filter(|value| !(within.low..=within.high).contains(value)) {
+                return Err(OutOfRange { field, value, within });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_within_and_what_is_beyond_is_named() {
+        let ranges = Ranges { temperature: Within { low: 0.1, high: 1.2 }, ..Ranges::default() };
+        let at =
+            |temperature| ranges.check(&Settings { temperature: Some(temperature), ..Settings::default() });
+        assert_eq!((at(0.1), at(1.2)), (Ok(()), Ok(())));
+        for outside in [0.09, 1.21, -1.0] {
+            let error = at(outside).unwrap_err();
+            assert_eq!((error.field, error.within.low, error.within.high), ("temperature", 0.1, 1.2));
+        }
+        assert!(at(f64::NAN).is_err());
+        let none = Settings { max_tokens: Some(0), ..Settings::default() };
+        assert_eq!(ranges.check(&none).unwrap_err().field, "maxTokens");
+    }
+}

@@ -1,0 +1,79 @@
+//! What model calls use, in tokens and in money.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Tokens, as the provider counted them or, where it did not, as estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
+    /// What it costs in US dollars; absent where the model's price is unknown or nothing.
+    #[serde(rename = "costUsd", default, skip_serializing_if = "Cost::is_zero")]
+    #[schema(value_type = f64)]
+    pub cost: Cost,
+    /// True when any part of the numbers is our estimate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+}
+
+/// Money, in billionths of a US dollar, so that sums are exact; on the wire it is dollars.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost(pub u64);
+
+impl Cost {
+    const PER_DOLLAR: f64 = 1e9;
+
+    pub fn dollars(self) -> f64 {
+        self.0 as f64 / Self::PER_DOLLAR
+    }
+
+    /// Negative and unreasonable amounts count as nothing or as the most there is.
+    pub fn from_dollars(dollars: f64) -> Self {
+        Self((dollars * Self::PER_DOLLAR).round() as u64)
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+    fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Serialize for Cost {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.dollars())
+    }
+}
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        f64::deserialize(deserializer).map(Self::from_dollars)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Usage {
+    pub fn total(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cached_input_tokens = self.cached_input_tokens.saturating_add(other.cached_input_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
+        self.cost = Cost(self.cost.0.saturating_add(other.cost.0));
+        self.estimated = self.estimated || other.estimated;
+    }
+}
