@@ -8,7 +8,9 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
 use reqwest::{Response, Url, redirect, retry};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -100,13 +102,32 @@ pub(crate) struct Client {
 pub(crate) enum Answer {
     /// A stream of server-sent events.
     Events(Body),
-    /// One JSON text, though a stream was asked for.
+    /// A stream of JSON texts, one a line.
+    Lines(Body),
+    /// One JSON text, asked for or not.
     Whole(Body),
+}
+
+/// How requests of a wire are dressed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Headers {
+    pub(crate) key: KeyHeader,
+    /// Sent with every request.
+    pub(crate) fixed: &'static [(&'static str, &'static str)],
+}
+
+/// Where the key goes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum KeyHeader {
+    #[default]
+    Bearer,
+    /// `x-api-key`.
+    ApiKey,
 }
 
 impl Client {
     /// `path` is appended to the base URL.
-    pub(crate) fn new(endpoint: &Endpoint, path: &[&str]) -> Result<Self, InvalidEndpoint> {
+    pub(crate) fn new(endpoint: &Endpoint, path: &[&str], headers: Headers) -> Result<Self, InvalidEndpoint> {
         let mut url = Url::parse(&endpoint.base_url).map_err(|_| InvalidEndpoint::Url)?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return Err(InvalidEndpoint::Url);
@@ -118,7 +139,7 @@ impl Client {
         Ok(Self {
             inner: connector(&url, endpoint.timeouts)?,
             url,
-            headers: headers(endpoint.key.as_ref())?,
+            headers: headers.with(endpoint.key.as_ref())?,
             provider: endpoint.provider.clone(),
             timeouts: endpoint.timeouts,
         })
@@ -149,6 +170,7 @@ impl Client {
         match kind.as_deref() {
             None => Ok(Answer::Events(body)),
             Some(kind) if kind.starts_with(b"text/event-stream") => Ok(Answer::Events(body)),
+            Some(kind) if kind.starts_with(b"application/x-ndjson") => Ok(Answer::Lines(body)),
             Some(kind) if kind.starts_with(b"application/json") => Ok(Answer::Whole(body)),
             Some(_) => Err(Error::Broken("neither an event stream nor JSON".into())),
         }
@@ -190,16 +212,28 @@ fn connector(url: &Url, timeouts: Timeouts) -> Result<reqwest::Client, InvalidEn
     builder.build().map_err(|_| InvalidEndpoint::Tls)
 }
 
-fn headers(key: Option<&Secret>) -> Result<HeaderMap, InvalidEndpoint> {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-    if let Some(Secret(key)) = key {
-        let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| InvalidEndpoint::Key)?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+impl Headers {
+    fn with(self, key: Option<&Secret>) -> Result<HeaderMap, InvalidEndpoint> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            ACCEPT,
+            HeaderValue::from_static("text/event-stream, application/x-ndjson, application/json"),
+        );
+        for (name, value) in self.fixed {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        if let Some(Secret(key)) = key {
+            let (name, value) = match self.key {
+                KeyHeader::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
+                KeyHeader::ApiKey => (HeaderName::from_static("x-api-key"), key.clone()),
+            };
+            let mut value = HeaderValue::try_from(value).map_err(|_| InvalidEndpoint::Key)?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(headers)
     }
-    Ok(headers)
 }
 
 /// Why no answer began. The library's own message names the URL, so it is not passed on.
@@ -286,7 +320,7 @@ mod tests {
     #[test]
     fn a_key_is_never_printed() {
         let endpoint = endpoint("http://localhost/v1");
-        let client = Client::new(&endpoint, &["chat"]).unwrap();
+        let client = Client::new(&endpoint, &["chat"], Headers::default()).unwrap();
         for text in [format!("{endpoint:?}"), format!("{endpoint:#?}"), format!("{client:?}")] {
             assert!(!text.contains("planted"), "{text}");
         }
@@ -300,14 +334,14 @@ mod tests {
             ("http://h", "http://h/chat/completions"),
             ("http://h/a%20b?api-version=2", "http://h/a%20b/chat/completions?api-version=2"),
         ] {
-            let client = Client::new(&endpoint(base), &["chat", "completions"]).unwrap();
+            let client = Client::new(&endpoint(base), &["chat", "completions"], Headers::default()).unwrap();
             assert_eq!(client.url.as_str(), url);
         }
     }
 
     #[test]
     fn an_unusable_endpoint_is_refused() {
-        let refused = |endpoint: &Endpoint| Client::new(endpoint, &["chat"]).err();
+        let refused = |endpoint: &Endpoint| Client::new(endpoint, &["chat"], Headers::default()).err();
         for wrong in ["", "localhost:8080/v1", "ftp://h/v1", "file:///etc/passwd", "data:x", "http://"] {
             assert_eq!(refused(&endpoint(wrong)), Some(InvalidEndpoint::Url), "{wrong:?}");
         }

@@ -1,18 +1,37 @@
 //! Talk to a language model: one [`Request`] in, one stream of [`Piece`]s out, one [`Error`].
 //!
-//! Each provider is a folder of `wire` (its JSON as types), `encode` (request to wire) and `decode` (wire to pieces),
-//! all pure; `http` is the only part that opens a socket. Retrying is the caller's business, because only the caller
-//! can tell its readers that text they have seen is void; an [`Error`] says what may be done.
+//! Each wire is a folder of `wire` (its JSON as types), `encode` (request to wire) and `decode` (wire to pieces), all
+//! pure; `http` is the only part that opens a socket and `reading` the only one that reads from it. `registry` knows
+//! which models there are and what each can do. Retrying is the caller's business, because only the caller can tell its
+//! readers that text they have seen is void; an [`Error`] says what may be done.
 
+pub mod anthropic;
+mod breaker;
+mod capabilities;
+pub mod chat;
+mod connect;
+mod embeddings;
 mod error;
 mod http;
-pub mod openai;
+pub mod known;
+mod lines;
+pub mod ollama;
+mod reading;
 mod refusal;
+mod registry;
 mod request;
+mod rescue;
+pub mod responses;
 pub mod sse;
 mod stream;
+mod tally;
 
+pub use breaker::Breaker;
+pub use capabilities::{Capabilities, Kind, Price, Structured};
+pub use connect::{AnthropicVersion, Wire, connect};
+pub use embeddings::{CachedEmbeddings, Embedder, HttpEmbeddings};
 pub use error::{Error, Phase};
 pub use http::{Endpoint, InvalidEndpoint, Secret, Timeouts};
-pub use request::{Answered, Exchange, Message, Request, ToolSpec};
+pub use registry::{Listing, Model, Provider, Registry};
+pub use request::{Answered, Exchange, Format, Message, Request, Schema, ToolSpec};
 pub use stream::{ChatModel, Piece, PieceStream};

@@ -65,7 +65,7 @@ impl Refusal {
     pub(crate) fn in_stream(&self, provider: &str) -> Error {
         let status = self.status.or_else(|| match self.codes.last()?.as_str() {
             _ if self.is_quota() || self.codes.iter().any(|code| code.contains("rate_limit")) => Some(429),
-            "invalid_request_error" | "not_found_error" => Some(400),
+            "invalid_request_error" | "invalid_prompt" | "not_found_error" => Some(400),
             "authentication_error" | "permission_error" => Some(401),
             _ => None,
         });
@@ -120,8 +120,9 @@ impl Refusal {
 
     fn is_context_length(&self) -> bool {
         const CODES: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
-        const PHRASES: [&str; 7] = [
-            "maximum context length",
+        const PHRASES: [&str; 8] = [
+            "context length",
+            "context limit",
             "context window",
             "context size",
             "prompt is too long",

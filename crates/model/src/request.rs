@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use protocol::{CallId, Settings};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// One model call.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,63 @@ pub struct Request {
     /// The tools on offer; empty when the model must answer in words.
     pub tools: Arc<[ToolSpec]>,
     pub settings: Settings,
+    pub format: Format,
+    /// Whether the answer is to come piece by piece; false for a model that cannot.
+    pub stream: bool,
+    /// The longest answer the model can give, in tokens, where that is known.
+    pub max_output: Option<u32>,
+    /// Fields of the provider's own, added to the body as they are.
+    pub extra: Arc<Map<String, Value>>,
+}
+
+impl Request {
+    /// A request without history, tools or settings, to be filled.
+    pub fn new(model: impl Into<String>, system: impl Into<String>, messages: Vec<Message>) -> Self {
+        Self {
+            model: model.into(),
+            system: system.into(),
+            messages,
+            tools: Arc::default(),
+            settings: Settings::default(),
+            format: Format::Text,
+            stream: true,
+            max_output: None,
+            extra: Arc::default(),
+        }
+    }
+
+    /// A body's JSON with the fields of the provider's own, which take the place of ours. Pure: the same request gives
+    /// the same bytes, which is what prompt caches go by.
+    pub(crate) fn encoded(&self, body: &impl Serialize) -> Vec<u8> {
+        // String keys only: serialising cannot fail.
+        if self.extra.is_empty() {
+            return serde_json::to_vec(body).unwrap_or_default();
+        }
+        let mut body = serde_json::to_value(body).unwrap_or_default();
+        if let Value::Object(fields) = &mut body {
+            fields.extend(self.extra.as_ref().clone());
+        }
+        body.to_string().into_bytes()
+    }
+}
+
+/// The form the answer must have.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Format {
+    Text,
+    /// Some JSON object.
+    Json,
+    /// A JSON object that this schema describes.
+    Schema(Arc<Schema>),
+}
+
+/// A JSON Schema for an answer: every object in it closed, and all of its properties required, which is what strict
+/// providers ask for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schema {
+    /// Letters, digits, `_` and `-`.
+    pub name: String,
+    pub schema: Value,
 }
 
 /// A turn of the conversation.

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use memchr::memchr2;
 
 /// The longest line that is read, without its end.
-pub const MAX_LINE_BYTES: usize = 1 << 20;
+pub const MAX_LINE_BYTES: usize = 4 << 20;
 /// The most data one event may carry over all its lines.
 pub const MAX_EVENT_BYTES: usize = 4 << 20;
 

@@ -1,8 +1,9 @@
 //! A model provider that does what a test tells it, on a real socket.
 //!
-//! It speaks Chat Completions and is as strict as OpenAI: a request that OpenAI would refuse is answered with OpenAI's
-//! own 400 and remembered, and an [`Upstream`] that is dropped with such violations fails the test. What it answers is
-//! a queue of [`Reply`]s, one per request, or a program that looks at the request:
+//! It speaks Chat Completions, Responses, Anthropic's Messages, Ollama's chat and embeddings, told apart by the path, and
+//! is as strict as the providers: a request that one would refuse is answered with its own 400 and remembered, and an
+//! [`Upstream`] that is dropped with such violations fails the test. What it answers is a queue of [`Reply`]s, one per
+//! request, or a program that looks at the request; whichever wire the request came by, the same script serves:
 //!
 //! ```no_run
 //! # async fn example() {
@@ -19,9 +20,11 @@
 //! # }
 //! ```
 
+mod embeddings;
 mod reply;
 mod socket;
 mod strict;
+mod wire;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -33,7 +36,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::reply::Act;
 pub use self::reply::{Call, Gate, Reply};
+use self::wire::Wire;
 
 /// A scripted provider. Dropping it soon closes its socket and every connection.
 pub struct Upstream {
@@ -49,7 +54,7 @@ pub struct Received {
     pub path: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Null when it was not JSON.
+    /// Null when it was not JSON, or had a key twice in one object.
     pub body: Value,
 }
 
@@ -79,6 +84,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     script: VecDeque<Reply>,
+    embeddings: VecDeque<Reply>,
     program: Option<Program>,
     key: Option<String>,
     requests: Vec<Received>,
@@ -110,14 +116,24 @@ impl Upstream {
         format!("http://{}/v1", self.address)
     }
 
-    /// From now on a request without this bearer token is a violation.
+    /// For a client whose paths hold the version themselves, such as Ollama's.
+    pub fn root_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// From now on a request without this key is a violation.
     pub fn require_key(&self, key: &str) {
         self.shared.lock().key = Some(key.to_owned());
     }
 
-    /// Adds replies for the next requests, one each.
+    /// Adds replies for the next requests that are not for embeddings, one each.
     pub fn script(&self, replies: impl IntoIterator<Item = Reply>) {
         self.shared.lock().script.extend(replies);
+    }
+
+    /// Adds replies for the next requests for embeddings. Without one, each text has a vector of its own.
+    pub fn script_embeddings(&self, replies: impl IntoIterator<Item = Reply>) {
+        self.shared.lock().embeddings.extend(replies);
     }
 
     /// Answers every request for which the script has no reply.
@@ -170,10 +186,17 @@ impl Upstream {
     }
 }
 
-/// What a provider would refuse in the body of a request, if anything.
+/// What a provider of Chat Completions would refuse in the body of a request, if anything.
 pub fn complaint(body: Value) -> Option<String> {
-    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-    let request = Received { path: "/v1/chat/completions".into(), headers, body };
+    complaint_at("/v1/chat/completions", &[], body)
+}
+
+/// What the provider at this path would refuse, if anything. The headers, names in lower case, are those beside the
+/// content type.
+pub fn complaint_at(path: &str, headers: &[(&str, &str)], body: Value) -> Option<String> {
+    let headers = [("content-type", "application/json")].iter().chain(headers);
+    let headers = headers.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let request = Received { path: path.into(), headers, body };
     strict::check(&request, None).err().map(|complaint| complaint.message)
 }
 
@@ -198,10 +221,11 @@ impl Shared {
         value
     }
 
-    /// Takes note of a request and says what to answer.
-    fn receive(&self, request: Received) -> (usize, Reply) {
+    /// Takes note of a request and says what to do about it.
+    fn receive(&self, request: Received) -> (usize, Vec<Act>) {
         let key = self.lock().key.clone();
         let verdict = strict::check(&request, key.as_deref());
+        let wire = Wire::of(&request.path).unwrap_or(Wire::Chat);
         let body = request.body.clone();
         let index = self.change(|state| {
             state.requests.push(request);
@@ -209,16 +233,20 @@ impl Shared {
             state.requests.len() - 1
         });
         let reply = match verdict {
-            Ok(()) => self.reply(&body),
+            Ok(()) => self.reply(wire, &body),
             Err(complaint) => {
                 self.change(|state| state.violations.push(complaint.message.clone()));
                 complaint.reply()
             }
         };
-        (index, reply)
+        (index, reply.acts(wire, &body))
     }
 
-    fn reply(&self, body: &Value) -> Reply {
+    fn reply(&self, wire: Wire, body: &Value) -> Reply {
+        if wire == Wire::Embeddings {
+            let scripted = self.lock().embeddings.pop_front();
+            return scripted.unwrap_or_else(|| embeddings::reply(body));
+        }
         let (reply, program) = {
             let mut state = self.lock();
             (state.script.pop_front(), state.program.clone())

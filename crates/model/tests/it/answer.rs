@@ -1,53 +1,86 @@
-//! Good answers, in the shapes in which they come.
+//! Good answers, in the shapes in which they come, by every wire.
 
 use futures_util::StreamExt;
-use model::{ChatModel, Piece};
-use protocol::{Finish, Usage};
-use serde_json::{Value, json};
+use model::{Piece, Request, Timeouts, Wire};
+use protocol::Finish;
+use serde_json::json;
 use testkit::upstream::{Call, Gate, Reply, Upstream};
 
-use crate::support::{PATIENT, answer_to, ask, client, hello, said};
-
-fn usage(input_tokens: u64, output_tokens: u64) -> Piece {
-    Piece::Usage(Usage { input_tokens, output_tokens, ..Usage::default() })
-}
-
-fn start(index: usize, id: Option<&str>, name: &str) -> Piece {
-    Piece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
-}
-
-fn input(index: usize, json: &str) -> Piece {
-    Piece::CallInput { index, json: json.into() }
-}
+use crate::support::{
+    PATIENT, SHORT, answer_to, ask, ask_for, body_of, client, hello, input, opaque, readable, said, start,
+    stream_of, usage,
+};
 
 #[tokio::test]
 async fn text_and_reasoning() {
-    let reply = Reply::stream().reasoning("Hm.").text("Hel").text("lo").usage(30, 7).finish("length");
-    let expected = vec![
-        Piece::Reasoning("Hm.".into()),
-        said("Hel"),
-        said("lo"),
-        usage(30, 7),
-        Piece::Finish(Finish::Length),
-    ];
-    assert_eq!(answer_to(reply, PATIENT).await, (expected, None));
+    for wire in Wire::ALL {
+        let reply = Reply::stream().reasoning("Hm.").text("Hel").text("lo").usage(30, 7).finish("length");
+        let expected = vec![
+            Piece::Reasoning("Hm.".into()),
+            said("Hel"),
+            said("lo"),
+            usage(30, 7),
+            Piece::Finish(Finish::Length),
+        ];
+        let (pieces, error) = answer_to(wire, reply, PATIENT).await;
+        assert_eq!((readable(pieces), error), (expected, None), "{wire:?}");
+    }
+}
+
+/// What a model thought comes back to its provider with the calls that came of it, as it was sent.
+#[tokio::test]
+async fn reasoning_is_kept_for_the_provider_that_needs_it() {
+    for (wire, kept) in [
+        (Wire::Responses, r#""encrypted_content":"sealed_0""#),
+        (Wire::Anthropic(model::AnthropicVersion::V2023), r#""signature":"signature_0""#),
+        (Wire::Anthropic(model::AnthropicVersion::V2026), r#""signature":"signature_0""#),
+    ] {
+        let reply = Reply::stream().reasoning("Hm.").call(Call::new("now", "{}"));
+        let (pieces, _) = answer_to(wire, reply, PATIENT).await;
+        let opaque = opaque(&pieces).map(|opaque| opaque.to_string());
+        assert!(opaque.as_ref().is_some_and(|opaque| opaque.contains(kept)), "{wire:?}: {opaque:?}");
+    }
 }
 
 #[tokio::test]
 async fn two_parallel_calls() {
-    let reply = Reply::stream()
-        .call(Call::new("weather", r#"{"city":"Oslo"}"#).id("one").fragments(9))
-        .call(Call::new("weather", r#"{"city":"Rome"}"#).id(""))
-        .without_usage();
-    let expected = vec![
-        start(0, Some("one"), "weather"),
-        input(0, r#"{"city":""#),
-        input(0, r#"Oslo"}"#),
-        start(1, None, "weather"),
-        input(1, r#"{"city":"Rome"}"#),
-        Piece::Finish(Finish::ToolCalls),
-    ];
-    assert_eq!(answer_to(reply, PATIENT).await, (expected, None));
+    for wire in Wire::ALL {
+        let reply = Reply::stream()
+            .call(Call::new("weather", r#"{"city":"Oslo"}"#).id("one").fragments(9))
+            .call(Call::new("weather", r#"{"city":"Rome"}"#).id("two"))
+            .without_usage();
+        let (pieces, error) = answer_to(wire, reply, PATIENT).await;
+        let first = match wire {
+            Wire::Ollama => vec![input(0, r#"{"city":"Oslo"}"#)], // calls come whole
+            Wire::Chat | Wire::Responses | Wire::Anthropic(_) => {
+                vec![input(0, r#"{"city":""#), input(0, r#"Oslo"}"#)]
+            }
+        };
+        let expected = [
+            vec![start(0, Some("one"), "weather")],
+            first,
+            vec![start(1, Some("two"), "weather"), input(1, r#"{"city":"Rome"}"#)],
+            vec![Piece::Finish(Finish::ToolCalls)],
+        ];
+        assert_eq!((pieces, error), (expected.concat(), None), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn calls_without_an_id_or_arguments() {
+    for wire in Wire::ALL {
+        let reply = Reply::stream().call(Call::new("now", "").id("")).without_usage();
+        let (pieces, error) = answer_to(wire, reply, PATIENT).await;
+        let expected = match wire {
+            // The id of the item stands for that of the call.
+            Wire::Responses => vec![start(0, Some("fc_0"), "now"), Piece::Finish(Finish::ToolCalls)],
+            Wire::Ollama => vec![start(0, None, "now"), input(0, "{}"), Piece::Finish(Finish::ToolCalls)],
+            Wire::Chat | Wire::Anthropic(_) => {
+                vec![start(0, None, "now"), Piece::Finish(Finish::ToolCalls)]
+            }
+        };
+        assert_eq!((pieces, error), (expected, None), "{wire:?}");
+    }
 }
 
 #[tokio::test]
@@ -63,89 +96,141 @@ async fn calls_without_an_index_and_a_wrong_reason() {
         usage(10, 5),
         Piece::Finish(Finish::ToolCalls),
     ];
-    assert_eq!(answer_to(reply, PATIENT).await, (expected, None));
+    assert_eq!(answer_to(Wire::Chat, reply, PATIENT).await, (expected, None));
 }
 
 #[tokio::test]
 async fn another_model_than_asked_for() {
-    let reply = Reply::says("x").model("m-mini").without_usage();
-    let expected = vec![Piece::Model("m-mini".into()), said("x"), Piece::Finish(Finish::Stop)];
-    assert_eq!(answer_to(reply, PATIENT).await, (expected, None));
+    for wire in Wire::ALL {
+        let reply = Reply::says("x").model("m-mini").without_usage();
+        let expected = vec![Piece::Model("m-mini".into()), said("x"), Piece::Finish(Finish::Stop)];
+        assert_eq!(answer_to(wire, reply, PATIENT).await, (expected, None), "{wire:?}");
+    }
 }
 
 #[tokio::test]
-async fn without_the_farewell() {
-    let expected = (vec![said("x"), usage(10, 5), Piece::Finish(Finish::Stop)], None);
-    assert_eq!(answer_to(Reply::says("x").without_done(), PATIENT).await, expected);
-    // The connection may hang or break once the reason is known.
-    let stalls =
-        Reply::says("x").without_end().chunk(json!({"choices": [{"finish_reason": "stop"}]})).stall();
-    let short = model::Timeouts { idle: crate::support::SHORT, ..PATIENT };
-    assert_eq!(answer_to(stalls, short).await, (vec![said("x"), Piece::Finish(Finish::Stop)], None));
+async fn the_connection_may_hang_once_the_reason_is_known() {
+    for wire in Wire::ALL {
+        let expected = (vec![said("x"), usage(10, 5), Piece::Finish(Finish::Stop)], None);
+        let reply = || Reply::says("x").without_done();
+        assert_eq!(answer_to(wire, reply(), PATIENT).await, expected, "{wire:?}");
+        let stalls = stream_of(wire, body_of(wire, reply(), true).await).stall();
+        let short = Timeouts { idle: SHORT, ..PATIENT };
+        assert_eq!(answer_to(wire, stalls, short).await, expected, "{wire:?}");
+    }
 }
 
 #[tokio::test]
 async fn an_answer_is_the_same_wherever_it_is_split() {
-    let reply = || Reply::stream().text("é🎵").call(Call::new("a", r#"{"é":"🎵"}"#)).without_usage();
-    let whole = answer_to(reply(), PATIENT).await;
-    assert_eq!(whole.1, None);
-    assert_eq!(answer_to(reply().split_at(0..2000), PATIENT).await, whole);
+    for wire in Wire::ALL {
+        let reply = || {
+            let call = Call::new("a", r#"{"é":"🎵"}"#).fragments(3);
+            Reply::stream().reasoning("ü").text("é🎵").call(call).without_usage()
+        };
+        let whole = answer_to(wire, reply(), PATIENT).await;
+        assert_eq!(whole.1, None, "{wire:?}");
+        let bytes = body_of(wire, reply(), true).await.len();
+        assert_eq!(answer_to(wire, reply().split_at(0..bytes), PATIENT).await, whole, "{wire:?}");
+    }
 }
 
 #[tokio::test]
 async fn pieces_arrive_as_they_are_sent() {
-    let upstream = Upstream::start().await;
-    let gate = Gate::new();
-    upstream.script([Reply::stream().text("a").wait(&gate).text("b").without_usage()]);
-    let mut stream = client(&upstream, PATIENT).stream(&hello()).await.unwrap();
-    assert_eq!(stream.next().await, Some(Ok(said("a"))));
-    gate.reached().await;
-    gate.open();
-    assert_eq!(stream.next().await, Some(Ok(said("b"))));
-    assert_eq!(stream.next().await, Some(Ok(Piece::Finish(Finish::Stop))));
-    assert_eq!(stream.next().await, None);
+    for wire in Wire::ALL {
+        let upstream = Upstream::start().await;
+        let gate = Gate::new();
+        upstream.script([Reply::stream().text("a").wait(&gate).text("b").without_usage()]);
+        let mut stream = client(wire, &upstream, PATIENT).stream(&hello()).await.unwrap();
+        assert_eq!(stream.next().await, Some(Ok(said("a"))), "{wire:?}");
+        gate.reached().await;
+        gate.open();
+        assert_eq!(stream.next().await, Some(Ok(said("b"))), "{wire:?}");
+        assert_eq!(stream.next().await, Some(Ok(Piece::Finish(Finish::Stop))), "{wire:?}");
+        assert_eq!(stream.next().await, None);
+    }
 }
 
 #[tokio::test]
 async fn a_connection_is_used_again() {
-    let upstream = Upstream::start().await;
-    upstream.program(|request| Reply::says(request["messages"][0]["content"].as_str().unwrap()));
-    let client = client(&upstream, PATIENT);
-    for _ in 0..5 {
-        let (pieces, error) = ask(&client).await;
-        assert_eq!((pieces.first(), error), (Some(&said("hello")), None));
+    for wire in Wire::ALL {
+        let upstream = Upstream::start().await;
+        upstream.program(|_| Reply::says("Hi."));
+        let client = client(wire, &upstream, PATIENT);
+        for _ in 0..5 {
+            let (pieces, error) = ask(&*client).await;
+            assert_eq!((pieces.first(), error), (Some(&said("Hi.")), None), "{wire:?}");
+        }
+        assert_eq!((upstream.requests().len(), upstream.connections()), (5, 1), "{wire:?}");
     }
-    assert_eq!((upstream.requests().len(), upstream.connections()), (5, 1));
 }
 
-fn completion(message: &Value, reason: &str) -> Value {
-    json!({
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1_763_172_000,
-        "model": "m",
-        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": reason}],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
-    })
+fn varied() -> Reply {
+    let calls = Reply::stream().reasoning("Hm.").text("Hi").call(Call::new("a", r#"{"x":1}"#).id("one"));
+    calls.call(Call::new("b", r#"{"y":2}"#).id("two")).usage(3, 2)
+}
+
+fn varied_pieces() -> Vec<Piece> {
+    vec![
+        Piece::Reasoning("Hm.".into()),
+        said("Hi"),
+        start(0, Some("one"), "a"),
+        input(0, r#"{"x":1}"#),
+        start(1, Some("two"), "b"),
+        input(1, r#"{"y":2}"#),
+        usage(3, 2),
+        Piece::Finish(Finish::ToolCalls),
+    ]
+}
+
+#[tokio::test]
+async fn an_answer_that_was_not_to_be_streamed() {
+    for wire in Wire::ALL {
+        let upstream = Upstream::start().await;
+        upstream.script([varied()]);
+        let request = Request { stream: false, ..hello() };
+        let (pieces, error) = ask_for(&*client(wire, &upstream, PATIENT), &request).await;
+        assert_eq!(upstream.requests()[0].body["stream"], json!(false), "{wire:?}");
+        assert_eq!((readable(pieces), error), (varied_pieces(), None), "{wire:?}");
+    }
 }
 
 #[tokio::test]
 async fn json_instead_of_a_stream() {
-    let message = json!({"role": "assistant", "content": "Hi", "refusal": null});
-    let expected = vec![said("Hi"), usage(3, 2), Piece::Finish(Finish::Stop)];
-    let reply = Reply::json(&completion(&message, "stop"));
-    assert_eq!(answer_to(reply, PATIENT).await, (expected, None));
+    for wire in Wire::ALL {
+        let body = serde_json::from_str(&body_of(wire, varied(), false).await).unwrap();
+        let (pieces, error) = answer_to(wire, Reply::json(&body), PATIENT).await;
+        assert_eq!((readable(pieces), error), (varied_pieces(), None), "{wire:?}");
+    }
+}
 
-    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "a", "arguments": "{}"}});
-    let message = json!({"role": "assistant", "content": null, "tool_calls": [call("x"), call("y")]});
-    let expected = vec![
-        start(0, Some("x"), "a"),
-        input(0, "{}"),
-        start(1, Some("y"), "a"),
-        input(1, "{}"),
-        usage(3, 2),
-        Piece::Finish(Finish::ToolCalls),
-    ];
-    let reply = Reply::json(&completion(&message, "tool_calls"));
-    assert_eq!(answer_to(reply, PATIENT).await, (expected, None));
+#[tokio::test]
+async fn what_is_filtered_is_said_to_be() {
+    for wire in Wire::ALL.into_iter().filter(|wire| *wire != Wire::Ollama) {
+        let reply = Reply::says("I").finish("content_filter").without_usage();
+        let expected = vec![said("I"), Piece::Finish(Finish::ContentFilter)];
+        assert_eq!(answer_to(wire, reply, PATIENT).await, (expected, None), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn usage_that_is_missing_or_cannot_be_true_is_left_out() {
+    for wire in Wire::ALL {
+        let expected = (vec![said("x"), Piece::Finish(Finish::Stop)], None);
+        let reply = Reply::says("x").without_usage();
+        assert_eq!(answer_to(wire, reply, PATIENT).await, expected, "{wire:?}");
+        let (sent, answered) = match wire {
+            Wire::Chat => ("\"prompt_tokens\":", "\"completion_tokens\":"),
+            Wire::Responses | Wire::Anthropic(_) => ("\"input_tokens\":", "\"output_tokens\":"),
+            Wire::Ollama => ("\"prompt_eval_count\":", "\"eval_count\":"),
+        };
+        let body = body_of(wire, Reply::says("x").usage(77, 88), true).await;
+        for (name, right) in [(sent, 77), (answered, 88)] {
+            for wrong in ["-7", "18446744073709551615", "null", "1.5", "\"7\""] {
+                let body = body.replace(&format!("{name}{right}"), &format!("{name}{wrong}"));
+                assert!(body.contains(&format!("{name}{wrong}")));
+                let answer = answer_to(wire, stream_of(wire, body), PATIENT).await;
+                assert_eq!(answer, expected, "{wire:?}: {name}{wrong}");
+            }
+        }
+    }
 }

@@ -1,317 +1,315 @@
-//! Everything a provider can do wrong. Each fault ends in a typed error, none in a hang.
+//! Everything that can go wrong with a connection or a stream, by every wire. Each fault ends in a typed error, none in a
+//! hang.
 
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use model::openai::ChatCompletions;
-use model::{ChatModel, Endpoint, Error, Phase, Piece, Timeouts};
+use model::{ChatModel, Endpoint, Error, Phase, Piece, Timeouts, Wire, connect};
 use protocol::Finish;
-use serde_json::json;
+use serde_json::Value;
 use testkit::upstream::{Call, Gate, Reply, Upstream};
 
-use crate::support::{PATIENT, SHORT, answer_to, ask, client, endpoint, hello, said};
-
-async fn error(reply: Reply, timeouts: Timeouts) -> Error {
-    let (pieces, error) = answer_to(reply, timeouts).await;
-    assert_eq!(pieces, []);
-    error.unwrap()
-}
+use crate::status::{error, unavailable, with_code};
+use crate::support::{
+    PATIENT, SHORT, answer_to, ask, body_of, client, hello, input, said, start, stream_of, usage,
+};
 
 fn broken(reason: &str) -> Error {
     Error::Broken(reason.into())
 }
 
-#[tokio::test]
-async fn statuses_are_mapped() {
-    let html = |status| Reply::status(status).header("content-type", "text/html").body("<h1>no</h1>");
-    let unavailable = |reason: &str, after| Error::Unavailable { reason: reason.into(), after };
-    let seconds = |n| Some(Duration::from_secs(n));
-    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-    for (reply, expected) in [
-        (Reply::status(429), Error::RateLimited { after: None }),
-        (Reply::status(429).header("retry-after", "2"), Error::RateLimited { after: seconds(2) }),
-        (
-            Reply::status(429).header("retry-after", "9").header("retry-after-ms", "300"),
-            Error::RateLimited { after: Some(Duration::from_millis(300)) },
-        ),
-        (
-            Reply::status(429).header("date", date).header("Retry-After", "Sun, 06 Nov 1994 08:49:57 GMT"),
-            Error::RateLimited { after: seconds(20) },
-        ),
-        (Reply::status(429).error("insufficient_quota", Some("insufficient_quota"), "x"), Error::Quota),
-        (Reply::status(429).error("rate_limit_error", None, "monthly spend limit reached"), Error::Quota),
-        (html(500), unavailable("status 500", None)),
-        (html(502), unavailable("status 502", None)),
-        (html(503).header("retry-after", "4"), unavailable("status 503", seconds(4))),
-        (
-            Reply::status(529).error("overloaded_error", None, "x"),
-            unavailable("status 529, overloaded_error", None),
-        ),
-        (Reply::status(401), Error::Auth { status: 401, provider: "scripted".into() }),
-        (Reply::status(403), Error::Auth { status: 403, provider: "scripted".into() }),
-        (
-            Reply::status(400).error("invalid_request_error", Some("context_length_exceeded"), "x"),
-            Error::ContextLength,
-        ),
-        (
-            Reply::status(400).error("invalid_request_error", Some("unsupported_value"), "secret sk-planted"),
-            Error::Rejected {
-                status: 400,
-                summary: "it found the request invalid, unsupported_value".into(),
-            },
-        ),
-        (Reply::status(204), Error::Rejected { status: 204, summary: "it found the request invalid".into() }),
-    ] {
-        assert_eq!(error(reply, PATIENT).await, expected);
-    }
-}
-
-#[tokio::test]
-async fn a_refusal_is_read_only_so_far_and_only_so_long() {
-    let endless = Reply::status(500).body("x".repeat(1 << 20)).stall();
-    let unavailable = Error::Unavailable { reason: "status 500".into(), after: None };
-    assert_eq!(error(endless, PATIENT).await, unavailable);
-    let stalled = Reply::status(500).head().stall().body("never sent");
-    assert_eq!(error(stalled, Timeouts { idle: SHORT, ..PATIENT }).await, unavailable);
-}
-
-#[tokio::test]
-async fn redirects_are_not_followed() {
-    let elsewhere = Upstream::start().await;
-    for status in [301, 302, 303, 307, 308] {
-        let reply = Reply::status(status).header("location", &elsewhere.base_url());
-        let summary = "it redirects elsewhere; check the base URL".into();
-        assert_eq!(error(reply, PATIENT).await, Error::Rejected { status, summary });
-    }
-    assert_eq!(elsewhere.connections(), 0);
-}
-
-#[tokio::test]
-async fn a_page_is_not_an_answer() {
-    let page = |kind| Reply::status(200).header("content-type", kind).body("<html>Log in</html>");
-    let neither = broken("neither an event stream nor JSON");
-    assert_eq!(error(page("text/html; charset=utf-8"), PATIENT).await, neither);
-    assert_eq!(error(page("text/plain"), PATIENT).await, neither);
-    assert_eq!(error(page("text/event-stream"), PATIENT).await, broken("ended without a finish reason"));
-    assert_eq!(error(page("application/json"), PATIENT).await, broken("an event that cannot be read"));
-    let zipped = Reply::says("x").header("content-encoding", "gzip");
-    assert_eq!(error(zipped, PATIENT).await, broken("a compressed answer, which was not asked for"));
-    let refusal = Reply::json(&json!({"error": {"message": "x", "type": "server_error"}}));
-    let reason = "an error inside the stream, server_error".into();
-    assert_eq!(error(refusal, PATIENT).await, Error::Unavailable { reason, after: None });
+/// A client of an address that is no upstream's.
+fn client_of(wire: Wire, base_url: String, timeouts: Timeouts) -> std::sync::Arc<dyn ChatModel> {
+    connect(wire, &Endpoint { provider: "none".into(), base_url, key: None, timeouts }).unwrap()
 }
 
 #[tokio::test]
 async fn nobody_listens() {
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-    let base_url = format!("http://{free}/v1");
-    let endpoint = Endpoint { provider: "none".into(), base_url, key: None, timeouts: PATIENT };
-    let client = ChatCompletions::new(&endpoint).unwrap();
-    let refused = Error::Unavailable { reason: "connection refused".into(), after: None };
-    assert_eq!(ask(&client).await, (vec![], Some(refused)));
+    for wire in Wire::ALL {
+        let client = client_of(wire, format!("http://{free}/v1"), PATIENT);
+        let refused = unavailable("connection refused");
+        assert_eq!(ask(&*client).await, (vec![], Some(refused)), "{wire:?}");
+    }
 }
 
 #[tokio::test]
 async fn hung_up_before_an_answer() {
-    let lost = Error::Unavailable { reason: "the connection was lost before an answer".into(), after: None };
-    assert_eq!(error(Reply::raw(""), PATIENT).await, lost);
-    assert_eq!(error(Reply::raw("HTTP/1.1 200 OK\r\ncontent-"), PATIENT).await, lost);
-    let garbage = error(Reply::raw("SSH-2.0-OpenSSH_9\r\n"), PATIENT).await;
-    assert!(matches!(garbage, Error::Unavailable { .. }), "{garbage:?}");
+    let lost = unavailable("the connection was lost before an answer");
+    for wire in Wire::ALL {
+        assert_eq!(error(wire, Reply::raw(""), PATIENT).await, lost, "{wire:?}");
+        assert_eq!(error(wire, Reply::raw("HTTP/1.1 200 OK\r\ncontent-"), PATIENT).await, lost, "{wire:?}");
+        let garbage = error(wire, Reply::raw("SSH-2.0-OpenSSH_9\r\n"), PATIENT).await;
+        assert!(matches!(garbage, Error::Unavailable { .. }), "{wire:?}: {garbage:?}");
+    }
 }
 
 #[tokio::test]
 async fn each_wait_is_bounded() {
     let late = |phase| (vec![], Some(Error::Timeout(phase)));
-    let first_byte = Timeouts { first_byte: SHORT, ..PATIENT };
-    assert_eq!(answer_to(Reply::silence(), first_byte).await, late(Phase::FirstByte));
-    let head_only = Reply::stream().head().stall();
-    assert_eq!(answer_to(head_only, first_byte).await, late(Phase::FirstByte));
+    for wire in Wire::ALL {
+        let first_byte = Timeouts { first_byte: SHORT, ..PATIENT };
+        assert_eq!(answer_to(wire, Reply::silence(), first_byte).await, late(Phase::FirstByte), "{wire:?}");
+        let head_only = Reply::stream().head().stall();
+        assert_eq!(answer_to(wire, head_only, first_byte).await, late(Phase::FirstByte), "{wire:?}");
 
-    let stall = Reply::stream().text("x").stall();
-    let idle = Timeouts { idle: SHORT, ..PATIENT };
-    assert_eq!(answer_to(stall.clone(), idle).await, (vec![said("x")], Some(Error::Timeout(Phase::Idle))));
+        let stall = Reply::stream().text("x").stall();
+        let idle = Timeouts { idle: SHORT, ..PATIENT };
+        let expected = (vec![said("x")], Some(Error::Timeout(Phase::Idle)));
+        assert_eq!(answer_to(wire, stall.clone(), idle).await, expected, "{wire:?}");
 
-    let total = Timeouts { total: SHORT, ..PATIENT };
-    assert_eq!(answer_to(stall, total).await.1, Some(Error::Timeout(Phase::Total)));
-    assert_eq!(answer_to(Reply::silence(), total).await, late(Phase::Total));
-    let body = Reply::status(200).header("content-type", "application/json").body("{").stall().body("}");
-    assert_eq!(answer_to(body, total).await, late(Phase::Total));
+        let total = Timeouts { total: SHORT, ..PATIENT };
+        assert_eq!(answer_to(wire, stall, total).await.1, Some(Error::Timeout(Phase::Total)), "{wire:?}");
+        assert_eq!(answer_to(wire, Reply::silence(), total).await, late(Phase::Total), "{wire:?}");
+        let body = Reply::status(200).header("content-type", "application/json").body("{").stall().body("}");
+        assert_eq!(answer_to(wire, body, total).await, late(Phase::Total), "{wire:?}");
+    }
 }
 
 #[tokio::test]
 async fn a_handshake_that_is_not_answered() {
     // The listener takes the connection and says nothing, so encryption is never agreed on.
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let endpoint = Endpoint {
-        provider: "mute".into(),
-        base_url: format!("https://{}/v1", listener.local_addr().unwrap()),
-        key: None,
-        timeouts: Timeouts { connect: SHORT, ..PATIENT },
-    };
-    let client = ChatCompletions::new(&endpoint).unwrap();
-    assert_eq!(ask(&client).await, (vec![], Some(Error::Timeout(Phase::Connect))));
-}
-
-#[tokio::test]
-async fn a_cut_is_never_a_finish() {
-    let reply = || Reply::stream().text("é🎵").call(Call::new("a", r#"{"x":1}"#));
-    let upstream = Upstream::start().await;
-    let client = client(&upstream, PATIENT);
-    // The event that holds the finish reason is followed by usage and `[DONE]`; find where it ends.
-    upstream.script([reply().cut_after(usize::MAX)]);
-    assert_eq!(ask(&client).await.0.last(), Some(&Piece::Finish(Finish::ToolCalls)));
-    let body = body_of(reply()).await;
-    let reason = body.find("\"finish_reason\":\"tool_calls\"").unwrap();
-    let known = reason + body[reason..].find("\n\n").unwrap() + 2;
-    for cut in 0..=body.len() {
-        upstream.script([reply().cut_after(cut)]);
-        let (pieces, error) = ask(&client).await;
-        let finished = pieces.iter().any(|piece| matches!(piece, Piece::Finish(_)));
-        assert_eq!((finished, error.is_none()), (cut >= known, cut >= known), "cut at {cut}: {error:?}");
+    let base_url = format!("https://{}/v1", listener.local_addr().unwrap());
+    for wire in Wire::ALL {
+        let client = client_of(wire, base_url.clone(), Timeouts { connect: SHORT, ..PATIENT });
+        let expected = (vec![], Some(Error::Timeout(Phase::Connect)));
+        assert_eq!(ask(&*client).await, expected, "{wire:?}");
     }
 }
 
-/// The body as it is on the wire, taken with a client that knows nothing.
-async fn body_of(reply: Reply) -> String {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+/// Where in this body the answer is known to be over: after the event that gives the reason, which usage and a farewell
+/// may follow. A line needs no end to be one.
+fn known_over(wire: Wire, body: &str) -> usize {
+    let end_of = |mark: &str| {
+        let at = body.find(mark).unwrap();
+        at + body[at..].find("\n\n").unwrap() + 2
+    };
+    match wire {
+        Wire::Chat => end_of("\"finish_reason\":\"tool_calls\""),
+        Wire::Anthropic(_) => end_of("\"stop_reason\":\"tool_use\""),
+        Wire::Responses => end_of("event: response.completed"),
+        Wire::Ollama => body.trim_end().len(),
+    }
+}
 
+/// The same events with nothing in them but what matters, so that there are fewer places to cut them at.
+fn slim(body: &str) -> String {
+    let slim = |line: &str| match line.strip_prefix("data: ").map(serde_json::from_str::<Value>) {
+        Some(Ok(mut data)) => {
+            if let Some(response) = data.get_mut("response").and_then(Value::as_object_mut) {
+                response.retain(|name, _| ["status", "output", "usage"].contains(&name.as_str()));
+            }
+            format!("data: {data}\n")
+        }
+        Some(Err(_)) | None => format!("{line}\n"),
+    };
+    body.lines().map(slim).collect()
+}
+
+async fn a_cut_is_never_a_finish(wire: Wire) {
+    let reply = Reply::stream().text("é🎵").call(Call::new("a", r#"{"x":1}"#));
     let upstream = Upstream::start().await;
-    upstream.script([reply.cut_after(usize::MAX)]);
-    let authority = upstream.base_url().replace("http://", "").replace("/v1", "");
-    let mut socket = tokio::net::TcpStream::connect(authority).await.unwrap();
-    let json = r#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#;
-    let length = json.len();
-    let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {length}"
-    );
-    socket.write_all(format!("{head}\r\n\r\n{json}").as_bytes()).await.unwrap();
-    let mut response = String::new();
-    socket.read_to_string(&mut response).await.unwrap();
-    response.split_once("\r\n\r\n").unwrap().1.to_owned()
+    let client = client(wire, &upstream, PATIENT);
+    let body = slim(&body_of(wire, reply, true).await);
+    let known = known_over(wire, &body);
+    for cut in 0..=body.len() {
+        upstream.script([stream_of(wire, body.as_str()).cut_after(cut)]);
+        let (pieces, error) = ask(&*client).await;
+        let finished = matches!(pieces.last(), Some(Piece::Finish(Finish::ToolCalls)));
+        assert_eq!(
+            (finished, error.is_none()),
+            (cut >= known, cut >= known),
+            "{wire:?} cut at {cut}: {error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_cut_is_never_a_finish_of_chat_completions() {
+    a_cut_is_never_a_finish(Wire::Chat).await;
+}
+
+#[tokio::test]
+async fn a_cut_is_never_a_finish_of_responses() {
+    a_cut_is_never_a_finish(Wire::Responses).await;
+}
+
+#[tokio::test]
+async fn a_cut_is_never_a_finish_of_messages() {
+    a_cut_is_never_a_finish(Wire::Anthropic(model::AnthropicVersion::V2026)).await;
+}
+
+#[tokio::test]
+async fn a_cut_is_never_a_finish_of_ollama() {
+    a_cut_is_never_a_finish(Wire::Ollama).await;
 }
 
 #[tokio::test]
 async fn a_reset_is_a_broken_stream() {
-    let gate = Gate::new();
-    let upstream = Upstream::start().await;
-    let reply = Reply::stream().text("a").wait(&gate).text("b");
-    let first = body_of(Reply::stream().text("a").without_end()).await.len();
-    upstream.script([reply.reset_after(first + 10)]);
-    let mut stream = client(&upstream, PATIENT).stream(&hello()).await.unwrap();
-    assert_eq!(stream.next().await, Some(Ok(said("a"))));
-    gate.open();
-    assert_eq!(stream.next().await, Some(Err(broken("the connection was lost"))));
-    assert_eq!(stream.next().await, None);
+    for wire in Wire::ALL {
+        let gate = Gate::new();
+        let upstream = Upstream::start().await;
+        let reply = Reply::stream().text("a").wait(&gate).text("b");
+        let first = body_of(wire, Reply::stream().text("a").without_end(), true).await.len();
+        upstream.script([reply.reset_after(first + 10)]);
+        let mut stream = client(wire, &upstream, PATIENT).stream(&hello()).await.unwrap();
+        assert_eq!(stream.next().await, Some(Ok(said("a"))), "{wire:?}");
+        gate.open();
+        assert_eq!(stream.next().await, Some(Err(broken("the connection was lost"))), "{wire:?}");
+        assert_eq!(stream.next().await, None);
+    }
 }
 
 #[tokio::test]
 async fn a_chunked_body_that_ends_early() {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-    let reply = Reply::raw(format!("{head}40\r\ndata: {{\"choices\""));
-    assert_eq!(error(reply, PATIENT).await, broken("the connection was lost"));
+    for wire in Wire::ALL {
+        let kind = if wire == Wire::Ollama { "application/x-ndjson" } else { "text/event-stream" };
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n");
+        let reply = Reply::raw(format!("{head}40\r\ndata: {{\"choices\""));
+        assert_eq!(error(wire, reply, PATIENT).await, broken("the connection was lost"), "{wire:?}");
+    }
 }
 
 #[tokio::test]
-async fn malformed_events() {
-    let chunk = r#"{"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}"#;
-    let good = (vec![said("x"), Piece::Finish(Finish::Stop)], None);
-    for body in [
-        format!("data: {chunk}\r\rdata: [DONE]\r\r"),
-        format!("\u{feff}data:{chunk}\r\n\r\n"),
-        format!(": OPENROUTER PROCESSING\n\nid: 1\nretry: 5\ndata: {chunk}\n\ndata: [DONE]\n\n"),
-        format!("data: {chunk}\n\n\n\n\ndata\n\ndata: [DONE]"),
-        format!("data: {}\n\n", chunk.replace(",\"finish", "\ndata: ,\"finish")),
-    ] {
-        assert_eq!(answer_to(Reply::sse(body.as_str()), PATIENT).await, good, "{body:?}");
+async fn events_are_read_however_they_are_laid_out() {
+    for wire in Wire::ALL {
+        let reply = || Reply::stream().text("x").call(Call::new("a", r#"{"b":"c"}"#));
+        let plain = body_of(wire, reply(), true).await;
+        let expected = answer_to(wire, reply(), PATIENT).await;
+        assert_eq!(expected.1, None, "{wire:?}");
+        let lines = [plain.replace('\n', "\r\n"), plain.replace('\n', "\n\n"), plain.trim_end().to_owned()];
+        let events = [
+            plain.replace('\n', "\r\n"),
+            plain.replace('\n', "\r"),
+            plain.replace("\n\n", "\n\n\n\n"),
+            plain.replace("data: {", "data: {\ndata: "),
+            plain.replace("data: ", "data:").replace("event: ", "event:"),
+            plain.replace("data: {", ": OPENROUTER PROCESSING\nid: 1\nretry: 5\ndata: {"),
+            format!("\u{feff}: keep-alive\n\n{plain}"),
+            format!("{plain}data\n\nevent: odd\n\n"),
+        ];
+        for body in if wire == Wire::Ollama { lines.to_vec() } else { events.to_vec() } {
+            assert_eq!(answer_to(wire, stream_of(wire, body.as_str()), PATIENT).await, expected, "{body:?}");
+        }
     }
+}
+
+#[tokio::test]
+async fn events_that_cannot_be_read() {
     let unreadable = broken("an event that cannot be read");
-    assert_eq!(error(Reply::sse(format!("data: {chunk}\ndata: {chunk}\n\n")), PATIENT).await, unreadable);
-    assert_eq!(error(Reply::sse("data: {\"choices\": [}\n\n"), PATIENT).await, unreadable);
+    for wire in Wire::ALL {
+        let first = body_of(wire, Reply::says("x").without_end(), true).await;
+        let bodies = match wire {
+            Wire::Chat => ["data: {\"choices\": [}\n\n", "data: {}\ndata: {}\n\n"],
+            Wire::Responses => {
+                ["event: response.created\ndata: {\"response\": [}\n\n", "data: {}\ndata: {}\n\n"]
+            }
+            Wire::Anthropic(_) => ["event: message_stop\ndata: {\n\n", "event: ping\ndata: {}\ndata: {}\n\n"],
+            Wire::Ollama => ["{\"message\": [}\n", "{}{}\n"],
+        };
+        for body in bodies {
+            let answer = answer_to(wire, stream_of(wire, format!("{first}{body}")), PATIENT).await;
+            assert_eq!(answer, (vec![said("x")], Some(unreadable.clone())), "{wire:?}: {body}");
+        }
+    }
 }
 
 #[tokio::test]
 async fn invalid_utf8_is_replaced() {
-    let body =
-        b"data: {\"choices\":[{\"delta\":{\"content\":\"a\xff\xe2\x82b\"},\"finish_reason\":\"stop\"}]}\n\n";
-    let expected = vec![said("a\u{fffd}\u{fffd}b"), Piece::Finish(Finish::Stop)];
-    assert_eq!(answer_to(Reply::sse(&body[..]), PATIENT).await, (expected, None));
+    for wire in Wire::ALL {
+        let body = body_of(wire, Reply::says("a#b").without_usage(), true).await;
+        let parts: Vec<&[u8]> = body.split('#').map(str::as_bytes).collect();
+        let reply = stream_of(wire, parts.join(&b"\xff\xe2\x82"[..]));
+        let expected = vec![said("a\u{fffd}\u{fffd}b"), Piece::Finish(Finish::Stop)];
+        assert_eq!(answer_to(wire, reply, PATIENT).await, (expected, None), "{wire:?}");
+    }
 }
 
 #[tokio::test]
 async fn a_giant_line_is_cut_and_the_connection_dropped() {
-    let upstream = Upstream::start().await;
-    let giant = [b"data: {\"choices\":[{\"delta\":{\"content\":\"".to_vec(), vec![b'x'; 64 << 20]].concat();
-    upstream.script([Reply::sse(giant).split_at((0..1024).map(|n| n << 16)).stall()]);
-    let (pieces, error) = ask(&client(&upstream, PATIENT)).await;
-    assert_eq!((pieces, error), (vec![], Some(broken("a line longer than 1048576 bytes"))));
-    let written = upstream.closed(0).await.written;
-    assert!(written < 16 << 20, "{written} bytes were taken");
+    for wire in Wire::ALL {
+        let upstream = Upstream::start().await;
+        let body = body_of(wire, Reply::says("#"), true).await;
+        let giant = [body.split('#').next().unwrap().as_bytes(), &vec![b'x'; 32 << 20]].concat();
+        upstream.script([stream_of(wire, giant).split_at((0..512).map(|n| n << 16)).stall()]);
+        let (pieces, error) = ask(&*client(wire, &upstream, PATIENT)).await;
+        assert_eq!(pieces, [], "{wire:?}");
+        let Some(Error::Broken(reason)) = error else { panic!("{wire:?}: {error:?}") };
+        assert!(reason.starts_with("a line longer than "), "{wire:?}: {reason}");
+        let written = upstream.closed(0).await.written;
+        assert!(written < 16 << 20, "{wire:?}: {written} bytes were taken");
+    }
 }
 
 #[tokio::test]
 async fn errors_inside_a_stream() {
-    let overloaded = json!({"error": {"message": "x", "type": "overloaded_error"}});
-    let reason = "an error inside the stream, overloaded_error".to_owned();
-    let unavailable = Error::Unavailable { reason, after: None };
-    assert_eq!(error(Reply::stream().chunk(overloaded.clone()), PATIENT).await, unavailable);
-    let after = Reply::says("x").chunk(overloaded);
-    assert_eq!(answer_to(after, PATIENT).await, (vec![said("x")], Some(unavailable)));
-    let named = Reply::sse("event: error\ndata: {\"error\":{\"code\":\"rate_limit_exceeded\"}}\n\n");
-    assert_eq!(error(named, PATIENT).await, Error::RateLimited { after: None });
+    for wire in Wire::ALL {
+        let failed = unavailable(&with_code(wire, "an error inside the stream", "overloaded_error"));
+        let before = Reply::stream().error("overloaded_error", None, "x");
+        assert_eq!(error(wire, before, PATIENT).await, failed, "{wire:?}");
+        let after = Reply::says("x").error("overloaded_error", None, "x");
+        assert_eq!(answer_to(wire, after, PATIENT).await, (vec![said("x")], Some(failed)), "{wire:?}");
+    }
+    for wire in Wire::ALL.into_iter().filter(|wire| *wire != Wire::Ollama) {
+        let limited = Reply::stream().error("rate_limit_error", Some("rate_limit_exceeded"), "x");
+        assert_eq!(error(wire, limited, PATIENT).await, Error::RateLimited { after: None }, "{wire:?}");
+    }
+    let failed = unavailable("an error inside the stream, server_error");
+    let answer = answer_to(Wire::Responses, Reply::says("x").finish("error"), PATIENT).await;
+    assert_eq!(answer, (vec![said("x")], Some(failed)));
+    let gave_up = unavailable("it gave up the answer");
+    let answer = answer_to(Wire::Chat, Reply::says("x").finish("error"), PATIENT).await;
+    assert_eq!(answer, (vec![said("x")], Some(gave_up)));
 }
 
 #[tokio::test]
 async fn dropping_the_stream_closes_the_socket() {
-    let upstream = Upstream::start().await;
-    upstream.script([Reply::says("x").stall(), Reply::silence()]);
-    let client = client(&upstream, PATIENT);
-    let mut stream = client.stream(&hello()).await.unwrap();
-    assert_eq!(stream.next().await, Some(Ok(said("x"))));
-    let dropped = Instant::now();
-    drop(stream);
-    let closed = upstream.closed(0).await;
-    assert!(closed.at.duration_since(dropped) < Duration::from_secs(1));
-    assert_eq!(closed.written, upstream.written(0));
+    for wire in Wire::ALL {
+        let upstream = Upstream::start().await;
+        upstream.script([Reply::says("x").stall(), Reply::silence()]);
+        let client = client(wire, &upstream, PATIENT);
+        let mut stream = client.stream(&hello()).await.unwrap();
+        assert_eq!(stream.next().await, Some(Ok(said("x"))), "{wire:?}");
+        let dropped = Instant::now();
+        drop(stream);
+        let closed = upstream.closed(0).await;
+        assert!(closed.at.duration_since(dropped) < Duration::from_secs(1), "{wire:?}");
+        assert_eq!(closed.written, upstream.written(0));
 
-    // So does giving up before the answer began.
-    let request = hello();
-    tokio::select! {
-        _ = client.stream(&request) => unreachable!("the upstream is silent"),
-        _ = upstream.wait_for_requests(2) => {}
-    }
-    assert_eq!(upstream.closed(1).await.written, 0);
-}
-
-#[tokio::test]
-async fn nothing_of_the_provider_or_the_key_is_shown() {
-    let upstream = Upstream::start().await;
-    upstream.script([
-        Reply::status(401).error("invalid_api_key", None, "Incorrect API key provided: sk-planted"),
-        Reply::status(400).error("sk-planted is WRONG", Some("sk-planted!"), "sk-planted"),
-        Reply::stream().chunk(json!({"error": {"message": "sk-planted", "type": "Key sk-planted"}})),
-    ]);
-    let client = client(&upstream, PATIENT);
-    for _ in 0..3 {
-        let error = ask(&client).await.1.unwrap();
-        let shown = format!("{error} {error:?} {client:?} {:?}", endpoint(&upstream, PATIENT));
-        assert!(!shown.contains("planted"), "{shown}");
+        // So does giving up before the answer began.
+        let request = hello();
+        tokio::select! {
+            _ = client.stream(&request) => unreachable!("the upstream is silent"),
+            _ = upstream.wait_for_requests(2) => {}
+        }
+        assert_eq!(upstream.closed(1).await.written, 0, "{wire:?}");
     }
 }
 
+/// Whoever asked sees that they are not JSON, or why they are not whole.
 #[tokio::test]
-async fn the_upstream_tells_on_a_client() {
-    let upstream = Upstream::start().await;
-    upstream.script([Reply::says("x")]);
-    let mut request = hello();
-    request.messages.clear();
-    let rejected = client(&upstream, PATIENT).stream(&request).await.err();
-    let summary = "it found the request invalid, invalid_request_error".into();
-    assert_eq!(rejected, Some(Error::Rejected { status: 400, summary }));
-    let expected = ["Invalid 'messages': empty array. Expected an array with minimum length 1."];
-    assert_eq!(upstream.violations(), expected);
-    assert_eq!(ask(&client(&upstream, PATIENT)).await.1, None);
-    let unexpected = Error::Unavailable { reason: "status 500".into(), after: None };
-    assert_eq!(ask(&client(&upstream, PATIENT)).await.1, Some(unexpected));
-    assert_eq!(upstream.violations(), ["unexpected request: the script is empty"]);
+async fn arguments_that_are_cut_are_handed_on_as_they_are() {
+    for wire in Wire::ALL {
+        let pieces = |finish| {
+            vec![start(0, Some("call_0"), "a"), input(0, r#"{"x":"#), usage(10, 5), Piece::Finish(finish)]
+        };
+        let reply = || Reply::stream().call(Call::new("a", r#"{"x":"#));
+        assert_eq!(answer_to(wire, reply(), PATIENT).await, (pieces(Finish::ToolCalls), None), "{wire:?}");
+        let cut = answer_to(wire, reply().finish("length"), PATIENT).await;
+        assert_eq!(cut, (pieces(Finish::Length), None), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_calls() {
+    const CALLS: usize = 10_000;
+    for wire in Wire::ALL {
+        let reply = (0..CALLS).fold(Reply::stream(), |reply, _| reply.call(Call::new("a", "{}")));
+        let body = body_of(wire, reply, true).await;
+        let (pieces, error) = answer_to(wire, stream_of(wire, body), PATIENT).await;
+        assert_eq!(error, None, "{wire:?}");
+        let starts = pieces.iter().filter(|piece| matches!(piece, Piece::CallStart { .. })).count();
+        assert_eq!((starts, pieces.last()), (CALLS, Some(&Piece::Finish(Finish::ToolCalls))), "{wire:?}");
+    }
 }

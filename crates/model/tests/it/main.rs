@@ -1,4 +1,4 @@
-//! The client against a scripted provider on a real socket.
+//! The clients of all wires against a scripted provider on a real socket.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,4 +9,5 @@
 mod answer;
 mod fault;
 mod request;
+mod status;
 mod support;

@@ -1,24 +1,23 @@
-//! What is sent, as the provider reads it. The upstream has checked each of these as strictly as OpenAI would.
+//! What is sent, as the provider reads it. The upstream has checked each of these as strictly as its provider would.
 
-use model::openai::{Quirks, TokenLimit};
-use model::{Answered, ChatModel, Exchange, Message, Request, ToolSpec};
-use protocol::{CallId, Settings};
+use std::sync::Arc;
+
+use model::chat::{ChatCompletions, Quirks, TokenLimit};
+use model::{Answered, Exchange, Format, Message, Request, Schema, ToolSpec, Wire};
+use protocol::{CallId, Effort, Settings};
 use serde_json::{Value, json};
 use testkit::upstream::{Reply, Upstream};
 use uuid::Uuid;
 
-use crate::support::{PATIENT, client, hello};
+use crate::support::{PATIENT, ask_for, client, endpoint, hello, opaque};
 
-async fn sent(request: &Request, quirks: Option<Quirks>) -> Value {
+async fn sent(wire: Wire, request: &Request) -> Value {
     let upstream = Upstream::start().await;
     upstream.script([Reply::says("ok")]);
-    let mut client = client(&upstream, PATIENT);
-    if let Some(quirks) = quirks {
-        client = client.with_quirks(quirks);
-    }
-    client.stream(request).await.map(drop).unwrap();
+    let answer = client(wire, &upstream, PATIENT).stream(request).await;
+    assert_eq!(upstream.violations(), [""; 0], "{wire:?}");
+    answer.map(drop).unwrap();
     let requests = upstream.requests();
-    assert_eq!(requests[0].header("authorization"), Some("Bearer sk-planted"));
     assert_eq!(requests[0].header("accept-encoding"), None);
     requests[0].body.clone()
 }
@@ -74,30 +73,135 @@ fn conversation() -> Request {
             },
         ]
         .into(),
-        settings: Settings { temperature: Some(0.5), max_tokens: Some(100), top_p: Some(0.9) },
+        settings: Settings {
+            temperature: Some(0.5),
+            max_tokens: Some(100),
+            top_p: Some(0.9),
+            ..Settings::default()
+        },
+        ..Request::new("", "", Vec::new())
     }
 }
 
 #[tokio::test]
 async fn a_bare_question() {
-    insta::assert_json_snapshot!(sent(&hello(), None).await);
+    for wire in Wire::ALL {
+        let name = format!("a_bare_question_{}", wire.name());
+        insta::assert_json_snapshot!(name, sent(wire, &hello()).await);
+    }
 }
 
 #[tokio::test]
 async fn a_conversation_with_tools() {
-    insta::assert_json_snapshot!(sent(&conversation(), None).await);
+    for wire in Wire::ALL {
+        let name = format!("a_conversation_with_tools_{}", wire.name());
+        insta::assert_json_snapshot!(name, sent(wire, &conversation()).await);
+    }
 }
 
 #[tokio::test]
 async fn the_limit_has_another_name_at_openai() {
+    let upstream = Upstream::start().await;
     let quirks = Quirks { token_limit: TokenLimit::MaxCompletionTokens };
-    let body = sent(&conversation(), Some(quirks)).await;
+    let client = ChatCompletions::new(&endpoint(Wire::Chat, &upstream, PATIENT)).unwrap().with_quirks(quirks);
+    upstream.script([Reply::says("ok")]);
+    assert_eq!(ask_for(&client, &conversation()).await.1, None);
+    let body = &upstream.requests()[0].body;
     assert_eq!(body.get("max_completion_tokens"), Some(&json!(100)));
     assert_eq!(body.get("max_tokens"), None);
 }
 
 #[tokio::test]
 async fn the_same_request_has_the_same_bytes() {
-    let (one, other) = (sent(&conversation(), None).await, sent(&conversation(), None).await);
-    assert_eq!(one.to_string(), other.to_string());
+    for wire in Wire::ALL {
+        let (one, other) = (sent(wire, &conversation()).await, sent(wire, &conversation()).await);
+        assert_eq!(one.to_string(), other.to_string(), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_setting_is_one_the_provider_takes() {
+    for wire in Wire::ALL {
+        for (number, tokens) in [(0.0, 1), (0.5, 1000), (1.0, 100_000)] {
+            for effort in
+                [None, Some(Effort::None), Some(Effort::Minimal), Some(Effort::Low), Some(Effort::High)]
+            {
+                let settings = Settings {
+                    temperature: Some(number * 2.0),
+                    max_tokens: Some(tokens),
+                    top_p: Some(number),
+                    frequency_penalty: Some(number * 2.0),
+                    presence_penalty: Some(number * -2.0),
+                    repeat_penalty: Some(number),
+                    output_format: None,
+                    reasoning_effort: effort,
+                };
+                sent(wire, &Request { settings, ..conversation() }).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_form_of_an_answer_is_one_the_provider_takes() {
+    let tags = json!({"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": 3});
+    let schema = json!({
+        "type": "object",
+        "properties": {"title": {"type": ["string", "null"]}, "tags": tags, "score": {"type": "number", "minimum": 0}},
+        "required": ["title", "tags", "score"],
+        "additionalProperties": false,
+    });
+    for wire in Wire::ALL {
+        for format in [
+            Format::Text,
+            Format::Json,
+            Format::Schema(Arc::new(Schema { name: "answer".into(), schema: schema.clone() })),
+        ] {
+            for stream in [true, false] {
+                let messages = vec![Message::User("Answer in JSON.".into())];
+                let format = format.clone();
+                sent(wire, &Request { format, stream, messages, ..conversation() }).await;
+            }
+        }
+    }
+}
+
+/// Fields of the provider's own may be ones that settings speak of too; then they count, and none is sent twice.
+#[tokio::test]
+async fn a_field_of_the_providers_own_is_sent_once() {
+    for wire in [Wire::Chat, Wire::Responses, Wire::Anthropic(model::AnthropicVersion::V2023), Wire::Ollama] {
+        let extra = json!({"temperature": 0.25, "top_p": 0.75});
+        let settings = Settings { temperature: Some(0.5), ..Settings::default() };
+        let request = Request { extra: Arc::new(extra.as_object().cloned().unwrap()), settings, ..hello() };
+        let body = sent(wire, &request).await;
+        let own = if wire == Wire::Ollama { &body["options"] } else { &body };
+        assert_eq!((&own["temperature"], &own["top_p"]), (&json!(0.25), &json!(0.75)), "{wire:?}");
+    }
+}
+
+/// What came of reasoning and calls goes back in the next request, in which the provider finds its own items.
+#[tokio::test]
+async fn a_turn_with_reasoning_and_calls_goes_back_as_it_came() {
+    for wire in Wire::ALL {
+        let upstream = Upstream::start().await;
+        let call = testkit::upstream::Call::new("calculate", r#"{"expression":"2+2"}"#);
+        upstream.script([Reply::stream().reasoning("Hm.").text("Let me see.").call(call), Reply::says("4")]);
+        let client = client(wire, &upstream, PATIENT);
+        let settings = Settings { reasoning_effort: Some(Effort::Low), ..Settings::default() };
+        let first = Request { settings, tools: conversation().tools, ..hello() };
+        let (pieces, error) = ask_for(&*client, &first).await;
+        assert_eq!(error, None, "{wire:?}");
+        let provider = opaque(&pieces);
+        let exchanges = vec![exchange(7, json!({"expression": "2+2"}), "4", true)];
+        let turn = Message::Assistant { text: "Let me see.".into(), exchanges, provider };
+        let second = Request { messages: [first.messages.clone(), vec![turn]].concat(), ..first };
+        assert_eq!(ask_for(&*client, &second).await.1, None, "{wire:?}");
+        let sent = upstream.requests()[1].body.to_string();
+        let kept = match wire {
+            Wire::Responses => "sealed_0",
+            Wire::Anthropic(_) => "signature_0",
+            Wire::Chat | Wire::Ollama => "Let me see.",
+        };
+        assert!(sent.contains(kept), "{wire:?}: {sent}");
+    }
 }

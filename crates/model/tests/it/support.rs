@@ -1,12 +1,16 @@
 //! What every test here needs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use model::openai::ChatCompletions;
-use model::{ChatModel, Endpoint, Error, Message, Piece, PieceStream, Request, Secret, Timeouts};
-use protocol::Settings;
+use model::{
+    ChatModel, Endpoint, Error, Message, Piece, PieceStream, Request, Secret, Timeouts, Wire, connect,
+};
+use protocol::Usage;
+use serde_json::{Value, json};
 use testkit::upstream::{Reply, Upstream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Short enough not to be waited for, long enough for what is expected to arrive.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
@@ -14,28 +18,21 @@ pub(crate) const SHORT: Duration = Duration::from_millis(50);
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 pub(crate) const PATIENT: Timeouts = Timeouts { connect: LONG, first_byte: LONG, idle: LONG, total: LONG };
 
-pub(crate) fn endpoint(upstream: &Upstream, timeouts: Timeouts) -> Endpoint {
-    Endpoint {
-        provider: "scripted".into(),
-        base_url: upstream.base_url(),
-        key: Some(Secret::new("sk-planted")),
-        timeouts,
-    }
+pub(crate) fn endpoint(wire: Wire, upstream: &Upstream, timeouts: Timeouts) -> Endpoint {
+    let base_url = match wire {
+        Wire::Chat | Wire::Responses | Wire::Anthropic(_) => upstream.base_url(),
+        Wire::Ollama => upstream.root_url(),
+    };
+    Endpoint { provider: "scripted".into(), base_url, key: Some(Secret::new("sk-planted")), timeouts }
 }
 
-pub(crate) fn client(upstream: &Upstream, timeouts: Timeouts) -> ChatCompletions {
+pub(crate) fn client(wire: Wire, upstream: &Upstream, timeouts: Timeouts) -> Arc<dyn ChatModel> {
     upstream.require_key("sk-planted");
-    ChatCompletions::new(&endpoint(upstream, timeouts)).unwrap()
+    connect(wire, &endpoint(wire, upstream, timeouts)).unwrap()
 }
 
 pub(crate) fn hello() -> Request {
-    Request {
-        model: "m".into(),
-        system: String::new(),
-        messages: vec![Message::User("hello".into())],
-        tools: [].into(),
-        settings: Settings::default(),
-    }
+    Request::new("m", "", vec![Message::User("hello".into())])
 }
 
 /// Everything a stream yields, and the error that ended it.
@@ -53,23 +50,87 @@ pub(crate) async fn drain(mut stream: PieceStream) -> (Vec<Piece>, Option<Error>
     (pieces, None)
 }
 
-/// Asks one question and takes the whole answer, or the error it met before or in the stream.
-pub(crate) async fn ask(client: &ChatCompletions) -> (Vec<Piece>, Option<Error>) {
-    match client.stream(&hello()).await {
+/// Takes the whole answer, or the error it met before or in the stream.
+pub(crate) async fn ask_for(client: &dyn ChatModel, request: &Request) -> (Vec<Piece>, Option<Error>) {
+    match client.stream(request).await {
         Ok(stream) => drain(stream).await,
         Err(error) => (Vec::new(), Some(error)),
     }
 }
 
+pub(crate) async fn ask(client: &dyn ChatModel) -> (Vec<Piece>, Option<Error>) {
+    ask_for(client, &hello()).await
+}
+
 /// What a fresh client makes of one reply.
-pub(crate) async fn answer_to(reply: Reply, timeouts: Timeouts) -> (Vec<Piece>, Option<Error>) {
+pub(crate) async fn answer_to(wire: Wire, reply: Reply, timeouts: Timeouts) -> (Vec<Piece>, Option<Error>) {
     let upstream = Upstream::start().await;
     upstream.script([reply]);
-    let answer = ask(&client(&upstream, timeouts)).await;
+    let answer = ask(&*client(wire, &upstream, timeouts)).await;
     assert!(upstream.requests().len() <= 1, "retrying is the caller's business");
     answer
 }
 
+/// A stream of exactly these bytes, in the content type of the wire.
+pub(crate) fn stream_of(wire: Wire, body: impl Into<Vec<u8>>) -> Reply {
+    match wire {
+        Wire::Chat | Wire::Responses | Wire::Anthropic(_) => Reply::sse(body),
+        Wire::Ollama => Reply::ndjson(body),
+    }
+}
+
+/// The body of a reply as it is on the wire, taken with a client that knows nothing.
+pub(crate) async fn body_of(wire: Wire, reply: Reply, stream: bool) -> String {
+    let upstream = Upstream::start().await;
+    upstream.script([reply.cut_after(usize::MAX)]);
+    let messages = json!([{"role": "user", "content": "x"}]);
+    let (path, body) = match wire {
+        Wire::Chat => ("/v1/chat/completions", json!({"messages": messages})),
+        Wire::Responses => ("/v1/responses", json!({"input": messages})),
+        Wire::Anthropic(_) => ("/v1/messages", json!({"messages": messages, "max_tokens": 1})),
+        Wire::Ollama => ("/api/chat", json!({"messages": messages})),
+    };
+    let body = with(&with(&body, "model", "m".into()), "stream", stream.into()).to_string();
+    let authority = upstream.root_url().replace("http://", "");
+    let mut socket = tokio::net::TcpStream::connect(authority).await.unwrap();
+    let fixed = "anthropic-version: 2026-10-21\r\ncontent-type: application/json";
+    let head = format!("POST {path} HTTP/1.1\r\n{fixed}\r\ncontent-length: {}", body.len());
+    socket.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
+    let mut response = String::new();
+    socket.read_to_string(&mut response).await.unwrap();
+    response.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+fn with(body: &Value, name: &str, value: Value) -> Value {
+    let mut body = body.clone();
+    body[name] = value;
+    body
+}
+
+/// The pieces without what only the provider can read.
+pub(crate) fn readable(pieces: Vec<Piece>) -> Vec<Piece> {
+    pieces.into_iter().filter(|piece| !matches!(piece, Piece::Provider(_))).collect()
+}
+
+/// What only the provider can read.
+pub(crate) fn opaque(pieces: &[Piece]) -> Option<Value> {
+    pieces
+        .iter()
+        .find_map(|piece| if let Piece::Provider(opaque) = piece { Some(opaque.clone()) } else { None })
+}
+
 pub(crate) fn said(text: &str) -> Piece {
     Piece::Text(text.into())
+}
+
+pub(crate) fn usage(input_tokens: u64, output_tokens: u64) -> Piece {
+    Piece::Usage(Usage { input_tokens, output_tokens, ..Usage::default() })
+}
+
+pub(crate) fn start(index: usize, id: Option<&str>, name: &str) -> Piece {
+    Piece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
+}
+
+pub(crate) fn input(index: usize, json: &str) -> Piece {
+    Piece::CallInput { index, json: json.into() }
 }

@@ -1,8 +1,13 @@
-//! What the upstream does with a request.
+//! What the upstream does with a request, before it is known in which wire.
 
+mod anthropic;
+mod chat;
+mod ollama;
 mod render;
+mod responses;
+mod speech;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// Holds a reply back until the test lets it go on, so that no test needs to sleep.
@@ -49,45 +54,41 @@ impl Call {
         Self { name: name.into(), arguments: arguments.into(), id: None, indexed: true, fragment: usize::MAX }
     }
 
-    /// Any id, also an empty one, which is sent as null.
+    /// Any id, also an empty one, which is sent as what the wire has for none.
     #[must_use]
     pub fn id(self, id: &str) -> Self {
         Self { id: Some(id.to_owned()), ..self }
     }
 
-    /// Leaves out the index, as some servers do.
+    /// Leaves out the index, as some servers of Chat Completions do.
     #[must_use]
     pub fn without_index(self) -> Self {
         Self { indexed: false, ..self }
     }
 
-    /// Sends the arguments in fragments of so many characters.
+    /// Sends the arguments in fragments of so many characters, where the wire can.
     #[must_use]
     pub fn fragments(self, characters: usize) -> Self {
         Self { fragment: characters.max(1), ..self }
     }
 
-    fn deltas(self, index: usize) -> Vec<Value> {
+    fn id_at(&self, index: usize) -> String {
+        self.id.clone().unwrap_or_else(|| format!("call_{index}"))
+    }
+
+    fn is_split(&self) -> bool {
+        self.fragment < usize::MAX
+    }
+
+    /// The arguments in fragments, none if they are empty.
+    fn parts(&self) -> Vec<String> {
         let characters: Vec<char> = self.arguments.chars().collect();
-        let mut fragments = characters.chunks(self.fragment).map(String::from_iter);
-        let id = self.id.unwrap_or_else(|| format!("call_{index}"));
-        let id = Some(id).filter(|id| !id.is_empty());
-        let first =
-            if self.fragment == usize::MAX { fragments.next().unwrap_or_default() } else { String::new() };
-        let mut calls =
-            vec![json!({"id": id, "type": "function", "function": {"name": self.name, "arguments": first}})];
-        calls.extend(fragments.map(|arguments| json!({"function": {"arguments": arguments}})));
-        let delta = |mut call: Value| {
-            if let Some(call) = call.as_object_mut().filter(|_| self.indexed) {
-                call.insert("index".into(), index.into());
-            }
-            json!({"tool_calls": [call]})
-        };
-        calls.into_iter().map(delta).collect()
+        characters.chunks(self.fragment).map(String::from_iter).collect()
     }
 }
 
-/// One reply. A stream is built from left to right and ends by itself with a finish reason, usage and `[DONE]`:
+/// One reply. A stream is built from left to right and ends by itself with a finish reason, usage and a farewell. It is
+/// put into the words of whatever wire the request came by, as one JSON text if the request wants no stream:
 ///
 /// ```
 /// # use testkit::upstream::{Call, Gate, Reply};
@@ -105,7 +106,6 @@ pub struct Reply {
     headers: Vec<(String, String)>,
     framing: Framing,
     steps: Vec<Step>,
-    calls: usize,
     tail: Option<Tail>,
     splits: Vec<usize>,
     cut: Option<(usize, Act)>,
@@ -126,10 +126,28 @@ enum Framing {
 enum Step {
     Head,
     Bytes(Vec<u8>),
-    /// A chunk of a stream.
-    Chunk(Value),
+    Part(Part),
+    Fault(Fault),
     Wait(Gate),
     Stall,
+}
+
+/// Something the model says.
+#[derive(Debug, Clone)]
+enum Part {
+    Text(String),
+    Reasoning(String),
+    Call(Call),
+    /// Said in Chat Completions already.
+    Chunk(Value),
+}
+
+/// An error as the provider would name it.
+#[derive(Debug, Clone)]
+struct Fault {
+    kind: String,
+    code: Option<String>,
+    message: String,
 }
 
 /// How a stream ends, and which model it names.
@@ -156,8 +174,7 @@ impl Reply {
     /// An empty stream, to be filled.
     pub fn stream() -> Self {
         let tail = Tail { model: None, finish: None, usage: Some((10, 5)), done: true, whole: true };
-        let reply = Self { tail: Some(tail), ..Self::bare(200, Framing::Chunked) };
-        reply.header("content-type", "text/event-stream")
+        Self { tail: Some(tail), ..Self::bare(200, Framing::Chunked) }
     }
 
     /// A stream that says this and stops.
@@ -180,6 +197,11 @@ impl Reply {
         Self::bare(200, Framing::Chunked).header("content-type", "text/event-stream").body(body)
     }
 
+    /// A stream of lines of exactly these bytes.
+    pub fn ndjson(body: impl Into<Vec<u8>>) -> Self {
+        Self::bare(200, Framing::Chunked).header("content-type", "application/x-ndjson").body(body)
+    }
+
     /// Exactly these bytes on the socket, head and all, then the end of the connection.
     pub fn raw(response: impl Into<Vec<u8>>) -> Self {
         Self::bare(200, Framing::Raw).body(response)
@@ -192,7 +214,7 @@ impl Reply {
 
     fn bare(status: u16, framing: Framing) -> Self {
         let (headers, steps, splits) = (Vec::new(), Vec::new(), Vec::new());
-        Self { status, headers, framing, steps, calls: 0, tail: None, splits, cut: None }
+        Self { status, headers, framing, steps, tail: None, splits, cut: None }
     }
 
     #[must_use]
@@ -207,47 +229,51 @@ impl Reply {
         self.step(Step::Bytes(bytes.into()))
     }
 
-    /// An error body as OpenAI writes it.
+    /// An error as the provider writes it: the body of a status, or the last event of a stream that had begun well.
+    /// Anthropic has no codes, and Ollama nothing but the message.
     #[must_use]
     pub fn error(self, kind: &str, code: Option<&str>, message: &str) -> Self {
-        let body = json!({"error": {"message": message, "type": kind, "param": null, "code": code}});
-        self.header("content-type", "application/json").body(body.to_string())
+        let fault = Fault { kind: kind.into(), code: code.map(Into::into), message: message.into() };
+        let reply = if self.tail.is_some() {
+            self.without_end()
+        } else {
+            self.header("content-type", "application/json")
+        };
+        reply.step(Step::Fault(fault))
     }
 
-    /// More text, as a chunk of its own.
+    /// More text, as an event of its own.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
-        self.delta(json!({"content": text}))
+        self.step(Step::Part(Part::Text(text.into())))
     }
 
-    /// Reasoning, in the field most servers use for it.
+    /// Reasoning; in Chat Completions, in the field most servers use for it.
     #[must_use]
     pub fn reasoning(self, text: &str) -> Self {
-        self.delta(json!({"reasoning_content": text}))
+        self.step(Step::Part(Part::Reasoning(text.into())))
     }
 
     #[must_use]
-    pub fn call(mut self, call: Call) -> Self {
-        let deltas = call.deltas(self.calls);
-        self.calls += 1;
-        deltas.into_iter().fold(self, Self::delta)
+    pub fn call(self, call: Call) -> Self {
+        self.step(Step::Part(Part::Call(call)))
     }
 
-    /// Any `delta`.
+    /// Any `delta` of Chat Completions.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "so that a test can write the JSON in place")]
     pub fn delta(self, delta: Value) -> Self {
-        let mut choice = Map::from_iter([("index".into(), 0.into()), ("finish_reason".into(), Value::Null)]);
-        choice.insert("delta".into(), delta);
-        self.chunk(json!({"choices": [choice]}))
+        self.chunk(chat::delta(&delta))
     }
 
-    /// Any chunk; `id`, `object`, `created` and `model` are added unless given.
+    /// Any chunk of Chat Completions; `id`, `object`, `created` and `model` are added unless given.
     #[must_use]
     pub fn chunk(self, chunk: Value) -> Self {
-        self.step(Step::Chunk(chunk))
+        self.step(Step::Part(Part::Chunk(chunk)))
     }
 
-    /// The reason to end with; without this it is `tool_calls` if there are calls and `stop` if not.
+    /// The reason to end with, in the words of Chat Completions: `stop`, `length`, `tool_calls` or `content_filter`, or
+    /// one of the wire's own. Without this it is `tool_calls` if there are calls and `stop` if not.
     #[must_use]
     pub fn finish(self, reason: &str) -> Self {
         self.tail(|tail| tail.finish = Some(reason.to_owned()))
@@ -264,13 +290,13 @@ impl Reply {
         self.tail(|tail| tail.usage = None)
     }
 
-    /// Leaves out `[DONE]`.
+    /// Leaves out the farewell: `[DONE]`, or Anthropic's `message_stop`. The other wires have none.
     #[must_use]
     pub fn without_done(self) -> Self {
         self.tail(|tail| tail.done = false)
     }
 
-    /// Ends the body in good order, but without a finish reason, usage or `[DONE]`.
+    /// Ends the body in good order, but without a finish reason, usage or farewell.
     #[must_use]
     pub fn without_end(self) -> Self {
         self.tail(|tail| tail.whole = false)
@@ -332,4 +358,10 @@ impl Reply {
         }
         self
     }
+}
+
+/// A chunk in another wire than its own is a mistake of the test, which ends the connection.
+#[expect(clippy::panic, reason = "the test must hear of it")]
+fn refuse_chunk(chunk: &Value) {
+    panic!("this chunk belongs to Chat Completions: {chunk}");
 }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
-use super::reply::{Act, Reply};
+use super::reply::Act;
 use super::{Received, Shared};
 
 /// Answers requests until either side closes.
@@ -17,12 +17,11 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     let (reader, mut writer) = stream.split();
     let mut reader = Reader { half: reader, buffer: Vec::new() };
     while let Some(request) = reader.request().await {
-        let model = request.body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (index, reply) = shared.receive(request);
+        let (index, acts) = shared.receive(request);
         served.push(index);
         let goes_on = tokio::select! {
             biased;
-            goes_on = perform(reply, &model, &mut writer, |bytes| shared.wrote(index, bytes)) => goes_on,
+            goes_on = perform(acts, &mut writer, |bytes| shared.wrote(index, bytes)) => goes_on,
             () = reader.gone() => false,
         };
         if !goes_on {
@@ -34,8 +33,8 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
 }
 
 /// Carries out a reply and says whether the connection may carry another.
-async fn perform(reply: Reply, model: &str, writer: &mut WriteHalf<'_>, wrote: impl Fn(usize)) -> bool {
-    for act in reply.acts(model) {
+async fn perform(acts: Vec<Act>, writer: &mut WriteHalf<'_>, wrote: impl Fn(usize)) -> bool {
+    for act in acts {
         match act {
             Act::Write(bytes) => {
                 if writer.write_all(&bytes).await.is_err() {
@@ -88,10 +87,40 @@ impl Reader<'_> {
                 return None;
             }
         }
-        request.body = serde_json::from_slice(self.buffer.get(head_end..end)?).unwrap_or_default();
+        request.body = read_json(self.buffer.get(head_end..end)?).unwrap_or_default();
         self.buffer.drain(..end);
         Some(request)
     }
+}
+
+/// None if it is not JSON, or an object in it names a key twice, of which readers would each take another one.
+fn read_json(bytes: &[u8]) -> Option<Value> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    (members(&value) == colons(bytes)).then_some(value)
+}
+
+/// How many members all objects in this have.
+fn members(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        Value::Array(values) => values.iter().map(members).sum(),
+        Value::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
+    }
+}
+
+/// Colons outside of strings: one for every member that was written down.
+fn colons(json: &[u8]) -> usize {
+    let (mut count, mut quoted, mut escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            b':' if !quoted => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 fn parse_head(head: &str) -> Option<Received> {

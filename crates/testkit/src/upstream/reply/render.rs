@@ -1,13 +1,15 @@
 //! A reply as acts on a socket. Pure, so that what a script means does not depend on when it runs.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::speech::{Speech, speech};
 use super::{Act, Framing, Reply, Step, Tail};
+use crate::upstream::wire::Wire;
 
 impl Reply {
-    /// What to do, in order, for a request that asked for `model`.
-    pub(in super::super) fn acts(mut self, model: &str) -> Vec<Act> {
-        let steps = self.steps(model);
+    /// What to do, in order, for this request.
+    pub(in super::super) fn acts(mut self, wire: Wire, request: &Value) -> Vec<Act> {
+        let steps = self.steps(wire, request);
         let length =
             steps.iter().map(|step| if let Step::Bytes(bytes) = step { bytes.len() } else { 0 }).sum();
         let mut writer =
@@ -19,7 +21,7 @@ impl Reply {
                 Step::Head => writer.write(Vec::new()),
                 Step::Wait(gate) => writer.acts.push(Act::Wait(gate)),
                 Step::Stall => writer.acts.push(Act::Stall),
-                Step::Chunk(_) => {} // made into bytes above
+                Step::Part(_) | Step::Fault(_) => {} // made into bytes above
             }
             if writer.offset >= limit {
                 break;
@@ -28,18 +30,23 @@ impl Reply {
         writer.finish(end)
     }
 
-    fn steps(&mut self, model: &str) -> Vec<Step> {
-        let tail = self.tail.take();
-        let model = tail.as_ref().and_then(|tail| tail.model.as_deref()).unwrap_or(model).to_owned();
-        let mut steps = std::mem::take(&mut self.steps);
-        if let Some(tail) = tail.filter(|tail| tail.whole) {
-            steps.extend(tail.steps(self.calls > 0));
-        }
-        let bytes = |step| match step {
-            Step::Chunk(chunk) => Step::Bytes(event(chunk, &model)),
-            Step::Head | Step::Bytes(_) | Step::Wait(_) | Step::Stall => step,
+    /// The steps with everything the model says made into bytes.
+    fn steps(&mut self, wire: Wire, request: &Value) -> Vec<Step> {
+        let steps = std::mem::take(&mut self.steps);
+        let Some(tail) = self.tail.take() else {
+            let body = |step| match step {
+                Step::Fault(fault) => Step::Bytes(fault.body(wire).to_string().into_bytes()),
+                Step::Head | Step::Bytes(_) | Step::Part(_) | Step::Wait(_) | Step::Stall => step,
+            };
+            return steps.into_iter().map(body).collect();
         };
-        steps.into_iter().map(bytes).collect()
+        let asked = request.get("model").and_then(Value::as_str).unwrap_or_default();
+        let model = tail.model.as_deref().unwrap_or(asked).to_owned();
+        let mut speech = speech(wire, model, &tail);
+        let streams = wire.streams(request);
+        let kind = if streams { speech.content_type() } else { "application/json" };
+        self.headers.insert(0, ("content-type".into(), kind.into()));
+        if streams { streamed(steps, &tail, &mut *speech) } else { whole(steps, &tail, wire, &mut *speech) }
     }
 
     fn head_bytes(&self, length: usize) -> Vec<u8> {
@@ -55,40 +62,36 @@ impl Reply {
     }
 }
 
-impl Tail {
-    fn steps(self, has_calls: bool) -> Vec<Step> {
-        let reason = self.finish.as_deref().unwrap_or(if has_calls { "tool_calls" } else { "stop" });
-        let mut steps =
-            vec![Step::Chunk(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))];
-        if let Some((input, output)) = self.usage {
-            let usage = json!({
-                "prompt_tokens": input,
-                "completion_tokens": output,
-                "total_tokens": input + output,
-                "prompt_tokens_details": {"cached_tokens": 0},
-                "completion_tokens_details": {"reasoning_tokens": 0},
-            });
-            steps.push(Step::Chunk(json!({"choices": [], "usage": usage})));
+fn streamed(steps: Vec<Step>, tail: &Tail, speech: &mut dyn Speech) -> Vec<Step> {
+    let mut out = Vec::new();
+    for step in steps {
+        match step {
+            Step::Part(part) => out.extend(speech.part(part).into_iter().map(Step::Bytes)),
+            Step::Fault(fault) => out.extend(speech.fault(&fault).into_iter().map(Step::Bytes)),
+            Step::Head | Step::Bytes(_) | Step::Wait(_) | Step::Stall => out.push(step),
         }
-        if self.done {
-            steps.push(Step::Bytes(b"data: [DONE]\n\n".to_vec()));
-        }
-        steps
     }
+    if tail.whole {
+        out.extend(speech.end(tail).into_iter().map(Step::Bytes));
+    }
+    out
 }
 
-fn event(chunk: Value, model: &str) -> Vec<u8> {
-    let mut event = json!({
-        "id": "chatcmpl-1",
-        "object": "chat.completion.chunk",
-        "created": 1_763_172_000,
-        "model": model,
-        "usage": null,
-    });
-    if let (Some(event), Value::Object(chunk)) = (event.as_object_mut(), chunk) {
-        event.extend(chunk);
+/// Everything that is said comes at the end, in one JSON text.
+fn whole(steps: Vec<Step>, tail: &Tail, wire: Wire, speech: &mut dyn Speech) -> Vec<Step> {
+    let mut out = Vec::new();
+    for step in steps {
+        match step {
+            Step::Part(part) => drop(speech.part(part)),
+            Step::Fault(fault) => out.push(Step::Bytes(fault.body(wire).to_string().into_bytes())),
+            Step::Head | Step::Bytes(_) | Step::Wait(_) | Step::Stall => out.push(step),
+        }
     }
-    format!("data: {event}\n\n").into_bytes()
+    if tail.whole {
+        speech.end(tail);
+        out.push(Step::Bytes(speech.whole().to_string().into_bytes()));
+    }
+    out
 }
 
 struct Writer {

@@ -16,6 +16,12 @@ fn complaint(body: Value) -> Option<String> {
     check(&request(body), None).err().map(|complaint| complaint.message)
 }
 
+fn with(field: &str, value: Value) -> Option<String> {
+    let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "u"}]});
+    body[field] = value;
+    complaint(body)
+}
+
 fn call(id: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": "add", "arguments": "{}"}})
 }
@@ -76,11 +82,6 @@ fn calls_and_results_must_pair() {
 
 #[test]
 fn each_field_is_checked() {
-    let with = |field: &str, value: Value| {
-        let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "u"}]});
-        body[field] = value;
-        complaint(body)
-    };
     let tool = |name: &str| json!([{"type": "function", "function": {"name": name}}]);
     for (field, value) in [
         ("model", json!("")),
@@ -102,11 +103,74 @@ fn each_field_is_checked() {
         ("stream", json!("yes")),
         ("stream_options", json!({"include_usage": true})),
         ("maxTokens", json!(1)),
+        ("frequency_penalty", json!(2.1)),
+        ("presence_penalty", json!(-2.1)),
+        ("reasoning_effort", json!("extreme")),
+        ("response_format", json!({"type": "yaml"})),
+        ("response_format", json!({"type": "json_object"})),
+        ("response_format", json!({"type": "json_schema"})),
     ] {
         assert!(with(field, value.clone()).is_some(), "{field} = {value} was taken");
     }
     assert_eq!(with("tools", tool(&"x".repeat(64))), None);
     assert!(complaint(json!([])).is_some());
+}
+
+fn schema(schema: &Value) -> Option<String> {
+    let format = json!({"name": "answer", "strict": true, "schema": schema});
+    with("response_format", json!({"type": "json_schema", "json_schema": format}))
+}
+
+#[test]
+fn a_strict_schema_closes_every_object_and_requires_every_property() {
+    let inner = json!({"type": "object", "properties": {"b": {"type": ["string", "null"], "enum": ["x", null]}},
+        "required": ["b"], "additionalProperties": false});
+    let good = json!({"type": "object", "properties": {"a": {"type": "array", "items": inner, "maxItems": 3}},
+        "required": ["a"], "additionalProperties": false});
+    assert_eq!(schema(&good), None);
+    for (pointer, key, value) in [
+        ("", "additionalProperties", json!(true)),
+        ("", "type", json!("array")),
+        ("", "required", json!([])),
+        ("", "oneOf", json!([{"type": "string"}])),
+        ("/properties/a/items", "additionalProperties", json!(null)),
+        ("/properties/a/items", "required", json!(["b", "c"])),
+        ("/properties/a/items/properties/b", "enum", json!([])),
+        ("/properties/a/items/properties/b", "default", json!("x")),
+        ("/properties", "c", json!({})),
+    ] {
+        let mut bad = good.clone();
+        bad.pointer_mut(pointer).unwrap()[key] = value.clone();
+        assert!(schema(&bad).is_some(), "{pointer} {key} = {value} was taken");
+    }
+    let deep = |levels: usize| {
+        (0..levels).fold(json!({"type": "string"}), |inner, _| {
+            json!({"type": "object", "properties": {"a": inner}, "required": ["a"], "additionalProperties": false})
+        })
+    };
+    assert_eq!(schema(&deep(9)), None);
+    assert!(schema(&deep(10)).is_some());
+    let named = |name: &str| {
+        let format = json!({"name": name, "strict": false, "schema": {}});
+        with("response_format", json!({"type": "json_schema", "json_schema": format}))
+    };
+    assert_eq!(named("an-answer_1"), None);
+    assert!(named("an answer").is_some());
+}
+
+#[test]
+fn embeddings_are_asked_for_with_texts() {
+    let ask = |body: Value| {
+        let request = Received { path: "/v1/embeddings".into(), ..request(body) };
+        check(&request, None).err().map(|complaint| complaint.message)
+    };
+    assert_eq!(ask(json!({"model": "m", "input": "x"})), None);
+    assert_eq!(ask(json!({"model": "m", "input": vec!["x"; 2048], "encoding_format": "float"})), None);
+    for input in [json!(""), json!([]), json!(["x", ""]), json!(null), json!(vec!["x"; 2049])] {
+        assert!(ask(json!({"model": "m", "input": input})).is_some(), "{input} was taken");
+    }
+    assert!(ask(json!({"model": "m"})).is_some());
+    assert!(ask(json!({"model": "m", "input": "x", "size": 3})).is_some());
 }
 
 #[test]
@@ -116,6 +180,10 @@ fn the_key_and_the_path_are_checked() {
     let mut keyed = good.clone();
     keyed.headers.push(("authorization".into(), "Bearer k".into()));
     assert!(check(&keyed, Some("k")).is_ok());
+    keyed.headers.push(("x-api-key".into(), "other".into()));
+    assert_eq!(check(&keyed, Some("other")).err().map(|complaint| complaint.status), Some(401));
+    keyed.path = "/v1/messages".into();
+    assert_eq!(check(&keyed, Some("other")).err().map(|complaint| complaint.status), Some(400));
     let elsewhere = Received { path: "/v1/completions".into(), ..good };
     assert_eq!(check(&elsewhere, None).err().map(|complaint| complaint.status), Some(404));
 }

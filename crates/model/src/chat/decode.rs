@@ -11,17 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::encode::{EXTRA, PROVIDER};
 use super::wire::{CallDelta, Choice, Chunk, Delta, Text};
+use crate::reading::Decode;
 use crate::refusal::Refusal;
+use crate::tally::{Tally, plausible, short};
 use crate::{Error, Piece};
-
-/// All text, reasoning and arguments of one answer together.
-pub(super) const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// The arguments of one call.
-pub(super) const MAX_CALL_INPUT_BYTES: usize = 1 << 20;
-/// A model's name, a tool's name or a provider's id; what is longer is cut.
-const MAX_NAME_BYTES: usize = 256;
-/// More tokens than any model takes; such a count is a mistake.
-const MAX_PLAUSIBLE_TOKENS: u64 = 1_000_000_000;
 
 /// Decodes one answer.
 #[derive(Debug)]
@@ -29,51 +22,21 @@ pub(super) struct Decoder {
     /// The model asked for, until the stream has named one.
     asked: Option<String>,
     provider: String,
-    calls: Vec<Call>,
-    /// The server's index of a call to its place in `calls`.
+    tally: Tally,
+    /// The server's id of each call, empty where it gave none.
+    ids: Vec<String>,
+    /// The server's index of a call to its place among the calls.
     places: HashMap<u64, usize>,
     /// What the server wants back, by place of the call.
     extra: Map<String, Value>,
-    bytes: usize,
     refused: bool,
     /// Held back until the end, because usage may follow it.
     finish: Option<Finish>,
     over: bool,
 }
 
-#[derive(Debug)]
-struct Call {
-    id: String,
-    input_bytes: usize,
-}
-
-impl Decoder {
-    pub(super) fn new(model: &str, provider: &str) -> Self {
-        Self {
-            asked: Some(model.to_owned()),
-            provider: provider.to_owned(),
-            calls: Vec::new(),
-            places: HashMap::new(),
-            extra: Map::new(),
-            bytes: 0,
-            refused: false,
-            finish: None,
-            over: false,
-        }
-    }
-
-    /// A finish reason was seen, so the answer is whole even if nothing more arrives.
-    pub(super) fn has_finish(&self) -> bool {
-        self.finish.is_some()
-    }
-
-    /// The last piece was handed out.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
-    }
-
-    /// Decodes one event.
-    pub(super) fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+impl Decode for Decoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
@@ -88,8 +51,11 @@ impl Decoder {
         }
     }
 
-    /// The stream has ended.
-    pub(super) fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        self.event("", text, out)
+    }
+
+    fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
@@ -98,14 +64,34 @@ impl Decoder {
         if !self.extra.is_empty() {
             out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, EXTRA: self.extra })));
         }
-        out.push_back(Piece::Finish(match finish {
-            Finish::Stop | Finish::ToolCalls if self.refused => Finish::ContentFilter,
-            // Servers disagree on the reason when there are calls; the calls themselves are what counts.
-            Finish::Stop | Finish::ToolCalls if self.calls.is_empty() => Finish::Stop,
-            Finish::Stop | Finish::ToolCalls => Finish::ToolCalls,
-            Finish::Length | Finish::ContentFilter | Finish::Cancelled | Finish::Failed => finish,
-        }));
+        let finish = self.tally.finish(finish);
+        let filtered = self.refused && matches!(finish, Finish::Stop | Finish::ToolCalls);
+        out.push_back(Piece::Finish(if filtered { Finish::ContentFilter } else { finish }));
         Ok(())
+    }
+
+    fn has_finish(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+}
+
+impl Decoder {
+    pub(super) fn new(model: &str, provider: &str) -> Self {
+        Self {
+            asked: Some(model.to_owned()),
+            provider: provider.to_owned(),
+            tally: Tally::default(),
+            ids: Vec::new(),
+            places: HashMap::new(),
+            extra: Map::new(),
+            refused: false,
+            finish: None,
+            over: false,
+        }
     }
 
     fn chunk(&mut self, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
@@ -151,26 +137,13 @@ impl Decoder {
 
     fn delta(&mut self, delta: Delta<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
         let reasoning = delta.reasoning_content.filter(|Text(text)| !text.is_empty()).or(delta.reasoning);
-        self.say(text(reasoning), Piece::Reasoning, out)?;
-        self.say(text(delta.content), Piece::Text, out)?;
+        self.tally.say(text(reasoning), Piece::Reasoning, out)?;
+        self.tally.say(text(delta.content), Piece::Text, out)?;
         let refusal = text(delta.refusal);
         self.refused |= !refusal.is_empty();
-        self.say(refusal, Piece::Text, out)?;
+        self.tally.say(refusal, Piece::Text, out)?;
         for call in delta.tool_calls.unwrap_or_default() {
             self.call(call, out)?;
-        }
-        Ok(())
-    }
-
-    fn say(
-        &mut self,
-        text: Cow<'_, str>,
-        piece: fn(String) -> Piece,
-        out: &mut VecDeque<Piece>,
-    ) -> Result<(), Error> {
-        if !text.is_empty() {
-            self.count(text.len())?;
-            out.push_back(piece(text.into_owned()));
         }
         Ok(())
     }
@@ -186,32 +159,21 @@ impl Decoder {
             None => self.begin(delta.index, &id, &name, out)?,
         };
         if let Some(extra) = delta.extra_content {
-            self.count(extra.to_string().len())?;
+            self.tally.count(extra.to_string().len())?;
             self.extra.insert(place.to_string(), extra);
         }
-        if arguments.is_empty() {
-            return Ok(());
-        }
-        self.count(arguments.len())?;
-        if let Some(call) = self.calls.get_mut(place) {
-            call.input_bytes += arguments.len();
-            if call.input_bytes > MAX_CALL_INPUT_BYTES {
-                return Err(Error::Broken(format!("arguments longer than {MAX_CALL_INPUT_BYTES} bytes")));
-            }
-        }
-        out.push_back(Piece::CallInput { index: place, json: arguments.into_owned() });
-        Ok(())
+        self.tally.input(place, arguments, out)
     }
 
     /// The call that a fragment goes on with, or none if it begins one. A server that gives no index sends whole calls,
     /// each with its name; one that gives every call the same index tells them apart by id.
     fn place(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let Some(index) = index else {
-            return if name.is_empty() { self.calls.len().checked_sub(1) } else { None };
+            return if name.is_empty() { self.tally.calls().checked_sub(1) } else { None };
         };
         let place = *self.places.get(&index)?;
-        let call = self.calls.get(place)?;
-        let another = !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != short(id);
+        let known = self.ids.get(place)?;
+        let another = !name.is_empty() && !id.is_empty() && !known.is_empty() && *known != short(id);
         (!another).then_some(place)
     }
 
@@ -222,23 +184,12 @@ impl Decoder {
         name: &str,
         out: &mut VecDeque<Piece>,
     ) -> Result<usize, Error> {
-        self.count(id.len() + name.len() + size_of::<Call>())?;
-        let place = self.calls.len();
-        self.calls.push(Call { id: short(id), input_bytes: 0 });
+        let place = self.tally.begin(id, name, out)?;
+        self.ids.push(short(id));
         if let Some(index) = index {
             self.places.insert(index, place);
         }
-        let provider_id = Some(short(id)).filter(|id| !id.is_empty());
-        out.push_back(Piece::CallStart { index: place, provider_id, name: short(name) });
         Ok(place)
-    }
-
-    fn count(&mut self, bytes: usize) -> Result<(), Error> {
-        self.bytes += bytes;
-        if self.bytes > MAX_ANSWER_BYTES {
-            return Err(Error::Broken(format!("an answer longer than {MAX_ANSWER_BYTES} bytes")));
-        }
-        Ok(())
     }
 }
 
@@ -246,14 +197,9 @@ fn text(text: Option<Text<'_>>) -> Cow<'_, str> {
     text.map(|Text(text)| text).unwrap_or_default()
 }
 
-fn short(name: &str) -> String {
-    name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(name).to_owned()
-}
-
 /// None if the counts are missing or cannot be true; the caller then estimates.
 fn usage(usage: &Value) -> Option<Usage> {
-    let count =
-        |pointer| usage.pointer(pointer).and_then(Value::as_u64).filter(|n| *n <= MAX_PLAUSIBLE_TOKENS);
+    let count = |pointer| usage.pointer(pointer).and_then(Value::as_u64).and_then(plausible);
     let (input, output) = (count("/prompt_tokens")?, count("/completion_tokens")?);
     Some(Usage {
         input_tokens: input,
@@ -262,6 +208,6 @@ fn usage(usage: &Value) -> Option<Usage> {
         reasoning_tokens: count("/completion_tokens_details/reasoning_tokens")
             .unwrap_or_default()
             .min(output),
-        estimated: false,
+        ..Usage::default()
     })
 }

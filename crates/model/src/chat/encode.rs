@@ -1,12 +1,14 @@
 //! A request as the body of a POST.
 
+use protocol::Effort;
 use serde_json::Value;
 
 use super::wire::{
-    Body, Call, CalledFunction, Function, JsonText, Message, StreamOptions, Tool, ToolFunction,
+    Body, Call, CalledFunction, Function, JsonSchema, JsonText, Message, ResponseFormat, StreamOptions, Tool,
+    ToolFunction,
 };
 use super::{Quirks, TokenLimit};
-use crate::{Exchange, Request, ToolSpec, request};
+use crate::{Exchange, Format, Request, ToolSpec, request};
 
 /// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: what one server wants back,
 /// another refuses.
@@ -14,7 +16,7 @@ pub(super) const PROVIDER: &str = "provider";
 /// The key under which the extra content of calls is kept, by their index.
 pub(super) const EXTRA: &str = "extra";
 
-/// The request's JSON. Pure: the same request gives the same bytes, which is what prompt caches go by.
+/// The request's JSON.
 pub(super) fn body(request: &Request, provider: &str, quirks: Quirks) -> Vec<u8> {
     let settings = &request.settings;
     let limit = |name| settings.max_tokens.filter(|_| quirks.token_limit == name);
@@ -22,14 +24,28 @@ pub(super) fn body(request: &Request, provider: &str, quirks: Quirks) -> Vec<u8>
         model: &request.model,
         messages: messages(request, provider),
         tools: request.tools.iter().map(tool).collect(),
-        stream: true,
-        stream_options: StreamOptions { include_usage: true },
+        stream: request.stream,
+        stream_options: request.stream.then_some(StreamOptions { include_usage: true }),
+        response_format: response_format(&request.format),
+        reasoning_effort: settings.reasoning_effort.map(Effort::name),
         temperature: settings.temperature,
         top_p: settings.top_p,
+        frequency_penalty: settings.frequency_or_repeat_penalty(),
+        presence_penalty: settings.presence_penalty,
         max_completion_tokens: limit(TokenLimit::MaxCompletionTokens),
         max_tokens: limit(TokenLimit::MaxTokens),
     };
-    serde_json::to_vec(&body).unwrap_or_default() // string keys only: serialising cannot fail
+    request.encoded(&body)
+}
+
+fn response_format(format: &Format) -> Option<ResponseFormat<'_>> {
+    match format {
+        Format::Text => None,
+        Format::Json => Some(ResponseFormat::JsonObject),
+        Format::Schema(schema) => Some(ResponseFormat::JsonSchema {
+            json_schema: JsonSchema { name: &schema.name, strict: true, schema: &schema.schema },
+        }),
+    }
 }
 
 fn messages<'a>(request: &'a Request, provider: &str) -> Vec<Message<'a>> {

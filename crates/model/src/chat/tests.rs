@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use protocol::{Finish, Usage};
 use serde_json::{Value, json};
 
-use super::decode::{Decoder, MAX_ANSWER_BYTES, MAX_CALL_INPUT_BYTES};
+use super::decode::Decoder;
 use super::{Quirks, TokenLimit};
+use crate::reading::Decode;
+use crate::tally::{MAX_ANSWER_BYTES, MAX_CALL_INPUT_BYTES};
 use crate::{Error, Piece};
 
 /// Decodes chunks, then the end of the stream: the pieces, and the error if there was one.
@@ -226,7 +228,7 @@ fn usage_comes_anywhere_before_the_finish() {
         output_tokens: 7,
         cached_input_tokens: 20,
         reasoning_tokens: 4,
-        estimated: false,
+        ..Usage::default()
     });
     let own = [finish("stop"), json!({"choices": [], "usage": usage})];
     let last = [json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage})];

@@ -1,0 +1,182 @@
+//! A request as the body of a POST.
+
+use protocol::Effort;
+use serde_json::Value;
+
+use super::schema;
+use super::wire::{
+    Block, Body, CacheControl, Content, Message, Object, OutputConfig, OutputFormat, Own, Role, Thinking,
+    Tool,
+};
+use crate::{AnthropicVersion, Exchange, Format, Request, ToolSpec, request};
+
+/// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: what one server wants back,
+/// another refuses.
+pub(super) const PROVIDER: &str = "provider";
+/// The key under which blocks of thinking are kept, in their order.
+pub(super) const THINKING: &str = "thinking";
+
+/// The longest answer when nobody says how long it may be; the protocol insists on a number.
+const DEFAULT_MAX_TOKENS: u32 = 4096;
+/// Tokens of thinking, which the older version wants counted.
+const LOW_BUDGET: u32 = 2048;
+const MEDIUM_BUDGET: u32 = 8192;
+const HIGH_BUDGET: u32 = 16_384;
+/// The smallest budget the provider takes.
+const LEAST_BUDGET: u32 = 1024;
+
+/// What stands for the user where a conversation does not begin with them.
+const GOES_ON: &str = "(the conversation goes on)";
+/// What stands for a result without text, because the provider refuses an empty one that is an error.
+const EMPTY: &str = "(empty)";
+
+/// The request's JSON. Pure: the same request gives the same bytes.
+pub(super) fn body(request: &Request, provider: &str, version: AnthropicVersion) -> Vec<u8> {
+    let (max_tokens, budget) = tokens(request, provider, version);
+    // Thinking and sampling exclude each other, and newer models take only one of the two parameters.
+    let sampling = (version == AnthropicVersion::V2023 && budget.is_none()).then_some(&request.settings);
+    let temperature = sampling.and_then(|settings| settings.temperature);
+    let body = Body {
+        model: &request.model,
+        max_tokens,
+        system: text(&request.system).map(|system| [marked(system.into())]),
+        messages: messages(request, provider),
+        tools: tools(request),
+        stream: request.stream,
+        thinking: budget.map(|budget_tokens| Thinking::Enabled { budget_tokens }),
+        output_config: output_config(request, version),
+        temperature: temperature.map(|temperature| temperature.clamp(0.0, 1.0)),
+        top_p: sampling.and_then(|settings| settings.top_p).filter(|_| temperature.is_none()),
+    };
+    request.encoded(&body)
+}
+
+/// The longest answer, and how much of it may be thinking. Both fit into what the model can give.
+fn tokens(request: &Request, provider: &str, version: AnthropicVersion) -> (u32, Option<u32>) {
+    let most = request.max_output.unwrap_or(u32::MAX);
+    let asked = request.settings.max_tokens.or(request.max_output).unwrap_or(DEFAULT_MAX_TOKENS);
+    let wanted = match (version, request.settings.reasoning_effort) {
+        (AnthropicVersion::V2026, _) | (_, None | Some(Effort::None | Effort::Minimal)) => None,
+        (AnthropicVersion::V2023, Some(Effort::Low)) => Some(LOW_BUDGET),
+        (AnthropicVersion::V2023, Some(Effort::Medium)) => Some(MEDIUM_BUDGET),
+        (AnthropicVersion::V2023, Some(Effort::High)) => Some(HIGH_BUDGET),
+    };
+    let Some(wanted) = wanted.filter(|_| may_think(request, provider)) else {
+        return (asked, None);
+    };
+    let max_tokens = asked.saturating_add(wanted).min(most.max(asked));
+    let budget = if wanted < max_tokens { wanted } else { max_tokens / 2 };
+    if budget < LEAST_BUDGET { (asked, None) } else { (max_tokens, Some(budget)) }
+}
+
+/// When the last message holds results, the provider refuses to think unless it thought before each of the calls. For
+/// calls that another provider made it has not.
+fn may_think(request: &Request, provider: &str) -> bool {
+    let has_thought = |message: &request::Message| match message {
+        request::Message::Assistant { exchanges, provider: opaque, .. } if !exchanges.is_empty() => {
+            Some(thinking(opaque.as_ref(), provider).next().is_some())
+        }
+        request::Message::Assistant { .. } | request::Message::User(_) => None,
+    };
+    // What the user says after results goes into one message with them.
+    let messages = request.messages.iter().rev();
+    let calling = messages.skip_while(|message| matches!(message, request::Message::User(_)));
+    calling.map_while(has_thought).all(|thought| thought)
+}
+
+fn output_config(request: &Request, version: AnthropicVersion) -> Option<OutputConfig> {
+    let effort = match (version, request.settings.reasoning_effort) {
+        (AnthropicVersion::V2023, _) | (_, None | Some(Effort::None)) => None,
+        (AnthropicVersion::V2026, Some(Effort::Minimal | Effort::Low)) => Some("low"),
+        (AnthropicVersion::V2026, Some(Effort::Medium)) => Some("medium"),
+        (AnthropicVersion::V2026, Some(Effort::High)) => Some("high"),
+    };
+    let format = match &request.format {
+        Format::Text | Format::Json => None,
+        Format::Schema(schema) => Some(OutputFormat::JsonSchema { schema: schema::taken(&schema.schema) }),
+    };
+    (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
+}
+
+/// The last one is marked, so that the provider keeps them all.
+fn tools(request: &Request) -> Vec<Tool<'_>> {
+    let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
+    if let Some(last) = tools.last_mut() {
+        last.cache_control = Some(CacheControl::Ephemeral);
+    }
+    tools
+}
+
+fn tool(spec: &ToolSpec) -> Tool<'_> {
+    Tool {
+        name: &spec.name,
+        description: &spec.description,
+        input_schema: &spec.parameters,
+        cache_control: None,
+    }
+}
+
+/// Messages in which the roles alternate, beginning with the user's. The last block is marked, so that the next request
+/// of a growing conversation finds everything up to here kept.
+fn messages<'a>(request: &'a Request, provider: &str) -> Vec<Message<'a>> {
+    let mut messages = Vec::with_capacity(request.messages.len() * 2);
+    for message in &request.messages {
+        match message {
+            request::Message::User(said) => append(&mut messages, Role::User, text(said)),
+            request::Message::Assistant { text: said, exchanges, provider: opaque } => {
+                let mut said = text(said).into_iter().chain(exchanges.iter().map(call)).peekable();
+                // The provider refuses a message that ends with thinking.
+                if said.peek().is_some() {
+                    let thoughts = thinking(opaque.as_ref(), provider).map(Content::Opaque);
+                    append(&mut messages, Role::Assistant, thoughts.chain(said));
+                }
+                append(&mut messages, Role::User, exchanges.iter().map(result));
+            }
+        }
+    }
+    if messages.first().is_none_or(|message| message.role != Role::User) {
+        let begin = Content::Own(Own::Text { text: GOES_ON });
+        messages.insert(0, Message { role: Role::User, content: vec![begin.into()] });
+    }
+    if let Some(last) = messages.last_mut().and_then(|message| message.content.last_mut()) {
+        last.cache_control = Some(CacheControl::Ephemeral);
+    }
+    messages
+}
+
+/// Adds blocks to the last message if it is of this role, and as a new message if it is not.
+fn append<'a>(messages: &mut Vec<Message<'a>>, role: Role, blocks: impl IntoIterator<Item = Content<'a>>) {
+    let mut blocks = blocks.into_iter().map(Block::from).peekable();
+    if blocks.peek().is_none() {
+        return;
+    }
+    match messages.last_mut() {
+        Some(message) if message.role == role => message.content.extend(blocks),
+        Some(_) | None => messages.push(Message { role, content: blocks.collect() }),
+    }
+}
+
+/// Blank text is refused, so there is no block for it.
+fn text(text: &str) -> Option<Content<'_>> {
+    (!text.trim().is_empty()).then_some(Content::Own(Own::Text { text }))
+}
+
+fn call(exchange: &Exchange) -> Content<'_> {
+    Content::Own(Own::ToolUse { id: exchange.id, name: &exchange.name, input: Object(&exchange.input) })
+}
+
+fn result(exchange: &Exchange) -> Content<'_> {
+    let text = &exchange.result.text;
+    let content = if text.trim().is_empty() { EMPTY } else { text };
+    Content::Own(Own::ToolResult { tool_use_id: exchange.id, content, is_error: !exchange.result.success })
+}
+
+fn marked(block: Block<'_>) -> Block<'_> {
+    Block { cache_control: Some(CacheControl::Ephemeral), ..block }
+}
+
+/// The blocks of thinking that this provider sent with a turn.
+fn thinking<'a>(opaque: Option<&'a Value>, provider: &str) -> impl Iterator<Item = &'a Value> {
+    let own = opaque.filter(|opaque| opaque.get(PROVIDER).is_some_and(|name| name == provider));
+    own.and_then(|own| own.get(THINKING)?.as_array()).into_iter().flatten()
+}

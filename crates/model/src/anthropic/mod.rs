@@ -1,0 +1,57 @@
+//! Anthropic's Messages, in both versions of its API that are in use.
+
+mod decode;
+mod encode;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use self::decode::Decoder;
+use crate::http::{Client, Headers, KeyHeader};
+use crate::{AnthropicVersion, ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+
+/// A server that speaks Messages.
+#[derive(Debug, Clone)]
+pub struct Messages {
+    client: Client,
+    provider: String,
+    version: AnthropicVersion,
+}
+
+impl Messages {
+    pub fn new(endpoint: &Endpoint, version: AnthropicVersion) -> Result<Self, InvalidEndpoint> {
+        let client = Client::new(endpoint, &["messages"], headers(version))?;
+        Ok(Self { client, provider: endpoint.provider.clone(), version })
+    }
+
+    /// The bytes that asking `request` sends.
+    pub fn body(&self, request: &Request) -> Vec<u8> {
+        encode::body(request, &self.provider, self.version)
+    }
+
+    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+        let answer = self.client.post(self.body(request)).await?;
+        reading::pieces(answer, Decoder::new(&request.model, &self.provider)).await
+    }
+}
+
+fn headers(version: AnthropicVersion) -> Headers {
+    match version {
+        AnthropicVersion::V2023 => {
+            Headers { key: KeyHeader::ApiKey, fixed: &[("anthropic-version", "2023-06-01")] }
+        }
+        AnthropicVersion::V2026 => {
+            Headers { key: KeyHeader::Bearer, fixed: &[("anthropic-version", "2026-10-21")] }
+        }
+    }
+}
+
+impl ChatModel for Messages {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+        self.ask(request).boxed()
+    }
+}

@@ -1,0 +1,179 @@
+//! The JSON of Messages as types: what is sent, borrowed from the request, and what is received, in which any field may
+//! be missing.
+
+use protocol::CallId;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+#[derive(serde::Serialize)]
+pub(super) struct Body<'a> {
+    pub(super) model: &'a str,
+    pub(super) max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) system: Option<[Block<'a>; 1]>,
+    pub(super) messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tools: Vec<Tool<'a>>,
+    pub(super) stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_config: Option<OutputConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) top_p: Option<f64>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Message<'a> {
+    pub(super) role: Role,
+    pub(super) content: Vec<Block<'a>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Role {
+    User,
+    Assistant,
+}
+
+/// A block of a message, and whether the prompt is to be kept up to its end.
+#[derive(serde::Serialize)]
+pub(super) struct Block<'a> {
+    #[serde(flatten)]
+    pub(super) content: Content<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cache_control: Option<CacheControl>,
+}
+
+impl<'a> From<Content<'a>> for Block<'a> {
+    fn from(content: Content<'a>) -> Self {
+        Self { content, cache_control: None }
+    }
+}
+
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+pub(super) enum Content<'a> {
+    /// A block that the provider made, as it made it.
+    Opaque(&'a Value),
+    Own(Own<'a>),
+}
+
+#[derive(serde::Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Own<'a> {
+    Text {
+        text: &'a str,
+    },
+    ToolUse {
+        id: CallId,
+        name: &'a str,
+        input: Object<'a>,
+    },
+    ToolResult {
+        tool_use_id: CallId,
+        content: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+/// Anything but an object is written as an empty one, which is all that the provider takes.
+pub(super) struct Object<'a>(pub(super) &'a Value);
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.is_object() {
+            self.0.serialize(serializer)
+        } else {
+            serializer.serialize_map(Some(0))?.end()
+        }
+    }
+}
+
+/// The constant `{"type": "ephemeral"}`.
+#[derive(Clone, Copy, serde::Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub(super) enum CacheControl {
+    Ephemeral,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Tool<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(super) description: &'a str,
+    pub(super) input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cache_control: Option<CacheControl>,
+}
+
+#[derive(serde::Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub(super) enum Thinking {
+    Enabled { budget_tokens: u32 },
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct OutputConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) format: Option<OutputFormat>,
+}
+
+#[derive(serde::Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum OutputFormat {
+    JsonSchema { schema: Value },
+}
+
+/// One event of a stream.
+#[derive(serde::Deserialize)]
+pub(super) struct Event {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) message: Option<Answer>,
+    pub(super) index: Option<u64>,
+    pub(super) content_block: Option<Received>,
+    pub(super) delta: Option<Delta>,
+    pub(super) usage: Option<Value>,
+    pub(super) error: Option<Value>,
+}
+
+/// The beginning of an answer, or a whole one.
+#[derive(serde::Deserialize)]
+pub(super) struct Answer {
+    pub(super) model: Option<String>,
+    pub(super) content: Option<Vec<Received>>,
+    pub(super) stop_reason: Option<String>,
+    pub(super) usage: Option<Value>,
+    pub(super) error: Option<Value>,
+}
+
+/// A block, of which only the fields of its kind are there.
+#[derive(serde::Deserialize)]
+pub(super) struct Received {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) text: Option<String>,
+    pub(super) thinking: Option<String>,
+    pub(super) signature: Option<String>,
+    /// What a block of thinking that must not be read holds.
+    pub(super) data: Option<String>,
+    pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) input: Option<Value>,
+}
+
+/// More of a block or, at the end, why there is no more of the answer.
+#[derive(serde::Deserialize)]
+pub(super) struct Delta {
+    pub(super) text: Option<String>,
+    pub(super) thinking: Option<String>,
+    pub(super) signature: Option<String>,
+    pub(super) partial_json: Option<String>,
+    pub(super) stop_reason: Option<String>,
+}

@@ -1,0 +1,118 @@
+//! What a model can do, and what it costs.
+
+use protocol::{Cost, Usage};
+
+/// Tokens a price is for.
+const PER: f64 = 1e6;
+
+/// Where a model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Cloud,
+    Local,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Cloud => "cloud",
+            Kind::Local => "local",
+        }
+    }
+}
+
+/// What a model can do. What it cannot is not asked of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capabilities {
+    /// Its answer comes piece by piece.
+    pub streaming: bool,
+    pub tools: bool,
+    pub structured: Structured,
+    pub vision: bool,
+    /// It takes temperature, top-p and penalties; models that think at length refuse them.
+    pub sampling: bool,
+    /// It writes tool calls as JSON into its text, where they are to be found.
+    pub calls_in_text: bool,
+    /// Tokens it takes, prompt and answer together.
+    pub context_window: u32,
+    /// Tokens of the longest answer.
+    pub max_output: Option<u32>,
+}
+
+/// How a model is held to a JSON Schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Structured {
+    /// It takes tools and a schema in one call.
+    WithTools,
+    /// It takes a schema, but not together with tools.
+    Alone,
+    /// It can only be told of the schema in words.
+    Prompt,
+}
+
+impl Structured {
+    pub fn name(self) -> &'static str {
+        match self {
+            Structured::WithTools => "with_tools",
+            Structured::Alone => "alone",
+            Structured::Prompt => "prompt",
+        }
+    }
+}
+
+impl Capabilities {
+    /// What may be expected of a model nobody described.
+    pub fn of_kind(kind: Kind) -> Self {
+        let cloud = kind == Kind::Cloud;
+        Self {
+            streaming: true,
+            // Small local models call tools at random; one that can says so in its entry.
+            tools: cloud,
+            structured: if cloud { Structured::WithTools } else { Structured::Alone },
+            vision: false,
+            sampling: true,
+            calls_in_text: false,
+            context_window: if cloud { 128_000 } else { 8_192 },
+            max_output: None,
+        }
+    }
+}
+
+/// US dollars for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    pub input: f64,
+    /// Tokens of the prompt that the provider had kept.
+    pub cached_input: f64,
+    pub output: f64,
+}
+
+impl Price {
+    pub fn cost(&self, usage: &Usage) -> Cost {
+        let cached = usage.cached_input_tokens.min(usage.input_tokens);
+        let fresh = usage.input_tokens - cached;
+        let dollars = fresh as f64 * self.input
+            + cached as f64 * self.cached_input
+            + usage.output_tokens as f64 * self.output;
+        Cost::from_dollars(dollars / PER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_tokens_cost_what_kept_tokens_cost() {
+        let price = Price { input: 2.0, cached_input: 0.5, output: 8.0 };
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            cached_input_tokens: 400_000,
+            output_tokens: 1_000,
+            ..Usage::default()
+        };
+        assert!((price.cost(&usage).dollars() - (1.2 + 0.2 + 0.008)).abs() < 1e-9);
+        let absurd = Usage { input_tokens: 1, cached_input_tokens: 5, ..Usage::default() };
+        assert_eq!(price.cost(&absurd), Cost(500), "more kept than sent is a mistake");
+    }
+}

@@ -1,0 +1,75 @@
+//! OpenAI's Chat Completions, as OpenAI and everybody who copied it speak it.
+
+mod decode;
+mod encode;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use self::decode::Decoder;
+use crate::http::{Client, Headers};
+use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+
+/// Where servers of this protocol differ in what they take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quirks {
+    pub token_limit: TokenLimit,
+}
+
+/// The name under which the longest answer is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenLimit {
+    /// `max_completion_tokens`: OpenAI itself, whose newer models refuse the other.
+    MaxCompletionTokens,
+    /// `max_tokens`: the old name, which compatible servers know.
+    MaxTokens,
+}
+
+impl Quirks {
+    fn of_host(host: &str) -> Self {
+        let token_limit =
+            if host == "api.openai.com" { TokenLimit::MaxCompletionTokens } else { TokenLimit::MaxTokens };
+        Self { token_limit }
+    }
+}
+
+/// A server that speaks Chat Completions.
+#[derive(Debug, Clone)]
+pub struct ChatCompletions {
+    client: Client,
+    provider: String,
+    quirks: Quirks,
+}
+
+impl ChatCompletions {
+    /// What the server takes is guessed from its host; see [`Self::with_quirks`].
+    pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
+        let client = Client::new(endpoint, &["chat", "completions"], Headers::default())?;
+        let quirks = Quirks::of_host(client.host());
+        Ok(Self { client, provider: endpoint.provider.clone(), quirks })
+    }
+
+    #[must_use]
+    pub fn with_quirks(self, quirks: Quirks) -> Self {
+        Self { quirks, ..self }
+    }
+
+    /// The bytes that asking `request` sends.
+    pub fn body(&self, request: &Request) -> Vec<u8> {
+        encode::body(request, &self.provider, self.quirks)
+    }
+
+    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+        let answer = self.client.post(self.body(request)).await?;
+        reading::pieces(answer, Decoder::new(&request.model, &self.provider)).await
+    }
+}
+
+impl ChatModel for ChatCompletions {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+        self.ask(request).boxed()
+    }
+}

@@ -1,0 +1,96 @@
+//! A request as the body of a POST.
+
+use std::collections::BTreeMap;
+
+use protocol::{Effort, Settings};
+use serde_json::{Map, Value};
+
+use super::wire::{Body, Call, CalledFunction, Message, Tool, ToolFunction};
+use crate::{Exchange, Format, Request, ToolSpec, request};
+
+/// Fields of the provider's own that stand beside the options; all others are options.
+const BESIDE_OPTIONS: [&str; 4] = ["keep_alive", "think", "format", "logprobs"];
+
+/// The request's JSON. Pure: the same request gives the same bytes, which is what prompt caches go by.
+pub(super) fn body(request: &Request) -> Vec<u8> {
+    let body = Body {
+        model: &request.model,
+        messages: messages(request),
+        tools: request.tools.iter().map(tool).collect(),
+        stream: request.stream,
+        options: options(&request.settings, &request.extra),
+        beside: beside(request),
+    };
+    serde_json::to_vec(&body).unwrap_or_default() // string keys only: serialising cannot fail
+}
+
+fn options(settings: &Settings, extra: &Map<String, Value>) -> Map<String, Value> {
+    let set = [
+        ("temperature", settings.temperature.map(Value::from)),
+        ("top_p", settings.top_p.map(Value::from)),
+        ("repeat_penalty", settings.repeat_penalty.map(Value::from)),
+        ("frequency_penalty", settings.frequency_penalty.map(Value::from)),
+        ("presence_penalty", settings.presence_penalty.map(Value::from)),
+        ("num_predict", settings.max_tokens.map(Value::from)),
+    ];
+    let set = set.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let own = extra.iter().filter(|(name, _)| !BESIDE_OPTIONS.contains(&name.as_str()));
+    set.chain(own.map(|(name, value)| (name.clone(), value.clone()))).collect()
+}
+
+fn beside(request: &Request) -> BTreeMap<&str, Value> {
+    let format = match &request.format {
+        Format::Text => None,
+        Format::Json => Some(Value::from("json")),
+        Format::Schema(schema) => Some(schema.schema.clone()),
+    };
+    let set = [("format", format), ("think", request.settings.reasoning_effort.map(think))];
+    let set = set.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let own = BESIDE_OPTIONS.into_iter().filter_map(|name| Some((name, request.extra.get(name)?.clone())));
+    set.chain(own).collect()
+}
+
+fn think(effort: Effort) -> Value {
+    match effort {
+        Effort::None => Value::from(false),
+        Effort::Minimal | Effort::Low => Value::from("low"),
+        Effort::Medium => Value::from("medium"),
+        Effort::High => Value::from("high"),
+    }
+}
+
+fn messages(request: &Request) -> Vec<Message<'_>> {
+    let mut messages = Vec::with_capacity(request.messages.len() + 1);
+    if !request.system.is_empty() {
+        messages.push(Message::System { content: &request.system });
+    }
+    for message in &request.messages {
+        match message {
+            request::Message::User(content) => messages.push(Message::User { content }),
+            request::Message::Assistant { text, exchanges, provider: _ } => {
+                let tool_calls = exchanges.iter().enumerate().map(call).collect();
+                messages.push(Message::Assistant { content: text, tool_calls });
+                messages.extend(exchanges.iter().map(result));
+            }
+        }
+    }
+    messages
+}
+
+/// Anything but an object is written as an empty one, which is all that Ollama takes.
+fn call((index, exchange): (usize, &Exchange)) -> Call<'_> {
+    let input = exchange.input.as_object().into_iter().flatten();
+    let arguments = input.map(|(name, value)| (name.as_str(), value)).collect();
+    Call { id: exchange.id, function: CalledFunction { index, name: &exchange.name, arguments } }
+}
+
+/// Whether the call succeeded is not told apart: this protocol has no place for it but the text.
+fn result(exchange: &Exchange) -> Message<'_> {
+    Message::Tool { tool_name: &exchange.name, tool_call_id: exchange.id, content: &exchange.result.text }
+}
+
+fn tool(spec: &ToolSpec) -> Tool<'_> {
+    let function =
+        ToolFunction { name: &spec.name, description: &spec.description, parameters: &spec.parameters };
+    Tool::Function { function }
+}

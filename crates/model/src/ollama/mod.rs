@@ -1,0 +1,44 @@
+//! Ollama's own chat, which knows the options that its copy of Chat Completions leaves out.
+
+mod decode;
+mod encode;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use self::decode::Decoder;
+use crate::http::{Client, Headers};
+use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+
+/// An Ollama server. Its base URL has no version.
+#[derive(Debug, Clone)]
+pub struct Ollama {
+    client: Client,
+    provider: String,
+}
+
+impl Ollama {
+    pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
+        let client = Client::new(endpoint, &["api", "chat"], Headers::default())?;
+        Ok(Self { client, provider: endpoint.provider.clone() })
+    }
+
+    /// The bytes that asking `request` sends.
+    pub fn body(&self, request: &Request) -> Vec<u8> {
+        encode::body(request)
+    }
+
+    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+        let answer = self.client.post(self.body(request)).await?;
+        reading::pieces(answer, Decoder::new(&request.model, &self.provider)).await
+    }
+}
+
+impl ChatModel for Ollama {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+        self.ask(request).boxed()
+    }
+}

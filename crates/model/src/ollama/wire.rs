@@ -1,0 +1,84 @@
+//! The JSON of Ollama's chat as types: what is sent, borrowed from the request, and what is received. Received fields
+//! are plain values, because a field of an odd type must not cost the answer.
+
+use std::collections::BTreeMap;
+
+use protocol::CallId;
+use serde_json::{Map, Value};
+
+#[derive(serde::Serialize)]
+pub(super) struct Body<'a> {
+    pub(super) model: &'a str,
+    pub(super) messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tools: Vec<Tool<'a>>,
+    pub(super) stream: bool,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(super) options: Map<String, Value>,
+    /// What stands beside the options.
+    #[serde(flatten)]
+    pub(super) beside: BTreeMap<&'a str, Value>,
+}
+
+#[derive(serde::Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+pub(super) enum Message<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: &'a str,
+    },
+    Assistant {
+        content: &'a str,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<Call<'a>>,
+    },
+    Tool {
+        tool_name: &'a str,
+        tool_call_id: CallId,
+        content: &'a str,
+    },
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Call<'a> {
+    pub(super) id: CallId,
+    pub(super) function: CalledFunction<'a>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct CalledFunction<'a> {
+    pub(super) index: usize,
+    pub(super) name: &'a str,
+    pub(super) arguments: BTreeMap<&'a str, &'a Value>,
+}
+
+#[derive(serde::Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub(super) enum Tool<'a> {
+    Function { function: ToolFunction<'a> },
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct ToolFunction<'a> {
+    pub(super) name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(super) description: &'a str,
+    pub(super) parameters: &'a Value,
+}
+
+/// One line of a stream, or a whole answer, which is a single line.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct Chunk {
+    pub(super) model: Value,
+    pub(super) message: Value,
+    pub(super) done: Value,
+    pub(super) done_reason: Value,
+    /// Tokens of the prompt.
+    pub(super) prompt_eval_count: Value,
+    /// Tokens of the answer.
+    pub(super) eval_count: Value,
+    pub(super) error: Value,
+}

@@ -1,0 +1,108 @@
+//! An answer on its way: bytes in, pieces out, whatever the provider's wire.
+
+use std::collections::VecDeque;
+
+use futures_util::{StreamExt, stream};
+
+use crate::http::{Answer, Body};
+use crate::lines::Lines;
+use crate::sse::Parser;
+use crate::tally::MAX_ANSWER_BYTES;
+use crate::{Error, Piece, PieceStream};
+
+/// A provider's events as pieces. Pure; errors are final.
+pub(crate) trait Decode: Send + 'static {
+    /// Decodes one event. A wire without names gives an empty one.
+    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error>;
+    /// Decodes an answer that came as one JSON text.
+    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error>;
+    /// The bytes have ended. Hands out the last piece, or says that the answer was cut.
+    fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error>;
+    /// All was said, even if nothing more arrives.
+    fn has_finish(&self) -> bool;
+    /// The last piece was handed out.
+    fn is_over(&self) -> bool;
+}
+
+/// How events are told apart.
+enum Framing {
+    Events(Parser),
+    Lines(Lines),
+}
+
+/// The pieces of an answer.
+pub(crate) async fn pieces(answer: Answer, mut decoder: impl Decode) -> Result<PieceStream, Error> {
+    let (body, framing) = match answer {
+        Answer::Events(body) => (body, Framing::Events(Parser::default())),
+        Answer::Lines(body) => (body, Framing::Lines(Lines::default())),
+        Answer::Whole(body) => {
+            let text = body.whole(MAX_ANSWER_BYTES).await?;
+            let mut ready = VecDeque::new();
+            decoder.whole(&String::from_utf8_lossy(&text), &mut ready)?;
+            decoder.end(&mut ready)?;
+            return Ok(stream::iter(ready).map(Ok).boxed());
+        }
+    };
+    let reading = Reading { body: Some(body), framing, decoder, ready: VecDeque::new(), failure: None };
+    Ok(stream::unfold(Box::new(reading), |mut reading| async {
+        let piece = reading.next().await?;
+        Some((piece, reading))
+    })
+    .boxed())
+}
+
+/// A stream being read. Pieces that were decoded before a failure are handed out before it.
+struct Reading<D> {
+    /// None once nothing more is to be read.
+    body: Option<Body>,
+    framing: Framing,
+    decoder: D,
+    ready: VecDeque<Piece>,
+    failure: Option<Error>,
+}
+
+impl<D: Decode> Reading<D> {
+    async fn next(&mut self) -> Option<Result<Piece, Error>> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Some(Ok(piece));
+            }
+            if let Some(failure) = self.failure.take() {
+                return Some(Err(failure));
+            }
+            if self.decoder.is_over() {
+                self.body.take()?.farewell().await;
+                return None;
+            }
+            let outcome = match self.body.as_mut()?.chunk().await {
+                Ok(Some(chunk)) => self.decode(&chunk),
+                Ok(None) => self.finish(),
+                // All was said; only the farewell got lost.
+                Err(_) if self.decoder.has_finish() => self.decoder.end(&mut self.ready),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = outcome {
+                self.body = None;
+                self.failure = Some(error);
+            }
+        }
+    }
+
+    fn decode(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        let Self { framing, decoder, ready, .. } = self;
+        match framing {
+            Framing::Events(parser) => {
+                parser.feed(chunk, |event| decoder.event(&event.name, &event.data, ready))
+            }
+            Framing::Lines(lines) => lines.feed(chunk, |line| decoder.event("", line, ready)),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        let Self { framing, decoder, ready, .. } = self;
+        if let Framing::Lines(lines) = framing {
+            lines.end(|line| decoder.event("", line, ready))?;
+        }
+        decoder.end(ready)
+    }
+}

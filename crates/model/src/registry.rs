@@ -1,0 +1,179 @@
+//! The models of a server by name: who serves each, what it can do, what it costs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use protocol::{Settings, Usage};
+use serde_json::{Map, Value};
+
+use crate::breaker::Breaker;
+use crate::capabilities::{Capabilities, Kind, Price};
+use crate::rescue::Rescued;
+use crate::{ChatModel, Format, Message, Request, ToolSpec, Wire, known};
+
+/// Who serves models.
+#[derive(Clone)]
+pub struct Provider {
+    pub name: String,
+    pub wire: Wire,
+    pub kind: Kind,
+    pub chat: Arc<dyn ChatModel>,
+    /// Whether it is asked for names that nobody listed.
+    pub open: bool,
+    /// What may be expected of a model of its that nobody described.
+    pub capabilities: Capabilities,
+}
+
+/// A model as it is listed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// What apps and requests call it.
+    pub name: String,
+    pub provider: String,
+    /// The provider's own name for it.
+    pub id: String,
+    pub kind: Kind,
+    pub capabilities: Capabilities,
+    pub price: Option<Price>,
+    /// Fields of the provider's own, added to each request.
+    pub extra: Map<String, Value>,
+}
+
+/// A model that can be asked.
+#[derive(Clone)]
+pub struct Model {
+    pub listing: Listing,
+    pub chat: Arc<dyn ChatModel>,
+    /// Its provider's health.
+    pub health: Arc<Breaker>,
+    extra: Arc<Map<String, Value>>,
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model").field("listing", &self.listing).finish_non_exhaustive()
+    }
+}
+
+impl Model {
+    fn new(listing: Listing, provider: &Provider, health: &Arc<Breaker>) -> Self {
+        let chat = if listing.capabilities.calls_in_text {
+            Arc::new(Rescued(Arc::clone(&provider.chat)))
+        } else {
+            Arc::clone(&provider.chat)
+        };
+        let mut extra = listing.extra.clone();
+        if provider.wire == Wire::Ollama {
+            // Without it, Ollama cuts a long prompt to its own default and says nothing.
+            extra.entry("num_ctx").or_insert_with(|| listing.capabilities.context_window.into());
+        }
+        Self { chat, health: Arc::clone(health), extra: Arc::new(extra), listing }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.listing.name
+    }
+
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.listing.capabilities
+    }
+
+    /// A request as this model takes it: under its own name, and without what it cannot do.
+    pub fn request(&self, system: String, messages: Vec<Message>, settings: &Settings) -> Request {
+        let can = &self.listing.capabilities;
+        let max_tokens = match (settings.max_tokens, can.max_output) {
+            (Some(asked), Some(most)) => Some(asked.min(most)),
+            (asked, _) => asked,
+        };
+        let settings = if can.sampling {
+            Settings { max_tokens, ..settings.clone() }
+        } else {
+            let Settings { output_format, reasoning_effort, .. } = *settings;
+            Settings { max_tokens, output_format, reasoning_effort, ..Settings::default() }
+        };
+        Request {
+            settings,
+            stream: can.streaming,
+            max_output: can.max_output,
+            extra: Arc::clone(&self.extra),
+            ..Request::new(self.listing.id.clone(), system, messages)
+        }
+    }
+
+    /// The tools it is offered: none, if it has no use for them.
+    pub fn tools(&self, tools: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
+        if self.listing.capabilities.tools { Arc::clone(tools) } else { Arc::default() }
+    }
+
+    /// The usage with what it costs.
+    pub fn priced(&self, usage: Usage) -> Usage {
+        Usage { cost: self.listing.price.map_or(usage.cost, |price| price.cost(&usage)), ..usage }
+    }
+
+    /// The format, as far as this model can be held to it by its provider.
+    pub fn format(&self, format: Format) -> Format {
+        match (&format, self.listing.capabilities.structured) {
+            (Format::Schema(_), crate::Structured::Prompt) => Format::Text,
+            (Format::Text | Format::Json | Format::Schema(_), _) => format,
+        }
+    }
+}
+
+/// All models of a server.
+#[derive(Clone, Default)]
+pub struct Registry {
+    providers: Vec<(Provider, Arc<Breaker>)>,
+    models: BTreeMap<String, Arc<Model>>,
+    default: Option<String>,
+}
+
+impl Registry {
+    /// Models of a provider that is not there are left out. `default` is who answers when nobody is named.
+    pub fn new(providers: Vec<Provider>, listings: Vec<Listing>, default: Option<String>) -> Self {
+        let providers: Vec<_> =
+            providers.into_iter().map(|provider| (provider, Arc::<Breaker>::default())).collect();
+        let mut registry = Self { providers, models: BTreeMap::new(), default };
+        for listing in listings {
+            if let Some((provider, health)) = registry.provider(&listing.provider) {
+                let model = Model::new(listing, provider, health);
+                registry.models.insert(model.listing.name.clone(), Arc::new(model));
+            }
+        }
+        registry
+    }
+
+    /// The name a request that names `wanted` will use.
+    pub fn name(&self, wanted: Option<&str>) -> Option<String> {
+        wanted.map(str::to_owned).or_else(|| self.default.clone())
+    }
+
+    /// The model of this name: a listed one, or one that an open provider is asked for. `provider/name` says which.
+    pub fn find(&self, name: &str) -> Option<Arc<Model>> {
+        if let Some(model) = self.models.get(name) {
+            return Some(Arc::clone(model));
+        }
+        let (named, id) = match name.split_once('/') {
+            Some((provider, id)) if self.provider(provider).is_some() => (Some(provider), id),
+            _ => (known::provider_of(name).filter(|provider| self.provider(provider).is_some()), name),
+        };
+        let (provider, health) = match named {
+            Some(named) => self.provider(named)?,
+            None => self.providers.iter().find(|(provider, _)| provider.open)?,
+        };
+        provider.open.then(|| Arc::new(Model::new(known::listing(provider, name, id), provider, health)))
+    }
+
+    /// The listed models, by name.
+    pub fn list(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.models.values()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.providers.is_empty()
+    }
+
+    fn provider(&self, name: &str) -> Option<&(Provider, Arc<Breaker>)> {
+        self.providers.iter().find(|(provider, _)| provider.name == name)
+    }
+}

@@ -1,0 +1,354 @@
+//! Events of a stream as pieces of an answer, forgiving what servers leave out.
+//!
+//! Strict is only what safety needs: sizes are bounded, and only the event that ends the answer gives a
+//! [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use protocol::{Finish, Usage};
+use serde_json::{Map, Value, json};
+
+use super::calls::{Calls, Marks};
+use super::encode::{PROVIDER, REASONING};
+use super::wire::Event;
+use crate::reading::Decode;
+use crate::refusal::Refusal;
+use crate::tally::{Tally, plausible, short};
+use crate::{Error, Piece};
+
+/// Decodes one answer.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    /// The model asked for, until the server has named one.
+    asked: Option<String>,
+    provider: String,
+    tally: Tally,
+    calls: Calls,
+    /// Items the provider wants back.
+    reasoning: Vec<Value>,
+    /// Text has come.
+    said: bool,
+    /// Reasoning has come.
+    thought: bool,
+    refused: bool,
+    over: bool,
+}
+
+/// How an answer ends.
+#[derive(Debug, Clone, Copy)]
+enum Ending {
+    Completed,
+    Incomplete,
+    Failed,
+    Cancelled,
+}
+
+impl Ending {
+    fn parse(status: &str) -> Option<Self> {
+        match status {
+            "completed" => Some(Ending::Completed),
+            "incomplete" => Some(Ending::Incomplete),
+            "failed" => Some(Ending::Failed),
+            "cancelled" => Some(Ending::Cancelled),
+            _ => None,
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        if self.over {
+            return Ok(());
+        }
+        match data.trim() {
+            "" => Ok(()),
+            "[DONE]" => self.end(out),
+            data if name == "error" => Err(self.refusal(data)),
+            data => {
+                let event: Event = serde_json::from_str(data).map_err(|_| unreadable())?;
+                let kind = event.kind.as_str().unwrap_or(name);
+                if kind == "error" || !event.error.is_null() {
+                    return Err(self.refusal(data));
+                }
+                self.told(kind, &event, out)
+            }
+        }
+    }
+
+    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        let response: Value = serde_json::from_str(text).map_err(|_| unreadable())?;
+        let is_error = response.get("error").is_some_and(|error| !error.is_null());
+        if is_error || field(&response, "object") == "error" {
+            return Err(self.refusal(text));
+        }
+        let ending = match field(&response, "status") {
+            "" if response.get("output").is_some_and(Value::is_array) => Some(Ending::Completed),
+            status => Ending::parse(status),
+        };
+        ending.map_or(Ok(()), |ending| self.finish(ending, &response, out))
+    }
+
+    fn end(&mut self, _: &mut VecDeque<Piece>) -> Result<(), Error> {
+        if self.over { Ok(()) } else { Err(Error::Broken("ended without a finish reason".into())) }
+    }
+
+    fn has_finish(&self) -> bool {
+        self.over
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+}
+
+impl Decoder {
+    pub(super) fn new(model: &str, provider: &str) -> Self {
+        Self {
+            asked: Some(model.to_owned()),
+            provider: provider.to_owned(),
+            tally: Tally::default(),
+            calls: Calls::default(),
+            reasoning: Vec::new(),
+            said: false,
+            thought: false,
+            refused: false,
+            over: false,
+        }
+    }
+
+    fn told(&mut self, kind: &str, event: &Event, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        let delta = event.delta.as_str().unwrap_or_default();
+        let output = event.output_index.as_u64();
+        let marks = Marks { ids: [event.item_id.as_str().unwrap_or_default(), ""], output };
+        match kind {
+            "response.created" | "response.in_progress" => {
+                self.model(&event.response, out);
+                Ok(())
+            }
+            "response.output_text.delta" => self.say(delta, out),
+            "response.refusal.delta" => {
+                self.refused = true;
+                self.say(delta, out)
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.think(delta, out)
+            }
+            "response.reasoning_summary_part.added" => self.paragraph(out),
+            "response.output_item.added" => self.added(&event.item, output, out),
+            "response.function_call_arguments.delta" => match self.calls.growing(marks) {
+                Some(place) if !delta.is_empty() => {
+                    self.calls.hear(place);
+                    self.tally.input(place, delta, out)
+                }
+                _ => Ok(()),
+            },
+            "response.function_call_arguments.done" => match self.calls.complete(marks) {
+                Some(place) => self.arguments(place, &event.arguments, out),
+                None => Ok(()),
+            },
+            "response.output_item.done" => self.done(&event.item, output, out),
+            _ => match kind.strip_prefix("response.").and_then(Ending::parse) {
+                Some(ending) => self.finish(ending, &event.response, out),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn say(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        self.said |= !text.is_empty();
+        self.tally.say(text, Piece::Text, out)
+    }
+
+    fn think(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        self.thought |= !text.is_empty();
+        self.tally.say(text, Piece::Reasoning, out)
+    }
+
+    /// Parts of a summary stand apart.
+    fn paragraph(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        if self.thought { self.think("\n\n", out) } else { Ok(()) }
+    }
+
+    fn model(&mut self, response: &Value, out: &mut VecDeque<Piece>) {
+        let name = field(response, "model");
+        if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
+            out.push_back(Piece::Model(short(name)));
+        }
+    }
+
+    fn added(&mut self, item: &Value, output: Option<u64>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        let marks = marks(item, output);
+        if field(item, "type") == "function_call" && self.calls.known(marks).is_none() {
+            self.begin(marks, item, out)?;
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, item: &Value, output: Option<u64>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        match field(item, "type") {
+            "function_call" => {
+                let marks = marks(item, output);
+                let name = field(item, "name");
+                let place = match self.calls.over(marks, name) {
+                    Some(place) => place,
+                    None => {
+                        let place = self.begin(marks, item, out)?;
+                        self.calls.over(marks, name);
+                        place
+                    }
+                };
+                self.arguments(place, item.get("arguments").unwrap_or(&Value::Null), out)
+            }
+            "reasoning" => self.keep(item),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, marks: Marks<'_>, item: &Value, out: &mut VecDeque<Piece>) -> Result<usize, Error> {
+        let [item_id, call_id] = marks.ids;
+        self.tally.count(item_id.len())?;
+        let name = field(item, "name");
+        self.calls.begin(marks, name);
+        self.tally.begin(if call_id.is_empty() { item_id } else { call_id }, name, out)
+    }
+
+    /// Takes all arguments of a call at once, unless they have come piece by piece.
+    fn arguments(&mut self, place: usize, arguments: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        let arguments = match arguments {
+            Value::String(text) => Cow::Borrowed(text.as_str()),
+            Value::Object(_) => Cow::Owned(arguments.to_string()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Cow::Borrowed(""),
+        };
+        if arguments.is_empty() || self.calls.hear(place) {
+            return Ok(());
+        }
+        self.tally.input(place, arguments, out)
+    }
+
+    /// Keeps reasoning that can come back. Without its encrypted content the server would look for it among what it
+    /// has stored, find nothing and refuse.
+    fn keep(&mut self, item: &Value) -> Result<(), Error> {
+        if field(item, "encrypted_content").is_empty() {
+            return Ok(());
+        }
+        let fields = ["type", "id", "summary", "encrypted_content"];
+        let mut kept: Map<String, Value> =
+            fields.into_iter().filter_map(|name| Some((name.to_owned(), item.get(name)?.clone()))).collect();
+        kept.entry("summary").or_insert_with(|| json!([]));
+        let kept = Value::Object(kept);
+        self.tally.count(kept.to_string().len())?;
+        self.reasoning.push(kept);
+        Ok(())
+    }
+
+    /// Takes from the whole answer what was not streamed.
+    fn rest(&mut self, response: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        let (said, thought) = (self.said, self.thought);
+        let (called, kept) = (self.tally.calls() > 0, !self.reasoning.is_empty());
+        for item in list(response, "output") {
+            match field(item, "type") {
+                "message" => self.message(item, said, out)?,
+                "reasoning" => {
+                    for part in list(item, "summary").chain(list(item, "content")).filter(|_| !thought) {
+                        self.paragraph(out)?;
+                        self.think(field(part, "text"), out)?;
+                    }
+                    if !kept {
+                        self.keep(item)?;
+                    }
+                }
+                "function_call" if !called => self.done(item, None, out)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, item: &Value, said: bool, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        for part in list(item, "content") {
+            let refusal = field(part, "refusal");
+            self.refused |= !refusal.is_empty();
+            if !said {
+                self.say(field(part, "text"), out)?;
+                self.say(refusal, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, ending: Ending, response: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        self.model(response, out);
+        let cut = match ending {
+            Ending::Completed => None,
+            Ending::Incomplete => match response.pointer("/incomplete_details/reason") {
+                Some(reason) if reason == "content_filter" => Some(Finish::ContentFilter),
+                _ => Some(Finish::Length),
+            },
+            Ending::Failed => return Err(Refusal::from_json(response).in_stream(&self.provider)),
+            Ending::Cancelled => {
+                return Err(Error::Unavailable { reason: "it gave up the answer".into(), after: None });
+            }
+        };
+        self.rest(response, out)?;
+        out.extend(response.get("usage").and_then(usage).map(Piece::Usage));
+        if !self.reasoning.is_empty() {
+            let reasoning = std::mem::take(&mut self.reasoning);
+            out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, REASONING: reasoning })));
+        }
+        out.push_back(Piece::Finish(match cut {
+            Some(cut) => cut,
+            None if self.refused => Finish::ContentFilter,
+            None if self.tally.calls() > 0 => Finish::ToolCalls,
+            None => Finish::Stop,
+        }));
+        self.over = true;
+        Ok(())
+    }
+
+    fn refusal(&self, data: &str) -> Error {
+        let refusal = match serde_json::from_str(data) {
+            Ok(Value::Object(mut notice)) => {
+                // It only says that this is an error, and would be taken for the kind of it.
+                if notice.get("type").is_some_and(|kind| kind == "error") {
+                    notice.remove("type");
+                }
+                Refusal::from_json(&Value::Object(notice))
+            }
+            _ => Refusal::read(data.as_bytes()),
+        };
+        refusal.in_stream(&self.provider)
+    }
+}
+
+fn unreadable() -> Error {
+    Error::Broken("an event that cannot be read".into())
+}
+
+/// A field that is a text; what is not counts as empty.
+fn field<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn marks(item: &Value, output: Option<u64>) -> Marks<'_> {
+    Marks { ids: [field(item, "id"), field(item, "call_id")], output }
+}
+
+/// None if the counts are missing or cannot be true; the caller then estimates.
+fn usage(usage: &Value) -> Option<Usage> {
+    let count = |pointer| usage.pointer(pointer).and_then(Value::as_u64).and_then(plausible);
+    let (input, output) = (count("/input_tokens")?, count("/output_tokens")?);
+    let kept = count("/input_tokens_details/cached_tokens").unwrap_or_default();
+    let reasoning = count("/output_tokens_details/reasoning_tokens").unwrap_or_default();
+    Some(Usage {
+        input_tokens: input,
+        output_tokens: output,
+        cached_input_tokens: kept.min(input),
+        reasoning_tokens: reasoning.min(output),
+        ..Usage::default()
+    })
+}

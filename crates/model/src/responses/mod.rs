@@ -1,0 +1,45 @@
+//! OpenAI's Responses, without its memory: every request carries the whole conversation.
+
+mod calls;
+mod decode;
+mod encode;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use self::decode::Decoder;
+use crate::http::{Client, Headers};
+use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+
+/// A server that speaks Responses.
+#[derive(Debug, Clone)]
+pub struct Responses {
+    client: Client,
+    provider: String,
+}
+
+impl Responses {
+    pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
+        let client = Client::new(endpoint, &["responses"], Headers::default())?;
+        Ok(Self { client, provider: endpoint.provider.clone() })
+    }
+
+    /// The bytes that asking `request` sends.
+    pub fn body(&self, request: &Request) -> Vec<u8> {
+        encode::body(request, &self.provider)
+    }
+
+    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+        let answer = self.client.post(self.body(request)).await?;
+        reading::pieces(answer, Decoder::new(&request.model, &self.provider)).await
+    }
+}
+
+impl ChatModel for Responses {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+        self.ask(request).boxed()
+    }
+}

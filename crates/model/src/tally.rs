@@ -1,0 +1,106 @@
+//! What an answer has come to so far: its bounds, kept by every decoder in the same way.
+
+use std::collections::VecDeque;
+
+use protocol::Finish;
+
+use crate::{Error, Piece};
+
+/// All text, reasoning and arguments of one answer together.
+pub(crate) const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// The arguments of one call.
+pub(crate) const MAX_CALL_INPUT_BYTES: usize = 1 << 20;
+/// A model's name, a tool's name or a provider's id; what is longer is cut.
+const MAX_NAME_BYTES: usize = 256;
+/// What a call weighs beside its texts, so that calls without any are bounded too.
+const CALL_BYTES: usize = 64;
+/// More tokens than any model takes; such a count is a mistake.
+const MAX_PLAUSIBLE_TOKENS: u64 = 1_000_000_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    bytes: usize,
+    /// Bytes of arguments, by call.
+    calls: Vec<usize>,
+}
+
+impl Tally {
+    /// How many calls have begun.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// The reason an answer ended. Servers disagree on it when there are calls; the calls themselves are what counts.
+    pub(crate) fn finish(&self, said: Finish) -> Finish {
+        match said {
+            Finish::Stop | Finish::ToolCalls if self.calls.is_empty() => Finish::Stop,
+            Finish::Stop | Finish::ToolCalls => Finish::ToolCalls,
+            Finish::Length | Finish::ContentFilter | Finish::Cancelled | Finish::Failed => said,
+        }
+    }
+
+    /// Counts what is kept without being handed out as text.
+    pub(crate) fn count(&mut self, bytes: usize) -> Result<(), Error> {
+        self.bytes += bytes;
+        if self.bytes > MAX_ANSWER_BYTES {
+            return Err(Error::Broken(format!("an answer longer than {MAX_ANSWER_BYTES} bytes")));
+        }
+        Ok(())
+    }
+
+    /// Hands out a text as the piece it is, unless it is empty.
+    pub(crate) fn say(
+        &mut self,
+        text: impl AsRef<str> + Into<String>,
+        piece: fn(String) -> Piece,
+        out: &mut VecDeque<Piece>,
+    ) -> Result<(), Error> {
+        if !text.as_ref().is_empty() {
+            self.count(text.as_ref().len())?;
+            out.push_back(piece(text.into()));
+        }
+        Ok(())
+    }
+
+    /// Begins a call and gives its index.
+    pub(crate) fn begin(&mut self, id: &str, name: &str, out: &mut VecDeque<Piece>) -> Result<usize, Error> {
+        self.count(id.len() + name.len() + CALL_BYTES)?;
+        let index = self.calls.len();
+        self.calls.push(0);
+        let provider_id = Some(short(id)).filter(|id| !id.is_empty());
+        out.push_back(Piece::CallStart { index, provider_id, name: short(name) });
+        Ok(index)
+    }
+
+    /// More of the arguments of a call that has begun.
+    pub(crate) fn input(
+        &mut self,
+        index: usize,
+        json: impl AsRef<str> + Into<String>,
+        out: &mut VecDeque<Piece>,
+    ) -> Result<(), Error> {
+        let bytes = json.as_ref().len();
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.count(bytes)?;
+        if let Some(total) = self.calls.get_mut(index) {
+            *total += bytes;
+            if *total > MAX_CALL_INPUT_BYTES {
+                return Err(Error::Broken(format!("arguments longer than {MAX_CALL_INPUT_BYTES} bytes")));
+            }
+        }
+        out.push_back(Piece::CallInput { index, json: json.into() });
+        Ok(())
+    }
+}
+
+/// A name, cut to what is kept of one.
+pub(crate) fn short(name: &str) -> String {
+    name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(name).to_owned()
+}
+
+/// A count of tokens, unless it cannot be true.
+pub(crate) fn plausible(count: u64) -> Option<u64> {
+    (count <= MAX_PLAUSIBLE_TOKENS).then_some(count)
+}

@@ -1,0 +1,199 @@
+//! The conversation as Anthropic wants it: every call is answered in the very next message, and nothing is empty.
+
+use serde_json::Value;
+
+use super::super::{Check, Complaint, Object, fields, filled, is_name, object, refuse, text};
+use super::{MAX_NAME_BYTES, Version};
+
+pub(super) fn check(body: &Object, version: Version) -> Check {
+    let messages = filled(body.get("messages").unwrap_or(&Value::Null), "messages")?;
+    let mut turns = Turns::default();
+    for (at, message) in messages.iter().enumerate() {
+        let place = format!("messages.{at}");
+        let message = object(message, &place)?;
+        fields(message, &["role", "content"], &place)?;
+        let role = match text(message, "role", &place)? {
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            "system" if version == Version::V2026 => Role::System,
+            other => return refuse(format!("messages: Unexpected role \"{other}\".")),
+        };
+        let last = at + 1 == messages.len();
+        turns.message(role, message.get("content").unwrap_or(&Value::Null), &place, last)?;
+    }
+    turns.close()?;
+    unfinished_thinking(body, messages)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    User,
+    Assistant,
+    System,
+}
+
+/// What the messages so far ask of the next one.
+#[derive(Default)]
+struct Turns<'a> {
+    before: Option<Role>,
+    /// Calls of the message before, which this one must answer.
+    open: Vec<&'a str>,
+    /// Calls of this message.
+    called: Vec<&'a str>,
+    /// Every call, whose ids must differ.
+    ids: Vec<&'a str>,
+}
+
+impl<'a> Turns<'a> {
+    fn message(&mut self, role: Role, content: &'a Value, place: &str, last: bool) -> Check {
+        match (self.before, role) {
+            (None, Role::Assistant) => return refuse("messages: first message must use the \"user\" role"),
+            (Some(Role::Assistant), Role::Assistant) => {
+                return refuse("messages: roles must alternate between \"user\" and \"assistant\"");
+            }
+            (_, Role::User | Role::Assistant | Role::System) => {}
+        }
+        self.before = Some(role);
+        self.open = std::mem::take(&mut self.called);
+        let Value::String(said) = content else {
+            self.blocks(role, filled(content, &format!("{place}.content"))?, place)?;
+            return self.answered(place);
+        };
+        if said.is_empty() {
+            return refuse(format!("{place}: all messages must have non-empty content"));
+        }
+        if last && role == Role::Assistant && said.ends_with(char::is_whitespace) {
+            return refuse("messages: final assistant content cannot end with trailing whitespace");
+        }
+        self.answered(place)
+    }
+
+    fn blocks(&mut self, role: Role, blocks: &'a [Value], place: &str) -> Check {
+        let mut others = false;
+        for (at, block) in blocks.iter().enumerate() {
+            let place = format!("{place}.content.{at}");
+            let block = object(block, &place)?;
+            match (text(block, "type", &place)?, role) {
+                ("text", _) => said(block, &place)?,
+                ("thinking" | "redacted_thinking", Role::Assistant) => thought(block, &place)?,
+                ("tool_use", Role::Assistant) => self.call(block, &place)?,
+                ("tool_result", Role::User) if others => {
+                    return refuse(format!("{place}: `tool_result` blocks must come first"));
+                }
+                ("tool_result", Role::User) => {
+                    self.result(block, &place)?;
+                    continue;
+                }
+                ("image" | "document", Role::User) => {}
+                (kind, _) => return refuse(format!("{place}: `{kind}` blocks are not allowed here")),
+            }
+            others = true;
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, block: &'a Object, place: &str) -> Check {
+        fields(block, &["type", "id", "name", "input", "cache_control"], place)?;
+        let id = text(block, "id", place)?;
+        if !is_name(id, usize::MAX) {
+            return refuse(format!("{place}.id: String should match pattern '^[a-zA-Z0-9_-]+$'"));
+        }
+        if self.ids.contains(&id) {
+            return refuse(format!("{place}: `tool_use` ids must be unique"));
+        }
+        if !is_name(text(block, "name", place)?, MAX_NAME_BYTES) {
+            return refuse(format!("{place}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"));
+        }
+        object(block.get("input").unwrap_or(&Value::Null), &format!("{place}.input"))?;
+        self.ids.push(id);
+        self.called.push(id);
+        Ok(())
+    }
+
+    fn result(&mut self, block: &'a Object, place: &str) -> Check {
+        fields(block, &["type", "tool_use_id", "content", "is_error", "cache_control"], place)?;
+        let id = text(block, "tool_use_id", place)?;
+        if block.get("is_error").is_some_and(|error| !error.is_boolean()) {
+            return refuse(format!("{place}.is_error: Input should be a valid boolean"));
+        }
+        for (at, part) in block.get("content").and_then(Value::as_array).into_iter().flatten().enumerate() {
+            let place = format!("{place}.content.{at}");
+            let part = object(part, &place)?;
+            if part.get("type").is_some_and(|kind| kind == "text") {
+                said(part, &place)?;
+            }
+        }
+        if let Some(at) = self.open.iter().position(|open| *open == id) {
+            self.open.remove(at);
+            return Ok(());
+        }
+        refuse(format!(
+            "{place}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each `tool_result` block must \
+             have a corresponding `tool_use` block in the previous message."
+        ))
+    }
+
+    /// The message is over: it must have answered the calls of the one before.
+    fn answered(&self, place: &str) -> Check {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        refuse(format!(
+            "{place}: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each `tool_use` \
+             block must have a corresponding `tool_result` block in the next message.",
+            self.open.join(", ")
+        ))
+    }
+
+    /// There is no message more.
+    fn close(mut self) -> Check {
+        self.open = std::mem::take(&mut self.called);
+        self.answered("messages")
+    }
+}
+
+fn said(block: &Object, place: &str) -> Check {
+    fields(block, &["type", "text", "cache_control", "citations"], place)?;
+    let said = text(block, "text", place)?;
+    if said.is_empty() {
+        return refuse("messages: text content blocks must be non-empty");
+    }
+    if said.trim().is_empty() {
+        return refuse("messages: text content blocks must contain non-whitespace text");
+    }
+    Ok(())
+}
+
+fn thought(block: &Object, place: &str) -> Check {
+    if block.contains_key("data") {
+        fields(block, &["type", "data"], place)?;
+        return text(block, "data", place).map(drop);
+    }
+    fields(block, &["type", "thinking", "signature"], place)?;
+    text(block, "thinking", place)?;
+    if text(block, "signature", place)?.is_empty() {
+        return refuse(format!("{place}: Invalid `signature` in `thinking` block"));
+    }
+    Ok(())
+}
+
+/// While a turn with tools is under way, what the model thought before its calls must be there if it is to think on.
+fn unfinished_thinking(body: &Object, messages: &[Value]) -> Result<(), Complaint> {
+    let enabled =
+        body.get("thinking").is_some_and(|thinking| thinking.get("type") == Some(&"enabled".into()));
+    let kinds = |message: Option<&Value>| -> Vec<String> {
+        let blocks = message.and_then(|message| message.get("content")?.as_array());
+        let kind = |block: &Value| block.get("type").and_then(Value::as_str).map(Into::into);
+        blocks.into_iter().flatten().filter_map(kind).collect()
+    };
+    let under_way = kinds(messages.last()).first().is_some_and(|kind| kind == "tool_result");
+    let before = messages.len().checked_sub(2).and_then(|at| messages.get(at));
+    let thought = kinds(before).first().is_some_and(|kind| kind.ends_with("thinking"));
+    if enabled && under_way && !thought {
+        return refuse(
+            "messages: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a \
+             final `assistant` message must start with a thinking block.",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! What OpenAI refuses in a request for embeddings.
+
+use serde_json::Value;
+
+use super::{Check, Object, count, fields, filled, refuse, word};
+
+const MAX_TEXTS: usize = 2048;
+
+pub(super) fn check(body: &Object) -> Check {
+    fields(body, &["model", "input", "encoding_format", "dimensions", "user"], "")?;
+    count(body, "dimensions", 1)?;
+    // OpenAI knows `base64` too, but this upstream does not write it.
+    word(body, "encoding_format", &["float"])?;
+    let given = |text: &Value| text.as_str().is_some_and(|text| !text.is_empty());
+    let fits = match body.get("input") {
+        None => return refuse("Missing required parameter: 'input'."),
+        Some(texts @ Value::Array(_)) => {
+            let texts = filled(texts, "input")?;
+            texts.len() <= MAX_TEXTS && texts.iter().all(given)
+        }
+        Some(text) => given(text),
+    };
+    if fits { Ok(()) } else { refuse("'$.input' is invalid: expected a text or up to 2048 of them.") }
+}
