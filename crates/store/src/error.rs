@@ -1,6 +1,6 @@
 //! What a store can answer instead of a result, by what the caller can do.
 
-/// A store's failure. The first six are the caller's to explain, the rest end the work at hand.
+/// A store's failure. The first seven are the caller's to explain, the rest end the work at hand.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no such {0}")]
@@ -11,6 +11,9 @@ pub enum Error {
     /// As many messages wait for the thread as may.
     #[error("too many messages wait for the thread")]
     QueueFull,
+    /// As much is remembered of the user in this app as may be.
+    #[error("too much is remembered already")]
+    MemoriesFull,
     /// The key was used for something else.
     #[error("the idempotency key was used for another request")]
     KeyReused,

@@ -11,15 +11,18 @@ pub mod sqlite;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{Delta, Event, KeyId, MessageId, Principal, RunId, Scope, Seq, Stored, ThreadId};
+use protocol::{
+    Delta, Event, KeyId, MemoryId, MessageId, Principal, RunId, Scope, Seq, Stored, ThreadId, Usage,
+};
 use std::sync::Arc;
 
 pub use error::Error;
 pub use rows::{
-    Admitted, Ask, JobCursor, JobRow, KeyRow, MessageRow, NewJob, Once, PageOf, RawEvent, Request, Retry,
-    RunRow, Stop, Submission, Submitted, Target, ThreadCursor, ThreadRow, Window,
+    Admitted, Ask, JobCursor, JobRow, KeyRow, MemoryCursor, MemoryRow, MessageRow, NewJob, NewMemory, Once,
+    PageOf, RawEvent, Request, Retry, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor,
+    ThreadRow, UsageRow, Window,
 };
-pub use sqlite::Sqlite;
+pub use sqlite::{Sqlite, day};
 
 /// Events one read of the log returns at most.
 pub const MAX_EVENTS_PER_READ: usize = 256;
@@ -29,6 +32,15 @@ pub const MAX_BYTES_PER_READ: usize = 64 * 1024;
 
 /// Messages that may wait for one thread.
 pub const MAX_QUEUED_PER_THREAD: usize = 20;
+
+/// Bytes of one memory.
+pub const MAX_MEMORY_BYTES: usize = 4 * 1024;
+
+/// Memories of one user in one app that are not forgotten.
+pub const MAX_MEMORIES_PER_SCOPE: usize = 10_000;
+
+/// Rows of usage that one read returns at most, the newest days first.
+pub const MAX_USAGE_ROWS: usize = 10_000;
 
 /// Attempts after which a job is dead.
 pub const MAX_JOB_ATTEMPTS: u32 = 5;
@@ -129,8 +141,8 @@ pub trait Jobs: Send + Sync {
     async fn claim(&self) -> Result<Option<JobRow>, Error>;
     /// When the next job is due, if any is ready.
     async fn next_due(&self) -> Result<Option<Timestamp>, Error>;
-    /// Commits a job's effect, if it has one, and the job as done, together.
-    async fn complete(&self, job: &JobRow, effect: Option<Event>) -> Result<(), Error>;
+    /// Commits a job's effect, if it has one, the job as done, and what it spent on a model, together.
+    async fn complete(&self, job: &JobRow, effect: Option<Event>, spent: Option<Spent>) -> Result<(), Error>;
     /// Notes why an attempt failed and when there is another.
     async fn fail(&self, job: &JobRow, error: String, retry: Retry) -> Result<(), Error>;
     /// Newest first, of all scopes: for whoever runs the server.
@@ -155,6 +167,44 @@ pub trait Keys: Send + Sync {
     async fn revoke_key(&self, id: KeyId) -> Result<bool, Error>;
 }
 
+/// Durable facts about users. A forgotten one is in no list, but can still be looked at.
+#[async_trait]
+pub trait Memories: Send + Sync {
+    /// Under a key ([`Once`]) it happens once; a second time gives what was made then, as it is now.
+    async fn add_memory(
+        &self,
+        scope: &Scope,
+        memory: NewMemory,
+        once: Option<Once>,
+    ) -> Result<MemoryRow, Error>;
+    /// The memory if it is this principal's, forgotten or not.
+    async fn memory(&self, principal: &Principal, id: MemoryId) -> Result<MemoryRow, Error>;
+    /// The active ones, newest first.
+    async fn memories(&self, scope: &Scope, page: PageOf<MemoryCursor>) -> Result<Vec<MemoryRow>, Error>;
+    /// The newest `limit` active ones, oldest first, so that a new one changes only the end of a prompt.
+    async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error>;
+    /// Those of these that are the scope's and active, in the given order.
+    async fn memories_by_id(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error>;
+    /// Forgetting what is forgotten changes nothing.
+    async fn forget_memory(
+        &self,
+        principal: &Principal,
+        id: MemoryId,
+        once: Option<Once>,
+    ) -> Result<(), Error>;
+}
+
+/// What was used. It is written with the events and jobs that used it; here it is read. Days are as [`day`] says them.
+#[async_trait]
+pub trait Usages: Send + Sync {
+    /// What a user has used from one day to another, both included: newest day first, then by app and model, at most
+    /// [`MAX_USAGE_ROWS`].
+    async fn usage(&self, user: &Principal, from_day: String, to_day: String)
+    -> Result<Vec<UsageRow>, Error>;
+    /// What the scope has used on a day, over all models.
+    async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error>;
+}
+
 /// What must cross scopes, and nothing else may.
 #[async_trait]
 pub trait Maintenance: Send + Sync {
@@ -169,6 +219,6 @@ pub trait Maintenance: Send + Sync {
 }
 
 /// A whole store.
-pub trait Store: Threads + Runs + Log + Jobs + Keys + Maintenance + 'static {}
+pub trait Store: Threads + Runs + Log + Jobs + Keys + Memories + Usages + Maintenance + 'static {}
 
-impl<T: Threads + Runs + Log + Jobs + Keys + Maintenance + 'static> Store for T {}
+impl<T: Threads + Runs + Log + Jobs + Keys + Memories + Usages + Maintenance + 'static> Store for T {}

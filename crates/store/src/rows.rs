@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use protocol::{
-    Failure, JobId, KeyId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId, Usage,
+    Failure, JobId, KeyId, MemoryId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -231,4 +232,54 @@ pub struct KeyRow {
     pub admin: bool,
     pub created_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
+}
+
+/// Something to be remembered, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMemory {
+    pub id: MemoryId,
+    pub text: String,
+    pub kind: String,
+    /// Where it comes from.
+    pub source: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryRow {
+    pub id: MemoryId,
+    pub scope: Scope,
+    pub text: String,
+    pub kind: String,
+    /// `active` or `forgotten`.
+    pub status: String,
+    /// Answers that referred to it.
+    pub access_count: u64,
+    pub last_accessed_at: Option<Timestamp>,
+    pub source: String,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// A place in the list of memories, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryCursor {
+    pub created_at: Timestamp,
+    pub id: MemoryId,
+}
+
+/// What a model call outside a run has used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spent {
+    pub model: String,
+    pub usage: Usage,
+}
+
+/// What a scope has used of a model on one day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRow {
+    pub day: String,
+    pub scope: Scope,
+    pub model: String,
+    pub calls: u64,
+    pub usage: Usage,
 }

@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, id, maybe_id, sql, text, time};
-use super::{Sqlite, threads};
-use crate::{Error, JobCursor, JobRow, Jobs, MAX_JOB_ATTEMPTS, NewJob, PageOf, Retry};
+use super::{Sqlite, threads, usage};
+use crate::{Error, JobCursor, JobRow, Jobs, MAX_JOB_ATTEMPTS, NewJob, PageOf, Retry, Spent};
 
 const COLUMNS: &str =
     "id, kind, key, app, user, thread, status, attempts, epoch, run_at, error, created_at, updated_at";
@@ -47,9 +47,13 @@ impl Jobs for Sqlite {
             .await
     }
 
-    async fn complete(&self, job: &JobRow, effect: Option<Event>) -> Result<(), Error> {
+    async fn complete(&self, job: &JobRow, effect: Option<Event>, spent: Option<Spent>) -> Result<(), Error> {
         let job = job.clone();
-        self.writer.write(move |batch| complete(batch, &job, effect.as_ref())).await
+        let work = move |batch: &mut Batch<'_>| {
+            complete(batch, &job, effect.as_ref())?;
+            spent.map_or(Ok(()), |spent| usage::add(batch, &job.scope, &spent.model, spent.usage))
+        };
+        self.writer.write(work).await
     }
 
     async fn fail(&self, job: &JobRow, error: String, retry: Retry) -> Result<(), Error> {

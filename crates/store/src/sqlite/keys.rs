@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use protocol::{KeyId, Scope};
 use rusqlite::{Row, params};
 
-use super::read::{id, text, time};
+use super::read::{id, maybe_time, text, time};
 use super::{Sqlite, once};
 use crate::{Error, KeyRow, Keys, Once};
 
@@ -79,6 +79,6 @@ fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
         app: row.get(2)?,
         admin: row.get(3)?,
         created_at: time(row, 4)?,
-        revoked_at: row.get::<_, Option<i64>>(5)?.map(|_| time(row, 5)).transpose()?,
+        revoked_at: maybe_time(row, 5)?,
     })
 }

@@ -7,6 +7,7 @@ mod history;
 mod jobs;
 mod keys;
 mod maintain;
+mod memories;
 mod migrate;
 mod once;
 mod project;
@@ -15,6 +16,7 @@ mod read;
 mod runs;
 mod submit;
 mod threads;
+mod usage;
 mod writer;
 
 use std::fs::{File, TryLockError};
@@ -30,6 +32,7 @@ use crate::{Error, Publish, RunLog, RunRow};
 
 pub use crate::outbox::Coalesce;
 use read::Readers;
+pub use usage::day;
 use writer::Writer;
 
 /// The database's name in the data folder.

@@ -1,13 +1,14 @@
 //! What an event implies for the other tables, written in the transaction that appends it.
 
 use protocol::{
-    Event, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StreamComplete, ThreadId, ToolComplete, Usage,
+    Event, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StepReset, StreamComplete, ThreadId,
+    ToolComplete,
 };
 use rusqlite::params;
 
 use super::append::Batch;
-use super::queue;
 use super::read::{id, maybe_id, sql};
+use super::{memories, queue, usage};
 use crate::Error;
 
 /// A message and the event that holds its text.
@@ -34,6 +35,7 @@ impl Batch<'_> {
         match (event, run) {
             (Event::MessageUser(message), Some(run)) => self.user_message(thread, run, message, seq),
             (Event::StepEnd(step), Some(run)) => self.step(run, step, seq),
+            (Event::StepReset(reset), Some(run)) => self.reset(run, reset, seq),
             (Event::ToolComplete(result), Some(run)) => self.result(run, result, seq),
             (Event::StreamComplete(answer), Some(run)) => self.answer(thread, run, answer, seq),
             (Event::RunEnd(end), Some(run)) => self.end(thread, run, end, seq),
@@ -65,7 +67,8 @@ impl Batch<'_> {
 
     fn answer(&self, thread: ThreadId, run: RunId, answer: &StreamComplete, seq: Seq) -> Result<(), Error> {
         let parent = Some(self.asked(run)?);
-        self.message(thread, run, &Said { id: answer.message_id, parent, role: "assistant", seq })
+        self.message(thread, run, &Said { id: answer.message_id, parent, role: "assistant", seq })?;
+        memories::referenced(self, run, &answer.memories_referenced)
     }
 
     fn asked(&self, run: RunId) -> Result<MessageId, Error> {
@@ -106,23 +109,12 @@ impl Batch<'_> {
                 sql(seq)
             ])?;
         }
-        let Usage { input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, estimated } =
-            step.usage;
-        self.conn()
-            .prepare_cached(
-                "UPDATE runs SET input_tokens = input_tokens + ?2, output_tokens = output_tokens + ?3,
-                        cached_tokens = cached_tokens + ?4, reasoning_tokens = reasoning_tokens + ?5,
-                        estimated = max(estimated, ?6) WHERE id = ?1",
-            )?
-            .execute(params![
-                run.bytes(),
-                sql(input_tokens),
-                sql(output_tokens),
-                sql(cached_input_tokens),
-                sql(reasoning_tokens),
-                estimated
-            ])?;
-        Ok(())
+        usage::of_run(self, (run, seq), step.fallback.as_deref(), step.usage)
+    }
+
+    /// What is void has been paid for all the same, and by the model before the one that the event may name.
+    fn reset(&self, run: RunId, reset: &StepReset, seq: Seq) -> Result<(), Error> {
+        reset.usage.map_or(Ok(()), |used| usage::of_run(self, (run, seq), None, used))
     }
 
     fn result(&self, run: RunId, result: &ToolComplete, seq: Seq) -> Result<(), Error> {

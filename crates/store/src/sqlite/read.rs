@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use protocol::{JobId, KeyId, MessageId, RunId, ThreadId};
+use protocol::{JobId, KeyId, MemoryId, MessageId, RunId, ThreadId};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
 use rusqlite::{Connection, Row};
 use tokio::sync::Semaphore;
@@ -99,6 +99,12 @@ impl From<Id> for KeyId {
     }
 }
 
+impl From<Id> for MemoryId {
+    fn from(id: Id) -> Self {
+        MemoryId::new(id.0)
+    }
+}
+
 pub(super) fn id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     row.get::<_, Id>(column).map(T::from)
 }
@@ -116,6 +122,10 @@ pub(super) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> 
     let millis = row.get(column)?;
     Timestamp::from_millisecond(millis)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, Box::new(error)))
+}
+
+pub(super) fn maybe_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    row.get::<_, Option<i64>>(column)?.map(|_| time(row, column)).transpose()
 }
 
 /// Text as found: whatever is not UTF-8 is replaced, whatever is not text is empty.

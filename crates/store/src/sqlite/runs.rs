@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use protocol::{Failure, Principal, RunId, RunStatus, ThreadId, Usage};
+use protocol::{Failure, Principal, RunId, RunStatus, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use super::append::Batch;
-use super::read::{count, id, text, time};
-use super::{once, queue, submit, threads};
+use super::read::{count, id, maybe_time, text, time};
+use super::{once, queue, submit, threads, usage};
 use crate::{Error, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
 
-const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.input_tokens,
-    r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.estimated, r.stop, r.epoch, r.start_seq, r.end_seq,
-    r.created_at, r.ended_at";
+const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
+    r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
+    r.reasoning_tokens, r.cost, r.estimated";
 
 #[async_trait]
 impl Runs for Sqlite {
@@ -97,19 +97,13 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         status,
         model: row.get(6)?,
         error,
-        usage: Usage {
-            input_tokens: count(row, 8)?,
-            output_tokens: count(row, 9)?,
-            cached_input_tokens: count(row, 10)?,
-            reasoning_tokens: count(row, 11)?,
-            estimated: row.get(12)?,
-        },
-        stop: row.get::<_, Option<String>>(13)?.and_then(|stop| Stop::parse(&stop)),
-        epoch: count(row, 14)?,
-        start_seq: seq(row, 15)?,
-        end_seq: seq(row, 16)?,
-        created_at: time(row, 17)?,
-        ended_at: row.get::<_, Option<i64>>(18)?.map(|_| time(row, 18)).transpose()?,
+        usage: usage::read(row, 14)?,
+        stop: row.get::<_, Option<String>>(8)?.and_then(|stop| Stop::parse(&stop)),
+        epoch: count(row, 9)?,
+        start_seq: seq(row, 10)?,
+        end_seq: seq(row, 11)?,
+        created_at: time(row, 12)?,
+        ended_at: maybe_time(row, 13)?,
     })
 }
 

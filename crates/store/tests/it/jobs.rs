@@ -41,9 +41,9 @@ async fn j2_an_effect_happens_once_however_often_the_job_runs() {
     fixture.store.adopt().await.unwrap(); // as a restart does
     let owner = fixture.store.claim().await.unwrap().unwrap();
     assert_eq!((owner.attempts, owner.epoch), (2, 2));
-    assert!(matches!(fixture.store.complete(&stale, named("stale")).await, Err(Error::Fenced)));
-    fixture.store.complete(&owner, named("right")).await.unwrap();
-    assert!(matches!(fixture.store.complete(&owner, named("twice")).await, Err(Error::Fenced)));
+    assert!(matches!(fixture.store.complete(&stale, named("stale"), None).await, Err(Error::Fenced)));
+    fixture.store.complete(&owner, named("right"), None).await.unwrap();
+    assert!(matches!(fixture.store.complete(&owner, named("twice"), None).await, Err(Error::Fenced)));
     let thread = fixture.store.thread(&principal("alice"), submitted.thread).await.unwrap();
     assert_eq!(thread.title.as_deref(), Some("right"));
     let names =
@@ -77,7 +77,7 @@ async fn a_scheduled_job_is_one_job_a_turn_whoever_adds_it() {
     }
     let mut keys = Vec::new();
     while let Some(claimed) = fixture.store.claim().await.unwrap() {
-        fixture.store.complete(&claimed, None).await.unwrap();
+        fixture.store.complete(&claimed, None, None).await.unwrap();
         keys.push(claimed.key);
     }
     keys.sort_unstable();

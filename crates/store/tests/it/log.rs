@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use protocol::{Event, Ids, MessageId, RunId, RunStatus, StepReset, ThreadNamed};
+use protocol::{Event, Ids, MessageId, RunId, RunStatus, ThreadNamed};
 use store::{Error, Log, Maintenance, PageOf, RunLog, Runs, Target, Threads, Window};
 use tokio::task::JoinSet;
 
-use crate::support::{Fixture, Published, answer, call, end, open, principal, result, scope, step_end, text};
+use crate::support::{
+    Fixture, Published, answer, call, end, open, principal, reset, result, scope, step_end, text,
+};
 
 const DELTAS: usize = 200;
 
@@ -19,8 +21,7 @@ async fn talk(log: Arc<dyn RunLog>, run: RunId, message: MessageId) {
             log.room().await;
         }
         if n % 50 == 0 {
-            let reason = "a fact among deltas".to_owned();
-            log.record(vec![Event::StepReset(StepReset { step: 1, reason })], vec![]).await.unwrap();
+            log.record(vec![reset(1, None)], vec![]).await.unwrap();
         }
     }
     log.record(vec![step_end(vec![]), answer(message), end(run, RunStatus::Completed)], vec![])
@@ -137,9 +138,7 @@ async fn a_deleted_thread_is_hidden_at_once_and_purged_when_its_run_has_ended() 
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;
     for n in 0..1200 {
-        log.record(vec![Event::StepReset(StepReset { step: n, reason: String::new() })], vec![])
-            .await
-            .unwrap();
+        log.record(vec![reset(n, None)], vec![]).await.unwrap();
     }
     let now = protocol::Clock::now(&testkit::still::StandingClock);
     assert_eq!(

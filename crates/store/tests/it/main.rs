@@ -5,5 +5,8 @@
 mod constraints;
 mod jobs;
 mod log;
+mod memories;
+mod migration;
 mod queue;
 mod support;
+mod usage;

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use protocol::{
-    AppId, Call, CallId, Delta, Event, Finish, Ids, MessageId, OnBusy, Principal, RunEnd, RunId, RunStatus,
-    Scope, Settings, StepEnd, Stored, StreamComplete, ThreadId, ToolComplete, ToolStatus, Usage, UserId,
+    AppId, Call, CallId, Clock, Delta, Event, Finish, Ids, MessageId, OnBusy, Principal, RunEnd, RunId,
+    RunStatus, Scope, Settings, StepEnd, StepReset, Stored, StreamComplete, ThreadId, ToolComplete,
+    ToolStatus, Usage, UserId,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -38,9 +39,13 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn new() -> Self {
+        Self::by(Arc::new(StandingClock))
+    }
+
+    pub(crate) fn by(clock: Arc<dyn Clock>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let published = Arc::new(Published::default());
-        let store = open(folder.path(), published.clone()).unwrap();
+        let store = Sqlite::open(folder.path(), clock, published.clone()).unwrap();
         Self { store, published, ids: CountingIds::default(), folder }
     }
 
@@ -116,6 +121,8 @@ pub(crate) fn step_end(calls: Vec<Call>) -> Event {
         model: None,
         dropped: vec![],
         provider: None,
+        fallback: None,
+        structured: None,
     })
 }
 
@@ -136,8 +143,14 @@ pub(crate) fn answer(message_id: MessageId) -> Event {
         message_id,
         text: "so".into(),
         memories_referenced: vec![],
+        data: None,
         usage,
     })
+}
+
+/// A step that starts again.
+pub(crate) fn reset(step: u32, usage: Option<Usage>) -> Event {
+    Event::StepReset(StepReset { step, reason: "cut".into(), model: None, usage })
 }
 
 pub(crate) fn end(run_id: RunId, status: RunStatus) -> Event {

@@ -1,0 +1,160 @@
+//! What users have used: added up by day, app and model in the transaction of what used it.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use jiff::tz::Offset;
+use protocol::{Cost, Principal, RunId, Scope, Seq, Usage};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::append::Batch;
+use super::read::{count, sql, text};
+use super::{Sqlite, threads};
+use crate::{Error, MAX_USAGE_ROWS, UsageRow, Usages};
+
+/// As [`read`] expects them.
+const COLUMNS: &str = "input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, estimated";
+
+#[async_trait]
+impl Usages for Sqlite {
+    async fn usage(
+        &self,
+        user: &Principal,
+        from_day: String,
+        to_day: String,
+    ) -> Result<Vec<UsageRow>, Error> {
+        let user = user.user().clone();
+        self.readers.read(move |conn| report(conn, user.as_str(), &from_day, &to_day)).await
+    }
+
+    async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| of_day(conn, &scope, &day)).await
+    }
+}
+
+/// The day (UTC) under which usage of this moment counts, such as `2026-11-15`.
+pub fn day(at: Timestamp) -> String {
+    Offset::UTC.to_datetime(at).date().to_string()
+}
+
+/// A usage in the columns from `first` on.
+pub(super) fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<Usage> {
+    Ok(Usage {
+        input_tokens: count(row, first)?,
+        output_tokens: count(row, first + 1)?,
+        cached_input_tokens: count(row, first + 2)?,
+        reasoning_tokens: count(row, first + 3)?,
+        cost: Cost(count(row, first + 4)?),
+        estimated: row.get(first + 5)?,
+    })
+}
+
+/// Adds a model call of a run to the run and to its scope's day. `fallback` is the model that stood in for the run's own;
+/// without one it is the model that the events before `seq` say was asked.
+pub(super) fn of_run(
+    batch: &Batch<'_>,
+    (run, seq): (RunId, Seq),
+    fallback: Option<&str>,
+    used: Usage,
+) -> Result<(), Error> {
+    let (scope, model, mut total) = batch
+        .conn()
+        .prepare_cached(&format!("SELECT app, user, model, {COLUMNS} FROM runs WHERE id = ?1"))?
+        .query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, text(row, 2)?, read(row, 3)?)))?;
+    total += used;
+    batch
+        .conn()
+        .prepare_cached(
+            "UPDATE runs SET input_tokens = ?2, output_tokens = ?3, cached_tokens = ?4, reasoning_tokens = ?5,
+                    cost = ?6, estimated = ?7 WHERE id = ?1",
+        )?
+        .execute(params![
+            run.bytes(),
+            sql(total.input_tokens),
+            sql(total.output_tokens),
+            sql(total.cached_input_tokens),
+            sql(total.reasoning_tokens),
+            sql(total.cost.0),
+            total.estimated
+        ])?;
+    let model = match fallback {
+        Some(fallback) => fallback.to_owned(),
+        None => asked(batch, run, seq)?.unwrap_or(model),
+    };
+    // Without a model there was no call: the step ended by saying so.
+    if model.is_empty() { Ok(()) } else { add(batch, &scope, &model, used) }
+}
+
+/// The model that was asked last before this event: a step names it when it starts, and when it turns to another.
+fn asked(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Error> {
+    let mut find = batch.conn().prepare_cached(
+        "SELECT body ->> '$.model' FROM events
+            WHERE run = ?1 AND kind IN ('step:start', 'step:retry', 'step:reset') AND seq < ?2
+                AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'
+                AND iif(json_valid(body), body ->> '$.model', NULL) IS NOT NULL ORDER BY seq DESC LIMIT 1",
+    )?;
+    Ok(find.query_row(params![run.bytes(), sql(seq)], |row| text(row, 0)).optional()?)
+}
+
+/// Adds one model call to what the scope has used today.
+pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) -> Result<(), Error> {
+    let today = day(Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH));
+    let (user, app) = (scope.user.as_str(), scope.app.as_str());
+    let before = batch
+        .conn()
+        .prepare_cached(&format!(
+            "SELECT calls, {COLUMNS} FROM usage WHERE user = ?1 AND app = ?2 AND day = ?3 AND model = ?4"
+        ))?
+        .query_row(params![user, app, today, model], |row| Ok((count(row, 0)?, read(row, 1)?)))
+        .optional()?;
+    let (calls, mut total) = before.unwrap_or_default();
+    total += used;
+    batch
+        .conn()
+        .prepare_cached(&format!(
+            "INSERT OR REPLACE INTO usage (user, app, day, model, calls, {COLUMNS})
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+        ))?
+        .execute(params![
+            user,
+            app,
+            today,
+            model,
+            sql(calls.saturating_add(1)),
+            sql(total.input_tokens),
+            sql(total.output_tokens),
+            sql(total.cached_input_tokens),
+            sql(total.reasoning_tokens),
+            sql(total.cost.0),
+            total.estimated
+        ])?;
+    Ok(())
+}
+
+fn report(conn: &Connection, user: &str, from_day: &str, to_day: &str) -> Result<Vec<UsageRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT day, app, user, model, calls, {COLUMNS} FROM usage WHERE user = ?1 AND day BETWEEN ?2 AND ?3
+            ORDER BY day DESC, app, model LIMIT ?4"
+    ))?;
+    let rows = find.query_map(params![user, from_day, to_day, MAX_USAGE_ROWS as i64], |row| {
+        Ok(UsageRow {
+            day: text(row, 0)?,
+            scope: threads::scope(row, 1)?,
+            model: text(row, 3)?,
+            calls: count(row, 4)?,
+            usage: read(row, 5)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn of_day(conn: &Connection, scope: &Scope, day: &str) -> Result<Usage, Error> {
+    let mut find = conn
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM usage WHERE user = ?1 AND app = ?2 AND day = ?3"))?;
+    let rows = find.query_map(params![scope.user.as_str(), scope.app.as_str(), day], |row| read(row, 0))?;
+    let mut total = Usage::default();
+    for used in rows {
+        total += used?;
+    }
+    Ok(total)
+}
