@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Bus, Engine, Models, Parts, Provider};
+use engine::{Bus, Engine, Parts};
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, stream};
-use model::{ChatModel, Piece, PieceStream, Request};
+use model::{Capabilities, ChatModel, Kind, Piece, PieceStream, Provider, Registry, Request, Wire};
 use protocol::{Event, Finish, NewRun, Principal, SystemClock, TimeOrderedIds, UserId};
 use store::Sqlite;
 use store::sqlite::Coalesce;
@@ -88,13 +88,20 @@ fn engine(folder: &Path, deltas: usize, coalesce: Coalesce) -> Result<Engine, Bo
     let bus = Arc::new(Bus::default());
     let clock = Arc::new(SystemClock);
     let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), coalesce)?;
-    let chat = Arc::new(Talker { deltas });
+    let provider = Provider {
+        name: "bench".into(),
+        wire: Wire::Chat,
+        kind: Kind::Cloud,
+        chat: Arc::new(Talker { deltas }),
+        open: true,
+        capabilities: Capabilities::of_kind(Kind::Cloud),
+    };
     let parts = Parts {
         store: Arc::new(store),
         bus,
         apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,
         tools: Catalog::default(),
-        models: Models::of(Provider { chat, default_model: "talker".into(), window: 128_000 }),
+        models: Registry::new(vec![provider], Vec::new(), Some("talker".into())),
         clock,
         ids: Arc::new(TimeOrderedIds),
     };

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use app::{App, Apps, Problem};
 use jiff::{SignedDuration, Timestamp};
+use model::{Model, Registry as Models};
 use protocol::{AppId, Clock, Event, Ids, JobId, RunId, ThreadId};
 use store::{JobRow, PageOf, RunRow, Stop, Store};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -19,7 +20,6 @@ use tools::{Catalog, Registry};
 
 use crate::bus::Bus;
 use crate::keys::Ring;
-use crate::models::{Choice, Models};
 use crate::run::{Limits, Run, RunState};
 use crate::{Error, jobs};
 
@@ -201,14 +201,25 @@ impl Engine {
         self.shared.apps.contains_key(&AppId::new(app))
     }
 
-    pub(crate) fn title_prompt(&self, app: &AppId) -> Option<&str> {
-        self.shared.apps.get(app)?.app.title.as_deref()
+    pub(crate) fn app(&self, app: &AppId) -> Option<&Arc<App>> {
+        self.shared.apps.get(app).map(|serving| &serving.app)
     }
 
-    /// The model an app uses when nobody asks for another.
-    pub(crate) fn model_for(&self, app: &AppId) -> Option<Choice> {
-        let wanted = self.shared.apps.get(app)?.app.model.as_deref();
-        self.shared.models.choose(&self.shared.models.name(wanted)?)
+    /// The models of an app: the one wanted, its own or the default one, then those for when it fails.
+    pub(crate) fn models_for(&self, app: &App, wanted: Option<&str>) -> Vec<Arc<Model>> {
+        let models = &self.shared.models;
+        let first = models.name(wanted.or(app.model.as_deref()));
+        let mut chain: Vec<Arc<Model>> = Vec::new();
+        for name in first.iter().chain(&app.fallbacks) {
+            let Some(model) = models.find(name) else {
+                tracing::warn!(app = %app.id, model = name, "no provider serves this model; it is left out");
+                continue;
+            };
+            if !chain.iter().any(|other| other.name() == model.name()) {
+                chain.push(model);
+            }
+        }
+        chain
     }
 
     /// Finishes what has begun even if whoever asked for it goes away: a committed run must be driven.
@@ -297,15 +308,18 @@ impl Engine {
             thread: row.thread,
             app: Arc::clone(&serving.app),
             tools: Arc::clone(&serving.tools),
-            model: row.model.as_deref().and_then(|name| shared.models.choose(name)),
+            scope: row.scope.clone(),
+            models: self.models_for(&serving.app, row.model.as_deref()),
             store: Arc::clone(&shared.store),
             log,
+            clock: Arc::clone(&shared.clock),
             ids: Arc::clone(&shared.ids),
             started: row.created_at,
             limits: Limits {
                 steps: limits.max_steps as usize,
                 at_limit: limits.at_limit,
                 limit_reply: limits.limit_reply.clone(),
+                failure_reply: limits.failure_reply.clone(),
             },
             stop: stop.unwrap_or_else(|| watch::channel(None).1),
             turns: Arc::clone(&shared.turns),

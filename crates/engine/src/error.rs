@@ -13,6 +13,9 @@ pub enum Error {
     KeyReused,
     #[error("{field} is longer than {limit} bytes")]
     TooLarge { field: &'static str, limit: usize },
+    /// What the app lets a user spend in a day is spent.
+    #[error("{message}")]
+    Budget { message: String, retry_after: u32 },
     #[error("{message}")]
     Unavailable { message: String, retry_after: u32 },
     #[error("the server's disk is full; reading still works, and writing will once there is space")]
@@ -31,6 +34,7 @@ impl Error {
             Error::Conflict { code, .. } => code,
             Error::KeyReused => "idempotency_key_reused",
             Error::TooLarge { .. } => "too_large",
+            Error::Budget { .. } => "budget_exceeded",
             Error::Unavailable { .. } => "unavailable",
             Error::Full => "disk_full",
             Error::Internal => "internal",
@@ -53,6 +57,10 @@ impl From<store::Error> for Error {
             store::Error::QueueFull => Error::Conflict {
                 code: "queue_full",
                 message: "too many messages wait for this thread; wait for an answer, or cancel one".into(),
+            },
+            store::Error::MemoriesFull => Error::Conflict {
+                code: "memories_full",
+                message: "there are as many memories as one user may have; forget some first".into(),
             },
             store::Error::KeyReused => Error::KeyReused,
             store::Error::NothingToAnswer => Error::invalid(

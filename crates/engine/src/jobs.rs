@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use protocol::Event;
-use store::{JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry};
+use store::{JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry, Spent};
 use tokio::sync::Semaphore;
 
 use crate::Engine;
@@ -96,7 +96,7 @@ async fn run(engine: &Engine, job: JobRow) {
     let attempt = AssertUnwindSafe(perform(engine, &job)).catch_unwind();
     let outcome = attempt.await.unwrap_or_else(|_| Err("the job panicked".to_owned()));
     let left = match outcome {
-        Ok(effect) => engine.store().complete(&job, effect).await,
+        Ok(Done { effect, spent }) => engine.store().complete(&job, effect, spent).await,
         Err(error) => {
             let retry = retry(job.attempts, engine.now());
             let dead = retry == Retry::Never;
@@ -109,11 +109,19 @@ async fn run(engine: &Engine, job: JobRow) {
     }
 }
 
-/// Does the work, and gives the effect to be committed with the job. An error says why, for people.
-async fn perform(engine: &Engine, job: &JobRow) -> Result<Option<Event>, String> {
+/// What a job has come to, to be committed with it.
+#[derive(Debug, Default)]
+struct Done {
+    effect: Option<Event>,
+    /// What a model was paid for it.
+    spent: Option<Spent>,
+}
+
+/// Does the work. An error says why not, for people.
+async fn perform(engine: &Engine, job: &JobRow) -> Result<Done, String> {
     match job.kind.as_str() {
         NAME_THREAD => naming::name(engine, job).await,
-        SWEEP => engine.purge().await.map(|()| None).map_err(|error| error.to_string()),
+        SWEEP => engine.purge().await.map(|()| Done::default()).map_err(|error| error.to_string()),
         _ => Err("no such kind of job".to_owned()),
     }
 }

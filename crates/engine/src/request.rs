@@ -1,7 +1,8 @@
 //! What a client asks, checked: from here on it is a `Submission` or a page, and needs no further look.
 
+use app::{OutOfRange, Ranges, Within};
 use jiff::Timestamp;
-use protocol::{JobId, MessageId, NewRun, Regenerate, Seq, Settings, ThreadId};
+use protocol::{JobId, MessageId, NewRun, Regenerate, Seq, ThreadId};
 use store::{Ask, JobCursor, ThreadCursor};
 
 use crate::Error;
@@ -113,7 +114,7 @@ fn message(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-pub(crate) fn options(new: &NewRun) -> Result<(), Error> {
+pub(crate) fn options(new: &NewRun, ranges: &Ranges) -> Result<(), Error> {
     if new.system_prompt.as_ref().is_some_and(|prompt| prompt.len() > MAX_SYSTEM_PROMPT_BYTES) {
         return Err(Error::TooLarge { field: "systemPrompt", limit: MAX_SYSTEM_PROMPT_BYTES });
     }
@@ -128,21 +129,22 @@ pub(crate) fn options(new: &NewRun) -> Result<(), Error> {
             ));
         }
     }
-    settings(&new.settings)
+    ranges.check(&new.settings).map_err(|outside| {
+        let OutOfRange { field, within: Within { low, high }, .. } = outside;
+        let message = format!("must be from {low} to {high}");
+        Error::invalid(SETTINGS.iter().find(|name| name.ends_with(field)).unwrap_or(&"settings"), message)
+    })
 }
 
-fn settings(settings: &Settings) -> Result<(), Error> {
-    if settings.temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
-        return Err(Error::invalid("settings.temperature", "must be between 0 and 2"));
-    }
-    if settings.top_p.is_some_and(|value| !(value > 0.0 && value <= 1.0)) {
-        return Err(Error::invalid("settings.topP", "must be above 0 and at most 1"));
-    }
-    if settings.max_tokens == Some(0) {
-        return Err(Error::invalid("settings.maxTokens", "must be at least 1"));
-    }
-    Ok(())
-}
+/// Settings by their place in a request.
+const SETTINGS: [&str; 6] = [
+    "settings.temperature",
+    "settings.maxTokens",
+    "settings.topP",
+    "settings.frequencyPenalty",
+    "settings.presencePenalty",
+    "settings.repeatPenalty",
+];
 
 pub(crate) fn title(title: &str) -> Result<String, Error> {
     let trimmed = title.trim();

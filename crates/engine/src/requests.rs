@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use app::App;
 use protocol::{
     AppId, AppView, Event, JobView, Message, NewRun, NewThread, Page, Principal, RunId, RunResult, RunView,
-    Seq, ThreadChange, ThreadId, ThreadView,
+    Scope, Seq, ThreadChange, ThreadId, ThreadView,
 };
 use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadRow, Window};
 
 use crate::engine::Serving;
 use crate::request::{self, PageQuery};
-use crate::{Engine, Error, Follower, views};
+use crate::{Engine, Error, Follower, run, views};
+
+const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 
 /// A run that has been accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +52,13 @@ impl Engine {
         let serving = self.serving(principal, app)?;
         let ids = &self.shared.ids;
         let ask = request::ask(&new, || ids.message())?;
-        request::options(&new)?;
+        request::options(&new, &serving.app.ranges)?;
         let wanted = new.model.as_deref().or(serving.app.model.as_deref());
+        self.check_model(new.model.as_deref())?;
+        let scope = principal.scope(serving.app.id.clone());
+        self.check_budget(&serving.app, &scope).await?;
         let submission = Submission {
-            scope: principal.scope(serving.app.id.clone()),
+            scope,
             thread: new.thread_id.map_or_else(|| Target::New(ids.thread()), Target::Existing),
             run: ids.run(),
             on_busy: new.on_busy,
@@ -76,6 +82,34 @@ impl Engine {
             Ok(Submitted { run: submitted.run, thread: submitted.thread })
         })
         .await
+    }
+
+    /// A model that nobody serves is refused before anything is stored. Without any model at all, runs say so.
+    fn check_model(&self, wanted: Option<&str>) -> Result<(), Error> {
+        let models = &self.shared.models;
+        match wanted {
+            Some(name) if !models.is_empty() && models.find(name).is_none() => {
+                let known: Vec<&str> = models.list().map(|model| model.name()).collect();
+                let message = format!("no provider serves {name:?}; there are {}", known.join(", "));
+                Err(Error::invalid("model", message))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Refuses a run that would be refused its first model call.
+    async fn check_budget(&self, app: &App, scope: &Scope) -> Result<(), Error> {
+        if !run::has_day(&app.budget) {
+            return Ok(());
+        }
+        let now = self.now();
+        let spent = self.store().usage_of_day(scope, now.strftime("%F").to_string()).await?;
+        if !run::day_spent(&app.budget, &spent) {
+            return Ok(());
+        }
+        let left = SECONDS_PER_DAY - now.as_second().rem_euclid(SECONDS_PER_DAY);
+        let retry_after = u32::try_from(left).unwrap_or_default();
+        Err(Error::Budget { message: run::DAY_SPENT.into(), retry_after })
     }
 
     pub async fn run(&self, principal: &Principal, run: RunId) -> Result<RunView, Error> {

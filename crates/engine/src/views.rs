@@ -116,6 +116,7 @@ pub(crate) fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
             .collect(),
         tool_results: results.into_iter().flatten().map(result).collect(),
         memories_referenced: answer.map(|answer| answer.memories_referenced.clone()).unwrap_or_default(),
+        data: answer.and_then(|answer| answer.data.clone()),
         error: row.error,
     }
 }

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Bus, Engine, Models, Parts, Provider};
-use model::openai::ChatCompletions;
-use model::{Endpoint, Timeouts};
+use engine::{Bus, Engine, Parts};
+use model::{Capabilities, Endpoint, Kind, Listing, Price, Provider, Registry, Timeouts, Wire};
 use protocol::Ids;
 use reqwest::{Client, Method, RequestBuilder};
 use rusqlite::Connection;
@@ -26,20 +25,30 @@ use crate::upstream::{Gate, Upstream};
 /// Longest wait for anything in a test; a hang fails it instead of the whole suite.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The same where a real model answers, which on a busy machine thinks for long.
+const PATIENCE_WITH_REAL: Duration = Duration::from_secs(300);
+
 /// How a [`TestApp`] differs from the usual one. Its one app is called `test`.
 pub struct Setup {
     /// The rest of `app.toml`, after the name.
     pub app: String,
     pub limits: Limits,
     pub timeouts: Timeouts,
-    /// Tokens the model takes.
-    pub window: u32,
+    /// The wire the upstream is spoken to in.
+    pub wire: Wire,
+    /// A real provider instead of the scripted upstream.
+    pub base_url: Option<String>,
+    /// What the models can do.
+    pub capabilities: Capabilities,
+    pub price: Option<Price>,
     /// Calls the tool `meet` waits for.
     pub meet: usize,
     /// Whether there is a model at all.
     pub model: bool,
     /// What `title.md` says, if there is one.
     pub title: Option<String>,
+    /// More files of the app, by name.
+    pub files: Vec<(String, String)>,
 }
 
 impl Default for Setup {
@@ -48,10 +57,14 @@ impl Default for Setup {
             app: "tools = [\"echo\"]".into(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
-            window: 128_000,
+            wire: Wire::Chat,
+            base_url: None,
+            capabilities: Capabilities::of_kind(Kind::Cloud),
+            price: None,
             meet: 2,
             model: true,
             title: None,
+            files: Vec::new(),
         }
     }
 }
@@ -64,7 +77,10 @@ impl Setup {
 }
 
 pub struct TestApp {
+    /// Serves `test-model`, and every other name that nobody lists.
     pub upstream: Upstream,
+    /// Serves `backup-model`.
+    pub backup: Upstream,
     /// What the tool `gated` waits for.
     pub gate: Gate,
     pub url: String,
@@ -97,33 +113,43 @@ impl TestApp {
         std::fs::create_dir_all(&app).expect("an app folder");
         std::fs::write(app.join("app.toml"), format!("name = \"Test\"\n{}\n", setup.app)).expect("an app");
         std::fs::write(app.join("instructions.md"), "You are a test.\n").expect("instructions");
+        for (name, text) in &setup.files {
+            std::fs::write(app.join(name), text).expect("a file of the app");
+        }
         if let Some(title) = &setup.title {
             std::fs::write(app.join("title.md"), title).expect("a title");
         }
-        Self::open(folder, setup, Upstream::start().await, Arc::default()).await
+        let upstreams = (Upstream::start().await, Upstream::start().await);
+        Self::open(folder, setup, upstreams, Arc::default()).await
     }
 
-    async fn open(folder: TempDir, setup: Setup, upstream: Upstream, ids: Arc<CountingIds>) -> Self {
+    async fn open(
+        folder: TempDir,
+        setup: Setup,
+        (upstream, backup): (Upstream, Upstream),
+        ids: Arc<CountingIds>,
+    ) -> Self {
         let gate = Gate::new();
-        let engine = engine(folder.path(), &setup, &upstream, (&gate, Arc::clone(&ids)));
+        let engine = engine(folder.path(), &setup, (&upstream, &backup), (&gate, Arc::clone(&ids)));
         engine.start().await.expect("the engine starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, serving) = (CancellationToken::new(), TaskTracker::new());
         serving.spawn(server::serve(listener, engine.clone(), setup.limits, stop.clone()));
         serving.close();
-        let client = Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
-        Self { upstream, gate, url, engine, client, folder, setup, ids, stop, serving }
+        let patience = if setup.base_url.is_some() { PATIENCE_WITH_REAL } else { PATIENCE };
+        let client = Client::builder().no_proxy().timeout(patience).build().expect("a client");
+        Self { upstream, backup, gate, url, engine, client, folder, setup, ids, stop, serving }
     }
 
     /// Stops and starts again on the same data, leaving runs where they were.
     pub async fn restart(self) -> Self {
-        let Self { upstream, engine, folder, setup, ids, stop, serving, .. } = self;
+        let Self { upstream, backup, engine, folder, setup, ids, stop, serving, .. } = self;
         stop.cancel();
         serving.wait().await;
         engine.abandon().await;
         drop(engine);
-        Self::open(folder, setup, upstream, ids).await
+        Self::open(folder, setup, (upstream, backup), ids).await
     }
 
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -194,28 +220,69 @@ impl TestApp {
 fn engine(
     folder: &Path,
     setup: &Setup,
-    upstream: &Upstream,
+    upstreams: (&Upstream, &Upstream),
     (gate, ids): (&Gate, Arc<CountingIds>),
 ) -> Engine {
     let clock = Arc::new(StandingClock);
     let bus = Arc::new(Bus::default());
     let store = Sqlite::open(&folder.join("data"), clock.clone(), bus.clone()).expect("the database opens");
-    let endpoint = Endpoint {
-        provider: "openai".into(),
-        base_url: upstream.base_url(),
-        key: None,
-        timeouts: setup.timeouts,
-    };
-    let chat = Arc::new(ChatCompletions::new(&endpoint).expect("the endpoint is good"));
-    let provider = Provider { chat, default_model: "test-model".into(), window: setup.window };
     let parts = Parts {
         store: Arc::new(store),
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),
         tools: samples::catalog(setup.meet, gate),
-        models: if setup.model { Models::of(provider) } else { Models::none() },
+        models: if setup.model { models(setup, upstreams) } else { Registry::default() },
         clock,
         ids: ids as Arc<dyn Ids>,
     };
     Engine::new(parts).expect("the tools exist")
+}
+
+/// `test-model` at the upstream, `backup-model` at its backup.
+fn models(setup: &Setup, (upstream, backup): (&Upstream, &Upstream)) -> Registry {
+    let provider = |name: &str, url: &str, open| Provider {
+        open,
+        capabilities: setup.capabilities.clone(),
+        ..provider(name, setup.wire, url, setup.timeouts)
+    };
+    let listing = |name: &str, provider: &str| Listing {
+        name: name.into(),
+        provider: provider.into(),
+        id: name.into(),
+        kind: Kind::Cloud,
+        capabilities: setup.capabilities.clone(),
+        price: setup.price,
+        extra: serde_json::Map::new(),
+    };
+    let listings = vec![listing("test-model", "openai"), listing("backup-model", "backup")];
+    let real = setup.base_url.as_ref();
+    let main = real.map_or_else(|| base_url(upstream, setup.wire), String::clone);
+    let spare = base_url(backup, setup.wire);
+    let providers = vec![provider("openai", &main, true), provider("backup", &spare, false)];
+    Registry::new(providers, listings, Some("test-model".into()))
+}
+
+fn base_url(upstream: &Upstream, wire: Wire) -> String {
+    match wire {
+        Wire::Chat | Wire::Responses | Wire::Anthropic(_) => upstream.base_url(),
+        Wire::Ollama => upstream.root_url(),
+    }
+}
+
+fn provider(name: &str, wire: Wire, base_url: &str, timeouts: Timeouts) -> Provider {
+    let endpoint = Endpoint { provider: name.into(), base_url: base_url.into(), key: None, timeouts };
+    Provider {
+        name: name.into(),
+        wire,
+        kind: Kind::Cloud,
+        chat: model::connect(wire, &endpoint).expect("the endpoint is good"),
+        open: true,
+        capabilities: Capabilities::of_kind(Kind::Cloud),
+    }
+}
+
+/// One open provider at this address, whose default is `test-model`.
+pub fn registry(base_url: &str) -> Registry {
+    let provider = provider("openai", Wire::Chat, base_url, Timeouts::default());
+    Registry::new(vec![provider], Vec::new(), Some("test-model".into()))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 /// Each query finds rows that must not be there.
-const QUERIES: [(&str, &str); 7] = [
+const QUERIES: [(&str, &str); 9] = [
     (
         "a foreign key points nowhere",
         "SELECT \"table\" || ' ' || coalesce(rowid, '') FROM pragma_foreign_key_check",
@@ -36,6 +36,19 @@ const QUERIES: [(&str, &str); 7] = [
         "a thread's next number is not the one after its last",
         "SELECT lower(hex(t.id)) FROM threads t WHERE t.deleted_at IS NULL
          AND t.next_seq <> 1 + coalesce((SELECT max(seq) FROM events e WHERE e.thread = t.id), 0)",
+    ),
+    (
+        "a run's tokens are not those of its steps",
+        "SELECT lower(hex(r.id)) FROM runs r WHERE r.input_tokens + r.output_tokens <>
+            (SELECT coalesce(sum(body ->> '$.usage.inputTokens' + body ->> '$.usage.outputTokens'), 0)
+                FROM events e WHERE e.run = r.id AND e.kind IN ('step:end', 'step:reset'))",
+    ),
+    (
+        // It may be more: jobs call models too, and a deleted thread takes its runs with it.
+        "a user's days hold less than their runs have used",
+        "SELECT r.app || ' ' || r.user FROM runs r GROUP BY r.app, r.user
+            HAVING sum(r.input_tokens + r.output_tokens) > coalesce((SELECT sum(u.input_tokens + u.output_tokens)
+                FROM usage u WHERE u.app = r.app AND u.user = r.user), 0)",
     ),
 ];
 
@@ -91,6 +104,11 @@ mod tests {
                 "UPDATE threads SET next_seq = next_seq - 1",
                 "a thread's next number is not the one after its last",
             ),
+            (
+                "UPDATE runs SET output_tokens = output_tokens + 1",
+                "a run's tokens are not those of its steps",
+            ),
+            ("UPDATE usage SET input_tokens = 0", "a user's days hold less than their runs have used"),
         ] {
             conn.execute_batch("BEGIN; DROP TRIGGER messages_fixed").unwrap();
             conn.execute_batch(damage).unwrap();

@@ -9,11 +9,12 @@
 mod app;
 mod audit;
 mod frames;
+pub mod real;
 mod samples;
 pub mod still;
 pub mod upstream;
 
-pub use app::{Answer, Setup, TestApp};
+pub use app::{Answer, Setup, TestApp, registry};
 pub use audit::audit;
 pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;

@@ -3,14 +3,18 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use model::{Message, Request};
+use model::{Format, Message, Model, Request, Structured, ToolSpec};
+use protocol::OutputFormat;
 
 use super::history::{MAX_RESULT_BYTES, capped, exchange, plain};
-use super::{Context, Offer, estimate};
+use super::{Context, Offer, Wanted, estimate};
 use crate::run::{Done, REPEATS_WARNED, RunState};
 
 /// Bytes to which this run's own tool results are cut when the prompt would not fit otherwise.
 const SQUEEZED_RESULT_BYTES: usize = 1024;
+
+/// What a model is told when any JSON object will do.
+const JSON_IN_WORDS: &str = "\n\nAnswer with one JSON object and nothing around it.";
 
 /// Tokens a prompt may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,31 +45,53 @@ pub(crate) struct TooLong {
     pub(crate) limit: usize,
 }
 
+/// The request for this model, and what it is to answer with.
 pub(crate) fn compose(
     context: &Context,
+    model: &Model,
     state: &RunState,
     budget: Budget,
     offer: Offer,
-) -> Result<Request, TooLong> {
+) -> Result<(Request, Wanted), TooLong> {
     let tools = match offer {
-        Offer::Tools => Arc::clone(&context.tools),
+        Offer::Tools => model.tools(&context.tools),
         Offer::Words => Arc::default(),
     };
+    let (wanted, format, told) = form(context, model, &tools);
     let described =
         tools.iter().map(|tool| estimate::text(&tool.description) + estimate::json(&tool.parameters));
-    let described: usize = described.sum();
+    let described: usize = described.sum::<usize>() + estimate::text(&told);
     let mut needed = 0;
     for result_bytes in [MAX_RESULT_BYTES, SQUEEZED_RESULT_BYTES] {
-        let (system, mut own) = own(context, state, offer, result_bytes);
+        let (mut system, mut own) = own(context, state, offer, result_bytes);
         needed = described + estimate::text(&system) + own.iter().map(estimate::message).sum::<usize>();
         if let Some(room) = budget.prompt.checked_sub(needed) {
             let mut messages = newest(&context.history, room.min(budget.history)).to_vec();
             messages.append(&mut own);
-            let (model, settings) = (context.model.clone(), context.settings.clone());
-            return Ok(Request { model, system, messages, tools, settings });
+            system.push_str(&told);
+            let request = model.request(system, messages, &context.settings);
+            return Ok((Request { tools, format, ..request }, wanted));
         }
     }
     Err(TooLong { needed, limit: budget.prompt })
+}
+
+/// What this model is to answer with, how its provider is told, and what it is told itself.
+fn form(context: &Context, model: &Model, tools: &[ToolSpec]) -> (Wanted, Format, String) {
+    let Some(shape) = &context.shape else {
+        return match context.settings.output_format {
+            // Providers insist that the prompt says so too.
+            Some(OutputFormat::Json) => (Wanted::Words, Format::Json, JSON_IN_WORDS.into()),
+            Some(OutputFormat::Text) | None => (Wanted::Words, Format::Text, String::new()),
+        };
+    };
+    let object = || Wanted::Object(Arc::clone(shape));
+    match model.capabilities().structured {
+        Structured::WithTools => (object(), shape.format(), String::new()),
+        Structured::Alone if tools.is_empty() => (object(), shape.format(), String::new()),
+        Structured::Alone => (Wanted::Calls, Format::Text, String::new()),
+        Structured::Prompt => (object(), Format::Text, format!("\n\n{}", shape.in_words())),
+    }
 }
 
 /// The instructions and this run's own part of the conversation, with results of at most so many bytes.

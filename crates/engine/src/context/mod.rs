@@ -4,6 +4,7 @@ mod compose;
 pub(crate) mod estimate;
 mod history;
 mod load;
+mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -15,13 +16,12 @@ use protocol::Settings;
 pub(crate) use compose::{Budget, compose};
 pub(crate) use history::capped;
 pub(crate) use load::load;
+pub(crate) use shape::{Shape, Wanted};
 
 /// Everything a run reads, read once and then fixed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Context {
-    /// The provider's name of the model.
-    pub(crate) model: String,
-    /// The app's instructions, the caller's addition, and the date: stable parts first.
+    /// The app's instructions, the caller's addition, memories, and the date: stable parts first.
     pub(crate) system: String,
     /// The path before the message that is answered.
     pub(crate) history: Vec<Message>,
@@ -29,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) message: String,
     pub(crate) tools: Arc<[ToolSpec]>,
     pub(crate) settings: Settings,
+    /// What the answer must look like; words when none.
+    pub(crate) shape: Option<Arc<Shape>>,
 }
 
 impl Context {

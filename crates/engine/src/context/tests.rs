@@ -1,7 +1,7 @@
 //! Whatever the rows and whatever the run did, the prompt is one a provider takes and one that fits.
 
-use model::openai::ChatCompletions;
-use model::{Endpoint, Message, Request, ToolSpec};
+use model::chat::ChatCompletions;
+use model::{Endpoint, Message, Model, Request, ToolSpec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use protocol::{
@@ -64,6 +64,8 @@ fn step_end() -> impl Strategy<Value = StepEnd> {
             model: None,
             dropped,
             provider: None,
+            fallback: None,
+            structured: None,
         },
     )
 }
@@ -90,6 +92,7 @@ fn raw() -> impl Strategy<Value = RawEvent> {
             message_id: MessageId::new(Uuid::nil()),
             text,
             memories_referenced: vec![memory],
+            data: None,
             usage: Usage::default(),
         })
     });
@@ -143,13 +146,18 @@ fn context(rows: &[MessageRow], message: String) -> Context {
         parameters: json!({ "type": "object", "properties": {} }),
     };
     Context {
-        model: "test-model".into(),
         system: "You are a test.".into(),
         history: history::messages(&turns),
         message,
         tools: [tool].into(),
         settings: Settings::default(),
+        shape: None,
     }
+}
+
+/// A model that can do everything.
+fn model() -> std::sync::Arc<Model> {
+    testkit::registry("http://127.0.0.1:9/v1").find("test-model").unwrap()
 }
 
 fn sent(request: &Request) -> Value {
@@ -177,9 +185,9 @@ proptest! {
         let context = context(&rows, message);
         let state = RunState::replay(&events);
         let offer = if words { Offer::Words } else { Offer::Tools };
-        let request = compose(&context, &state, ROOMY, offer).unwrap();
+        let request = compose(&context, &model(), &state, ROOMY, offer).unwrap().0;
         prop_assert_eq!(testkit::upstream::complaint(sent(&request)), None, "{:#?}", request);
-        prop_assert_eq!(&compose(&context, &state, ROOMY, offer).unwrap(), &request);
+        prop_assert_eq!(&compose(&context, &model(), &state, ROOMY, offer).unwrap().0, &request);
     }
 
     /// P1: what is built fits, or is refused; the newest turns are kept, whole, from a user message on.
@@ -187,7 +195,8 @@ proptest! {
     fn a_prompt_never_exceeds_its_budget(rows in vec(row(), 0..8), message in text(), tokens in 0usize..200) {
         let context = context(&rows, message);
         let budget = Budget { prompt: tokens, history: tokens };
-        let Ok(request) = compose(&context, &RunState::default(), budget, Offer::Tools) else { return Ok(()) };
+        let composed = compose(&context, &model(), &RunState::default(), budget, Offer::Tools);
+        let Ok((request, _)) = composed else { return Ok(()) };
         prop_assert!(estimate::of_request(&request) <= tokens as u64);
         prop_assert_eq!(testkit::upstream::complaint(sent(&request)), None);
         let (_, kept) = request.messages.split_last().unwrap();
@@ -211,6 +220,8 @@ fn results_beyond_what_calls_allow_are_left_out() {
         model: None,
         dropped: vec![],
         provider: None,
+        fallback: None,
+        structured: None,
     };
     let result = |n: u32| ToolComplete {
         call_id: id,
@@ -244,7 +255,7 @@ fn results_beyond_what_calls_allow_are_left_out() {
 fn a_message_alone_too_long_for_the_window_is_a_typed_error() {
     let context = context(&[], "word ".repeat(1000));
     let budget = Budget::of_window(1000, None, None);
-    let error = compose(&context, &RunState::default(), budget, Offer::Tools).unwrap_err();
+    let error = compose(&context, &model(), &RunState::default(), budget, Offer::Tools).unwrap_err();
     assert_eq!(error.limit, 750);
     assert!(error.needed > 1600, "{error}");
 }

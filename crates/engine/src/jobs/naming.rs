@@ -1,12 +1,13 @@
 //! A name for a thread: by the model if the app says how, else by its first words.
 
 use futures_util::StreamExt;
-use model::{Message, Piece, Request};
-use protocol::{Event, Settings, ThreadNamed};
-use store::{JobRow, Window};
+use model::{Message, Piece};
+use protocol::{Event, Settings, ThreadNamed, Usage};
+use store::{JobRow, Spent, Window};
 
+use super::Done;
 use crate::Engine;
-use crate::context::capped;
+use crate::context::{capped, estimate};
 use crate::transcript;
 
 /// Characters of a title.
@@ -20,16 +21,13 @@ const MAX_TITLE_TOKENS: u32 = 64;
 
 /// The event that names the thread; none if there is nothing to name it by. Whether the thread still wants a name is
 /// looked at when the event is committed.
-pub(super) async fn name(engine: &Engine, job: &JobRow) -> Result<Option<Event>, String> {
-    let Some(thread) = job.thread else { return Ok(None) };
-    let Some(first) = first_words(engine, job).await? else { return Ok(None) };
-    let title = match engine.title_prompt(&job.scope.app) {
-        Some(prompt) => ask(engine, job, prompt, &first).await?,
-        None => first.clone(),
-    };
+pub(super) async fn name(engine: &Engine, job: &JobRow) -> Result<Done, String> {
+    let Some(thread) = job.thread else { return Ok(Done::default()) };
+    let Some(first) = first_words(engine, job).await? else { return Ok(Done::default()) };
+    let (title, spent) = ask(engine, job, &first).await?.unwrap_or_default();
     let title = tidy(&title).or_else(|| tidy(&first));
     tracing::debug!(%thread, "a thread was named");
-    Ok(title.map(|title| Event::ThreadNamed(ThreadNamed { title })))
+    Ok(Done { effect: title.map(|title| Event::ThreadNamed(ThreadNamed { title })), spent })
 }
 
 /// What the user said first in the thread.
@@ -42,23 +40,39 @@ async fn first_words(engine: &Engine, job: &JobRow) -> Result<Option<String>, St
     Ok(path.first().map(|row| transcript::read(row).text))
 }
 
-async fn ask(engine: &Engine, job: &JobRow, prompt: &str, first: &str) -> Result<String, String> {
-    let Some(choice) = engine.model_for(&job.scope.app) else { return Ok(String::new()) };
-    let request = Request {
-        model: choice.name.clone(),
-        system: prompt.to_owned(),
-        messages: vec![Message::User(capped(first, MAX_SHOWN_BYTES))],
-        tools: [].into(),
-        settings: Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() },
+/// What the model calls it; none if the app does not say how, or there is no model.
+async fn ask(engine: &Engine, job: &JobRow, first: &str) -> Result<Option<(String, Option<Spent>)>, String> {
+    let Some(app) = engine.app(&job.scope.app) else { return Ok(None) };
+    let Some(prompt) = &app.title else { return Ok(None) };
+    let models = engine.models_for(app, None);
+    // Those that are being left alone come last: the job is tried again anyway.
+    let Some(model) = models.iter().find(|model| model.health.is_closed()).or(models.first()) else {
+        return Ok(None);
     };
-    let mut stream = choice.chat.stream(&request).await.map_err(|error| error.to_string())?;
-    let mut title = String::new();
+    let settings = Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() };
+    let shown = vec![Message::User(capped(first, MAX_SHOWN_BYTES))];
+    let request = model.request(prompt.clone(), shown, &settings);
+    let mut stream = model.chat.stream(&request).await.map_err(|error| error.to_string())?;
+    let (mut title, mut usage) = (String::new(), None);
     while let Some(piece) = stream.next().await {
-        if let Piece::Text(text) = piece.map_err(|error| error.to_string())? {
-            title.push_str(&text);
+        match piece.map_err(|error| error.to_string())? {
+            Piece::Text(text) => title.push_str(&text),
+            Piece::Usage(counted) => usage = Some(counted),
+            Piece::Reasoning(_)
+            | Piece::CallStart { .. }
+            | Piece::CallInput { .. }
+            | Piece::Model(_)
+            | Piece::Provider(_)
+            | Piece::Finish(_) => {}
         }
     }
-    Ok(title)
+    let usage = model.priced(usage.unwrap_or_else(|| Usage {
+        input_tokens: estimate::of_request(&request),
+        output_tokens: estimate::of_bytes(title.len()),
+        estimated: true,
+        ..Usage::default()
+    }));
+    Ok(Some((title, Some(Spent { model: model.name().to_owned(), usage }))))
 }
 
 /// The first line without quotes and marks around it, at most so long, cut between words.

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Piece, Request};
-use protocol::{Call, CallId, Delta, Failure, Finish, Ids, StepEnd, Usage};
+use ::model::{Model, Piece, Request};
+use protocol::{Call, CallId, Delta, Failure, Finish, Ids, StepEnd, Structured, Usage};
 use serde_json::Value;
 
-use crate::context::estimate;
+use super::object::TextOf;
+use crate::context::{Wanted, estimate};
 use crate::transcript::MAX_CALLS_PER_STEP;
 
 /// Names of calls beyond the bound that are kept to tell the model.
@@ -16,6 +17,13 @@ const MAX_DROPPED_NAMED: usize = 8;
 #[derive(Debug)]
 pub(super) struct Collected {
     pub(super) step: u32,
+    /// The model that was asked in another's place.
+    pub(super) fallback: Option<String>,
+    wanted: Wanted,
+    /// What the model wrote, where that is not what people read.
+    raw: String,
+    /// Finds in it what people read.
+    text_of: TextOf,
     text: String,
     reasoning: String,
     calls: Vec<Partial>,
@@ -37,9 +45,13 @@ struct Partial {
 }
 
 impl Collected {
-    pub(super) fn new(step: u32) -> Self {
+    pub(super) fn new(step: u32, wanted: Wanted) -> Self {
         Self {
             step,
+            fallback: None,
+            wanted,
+            raw: String::new(),
+            text_of: TextOf::default(),
             text: String::new(),
             reasoning: String::new(),
             calls: Vec::new(),
@@ -62,7 +74,8 @@ impl Collected {
     pub(super) fn take(&mut self, piece: Piece, ids: &dyn Ids) -> Option<Delta> {
         let step = self.step;
         match piece {
-            Piece::Text(delta) => {
+            Piece::Text(written) => {
+                let delta = self.read(written);
                 self.text.push_str(&delta);
                 (!delta.is_empty()).then_some(Delta::Text { step, delta })
             }
@@ -88,6 +101,21 @@ impl Collected {
                 None
             }
             Piece::Finish(_) => None,
+        }
+    }
+
+    /// What people get to read of what the model wrote.
+    fn read(&mut self, written: String) -> String {
+        match &self.wanted {
+            Wanted::Words => written,
+            Wanted::Calls => {
+                self.raw.push_str(&written);
+                String::new()
+            }
+            Wanted::Object(shape) => {
+                self.raw.push_str(&written);
+                if shape.has_text() { self.text_of.feed(&written) } else { written }
+            }
         }
     }
 
@@ -117,20 +145,45 @@ impl Collected {
         self.dropped_count = 0;
     }
 
-    /// Fills in the tokens where the provider did not count them.
-    pub(super) fn estimate(&mut self, request: &Request) {
-        if self.usage.is_none() {
+    /// Fills in the tokens where the provider did not count them, and what they cost.
+    pub(super) fn count(&mut self, request: &Request, model: &Model) {
+        let usage = self.usage.unwrap_or_else(|| {
             let arguments: usize = self.calls.iter().map(|call| call.json.len()).sum();
-            let output_tokens = estimate::of_bytes(self.text.len() + self.reasoning.len() + arguments);
-            let input_tokens = estimate::of_request(request);
-            self.usage = Some(Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() });
+            let written = self.text.len().max(self.raw.len()) + self.reasoning.len() + arguments;
+            Usage {
+                input_tokens: estimate::of_request(request),
+                output_tokens: estimate::of_bytes(written),
+                estimated: true,
+                ..Usage::default()
+            }
+        });
+        self.usage = Some(model.priced(usage));
+    }
+
+    /// What it has cost, once that was counted.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// The object that was written, if one was wanted and this is one.
+    fn structured(&self) -> Option<Structured> {
+        let Wanted::Object(shape) = &self.wanted else { return None };
+        let Some(structured) = shape.read(&self.raw) else {
+            tracing::warn!(step = self.step, "the model's answer is not the object it was asked for");
+            return None;
+        };
+        if structured.dropped > 0 {
+            let dropped = structured.dropped;
+            tracing::warn!(step = self.step, dropped, "references to memories that were not in the prompt");
         }
+        Some(structured)
     }
 
     pub(super) fn end(mut self, finish: Finish, error: Option<Failure>) -> StepEnd {
         // A stream that was cut, or stopped by its length, may have left half a call behind.
         let calls =
             if matches!(finish, Finish::Cancelled | Finish::Failed) { Vec::new() } else { self.take_calls() };
+        let structured = if calls.is_empty() && finish == Finish::Stop { self.structured() } else { None };
         let finish = if calls.is_empty() && finish == Finish::ToolCalls { Finish::Stop } else { finish };
         if self.dropped_count > self.dropped.len() {
             self.dropped.push(format!("and {} more", self.dropped_count - self.dropped.len()));
@@ -146,6 +199,8 @@ impl Collected {
             model: self.model,
             dropped: self.dropped,
             provider: self.provider,
+            fallback: self.fallback,
+            structured,
         }
     }
 

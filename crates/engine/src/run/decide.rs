@@ -20,6 +20,9 @@ pub(crate) const MAX_CALLS_PER_RUN: usize = 200;
 /// Times a step is begun again after a crash before the run is given up.
 pub(crate) const MAX_RESTARTS: u32 = 2;
 
+/// The failure of a run that has spent what it may.
+pub(crate) const BUDGET_EXCEEDED: &str = "budget_exceeded";
+
 /// The app's bounds on a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -27,6 +30,8 @@ pub(crate) struct Limits {
     pub(crate) at_limit: AtLimit,
     /// Said when the model has nothing to say.
     pub(crate) limit_reply: String,
+    /// Said when every model has failed.
+    pub(crate) failure_reply: Option<String>,
 }
 
 /// Why a run must stop although it could go on.
@@ -81,6 +86,11 @@ pub(crate) fn at_limit(state: &RunState, limits: &Limits) -> bool {
 
 fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Ending> {
     if let Some((finish, error)) = state.cut_short() {
+        if let (Some(text), Some(error)) = (&limits.failure_reply, &error)
+            && is_excusable(&error.code)
+        {
+            return Some(Ending::Completed { text: text.clone() });
+        }
         let status = match (finish, halt) {
             (Finish::Cancelled, Some(Halt::Interrupted)) => RunStatus::Interrupted,
             (Finish::Cancelled, _) => RunStatus::Cancelled,
@@ -103,6 +113,11 @@ fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Endin
             Some(Ending::Other { status: RunStatus::Failed, error: Some(error) })
         }
     }
+}
+
+/// Whether a failure is one of models or money, which the app may have a reply for.
+fn is_excusable(code: &str) -> bool {
+    code.starts_with("provider_") || matches!(code, "context_too_long" | BUDGET_EXCEEDED)
 }
 
 /// The answer, once there is one: words without calls, or what the app says when there are none.

@@ -44,7 +44,11 @@ fn last_events(of: (RunId, ThreadId), state: &RunState, ending: Ending, ids: &dy
     let end = match ending {
         Ending::Completed { text } => {
             let (message_id, usage) = (ids.message(), state.usage);
-            let complete = StreamComplete { message_id, text, memories_referenced: Vec::new(), usage };
+            let structured = state.last().and_then(|step| step.structured.clone());
+            let (memories_referenced, data) = structured
+                .map(|structured| (structured.memories_referenced, structured.data))
+                .unwrap_or_default();
+            let complete = StreamComplete { message_id, text, memories_referenced, data, usage };
             events.push(Event::StreamComplete(complete));
             RunEnd { run_id, status: RunStatus::Completed, error: None, message_id: None }
         }

@@ -3,40 +3,46 @@
 //! [`decide`] says what comes next, the other files do it, and [`state`] folds what was done. Every fact is committed
 //! before it is folded, so a run cut anywhere goes on from its log to the same end.
 
+mod budget;
 mod collect;
 mod decide;
 mod finish;
 mod model;
+mod object;
 mod state;
 mod tools;
 
 use std::sync::Arc;
 
-use app::App;
+use ::model::Model;
+use app::{App, Inject};
 use jiff::Timestamp;
-use protocol::{ContextLoaded, Event, Ids, RunEnd, RunId, ThreadId};
+use protocol::{Clock, ContextLoaded, Event, Ids, RunEnd, RunId, Scope, ThreadId};
 use store::{NewJob, RunLog, Stop, Store};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::context::{self, Context};
-use crate::models::Choice;
 
+pub(crate) use budget::{DAY_SPENT, day_spent, has_day};
 use decide::{Halt, Step, next_step};
 pub(crate) use decide::{Limits, REPEATS_WARNED};
 pub(crate) use finish::end_without_app;
+pub(crate) use object::{MEMORIES_FIELD, TEXT_FIELD};
 pub(crate) use state::{Done, RunState};
 
 /// A run and what it needs to go on.
 pub(crate) struct Run {
     pub(crate) id: RunId,
     pub(crate) thread: ThreadId,
+    pub(crate) scope: Scope,
     pub(crate) app: Arc<App>,
     pub(crate) tools: Arc<::tools::Registry>,
-    /// The model to ask; none when nothing is configured.
-    pub(crate) model: Option<Choice>,
+    /// The model to ask, and those to ask when it fails; empty when nothing is configured.
+    pub(crate) models: Vec<Arc<Model>>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) log: Arc<dyn RunLog>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) started: Timestamp,
     pub(crate) limits: Limits,
@@ -72,8 +78,12 @@ impl Run {
     /// Notes what the prompt takes from outside the log.
     async fn load(&self) -> Result<Vec<Event>, store::Error> {
         let date = self.started.strftime("%A, %-d %B %Y (UTC)").to_string();
-        self.record(vec![Event::ContextLoaded(ContextLoaded { memories: vec![], summaries: vec![], date })])
-            .await
+        let memories = match self.app.memory.inject {
+            Inject::None => Vec::new(),
+            Inject::All => self.store.active_memories(&self.scope, self.app.memory.limit).await?,
+        };
+        let memories = memories.iter().map(|memory| memory.id.to_string()).collect();
+        self.record(vec![Event::ContextLoaded(ContextLoaded { memories, summaries: vec![], date })]).await
     }
 
     /// Commits facts and gives back those that count.

@@ -1,20 +1,25 @@
 //! The model half of a step: ask, stream, and ask again where that is allowed.
 //!
 //! Deltas go to the log as they come and are not waited for. Trying again before anything was streamed is a
-//! `step:retry`; afterwards it is a `step:reset`, so that readers throw away what they have.
+//! `step:retry`; afterwards it is a `step:reset`, so that readers throw away what they have. When a model has had its
+//! tries, the next of the app's models is asked in the same way.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::model::{Error, Model, Request};
 use futures_util::StreamExt;
-use model::{Error, Request};
-use protocol::{Delta, Event, Failure, Finish, StepEnd, StepReset, StepRetry, StepStart};
+use protocol::{Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart};
 
 use super::Run;
 use super::collect::Collected;
 use super::decide::{Halt, MAX_RESTARTS, failure};
 use super::state::RunState;
-use crate::context::{self, Budget, Offer, compose};
-use crate::models::Choice;
+use crate::context::{self, Budget, Offer, Wanted, compose};
+
+/// Told to users when a run needs a model and there is none.
+const NOT_CONFIGURED: &str = "no model is configured: set OPENAI_API_KEY (and OPENAI_BASE_URL for another \
+    OpenAI-compatible server, such as a local one) or ANTHROPIC_API_KEY, or add a provider to rondo.toml, then restart";
 
 /// Tries after the first, before anything was streamed.
 const MAX_RETRIES: u32 = 3;
@@ -28,19 +33,35 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest wait a provider may ask of us.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
+/// The longest wait a provider may ask of us when another could answer.
+const MAX_BACKOFF_WITH_FALLBACK: Duration = Duration::from_secs(5);
+
 /// How one try ended, if not well.
 enum Stopped {
     Halted(Halt),
     Failed(Error),
 }
 
-/// How often a step has been tried.
-#[derive(Default)]
+/// How often a step has been tried, and with which model.
 struct Tries {
+    /// Which of the run's models is asked.
+    place: usize,
     retries: u32,
     resets: u32,
     /// The provider found the prompt too long, and older turns were left out.
     shortened: bool,
+}
+
+impl Tries {
+    /// None yet of the model at `place`.
+    fn of(place: usize) -> Self {
+        Self { place, retries: 0, resets: 0, shortened: false }
+    }
+
+    /// None, but for one: the provider is being left alone, and there is no other.
+    fn last_of(place: usize) -> Self {
+        Self { place, retries: MAX_RETRIES, resets: MAX_RESETS, shortened: false }
+    }
 }
 
 impl Run {
@@ -50,19 +71,30 @@ impl Run {
         offer: Offer,
     ) -> Result<Vec<Event>, store::Error> {
         let step = state.next_step_number();
-        let mut facts = self.begin(state, step).await?;
+        let mut tries = self.admitted(0).map_or_else(|| Tries::last_of(0), Tries::of);
+        let mut facts = self.begin(state, step, &tries).await?;
         if state.open.is_some() && state.restarts >= MAX_RESTARTS {
             return Ok(facts); // begun too often: deciding what that means is not done here
         }
-        let mut tries = Tries::default();
+        if let Some(error) = self.over_budget(state).await? {
+            let end = Collected::new(step, Wanted::Words).end(Finish::Failed, Some(error));
+            facts.extend(self.record(vec![Event::StepEnd(end)]).await?);
+            return Ok(facts);
+        }
         loop {
-            let event = self.try_step(state, step, offer, &mut tries).await?;
-            let wait = backoff(&event);
-            facts.extend(self.record(vec![event]).await?);
+            let events = self.try_step(state, step, offer, &mut tries).await?;
+            let wait = events.last().and_then(backoff);
+            facts.extend(self.record(events).await?);
             let Some(wait) = wait else { return Ok(facts) };
             // A halt ends the wait; the next try then stops before it begins.
             let _ = tokio::time::timeout(wait, self.halted()).await;
         }
+    }
+
+    /// The first model from `place` on whose provider may be asked.
+    fn admitted(&self, place: usize) -> Option<usize> {
+        let rest = self.models.iter().enumerate().skip(place);
+        rest.into_iter().find(|(_, model)| model.health.admits()).map(|(place, _)| place)
     }
 
     /// One try, and what is to be said of it: that the step has ended, or that there will be another try.
@@ -72,72 +104,79 @@ impl Run {
         step: u32,
         offer: Offer,
         tries: &mut Tries,
-    ) -> Result<Event, store::Error> {
-        let mut collected = Collected::new(step);
-        let (choice, request) = match self.request(state, offer, tries).await? {
-            Ok(ready) => ready,
-            Err(error) => return Ok(Event::StepEnd(collected.end(Finish::Failed, Some(error)))),
+    ) -> Result<Vec<Event>, store::Error> {
+        let Some(model) = self.models.get(tries.place).map(Arc::clone) else {
+            let error = failure("model_not_configured", NOT_CONFIGURED);
+            let end = Collected::new(step, Wanted::Words).end(Finish::Failed, Some(error));
+            return Ok(vec![Event::StepEnd(end)]);
         };
-        let stopped = self.attempt(&choice, &request, &mut collected).await;
-        if collected.is_streamed() {
-            collected.estimate(&request); // a step cut short costs tokens too, and nobody counted them
+        let (request, wanted) = match self.request(&model, state, offer, tries).await? {
+            Ok(ready) => ready,
+            Err(too_long) => return Ok(self.unasked(step, too_long, tries)),
+        };
+        let mut collected = Collected::new(step, wanted);
+        let stopped = self.attempt(&model, &request, &mut collected).await;
+        if collected.is_streamed() || stopped.is_ok() {
+            collected.count(&request, &model); // a step cut short costs tokens too, and nobody counted them
+        }
+        if tries.place > 0 {
+            collected.fallback = Some(model.name().to_owned());
         }
         Ok(match stopped {
-            Ok(finish) => ended(&request, collected, finish, offer),
-            Err(Stopped::Halted(halt)) => Event::StepEnd(halted(collected, halt)),
+            Ok(finish) => {
+                model.health.succeeded();
+                vec![ended(collected, finish, offer)]
+            }
+            Err(Stopped::Halted(halt)) => vec![halted(collected, halt)],
             Err(Stopped::Failed(error)) => self.failed(collected, &error, tries),
         })
     }
 
     /// Says that the step begins, or begins again after a crash.
-    async fn begin(&self, state: &RunState, step: u32) -> Result<Vec<Event>, store::Error> {
+    async fn begin(&self, state: &RunState, step: u32, tries: &Tries) -> Result<Vec<Event>, store::Error> {
+        let model = self.models.get(tries.place).map(|model| model.name().to_owned());
         let event = if state.open.is_some() {
-            Event::StepReset(StepReset { step, reason: "the server was restarted".into() })
+            let reason = "the server was restarted".into();
+            Event::StepReset(StepReset { step, reason, model: None, usage: None })
         } else {
-            let model = self.model.as_ref().map_or_else(String::new, |choice| choice.name.clone());
-            Event::StepStart(StepStart { step, model })
+            Event::StepStart(StepStart { step, model: model.unwrap_or_default() })
         };
         self.record(vec![event]).await
     }
 
-    /// The model and what to ask it, or why there is nothing to ask.
+    /// What to ask the model, or why there is nothing to ask it.
     async fn request(
         &mut self,
+        model: &Model,
         state: &RunState,
         offer: Offer,
         tries: &Tries,
-    ) -> Result<Result<(Choice, Request), Failure>, store::Error> {
-        let Some(choice) = self.model.clone() else {
-            return Ok(Err(failure("model_not_configured", crate::models::NOT_CONFIGURED)));
-        };
+    ) -> Result<Result<(Request, Wanted), Failure>, store::Error> {
         let context = match self.context.take() {
             Some(context) => context,
             None => self.load_context(state).await?,
         };
-        let mut budget =
-            Budget::of_window(choice.window, context.settings.max_tokens, self.app.history.budget);
+        let window = model.capabilities().context_window;
+        let mut budget = Budget::of_window(window, context.settings.max_tokens, self.app.history.budget);
         if tries.shortened {
             budget.history = budget.history.min(context.history_tokens() / 2);
         }
-        let request = compose(&context, state, budget, offer);
+        let request = compose(&context, model, state, budget, offer);
         self.context = Some(context);
-        Ok(match request {
-            Ok(request) => Ok((choice, request)),
-            Err(error) => Err(failure("context_too_long", &error.to_string())),
-        })
+        Ok(request.map_err(|error| failure("context_too_long", &error.to_string())))
     }
 
     async fn load_context(&self, state: &RunState) -> Result<context::Context, store::Error> {
         let (Some(start), Some(loaded)) = (&state.start, &state.context) else {
             return Err(store::Error::NotFound("run:start"));
         };
-        context::load(&*self.store, &self.app, self.tools.specs(), start, loaded).await
+        context::load(&*self.store, (&self.app, &self.scope), self.tools.specs(), start, loaded).await
     }
 
     /// One try: streams until the provider says that it is done.
     async fn attempt(
         &self,
-        choice: &Choice,
+        model: &Model,
         request: &Request,
         into: &mut Collected,
     ) -> Result<Finish, Stopped> {
@@ -151,7 +190,7 @@ impl Run {
         let mut stream = tokio::select! {
             biased;
             halt = &mut halted => return Err(Stopped::Halted(halt)),
-            stream = choice.chat.stream(request) => stream.map_err(Stopped::Failed)?,
+            stream = model.chat.stream(request) => stream.map_err(Stopped::Failed)?,
         };
         loop {
             let piece = tokio::select! {
@@ -160,7 +199,7 @@ impl Run {
                 piece = stream.next() => piece,
             };
             match piece {
-                Some(Ok(model::Piece::Finish(finish))) => return Ok(finish),
+                Some(Ok(::model::Piece::Finish(finish))) => return Ok(finish),
                 Some(Ok(piece)) => {
                     if let Some(delta) = into.take(piece, &*self.ids) {
                         self.push(delta).await?;
@@ -185,43 +224,100 @@ impl Run {
         Ok(())
     }
 
-    /// Whether to try again, and what to tell readers either way.
-    fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Event {
-        tracing::warn!(thread = %self.thread, run = %self.id, step = collected.step, %error, "a model call failed");
+    /// Whether to try again, with whom, and what to tell readers either way.
+    fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Vec<Event> {
         let (step, reason) = (collected.step, error.to_string());
-        if error.is_retryable() && collected.is_streamed() && tries.resets < MAX_RESETS {
+        let model = self.models.get(tries.place).map_or("", |model| model.name());
+        tracing::warn!(thread = %self.thread, run = %self.id, step, model, %error, "a model call failed");
+        let streamed = collected.is_streamed();
+        if error.is_retryable() && streamed && tries.resets < MAX_RESETS {
             tries.resets += 1;
-            return Event::StepReset(StepReset { step, reason });
+            return vec![reset(&collected, reason, None)];
         }
-        if error.is_retryable() && !collected.is_streamed() && tries.retries < MAX_RETRIES {
+        if error.is_retryable()
+            && !streamed
+            && tries.retries < MAX_RETRIES
+            && self.is_worth_waiting(error, tries)
+        {
             let after = wait_before(tries.retries, error.retry_after());
             tries.retries += 1;
-            return Event::StepRetry(StepRetry { step, reason, after });
+            return vec![retry(step, reason, after, None)];
         }
         if *error == Error::ContextLength && !tries.shortened {
             tries.shortened = true;
-            return Event::StepRetry(StepRetry { step, reason, after: 0 });
+            return vec![retry(step, reason, 0, None)];
         }
-        Event::StepEnd(collected.end(Finish::Failed, Some(failure(error.code(), &reason))))
+        self.note_failure(error, tries);
+        match self.next_model(tries) {
+            Some(next) if streamed => vec![reset(&collected, reason, Some(next))],
+            Some(next) => vec![retry(step, reason, 0, Some(next))],
+            None => self.given_up(collected, failure(error.code(), &reason)),
+        }
+    }
+
+    /// The prompt does not fit this model; it may fit the next.
+    fn unasked(&self, step: u32, error: Failure, tries: &mut Tries) -> Vec<Event> {
+        match self.next_model(tries) {
+            Some(next) => vec![retry(step, error.message, 0, Some(next))],
+            None => self.given_up(Collected::new(step, Wanted::Words), error),
+        }
+    }
+
+    /// Nobody is left to ask. Where the app has a reply for that, what was streamed makes room for it.
+    fn given_up(&self, collected: Collected, error: Failure) -> Vec<Event> {
+        if self.limits.failure_reply.is_none() || !collected.is_streamed() {
+            return vec![Event::StepEnd(collected.end(Finish::Failed, Some(error)))];
+        }
+        let void = reset(&collected, error.message.clone(), None);
+        let end = Collected::new(collected.step, Wanted::Words).end(Finish::Failed, Some(error));
+        vec![void, Event::StepEnd(end)]
+    }
+
+    /// Moves on to the next model that may be asked, if there is one.
+    fn next_model(&self, tries: &mut Tries) -> Option<String> {
+        let place = self.admitted(tries.place + 1)?;
+        *tries = Tries::of(place);
+        self.models.get(place).map(|model| model.name().to_owned())
+    }
+
+    /// A provider that asks for a long wait is not waited for when another model could answer.
+    fn is_worth_waiting(&self, error: &Error, tries: &Tries) -> bool {
+        let others = self.models.len() > tries.place + 1;
+        !others || error.retry_after().is_none_or(|wait| wait <= MAX_BACKOFF_WITH_FALLBACK)
+    }
+
+    /// Counts a failure against the provider, if it is one of the provider.
+    fn note_failure(&self, error: &Error, tries: &Tries) {
+        let of_provider = error.is_retryable() || matches!(error, Error::Auth { .. } | Error::Quota);
+        if let Some(model) = self.models.get(tries.place).filter(|_| of_provider) {
+            model.health.failed();
+        }
     }
 }
 
-fn ended(request: &Request, mut collected: Collected, finish: Finish, offer: Offer) -> Event {
-    collected.estimate(request);
+fn reset(collected: &Collected, reason: String, model: Option<String>) -> Event {
+    Event::StepReset(StepReset { step: collected.step, reason, model, usage: collected.usage() })
+}
+
+fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event {
+    Event::StepRetry(StepRetry { step, reason, after, model })
+}
+
+fn ended(mut collected: Collected, finish: Finish, offer: Offer) -> Event {
     if offer == Offer::Words || finish == Finish::ContentFilter {
         collected.drop_calls(); // asked for words, or not to be trusted: calls do not count
     }
     Event::StepEnd(collected.end(finish, None))
 }
 
-fn halted(collected: Collected, halt: Halt) -> StepEnd {
-    match halt {
+fn halted(collected: Collected, halt: Halt) -> Event {
+    Event::StepEnd(match halt {
         Halt::Cancelled | Halt::Interrupted => collected.end(Finish::Cancelled, None),
         Halt::TimedOut => {
             let error = failure("run_timeout", "the run took longer than the app allows");
             collected.end(Finish::Failed, Some(error))
         }
-    }
+    })
 }
 
 /// How long to wait before the next try; none when there is none.

@@ -55,7 +55,11 @@ impl RunState {
             Event::RunStart(start) => self.start = Some(start.clone()),
             Event::ContextLoaded(loaded) => self.context = Some(loaded.clone()),
             Event::StepStart(start) => (self.open, self.restarts) = (Some(start.step), 0),
-            Event::StepReset(_) => self.restarts += 1,
+            Event::StepReset(reset) => match reset.usage {
+                Some(usage) => self.usage += usage,
+                // A process that died has not told what it used.
+                None => self.restarts += 1,
+            },
             Event::StepEnd(step) => self.end_step(step),
             Event::ToolComplete(result) => self.end_call(result),
             Event::StreamComplete(_) => self.answered = true,

@@ -1,5 +1,6 @@
 //! A run always ends, and always in an answer.
 
+use model::Capabilities;
 use serde_json::{Value, json};
 use testkit::upstream::{Call, Reply};
 use testkit::{Frame, Setup, TestApp};
@@ -140,7 +141,11 @@ async fn a_run_ends_when_its_time_is_up() {
 
 #[tokio::test]
 async fn a_message_too_long_for_the_model_is_a_typed_failure_and_the_thread_lives() {
-    let app = TestApp::with(Setup { window: 1000, ..Setup::default() }).await;
+    let app = TestApp::with(Setup {
+        capabilities: Capabilities { context_window: 1000, ..Setup::default().capabilities },
+        ..Setup::default()
+    })
+    .await;
     let frames = app.say(&"word ".repeat(1000)).await;
     let end = &frames.last().unwrap().data;
     assert_eq!((&end["status"], &end["error"]["code"]), (&json!("failed"), &json!("context_too_long")));

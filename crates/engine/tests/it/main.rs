@@ -9,9 +9,12 @@
 
 mod corrupt;
 mod cut;
+mod fallback;
 mod faults;
 mod jobs;
 mod limits;
+mod models;
 mod recovery;
 mod runs;
 mod stopping;
+mod structured;
