@@ -69,6 +69,7 @@ codes! {
     InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "The request is not valid";
     KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The key was used for another request";
     TooManyStreams = "too_many_streams", TOO_MANY_REQUESTS, "Too many streams";
+    BudgetExceeded = "budget_exceeded", TOO_MANY_REQUESTS, "The budget is used up";
     HeadersTooLarge = "headers_too_large", REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large";
     Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available now";
@@ -142,6 +143,9 @@ impl From<Error> for Problem {
                 field: Some(field.into()),
                 ..Self::new(Code::TooLarge, format!("must be at most {limit} bytes"))
             },
+            Error::Budget { message, retry_after } => {
+                Self::new(Code::BudgetExceeded, message).retry_after(retry_after)
+            }
             Error::Unavailable { message, retry_after } => {
                 Self::new(Code::Unavailable, message).retry_after(retry_after)
             }
@@ -255,6 +259,14 @@ mod tests {
         let (status, retry, document) = written(error.into()).await;
         assert_eq!((status, retry.as_deref()), (StatusCode::SERVICE_UNAVAILABLE, Some("3")));
         assert_eq!(document.get("errors"), None);
+    }
+
+    #[tokio::test]
+    async fn a_spent_budget_says_when_there_is_a_new_one() {
+        let error = Error::Budget { message: "used up".into(), retry_after: 3600 };
+        let (status, retry, document) = written(error.into()).await;
+        assert_eq!((status, retry.as_deref()), (StatusCode::TOO_MANY_REQUESTS, Some("3600")));
+        assert_eq!(document["code"], "budget_exceeded");
     }
 
     #[tokio::test]

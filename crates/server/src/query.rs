@@ -5,7 +5,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use engine::PageQuery;
-use protocol::{KeyId, RunId, Seq, ThreadId};
+use protocol::{KeyId, MemoryId, RunId, Seq, ThreadId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -33,6 +33,10 @@ impl Named for ThreadId {
 
 impl Named for KeyId {
     const WHAT: &'static str = "key";
+}
+
+impl Named for MemoryId {
+    const WHAT: &'static str = "memory";
 }
 
 /// An app's name; the engine knows which exist.
@@ -102,6 +106,27 @@ impl FromRequestParts<Api> for After {
             None => params::<AfterParams>(parts)?.after.map(|text| place("after", &text)).transpose(),
         }
         .map(Self)
+    }
+}
+
+/// Which days of a report.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PeriodParams {
+    /// The first day (UTC), such as `2026-11-01`; 29 days before the last when absent.
+    pub(crate) from: Option<String>,
+    /// The last day (UTC), at most 365 days after the first; today when absent.
+    pub(crate) to: Option<String>,
+}
+
+/// [`PeriodParams`]; the engine knows which days are good.
+pub(crate) struct Period(pub(crate) PeriodParams);
+
+impl FromRequestParts<Api> for Period {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        params(parts).map(Self)
     }
 }
 

@@ -1,10 +1,12 @@
 //! The routes, one file per thing they are about.
 
 mod admin;
+mod memories;
 mod runs;
 mod stream;
 mod system;
 mod threads;
+mod usage;
 
 use std::net::IpAddr;
 
@@ -52,6 +54,10 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(threads::messages))
         .routes(routes!(threads::events))
         .routes(routes!(stream::create))
+        .routes(routes!(memories::create, memories::list))
+        .routes(routes!(memories::show, memories::forget))
+        .routes(routes!(usage::report))
+        .routes(routes!(usage::models))
         .routes(routes!(admin::jobs))
         .routes(routes!(admin::keys, admin::add_key))
         .routes(routes!(admin::revoke_key))

@@ -23,7 +23,7 @@ pub(super) struct ChatMessage {
     /// A model by name; the app's when absent.
     #[serde(default)]
     model: Option<String>,
-    /// 0 to 2; the app's when absent.
+    /// In the app's range; the app's own when absent.
     #[serde(default)]
     temperature: Option<f64>,
 }

@@ -50,9 +50,14 @@ fn every_route_is_described_once() {
             "POST /v1/admin/keys",
             "DELETE /v1/admin/keys/{key}",
             "GET /v1/apps",
+            "GET /v1/apps/{app}/memories",
+            "POST /v1/apps/{app}/memories",
             "POST /v1/apps/{app}/runs",
             "GET /v1/apps/{app}/threads",
             "POST /v1/apps/{app}/threads",
+            "DELETE /v1/memories/{memory}",
+            "GET /v1/memories/{memory}",
+            "GET /v1/models",
             "GET /v1/runs/{run}",
             "POST /v1/runs/{run}/cancel",
             "GET /v1/runs/{run}/events",
@@ -61,6 +66,7 @@ fn every_route_is_described_once() {
             "PATCH /v1/threads/{thread}",
             "GET /v1/threads/{thread}/events",
             "GET /v1/threads/{thread}/messages",
+            "GET /v1/usage",
             "POST /{app}/stream",
         ]
     );
@@ -92,8 +98,10 @@ fn what_changes_anything_takes_an_idempotency_key() {
         [
             "POST /v1/admin/keys",
             "DELETE /v1/admin/keys/{key}",
+            "POST /v1/apps/{app}/memories",
             "POST /v1/apps/{app}/runs",
             "POST /v1/apps/{app}/threads",
+            "DELETE /v1/memories/{memory}",
             "POST /v1/runs/{run}/cancel",
             "DELETE /v1/threads/{thread}",
             "PATCH /v1/threads/{thread}",

@@ -104,7 +104,7 @@ async fn a_run_asked_for_badly() {
             "too many tokens",
             &json!({ "message": "hi", "settings": { "maxTokens": 4_294_967_296_u64 } }),
         ),
-        invalid("no probability", &json!({ "message": "hi", "settings": { "topP": 0 } })),
+        invalid("less than no probability", &json!({ "message": "hi", "settings": { "topP": -0.1 } })),
         invalid("too much probability", &json!({ "message": "hi", "settings": { "topP": 1.01 } })),
         invalid("a model without a name", &json!({ "message": "hi", "model": "" })),
         invalid("a model with a blank name", &json!({ "message": "hi", "model": "  " })),
