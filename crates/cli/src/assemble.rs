@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use engine::{Bus, Engine, Models, Parts, Provider};
-use model::openai::ChatCompletions;
-use model::{Endpoint, Secret, Timeouts};
+use engine::{Bus, Engine, Parts};
+use model::{Endpoint, HttpEmbeddings, InvalidEndpoint, Registry, Secret, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
 use store::Sqlite;
 use tools::Catalog;
 
 use crate::Trouble;
-use crate::config::{Config, OpenAi};
+use crate::config::{Config, Provider};
 
 /// Opens the data folder and reads the apps. Nothing runs until the engine is started.
 pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
     let clock = Arc::new(SystemClock);
     let bus = Arc::new(Bus::default());
     let apps = app::load_all(&config.apps)?;
-    let models = models(config)?;
+    let models = registry(config)?;
     let store =
         Sqlite::open(&config.data, clock.clone(), bus.clone()).map_err(|error| unusable(config, error))?;
     let parts = Parts {
@@ -40,31 +39,54 @@ fn unusable(config: &Config, error: store::Error) -> Trouble {
     format!("{}: {error}; choose another data folder with RONDO_DATA", config.data.display()).into()
 }
 
-fn models(config: &Config) -> Result<Models, Trouble> {
-    let Some(openai) = &config.openai else { return Ok(Models::none()) };
-    let chat = ChatCompletions::new(&endpoint(openai)).map_err(|error| {
-        format!("{}: {error}; mend OPENAI_BASE_URL or [providers.openai]", openai.base_url)
-    })?;
-    let provider = Provider {
-        chat: Arc::new(chat),
-        default_model: config.model.clone().unwrap_or_default(),
-        window: openai.context_window,
-    };
-    Ok(Models::of(provider))
+/// The models of this configuration. Nobody is asked anything yet.
+pub(crate) fn registry(config: &Config) -> Result<Registry, Trouble> {
+    let providers: Result<_, Trouble> = config.providers.iter().map(connected).collect();
+    Ok(Registry::new(providers?, config.models.clone(), config.model.clone()))
 }
 
-pub(crate) fn endpoint(openai: &OpenAi) -> Endpoint {
+fn connected(provider: &Provider) -> Result<model::Provider, Trouble> {
+    let chat =
+        model::connect(provider.wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?;
+    Ok(model::Provider {
+        name: provider.name.clone(),
+        wire: provider.wire,
+        kind: provider.kind,
+        chat,
+        open: provider.open,
+        capabilities: provider.capabilities.clone(),
+    })
+}
+
+/// Names the provider and what to mend.
+fn unreachable(provider: &Provider, error: InvalidEndpoint) -> Trouble {
+    let remedy = match error {
+        InvalidEndpoint::Url | InvalidEndpoint::Credentials => format!("mend {}", provider.url_setting()),
+        InvalidEndpoint::Key => format!("mend {}", provider.key_setting()),
+        InvalidEndpoint::Tls => "install them, or use a base URL that begins with http://".to_owned(),
+    };
+    format!("provider {} at {}: {error}; {remedy}", provider.name, provider.base_url).into()
+}
+
+fn endpoint(provider: &Provider) -> Endpoint {
     Endpoint {
-        provider: "openai".into(),
-        base_url: openai.base_url.clone(),
-        key: openai.api_key.as_ref().map(|key| Secret::new(key.expose())),
-        timeouts: Timeouts {
-            connect: openai.timeouts.connect,
-            first_byte: openai.timeouts.first_byte,
-            idle: openai.timeouts.idle,
-            total: openai.timeouts.total,
-        },
+        provider: provider.name.clone(),
+        base_url: provider.base_url.clone(),
+        key: provider.api_key.as_ref().map(|key| Secret::new(key.expose())),
+        timeouts: provider.timeouts,
     }
+}
+
+/// Who turns texts into vectors, if that is configured.
+pub(crate) fn embedder(config: &Config) -> Result<Option<(HttpEmbeddings, &Provider)>, Trouble> {
+    let Some(embeddings) = &config.embeddings else { return Ok(None) };
+    let Some(provider) = config.provider(&embeddings.provider) else { return Ok(None) };
+    let mut endpoint = endpoint(provider);
+    if provider.wire == Wire::Ollama {
+        endpoint.base_url.push_str("/v1"); // where it speaks OpenAI's embeddings
+    }
+    let embedder = HttpEmbeddings::new(&endpoint, embeddings.model.clone(), embeddings.dimensions);
+    Ok(Some((embedder.map_err(|error| unreachable(provider, error))?, provider)))
 }
 
 pub(crate) fn limits(config: &Config) -> server::Limits {

@@ -3,6 +3,7 @@
 //! The environment is an argument, so a test sets variables without touching the process. Everything that comes out
 //! has been checked; what is wrong comes out as the same [`Problem`] that an app folder gives.
 
+mod catalogue;
 mod raw;
 mod secret;
 #[cfg(test)]
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 use app::Problem;
 use app::source::{Source, read_file};
+use model::known::KnownProvider;
+use model::{Capabilities, Kind, Listing, Timeouts, Wire, known};
 
 pub(crate) use secret::Secret;
 
@@ -21,7 +24,6 @@ pub(crate) use secret::Secret;
 pub(crate) const DEFAULT_FILE: &str = include_str!("config/default.toml");
 
 const DEFAULT_PATH: &str = "rondo.toml";
-const DEFAULT_MODEL: &str = "gpt-4.1-mini";
 
 /// Variables by name. What the process really has is [`process_environment`].
 pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -34,33 +36,81 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
     pub(crate) apps: PathBuf,
-    /// The model of apps that name none. Always there when a provider is.
+    /// The model of apps that name none.
     pub(crate) model: Option<String>,
-    /// None when neither a key nor a base URL is given.
-    pub(crate) openai: Option<OpenAi>,
+    /// The well-known ones first; each name once.
+    pub(crate) providers: Vec<Provider>,
+    /// Each name once, and each of a provider above.
+    pub(crate) models: Vec<Listing>,
+    pub(crate) embeddings: Option<Embeddings>,
+    /// Whether to look for Ollama on this machine when there is no provider.
+    pub(crate) discover: bool,
     pub(crate) server: Server,
     pub(crate) log: Log,
 }
 
-/// A provider that speaks OpenAI Chat Completions.
+/// Somebody who serves models.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct OpenAi {
+pub(crate) struct Provider {
+    pub(crate) name: String,
+    pub(crate) wire: Wire,
+    pub(crate) kind: Kind,
     /// Without a trailing slash.
     pub(crate) base_url: String,
     /// None for servers that ask for none.
     pub(crate) api_key: Option<Secret>,
+    /// May be asked for models that nobody listed.
+    pub(crate) open: bool,
+    /// What to expect of its models that nobody described.
+    pub(crate) capabilities: Capabilities,
     pub(crate) timeouts: Timeouts,
-    /// In tokens.
-    pub(crate) context_window: u32,
 }
 
+impl Provider {
+    /// As it is when nobody says otherwise.
+    pub(crate) fn of(known: &KnownProvider) -> Self {
+        Self {
+            name: known.name.to_owned(),
+            wire: known.wire,
+            kind: known.kind,
+            base_url: known.base_url.to_owned(),
+            api_key: None,
+            open: true,
+            capabilities: known.capabilities(),
+            timeouts: Timeouts::default(),
+        }
+    }
+
+    /// Whether it is where everybody knows it to be, so that what is known of its models holds.
+    pub(crate) fn is_at_its_own_url(&self) -> bool {
+        known::provider(&self.name).is_some_and(|known| known.base_url == self.base_url)
+    }
+
+    /// What to set when its base URL is wrong.
+    pub(crate) fn url_setting(&self) -> String {
+        match known::provider(&self.name) {
+            Some(known) => known.url_variable.to_owned(),
+            None => format!("base_url in [providers.{}]", self.name),
+        }
+    }
+
+    /// What to set when its key is missing or wrong.
+    pub(crate) fn key_setting(&self) -> String {
+        match known::provider(&self.name).and_then(|known| known.key_variable) {
+            Some(variable) => variable.to_owned(),
+            None => format!("api_key_env in [providers.{}]", self.name),
+        }
+    }
+}
+
+/// Who turns texts into vectors.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Timeouts {
-    pub(crate) connect: Duration,
-    pub(crate) first_byte: Duration,
-    /// Between two bytes of an answer.
-    pub(crate) idle: Duration,
-    pub(crate) total: Duration,
+pub(crate) struct Embeddings {
+    /// The name of a configured provider.
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    /// As many as the model has, when absent.
+    pub(crate) dimensions: Option<u32>,
 }
 
 /// The bounds of the HTTP side.
@@ -98,25 +148,12 @@ impl Default for Config {
             data: "./data".into(),
             apps: "./apps".into(),
             model: None,
-            openai: None,
+            providers: Vec::new(),
+            models: Vec::new(),
+            embeddings: None,
+            discover: true,
             server: Server::default(),
             log: Log { level: "info".into(), format: LogFormat::Text },
-        }
-    }
-}
-
-impl Default for OpenAi {
-    fn default() -> Self {
-        Self {
-            base_url: "https://api.openai.com/v1".into(),
-            api_key: None,
-            timeouts: Timeouts {
-                connect: Duration::from_secs(10),
-                first_byte: Duration::from_secs(60),
-                idle: Duration::from_secs(60),
-                total: Duration::from_secs(600),
-            },
-            context_window: 128_000,
         }
     }
 }

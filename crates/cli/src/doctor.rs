@@ -1,22 +1,20 @@
 //! `rondo doctor`: what is configured, what can be reached, what is missing, and what to do about it.
 
-use std::collections::BTreeSet;
+mod models;
+
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use app::{App, Apps};
-use reqwest::{Client, Response, StatusCode};
-use serde_json::Value;
+use reqwest::StatusCode;
 
-use crate::config::{Config, OpenAi};
-use crate::{Trouble, cause};
+use crate::config::Config;
+use crate::{Trouble, discover, offers};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Model names listed when the one asked for is not among them.
-const MAX_NAMES: usize = 8;
 
 /// One line of the report.
 enum Finding {
@@ -27,7 +25,7 @@ enum Finding {
 }
 
 pub(crate) async fn doctor(config: Config) -> Result<(), Trouble> {
-    let client = Client::builder().no_proxy().timeout(PATIENCE).build()?;
+    let config = discover::complete(config).await;
     let from = config.file.as_ref().map_or_else(
         || "defaults and environment (`rondo config` prints a file to start from)".to_owned(),
         |file| file.display().to_string(),
@@ -43,8 +41,8 @@ pub(crate) async fn doctor(config: Config) -> Result<(), Trouble> {
             Apps::new()
         }
     };
-    findings.push(model(&config, &apps, &client).await);
-    findings.push(server(&config, &client).await);
+    findings.extend(models::check(&config, &apps).await);
+    findings.push(server(&config).await?);
     report(&findings)
 }
 
@@ -91,73 +89,11 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
     apps.values().map(check).collect()
 }
 
-async fn model(config: &Config, apps: &Apps, client: &Client) -> Finding {
-    let Some(openai) = &config.openai else {
-        let remedy = "set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server that speaks the same API";
-        return Finding::Bad(format!("model: none is configured; {remedy}"));
-    };
-    let base = &openai.base_url;
-    let wanted = wanted(config, apps);
-    let names = Vec::from_iter(wanted.iter().copied()).join(", ");
-    match ask(openai, client).await {
-        Ok(response) if response.status().is_success() => offered(&wanted, response, base).await,
-        Ok(response) if is_refusal(response.status()) && openai.api_key.is_some() => {
-            let remedy = "check OPENAI_API_KEY, or what rondo.toml names in its place";
-            Finding::Bad(format!("model: {base} refused the key ({}); {remedy}", response.status()))
-        }
-        Ok(response) if is_refusal(response.status()) => {
-            Finding::Bad(format!("model: {base} asks for a key ({}); set OPENAI_API_KEY", response.status()))
-        }
-        Ok(response) => {
-            let status = response.status();
-            Finding::Note(format!("model: {names} at {base}, which does not list its models ({status})"))
-        }
-        Err(error) => {
-            let remedy = "is it running, and is OPENAI_BASE_URL right?";
-            Finding::Bad(format!("model: {base} cannot be reached ({}); {remedy}", cause(&error)))
-        }
-    }
-}
-
-/// The models that apps will ask for.
-fn wanted<'a>(config: &'a Config, apps: &'a Apps) -> BTreeSet<&'a str> {
-    let default = config.model.as_deref();
-    let of_apps = apps.values().filter_map(|app| app.model.as_deref().or(default));
-    let wanted: BTreeSet<&str> = of_apps.collect();
-    if wanted.is_empty() { default.into_iter().collect() } else { wanted }
-}
-
-fn is_refusal(status: StatusCode) -> bool {
-    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
-}
-
-/// Compares with the provider's list, which need not be complete.
-async fn offered(wanted: &BTreeSet<&str>, response: Response, base: &str) -> Finding {
-    let list: Value = response.json().await.unwrap_or_default();
-    let listed = list.get("data").and_then(Value::as_array).into_iter().flatten();
-    let listed: Vec<&str> = listed.filter_map(|model| model.get("id")?.as_str()).collect();
-    let missing: Vec<&str> = wanted.iter().copied().filter(|name| !listed.contains(name)).collect();
-    if listed.is_empty() || missing.is_empty() {
-        let names = Vec::from_iter(wanted.iter().copied()).join(", ");
-        return Finding::Good(format!("model: {names} at {base}"));
-    }
-    let some = listed.iter().copied().take(MAX_NAMES).collect::<Vec<_>>().join(", ");
-    let more = if listed.len() > MAX_NAMES { ", …" } else { "" };
-    let remedy = "choose one of them with RONDO_MODEL if it does not answer";
-    Finding::Note(format!("model: {base} does not list {}, but {some}{more}; {remedy}", missing.join(", ")))
-}
-
-async fn ask(openai: &OpenAi, client: &Client) -> Result<Response, reqwest::Error> {
-    let mut request = client.get(format!("{}/models", openai.base_url));
-    if let Some(key) = &openai.api_key {
-        request = request.bearer_auth(key.expose());
-    }
-    request.send().await
-}
-
-async fn server(config: &Config, client: &Client) -> Finding {
+async fn server(config: &Config) -> Result<Finding, Trouble> {
     let address = config.listen;
-    match client.get(format!("http://{address}/readyz")).send().await.map(|response| response.status()) {
+    let url = format!("http://{address}/readyz");
+    let answer = offers::client(&url, PATIENCE)?.get(url).send().await;
+    Ok(match answer.map(|response| response.status()) {
         Ok(StatusCode::OK) => Finding::Good(format!("server: running on {address}")),
         Ok(StatusCode::SERVICE_UNAVAILABLE) => {
             Finding::Note(format!("server: starting or stopping on {address}"))
@@ -166,5 +102,5 @@ async fn server(config: &Config, client: &Client) -> Finding {
             "server: another program has {address} (it answers {status}); choose another address with RONDO_LISTEN"
         )),
         Err(_) => Finding::Note(format!("server: not running on {address}; start it with `rondo serve`")),
-    }
+    })
 }

@@ -5,7 +5,10 @@ mod assemble;
 mod chat;
 mod config;
 mod control;
+mod discover;
 mod doctor;
+mod models;
+mod offers;
 mod serve;
 
 use std::io::Write;
@@ -25,8 +28,13 @@ pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
 const FAREWELL: Duration = Duration::from_millis(200);
 
 const FIRST_STEPS: &str = "\
-No file is needed: with OPENAI_API_KEY set, or OPENAI_BASE_URL for a server of your own that speaks the same API,
-`rondo serve` serves the apps in ./apps on http://127.0.0.1:8787. If something does not work, ask `rondo doctor`.";
+No file is needed: with OPENAI_API_KEY or ANTHROPIC_API_KEY set, or OPENAI_BASE_URL for a server of your own that speaks
+the same API, or Ollama running on this machine, `rondo serve` serves the apps in ./apps on http://127.0.0.1:8787. If
+something does not work, ask `rondo doctor`; whether a model works, `rondo models test`.";
+
+/// What to do when there is no model.
+pub(crate) const CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or start \
+                                  Ollama";
 
 /// An agent server: it runs the agent behind a chat product.
 #[derive(Parser)]
@@ -65,12 +73,17 @@ enum Command {
     },
     /// List background work, newest first, with why any of it failed
     Jobs(Places),
+    /// List the models, or try one
+    Models {
+        #[command(subcommand)]
+        command: models::Models,
+    },
     /// Print a configuration file with every key, its default and what it is for
     Config,
 }
 
 /// Where things are; each beats its environment variable.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 struct Places {
     #[arg(
         long,
@@ -130,6 +143,7 @@ fn run(cli: Cli) -> Result<(), Trouble> {
         Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
         Command::Keys { command, places } => block_on(admin::keys(places.load(file)?, command)),
         Command::Jobs(places) => block_on(admin::jobs(places.load(file)?)),
+        Command::Models { command } => block_on(models::models(Places::default().load(file)?, command)),
         Command::Config => Ok(std::io::stdout().write_all(config::DEFAULT_FILE.as_bytes())?),
     }
 }

@@ -11,11 +11,12 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 use crate::control::Control;
-use crate::{Trouble, assemble};
+use crate::{CHOICES, Trouble, assemble, discover};
 
 pub(crate) async fn serve(config: Config) -> Result<(), Trouble> {
     start_logging(&config)?;
     let mut signals = Signals::new()?;
+    let config = discover::complete(config).await;
     let engine = assemble::engine(&config)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         format!(
@@ -86,11 +87,9 @@ fn announce(config: &Config, engine: &engine::Engine, listener: &TcpListener) {
             config.apps.display()
         );
     }
-    match (&config.openai, &config.model) {
-        (Some(openai), Some(model)) => tracing::info!(model, provider = openai.base_url, "the default model"),
-        _ => tracing::warn!(
-            "no model is configured, so runs will fail: set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server"
-        ),
+    match config.model.as_deref().and_then(|model| config.listing(model)) {
+        Some(model) => tracing::info!(model = model.name, provider = model.provider, "the default model"),
+        None => tracing::warn!("no model is configured, so runs will fail: {CHOICES}"),
     }
     tracing::info!(apps = apps.join(", "), data = %config.data.display(), "serving on http://{address}");
 }

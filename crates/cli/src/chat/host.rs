@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::control::Control;
-use crate::{Trouble, assemble, cause};
+use crate::{Trouble, assemble, cause, discover};
 
 /// How long a server may take to say which apps it has.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,6 +48,7 @@ impl Host {
         if let Ok(running) = Self::at(&format!("http://{}", config.listen), None).await {
             return Ok(running);
         }
+        let config = &discover::complete(config.clone()).await;
         let engine = assemble::engine(config).map_err(|trouble| match trouble.downcast_ref() {
             Some(store::Error::Locked(_)) => {
                 format!("{trouble}; if it is a server, name its address with --url").into()

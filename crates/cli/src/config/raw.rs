@@ -1,26 +1,27 @@
 //! `rondo.toml` as it is written, and the way from there to checked values.
 
+mod models;
+mod providers;
+
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 
 use app::Problem;
-use app::source::{Source, Spanned, read_file};
+use app::source::{Source, Spanned};
 use serde::Deserialize;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::{Config, DEFAULT_MODEL, Environment, Log, LogFormat, OpenAi, Secret, Server, Timeouts};
+use self::models::{RawEmbeddings, RawModels};
+use self::providers::RawProviders;
+use super::{Config, Environment, Log, LogFormat, Server};
 
-const DEFAULT_KEY_VARIABLE: &str = "OPENAI_API_KEY";
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 const MAX_DRAIN_SECONDS: i64 = 600;
 const MAX_HEARTBEAT_SECONDS: i64 = 60;
 const MIN_BODY_BYTES: i64 = 1024;
 const MAX_BODY_BYTES: i64 = 64 * 1024 * 1024;
 const MAX_STREAMS_PER_USER: i64 = 1000;
-/// Less than this holds no prompt worth sending.
-const MIN_CONTEXT_TOKENS: i64 = 1024;
-const MAX_CONTEXT_TOKENS: i64 = 100_000_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -29,28 +30,12 @@ pub(super) struct Raw {
     data: Option<Spanned<String>>,
     apps: Option<Spanned<String>>,
     model: Option<Spanned<String>>,
+    discover: Option<bool>,
     providers: RawProviders,
+    models: RawModels,
+    embeddings: Option<RawEmbeddings>,
     server: RawServer,
     log: RawLog,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawProviders {
-    openai: RawOpenAi,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawOpenAi {
-    base_url: Option<Spanned<String>>,
-    api_key_env: Option<Spanned<String>>,
-    api_key_file: Option<Spanned<String>>,
-    context_window: Option<Spanned<i64>>,
-    connect_timeout_seconds: Option<Spanned<i64>>,
-    first_byte_timeout_seconds: Option<Spanned<i64>>,
-    idle_timeout_seconds: Option<Spanned<i64>>,
-    total_timeout_seconds: Option<Spanned<i64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -84,21 +69,29 @@ pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<
     let raw: Raw = source.toml()?;
     let reader = Reader { source, environment };
     let default = Config::default();
-    let openai = reader.openai(raw.providers.openai)?;
-    let model = reader.choose("RONDO_MODEL", raw.model)?.map(|chosen| chosen.value);
-    Ok(Config {
-        file: None,
+    let mut config = Config {
         listen: match reader.choose("RONDO_LISTEN", raw.listen)? {
             Some(chosen) => listen(&chosen)?,
             None => default.listen,
         },
         data: reader.choose("RONDO_DATA", raw.data)?.map_or(default.data, |chosen| chosen.value.into()),
         apps: reader.choose("RONDO_APPS", raw.apps)?.map_or(default.apps, |chosen| chosen.value.into()),
-        model: model.or_else(|| openai.as_ref().map(|_| DEFAULT_MODEL.into())),
-        openai,
+        discover: reader.discover(raw.discover)?.unwrap_or(default.discover),
+        providers: reader.providers(raw.providers)?,
         server: reader.server(raw.server)?,
         log: reader.log(raw.log)?,
-    })
+        ..Config::default()
+    };
+    for (name, entry) in raw.models {
+        let listing = reader.model(&config, &name, entry)?;
+        config.list(listing);
+    }
+    config.list_known();
+    config.embeddings = raw.embeddings.map(|raw| reader.embeddings(&config, raw)).transpose()?;
+    let model = reader.choose("RONDO_MODEL", raw.model)?;
+    config.model = model.map(|chosen| reader.default_model(&config, chosen)).transpose()?;
+    config.settle_default();
+    Ok(config)
 }
 
 struct Reader<'a> {
@@ -156,60 +149,29 @@ impl<'a> Reader<'a> {
         Ok(in_variable.or(in_file))
     }
 
-    fn openai(&self, raw: RawOpenAi) -> Result<Option<OpenAi>, Problem> {
-        let source = &self.source;
-        let default = OpenAi::default();
-        let seconds = |field: &str, value| {
-            source.seconds(
-                &format!("providers.openai.{field}_timeout_seconds"),
-                value,
-                1..=MAX_TIMEOUT_SECONDS,
-            )
-        };
-        let timeouts = Timeouts {
-            connect: seconds("connect", raw.connect_timeout_seconds)?.unwrap_or(default.timeouts.connect),
-            first_byte: seconds("first_byte", raw.first_byte_timeout_seconds)?
-                .unwrap_or(default.timeouts.first_byte),
-            idle: seconds("idle", raw.idle_timeout_seconds)?.unwrap_or(default.timeouts.idle),
-            total: seconds("total", raw.total_timeout_seconds)?.unwrap_or(default.timeouts.total),
-        };
-        let tokens = MIN_CONTEXT_TOKENS..=MAX_CONTEXT_TOKENS;
-        let context_window = source
-            .whole("providers.openai.context_window", raw.context_window, tokens)?
-            .unwrap_or(default.context_window);
-        let api_key = self.api_key(raw.api_key_env, raw.api_key_file)?;
-        let base_url =
-            self.choose("OPENAI_BASE_URL", raw.base_url)?.map(|chosen| base_url(&chosen)).transpose()?;
-        if api_key.is_none() && base_url.is_none() {
-            return Ok(None);
-        }
-        let base_url = base_url.unwrap_or(default.base_url);
-        Ok(Some(OpenAi { base_url, api_key, timeouts, context_window }))
+    fn discover(&self, in_file: Option<bool>) -> Result<Option<bool>, Problem> {
+        const NAME: &str = "RONDO_DISCOVER";
+        let Some(text) = self.variable(NAME) else { return Ok(in_file) };
+        text.trim().parse().map(Some).map_err(|_| {
+            Problem::of(Path::new(NAME), format!("{text:?} is neither true nor false"), "write true or false")
+        })
     }
 
-    /// The key from the variable, or else from the file. A variable that somebody chose by name must be set.
-    fn api_key(
+    /// One of a few words.
+    fn one_of<T: Copy>(
         &self,
-        variable: Option<Spanned<String>>,
-        file: Option<Spanned<String>>,
-    ) -> Result<Option<Secret>, Problem> {
-        let variable = self.in_file(variable)?;
-        let name = variable.as_ref().map_or(DEFAULT_KEY_VARIABLE, |chosen| &chosen.value);
-        if let Some(value) = self.variable(name) {
-            return secret(Path::new(name), &value).map(Some);
+        field: &str,
+        value: Option<Spanned<String>>,
+        all: &[T],
+        name: fn(T) -> &'static str,
+    ) -> Result<Option<T>, Problem> {
+        let Some(value) = value else { return Ok(None) };
+        if let Some(found) = all.iter().find(|one| name(**one) == value.get_ref()) {
+            return Ok(Some(*found));
         }
-        if let Some(chosen) = self.in_file(file)? {
-            let path = Path::new(&chosen.value);
-            let text = read_file(path, "create it, or correct api_key_file")?;
-            return secret(path, &text).map(Some);
-        }
-        match variable {
-            Some(chosen) if chosen.value != DEFAULT_KEY_VARIABLE => {
-                let message = format!("the environment variable {} is not set", chosen.value);
-                Err(chosen.problem(message, "set it, or remove this line"))
-            }
-            _ => Ok(None),
-        }
+        let words: Vec<String> = all.iter().map(|one| format!("{:?}", name(*one))).collect();
+        let message = format!("{field} is {:?}", value.get_ref());
+        Err(self.source.problem(value.span(), message, format!("write {}", words.join(" or "))))
     }
 
     fn server(&self, raw: RawServer) -> Result<Server, Problem> {
@@ -260,33 +222,6 @@ fn listen(chosen: &Chosen<'_>) -> Result<SocketAddr, Problem> {
         return Err(chosen.problem(message, "write an IP address and a port, such as 127.0.0.1:8787"));
     };
     Ok(address)
-}
-
-fn base_url(chosen: &Chosen<'_>) -> Result<String, Problem> {
-    let remedy = "write it as in https://api.openai.com/v1";
-    let url = match reqwest::Url::parse(chosen.value.trim()) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") => url,
-        Ok(_) | Err(_) => return Err(chosen.problem("the base URL is not an http or https URL", remedy)),
-    };
-    if !url.username().is_empty()
-        || url.password().is_some()
-        || url.query().is_some()
-        || url.fragment().is_some()
-    {
-        return Err(chosen.problem("the base URL holds more than a host and a path", remedy));
-    }
-    Ok(url.as_str().trim_end_matches('/').to_owned())
-}
-
-/// Never quotes the key.
-fn secret(origin: &Path, text: &str) -> Result<Secret, Problem> {
-    Secret::new(text).ok_or_else(|| {
-        Problem::of(
-            origin,
-            "this is not one key: it is empty or holds spaces or line breaks",
-            "put in the key alone",
-        )
-    })
 }
 
 /// `tracing` would take a misspelt level for the name of a module and show everything; so each part is checked.

@@ -1,5 +1,8 @@
 //! Files and environments, good and bad.
 
+mod models;
+mod providers;
+
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -20,7 +23,8 @@ fn read(text: &str, pairs: &[(&str, &str)]) -> Result<Config, String> {
 /// The default file with the chosen lines uncommented.
 fn uncommented(choose: impl Fn(&str) -> bool) -> String {
     let key = |line: &&str| {
-        line.strip_prefix('#').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
+        line.strip_prefix('#')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '['))
     };
     let line = |line| if key(&line) && choose(line) { line.trim_start_matches('#') } else { line };
     DEFAULT_FILE.lines().map(line).collect::<Vec<_>>().join("\n")
@@ -38,7 +42,24 @@ fn the_default_file_says_the_defaults() {
 #[test]
 fn the_default_file_shows_every_key() {
     let raw: raw::Raw = app::source::read_toml(Path::new("rondo.toml"), &uncommented(|_| true)).unwrap();
-    assert!(!format!("{raw:?}").contains("None"), "a key is missing: {raw:?}");
+    let shown = format!("{raw:?}");
+    assert!(!shown.contains("None"), "a key is missing: {shown}");
+    for section in ["RawProvider {", "RawModel {", "RawPrice {", "RawEmbeddings {"] {
+        assert!(shown.contains(section), "{section} is missing: {shown}");
+    }
+}
+
+/// A model of which nothing is known.
+fn listing(provider: &Provider, name: &str) -> Listing {
+    Listing {
+        name: name.into(),
+        provider: provider.name.clone(),
+        id: name.into(),
+        kind: provider.kind,
+        capabilities: provider.capabilities.clone(),
+        price: None,
+        extra: serde_json::Map::new(),
+    }
 }
 
 #[test]
@@ -56,18 +77,20 @@ idle_timeout_seconds = 5
 level = "warn"
 format = "json"
 "#;
-    let openai = OpenAi {
+    let usual = Provider::of(known::provider("openai").unwrap());
+    let openai = Provider {
         base_url: "http://localhost:1/v1".into(),
-        timeouts: Timeouts { idle: Duration::from_secs(5), ..OpenAi::default().timeouts },
-        context_window: 8000,
-        api_key: None,
+        timeouts: Timeouts { idle: Duration::from_secs(5), ..Timeouts::default() },
+        capabilities: Capabilities { context_window: 8000, ..usual.capabilities.clone() },
+        ..usual
     };
     let file = Config {
         listen: "127.0.0.1:1".parse().unwrap(),
         data: "file-data".into(),
         apps: "file-apps".into(),
         model: Some("file-model".into()),
-        openai: Some(openai.clone()),
+        models: vec![listing(&openai, "file-model")],
+        providers: vec![openai.clone()],
         log: Log { level: "warn".into(), format: LogFormat::Json },
         ..Config::default()
     };
@@ -78,6 +101,7 @@ format = "json"
         ("RONDO_APPS", "env-apps"),
         ("RONDO_MODEL", "env-model"),
         ("RONDO_LOG", "info,engine=debug"),
+        ("RONDO_DISCOVER", "false"),
         ("OPENAI_BASE_URL", "https://example.com"),
         ("OPENAI_API_KEY", " sk-1\n"),
     ];
@@ -86,11 +110,13 @@ format = "json"
         data: "env-data".into(),
         apps: "env-apps".into(),
         model: Some("env-model".into()),
-        openai: Some(OpenAi {
+        models: vec![listing(&openai, "env-model")],
+        discover: false,
+        providers: vec![Provider {
             base_url: "https://example.com".into(),
             api_key: Secret::new("sk-1"),
-            ..openai
-        }),
+            ..openai.clone()
+        }],
         log: Log { level: "info,engine=debug".into(), format: LogFormat::Json },
         ..Config::default()
     };
@@ -100,55 +126,18 @@ format = "json"
 }
 
 #[test]
-fn a_key_or_a_base_url_configures_the_provider_and_a_model() {
-    let model = |text: &str, pairs: &[(&str, &str)]| {
-        let config = read(text, pairs).unwrap();
-        (config.openai.is_some(), config.model)
-    };
-    let default = (true, Some("gpt-4.1-mini".into()));
-    assert_eq!(model("", &[]), (false, None));
-    assert_eq!(model("", &[("OPENAI_API_KEY", "sk-1")]), default);
-    assert_eq!(model("", &[("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")]), default);
-    assert_eq!(model("[providers.openai]\nidle_timeout_seconds = 5", &[]), (false, None));
-    assert_eq!(model("model = 'm'", &[("OPENAI_API_KEY", "sk-1")]), (true, Some("m".into())));
-}
-
-#[test]
-fn a_key_comes_from_the_variable_named_or_a_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("key");
-    fs::write(&file, "sk-file\n").unwrap();
-    let text =
-        format!("[providers.openai]\napi_key_env = 'MINE'\napi_key_file = {:?}", file.display().to_string());
-    let key = |pairs: &[(&str, &str)]| {
-        read(&text, pairs).map(|config| config.openai.and_then(|openai| openai.api_key))
-    };
-    assert_eq!(key(&[("MINE", "sk-mine"), ("OPENAI_API_KEY", "sk-other")]), Ok(Secret::new("sk-mine")));
-    assert_eq!(key(&[]), Ok(Secret::new("sk-file")));
-    fs::write(&file, "two\nlines").unwrap();
-    let message = "this is not one key: it is empty or holds spaces or line breaks; put in the key alone";
-    assert_eq!(key(&[]), Err(format!("{}: {message}", file.display())));
-    assert_eq!(key(&[("MINE", "a b")]), Err(format!("MINE: {message}")));
-    fs::remove_file(&file).unwrap();
-    let missing = "there is no such file; create it, or correct api_key_file";
-    assert_eq!(key(&[]), Err(format!("{}: {missing}", file.display())));
-}
-
-#[test]
 fn a_secret_is_never_shown() {
     let config = read("", &[("OPENAI_API_KEY", "sk-precious")]).unwrap();
     assert!(!format!("{config:?}").contains("precious"), "{config:?}");
-    assert_eq!(config.openai.unwrap().api_key.unwrap().expose(), "sk-precious");
+    assert_eq!(config.providers[0].api_key.as_ref().unwrap().expose(), "sk-precious");
 }
 
 #[test]
 fn mistakes_are_refused_with_place_and_remedy() {
     let address = "write an IP address and a port, such as 127.0.0.1:8787";
-    let url = "write it as in https://api.openai.com/v1";
     for (text, expected) in [
         ("modle = 'x'", r#"1:1: unknown key "modle"; did you mean "model"?"#.into()),
         ("[provider]", r#"1:2: unknown key "provider"; did you mean "providers"?"#.into()),
-        ("[providers.azure]", r#"1:12: unknown key "azure"; the keys here are openai"#.into()),
         ("[server]\nheartbeat = 1",            r#"2:1: unknown key "heartbeat"; did you mean "heartbeat_seconds"?"#.into()),
         ("listen = 'here'", format!(r#"1:10: "here" is not an address; {address}"#)),
         ("data = ' '", "1:8: the text is empty; write a value, or remove the line to get the default".into()),
@@ -156,11 +145,6 @@ fn mistakes_are_refused_with_place_and_remedy() {
         ("[server]\nwrite_timeout_seconds = 0", "2:25: server.write_timeout_seconds is 0; write a whole number from 1 to 3600".into()),
         ("[server]\nheartbeat_seconds = 61", "2:21: server.heartbeat_seconds is 61; write a whole number from 1 to 60".into()),
         ("[server]\nmax_streams_per_user = 0", "2:24: server.max_streams_per_user is 0; write a whole number from 1 to 1000".into()),
-        ("[providers.openai]\ntotal_timeout_seconds = 4000", "2:25: providers.openai.total_timeout_seconds is 4000; write a whole number from 1 to 3600".into()),
-        ("[providers.openai]\ncontext_window = 10", "2:18: providers.openai.context_window is 10; write a whole number from 1024 to 100000000".into()),
-        ("[providers.openai]\nbase_url = 'ftp://x'", format!("2:12: the base URL is not an http or https URL; {url}")),
-        ("[providers.openai]\nbase_url = 'http://a:b@x/'", format!("2:12: the base URL holds more than a host and a path; {url}")),
-        ("[providers.openai]\napi_key_env = 'MINE'", "2:15: the environment variable MINE is not set; set it, or remove this line".into()),
         ("[log]\nlevel = 'inof'", r#"2:9: "inof" is not a log level; write error, warn, info, debug or trace, or as in "info,engine=debug""#.into()),
         ("[log]\nformat = 'xml'", r#"2:10: format is "xml"; write "text" or "json""#.into()),
     ] {
@@ -169,6 +153,10 @@ fn mistakes_are_refused_with_place_and_remedy() {
     assert_eq!(
         read("[server]\ndrain_seconds = -1", &[]),
         Err("rondo.toml:2:17: server.drain_seconds is -1; write a whole number from 0 to 600".into())
+    );
+    assert_eq!(
+        read("", &[("RONDO_DISCOVER", "perhaps")]),
+        Err(r#"RONDO_DISCOVER: "perhaps" is neither true nor false; write true or false"#.into())
     );
     assert_eq!(
         read("", &[("RONDO_LISTEN", "80")]),

@@ -99,7 +99,7 @@ async fn the_printed_file_is_a_good_one() {
 #[tokio::test]
 async fn every_command_explains_itself() {
     let world = World::new().await;
-    for command in ["serve", "chat", "doctor", "keys", "jobs", "config"] {
+    for command in ["serve", "chat", "doctor", "keys", "jobs", "models", "config"] {
         let help = world.run(&[command, "--help"]).await;
         assert_eq!((help.code, help.errors.as_str()), (Some(0), ""));
         assert!(help.output.contains("--config <FILE>"), "{}", help.output);

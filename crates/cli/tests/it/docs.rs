@@ -7,7 +7,7 @@ use std::process::Command;
 use testkit::upstream::Reply;
 
 use crate::process::Process;
-use crate::world::{Server, World};
+use crate::world::{APPS, Server, World};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
@@ -55,7 +55,7 @@ async fn run_page(file: &str) {
     assert!(!blocks.is_empty(), "{file} shows no curl");
     let world = World::new().await;
     world.upstream.program(|_| Reply::stream().text("Certainly. ").text("Forty-two."));
-    let server = world.serve().await;
+    let server = Server::start(world.rondo(&["serve"]).env("RONDO_APPS", APPS)).await;
     let (run, thread) = some_run(&server).await;
     let scratch = world.path("").display().to_string();
     let fill = |text: &str| {

@@ -9,10 +9,10 @@ use crate::world::World;
 
 const KEY: &str = "sk-planted-0123456789";
 
-/// A provider that gives every request this status and body. Its thread ends with the test's process.
-fn provider(status: &'static str, body: &'static str) -> String {
+/// A server that gives every request this status and body. Its thread ends with the test's process.
+pub(crate) fn server(status: &'static str, body: &'static str, expect: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut stream, mut head) = (stream.unwrap(), Vec::new());
@@ -22,7 +22,8 @@ fn provider(status: &'static str, body: &'static str) -> String {
                 head.extend(byte);
             }
             let head = String::from_utf8(head).unwrap();
-            assert!(head.starts_with("GET /v1/models "), "{head}");
+            let known = expect.iter().all(|part| head.contains(part));
+            let status = if known { status } else { "418 I'm a teapot" };
             let length = body.len();
             write!(
                 stream,
@@ -32,6 +33,11 @@ fn provider(status: &'static str, body: &'static str) -> String {
         }
     });
     url
+}
+
+/// A provider with a list as OpenAI has it, or without one.
+fn provider(status: &'static str, body: &'static str) -> String {
+    server(status, body, &["GET /v1/models "]) + "/v1"
 }
 
 async fn examine(command: &mut Command) -> Ended {
@@ -60,7 +66,8 @@ async fn all_is_well() {
         "ok    configuration: defaults and environment (`rondo config` prints a file to start from)\n\
          ok    data folder: {}, which the first start makes\n\
          ok    app studio: Studio\n\
-         ok    model: gpt-4.1-mini at {url}\n\
+         ok    provider openai: {url} lists 2 models\n\
+         ok    model gpt-4.1-mini: served by openai\n\
          note  server: not running on 127.0.0.1:0; start it with `rondo serve`\n",
         data.display()
     );
@@ -89,31 +96,101 @@ async fn what_the_provider_says() {
             KEY,
             &refusal,
             1,
-            "BAD   model: {} refused the key (401 Unauthorized); check OPENAI_API_KEY, or what rondo.toml names in its place",
+            "BAD   provider openai: {} refused the key (401 Unauthorized); check OPENAI_API_KEY, or what rondo.toml \
+             names in its place",
         ),
-        ("", &refusal, 1, "BAD   model: {} asks for a key (401 Unauthorized); set OPENAI_API_KEY"),
+        ("", &refusal, 1, "BAD   provider openai: {} asks for a key (401 Unauthorized); set OPENAI_API_KEY"),
         (
             KEY,
             &gone,
             1,
-            "BAD   model: {} cannot be reached ({refused}); is it running, and is OPENAI_BASE_URL right?",
+            "BAD   provider openai: {} cannot be reached ({refused}); is it running, and is OPENAI_BASE_URL right?",
         ),
-        (KEY, &silent, 0, "note  model: gpt-4.1-mini at {}, which does not list its models (404 Not Found)"),
-        (
-            "",
-            &other,
-            0,
-            "note  model: {} does not list gpt-4.1-mini, but llama3; choose one of them with RONDO_MODEL if it does not answer",
-        ),
+        (KEY, &silent, 0, "note  provider openai: {} answers, but does not list its models (404 Not Found)"),
+        ("", &other, 0, "ok    provider openai: {} lists 1 model"),
     ] {
         let ended =
             examine(world.rondo(&["doctor"]).env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", key)).await;
         assert_eq!(
-            finding(&ended, "model:"),
+            finding(&ended, "provider openai:"),
             expected.replace("{}", url).replace("{refused}", &connection_refused())
         );
         assert_eq!(ended.code, Some(code), "{ended:?}");
+        if url == &other {
+            let expected = "note  model gpt-4.1-mini: openai does not list gpt-4.1-mini, but llama3; choose one of them \
+                            with RONDO_MODEL if it does not answer";
+            assert_eq!(finding(&ended, "model gpt-4.1-mini:"), expected);
+        }
     }
+}
+
+#[tokio::test]
+async fn every_provider_is_asked_in_its_own_way() {
+    let world = World::new().await;
+    let listed = r#"{"data": [{"id": "claude-sonnet-4-5-20250929"}]}"#;
+    let newer = server(
+        "200 OK",
+        listed,
+        &["/v1/models?limit=1000 ", "authorization: Bearer sk-", "anthropic-version: 2026-10-21"],
+    );
+    let older = server(
+        "200 OK",
+        listed,
+        &["/v1/models?limit=1000 ", "x-api-key: sk-", "anthropic-version: 2023-06-01"],
+    );
+    let ollama = server("200 OK", r#"{"models": [{"name": "llama3.2:latest"}]}"#, &["GET /api/tags "]);
+    world.write(
+        "rondo.toml",
+        &format!(
+            "[providers.older]\nwire = 'anthropic-2023-06-01'\nbase_url = '{older}'\napi_key_env = 'ANTHROPIC_API_KEY'"
+        ),
+    );
+    let mut doctor = world.rondo(&["doctor"]);
+    doctor.env_remove("OPENAI_BASE_URL").env("ANTHROPIC_BASE_URL", &newer).env("ANTHROPIC_API_KEY", KEY);
+    let ended = examine(doctor.env("OLLAMA_HOST", &ollama)).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for expected in [
+        format!("ok    provider anthropic: {newer}/v1 lists 1 model"),
+        format!("ok    provider older: {older}/v1 lists 1 model"),
+        format!("ok    provider ollama: {ollama} lists 1 model"),
+        "ok    model claude-sonnet-4-5: served by anthropic".to_owned(),
+    ] {
+        assert!(ended.output.lines().any(|line| line == expected), "{expected}\n{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_an_app_names_must_be_served() {
+    let world = World::new().await;
+    let url = provider("200 OK", r#"{"data": [{"id": "gpt-4.1-mini"}]}"#);
+    let ollama = server("200 OK", r#"{"models": [{"name": "llama3.2:latest"}]}"#, &["GET /api/tags "]);
+    world.write(
+        "apps/mine/app.toml",
+        "model = 'gpt-9'\nfallbacks = ['nobody', 'ollama/qwen3', 'llama3.2:latest']",
+    );
+    world.write("apps/mine/instructions.md", "Be kind.");
+    world.write("rondo.toml", "[providers.openai]\nopen = false\n[models.'gpt-9']\nprovider = 'openai'");
+    let mut doctor = world.rondo(&["doctor", "--apps", "apps"]);
+    let ended = examine(doctor.env("OPENAI_BASE_URL", &url).env("OLLAMA_HOST", &ollama)).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for (about, expected) in [
+        (
+            "model gpt-9:",
+            "BAD   model gpt-9: openai does not list gpt-9, but gpt-4.1-mini; correct the app's app.toml, or id in \
+             [models.\"gpt-9\"]",
+        ),
+        (
+            "model ollama/qwen3:",
+            "BAD   model ollama/qwen3: ollama does not list qwen3, but llama3.2:latest; get it with `ollama pull qwen3`",
+        ),
+        ("model llama3.2:latest:", "ok    model llama3.2:latest: served by ollama"),
+    ] {
+        assert_eq!(finding(&ended, about), expected);
+    }
+    let ended = examine(world.rondo(&["doctor", "--apps", "apps"]).env("OPENAI_BASE_URL", &url)).await;
+    let expected = "BAD   model nobody: no provider serves it, but app mine names it; add [models.\"nobody\"] to \
+                    rondo.toml, or choose one of gpt-9";
+    assert_eq!(finding(&ended, "model nobody:"), expected);
 }
 
 #[tokio::test]
@@ -128,8 +205,8 @@ async fn what_is_missing() {
     assert_eq!(finding(&ended, "data folder:"), data);
     let apps = "BAD   apps: there is none in none; add a folder with app.toml and instructions.md";
     assert_eq!(finding(&ended, "apps:"), apps);
-    let model = "BAD   model: none is configured; set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server that speaks \
-                 the same API";
+    let model = "BAD   model: none is configured; set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a \
+                 local server, or start Ollama";
     assert_eq!(finding(&ended, "model:"), model);
 
     world.write("apps/mine/app.toml", "tools = ['clock']");

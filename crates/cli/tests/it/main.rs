@@ -17,6 +17,7 @@ mod docs;
 mod doctor;
 mod drain;
 mod keys;
+mod models;
 mod process;
 mod recovery;
 mod secrets;

@@ -12,16 +12,20 @@ use testkit::{Frame, Frames};
 use crate::process::{Ended, PATIENCE, Process};
 
 /// The apps that come with the repository.
-const APPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps");
+pub(crate) const APPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps");
 
 pub(crate) struct World {
     pub(crate) upstream: Upstream,
     folder: TempDir,
+    /// Holds one app, so that no command has to name it.
+    apps: TempDir,
 }
 
 impl World {
     pub(crate) async fn new() -> Self {
-        Self { upstream: Upstream::start().await, folder: tempfile::tempdir().unwrap() }
+        let (folder, apps) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::os::unix::fs::symlink(Path::new(APPS).join("studio"), apps.path().join("studio")).unwrap();
+        Self { upstream: Upstream::start().await, folder, apps }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -41,8 +45,9 @@ impl World {
         command
             .env("RONDO_LISTEN", "127.0.0.1:0")
             .env("RONDO_DATA", self.path("data"))
-            .env("RONDO_APPS", APPS);
+            .env("RONDO_APPS", self.apps.path());
         command.env("OPENAI_BASE_URL", self.upstream.base_url());
+        command.env("RONDO_DISCOVER", "false"); // whatever else runs on this machine is not part of the test
         command
     }
 

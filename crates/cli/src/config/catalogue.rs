@@ -1,0 +1,85 @@
+//! Which models are listed, who serves the others, and which one answers when nobody is named.
+
+use model::{Listing, known};
+use serde_json::Map;
+
+use super::{Config, Provider};
+
+impl Config {
+    pub(crate) fn provider(&self, name: &str) -> Option<&Provider> {
+        self.providers.iter().find(|provider| provider.name == name)
+    }
+
+    pub(crate) fn listing(&self, name: &str) -> Option<&Listing> {
+        self.models.iter().find(|listing| listing.name == name)
+    }
+
+    /// The open provider that is asked for a model nobody listed, and the provider's name for it.
+    fn serving<'a>(&'a self, name: &'a str) -> Option<(&'a Provider, &'a str)> {
+        let by_path = name.split_once('/').and_then(|(provider, id)| Some((self.provider(provider)?, id)));
+        let by_name = || Some((self.provider(known::provider_of(name)?)?, name));
+        let any = || Some((self.providers.iter().find(|provider| provider.open)?, name));
+        by_path.or_else(by_name).or_else(any).filter(|(provider, _)| provider.open)
+    }
+
+    /// Whether a run may ask for this model.
+    pub(crate) fn is_served(&self, name: &str) -> bool {
+        self.listing(name).is_some() || self.serving(name).is_some()
+    }
+
+    /// Lists a model, unless it is.
+    pub(super) fn list(&mut self, listing: Listing) {
+        if self.listing(&listing.name).is_none() {
+            self.models.push(listing);
+        }
+    }
+
+    /// Lists what is known of the providers that are where everybody knows them to be.
+    pub(super) fn list_known(&mut self) {
+        let known = known::MODELS.iter().filter_map(|model| {
+            let provider = self.provider(model.provider).filter(|provider| provider.is_at_its_own_url())?;
+            Some(plain(provider, model.name, model.name))
+        });
+        for listing in known.collect::<Vec<_>>() {
+            self.list(listing);
+        }
+    }
+
+    /// Lists what a provider says it has.
+    pub(crate) fn list_found(&mut self, provider: &Provider, ids: &[String]) {
+        for id in ids {
+            self.list(plain(provider, id, id));
+        }
+    }
+
+    /// Chooses who answers when nobody is named, if that is open, and lists it.
+    pub(crate) fn settle_default(&mut self) {
+        if self.model.is_none() {
+            let preferred = self.providers.iter().filter_map(|provider| known::default_model(&provider.name));
+            let served = preferred.into_iter().find(|name| self.is_served(name)).map(str::to_owned);
+            self.model = served.or_else(|| self.models.first().map(|listing| listing.name.clone()));
+        }
+        let Some(name) = self.model.clone() else { return };
+        if let Some(listing) = self.serving(&name).map(|(provider, id)| plain(provider, &name, id)) {
+            self.list(listing);
+        }
+    }
+}
+
+/// A model as it is when nobody describes it.
+fn plain(provider: &Provider, name: &str, id: &str) -> Listing {
+    let (capabilities, price) = if provider.is_at_its_own_url() {
+        known::describe(&provider.name, id, &provider.capabilities)
+    } else {
+        (provider.capabilities.clone(), None)
+    };
+    Listing {
+        name: name.to_owned(),
+        provider: provider.name.clone(),
+        id: id.to_owned(),
+        kind: provider.kind,
+        capabilities,
+        price,
+        extra: Map::new(),
+    }
+}

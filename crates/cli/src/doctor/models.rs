@@ -1,0 +1,119 @@
+//! Which providers answer, and whether somebody serves the models that will be asked for.
+
+use std::collections::BTreeMap;
+
+use app::Apps;
+use futures_util::future::join_all;
+use model::{Model, Registry, Wire};
+
+use super::{Finding, PATIENCE};
+use crate::config::{Config, Provider};
+use crate::offers::{self, Offer};
+use crate::{CHOICES, assemble};
+
+/// Model names shown when the one asked for is not among them.
+const MAX_NAMES: usize = 8;
+
+pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
+    if config.providers.is_empty() {
+        return vec![Finding::Bad(format!("model: none is configured; {CHOICES}"))];
+    }
+    let registry = match assemble::registry(config) {
+        Ok(registry) => registry,
+        Err(trouble) => return vec![Finding::Bad(trouble.to_string())],
+    };
+    let offers = join_all(config.providers.iter().map(|provider| offers::ask(provider, PATIENCE))).await;
+    let offers: Vec<(&Provider, Offer)> = config.providers.iter().zip(offers).collect();
+    let mut findings: Vec<Finding> = offers.iter().map(|(provider, offer)| answer(provider, offer)).collect();
+    let wanted = wanted(config, apps);
+    findings.extend(wanted.iter().filter_map(|(name, by)| serves(name, by.as_deref(), &registry, &offers)));
+    if wanted.is_empty() {
+        findings.push(Finding::Bad("model: there is no default; choose one with RONDO_MODEL".into()));
+    }
+    findings
+}
+
+fn answer(provider: &Provider, offer: &Offer) -> Finding {
+    let (name, base) = (&provider.name, &provider.base_url);
+    match offer {
+        Offer::Models(ids) => {
+            let count = if ids.len() == 1 { "1 model".to_owned() } else { format!("{} models", ids.len()) };
+            Finding::Good(format!("provider {name}: {base} lists {count}"))
+        }
+        Offer::NoList(status) => {
+            Finding::Note(format!("provider {name}: {base} answers, but does not list its models ({status})"))
+        }
+        Offer::Refused(status) if provider.api_key.is_some() => Finding::Bad(format!(
+            "provider {name}: {base} refused the key ({status}); check {}, or what rondo.toml names in its place",
+            provider.key_setting()
+        )),
+        Offer::Refused(status) => Finding::Bad(format!(
+            "provider {name}: {base} asks for a key ({status}); set {}",
+            provider.key_setting()
+        )),
+        Offer::Nobody(reason) => Finding::Bad(format!(
+            "provider {name}: {base} cannot be reached ({reason}); is it running, and is {} right?",
+            provider.url_setting()
+        )),
+    }
+}
+
+/// The models that will be asked for, each with an app that names it, if one does.
+fn wanted(config: &Config, apps: &Apps) -> BTreeMap<String, Option<String>> {
+    let mut wanted = BTreeMap::new();
+    for app in apps.values() {
+        for name in app.model.iter().chain(&app.fallbacks) {
+            wanted.insert(name.clone(), Some(app.id.to_string()));
+        }
+    }
+    let all_named = !apps.is_empty() && apps.values().all(|app| app.model.is_some());
+    if let Some(default) = config.model.as_ref().filter(|_| !all_named) {
+        wanted.entry(default.clone()).or_insert(None);
+    }
+    wanted
+}
+
+/// None when its provider could not say, which is told of the provider already.
+fn serves(
+    name: &str,
+    named_by: Option<&str>,
+    registry: &Registry,
+    offers: &[(&Provider, Offer)],
+) -> Option<Finding> {
+    let by = named_by.map_or_else(|| "it is the default".to_owned(), |app| format!("app {app} names it"));
+    let Some(model) = registry.find(name) else {
+        let remedy = format!("add [models.{name:?}] to rondo.toml, or choose one of {}", listed(registry));
+        return Some(Finding::Bad(format!("model {name}: no provider serves it, but {by}; {remedy}")));
+    };
+    let (provider, offer) = offers.iter().find(|(provider, _)| provider.name == model.listing.provider)?;
+    match offer {
+        Offer::Models(ids) if ids.is_empty() || offers::has(ids, &model.listing.id) => {
+            Some(Finding::Good(format!("model {name}: served by {}", provider.name)))
+        }
+        Offer::Models(ids) => Some(missing(&model, provider, ids, named_by.is_some())),
+        Offer::NoList(_) | Offer::Refused(_) | Offer::Nobody(_) => None,
+    }
+}
+
+/// A provider's list need not be complete, so a default that nobody chose for an app may still answer.
+fn missing(model: &Model, provider: &Provider, ids: &[String], named: bool) -> Finding {
+    let (name, id) = (model.name(), &model.listing.id);
+    let text = format!("model {name}: {} does not list {id}, but {}", provider.name, some(ids));
+    if provider.wire == Wire::Ollama {
+        return Finding::Bad(format!("{text}; get it with `ollama pull {id}`"));
+    }
+    if named {
+        return Finding::Bad(format!("{text}; correct the app's app.toml, or id in [models.{name:?}]"));
+    }
+    Finding::Note(format!("{text}; choose one of them with RONDO_MODEL if it does not answer"))
+}
+
+fn some(names: &[String]) -> String {
+    let more = if names.len() > MAX_NAMES { ", …" } else { "" };
+    let shown: Vec<&str> = names.iter().take(MAX_NAMES).map(String::as_str).collect();
+    shown.join(", ") + more
+}
+
+fn listed(registry: &Registry) -> String {
+    some(&registry.list().map(|model| model.name().to_owned()).collect::<Vec<_>>())
+}

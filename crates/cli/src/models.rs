@@ -1,0 +1,65 @@
+//! `rondo models`: which models there are, and whether one works. Needs no running server.
+
+mod table;
+mod trial;
+
+use std::io::Write;
+
+use clap::Subcommand;
+use model::Embedder;
+
+use crate::config::Config;
+use crate::{CHOICES, Trouble, assemble, discover};
+
+#[derive(Subcommand)]
+pub(crate) enum Models {
+    /// List the models, what each can do and what it costs in US dollars per million tokens; * marks the default
+    List {
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ask a model over its real wire: for a plain answer and, as far as it can, a tool call and a structured answer
+    ///
+    /// These are up to three small calls that the provider charges for. The exit code is 1 if the plain answer fails.
+    /// The embedding model of rondo.toml can be tried as well.
+    Test {
+        /// As `models list` shows it, or any other name that a provider takes; the default model if left out
+        name: Option<String>,
+        /// What to ask for the plain answer
+        #[arg(long, value_name = "TEXT", default_value = trial::QUESTION)]
+        message: String,
+    },
+}
+
+pub(crate) async fn models(config: Config, command: Models) -> Result<(), Trouble> {
+    let config = discover::complete(config).await;
+    let registry = assemble::registry(&config)?;
+    match command {
+        Models::List { json } => {
+            let report = if json {
+                table::json(&registry, config.model.as_deref())?
+            } else if registry.is_empty() {
+                format!("there is no model: {CHOICES}\n")
+            } else {
+                table::text(&registry, config.model.as_deref())
+            };
+            Ok(std::io::stdout().write_all(report.as_bytes())?)
+        }
+        Models::Test { name, message } => {
+            let name = name.or_else(|| config.model.clone()).ok_or("there is no default model; name one")?;
+            if let Some((embedder, provider)) =
+                assemble::embedder(&config)?.filter(|(e, _)| e.model() == name)
+            {
+                return trial::embed(&embedder, provider).await;
+            }
+            let model = registry.find(&name).ok_or_else(|| {
+                let remedy =
+                    if registry.is_empty() { CHOICES } else { "`rondo models list` shows those there are" };
+                format!("no provider serves the model {name:?}; {remedy}")
+            })?;
+            let provider = config.provider(&model.listing.provider).ok_or("its provider is gone")?;
+            trial::run(&model, provider, &message).await
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The models as a table for people and as JSON for programs.
+
+use model::{Model, Price, Registry};
+use serde_json::{Value, json};
+
+use crate::Trouble;
+
+const HEAD: [&str; 11] = [
+    "",
+    "NAME",
+    "PROVIDER",
+    "KIND",
+    "STREAMING",
+    "TOOLS",
+    "STRUCTURED",
+    "VISION",
+    "CONTEXT",
+    "MAX OUTPUT",
+    "PRICE (in/cached/out)",
+];
+
+pub(super) fn text(registry: &Registry, default: Option<&str>) -> String {
+    let rows: Vec<[String; 11]> = std::iter::once(HEAD.map(str::to_owned))
+        .chain(registry.list().map(|model| row(model, default)))
+        .collect();
+    let widths: Vec<usize> = (0..HEAD.len())
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+        })
+        .collect();
+    let line = |row: &[String; 11]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn row(model: &Model, default: Option<&str>) -> [String; 11] {
+    let can = model.capabilities();
+    let yes = |can: bool| if can { "yes" } else { "no" }.to_owned();
+    [
+        if default == Some(model.name()) { "*" } else { "" }.to_owned(),
+        model.name().to_owned(),
+        model.listing.provider.clone(),
+        model.listing.kind.name().to_owned(),
+        yes(can.streaming),
+        if can.tools && can.calls_in_text { "in text".to_owned() } else { yes(can.tools) },
+        can.structured.name().to_owned(),
+        yes(can.vision),
+        can.context_window.to_string(),
+        can.max_output.map_or_else(|| "-".to_owned(), |most| most.to_string()),
+        model.listing.price.map_or_else(
+            || "-".to_owned(),
+            |Price { input, cached_input, output }| format!("{input}/{cached_input}/{output}"),
+        ),
+    ]
+}
+
+pub(super) fn json(registry: &Registry, default: Option<&str>) -> Result<String, Trouble> {
+    let models: Vec<Value> = registry.list().map(|model| object(model, default)).collect();
+    Ok(format!("{}\n", serde_json::to_string_pretty(&models)?))
+}
+
+fn object(model: &Model, default: Option<&str>) -> Value {
+    let can = model.capabilities();
+    let price = model.listing.price.map(|Price { input, cached_input, output }| {
+        json!({ "input": input, "cachedInput": cached_input, "output": output })
+    });
+    json!({
+        "name": model.name(),
+        "provider": model.listing.provider,
+        "id": model.listing.id,
+        "kind": model.listing.kind.name(),
+        "default": default == Some(model.name()),
+        "streaming": can.streaming,
+        "tools": can.tools,
+        "structured": can.structured.name(),
+        "vision": can.vision,
+        "sampling": can.sampling,
+        "toolCallsInText": can.calls_in_text,
+        "contextWindow": can.context_window,
+        "maxOutput": can.max_output,
+        "price": price,
+    })
+}

@@ -1,0 +1,268 @@
+//! `rondo models test`: up to three small real calls, and what came of them.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use model::{Embedder, Error, Format, Message, Model, Piece, Request, Schema, Structured, ToolSpec};
+use protocol::{Finish, Settings, Usage};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::Trouble;
+use crate::config::Provider;
+
+pub(super) const QUESTION: &str = "Say hello in one short sentence.";
+
+/// The longest answer that is asked for, with room for models that think first.
+const MAX_TOKENS: u32 = 2048;
+/// As much of an answer as is shown, in characters.
+const SHOWN: usize = 200;
+/// Characters of a token, where the provider does not count.
+const CHARACTERS_PER_TOKEN: u64 = 4;
+
+const TOOL: &str = "look_up_weather";
+
+/// What a model said in one call.
+#[derive(Default)]
+struct Heard {
+    text: String,
+    /// Name and arguments, as JSON text.
+    calls: Vec<(String, String)>,
+    usage: Usage,
+    finish: Option<Finish>,
+    /// From the request to the first piece of the answer.
+    first: Option<Duration>,
+    took: Duration,
+}
+
+pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Result<(), Trouble> {
+    let (name, wire) = (model.name(), provider.wire.name());
+    say(&format!("{name}: {} at {}, wire {wire}\n", provider.name, provider.base_url))?;
+    let heard = match hear(model, ask(model, message)).await {
+        Ok(heard) => heard,
+        Err(error) => {
+            let remedy = remedy(&error, name, provider);
+            return Err(format!("{error} ({}); {remedy}", error.code()).into());
+        }
+    };
+    let mut usage = model.priced(heard.usage);
+    say(&plain(&heard, model.capabilities().streaming))?;
+    let can = model.capabilities();
+    if can.tools {
+        let tools: Arc<[ToolSpec]> = Arc::new([weather()]);
+        let question = "What is the weather in Paris? Use the tool.";
+        let heard = hear(model, Request { tools, ..ask(model, question) }).await;
+        say(&report("tool call", heard, &mut usage, model, called))?;
+    } else {
+        say("tool call   not tried: the model is not listed with tools\n")?;
+    }
+    if can.structured == Structured::Prompt {
+        say("structured  not tried: the model can only be told of a schema in words\n")?;
+    } else {
+        let format = model.format(Format::Schema(Arc::new(schema())));
+        let heard = hear(model, Request { format, ..ask(model, "What is 6 times 7?") }).await;
+        say(&report("structured", heard, &mut usage, model, structured))?;
+    }
+    say(&total(&usage, model))
+}
+
+fn say(text: &str) -> Result<(), Trouble> {
+    let mut out = std::io::stdout().lock();
+    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
+}
+
+fn ask(model: &Model, question: &str) -> Request {
+    let settings = Settings { max_tokens: Some(MAX_TOKENS), ..Settings::default() };
+    model.request("You are a helpful assistant.".into(), vec![Message::User(question.into())], &settings)
+}
+
+/// Tries an embedding model.
+pub(super) async fn embed(embedder: &impl Embedder, provider: &Provider) -> Result<(), Trouble> {
+    let begun = Instant::now();
+    let vectors = embedder.embed(&[QUESTION.to_owned()]).await.map_err(|error| {
+        let remedy = remedy(&error, embedder.model(), provider);
+        format!("{error} ({}); {remedy}", error.code())
+    })?;
+    let dimensions = vectors.first().map_or(0, Vec::len);
+    let took = begun.elapsed().as_millis();
+    say(&format!(
+        "{}: {} at {}\nembedding   ok: {dimensions} dimensions, {took} ms\n",
+        embedder.model(),
+        provider.name,
+        provider.base_url
+    ))
+}
+
+/// Every wait is bounded by the provider's time-outs.
+async fn hear(model: &Model, request: Request) -> Result<Heard, Error> {
+    let begun = Instant::now();
+    let mut heard = Heard::default();
+    let mut pieces = model.chat.stream(&request).await?;
+    while let Some(piece) = pieces.next().await {
+        match piece? {
+            Piece::Text(text) => {
+                heard.first.get_or_insert_with(|| begun.elapsed());
+                heard.text.push_str(&text);
+            }
+            Piece::Reasoning(_) => {
+                heard.first.get_or_insert_with(|| begun.elapsed());
+            }
+            Piece::CallStart { name, .. } => {
+                heard.first.get_or_insert_with(|| begun.elapsed());
+                heard.calls.push((name, String::new()));
+            }
+            Piece::CallInput { index, json } => {
+                if let Some((_, arguments)) = heard.calls.get_mut(index) {
+                    arguments.push_str(&json);
+                }
+            }
+            Piece::Usage(usage) => heard.usage = usage,
+            Piece::Finish(finish) => heard.finish = Some(finish),
+            Piece::Model(_) | Piece::Provider(_) => {}
+        }
+    }
+    heard.took = begun.elapsed();
+    if heard.finish.is_none() {
+        return Err(Error::Broken("it stopped without an end".into()));
+    }
+    Ok(heard)
+}
+
+fn plain(heard: &Heard, streaming: bool) -> String {
+    let counted = heard.usage.output_tokens;
+    let estimated = heard.text.chars().count() as u64 / CHARACTERS_PER_TOKEN + 1;
+    let (tokens, about) = if counted > 0 { (counted, "") } else { (estimated, "about ") };
+    let took = heard.took.as_secs_f64();
+    let writing = heard.first.map_or(took, |first| took - first.as_secs_f64());
+    let first = heard.first.unwrap_or(heard.took).as_millis();
+    let pace = if streaming && writing > 0.0 {
+        format!(
+            "first token after {first} ms, {about}{tokens} tokens in {took:.1} s, {:.0} tokens/s",
+            tokens as f64 / writing
+        )
+    } else {
+        format!("in one piece after {first} ms, {about}{tokens} tokens, {:.0} tokens/s", tokens as f64 / took)
+    };
+    let cut = match heard.finish {
+        Some(Finish::Length) => ", cut at the longest answer allowed",
+        Some(Finish::ContentFilter) => ", cut by the provider's filter",
+        Some(Finish::Stop | Finish::ToolCalls | Finish::Cancelled | Finish::Failed) | None => "",
+    };
+    let shown: String = heard.text.trim().chars().take(SHOWN).collect();
+    format!("plain       ok: {pace}{cut}\n            {}\n", shown.replace('\n', "\n            "))
+}
+
+/// A line on one of the harder questions, whose failure does not make the model useless.
+fn report(
+    what: &str,
+    heard: Result<Heard, Error>,
+    usage: &mut Usage,
+    model: &Model,
+    judge: fn(&Heard) -> Result<String, String>,
+) -> String {
+    let verdict = heard.map_err(|error| format!("{error} ({})", error.code())).and_then(|heard| {
+        *usage += model.priced(heard.usage);
+        judge(&heard).map(|found| format!("{found}, {} ms", heard.took.as_millis()))
+    });
+    match verdict {
+        Ok(found) => format!("{what:<10}  ok: {found}\n"),
+        Err(why) => format!("{what:<10}  NO: {why}\n"),
+    }
+}
+
+fn weather() -> ToolSpec {
+    ToolSpec {
+        name: TOOL.into(),
+        description: "Looks up the weather in a city.".into(),
+        parameters: json!({
+            "type": "object",
+            "properties": { "city": { "type": "string" } },
+            "required": ["city"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+fn called(heard: &Heard) -> Result<String, String> {
+    let Some((name, arguments)) = heard.calls.first() else {
+        return Err("the tool was not called; tools = false in its entry keeps tools from it, and tool_calls_in_text = true \
+                    finds calls that it writes as text"
+            .into());
+    };
+    let input: Option<Value> = serde_json::from_str(arguments).ok();
+    let city = input.as_ref().and_then(|input| input.get("city")).and_then(Value::as_str);
+    match city {
+        Some(city) if name == TOOL => Ok(format!("called {TOOL} with valid arguments (city {city:?})")),
+        Some(_) => Err(format!("called {name:?}, a tool that was not on offer")),
+        None => Err(format!("called {name:?} with arguments that do not fit its schema")),
+    }
+}
+
+fn schema() -> Schema {
+    Schema {
+        name: "product".into(),
+        schema: json!({
+            "type": "object",
+            "properties": { "product": { "type": "integer" } },
+            "required": ["product"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+fn structured(heard: &Heard) -> Result<String, String> {
+    let answer: Option<Value> = serde_json::from_str(heard.text.trim()).ok();
+    let fits = |object: &serde_json::Map<String, Value>| {
+        object.len() == 1 && object.get("product").is_some_and(Value::is_i64)
+    };
+    if answer.as_ref().and_then(Value::as_object).is_some_and(fits) {
+        return Ok("the answer fits the schema".into());
+    }
+    Err("the answer does not fit the schema; structured = \"prompt\" in its entry asks in words instead"
+        .into())
+}
+
+fn total(usage: &Usage, model: &Model) -> String {
+    let mut line = format!("usage       {} tokens in", usage.input_tokens);
+    if usage.cached_input_tokens > 0 {
+        let _ = write!(line, " ({} of them kept)", usage.cached_input_tokens);
+    }
+    let _ = write!(line, ", {} out", usage.output_tokens);
+    match model.listing.price {
+        Some(_) => {
+            let _ = writeln!(line, "; ${:.6}", usage.cost.dollars());
+        }
+        None => line.push_str("; its price is not known\n"),
+    }
+    line
+}
+
+/// What the person who ran the test can do.
+fn remedy(error: &Error, name: &str, provider: &Provider) -> String {
+    let section = format!("[providers.{}]", provider.name);
+    match error {
+        Error::RateLimited { .. } => "wait a little and try again".into(),
+        Error::Quota => format!("raise the limit of your account with {}", provider.name),
+        Error::Unavailable { .. } => {
+            format!("is {} running, and is {} right?", provider.base_url, provider.url_setting())
+        }
+        Error::Timeout(_) => format!("try again, or raise the time-outs in {section}"),
+        Error::Broken(_) => {
+            format!("does {} speak {}? correct wire in {section}", provider.base_url, provider.wire.name())
+        }
+        Error::Auth { .. } => format!("check {}", provider.key_setting()),
+        Error::ContextLength => format!("correct context_window in [models.{name:?}]"),
+        Error::Rejected { status: 404, .. } => format!(
+            "`rondo doctor` shows what {} has; id in [models.{name:?}] is its own name for the model",
+            provider.name
+        ),
+        Error::Rejected { .. } => {
+            format!(
+                "what the model does not take can be turned off in [models.{name:?}], such as sampling or tools"
+            )
+        }
+    }
+}

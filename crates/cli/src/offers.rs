@@ -1,0 +1,146 @@
+//! What a provider itself says it serves.
+
+use std::time::Duration;
+
+use model::{AnthropicVersion, Wire};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, redirect};
+use serde_json::Value;
+
+use crate::cause;
+use crate::config::Provider;
+
+/// A longer list is not read to its end.
+const MAX_LIST_BYTES: usize = 16 << 20;
+/// Part of what a model that cannot talk says of its family.
+const NOT_A_TALKER: &str = "bert";
+
+/// What came of asking.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Offer {
+    /// The provider's own names of its models.
+    Models(Vec<String>),
+    /// It answers, but does not list its models.
+    NoList(StatusCode),
+    /// It wants a key, or another one.
+    Refused(StatusCode),
+    /// Nobody answers, for this reason.
+    Nobody(String),
+}
+
+/// A client for short questions. Nothing is followed or taken from the environment.
+pub(crate) fn client(url: &str, patience: Duration) -> Result<Client, reqwest::Error> {
+    let builder = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(patience);
+    // Without encryption there is nothing to verify, and a machine without certificates can still use a local server.
+    let builder = if url.starts_with("http://") { builder.tls_certs_only([]) } else { builder };
+    builder.build()
+}
+
+pub(crate) async fn ask(provider: &Provider, patience: Duration) -> Offer {
+    let response = async { request(provider, &client(&provider.base_url, patience)?).send().await };
+    let response = match response.await {
+        Ok(response) => response,
+        Err(error) => return Offer::Nobody(cause(&error)),
+    };
+    let status = response.status();
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Offer::Refused(status),
+        _ if status.is_success() => match read(response).await {
+            Some(list) => Offer::Models(names(&list, provider.wire)),
+            None => Offer::NoList(status),
+        },
+        _ => Offer::NoList(status),
+    }
+}
+
+fn request(provider: &Provider, client: &Client) -> RequestBuilder {
+    let base = &provider.base_url;
+    let path = match provider.wire {
+        Wire::Chat | Wire::Responses => "/models",
+        Wire::Anthropic(_) => "/models?limit=1000", // a page would be twenty
+        Wire::Ollama => "/api/tags",
+    };
+    let request = client.get(format!("{base}{path}"));
+    let key = provider.api_key.as_ref().map(|key| key.expose());
+    match (provider.wire, key) {
+        (Wire::Anthropic(AnthropicVersion::V2023), key) => {
+            let request = request.header("anthropic-version", "2023-06-01");
+            key.into_iter().fold(request, |request, key| request.header("x-api-key", key))
+        }
+        (Wire::Anthropic(AnthropicVersion::V2026), key) => {
+            let request = request.header("anthropic-version", "2026-10-21");
+            key.into_iter().fold(request, RequestBuilder::bearer_auth)
+        }
+        (Wire::Chat | Wire::Responses | Wire::Ollama, Some(key)) => request.bearer_auth(key),
+        (Wire::Chat | Wire::Responses | Wire::Ollama, None) => request,
+    }
+}
+
+/// None when it is no JSON, or too long.
+async fn read(mut response: Response) -> Option<Value> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.ok()? {
+        if body.len() + chunk.len() > MAX_LIST_BYTES {
+            return None;
+        }
+        body.extend_from_slice(&chunk);
+    }
+    serde_json::from_slice(&body).ok()
+}
+
+fn names(list: &Value, wire: Wire) -> Vec<String> {
+    let (key, name) = match wire {
+        Wire::Chat | Wire::Responses | Wire::Anthropic(_) => ("data", "id"),
+        Wire::Ollama => ("models", "name"),
+    };
+    let talks = |model: &&Value| {
+        let family = model.pointer("/details/family").and_then(Value::as_str);
+        !family.is_some_and(|family| family.contains(NOT_A_TALKER))
+    };
+    let models = list.get(key).and_then(Value::as_array).into_iter().flatten().filter(talks);
+    let name = |model: &Value| {
+        let name = model.get(name)?.as_str()?;
+        Some(name.strip_prefix("models/").unwrap_or(name).to_owned()) // as Gemini writes them
+    };
+    models.filter_map(name).collect()
+}
+
+/// Whether a list has this model, also under the dated or tagged name that it stands for.
+pub(crate) fn has(list: &[String], id: &str) -> bool {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_date = |rest: &str| rest.split('-').all(digits) && rest.get(..4).is_some_and(digits);
+    list.iter().any(|listed| match listed.strip_prefix(id) {
+        Some("" | ":latest") => true,
+        Some(rest) => rest.strip_prefix('-').is_some_and(is_date),
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_as_its_wire_writes_it() {
+        let list = json!({"data": [{"id": "gpt-5"}, {"id": "models/gemini-2.5-pro"}, {"name": "no id"}, 3]});
+        assert_eq!(names(&list, Wire::Chat), ["gpt-5", "gemini-2.5-pro"]);
+        let list = json!({"models": [
+            {"name": "nomic-embed-text:latest", "details": {"family": "nomic-bert"}},
+            {"name": "llama3.2:latest", "details": {"family": "llama"}},
+        ]});
+        assert_eq!(names(&list, Wire::Ollama), ["llama3.2:latest"]);
+        assert_eq!(names(&json!("nonsense"), Wire::Ollama), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_model_is_found_under_its_dated_or_tagged_name() {
+        let list = ["claude-sonnet-4-5-20250929", "llama3.2:latest", "gpt-4.1-mini"].map(str::to_owned);
+        for id in ["claude-sonnet-4-5", "llama3.2", "llama3.2:latest", "gpt-4.1-mini"] {
+            assert!(has(&list, id), "{id}");
+        }
+        for id in ["gpt-4.1", "claude-sonnet-4", "llama3", "llama3.2:1b"] {
+            assert!(!has(&list, id), "{id}");
+        }
+    }
+}
