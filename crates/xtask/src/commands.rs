@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::tidy;
+use crate::{real, tidy};
 
 /// Builds the server and becomes it, so that signals reach it directly.
 pub(crate) fn run(root: &Path, args: &[String]) -> bool {
@@ -40,7 +40,9 @@ pub(crate) fn check(root: &Path) -> bool {
 pub(crate) fn test(root: &Path) -> bool {
     let mut report = Report::default();
     check_parts(root, &mut report);
-    if succeeds(cargo(root, &["nextest", "--version"]).stdout(Stdio::null()).stderr(Stdio::null())) {
+    let mut nextest = cargo(root, &["nextest", "--version"]);
+    let nextest = succeeds(nextest.stdout(Stdio::null()).stderr(Stdio::null()));
+    if nextest {
         report.part("tests", || {
             succeeds(&mut cargo(root, &["nextest", "run", "--workspace", "--no-fail-fast"]))
         });
@@ -52,12 +54,25 @@ pub(crate) fn test(root: &Path) -> bool {
     report.part("doc tests", || {
         succeeds(&mut cargo(root, &["test", "--workspace", "--doc", "--no-fail-fast"]))
     });
+    match real::install(root) {
+        Ok(()) => report.part("real model", || asks_real_model(root, nextest)),
+        Err(why) => report.not_run("real model", why),
+    }
     report.conclude()
+}
+
+fn asks_real_model(root: &Path, nextest: bool) -> bool {
+    let runner: &[&str] = if nextest { &["nextest", "run"] } else { &["test"] };
+    // Of the whole workspace, or the libraries would be built again with other features.
+    let which = ["--workspace", "--features", "engine/real-model", "--test", "real"];
+    succeeds(cargo(root, runner).args(which))
 }
 
 fn check_parts(root: &Path, report: &mut Report) {
     report.part("format", || succeeds(&mut cargo(root, &["fmt", "--all", "--check"])));
-    let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    // The feature brings in the tests against a real model, which otherwise nobody would check.
+    let lints =
+        ["clippy", "--workspace", "--all-targets", "--features", "engine/real-model", "--", "-D", "warnings"];
     report.part("lints", || succeeds(&mut cargo(root, &lints)));
     report.part("tidy", || tidy(root));
 }
@@ -66,6 +81,8 @@ fn check_parts(root: &Path, report: &mut Report) {
 #[derive(Default)]
 struct Report {
     parts: Vec<(&'static str, bool, Duration)>,
+    /// What could not be run, and why with a remedy.
+    not_run: Vec<(&'static str, String)>,
 }
 
 impl Report {
@@ -76,12 +93,20 @@ impl Report {
         self.parts.push((name, passed, begin.elapsed()));
     }
 
-    /// Prints the table and says whether every part passed.
+    /// Notes a part that needs what is not there. It fails nothing, but it is said aloud.
+    fn not_run(&mut self, name: &'static str, why: String) {
+        self.not_run.push((name, why));
+    }
+
+    /// Prints the table, then what was not run, and says whether every part that ran has passed.
     fn conclude(&self) -> bool {
         println!("\n{:<10} {:<7} {:>9}", "part", "result", "time");
         for (name, passed, time) in &self.parts {
             let result = if *passed { "ok" } else { "FAILED" };
             println!("{name:<10} {result:<7} {:>7.1} s", time.as_secs_f64());
+        }
+        for (name, why) in &self.not_run {
+            println!("NOT RUN: {name}: {why}");
         }
         self.parts.iter().all(|(_, passed, _)| *passed)
     }
@@ -140,5 +165,15 @@ mod tests {
         report.part("good", || true);
         assert!(!report.conclude());
         assert_eq!(report.parts.len(), 3, "later parts still ran");
+    }
+
+    #[test]
+    fn a_part_that_lacks_something_fails_nothing() {
+        let mut report = Report::default();
+        report.part("good", || true);
+        report.not_run("optional", "there is no such program; install it".into());
+        assert!(report.conclude());
+        report.part("bad", || false);
+        assert!(!report.conclude(), "and hides nothing");
     }
 }

