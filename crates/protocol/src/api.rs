@@ -11,7 +11,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
-    CallId, Failure, JobId, KeyId, MemoryId, MessageId, RunId, RunStatus, Seq, Settings, ThreadId, Usage,
+    CallId, Failure, JobId, KeyId, MemoryId, MessageId, ProposalView, RunId, RunStatus, Seq, Settings,
+    ThreadId, Usage,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -110,6 +111,9 @@ pub struct RunResult {
     /// The answer as the object the app's schema describes, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
+    /// What the run waits for, when its status is `waiting`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<ProposalView>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::{CallId, JobId, MemoryId, MessageId, RunId, ThreadId};
+use crate::{ActionId, CallId, JobId, MemoryId, MessageId, ProposalId, RecordId, RunId, ThreadId};
 
 /// The only source of wall-clock time.
 pub trait Clock: Send + Sync + 'static {
@@ -44,6 +44,18 @@ pub trait Ids: Send + Sync + 'static {
 
     fn memory(&self) -> MemoryId {
         MemoryId::new(self.fresh())
+    }
+
+    fn action(&self) -> ActionId {
+        ActionId::new(self.fresh())
+    }
+
+    fn proposal(&self) -> ProposalId {
+        ProposalId::new(self.fresh())
+    }
+
+    fn record(&self) -> RecordId {
+        RecordId::new(self.fresh())
     }
 
     fn call(&self) -> CallId {

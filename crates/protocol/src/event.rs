@@ -6,11 +6,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::{CallId, MessageId, RunId, Seq, ThreadId, Usage};
+use crate::{CallId, Decision, Effect, MessageId, ProposalId, RunId, Seq, ThreadId, Usage};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
@@ -85,6 +86,9 @@ events! {
     StepReset = "step:reset",
     ToolStart = "tool:start",
     ToolComplete = "tool:complete",
+    /// A call waits for the user's yes.
+    ProposalOpen = "proposal:open",
+    ProposalClosed = "proposal:closed",
     StreamComplete = "stream:complete",
     /// Always the last event of its run.
     RunEnd = "run:end",
@@ -101,6 +105,8 @@ impl Kind {
             | Kind::StepEnd
             | Kind::ToolStart
             | Kind::ToolComplete
+            | Kind::ProposalOpen
+            | Kind::ProposalClosed
             | Kind::StreamComplete
             | Kind::RunEnd
             | Kind::ThreadNamed => true,
@@ -218,6 +224,9 @@ pub struct ContextLoaded {
     pub memories: Vec<String>,
     /// Ids of the summaries in the prompt.
     pub summaries: Vec<String>,
+    /// How the proposals of this conversation that outlive their runs stand, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<String>,
     /// The date the model is told.
     pub date: String,
 }
@@ -357,6 +366,8 @@ pub struct ToolStart {
     pub call_id: CallId,
     pub name: String,
     pub input: Value,
+    #[serde(default)]
+    pub effect: Effect,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -368,6 +379,27 @@ pub struct ToolComplete {
     /// What the model is told: the result, or why there is none.
     pub output: Value,
     pub duration_ms: u64,
+    /// Whether the output came from outside, so that it may hold anybody's words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProposalOpen {
+    pub proposal_id: ProposalId,
+    pub call_id: CallId,
+    pub name: String,
+    pub input: Value,
+    pub expires_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProposalClosed {
+    pub proposal_id: ProposalId,
+    pub call_id: CallId,
+    pub decision: Decision,
 }
 
 /// How a call ended.
@@ -525,6 +557,7 @@ mod tests {
             status: ToolStatus::Unknown,
             output: serde_json::json!({"a": [1, "\u{2028}"]}),
             duration_ms: 3,
+            outside: false,
         });
         assert_eq!(Event::read(event.kind().name(), &event.body()), Ok(event));
         assert_eq!(Event::read("tool:complete", "{"), Err(Unreadable::Body));

@@ -139,6 +139,27 @@ id!(
     MemoryId,
     "mem"
 );
+id!(
+    /// What the ledger says of a call. A call of a run and its action have the same number.
+    ActionId,
+    "act"
+);
+id!(
+    /// A call that waits for the user's yes.
+    ProposalId,
+    "prop"
+);
+id!(
+    /// A typed object of an app.
+    RecordId,
+    "rec"
+);
+
+impl From<CallId> for ActionId {
+    fn from(call: CallId) -> Self {
+        Self(call.0)
+    }
+}
 
 #[cfg(test)]
 mod tests {

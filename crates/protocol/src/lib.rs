@@ -2,6 +2,7 @@
 //!
 //! Data only. Nothing here does IO, waits, or knows a database or a provider; every other crate may use it.
 
+mod action;
 mod api;
 mod clock;
 mod event;
@@ -10,6 +11,7 @@ mod scope;
 mod settings;
 mod usage;
 
+pub use action::{ActionView, Decision, Effect, FileView, ProposalView, RecordView, UndoRefused, UndoReport};
 pub use api::{
     AppView, JobView, KeyMade, KeyRequest, KeyView, MemoryView, Message, ModelView, NewMemory, NewRun,
     NewThread, OnBusy, Page, PriceView, Regenerate, Role, RunResult, RunView, ThreadChange, ThreadView,
@@ -17,11 +19,15 @@ pub use api::{
 };
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};
 pub use event::{
-    Call, ContextLoaded, Delta, Event, Failure, Finish, Kind, MessageUser, ReasoningDelta, RunEnd, RunStart,
-    RunStatus, Snapshot, StepEnd, StepReset, StepRetry, StepStart, Stored, StreamComplete, Structured,
-    TextDelta, ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable,
+    Call, ContextLoaded, Delta, Event, Failure, Finish, Kind, MessageUser, ProposalClosed, ProposalOpen,
+    ReasoningDelta, RunEnd, RunStart, RunStatus, Snapshot, StepEnd, StepReset, StepRetry, StepStart, Stored,
+    StreamComplete, Structured, TextDelta, ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus,
+    Unreadable,
 };
-pub use id::{CallId, JobId, KeyId, MemoryId, MessageId, ParseIdError, RunId, Seq, ThreadId};
+pub use id::{
+    ActionId, CallId, JobId, KeyId, MemoryId, MessageId, ParseIdError, ProposalId, RecordId, RunId, Seq,
+    ThreadId,
+};
 pub use scope::{AppId, Principal, Scope, UserId};
 pub use settings::{Effort, OutputFormat, Settings};
 pub use usage::{Cost, Usage};

@@ -1,6 +1,6 @@
 //! What a store can answer instead of a result, by what the caller can do.
 
-/// A store's failure. The first seven are the caller's to explain, the rest end the work at hand.
+/// A store's failure. The first nine are the caller's to explain, the rest end the work at hand.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no such {0}")]
@@ -17,6 +17,12 @@ pub enum Error {
     /// The key was used for something else.
     #[error("the idempotency key was used for another request")]
     KeyReused,
+    /// What was to be changed has changed meanwhile, or cannot be; in words for people.
+    #[error("{0}")]
+    Changed(String),
+    /// The proposal was decided before, or its time is over.
+    #[error("the proposal is {0}")]
+    Decided(&'static str),
     /// Somebody else owns this now; what this owner does no longer counts.
     #[error("another owner has taken over")]
     Fenced,

@@ -4,6 +4,7 @@
 //! results) is a projection written in the transaction that appends the event, and database constraints hold the
 //! invariants, so that no caller can break them by mistake. This is the only crate that knows SQL.
 
+mod deeds;
 mod error;
 mod outbox;
 mod rows;
@@ -12,10 +13,15 @@ pub mod sqlite;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{
-    Delta, Event, KeyId, MemoryId, MessageId, Principal, RunId, Scope, Seq, Stored, ThreadId, Usage,
+    ActionId, Decision, Delta, Event, KeyId, MemoryId, MessageId, Principal, ProposalId, RecordId, RunId,
+    Scope, Seq, Stored, ThreadId, Usage,
 };
 use std::sync::Arc;
 
+pub use deeds::{
+    ActionEnd, ActionFilter, ActionRow, Change, FileRow, NewAction, NewProposal, ProposalRow, RecordQuery,
+    RecordRow, TimeCursor, Verified, Write,
+};
 pub use error::Error;
 pub use rows::{
     Admitted, Ask, JobCursor, JobRow, KeyRow, MemoryCursor, MemoryRow, MessageRow, NewJob, NewMemory, Once,
@@ -38,6 +44,30 @@ pub const MAX_MEMORY_BYTES: usize = 4 * 1024;
 
 /// Memories of one user in one app that are not forgotten.
 pub const MAX_MEMORIES_PER_SCOPE: usize = 10_000;
+
+/// Bytes of one record's data as JSON.
+pub const MAX_RECORD_BYTES: usize = 64 * 1024;
+
+/// Records of one type that one user has in one app.
+pub const MAX_RECORDS_PER_TYPE: usize = 10_000;
+
+/// Bytes of one file.
+pub const MAX_FILE_BYTES: usize = 256 * 1024;
+
+/// Bytes of a file's path.
+pub const MAX_PATH_BYTES: usize = 256;
+
+/// Files that one user has in one app.
+pub const MAX_FILES_PER_SCOPE: usize = 1_000;
+
+/// Bytes that they have together, so that all of them can be looked at in one go.
+pub const MAX_FILE_BYTES_PER_SCOPE: usize = 16 * 1024 * 1024;
+
+/// Things that one call can change.
+pub const MAX_WRITES_PER_CALL: usize = 256;
+
+/// Open proposals of one user in one app that outlive their runs.
+pub const MAX_OPEN_PROPOSALS: usize = 100;
 
 /// Rows of usage that one read returns at most, the newest days first.
 pub const MAX_USAGE_ROWS: usize = 10_000;
@@ -107,10 +137,16 @@ pub trait RunLog: Send + Sync {
     fn push(&self, delta: Delta) -> Result<(), Delta>;
     /// Waits until the queue has room, or the log no longer takes deltas.
     async fn room(&self);
-    /// Commits facts, after every delta pushed before them, with the jobs they cause. A result for a call that already
-    /// has one is dropped: the first wins. `run:end` begins the thread's next queued run. Returns which of the events
-    /// were recorded.
-    async fn record(&self, events: Vec<Event>, jobs: Vec<NewJob>) -> Result<Vec<bool>, Error>;
+    /// Commits facts, after every delta pushed before them, with the jobs they cause and the writes of the one call
+    /// whose result is among them. A result for a call that already has one is dropped, with its writes: the first wins.
+    /// So is `proposal:closed` for one that was decided. `run:end` begins the thread's next queued run. Returns which of
+    /// the events were recorded. [`Error::Changed`] when a write came too late: then nothing is committed.
+    async fn record(
+        &self,
+        events: Vec<Event>,
+        jobs: Vec<NewJob>,
+        writes: Vec<Write>,
+    ) -> Result<Vec<bool>, Error>;
 }
 
 /// Reading the log.
@@ -205,6 +241,106 @@ pub trait Usages: Send + Sync {
     async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error>;
 }
 
+/// The ledger of what tools did. Actions of runs are written with the events that tell of them.
+#[async_trait]
+pub trait Actions: Send + Sync {
+    /// Newest first. The cursor is the position of the last one seen.
+    async fn actions(
+        &self,
+        scope: &Scope,
+        filter: ActionFilter,
+        page: PageOf<u64>,
+    ) -> Result<Vec<ActionRow>, Error>;
+    /// The action if it is this principal's.
+    async fn action(&self, principal: &Principal, id: ActionId) -> Result<ActionRow, Error>;
+    /// Takes back what an action changed, as the new action `by`, in one transaction. [`Error::Changed`] says why it
+    /// cannot be. Under the key of an earlier request, gives what that one made.
+    async fn undo(
+        &self,
+        principal: &Principal,
+        id: ActionId,
+        by: NewAction,
+        once: Option<Once>,
+    ) -> Result<ActionRow, Error>;
+    /// Confirms an open proposal that outlives its run, and commits the intent of the action it becomes. Under the key
+    /// of an earlier request, gives the action that one made. [`Error::Decided`] if it is decided already or too late.
+    async fn begin_action(
+        &self,
+        scope: &Scope,
+        proposal: ProposalId,
+        action: NewAction,
+        once: Option<Once>,
+    ) -> Result<ActionRow, Error>;
+    /// Commits its outcome with its writes.
+    async fn end_action(&self, scope: &Scope, id: ActionId, end: ActionEnd) -> Result<ActionRow, Error>;
+}
+
+/// Calls that wait for a yes.
+#[async_trait]
+pub trait Proposals: Send + Sync {
+    /// Newest first; only the open ones if so asked.
+    async fn proposals(
+        &self,
+        scope: &Scope,
+        open: bool,
+        page: PageOf<TimeCursor<ProposalId>>,
+    ) -> Result<Vec<ProposalRow>, Error>;
+    async fn proposal(&self, principal: &Principal, id: ProposalId) -> Result<ProposalRow, Error>;
+    /// The open ones of a run.
+    async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error>;
+    /// Decides an open proposal. For one of a run, `proposal:closed` is recorded, and the call's denied result unless it
+    /// is confirmed. [`Error::Decided`] if it is decided already or too late; one of a run whose time is over is closed by
+    /// [`Maintenance::expire_proposals`], which says which threads go on. Under the key of an earlier request, gives it
+    /// as it is now.
+    async fn decide(
+        &self,
+        principal: &Principal,
+        id: ProposalId,
+        decision: Decision,
+        once: Option<Once>,
+    ) -> Result<ProposalRow, Error>;
+}
+
+/// Typed objects of apps.
+#[async_trait]
+pub trait Records: Send + Sync {
+    async fn record_of(&self, scope: &Scope, kind: &str, id: RecordId) -> Result<RecordRow, Error>;
+    /// Newest change first, or best match first where words are asked for.
+    async fn records(
+        &self,
+        scope: &Scope,
+        kind: &str,
+        query: RecordQuery,
+        page: PageOf<TimeCursor<RecordId>>,
+    ) -> Result<Vec<RecordRow>, Error>;
+    /// How many of these are records of this kind in the scope.
+    async fn count_records(&self, scope: &Scope, kind: &str, ids: &[RecordId]) -> Result<usize, Error>;
+    /// Makes, changes or deletes a record by the user's own hand. None when it was deleted.
+    async fn put_record(
+        &self,
+        scope: &Scope,
+        write: Write,
+        once: Option<Once>,
+    ) -> Result<Option<RecordRow>, Error>;
+}
+
+/// Markdown files of users, by path.
+#[async_trait]
+pub trait Files: Send + Sync {
+    /// By path.
+    async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error>;
+    async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error>;
+    /// The version a path has or had; 0 if there never was a file.
+    async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error>;
+    /// Makes, changes or deletes a file by the user's own hand. None when it was deleted.
+    async fn put_file(
+        &self,
+        scope: &Scope,
+        write: Write,
+        once: Option<Once>,
+    ) -> Result<Option<FileRow>, Error>;
+}
+
 /// What must cross scopes, and nothing else may.
 #[async_trait]
 pub trait Maintenance: Send + Sync {
@@ -216,9 +352,47 @@ pub trait Maintenance: Send + Sync {
     /// Removes rows of deleted threads that have no run under way, and keys of requests from before `forget_before`, a
     /// bounded number at a time. True when more is left.
     async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error>;
+    /// Closes proposals whose time is over, a bounded number at a time. Gives the threads whose runs can go on.
+    async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error>;
+    /// When the next open proposal expires.
+    async fn next_expiry(&self) -> Result<Option<Timestamp>, Error>;
+    /// Actions without a run that were begun and not ended, with the proposal each came from: their process has died.
+    async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error>;
+    /// Goes through every chain of the ledger.
+    async fn verify_ledger(&self) -> Result<Verified, Error>;
 }
 
 /// A whole store.
-pub trait Store: Threads + Runs + Log + Jobs + Keys + Memories + Usages + Maintenance + 'static {}
+pub trait Store:
+    Threads
+    + Runs
+    + Log
+    + Jobs
+    + Keys
+    + Memories
+    + Usages
+    + Actions
+    + Proposals
+    + Records
+    + Files
+    + Maintenance
+    + 'static
+{
+}
 
-impl<T: Threads + Runs + Log + Jobs + Keys + Memories + Usages + Maintenance + 'static> Store for T {}
+impl<T> Store for T where
+    T: Threads
+        + Runs
+        + Log
+        + Jobs
+        + Keys
+        + Memories
+        + Usages
+        + Actions
+        + Proposals
+        + Records
+        + Files
+        + Maintenance
+        + 'static
+{
+}

@@ -176,8 +176,9 @@ pub struct Submitted {
 pub enum Admitted {
     /// It is under way.
     Running,
-    /// It waits; the run before it was told to stop, if one is named.
-    Queued { interrupted: Option<RunId> },
+    /// It waits; the run before it was told to stop, if one is named. `resumed` says that the run before it waited for
+    /// a yes and goes on without it.
+    Queued { interrupted: Option<RunId>, resumed: bool },
     /// The same was asked before under the same key.
     Replayed,
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 /// Each query finds rows that must not be there.
-const QUERIES: [(&str, &str); 9] = [
+const QUERIES: [(&str, &str); 11] = [
     (
         "a foreign key points nowhere",
         "SELECT \"table\" || ' ' || coalesce(rowid, '') FROM pragma_foreign_key_check",
@@ -21,6 +21,16 @@ const QUERIES: [(&str, &str); 9] = [
     (
         "a result has no call",
         "SELECT lower(hex(call)) FROM tool_results WHERE call NOT IN (SELECT id FROM tool_calls)",
+    ),
+    (
+        "a result has no action that ended like it",
+        "SELECT lower(hex(r.call)) FROM tool_results r
+         WHERE NOT EXISTS (SELECT 1 FROM actions a WHERE a.id = r.call AND a.run = r.run AND a.status = r.status)",
+    ),
+    (
+        "an ended run has an open proposal",
+        "SELECT lower(hex(p.id)) FROM proposals p JOIN runs r ON r.id = p.run
+         WHERE p.status = 'open' AND r.ended_at IS NOT NULL",
     ),
     (
         "a run has not exactly one run:end, or events after it",
@@ -54,7 +64,10 @@ const QUERIES: [(&str, &str); 9] = [
 
 /// What is wrong with the database in this data folder; empty when nothing is.
 pub fn audit(data: &Path) -> Vec<String> {
-    examine(&Connection::open(data.join("rondo.db")).expect("the database opens"))
+    let mut findings = examine(&Connection::open(data.join("rondo.db")).expect("the database opens"));
+    let ledger = store::sqlite::verify(data).expect("the ledger can be read");
+    findings.extend(ledger.faults.into_iter().map(|fault| format!("the ledger: {fault}")));
+    findings
 }
 
 fn examine(conn: &Connection) -> Vec<String> {
@@ -97,6 +110,12 @@ mod tests {
             ("DELETE FROM tool_results", "a call has not exactly one result"),
             ("DELETE FROM events WHERE kind = 'tool:complete'", "a call has not exactly one result"),
             ("DELETE FROM tool_calls", "a result has no call"),
+            ("DELETE FROM actions", "a result has no action that ended like it"),
+            (
+                "INSERT INTO proposals (id, app, user, run, tool, input, hash, status, expires_at, created_at)
+                    SELECT randomblob(16), app, user, id, 'x', '{}', zeroblob(32), 'open', 0, 0 FROM runs",
+                "an ended run has an open proposal",
+            ),
             ("DELETE FROM events WHERE kind = 'run:end'", "a run has not exactly one run:end"),
             ("UPDATE runs SET end_seq = end_seq - 1", "a run has not exactly one run:end"),
             ("DELETE FROM events WHERE seq = 3", "a thread's sequence has a gap"),
@@ -116,5 +135,8 @@ mod tests {
             conn.execute_batch("ROLLBACK").unwrap();
             assert!(findings.iter().any(|finding| finding.starts_with(found)), "{damage}: {findings:?}");
         }
+        conn.execute_batch("UPDATE ledger_payloads SET payload = '{}'").unwrap();
+        let findings = audit(&app.data());
+        assert!(findings.iter().any(|finding| finding.starts_with("the ledger: ")), "{findings:?}");
     }
 }

@@ -10,8 +10,9 @@ use protocol::{Delta, Event, Kind, RunId, Seq, Stored, ThreadId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::read::sql;
-use crate::Error;
+use super::{actions, proposals};
 use crate::outbox::Outbox;
+use crate::{Error, Write};
 
 /// Threads whose next number the writer remembers between batches.
 const MAX_REMEMBERED: usize = 16 * 1024;
@@ -136,22 +137,48 @@ impl<'c> Batch<'c> {
         Ok(find.exists(params![outbox.run.bytes(), sql(outbox.epoch)])?)
     }
 
-    /// Appends an event and does what it implies. None when it is a second result for a call: the first stays.
+    /// Appends an event and does what it implies. None when it comes second: a call's first result stays, and so does
+    /// what was first decided about a proposal.
     pub(super) fn record(
         &mut self,
         thread: ThreadId,
         run: Option<RunId>,
         event: &Event,
     ) -> Result<Option<Seq>, Error> {
-        if let Event::ToolComplete(result) = event
-            && self.has_result(result)?
-        {
-            tracing::warn!(thread = %thread, call = %result.call_id, "a late result was dropped");
+        self.record_with(thread, run, event, &[])
+    }
+
+    /// The same with the writes of the call, if the event is a result.
+    pub(super) fn record_with(
+        &mut self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        event: &Event,
+        writes: &[Write],
+    ) -> Result<Option<Seq>, Error> {
+        if self.comes_second(event)? {
             return Ok(None);
         }
         let seq = self.append(thread, run, event.kind(), event.body().into())?;
         self.project(thread, run, event, seq)?;
+        if let (Event::ToolComplete(result), Some(run)) = (event, run) {
+            actions::ended(self, run, result, writes)?;
+        }
         Ok(Some(seq))
+    }
+
+    fn comes_second(&self, event: &Event) -> Result<bool, Error> {
+        if let Event::ToolComplete(result) = event
+            && self.has_result(result)?
+        {
+            tracing::warn!(call = %result.call_id, "a late result was dropped");
+            actions::late(self, result)?;
+            return Ok(true);
+        }
+        if let Event::ProposalClosed(closed) = event {
+            return proposals::is_closed(self, closed);
+        }
+        Ok(false)
     }
 
     fn append(

@@ -7,11 +7,15 @@ use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::id;
-use super::{Sqlite, jobs, runs};
-use crate::{Error, Maintenance, RunRow};
+use super::verify::Check;
+use super::{Sqlite, actions, jobs, proposals, runs};
+use crate::{ActionRow, Error, Maintenance, RunRow, Verified};
 
 /// Events removed in one transaction: a few milliseconds, so that streams do not feel it.
 const PURGE_EVENTS: i64 = 500;
+
+/// Actions whose payloads are erased in one transaction.
+const PURGE_ACTIONS: i64 = 100;
 
 /// Keys of requests forgotten in one transaction.
 const PURGE_KEYS: i64 = 500;
@@ -37,6 +41,26 @@ impl Maintenance for Sqlite {
         };
         self.writer.write(work).await
     }
+
+    async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error> {
+        self.writer.write(proposals::expire).await
+    }
+
+    async fn next_expiry(&self) -> Result<Option<Timestamp>, Error> {
+        self.readers.read(proposals::next_expiry).await
+    }
+
+    async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
+        self.readers.read(actions::begun).await
+    }
+
+    async fn verify_ledger(&self) -> Result<Verified, Error> {
+        let mut check = Check::default();
+        while !check.is_done() {
+            check = self.readers.read(move |conn| check.next(conn)).await?;
+        }
+        Ok(check.found())
+    }
 }
 
 fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
@@ -55,7 +79,8 @@ fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error
         .conn()
         .prepare_cached(
             "SELECT t.id FROM threads t WHERE t.deleted_at IS NOT NULL AND t.deleted_at <= ?1
-                AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread = t.id AND r.ended_at IS NULL) LIMIT 1",
+                AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread = t.id AND r.ended_at IS NULL)
+                AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.thread = t.id AND a.status = 'started') LIMIT 1",
         )?
         .query_row([deleted_before.as_millisecond()], |row| id(row, 0))
         .optional()?;
@@ -67,10 +92,11 @@ fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error
                 AND seq <= (SELECT min(seq) FROM events WHERE thread = ?1) + ?2",
         )?
         .execute(params![thread.bytes(), PURGE_EVENTS])?;
-    if events > 0 {
+    if events > 0 || actions::erase(batch, thread, PURGE_ACTIONS)? {
         return Ok(true);
     }
     for statement in [
+        "DELETE FROM proposals WHERE thread = ?1",
         "DELETE FROM tool_results WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
         "DELETE FROM tool_calls WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
         "DELETE FROM jobs WHERE thread = ?1",

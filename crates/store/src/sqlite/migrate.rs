@@ -5,8 +5,11 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// One file a step, never changed once released.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_log.sql"), include_str!("migrations/0002_memories.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_log.sql"),
+    include_str!("migrations/0002_memories.sql"),
+    include_str!("migrations/0003_ledger.sql"),
+];
 
 pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {
     conn.pragma_update(None, "journal_mode", "WAL")?;

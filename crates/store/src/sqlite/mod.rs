@@ -1,23 +1,31 @@
 //! SQLite: one file in the data folder, one writer thread, a few readers beside it.
 
+mod actions;
 mod append;
 mod checkpoint;
 mod events;
+mod files;
 mod history;
 mod jobs;
 mod keys;
+mod ledger;
 mod maintain;
 mod memories;
 mod migrate;
 mod once;
 mod project;
+mod proposals;
 mod queue;
 mod read;
+mod records;
 mod runs;
 mod submit;
 mod threads;
+mod undo;
 mod usage;
+mod verify;
 mod writer;
+mod writes;
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -33,6 +41,7 @@ use crate::{Error, Publish, RunLog, RunRow};
 pub use crate::outbox::Coalesce;
 use read::Readers;
 pub use usage::day;
+pub use verify::verify;
 use writer::Writer;
 
 /// The database's name in the data folder.

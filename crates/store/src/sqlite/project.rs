@@ -8,7 +8,7 @@ use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{id, maybe_id, sql};
-use super::{memories, queue, usage};
+use super::{actions, memories, proposals, queue, usage};
 use crate::Error;
 
 /// A message and the event that holds its text.
@@ -36,7 +36,10 @@ impl Batch<'_> {
             (Event::MessageUser(message), Some(run)) => self.user_message(thread, run, message, seq),
             (Event::StepEnd(step), Some(run)) => self.step(run, step, seq),
             (Event::StepReset(reset), Some(run)) => self.reset(run, reset, seq),
+            (Event::ToolStart(start), Some(run)) => actions::started(self, run, start),
             (Event::ToolComplete(result), Some(run)) => self.result(run, result, seq),
+            (Event::ProposalOpen(open), Some(run)) => proposals::opened(self, thread, run, open),
+            (Event::ProposalClosed(closed), Some(run)) => proposals::closed(self, run, closed),
             (Event::StreamComplete(answer), Some(run)) => self.answer(thread, run, answer, seq),
             (Event::RunEnd(end), Some(run)) => self.end(thread, run, end, seq),
             (Event::ThreadNamed(named), _) => self.named(thread, &named.title),
@@ -53,6 +56,8 @@ impl Batch<'_> {
                 | Event::StepReset(_)
                 | Event::ToolStart(_)
                 | Event::ToolComplete(_)
+                | Event::ProposalOpen(_)
+                | Event::ProposalClosed(_)
                 | Event::StreamComplete(_)
                 | Event::RunEnd(_),
                 _,
@@ -135,6 +140,7 @@ impl Batch<'_> {
             let parent = Some(self.asked(run)?);
             self.message(thread, run, &Said { id: message, parent, role: "assistant", seq: said })?;
         }
+        proposals::run_ended(self, run)?;
         let error = end.error.as_ref().and_then(|error| serde_json::to_string(error).ok());
         self.conn()
             .prepare_cached(

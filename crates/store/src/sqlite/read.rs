@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use protocol::{JobId, KeyId, MemoryId, MessageId, RunId, ThreadId};
+use protocol::{ActionId, CallId, JobId, KeyId, MemoryId, MessageId, ProposalId, RecordId, RunId, ThreadId};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
 use rusqlite::{Connection, Row};
 use tokio::sync::Semaphore;
@@ -69,41 +69,17 @@ impl FromSql for Id {
     }
 }
 
-impl From<Id> for ThreadId {
-    fn from(id: Id) -> Self {
-        ThreadId::new(id.0)
-    }
+macro_rules! ids {
+    ($($name:ident),*) => {
+        $(impl From<Id> for $name {
+            fn from(id: Id) -> Self {
+                $name::new(id.0)
+            }
+        })*
+    };
 }
 
-impl From<Id> for RunId {
-    fn from(id: Id) -> Self {
-        RunId::new(id.0)
-    }
-}
-
-impl From<Id> for MessageId {
-    fn from(id: Id) -> Self {
-        MessageId::new(id.0)
-    }
-}
-
-impl From<Id> for JobId {
-    fn from(id: Id) -> Self {
-        JobId::new(id.0)
-    }
-}
-
-impl From<Id> for KeyId {
-    fn from(id: Id) -> Self {
-        KeyId::new(id.0)
-    }
-}
-
-impl From<Id> for MemoryId {
-    fn from(id: Id) -> Self {
-        MemoryId::new(id.0)
-    }
-}
+ids!(ActionId, CallId, JobId, KeyId, MemoryId, MessageId, ProposalId, RecordId, RunId, ThreadId);
 
 pub(super) fn id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     row.get::<_, Id>(column).map(T::from)

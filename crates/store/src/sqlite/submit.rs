@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{id, maybe_id, sql, text};
-use super::{once, queue, threads};
+use super::{once, proposals, queue, threads};
 use crate::{Admitted, Ask, Error, Request, Stop, Submission, Submitted, Target};
 
 pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Submitted, Error> {
@@ -25,10 +25,11 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
             Admitted::Running
         }
         Some(active) => {
-            let stopped = busy(batch, active, on_busy)?;
+            let interrupted = busy(batch, active, on_busy)?;
             insert(batch, &scope, thread, (run, &request))?;
             queue::push(batch, thread, run, &request, on_busy)?;
-            Admitted::Queued { interrupted: stopped }
+            let resumed = proposals::supersede(batch, active)?;
+            Admitted::Queued { interrupted, resumed }
         }
     };
     once::remember(batch, &scope, once.as_ref(), run.uuid())?;

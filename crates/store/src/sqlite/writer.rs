@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
 use async_trait::async_trait;
-use protocol::{Clock, Delta, Event};
+use protocol::{Clock, Delta, Event, Kind};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -17,7 +17,7 @@ use super::Owned;
 use super::append::{Batch, Seqs};
 use super::checkpoint::Checkpointer;
 use crate::outbox::{Outbox, Pushed};
-use crate::{Error, NewJob, Publish, RunLog};
+use crate::{Error, NewJob, Publish, RunLog, Write};
 
 /// Commands that may wait for the writer. Runs announce themselves at most once each, so this bounds requests.
 const MAX_QUEUED: usize = 8192;
@@ -161,7 +161,17 @@ impl RunLog for SqliteRunLog {
         self.outbox.room().await;
     }
 
-    async fn record(&self, events: Vec<Event>, jobs: Vec<NewJob>) -> Result<Vec<bool>, Error> {
+    async fn record(
+        &self,
+        events: Vec<Event>,
+        jobs: Vec<NewJob>,
+        writes: Vec<Write>,
+    ) -> Result<Vec<bool>, Error> {
+        let results = events.iter().filter(|event| event.kind() == Kind::ToolComplete).count();
+        if !writes.is_empty() && results != 1 {
+            tracing::error!(run = %self.outbox.run, results, "writes belong to one result");
+            return Err(Error::Aborted);
+        }
         let outbox = Arc::clone(&self.outbox);
         let promise = events.iter().any(|event| event.kind().is_promise());
         let sync = if promise { Sync::Full } else { Sync::Normal };
@@ -173,9 +183,8 @@ impl RunLog for SqliteRunLog {
             for job in &jobs {
                 super::jobs::enqueue(batch, outbox.run.bytes(), job)?;
             }
-            let record =
-                |event| batch.record(outbox.thread, Some(outbox.run), event).map(|seq| seq.is_some());
-            events.iter().map(record).collect()
+            let record = |event| batch.record_with(outbox.thread, Some(outbox.run), event, &writes);
+            events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect()
         };
         self.writer.write_with(sync, work).await
     }

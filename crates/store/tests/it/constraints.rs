@@ -45,13 +45,13 @@ async fn r1_terminal_states_absorb_and_r4_nothing_follows_run_end() {
     refused(&conn, "UPDATE runs SET status = 'completed'", "R4: run:end is not the last event");
     refused(&conn, "UPDATE runs SET ended_at = 1", "R4: run:end is not the last event");
     refused(&conn, "UPDATE runs SET status = 'asleep'", "CHECK constraint failed");
-    log.record(vec![end(submitted.run, RunStatus::Failed)], vec![]).await.unwrap();
+    log.record(vec![end(submitted.run, RunStatus::Failed)], vec![], vec![]).await.unwrap();
     for status in ["queued", "running", "waiting", "completed", "failed", "cancelled", "interrupted"] {
         refused(&conn, &format!("UPDATE runs SET status = '{status}'"), "R1: an ended run does not change");
     }
-    let late = log.record(vec![step_end(vec![])], vec![]).await.unwrap_err();
+    let late = log.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap_err();
     assert!(rule(late).contains("R4: the run has ended"));
-    let again = log.record(vec![end(submitted.run, RunStatus::Completed)], vec![]).await.unwrap_err();
+    let again = log.record(vec![end(submitted.run, RunStatus::Completed)], vec![], vec![]).await.unwrap_err();
     assert!(rule(again).contains("R4: the run has ended"));
 }
 
@@ -60,9 +60,9 @@ async fn t2_a_call_has_one_result_when_its_run_ends() {
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;
     let id = fixture.ids.call();
-    log.record(vec![step_end(vec![call(id)])], vec![]).await.unwrap();
+    log.record(vec![step_end(vec![call(id)])], vec![], vec![]).await.unwrap();
     let early = log
-        .record(vec![answer(fixture.ids.message()), end(submitted.run, RunStatus::Completed)], vec![])
+        .record(vec![answer(fixture.ids.message()), end(submitted.run, RunStatus::Completed)], vec![], vec![])
         .await;
     assert!(rule(early.unwrap_err()).contains("T2: a call has no result"));
     let conn = fixture.database();
@@ -70,15 +70,19 @@ async fn t2_a_call_has_one_result_when_its_run_ends() {
         .query_row("SELECT count(*) FROM messages WHERE role = 'assistant'", [], |row| row.get(0))
         .unwrap();
     assert_eq!(answers, 0, "nothing of the refused transaction stays");
-    assert_eq!(log.record(vec![result(id, "first")], vec![]).await.unwrap(), [true]);
-    assert_eq!(log.record(vec![result(id, "second")], vec![]).await.unwrap(), [false], "T6: the first wins");
+    assert_eq!(log.record(vec![result(id, "first")], vec![], vec![]).await.unwrap(), [true]);
+    assert_eq!(
+        log.record(vec![result(id, "second")], vec![], vec![]).await.unwrap(),
+        [false],
+        "T6: the first wins"
+    );
     refused(
         &conn,
         "INSERT INTO tool_results SELECT call, run, 'failed', 9 FROM tool_results",
         "UNIQUE constraint failed",
     );
     refused(&conn, "UPDATE tool_results SET status = 'failed'", "T6: the first result stays");
-    log.record(vec![answer(fixture.ids.message()), end(submitted.run, RunStatus::Completed)], vec![])
+    log.record(vec![answer(fixture.ids.message()), end(submitted.run, RunStatus::Completed)], vec![], vec![])
         .await
         .unwrap();
 }
@@ -87,12 +91,12 @@ async fn t2_a_call_has_one_result_when_its_run_ends() {
 async fn t3_a_result_needs_its_call_and_its_run() {
     let fixture = Fixture::new();
     let (_, log) = fixture.run().await;
-    let orphan = log.record(vec![result(fixture.ids.call(), "whose?")], vec![]).await.unwrap_err();
+    let orphan = log.record(vec![result(fixture.ids.call(), "whose?")], vec![], vec![]).await.unwrap_err();
     assert!(rule(orphan).contains("FOREIGN KEY constraint failed"));
     let id = fixture.ids.call();
-    log.record(vec![step_end(vec![call(id)])], vec![]).await.unwrap();
+    log.record(vec![step_end(vec![call(id)])], vec![], vec![]).await.unwrap();
     let (_, other) = fixture.run().await;
-    let foreign = other.record(vec![result(id, "mine")], vec![]).await.unwrap_err();
+    let foreign = other.record(vec![result(id, "mine")], vec![], vec![]).await.unwrap_err();
     assert!(rule(foreign).contains("FOREIGN KEY constraint failed"));
 }
 
@@ -102,7 +106,7 @@ async fn t4_a_step_holds_thirty_two_calls() {
     for (count, fits) in [(31, true), (32, true), (33, false), (37_130, false)] {
         let (_, log) = fixture.run().await;
         let calls = (0..count).map(|_| call(fixture.ids.call())).collect();
-        let recorded = log.record(vec![step_end(calls)], vec![]).await;
+        let recorded = log.record(vec![step_end(calls)], vec![], vec![]).await;
         assert_eq!(recorded.is_ok(), fits, "{count} calls");
         if let Err(error) = recorded {
             assert!(rule(error).contains("CHECK constraint failed: idx"), "{count} calls");
@@ -116,7 +120,7 @@ async fn t1_a_providers_id_is_unique_within_its_step() {
     let (_, log) = fixture.run().await;
     let named = |id| protocol::Call { provider_id: Some("same".into()), ..call(id) };
     let calls = vec![named(fixture.ids.call()), named(fixture.ids.call())];
-    let error = log.record(vec![step_end(calls)], vec![]).await.unwrap_err();
+    let error = log.record(vec![step_end(calls)], vec![], vec![]).await.unwrap_err();
     assert!(
         rule(error)
             .contains("UNIQUE constraint failed: tool_calls.run, tool_calls.step, tool_calls.provider_id")
@@ -134,7 +138,7 @@ async fn q1_a_thread_has_one_run_under_way() {
     let busy =
         store::Runs::submit(&fixture.store, fixture.submission(Target::Existing(submitted.thread))).await;
     assert!(matches!(busy, Err(Error::Busy)));
-    log.record(vec![end(submitted.run, RunStatus::Cancelled)], vec![]).await.unwrap();
+    log.record(vec![end(submitted.run, RunStatus::Cancelled)], vec![], vec![]).await.unwrap();
     fixture.submit(Target::Existing(submitted.thread)).await;
 }
 

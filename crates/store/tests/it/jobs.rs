@@ -24,9 +24,9 @@ async fn j1_a_job_is_there_only_if_its_cause_is() {
     let fixture = Fixture::new();
     let (_, log) = fixture.run().await;
     let orphan = crate::support::result(fixture.ids.call(), "no such call");
-    assert!(log.record(vec![orphan], vec![job(&fixture, "a")]).await.is_err());
+    assert!(log.record(vec![orphan], vec![job(&fixture, "a")], vec![]).await.is_err());
     assert_eq!(fixture.store.claim().await.unwrap(), None);
-    log.record(vec![step_end(vec![])], vec![job(&fixture, "a"), job(&fixture, "a")]).await.unwrap();
+    log.record(vec![step_end(vec![])], vec![job(&fixture, "a"), job(&fixture, "a")], vec![]).await.unwrap();
     let claimed = fixture.store.claim().await.unwrap().unwrap();
     assert_eq!((claimed.key.as_str(), claimed.attempts, claimed.epoch), ("a", 1, 1));
     assert_eq!(fixture.store.claim().await.unwrap(), None, "J2: one job per kind and key, and one owner");
@@ -36,7 +36,7 @@ async fn j1_a_job_is_there_only_if_its_cause_is() {
 async fn j2_an_effect_happens_once_however_often_the_job_runs() {
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;
-    log.record(vec![step_end(vec![])], vec![job(&fixture, "a")]).await.unwrap();
+    log.record(vec![step_end(vec![])], vec![job(&fixture, "a")], vec![]).await.unwrap();
     let stale = fixture.store.claim().await.unwrap().unwrap();
     fixture.store.adopt().await.unwrap(); // as a restart does
     let owner = fixture.store.claim().await.unwrap().unwrap();
@@ -55,7 +55,7 @@ async fn j2_an_effect_happens_once_however_often_the_job_runs() {
 async fn j4_a_job_that_fails_waits_and_in_the_end_is_dead_with_a_reason() {
     let fixture = Fixture::new();
     let (_, log) = fixture.run().await;
-    log.record(vec![step_end(vec![])], vec![job(&fixture, "a"), job(&fixture, "b")]).await.unwrap();
+    log.record(vec![step_end(vec![])], vec![job(&fixture, "a"), job(&fixture, "b")], vec![]).await.unwrap();
     let poison = fixture.store.claim().await.unwrap().unwrap();
     fixture.store.fail(&poison, "too early".into(), Retry::At(soon())).await.unwrap();
     let other = fixture.store.claim().await.unwrap().unwrap();

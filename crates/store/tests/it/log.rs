@@ -21,10 +21,10 @@ async fn talk(log: Arc<dyn RunLog>, run: RunId, message: MessageId) {
             log.room().await;
         }
         if n % 50 == 0 {
-            log.record(vec![reset(1, None)], vec![]).await.unwrap();
+            log.record(vec![reset(1, None)], vec![], vec![]).await.unwrap();
         }
     }
-    log.record(vec![step_end(vec![]), answer(message), end(run, RunStatus::Completed)], vec![])
+    log.record(vec![step_end(vec![]), answer(message), end(run, RunStatus::Completed)], vec![], vec![])
         .await
         .unwrap();
 }
@@ -74,9 +74,9 @@ async fn a_refused_write_leaves_its_neighbours_alone() {
     let alice = alice();
     let (named, refused, also_refused, kept) = tokio::join!(
         fixture.store.rename_thread(&alice, submitted.thread, "a name".into(), None),
-        log.record(vec![step_end(vec![]), result(fixture.ids.call(), "no such call")], vec![]),
+        log.record(vec![step_end(vec![]), result(fixture.ids.call(), "no such call")], vec![], vec![]),
         fixture.store.submit(fixture.submission(Target::Existing(submitted.thread))),
-        log.record(vec![step_end(vec![call(id)])], vec![]),
+        log.record(vec![step_end(vec![call(id)])], vec![], vec![]),
     );
     assert_eq!(named.unwrap().title.as_deref(), Some("a name"));
     assert!(matches!(refused, Err(Error::Sql(_))));
@@ -97,12 +97,12 @@ fn alice() -> protocol::Principal {
 async fn deltas_after_the_end_are_dropped_and_block_nobody() {
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;
-    log.record(vec![end(submitted.run, RunStatus::Cancelled)], vec![]).await.unwrap();
+    log.record(vec![end(submitted.run, RunStatus::Cancelled)], vec![], vec![]).await.unwrap();
     log.push(text("too late")).unwrap();
     let next = fixture.submit(Target::Existing(submitted.thread)).await;
     let log = fixture.log(next).await;
     log.push(text("in time")).unwrap();
-    log.record(vec![step_end(vec![])], vec![]).await.unwrap();
+    log.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
     let bodies: Vec<String> =
         fixture.published.of(submitted.thread).iter().map(|event| event.body.to_string()).collect();
     assert!(
@@ -138,7 +138,7 @@ async fn a_deleted_thread_is_hidden_at_once_and_purged_when_its_run_has_ended() 
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;
     for n in 0..1200 {
-        log.record(vec![reset(n, None)], vec![]).await.unwrap();
+        log.record(vec![reset(n, None)], vec![], vec![]).await.unwrap();
     }
     let now = protocol::Clock::now(&testkit::still::StandingClock);
     assert_eq!(
@@ -147,7 +147,7 @@ async fn a_deleted_thread_is_hidden_at_once_and_purged_when_its_run_has_ended() 
     );
     assert!(matches!(fixture.store.run(&alice(), submitted.run).await, Err(Error::NotFound("run"))));
     assert!(!fixture.store.purge(now, now).await.unwrap(), "not while its run is under way");
-    log.record(vec![end(submitted.run, RunStatus::Cancelled)], vec![]).await.unwrap();
+    log.record(vec![end(submitted.run, RunStatus::Cancelled)], vec![], vec![]).await.unwrap();
     let mut rounds = 0;
     while fixture.store.purge(now, now).await.unwrap() {
         rounds += 1;
@@ -166,9 +166,13 @@ async fn a_path_is_the_branch_that_ends_in_its_leaf() {
     let fixture = Fixture::new();
     let (first, log) = fixture.run().await;
     let answered = fixture.ids.message();
-    log.record(vec![step_end(vec![]), answer(answered), end(first.run, RunStatus::Completed)], vec![])
-        .await
-        .unwrap();
+    log.record(
+        vec![step_end(vec![]), answer(answered), end(first.run, RunStatus::Completed)],
+        vec![],
+        vec![],
+    )
+    .await
+    .unwrap();
     let mut branch = fixture.submission(Target::Existing(first.thread));
     branch.request.ask = store::Ask::Again { of: Some(answered) };
     let second = fixture.store.submit(branch).await.unwrap();
@@ -178,7 +182,7 @@ async fn a_path_is_the_branch_that_ends_in_its_leaf() {
     assert_eq!(answered_again, message, "an answer's id stands for what it answered");
     let log = fixture.log(second).await;
     let again = fixture.ids.message();
-    log.record(vec![step_end(vec![]), answer(again), end(second.run, RunStatus::Completed)], vec![])
+    log.record(vec![step_end(vec![]), answer(again), end(second.run, RunStatus::Completed)], vec![], vec![])
         .await
         .unwrap();
     for leaf in [answered, again] {
@@ -195,7 +199,7 @@ async fn a_path_is_the_branch_that_ends_in_its_leaf() {
 async fn a_folder_has_one_owner_and_keeps_what_it_was_told() {
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;
-    log.record(vec![Event::ThreadNamed(ThreadNamed { title: "kept".into() })], vec![]).await.unwrap();
+    log.record(vec![Event::ThreadNamed(ThreadNamed { title: "kept".into() })], vec![], vec![]).await.unwrap();
     let second = open(fixture.folder.path(), Arc::new(Published::default()));
     assert!(matches!(second, Err(Error::Locked(_))));
     let Fixture { store, folder, .. } = fixture;

@@ -1,12 +1,24 @@
 //! The store's contract: one function a property, so that every back end can be held to it.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what goes wrong fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what goes wrong fails the test"
+)]
 
+mod actions;
 mod constraints;
+mod files;
 mod jobs;
+mod ledger;
 mod log;
 mod memories;
 mod migration;
+mod proposals;
 mod queue;
+mod records;
 mod support;
+mod undo;
 mod usage;

@@ -2,12 +2,11 @@
 
 use protocol::{AppId, Clock, Event, Ids, MemoryId, RunStatus, Scope, StreamComplete};
 use store::{
-    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, Memories, MemoryCursor, MemoryRow, NewMemory, Once,
-    PageOf,
+    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, Memories, MemoryCursor, MemoryRow, NewMemory, PageOf,
 };
 use testkit::still::StandingClock;
 
-use crate::support::{Fixture, answer, end, principal, scope, step_end};
+use crate::support::{Fixture, answer, end, once, principal, scope, step_end};
 
 fn new(fixture: &Fixture, text: &str) -> NewMemory {
     NewMemory { id: fixture.ids.memory(), text: text.into(), kind: "fact".into(), source: "user" }
@@ -23,10 +22,6 @@ async fn listed(fixture: &Fixture, scope: &Scope) -> Vec<String> {
 
 fn texts(rows: Vec<MemoryRow>) -> Vec<String> {
     rows.into_iter().map(|row| row.text).collect()
-}
-
-fn once(key: &str, asked: u8) -> Option<Once> {
-    Some(Once { key: key.into(), fingerprint: [asked; 32] })
 }
 
 #[tokio::test]
@@ -174,7 +169,9 @@ async fn an_answer_counts_the_memories_it_refers_to() {
     let Event::StreamComplete(said) = answer(fixture.ids.message()) else { unreachable!() };
     let said = Event::StreamComplete(StreamComplete { memories_referenced: references, ..said });
     let (submitted, log) = fixture.run().await;
-    log.record(vec![step_end(vec![]), said, end(submitted.run, RunStatus::Completed)], vec![]).await.unwrap();
+    log.record(vec![step_end(vec![]), said, end(submitted.run, RunStatus::Completed)], vec![], vec![])
+        .await
+        .unwrap();
     let count = async |user: &str, id| {
         let row = fixture.store.memory(&principal(user), id).await.unwrap();
         (row.access_count, row.last_accessed_at)

@@ -24,15 +24,20 @@ async fn q2_waiting_messages_have_their_turn_in_order_with_the_urgent_first() {
     let second = queue(&fixture, first, OnBusy::Queue).await.unwrap();
     let third = queue(&fixture, first, OnBusy::Queue).await.unwrap();
     let urgent = queue(&fixture, first, OnBusy::Interrupt).await.unwrap();
-    assert_eq!(urgent.admitted, Admitted::Queued { interrupted: Some(first.run) });
+    assert_eq!(urgent.admitted, Admitted::Queued { interrupted: Some(first.run), resumed: false });
     assert_eq!(
         fixture.store.run(&principal("alice"), first.run).await.unwrap().stop,
         Some(Stop::Interrupted)
     );
-    log.record(vec![end(first.run, RunStatus::Interrupted)], vec![]).await.unwrap();
+    log.record(vec![end(first.run, RunStatus::Interrupted)], vec![], vec![]).await.unwrap();
     for next in [urgent, second, third] {
         assert_eq!(status(&fixture, next).await, RunStatus::Running);
-        fixture.log(next).await.record(vec![end(next.run, RunStatus::Completed)], vec![]).await.unwrap();
+        fixture
+            .log(next)
+            .await
+            .record(vec![end(next.run, RunStatus::Completed)], vec![], vec![])
+            .await
+            .unwrap();
     }
     let published = fixture.published.of(first.thread);
     let kinds: Vec<&str> = published.iter().map(|event| &*event.kind).collect();
@@ -61,7 +66,7 @@ async fn the_queue_is_bounded_and_its_runs_can_be_cancelled() {
     let cancelled = waiting.remove(0);
     let row = fixture.store.cancel(&principal("alice"), cancelled.run, None).await.unwrap();
     assert_eq!((row.status, row.start_seq), (RunStatus::Cancelled, None));
-    log.record(vec![end(first.run, RunStatus::Completed)], vec![]).await.unwrap();
+    log.record(vec![end(first.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
     assert_eq!(status(&fixture, waiting[0]).await, RunStatus::Running);
     assert_eq!(
         fixture.store.delete_thread(&principal("alice"), first.thread, None).await.unwrap(),
@@ -117,10 +122,10 @@ async fn r3_an_earlier_owner_writes_nothing() {
     let adopted = fixture.store.adopt().await.unwrap();
     assert_eq!(adopted.iter().map(|row| (row.id, row.epoch)).collect::<Vec<_>>(), [(first.run, 2)]);
     stale.push(text("I am still here")).unwrap();
-    assert!(matches!(stale.record(vec![step_end(vec![])], vec![]).await, Err(Error::Fenced)));
+    assert!(matches!(stale.record(vec![step_end(vec![])], vec![], vec![]).await, Err(Error::Fenced)));
     let owner = fixture.store.log(&adopted[0]);
     owner.push(text("Not any more")).unwrap();
-    owner.record(vec![step_end(vec![]), end(first.run, RunStatus::Completed)], vec![]).await.unwrap();
+    owner.record(vec![step_end(vec![]), end(first.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
     let bodies: Vec<String> =
         fixture.published.of(first.thread).iter().map(|event| event.body.to_string()).collect();
     assert!(bodies.iter().any(|body| body.contains("Not any more")));

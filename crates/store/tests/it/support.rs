@@ -1,16 +1,18 @@
 //! A store in a folder of its own, and the shortest way to a run in it.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use jiff::{SignedDuration, Timestamp};
 use protocol::{
-    AppId, Call, CallId, Clock, Delta, Event, Finish, Ids, MessageId, OnBusy, Principal, RunEnd, RunId,
-    RunStatus, Scope, Settings, StepEnd, StepReset, Stored, StreamComplete, ThreadId, ToolComplete,
-    ToolStatus, Usage, UserId,
+    AppId, Call, CallId, Clock, Delta, Effect, Event, Finish, Ids, MessageId, OnBusy, Principal, RunEnd,
+    RunId, RunStatus, Scope, Settings, StepEnd, StepReset, Stored, StreamComplete, ThreadId, ToolComplete,
+    ToolStart, ToolStatus, Usage, UserId,
 };
 use rusqlite::Connection;
 use serde_json::json;
-use store::{Ask, Error, Publish, Request, RunLog, Runs, Sqlite, Submission, Submitted, Target};
+use store::{Ask, Error, Once, Publish, Request, RunLog, Runs, Sqlite, Submission, Submitted, Target};
 use tempfile::TempDir;
 use testkit::still::{CountingIds, StandingClock};
 
@@ -134,7 +136,37 @@ pub(crate) fn result(call_id: CallId, output: &str) -> Event {
         status,
         output: json!(output),
         duration_ms: 1,
+        outside: false,
     })
+}
+
+pub(crate) fn start(call_id: CallId, name: &str, effect: Effect) -> Event {
+    Event::ToolStart(ToolStart { call_id, name: name.into(), input: json!({ "n": 1 }), effect })
+}
+
+/// A clock that a test can set forward, in seconds after the standing one.
+#[derive(Default)]
+pub(crate) struct Forward(AtomicI64);
+
+impl Forward {
+    pub(crate) fn to(&self, seconds: i64) {
+        self.0.store(seconds, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Forward {
+    fn now(&self) -> Timestamp {
+        after(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// So many seconds after the moment at which the standing clock stands.
+pub(crate) fn after(seconds: i64) -> Timestamp {
+    StandingClock.now().checked_add(SignedDuration::from_secs(seconds)).unwrap()
+}
+
+pub(crate) fn once(key: &str, asked: u8) -> Option<Once> {
+    Some(Once { key: key.into(), fingerprint: [asked; 32] })
 }
 
 pub(crate) fn answer(message_id: MessageId) -> Event {

@@ -75,11 +75,13 @@ async fn c4_days_and_runs_add_up_to_what_the_steps_said() {
     let id = fixture.ids.call();
     let Event::StepEnd(calling) = step_end(vec![call(id)]) else { unreachable!() };
     let calling = Event::StepEnd(StepEnd { usage: first, ..calling });
-    log.record(vec![start(1, "m"), calling], vec![]).await.unwrap();
-    log.record(vec![result(id, "done"), start(2, "m"), reset(2, Some(void)), reset(2, None)], vec![])
+    log.record(vec![start(1, "m"), calling], vec![], vec![]).await.unwrap();
+    log.record(vec![result(id, "done"), start(2, "m"), reset(2, Some(void)), reset(2, None)], vec![], vec![])
         .await
         .unwrap();
-    log.record(vec![step(2, None, second), end(submitted.run, RunStatus::Completed)], vec![]).await.unwrap();
+    log.record(vec![step(2, None, second), end(submitted.run, RunStatus::Completed)], vec![], vec![])
+        .await
+        .unwrap();
     let total = sum(&[first, void, second]);
     let run = fixture.store.run(&principal("alice"), submitted.run).await.unwrap();
     assert_eq!(run.usage, total);
@@ -104,7 +106,7 @@ async fn each_model_is_billed_for_what_it_said() {
         start(2, "first"),
         step(2, Some("stand-in"), used(8, 8)),
     ];
-    log.record(facts, vec![]).await.unwrap();
+    log.record(facts, vec![], vec![]).await.unwrap();
     let expected = [
         row("2026-03-01", "first", 1, used(1, 1)),
         row("2026-03-01", "second", 1, used(2, 2)),
@@ -119,9 +121,9 @@ async fn usage_counts_on_the_day_of_its_commit() {
     let clock = Moved::at("2025-12-31T23:59:59.999Z");
     let fixture = Fixture::by(clock.clone());
     let (_, log) = fixture.run().await;
-    log.record(vec![step(1, None, used(1, 1))], vec![]).await.unwrap();
+    log.record(vec![step(1, None, used(1, 1))], vec![], vec![]).await.unwrap();
     clock.to("2026-01-01T00:00:00Z");
-    log.record(vec![step(2, None, used(2, 2))], vec![]).await.unwrap();
+    log.record(vec![step(2, None, used(2, 2))], vec![], vec![]).await.unwrap();
     let (old, new) = (row("2025-12-31", "m", 1, used(1, 1)), row("2026-01-01", "m", 1, used(2, 2)));
     assert_eq!(report(&fixture, "alice").await, [new.clone(), old.clone()], "newest first");
     let between = async |from: &str, to: &str| {
@@ -141,9 +143,11 @@ async fn usage_is_a_users_own_and_a_days_sum_an_apps_own() {
     let mut elsewhere = fixture.submission(Target::New(fixture.ids.thread()));
     elsewhere.scope = Scope { app: AppId::new("other"), ..scope("alice") };
     let other = fixture.store.submit(elsewhere).await.unwrap();
-    fixture.log(other).await.record(vec![step(1, None, used(5, 5))], vec![]).await.unwrap();
+    fixture.log(other).await.record(vec![step(1, None, used(5, 5))], vec![], vec![]).await.unwrap();
     let (_, log) = fixture.run().await;
-    log.record(vec![step(1, None, used(1, 1)), step(2, Some("n"), used(2, 2))], vec![]).await.unwrap();
+    log.record(vec![step(1, None, used(1, 1)), step(2, Some("n"), used(2, 2))], vec![], vec![])
+        .await
+        .unwrap();
     assert_eq!(report(&fixture, "mallory").await, []);
     let apps: Vec<_> = report(&fixture, "alice")
         .await
@@ -166,7 +170,7 @@ async fn what_is_estimated_stays_so_and_absurd_numbers_stop_at_the_bound() {
     let guessed = Usage { estimated: true, ..used(1, 1) };
     let absurd = Usage { input_tokens: u64::MAX, cost: Cost(u64::MAX), ..Usage::default() };
     for usage in [guessed, absurd, absurd, used(1, 1)] {
-        log.record(vec![step(1, None, usage)], vec![]).await.unwrap();
+        log.record(vec![step(1, None, usage)], vec![], vec![]).await.unwrap();
     }
     let usage = fixture.store.run(&principal("alice"), submitted.run).await.unwrap().usage;
     let most = i64::MAX as u64;
@@ -180,7 +184,7 @@ async fn a_job_pays_with_its_end_and_only_then() {
     let fixture = Fixture::new();
     let (_, log) = fixture.run().await;
     let job = NewJob { id: fixture.ids.job(), kind: "name_thread", key: "a".into() };
-    log.record(vec![reset(1, None)], vec![job]).await.unwrap();
+    log.record(vec![reset(1, None)], vec![job], vec![]).await.unwrap();
     let job = fixture.store.claim().await.unwrap().unwrap();
     let spent = || Some(Spent { model: "small".into(), usage: used(6, 60) });
     fixture.store.complete(&job, None, spent()).await.unwrap();
@@ -193,12 +197,12 @@ async fn what_was_not_committed_was_not_used_and_no_model_is_no_call() {
     let fixture = Fixture::new();
     let (_, log) = fixture.run().await;
     let refused = vec![step(1, None, used(9, 9)), result(fixture.ids.call(), "no such call")];
-    assert!(log.record(refused, vec![]).await.is_err());
+    assert!(log.record(refused, vec![], vec![]).await.is_err());
     assert_eq!(report(&fixture, "alice").await, []);
     let mut unnamed = fixture.submission(Target::New(fixture.ids.thread()));
     unnamed.request.model = None;
     let unnamed = fixture.store.submit(unnamed).await.unwrap();
     let log = fixture.log(unnamed).await;
-    log.record(vec![start(1, ""), step(1, None, Usage::default())], vec![]).await.unwrap();
+    log.record(vec![start(1, ""), step(1, None, Usage::default())], vec![], vec![]).await.unwrap();
     assert_eq!(report(&fixture, "alice").await, []);
 }

@@ -1,0 +1,182 @@
+//! What tools do to the store: writes, the changes they come to, and the rows of actions, proposals, records and files.
+
+use jiff::Timestamp;
+use protocol::{
+    ActionId, CallId, Decision, Effect, ProposalId, RecordId, RunId, Scope, ThreadId, ToolStatus,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One change that a call makes, committed together with its outcome. It names the version it was made for: if the thing
+/// has changed meanwhile, nothing of the call is committed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Makes, changes or (without data) deletes a record. `expected` is 0 for one that is not there yet.
+    Record { id: RecordId, kind: String, data: Option<Value>, expected: u64 },
+    /// The same for a file, by its path.
+    File { path: String, content: Option<String>, expected: u64 },
+    /// Proposes a call that outlives its run.
+    Propose(NewProposal),
+    /// Changes what is proposed, or its note; it must still be open.
+    Reword { id: ProposalId, input: Option<Value>, note: Option<String> },
+    /// Takes back a proposal that is still open.
+    Withdraw { id: ProposalId },
+    /// Takes back what another action changed.
+    Undo { action: ActionId },
+}
+
+/// What a write has changed, kept with its action so that it can be put back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Change {
+    /// `before` is null for a record that was not there. `version` is the one the write has made, `was` the one that
+    /// first had what is in `before`: an undo brings that state back under a new version.
+    Record {
+        id: RecordId,
+        kind: String,
+        before: Option<Value>,
+        was: u64,
+        version: u64,
+    },
+    File {
+        path: String,
+        before: Option<String>,
+        was: u64,
+        version: u64,
+    },
+}
+
+/// A proposal to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewProposal {
+    pub id: ProposalId,
+    pub tool: String,
+    pub input: Value,
+    pub note: Option<String>,
+    pub expires_at: Timestamp,
+}
+
+/// An action as its entries in the ledger tell it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActionRow {
+    pub id: ActionId,
+    pub scope: Scope,
+    pub thread: Option<ThreadId>,
+    pub run: Option<RunId>,
+    pub step: Option<u32>,
+    pub tool: String,
+    pub effect: Effect,
+    /// `started`, or how the call ended.
+    pub status: String,
+    pub input: Value,
+    pub output: Value,
+    /// What can be put back; empty when nothing can.
+    pub changes: Vec<Change>,
+    pub started_at: Timestamp,
+    pub duration_ms: Option<u64>,
+    pub undone_by: Option<ActionId>,
+    pub undo_of: Option<ActionId>,
+    /// Its place among the scope's actions.
+    pub position: u64,
+}
+
+/// Which actions to list. What is absent does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActionFilter {
+    pub run: Option<RunId>,
+    pub thread: Option<ThreadId>,
+    pub tool: Option<String>,
+    pub status: Option<String>,
+    pub effect: Option<Effect>,
+    pub undone: Option<bool>,
+}
+
+/// An action that no run calls: an undo by the user, or a proposal that was confirmed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewAction {
+    pub id: ActionId,
+    pub tool: String,
+    pub effect: Effect,
+    pub input: Value,
+}
+
+/// How an action without a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActionEnd {
+    pub status: ToolStatus,
+    pub output: Value,
+    pub duration_ms: u64,
+    pub writes: Vec<Write>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProposalRow {
+    pub id: ProposalId,
+    pub scope: Scope,
+    pub thread: Option<ThreadId>,
+    /// The run that waits for it, with the call it is about; none for one that outlives its run.
+    pub run: Option<RunId>,
+    pub call: Option<CallId>,
+    pub tool: String,
+    pub input: Value,
+    /// Of tool and input: what is confirmed is what was shown.
+    pub hash: [u8; 32],
+    pub note: Option<String>,
+    /// None while it is open.
+    pub decision: Option<Decision>,
+    /// What a confirmed one became.
+    pub action: Option<ActionId>,
+    pub expires_at: Timestamp,
+    pub created_at: Timestamp,
+    pub decided_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordRow {
+    pub id: RecordId,
+    pub scope: Scope,
+    pub kind: String,
+    pub version: u64,
+    pub data: Value,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// Which records to list: newest change first, or by how well they match the words.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RecordQuery {
+    /// Words that must occur in its texts.
+    pub text: Option<String>,
+    /// Fields at the top level that must have exactly this value; for a list, that must hold it.
+    pub fields: Vec<(String, Value)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileRow {
+    pub path: String,
+    pub version: u64,
+    pub content: String,
+    pub updated_at: Timestamp,
+}
+
+/// A place in a list that is sorted by time, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeCursor<I> {
+    pub at: Timestamp,
+    pub id: I,
+}
+
+/// What looking through the whole ledger has shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    pub scopes: u64,
+    pub entries: u64,
+    /// Entries whose payload was erased: their chain holds, and what they said is gone.
+    pub erased: u64,
+    /// What does not hold, in words, at most [`Verified::MAX_FAULTS`].
+    pub faults: Vec<String>,
+}
+
+impl Verified {
+    pub const MAX_FAULTS: usize = 100;
+}

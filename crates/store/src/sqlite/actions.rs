@@ -1,0 +1,373 @@
+//! Actions: each call as the entries of the ledger tell it, folded into a row in the transaction that adds the entry.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use protocol::{ActionId, Effect, Principal, ProposalId, RunId, Scope, ThreadId, ToolComplete, ToolStart};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
+use serde_json::Value;
+
+use super::append::Batch;
+use super::ledger::{self, Kind, Payload};
+use super::read::{count, id, maybe_id, sql, text, time};
+use super::{Sqlite, once, proposals, threads, undo, writes};
+use crate::{ActionEnd, ActionFilter, ActionRow, Actions, Change, Error, NewAction, Once, PageOf, Write};
+
+const COLUMNS: &str =
+    "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
+    duration_ms, undone_by, undo_of, position";
+
+/// The status of an action that has begun and not ended.
+pub(super) const STARTED: &str = "started";
+
+/// Actions without a run that are looked at after a start. Each was confirmed by hand.
+const MAX_BEGUN: i64 = 1_000;
+
+#[async_trait]
+impl Actions for Sqlite {
+    async fn actions(
+        &self,
+        scope: &Scope,
+        filter: ActionFilter,
+        page: PageOf<u64>,
+    ) -> Result<Vec<ActionRow>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| list(conn, &scope, &filter, page)).await
+    }
+
+    async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
+        let user = principal.user().clone();
+        self.readers.read(move |conn| of_user(conn, action, user.as_str())).await
+    }
+
+    async fn undo(
+        &self,
+        principal: &Principal,
+        action: ActionId,
+        by: NewAction,
+        once: Option<Once>,
+    ) -> Result<ActionRow, Error> {
+        let user = principal.user().clone();
+        self.writer.write(move |batch| undo::by_hand(batch, user.as_str(), action, by, once.as_ref())).await
+    }
+
+    async fn begin_action(
+        &self,
+        scope: &Scope,
+        proposal: ProposalId,
+        action: NewAction,
+        once: Option<Once>,
+    ) -> Result<ActionRow, Error> {
+        let scope = scope.clone();
+        let work = move |batch: &mut Batch<'_>| {
+            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+                return of_user(batch.conn(), earlier.into(), scope.user.as_str());
+            }
+            once::remember(batch, &scope, once.as_ref(), action.id.uuid())?;
+            let thread = proposals::confirm(batch, &scope, proposal, &action)?;
+            begin(batch, &scope, thread, action)
+        };
+        self.writer.write(work).await
+    }
+
+    async fn end_action(&self, scope: &Scope, action: ActionId, end: ActionEnd) -> Result<ActionRow, Error> {
+        let scope = scope.clone();
+        let work = move |batch: &mut Batch<'_>| {
+            let row = find(batch.conn(), action)?.filter(|row| row.scope == scope && row.run.is_none());
+            let row = row.ok_or(Error::NotFound("action"))?;
+            if row.status == STARTED {
+                return settle(batch, row, end);
+            }
+            come_late(batch, &row, end.status.name(), &end.output)?;
+            Ok(row)
+        };
+        self.writer.write(work).await
+    }
+}
+
+/// A call of a run is about to be made, for the first time or again.
+pub(super) fn started(batch: &Batch<'_>, run: RunId, start: &ToolStart) -> Result<(), Error> {
+    let ToolStart { call_id, name, input, effect } = start;
+    let known = find(batch.conn(), (*call_id).into())?;
+    let announced = known.is_some();
+    let mut action = match known {
+        Some(action) => action,
+        None => of_call(batch, run, (*call_id).into(), name)?,
+    };
+    (action.effect, action.input) = (*effect, input.clone());
+    let position = ledger::append(batch, &action.scope, action.id, Kind::Intent, &Payload::intent(&action))?;
+    if announced {
+        return update(batch, &action);
+    }
+    action.position = position;
+    insert(batch, &action)
+}
+
+/// A call of a run has its result. Its writes are applied with it.
+pub(super) fn ended(
+    batch: &Batch<'_>,
+    run: RunId,
+    result: &ToolComplete,
+    writes: &[Write],
+) -> Result<(), Error> {
+    let action = match find(batch.conn(), result.call_id.into())? {
+        Some(action) => action,
+        None => of_call(batch, run, result.call_id.into(), &result.name)?,
+    };
+    let end = ActionEnd {
+        status: result.status,
+        output: result.output.clone(),
+        duration_ms: result.duration_ms,
+        writes: writes.to_vec(),
+    };
+    settle(batch, action, end).map(drop)
+}
+
+/// A second result for a call: noted, and nothing else. [T6]
+pub(super) fn late(batch: &Batch<'_>, result: &ToolComplete) -> Result<(), Error> {
+    // A call from before there was a ledger has no action, and its late result none to belong to.
+    let action = find(batch.conn(), result.call_id.into())?;
+    action.map_or(Ok(()), |action| come_late(batch, &action, result.status.name(), &result.output))
+}
+
+fn come_late(batch: &Batch<'_>, action: &ActionRow, status: &str, output: &Value) -> Result<(), Error> {
+    let payload = Payload { status: Some(status.to_owned()), output: output.clone(), ..Payload::default() };
+    ledger::append(batch, &action.scope, action.id, Kind::Late, &payload).map(drop)
+}
+
+/// Begins an action that no run calls.
+pub(super) fn begin(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    thread: Option<ThreadId>,
+    new: NewAction,
+) -> Result<ActionRow, Error> {
+    let NewAction { id, tool, effect, input } = new;
+    let mut action = blank(batch, id, scope.clone(), tool)?;
+    (action.thread, action.effect, action.input) = (thread, effect, input);
+    action.position = ledger::append(batch, scope, id, Kind::Intent, &Payload::intent(&action))?;
+    insert(batch, &action)?;
+    Ok(action)
+}
+
+/// Ends an action: its writes, its row and its entries. One without a place in the ledger was never begun.
+pub(super) fn settle(batch: &Batch<'_>, mut action: ActionRow, end: ActionEnd) -> Result<ActionRow, Error> {
+    let applied = writes::apply(batch, &action, &end.writes)?;
+    action.status = end.status.name().to_owned();
+    action.output = end.output;
+    action.duration_ms = Some(end.duration_ms);
+    (action.changes, action.undo_of) = (applied.changes, applied.undo_of);
+    let announced = action.position > 0;
+    let payload = Payload::outcome(&action, announced);
+    let position = ledger::append(batch, &action.scope, action.id, Kind::Outcome, &payload)?;
+    if announced {
+        update(batch, &action)?;
+    } else {
+        action.position = position;
+        insert(batch, &action)?;
+    }
+    if let Some(undone) = action.undo_of {
+        undo::mark(batch, &action, undone)?;
+    }
+    Ok(action)
+}
+
+/// Removes what was said in and by the thread's calls, at most `limit` of them. True when there were any.
+pub(super) fn erase(batch: &Batch<'_>, thread: ThreadId, limit: i64) -> Result<bool, Error> {
+    let mut next = batch.conn().prepare_cached(
+        "UPDATE actions SET input = NULL, output = NULL, changes = NULL WHERE id IN
+            (SELECT id FROM actions WHERE thread = ?1 AND input IS NOT NULL ORDER BY position LIMIT ?2)
+            RETURNING id, app, user",
+    )?;
+    let erased = next
+        .query_map(params![thread.bytes(), limit], |row| Ok((id(row, 0)?, threads::scope(row, 1)?)))?
+        .collect::<Result<Vec<(ActionId, Scope)>, _>>()?;
+    for (action, scope) in &erased {
+        ledger::erase(batch, scope, *action, "the conversation was deleted")?;
+    }
+    Ok(!erased.is_empty())
+}
+
+/// Those that no run will end, oldest first.
+pub(super) fn begun(conn: &Connection) -> Result<Vec<ActionRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM actions WHERE status = 'started' AND run IS NULL ORDER BY started_at LIMIT ?1"
+    ))?;
+    Ok(find.query_map([MAX_BEGUN], action_row)?.collect::<Result<_, _>>()?)
+}
+
+/// A new action that has not begun.
+fn blank(batch: &Batch<'_>, id: ActionId, scope: Scope, tool: String) -> Result<ActionRow, Error> {
+    Ok(ActionRow {
+        id,
+        scope,
+        thread: None,
+        run: None,
+        step: None,
+        tool,
+        effect: Effect::Read,
+        status: STARTED.to_owned(),
+        input: Value::Null,
+        output: Value::Null,
+        changes: Vec::new(),
+        started_at: Timestamp::from_millisecond(batch.at()).map_err(|_| Error::Aborted)?,
+        duration_ms: None,
+        undone_by: None,
+        undo_of: None,
+        position: 0,
+    })
+}
+
+/// The same for a call of a run, with what its step said of it.
+fn of_call(batch: &Batch<'_>, run: RunId, call: ActionId, tool: &str) -> Result<ActionRow, Error> {
+    let (scope, thread, step, input) = batch
+        .conn()
+        .prepare_cached(
+            "SELECT r.app, r.user, r.thread, c.step,
+                    (SELECT asked.value -> '$.input' FROM events e, json_each(iif(json_valid(e.body), e.body, '{}'), '$.calls') asked
+                        WHERE e.thread = r.thread AND e.seq = c.seq
+                          AND asked.value ->> '$.id' = 'call_' || lower(hex(c.id)))
+                FROM runs r LEFT JOIN tool_calls c ON c.id = ?2 AND c.run = r.id WHERE r.id = ?1",
+        )?
+        .query_row(params![run.bytes(), call.bytes()], |row| {
+            Ok((threads::scope(row, 0)?, id(row, 2)?, row.get(3)?, json(row, 4)?))
+        })
+        .optional()?
+        .ok_or(Error::NotFound("run"))?;
+    let action = blank(batch, call, scope, tool.to_owned())?;
+    Ok(ActionRow { thread: Some(thread), run: Some(run), step, input: input.unwrap_or_default(), ..action })
+}
+
+fn insert(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(&format!(
+            "INSERT INTO actions ({COLUMNS})
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+        ))?
+        .execute(params![
+            action.id.bytes(),
+            action.scope.app.as_str(),
+            action.scope.user.as_str(),
+            action.thread.as_ref().map(ThreadId::bytes),
+            action.run.as_ref().map(RunId::bytes),
+            action.step,
+            action.tool,
+            action.effect.name(),
+            action.status,
+            action.input.to_string(),
+            output(action),
+            changes(action)?,
+            action.started_at.as_millisecond(),
+            action.duration_ms.map(sql),
+            action.undone_by.as_ref().map(ActionId::bytes),
+            action.undo_of.as_ref().map(ActionId::bytes),
+            sql(action.position),
+        ])?;
+    Ok(())
+}
+
+fn update(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "UPDATE actions SET effect = ?2, input = ?3, status = ?4, output = ?5, changes = ?6, duration_ms = ?7,
+                undo_of = ?8 WHERE id = ?1",
+        )?
+        .execute(params![
+            action.id.bytes(),
+            action.effect.name(),
+            action.input.to_string(),
+            action.status,
+            output(action),
+            changes(action)?,
+            action.duration_ms.map(sql),
+            action.undo_of.as_ref().map(ActionId::bytes),
+        ])?;
+    Ok(())
+}
+
+pub(super) fn output(action: &ActionRow) -> Option<String> {
+    (action.status != STARTED).then(|| action.output.to_string())
+}
+
+pub(super) fn changes(action: &ActionRow) -> Result<Option<String>, Error> {
+    let changed = (!action.changes.is_empty()).then(|| serde_json::to_string(&action.changes));
+    changed.transpose().map_err(|_| Error::Aborted)
+}
+
+pub(super) fn find(conn: &Connection, action: ActionId) -> Result<Option<ActionRow>, Error> {
+    let mut find = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM actions WHERE id = ?1"))?;
+    Ok(find.query_row([action.bytes()], action_row).optional()?)
+}
+
+pub(super) fn of_user(conn: &Connection, action: ActionId, user: &str) -> Result<ActionRow, Error> {
+    let found = find(conn, action)?.filter(|row| row.scope.user.as_str() == user);
+    found.ok_or(Error::NotFound("action"))
+}
+
+/// All actions in the order of their ids, for going through them.
+pub(super) fn after(conn: &Connection, last: [u8; 16], limit: i64) -> Result<Vec<ActionRow>, Error> {
+    let mut find =
+        conn.prepare_cached(&format!("SELECT {COLUMNS} FROM actions WHERE id > ?1 ORDER BY id LIMIT ?2"))?;
+    Ok(find.query_map(params![last, limit], action_row)?.collect::<Result<_, _>>()?)
+}
+
+fn list(
+    conn: &Connection,
+    scope: &Scope,
+    filter: &ActionFilter,
+    page: PageOf<u64>,
+) -> Result<Vec<ActionRow>, Error> {
+    let before = page.after.map_or(i64::MAX, sql);
+    let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    let run = filter.run.map(|run| run.bytes().to_vec());
+    let thread = filter.thread.map(|thread| thread.bytes().to_vec());
+    let effect = filter.effect.map(Effect::name);
+    let mut wanted: Vec<(&str, &dyn ToSql)> =
+        vec![("app = ?", &app), ("user = ?", &user), ("position < ?", &before)];
+    let optional: [(&str, Option<&dyn ToSql>); 6] = [
+        ("run = ?", run.as_ref().map(|run| run as &dyn ToSql)),
+        ("thread = ?", thread.as_ref().map(|thread| thread as &dyn ToSql)),
+        ("tool = ?", filter.tool.as_ref().map(|tool| tool as &dyn ToSql)),
+        ("status = ?", filter.status.as_ref().map(|status| status as &dyn ToSql)),
+        ("effect = ?", effect.as_ref().map(|effect| effect as &dyn ToSql)),
+        ("(undone_by IS NOT NULL) = ?", filter.undone.as_ref().map(|undone| undone as &dyn ToSql)),
+    ];
+    wanted.extend(optional.into_iter().filter_map(|(sql, value)| Some((sql, value?))));
+    let conditions: Vec<&str> = wanted.iter().map(|(condition, _)| *condition).collect();
+    let limit = page.limit as i64;
+    let mut find = conn.prepare(&format!(
+        "SELECT {COLUMNS} FROM actions WHERE {} ORDER BY position DESC LIMIT ?",
+        conditions.join(" AND ")
+    ))?;
+    let values = wanted.iter().map(|(_, value)| *value).chain([&limit as &dyn ToSql]);
+    Ok(find.query_map(params_from_iter(values), action_row)?.collect::<Result<_, _>>()?)
+}
+
+fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
+    Ok(row.get::<_, Option<String>>(column)?.and_then(|json| serde_json::from_str(&json).ok()))
+}
+
+fn action_row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
+    let changes = row.get::<_, Option<String>>(11)?;
+    let changes = changes.and_then(|changes| serde_json::from_str::<Vec<Change>>(&changes).ok());
+    Ok(ActionRow {
+        id: id(row, 0)?,
+        scope: threads::scope(row, 1)?,
+        thread: maybe_id(row, 3)?,
+        run: maybe_id(row, 4)?,
+        step: row.get(5)?,
+        tool: text(row, 6)?,
+        // What nobody can read is best not repeated.
+        effect: Effect::parse(&text(row, 7)?).unwrap_or(Effect::Irreversible),
+        status: text(row, 8)?,
+        input: json(row, 9)?.unwrap_or_default(),
+        output: json(row, 10)?.unwrap_or_default(),
+        changes: changes.unwrap_or_default(),
+        started_at: time(row, 12)?,
+        duration_ms: row.get::<_, Option<i64>>(13)?.and_then(|duration| u64::try_from(duration).ok()),
+        undone_by: maybe_id(row, 14)?,
+        undo_of: maybe_id(row, 15)?,
+        position: count(row, 16)?,
+    })
+}

@@ -1,0 +1,322 @@
+//! Records: typed objects of an app, found by their fields and their words. A deleted one keeps its row and its version.
+
+use async_trait::async_trait;
+use protocol::{RecordId, Scope};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+
+use super::append::Batch;
+use super::read::{count, id, sql, text, time};
+use super::{Sqlite, once, threads};
+use crate::{
+    Change, Error, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE, Once, PageOf, RecordQuery, RecordRow, Records,
+    TimeCursor, Write,
+};
+
+/// Words of a search that count, and characters of each.
+const MAX_WORDS: usize = 16;
+const MAX_WORD_CHARS: usize = 64;
+
+const COLUMNS: &str = "r.id, r.app, r.user, r.type, r.version, r.data, r.created_at, r.updated_at";
+
+/// Holds if the record has each of the fields asked for, given as `[[name, [value]], …]`. A number is the same however
+/// it is written.
+const HAS_FIELDS: &str = "NOT EXISTS (
+    SELECT 1 FROM json_each(?4) want, json_each(want.value, '$[1]') w WHERE NOT EXISTS (
+        SELECT 1 FROM json_each(r.data) f WHERE f.key = want.value ->> 0 AND (
+            (f.value IS w.value AND replace(f.type, 'real', 'integer') = replace(w.type, 'real', 'integer'))
+            OR (f.type = 'array' AND EXISTS (SELECT 1 FROM json_each(f.value) e
+                WHERE e.value IS w.value AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer'))))))";
+
+/// What becomes of a record.
+#[derive(Clone, Copy)]
+pub(super) struct Put<'a> {
+    pub(super) id: RecordId,
+    pub(super) kind: &'a str,
+    pub(super) data: Option<&'a Value>,
+}
+
+/// A record as it stands, deleted or not. All zero and empty where there never was one.
+#[derive(Default)]
+struct Standing {
+    version: u64,
+    state: u64,
+    data: Option<Value>,
+}
+
+#[async_trait]
+impl Records for Sqlite {
+    async fn record_of(&self, scope: &Scope, kind: &str, record: RecordId) -> Result<RecordRow, Error> {
+        let (scope, kind) = (scope.clone(), kind.to_owned());
+        let read =
+            move |conn: &Connection| find(conn, &scope, &kind, record)?.ok_or(Error::NotFound("record"));
+        self.readers.read(read).await
+    }
+
+    async fn records(
+        &self,
+        scope: &Scope,
+        kind: &str,
+        query: RecordQuery,
+        page: PageOf<TimeCursor<RecordId>>,
+    ) -> Result<Vec<RecordRow>, Error> {
+        let (scope, kind) = (scope.clone(), kind.to_owned());
+        self.readers.read(move |conn| list(conn, &scope, &kind, &query, page)).await
+    }
+
+    async fn count_records(&self, scope: &Scope, kind: &str, ids: &[RecordId]) -> Result<usize, Error> {
+        let (scope, kind) = (scope.clone(), kind.to_owned());
+        // No more than this can be there, and one named twice counts once.
+        let ids: BTreeSet<RecordId> = ids.iter().copied().take(MAX_RECORDS_PER_TYPE).collect();
+        let read = move |conn: &Connection| {
+            let found = ids.into_iter().map(|id| Ok(usize::from(find(conn, &scope, &kind, id)?.is_some())));
+            found.sum()
+        };
+        self.readers.read(read).await
+    }
+
+    async fn put_record(
+        &self,
+        scope: &Scope,
+        write: Write,
+        once: Option<Once>,
+    ) -> Result<Option<RecordRow>, Error> {
+        let Write::Record { id: record, kind, data, expected } = write else {
+            return Err(Error::NotFound("record"));
+        };
+        let scope = scope.clone();
+        let work = move |batch: &mut Batch<'_>| {
+            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+                return find(batch.conn(), &scope, &kind, earlier.into());
+            }
+            once::remember(batch, &scope, once.as_ref(), record.uuid())?;
+            let put = Put { id: record, kind: &kind, data: data.as_ref() };
+            self::write(batch, &scope, put, expected)?;
+            find(batch.conn(), &scope, &kind, record)
+        };
+        self.writer.write(work).await
+    }
+}
+
+/// Makes, changes or deletes a record that has the expected version.
+pub(super) fn write(batch: &Batch<'_>, scope: &Scope, put: Put<'_>, expected: u64) -> Result<Change, Error> {
+    let standing = standing(batch, scope, put)?;
+    if standing.version != expected {
+        let (Put { id, kind, .. }, version) = (put, standing.version);
+        return Err(Error::Changed(match standing.data {
+            Some(_) if expected == 0 => format!("there is a {kind} {id} already; its version is {version}"),
+            Some(_) => format!("the {kind} {id} has changed meanwhile; its version is {version}"),
+            None => format!("there is no {kind} {id}"),
+        }));
+    }
+    set(batch, scope, put, standing, expected + 1)
+}
+
+/// Brings a record back to an earlier state, if it stands as the change has left it.
+pub(super) fn restore(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    put: Put<'_>,
+    (left, was): (u64, u64),
+) -> Result<Option<Change>, Error> {
+    let standing = standing(batch, scope, put)?;
+    if standing.state != left {
+        return Ok(None);
+    }
+    set(batch, scope, put, standing, was).map(Some)
+}
+
+fn set(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    put: Put<'_>,
+    standing: Standing,
+    state: u64,
+) -> Result<Change, Error> {
+    let Put { id: record, kind, data } = put;
+    let json = data.map(Value::to_string);
+    match (&json, &standing.data) {
+        (None, None) => return Err(Error::Changed(format!("there is no {kind} {record}"))),
+        (Some(json), _) if json.len() > MAX_RECORD_BYTES => {
+            return Err(Error::Changed(format!("a record has at most {MAX_RECORD_BYTES} bytes")));
+        }
+        (Some(_), None) => room(batch, scope, kind)?,
+        (Some(_) | None, Some(_)) => {}
+    }
+    let version = standing.version + 1;
+    let number: i64 = batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO records (id, app, user, type, version, state, data, created_at, updated_at)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+                ON CONFLICT (id) DO UPDATE SET version = excluded.version, state = excluded.state,
+                    data = excluded.data, updated_at = excluded.updated_at RETURNING number",
+        )?
+        .query_row(
+            params![
+                record.bytes(),
+                scope.app.as_str(),
+                scope.user.as_str(),
+                kind,
+                sql(version),
+                sql(state),
+                json,
+                batch.at()
+            ],
+            |row| row.get(0),
+        )?;
+    index(batch, number, &owner(scope, kind), data)?;
+    let (before, was) = (standing.data, standing.state);
+    Ok(Change::Record { id: record, kind: kind.to_owned(), before, was, version })
+}
+
+fn index(batch: &Batch<'_>, number: i64, owner: &str, data: Option<&Value>) -> Result<(), Error> {
+    batch.conn().prepare_cached("DELETE FROM records_text WHERE rowid = ?1")?.execute([number])?;
+    if let Some(data) = data {
+        batch
+            .conn()
+            .prepare_cached("INSERT INTO records_text (rowid, owner, text) VALUES (?1, ?2, ?3)")?
+            .execute(params![number, owner, words_of(data)])?;
+    }
+    Ok(())
+}
+
+fn room(batch: &Batch<'_>, scope: &Scope, kind: &str) -> Result<(), Error> {
+    let mut there = batch.conn().prepare_cached(
+        "SELECT count(*) FROM records WHERE app = ?1 AND user = ?2 AND type = ?3 AND data IS NOT NULL",
+    )?;
+    let there = there.query_row([scope.app.as_str(), scope.user.as_str(), kind], |row| count(row, 0))?;
+    if there < MAX_RECORDS_PER_TYPE as u64 {
+        return Ok(());
+    }
+    let words =
+        format!("there are {MAX_RECORDS_PER_TYPE} records of the type {kind} already; delete some first");
+    Err(Error::Changed(words))
+}
+
+/// One of another scope or type is as if it were not there, but its id is taken.
+fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<Standing, Error> {
+    let found = batch
+        .conn()
+        .prepare_cached("SELECT version, state, data, app, user, type FROM records WHERE id = ?1")?
+        .query_row([put.id.bytes()], |row| {
+            let owned = threads::scope(row, 3)? == *scope && text(row, 5)? == put.kind;
+            let data = row.get::<_, Option<String>>(2)?.map(|data| parsed(&data));
+            Ok((owned, Standing { version: count(row, 0)?, state: count(row, 1)?, data }))
+        })
+        .optional()?;
+    match found {
+        None => Ok(Standing::default()),
+        Some((true, standing)) => Ok(standing),
+        Some((false, _)) => Err(Error::Changed(format!("there is no {} {}", put.kind, put.id))),
+    }
+}
+
+fn find(conn: &Connection, scope: &Scope, kind: &str, record: RecordId) -> Result<Option<RecordRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM records r
+            WHERE r.id = ?1 AND r.app = ?2 AND r.user = ?3 AND r.type = ?4 AND r.data IS NOT NULL"
+    ))?;
+    let found =
+        find.query_row(params![record.bytes(), scope.app.as_str(), scope.user.as_str(), kind], record_row);
+    Ok(found.optional()?)
+}
+
+fn list(
+    conn: &Connection,
+    scope: &Scope,
+    kind: &str,
+    query: &RecordQuery,
+    page: PageOf<TimeCursor<RecordId>>,
+) -> Result<Vec<RecordRow>, Error> {
+    let fields: Vec<(&str, [&Value; 1])> =
+        query.fields.iter().map(|(name, value)| (name.as_str(), [value])).collect();
+    let fields = serde_json::to_string(&fields).map_err(|_| Error::Aborted)?;
+    let (app, user, limit) = (scope.app.as_str(), scope.user.as_str(), page.limit as i64);
+    let (at, last) = match page.after {
+        Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
+        None => (i64::MAX, vec![0xff; 16]),
+    };
+    let rows: Vec<RecordRow> = match words(query.text.as_deref().unwrap_or_default()) {
+        None => conn
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM records r WHERE r.app = ?1 AND r.user = ?2 AND r.type = ?3 AND r.data IS NOT NULL
+                    AND {HAS_FIELDS} AND (r.updated_at, r.id) < (?5, ?6)
+                    ORDER BY r.updated_at DESC, r.id DESC LIMIT ?7"
+            ))?
+            .query_map(params![app, user, kind, fields, at, last, limit], record_row)?
+            .collect::<Result<_, _>>()?,
+        Some(words) => {
+            let words = format!("owner:\"{}\" {words}", owner(scope, kind));
+            let first = page.after.is_none();
+            conn.prepare_cached(&format!(
+                "WITH found AS MATERIALIZED (
+                    SELECT rowid AS number, bm25(records_text, 0.0, 1.0) AS rank FROM records_text WHERE records_text MATCH ?5),
+                 sorted AS MATERIALIZED (
+                    SELECT found.rank, -r.updated_at AS age, r.number, {COLUMNS} FROM found JOIN records r USING (number)
+                        WHERE r.app = ?1 AND r.user = ?2 AND r.type = ?3 AND r.data IS NOT NULL AND {HAS_FIELDS})
+                 SELECT {COLUMNS} FROM sorted r
+                    WHERE ?6 OR (r.rank, r.age, r.number) > (SELECT rank, age, number FROM sorted WHERE id = ?7)
+                    ORDER BY r.rank, r.age, r.number LIMIT ?8"
+            ))?
+            .query_map(params![app, user, kind, fields, words, first, last, limit], record_row)?
+            .collect::<Result<_, _>>()?
+        }
+    };
+    Ok(rows)
+}
+
+/// The words of a search as a query that can have no syntax of its own: each quoted, matched from its beginning. None
+/// when there are none.
+fn words(text: &str) -> Option<String> {
+    let parts = text.split(|c: char| c.is_whitespace() || c.is_control() || c == '"');
+    let words = parts.filter(|word| !word.is_empty()).take(MAX_WORDS);
+    let quoted = words.map(|word| {
+        let word: String = word.chars().take(MAX_WORD_CHARS).collect();
+        format!("text:\"{word}\"*")
+    });
+    let query = quoted.collect::<Vec<_>>().join(" ");
+    (!query.is_empty()).then_some(query)
+}
+
+/// Every text in the data, at any depth.
+fn words_of(data: &Value) -> String {
+    let mut words = String::new();
+    let mut left = vec![data];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::String(text) => {
+                words.push_str(text);
+                words.push('\n');
+            }
+            Value::Array(values) => left.extend(values.iter().rev()),
+            Value::Object(fields) => left.extend(fields.values().rev()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    words
+}
+
+/// One word for scope and type that no user can write: the parts have no zero byte in them.
+fn owner(scope: &Scope, kind: &str) -> String {
+    let parts = format!("{}\0{}\0{kind}", scope.app.as_str(), scope.user.as_str());
+    Sha256::digest(parts).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+fn record_row(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
+    Ok(RecordRow {
+        id: id(row, 0)?,
+        scope: threads::scope(row, 1)?,
+        kind: text(row, 3)?,
+        version: count(row, 4)?,
+        data: parsed(&text(row, 5)?),
+        created_at: time(row, 6)?,
+        updated_at: time(row, 7)?,
+    })
+}

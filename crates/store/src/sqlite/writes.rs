@@ -1,0 +1,49 @@
+//! The writes of a call, applied in order in the transaction of its outcome.
+
+use protocol::ActionId;
+
+use super::append::Batch;
+use super::records::Put;
+use super::{files, proposals, records, undo};
+use crate::{ActionRow, Change, Error, MAX_WRITES_PER_CALL, Write};
+
+/// What writes have come to.
+#[derive(Default)]
+pub(super) struct Applied {
+    pub(super) changes: Vec<Change>,
+    /// The action that was taken back.
+    pub(super) undo_of: Option<ActionId>,
+}
+
+/// Applies what `by` writes. [`Error::Changed`] if any of it cannot be: then the whole transaction must go.
+pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Result<Applied, Error> {
+    if writes.len() > MAX_WRITES_PER_CALL {
+        return Err(Error::Changed(format!("a call changes at most {MAX_WRITES_PER_CALL} things")));
+    }
+    let scope = &by.scope;
+    let mut applied = Applied::default();
+    for write in writes {
+        match write {
+            Write::Record { id, kind, data, expected } => {
+                let put = Put { id: *id, kind, data: data.as_ref() };
+                applied.changes.push(records::write(batch, scope, put, *expected)?);
+            }
+            Write::File { path, content, expected } => {
+                applied.changes.push(files::write(batch, scope, (path, content.as_deref()), *expected)?);
+            }
+            Write::Propose(new) => proposals::propose(batch, by, new)?,
+            Write::Reword { id, input, note } => {
+                proposals::reword(batch, scope, *id, input.as_ref(), note.as_deref())?;
+            }
+            Write::Withdraw { id } => proposals::withdraw(batch, scope, *id)?,
+            Write::Undo { .. } if applied.undo_of.is_some() => {
+                return Err(Error::Changed("a call takes back one action at most".into()));
+            }
+            Write::Undo { action } => {
+                applied.changes.extend(undo::take_back(batch, by, *action)?);
+                applied.undo_of = Some(*action);
+            }
+        }
+    }
+    Ok(applied)
+}
