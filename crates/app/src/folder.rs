@@ -1,6 +1,10 @@
-//! Reads an app folder: `app.toml` for what can be set, `instructions.md` for what the model is told.
+//! Reads an app folder: `app.toml` for what can be set, `instructions.md` for what the model is told, `records/` for
+//! what its records look like.
 
 mod answer;
+mod declared;
+mod records;
+mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -17,6 +21,7 @@ use sha2::{Digest, Sha256};
 use crate::source::{Problem, Source, Spanned, read_file};
 use crate::{App, AtLimit, Budget, History, Inject, LoopLimits, Memory, ToolRef};
 
+use declared::RawTools;
 use settings::{RawRanges, RawSettings};
 
 /// Every app by its id.
@@ -41,7 +46,8 @@ const RESERVED: &[&str] = &[
 const MAX_APP_ID_CHARS: usize = 64;
 /// What providers accept as a tool's name.
 const MAX_TOOL_NAME_CHARS: usize = 64;
-const MAX_TOOLS: usize = 128;
+/// What providers accept in one request.
+pub const MAX_TOOLS: usize = 128;
 const MAX_STEPS: i64 = 200;
 const MAX_PARALLEL_TOOLS: i64 = 32;
 const MAX_TOOL_TIMEOUT_SECONDS: i64 = 600;
@@ -86,8 +92,18 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
     let raw: Raw = source.toml()?;
     let (answer, schema) = answer::answer(&source, dir, raw.answer)?;
     let ranges = settings::ranges(&source, raw.ranges)?;
-    let texts: Vec<&str> =
-        [&*text, &*instructions].into_iter().chain(title.as_deref()).chain(schema.as_deref()).collect();
+    let (records, record_texts) = records::records(dir)?;
+    let tools = tools(&source, raw.tools)?;
+    let (declared, adjusted) = declared::declared(&source, raw.tool, &records, &tools)?;
+    if let Some(beyond) = declared.get(MAX_TOOLS - tools.len()) {
+        return Err(too_many_tools(&beyond.tool));
+    }
+    let texts: Vec<&str> = [&*text, &*instructions]
+        .into_iter()
+        .chain(title.as_deref())
+        .chain(schema.as_deref())
+        .chain(record_texts.iter().map(String::as_str))
+        .collect();
     Ok(App {
         name: source.text("name", raw.name)?.unwrap_or_else(|| id.to_string()),
         description: raw.description,
@@ -103,7 +119,10 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
         history: History {
             budget: source.whole("history.budget", raw.history.budget, MIN_HISTORY_TOKENS..=MAX_TOKENS)?,
         },
-        tools: tools(&source, raw.tools)?,
+        records,
+        tools,
+        declared,
+        adjusted,
         id,
         instructions,
         title,
@@ -119,6 +138,7 @@ struct Raw {
     fallbacks: Vec<Spanned<String>>,
     answer: Option<Spanned<String>>,
     tools: Vec<Spanned<String>>,
+    tool: RawTools,
     settings: RawSettings,
     ranges: RawRanges,
     memory: RawMemory,
@@ -280,27 +300,32 @@ fn tools(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<ToolRef>,
     let mut seen = BTreeSet::new();
     let mut tools = Vec::new();
     for entry in raw {
-        let name = entry.get_ref();
-        let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if name.is_empty() || name.len() > MAX_TOOL_NAME_CHARS || !name.chars().all(letters) {
-            let remedy = format!("write 1 to {MAX_TOOL_NAME_CHARS} letters, digits, underscores or dashes");
-            return Err(source.problem(entry.span(), format!("{name:?} cannot be a tool's name"), remedy));
-        }
-        if !seen.insert(name.clone()) {
-            return Err(source.problem(
-                entry.span(),
-                format!("the tool {name:?} is listed twice"),
-                "remove one",
-            ));
+        let tool = tool_ref(source, &entry)?;
+        if !seen.insert(tool.name.clone()) {
+            return Err(tool.problem(format!("the tool {:?} is listed twice", tool.name), "remove one"));
         }
         if seen.len() > MAX_TOOLS {
-            let message = format!("there are more than {MAX_TOOLS} tools");
-            return Err(source.problem(entry.span(), message, "offer the model fewer"));
+            return Err(too_many_tools(&tool));
         }
-        let (line, column) = source.place(entry.span().start);
-        tools.push(ToolRef { file: source.file.into(), line, column, name: entry.into_inner() });
+        tools.push(tool);
     }
     Ok(tools)
+}
+
+fn too_many_tools(beyond: &ToolRef) -> Problem {
+    beyond.problem(format!("there are more than {MAX_TOOLS} tools"), "offer the model fewer")
+}
+
+/// A tool's name and the place it stands at.
+fn tool_ref(source: &Source<'_>, entry: &Spanned<String>) -> Result<ToolRef, Problem> {
+    let name = entry.get_ref();
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.is_empty() || name.len() > MAX_TOOL_NAME_CHARS || !name.chars().all(letters) {
+        let remedy = format!("write 1 to {MAX_TOOL_NAME_CHARS} letters, digits, underscores or dashes");
+        return Err(source.problem(entry.span(), format!("{name:?} cannot be a tool's name"), remedy));
+    }
+    let (line, column) = source.place(entry.span().start);
+    Ok(ToolRef { file: source.file.into(), line, column, name: name.clone() })
 }
 
 /// Lengths go in too, so that text moved from one file to the next is a change.

@@ -9,7 +9,10 @@ mod ranges;
 pub mod source;
 mod types;
 
-pub use folder::{Apps, load, load_all};
+pub use folder::{Apps, MAX_TOOLS, load, load_all};
 pub use ranges::{OutOfRange, Ranges, Within};
 pub use source::Problem;
-pub use types::{Answer, App, AtLimit, Budget, History, Inject, LoopLimits, Memory, ToolRef};
+pub use types::{
+    Adjusted, Answer, App, AtLimit, Budget, Declared, Does, History, Inject, LoopLimits, Memory, Permission,
+    RECORD_FORMAT, RecordType, ToolRef,
+};

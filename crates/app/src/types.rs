@@ -1,10 +1,12 @@
 //! What an app is, once its folder has been read and found in order.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::{AppId, Cost, Settings};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::{Problem, Ranges};
 
@@ -32,9 +34,118 @@ pub struct App {
     pub title: Option<String>,
     pub limits: LoopLimits,
     pub history: History,
-    /// Each name once, in the order they are offered to the model. Whether a tool of that name exists is for the
-    /// registry to say, through [`ToolRef::problem`].
+    /// By name.
+    pub records: BTreeMap<String, RecordType>,
+    /// Each name once, in the order they are offered to the model. Whether a tool or a family of that name exists is
+    /// for the registry to say, through [`ToolRef::problem`].
     pub tools: Vec<ToolRef>,
+    /// Tools over records, offered after `tools` in the order of the file.
+    pub declared: Vec<Declared>,
+    /// What the app says about tools it lists.
+    pub adjusted: Vec<Adjusted>,
+}
+
+/// The `format` of a field that holds the id of a record begins so; the record's type follows.
+pub const RECORD_FORMAT: &str = "record:";
+
+/// What the records of one type are like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordType {
+    /// The file's name.
+    pub name: String,
+    /// A JSON Schema of a closed object.
+    pub schema: Value,
+}
+
+impl RecordType {
+    pub fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+    }
+
+    pub fn property(&self, name: &str) -> Option<&Value> {
+        self.schema.get("properties")?.get(name)
+    }
+
+    /// Whether every record of this type has the field.
+    pub fn requires(&self, field: &str) -> bool {
+        let required = self.schema.get("required").and_then(Value::as_array);
+        required.is_some_and(|names| names.iter().any(|name| name == field))
+    }
+
+    /// What people call such a record.
+    pub fn title(&self) -> &str {
+        self.schema.get("title").and_then(Value::as_str).unwrap_or(&self.name)
+    }
+}
+
+/// What a declared tool does with records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Does {
+    Search,
+    Get,
+    Create,
+    Update,
+    List,
+    Delete,
+}
+
+impl Does {
+    pub const ALL: [Does; 6] =
+        [Does::Search, Does::Get, Does::Create, Does::Update, Does::List, Does::Delete];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Does::Search => "search",
+            Does::Get => "get",
+            Does::Create => "create",
+            Does::Update => "update",
+            Does::List => "list",
+            Does::Delete => "delete",
+        }
+    }
+
+    pub(crate) fn choices() -> String {
+        Self::ALL.map(|does| format!("{:?}", does.name())).join(" or ")
+    }
+}
+
+/// What an app says about asking the user before a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// A tool over one type of records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Declared {
+    pub tool: ToolRef,
+    /// One of the app's record types.
+    pub record: String,
+    pub does: Does,
+    pub description: Option<String>,
+    pub permission: Option<Permission>,
+    /// So many distinct records of these types must exist and be named in the call.
+    pub requires: BTreeMap<String, usize>,
+    /// Set when the model does not.
+    pub defaults: Map<String, Value>,
+    /// Always set; the model cannot give them.
+    pub fixed: Map<String, Value>,
+    /// What the model may give; everything when absent.
+    pub fields: Option<BTreeSet<String>>,
+    /// Results at most.
+    pub limit: usize,
+}
+
+/// What an app says about a tool that it lists but does not declare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adjusted {
+    pub tool: ToolRef,
+    pub description: Option<String>,
+    pub permission: Option<Permission>,
 }
 
 /// The bounds of one run.

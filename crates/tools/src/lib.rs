@@ -1,23 +1,34 @@
 //! Tools: what they are, which of them an app has, and the one path every call takes.
 //!
-//! A call is looked up, its arguments are checked against the tool's JSON Schema, and it runs within a time-out, with
-//! its output capped and its panics caught. Whatever goes wrong is an answer to the model, never an error of the
-//! program.
+//! A call is looked up, its arguments are checked against the tool's JSON Schema, policy says whether it may run, and it
+//! runs within a time-out, with its output capped and its panics caught. Whatever goes wrong is an answer to the model,
+//! never an error of the program. A tool of ours never writes: it says what is to be written, and that is committed
+//! together with its result.
 
+mod adjusted;
 mod builtin;
 mod catalog;
+pub mod files;
+mod policy;
 mod registry;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use protocol::ToolStatus;
+use jiff::Timestamp;
+use protocol::{CallId, Effect, Ids, RunId, Scope, ThreadId, ToolStatus};
 use serde_json::Value;
+use store::{Store, Write};
 use tokio_util::sync::CancellationToken;
 
+pub use builtin::{Reference, references};
 pub use catalog::Catalog;
 pub use model::ToolSpec;
-pub use registry::{MAX_OUTPUT_BYTES, Registry};
+pub use policy::{Policy, Ruling};
+pub use registry::{MAX_OUTPUT_BYTES, Prepared, Registry};
 
 /// Something a model can call.
 #[async_trait]
@@ -25,9 +36,77 @@ pub trait Tool: Send + Sync + 'static {
     /// What the model is told of it. The schema is what arguments are checked against.
     fn spec(&self) -> ToolSpec;
 
+    /// What a call does to the world.
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+
+    /// Whether it acts, or looks, beyond this server. Then nobody can know what became of a call that was cut, and its
+    /// output may hold anybody's words.
+    fn is_outside(&self) -> bool {
+        false
+    }
+
+    /// Whether it changes what later prompts are made of, such as memories and files.
+    fn is_lasting(&self) -> bool {
+        false
+    }
+
+    /// What the app or the tool itself says about asking first.
+    fn policy(&self) -> Policy {
+        Policy::ByEffect
+    }
+
+    /// Calls of one run that name the same thing here are made one after the other.
+    fn exclusive(&self) -> Option<&str> {
+        None
+    }
+
+    /// Looks at what the schema cannot say, before anybody is asked for a yes and before anything is begun.
+    async fn check(&self, _calling: &Calling<'_>) -> Result<(), Failed> {
+        Ok(())
+    }
+
     /// Does it. The arguments have passed the schema. `stop` is cancelled when nobody wants the result any more; a few
     /// seconds later the future is dropped.
-    async fn call(&self, input: Value, stop: &CancellationToken) -> Result<Value, Failed>;
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed>;
+}
+
+/// A call on its way to a tool. Who is speaking comes from here, never from the arguments.
+#[derive(Clone)]
+pub struct Calling<'a> {
+    pub id: CallId,
+    pub input: Value,
+    pub scope: &'a Scope,
+    pub thread: Option<ThreadId>,
+    pub run: Option<RunId>,
+    /// For reading.
+    pub store: &'a Arc<dyn Store>,
+    pub ids: &'a Arc<dyn Ids>,
+    pub now: Timestamp,
+    pub stop: &'a CancellationToken,
+}
+
+impl Calling<'_> {
+    /// The same for every attempt at this call, so that whoever gets it twice can tell.
+    pub fn key(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+/// What a call has come to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Done {
+    pub output: Value,
+    /// To be committed with the result, or not at all.
+    pub writes: Vec<Write>,
+}
+
+impl From<Value> for Done {
+    /// A result that changes nothing.
+    fn from(output: Value) -> Self {
+        Self { output, writes: Vec::new() }
+    }
 }
 
 /// Why a tool could not do what was asked, in words for the model.
@@ -56,4 +135,13 @@ pub struct Outcome {
     pub status: ToolStatus,
     /// The result, or `{error, message}`.
     pub output: Value,
+    pub writes: Vec<Write>,
+}
+
+impl From<Failed> for Outcome {
+    fn from(failed: Failed) -> Self {
+        let Failed { error, message } = failed;
+        let output = serde_json::json!({ "error": error, "message": message });
+        Self { status: ToolStatus::Failed, output, writes: Vec::new() }
+    }
 }

@@ -6,24 +6,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use jsonschema::Validator;
-use protocol::ToolStatus;
-use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
+use protocol::{Effect, ToolStatus};
+use serde_json::Value;
 
-use crate::{Failed, Outcome, Tool, ToolSpec};
+use crate::policy::{self, Ruling, Subject};
+use crate::{Calling, Done, Failed, Outcome, Tool, ToolSpec};
 
 /// Bytes of a result that are kept. The rest is cut, with a note.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
+/// The `error` of a call that took too long.
+const TIMEOUT: &str = "timeout";
+
 /// Schema violations told to the model at once.
 const MAX_VIOLATIONS: usize = 5;
+
+/// Arguments that look like somebody's identity.
+const IDENTITIES: &[&str] = &["userId", "user_id", "user", "appId", "app_id", "app", "scope", "tenant"];
 
 /// An app's tools.
 pub struct Registry {
     tools: HashMap<String, Entry>,
     /// In the order the app names them, so that the prompt's prefix stays the same.
     specs: Arc<[ToolSpec]>,
+}
+
+/// A call that may begin, as far as its tool is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    pub effect: Effect,
+    pub outside: bool,
+    pub ruling: Ruling,
+    /// Calls that share this are made one after the other.
+    pub exclusive: Option<String>,
 }
 
 struct Entry {
@@ -49,62 +66,93 @@ impl Registry {
         Arc::clone(&self.specs)
     }
 
-    /// Runs a call. Never fails: what goes wrong is told to the model.
-    pub async fn run(
+    /// Looks a call up, checks its arguments and rules on it. Nothing is begun.
+    pub async fn prepare(
         &self,
         name: &str,
-        input: Value,
-        timeout: Duration,
-        stop: &CancellationToken,
-    ) -> Outcome {
-        match self.try_run(name, input, timeout, stop).await {
-            Ok(output) => Outcome { status: ToolStatus::Complete, output: capped(output) },
-            Err(Failed { error, message }) => Outcome {
-                status: ToolStatus::Failed,
-                output: capped(json!({ "error": error, "message": message })),
-            },
+        calling: &Calling<'_>,
+        tainted: bool,
+    ) -> Result<Prepared, Failed> {
+        let entry = self.entry(name)?;
+        validate(&entry.arguments, &calling.input)?;
+        let tool = &entry.tool;
+        let checked = AssertUnwindSafe(tool.check(calling)).catch_unwind().await;
+        checked.unwrap_or_else(|_| Err(crashed(name)))?;
+        let (effect, outside) = (tool.effect(), tool.is_outside());
+        let subject = Subject { effect, outside, policy: tool.policy(), lasting: tool.is_lasting() };
+        let exclusive = tool.exclusive().map(str::to_owned);
+        Ok(Prepared { effect, outside, ruling: policy::rule(subject, tainted), exclusive })
+    }
+
+    /// What a tool does to the world, if there is one of that name.
+    pub fn effect(&self, name: &str) -> Option<Effect> {
+        self.tools.get(name).map(|entry| entry.tool.effect())
+    }
+
+    /// Whether it acts beyond this server, if there is one of that name.
+    pub fn is_outside(&self, name: &str) -> bool {
+        self.tools.get(name).is_some_and(|entry| entry.tool.is_outside())
+    }
+
+    /// Runs a call that was prepared. Never fails: what goes wrong is told to the model.
+    pub async fn run(&self, name: &str, calling: Calling<'_>, timeout: Duration) -> Outcome {
+        match self.try_run(name, calling, timeout).await {
+            Ok(Done { output, writes }) => {
+                Outcome { status: ToolStatus::Complete, output: capped(output), writes }
+            }
+            Err(failed) => {
+                let outcome = Outcome::from(failed);
+                Outcome { output: capped(outcome.output), ..outcome }
+            }
         }
     }
 
-    async fn try_run(
-        &self,
-        name: &str,
-        input: Value,
-        timeout: Duration,
-        stop: &CancellationToken,
-    ) -> Result<Value, Failed> {
-        let entry = self.tools.get(name).ok_or_else(|| {
-            let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
-            Failed::new(
-                "unknown_tool",
-                format!("there is no tool of that name; there are: {}", names.join(", ")),
-            )
-        })?;
-        validate(&entry.arguments, &input)?;
-        let call = AssertUnwindSafe(entry.tool.call(input, stop)).catch_unwind();
+    async fn try_run(&self, name: &str, calling: Calling<'_>, timeout: Duration) -> Result<Done, Failed> {
+        let entry = self.entry(name)?;
+        let call = AssertUnwindSafe(entry.tool.call(calling)).catch_unwind();
         match tokio::time::timeout(timeout, call).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => {
-                tracing::error!(tool = name, "a tool panicked");
-                Err(Failed::new("crashed", "the tool crashed; nothing is known of its result"))
-            }
+            Ok(result) => result.unwrap_or_else(|_| Err(crashed(name))),
             Err(_) => {
-                Err(Failed::new("timeout", format!("the tool gave no answer within {} s", timeout.as_secs())))
+                Err(Failed::new(TIMEOUT, format!("the tool gave no answer within {} s", timeout.as_secs())))
             }
         }
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry, Failed> {
+        self.tools.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
+            let message = format!("there is no tool of that name; there are: {}", names.join(", "));
+            Failed::new("unknown_tool", message)
+        })
     }
 }
 
-fn validate(arguments: &Validator, input: &Value) -> Result<(), Failed> {
-    let violations: Vec<String> = arguments
-        .iter_errors(input)
+fn crashed(name: &str) -> Failed {
+    tracing::error!(tool = name, "a tool panicked");
+    Failed::new("crashed", "the tool crashed; nothing is known of its result")
+}
+
+/// What does not fit, in words for the model.
+pub(crate) fn validate(schema: &Validator, value: &Value) -> Result<(), Failed> {
+    let violations: Vec<String> = schema
+        .iter_errors(value)
         .take(MAX_VIOLATIONS)
         .map(|error| match error.instance_path().to_string() {
-            root if root.is_empty() => error.to_string(),
+            root if root.is_empty() => format!("{error}{}", about_identity(&error)),
             path => format!("{path}: {error}"),
         })
         .collect();
     if violations.is_empty() { Ok(()) } else { Err(Failed::new("invalid_arguments", violations.join("; "))) }
+}
+
+/// Models that name a user in their arguments are told why that cannot be.
+fn about_identity(error: &ValidationError<'_>) -> &'static str {
+    let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() else { return "" };
+    if unexpected.iter().any(|name| IDENTITIES.contains(&name.as_str())) {
+        " (who is speaking is known to the server; do not name users or apps)"
+    } else {
+        ""
+    }
 }
 
 /// The output, or a text that holds the beginning of it.

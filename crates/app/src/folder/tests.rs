@@ -1,5 +1,7 @@
 //! App folders, good and bad.
 
+mod declared;
+
 use std::fs;
 use std::time::Duration;
 
@@ -64,7 +66,10 @@ fn an_empty_file_gets_every_default() {
             run_timeout: Duration::from_secs(900),
         },
         history: History { budget: None },
+        records: BTreeMap::new(),
         tools: Vec::new(),
+        declared: Vec::new(),
+        adjusted: Vec::new(),
     };
     assert_eq!(app, expected);
 }
@@ -154,7 +159,10 @@ fn every_field_is_read() {
             run_timeout: Duration::from_secs(30),
         },
         history: History { budget: Some(4000) },
+        records: BTreeMap::new(),
         tools: vec![tool("current_time", 8), tool("calculate", 9)],
+        declared: Vec::new(),
+        adjusted: Vec::new(),
     };
     assert_eq!(app, expected);
 }

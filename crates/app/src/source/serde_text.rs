@@ -49,13 +49,18 @@ fn plain(expected: &str) -> &str {
 }
 
 fn suggest(got: &str, known: &[&str]) -> String {
-    let nearest =
-        known.iter().map(|key| (if key.starts_with(got) { 0 } else { distance(got, key) }, key)).min();
-    match nearest {
-        Some((distance, key)) if distance <= got.len() / 3 + 1 => format!("did you mean {key:?}?"),
-        Some(_) => format!("the keys here are {}", known.join(", ")),
-        None => String::from("remove it"),
+    match nearest(got, known) {
+        Some(key) => format!("did you mean {key:?}?"),
+        None if known.is_empty() => String::from("remove it"),
+        None => format!("the keys here are {}", known.join(", ")),
     }
+}
+
+/// The name that was probably meant, if one is near enough.
+pub fn nearest<'a>(got: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distances =
+        known.iter().map(|name| (if name.starts_with(got) { 0 } else { distance(got, name) }, *name));
+    distances.min().filter(|(distance, _)| *distance <= got.len() / 3 + 1).map(|(_, name)| name)
 }
 
 /// Edits (insert, delete, replace) that turn one text into the other.

@@ -3,12 +3,14 @@
 use async_trait::async_trait;
 use exmex::{Express, FlatEx};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
-use crate::{Failed, Tool, ToolSpec};
+use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
 /// Bytes of an expression that are worth evaluating.
 const MAX_EXPRESSION_BYTES: usize = 1_000;
+
+/// From here on not every whole number has a place of its own.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 pub(crate) struct Calculate;
 
@@ -35,10 +37,11 @@ impl Tool for Calculate {
         }
     }
 
-    async fn call(&self, input: Value, _: &CancellationToken) -> Result<Value, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let input = &calling.input;
         let expression = input.get("expression").and_then(Value::as_str).unwrap_or_default();
-        let value = evaluate(expression)?;
-        Ok(json!({ "expression": expression, "value": value }))
+        let value = number(evaluate(expression)?);
+        Ok(json!({ "expression": expression, "value": value }).into())
     }
 }
 
@@ -61,9 +64,28 @@ fn evaluate(expression: &str) -> Result<f64, Failed> {
     }
 }
 
+/// A whole number as one, as far as it is exact.
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 && value.abs() < MAX_EXACT { json!(value as i64) } else { json!(value) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_numbers_have_no_fraction() {
+        for (value, text) in [
+            (42.0, "42"),
+            (-3.0, "-3"),
+            (-0.0, "0"),
+            (0.5, "0.5"),
+            (MAX_EXACT - 1.0, "9007199254740991"),
+            (MAX_EXACT, "9007199254740992.0"),
+        ] {
+            assert_eq!(number(value).to_string(), text);
+        }
+    }
 
     #[test]
     fn arithmetic_comes_out_right() {

@@ -6,9 +6,8 @@ use async_trait::async_trait;
 use jiff::tz::TimeZone;
 use protocol::Clock;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
-use crate::{Failed, Tool, ToolSpec};
+use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
 pub(crate) struct CurrentTime {
     clock: Arc<dyn Clock>,
@@ -40,7 +39,8 @@ impl Tool for CurrentTime {
         }
     }
 
-    async fn call(&self, input: Value, _: &CancellationToken) -> Result<Value, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let input = &calling.input;
         let name = input.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
         let zone = TimeZone::get(name).map_err(|_| {
             Failed::new(
@@ -53,6 +53,7 @@ impl Tool for CurrentTime {
             "time": now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
             "weekday": now.strftime("%A").to_string(),
             "timezone": name,
-        }))
+        })
+        .into())
     }
 }

@@ -1,0 +1,130 @@
+//! `records/*.json`: the types of an app's records, one JSON Schema each. The file's name is the type.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::schema::{Objects, schema};
+use crate::source::{Problem, read_file};
+use crate::types::{RECORD_FORMAT, RecordType};
+
+const MAX_RECORD_TYPES: usize = 50;
+const MAX_TYPE_CHARS: usize = 40;
+/// What providers accept as the name of an argument.
+const MAX_FIELD_CHARS: usize = 64;
+/// Every record has one beside its data, and tools take it by that name.
+const ID: &str = "id";
+
+/// The types by name, and the texts they were read from in the same order.
+pub(super) fn records(dir: &Path) -> Result<(BTreeMap<String, RecordType>, Vec<String>), Problem> {
+    let (mut types, mut texts) = (BTreeMap::new(), Vec::new());
+    let folder = dir.join("records");
+    for file in files(&folder)? {
+        let name = name(&file)?;
+        let text = read_file(&file, "create it")?;
+        let schema = schema(&file, &text, Objects::Closed)?;
+        fields(&file, &schema)?;
+        texts.extend([name.clone(), text]);
+        types.insert(name.clone(), RecordType { name, schema });
+    }
+    if types.len() > MAX_RECORD_TYPES {
+        let message = format!("there are more than {MAX_RECORD_TYPES} record types");
+        return Err(Problem::of(&folder, message, "put some of them together"));
+    }
+    for record in types.values() {
+        references(&folder.join(format!("{}.json", record.name)), &record.schema, &types)?;
+    }
+    Ok((types, texts))
+}
+
+/// The JSON files of the folder, by name; none where there is no such folder.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let unreadable = |error: std::io::Error| {
+        Problem::of(folder, format!("cannot be read: {error}"), "make it a folder of JSON Schema files")
+    };
+    let mut files = Vec::new();
+    for entry in folder.read_dir().map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn name(file: &Path) -> Result<String, Problem> {
+    let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let letters = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-');
+    let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if starts && name.len() <= MAX_TYPE_CHARS && name.chars().all(letters) {
+        return Ok(name.to_owned());
+    }
+    let remedy = format!(
+        "rename it: a lower-case letter, then lower-case letters, digits, underscores and dashes, at most {MAX_TYPE_CHARS}"
+    );
+    Err(Problem::of(file, "the file's name cannot be a record type", remedy))
+}
+
+/// Fields become arguments of tools.
+fn fields(file: &Path, schema: &Value) -> Result<(), Problem> {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|all| !all.is_empty())
+    else {
+        return Err(Problem::of(
+            file,
+            "the schema has no properties",
+            "name at least one under \"properties\"",
+        ));
+    };
+    for name in properties.keys() {
+        let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if name.is_empty() || name.len() > MAX_FIELD_CHARS || !name.chars().all(letters) {
+            let remedy = format!("write 1 to {MAX_FIELD_CHARS} letters, digits, underscores, dashes or dots");
+            return Err(Problem::of(file, format!("{name:?} cannot be a field's name"), remedy));
+        }
+        if name == ID {
+            let remedy = "remove it; every record has an id of its own, beside its data";
+            return Err(Problem::of(file, "the schema has a property \"id\"", remedy));
+        }
+    }
+    Ok(())
+}
+
+/// A field that holds the id of a record must name a type there is. The schema's depth is bounded already.
+fn references(file: &Path, schema: &Value, types: &BTreeMap<String, RecordType>) -> Result<(), Problem> {
+    let format = schema.get("format").and_then(Value::as_str);
+    if let Some(kind) = format.and_then(|format| format.strip_prefix(RECORD_FORMAT)) {
+        if !types.contains_key(kind) {
+            let remedy = format!("add records/{kind}.json, or {}", known(types));
+            return Err(Problem::of(
+                file,
+                format!("a field refers to records of the type {kind:?}, which does not exist"),
+                remedy,
+            ));
+        }
+        if schema.get("type") != Some(&"string".into()) {
+            let message = "a field that refers to a record is not of type string";
+            return Err(Problem::of(
+                file,
+                message,
+                "write \"type\": \"string\"; for several, an array of them",
+            ));
+        }
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let inner = properties.into_iter().flat_map(serde_json::Map::values).chain(schema.get("items"));
+    inner.into_iter().try_for_each(|inner| references(file, inner, types))
+}
+
+/// The types there are, as the end of a remedy.
+pub(super) fn known(types: &BTreeMap<String, RecordType>) -> String {
+    let names: Vec<&str> = types.keys().map(String::as_str).collect();
+    match names.as_slice() {
+        [] => "add a JSON Schema under records/ first".into(),
+        names => format!("use one of {}", names.join(", ")),
+    }
+}

@@ -1,0 +1,65 @@
+//! JSON Schema files of an app folder: what is read, and what is asked of every one of them.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::source::Problem;
+
+/// Nesting of a schema beyond which providers refuse it.
+const MAX_SCHEMA_DEPTH: usize = 10;
+
+/// What an object of a schema must be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Objects {
+    /// It allows no properties but those it names.
+    Closed,
+    /// And each of them is required, as strict providers want it.
+    ClosedAndWhole,
+}
+
+/// A schema of type object.
+pub(super) fn schema(file: &Path, text: &str, objects: Objects) -> Result<Value, Problem> {
+    let schema: Value = serde_json::from_str(text).map_err(|error| Problem {
+        line: Some(error.line()),
+        column: Some(error.column()),
+        ..Problem::of(file, "this is not JSON", "write one JSON Schema")
+    })?;
+    match complaint(&schema, objects, MAX_SCHEMA_DEPTH) {
+        _ if schema.get("type") != Some(&"object".into()) => {
+            Err(Problem::of(file, "the schema is not of type object", "describe one object"))
+        }
+        Some((message, remedy)) => Err(Problem::of(file, message, remedy)),
+        None => match jsonschema::validator_for(&schema) {
+            Ok(_) => Ok(schema),
+            Err(error) => {
+                let place = error.instance_path().to_string();
+                Err(Problem::of(file, format!("{place} is not JSON Schema: {error}"), "correct it there"))
+            }
+        },
+    }
+}
+
+fn complaint(schema: &Value, objects: Objects, depth: usize) -> Option<(String, &'static str)> {
+    if depth == 0 {
+        return Some(("the schema is nested too deeply".into(), "make it flatter"));
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let is_object = properties.is_some() || schema.get("type") == Some(&"object".into());
+    if is_object && schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+        let message = "an object of the schema is open".to_owned();
+        return Some((message, "add \"additionalProperties\": false to each object"));
+    }
+    if let Some(properties) = properties {
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
+        let missing = properties.keys().find(|name| !is_required(name));
+        if let Some(name) = missing.filter(|_| objects == Objects::ClosedAndWhole) {
+            let remedy =
+                "list every property under \"required\"; give one that may be missing a type with \"null\"";
+            return Some((format!("the property {name:?} is not required"), remedy));
+        }
+        return properties.values().find_map(|inner| complaint(inner, objects, depth - 1));
+    }
+    schema.get("items").and_then(|items| complaint(items, objects, depth - 1))
+}

@@ -1,0 +1,283 @@
+//! Markdown files of the user: a list of them, one of them, a new one, and one section at a time.
+
+mod sections;
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use protocol::Effect;
+use serde_json::{Value, json};
+use store::{FileRow, MAX_FILE_BYTES, MAX_PATH_BYTES, Write};
+
+use self::sections::{MAX_HEADING_CHARS, Mode, Trouble, Wanted};
+use super::{closed, failed, text};
+use crate::files::check_path;
+use crate::{Calling, Done, Failed, Tool, ToolSpec};
+
+/// Calls that change files are made one after the other.
+const FILES: &str = "files";
+/// Headings of one file that a list shows.
+const MAX_HEADINGS_SHOWN: usize = 20;
+/// Bytes of a list, and of a file, that fit into a result with room for the escapes of JSON.
+const MAX_LIST_BYTES: usize = 48 * 1024;
+const MAX_READ_BYTES: usize = 48 * 1024;
+
+pub(crate) struct ListMarkdown;
+pub(crate) struct ReadMarkdown;
+pub(crate) struct CreateMarkdownFile;
+pub(crate) struct WriteMarkdownSection;
+
+#[async_trait]
+impl Tool for ListMarkdown {
+    fn spec(&self) -> ToolSpec {
+        let prefix = json!({
+            "type": "string",
+            "maxLength": MAX_PATH_BYTES,
+            "description": "only files whose path begins so, such as notes/",
+        });
+        ToolSpec {
+            name: "listMarkdown".into(),
+            description: "Lists the user's Markdown files with their headings.".into(),
+            parameters: closed(json!({ "prefix": prefix }), &[]),
+        }
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let prefix = text(&calling.input, "prefix").unwrap_or_default();
+        let files = calling.store.files(calling.scope).await.map_err(failed)?;
+        let mut listed = Vec::new();
+        let mut bytes = 0;
+        let mut more = false;
+        for file in files.iter().filter(|file| file.path.starts_with(prefix)) {
+            let entry = entry(file);
+            bytes += entry.to_string().len();
+            more = bytes > MAX_LIST_BYTES;
+            if more {
+                break;
+            }
+            listed.push(entry);
+        }
+        Ok(json!({ "files": listed, "more": more }).into())
+    }
+}
+
+fn entry(file: &FileRow) -> Value {
+    let headings = sections::headings(&file.content);
+    let shown = headings.iter().take(MAX_HEADINGS_SHOWN);
+    let shown: Vec<String> =
+        shown.map(|heading| format!("{} {}", "#".repeat(heading.level.into()), heading.text)).collect();
+    json!({
+        "path": file.path,
+        "bytes": file.content.len(),
+        "updatedAt": file.updated_at,
+        "headings": shown,
+    })
+}
+
+#[async_trait]
+impl Tool for ReadMarkdown {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "readMarkdown".into(),
+            description: "Reads one of the user's Markdown files.".into(),
+            parameters: closed(json!({ "path": path_schema() }), &["path"]),
+        }
+    }
+
+    async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
+        path(&calling.input).map(drop)
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let path = path(&calling.input)?;
+        let Some(file) = existing(&calling, path).await? else {
+            let message = format!("there is no file {path}; listMarkdown shows those there are");
+            return Err(Failed::new("not_found", message));
+        };
+        let kept = file.content.floor_char_boundary(MAX_READ_BYTES);
+        let content = file.content.get(..kept).unwrap_or_default();
+        let mut output = json!({ "path": path, "version": file.version, "content": content });
+        if let Some(object) = output.as_object_mut().filter(|_| kept < file.content.len()) {
+            object.insert("cut".into(), format!("{kept} of {} bytes shown", file.content.len()).into());
+        }
+        Ok(output.into())
+    }
+}
+
+#[async_trait]
+impl Tool for CreateMarkdownFile {
+    fn spec(&self) -> ToolSpec {
+        let properties =
+            json!({ "path": path_schema(), "content": content_schema("the whole text of the file") });
+        ToolSpec {
+            name: "createMarkdownFile".into(),
+            description:
+                "Creates a Markdown file for the user. Fails if the path is taken; then write sections."
+                    .into(),
+            parameters: closed(properties, &["path", "content"]),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reversible
+    }
+
+    fn is_lasting(&self) -> bool {
+        true
+    }
+
+    fn exclusive(&self) -> Option<&str> {
+        Some(FILES)
+    }
+
+    async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
+        create(calling).await.map(drop)
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let (path, content) = create(&calling).await?;
+        // A file that was deleted keeps its version.
+        let expected = calling.store.file_version(calling.scope, path).await.map_err(failed)?;
+        Ok(written(path, content.to_owned(), expected))
+    }
+}
+
+async fn create<'a>(calling: &'a Calling<'_>) -> Result<(&'a str, &'a str), Failed> {
+    let path = path(&calling.input)?;
+    if existing(calling, path).await?.is_some() {
+        let message = format!("there is a file {path} already; change it with writeMarkdownSection");
+        return Err(Failed::new("exists", message));
+    }
+    let content = text(&calling.input, "content").unwrap_or_default();
+    fits(content)?;
+    Ok((path, content))
+}
+
+#[async_trait]
+impl Tool for WriteMarkdownSection {
+    fn spec(&self) -> ToolSpec {
+        let heading = json!({
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_HEADING_CHARS + 16,
+            "description": "the section's heading, as it stands in the file; one that is missing is added at the end",
+        });
+        let mode = json!({
+            "type": "string",
+            "enum": ["replace", "append"],
+            "description": "replace what the section says, or add to its end",
+        });
+        let properties = json!({
+            "path": path_schema(),
+            "heading": heading,
+            "content": content_schema("the text below the heading, without the heading itself"),
+            "mode": mode,
+        });
+        ToolSpec {
+            name: "writeMarkdownSection".into(),
+            description:
+                "Writes one section of a Markdown file of the user; everything else in it stays as it is."
+                    .into(),
+            parameters: closed(properties, &["path", "heading", "content", "mode"]),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reversible
+    }
+
+    fn is_lasting(&self) -> bool {
+        true
+    }
+
+    fn exclusive(&self) -> Option<&str> {
+        Some(FILES)
+    }
+
+    async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
+        section(calling).await.map(drop)
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let (file, content) = section(&calling).await?;
+        if content == file.content {
+            return Ok(json!({ "path": file.path, "version": file.version, "unchanged": true }).into());
+        }
+        Ok(written(&file.path, content, file.version))
+    }
+}
+
+/// The file, and its text with the section written.
+async fn section(calling: &Calling<'_>) -> Result<(FileRow, String), Failed> {
+    let input = &calling.input;
+    let path = path(input)?;
+    let Some(file) = existing(calling, path).await? else {
+        let message = format!("there is no file {path}; create it with createMarkdownFile");
+        return Err(Failed::new("not_found", message));
+    };
+    let heading = text(input, "heading").unwrap_or_default();
+    let wanted = Wanted::parse(heading).ok_or_else(|| {
+        let message = format!("a heading is one line of 1 to {MAX_HEADING_CHARS} characters");
+        Failed::new("invalid_heading", message)
+    })?;
+    let mode = if text(input, "mode") == Some("append") { Mode::Append } else { Mode::Replace };
+    let content = text(input, "content").unwrap_or_default();
+    let content = sections::write(&file.content, &wanted, content, mode).map_err(|trouble| match trouble {
+        Trouble::Ambiguous(lines) => {
+            let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            let message = format!("{heading:?} is the heading on lines {}; make them different", lines.join(", "));
+            Failed::new("ambiguous_heading", message)
+        }
+        Trouble::Spills { level } => {
+            let message = format!(
+                "the content would change other sections; close its code blocks and comments, and use headings \
+                 below level {level} only"
+            );
+            Failed::new("invalid_content", message)
+        }
+    })?;
+    fits(&content)?;
+    Ok((file, content))
+}
+
+fn written(path: &str, content: String, expected: u64) -> Done {
+    Done {
+        output: json!({ "path": path, "version": expected + 1, "bytes": content.len() }),
+        writes: vec![Write::File { path: path.to_owned(), content: Some(content), expected }],
+    }
+}
+
+fn path(input: &Value) -> Result<&str, Failed> {
+    let path = text(input, "path").unwrap_or_default();
+    check_path(path).map_err(|reason| Failed::new("invalid_path", reason))?;
+    Ok(path)
+}
+
+async fn existing(calling: &Calling<'_>, path: &str) -> Result<Option<FileRow>, Failed> {
+    match calling.store.file(calling.scope, path).await {
+        Ok(file) => Ok(Some(file)),
+        Err(store::Error::NotFound(_)) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn fits(content: &str) -> Result<(), Failed> {
+    if content.len() <= MAX_FILE_BYTES {
+        return Ok(());
+    }
+    let message = format!("a file holds at most {} KiB; put some of it into another", MAX_FILE_BYTES / 1024);
+    Err(Failed::new("too_large", message))
+}
+
+fn path_schema() -> Value {
+    json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MAX_PATH_BYTES,
+        "description": "the file's path, such as notes/week.md",
+    })
+}
+
+fn content_schema(description: &str) -> Value {
+    json!({ "type": "string", "maxLength": MAX_FILE_BYTES, "description": description })
+}

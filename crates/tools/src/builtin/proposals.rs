@@ -1,0 +1,207 @@
+//! Proposals: a call that the user may say yes to later, made and changed by the model. It waits for nobody, and only the
+//! user can confirm it.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use protocol::{Effect, ProposalId};
+use serde_json::{Value, json};
+use store::{NewProposal, PageOf, ProposalRow, TimeCursor, Write};
+
+use super::{closed, failed, text};
+use crate::policy::Ruling;
+use crate::{Calling, Done, Failed, Registry, Tool, ToolSpec};
+
+const MAX_NOTE_CHARS: usize = 2_000;
+const MAX_HOURS: i64 = 720;
+const DEFAULT_HOURS: i64 = 72;
+/// Calls that change proposals are made one after the other.
+const PROPOSALS: &str = "proposals";
+/// Open proposals that are looked through for one, a page at a time.
+const PAGE: usize = 100;
+const MAX_PAGES: usize = 10;
+
+/// Proposes a call of one of the app's other tools.
+pub(crate) struct CreateProposal {
+    /// What can be proposed: no proposal, and no undo.
+    pub(crate) others: Arc<Registry>,
+}
+
+/// Rewords a proposal or takes it back.
+pub(crate) struct UpdateProposal {
+    pub(crate) others: Arc<Registry>,
+}
+
+#[async_trait]
+impl Tool for CreateProposal {
+    fn spec(&self) -> ToolSpec {
+        let names: Vec<String> = self.others.specs().iter().map(|spec| spec.name.clone()).collect();
+        let properties = json!({
+            "tool": { "type": "string", "enum": names, "description": "the tool to be called" },
+            "input": { "type": "object", "description": "its arguments, as the tool itself takes them" },
+            "note": note_schema(),
+            "expiresInHours": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_HOURS,
+                "description": format!("how long it waits; {DEFAULT_HOURS} when absent"),
+            },
+        });
+        ToolSpec {
+            name: "createProposal".into(),
+            description:
+                "Proposes a call of another tool to the user, who may confirm it later. Returns at once; \
+                          nothing is done until the user says yes."
+                    .into(),
+            parameters: closed(properties, &["tool", "input"]),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Idempotent
+    }
+
+    fn exclusive(&self) -> Option<&str> {
+        Some(PROPOSALS)
+    }
+
+    async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
+        let input = calling.input.get("input").cloned().unwrap_or_default();
+        possible(&self.others, text(&calling.input, "tool").unwrap_or_default(), input, calling).await
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let input = &calling.input;
+        let hours = input.get("expiresInHours").and_then(Value::as_i64).unwrap_or(DEFAULT_HOURS);
+        let expires_at = in_hours(calling.now, hours)?;
+        let proposal = NewProposal {
+            id: calling.ids.proposal(),
+            tool: text(input, "tool").unwrap_or_default().to_owned(),
+            input: input.get("input").cloned().unwrap_or_default(),
+            note: text(input, "note").map(str::to_owned),
+            expires_at,
+        };
+        Ok(Done {
+            output: json!({ "proposalId": proposal.id, "status": "open", "expiresAt": expires_at }),
+            writes: vec![Write::Propose(proposal)],
+        })
+    }
+}
+
+#[async_trait]
+impl Tool for UpdateProposal {
+    fn spec(&self) -> ToolSpec {
+        let properties = json!({
+            "proposalId": { "type": "string", "pattern": "^prop_[0-9a-f]{32}$" },
+            "note": note_schema(),
+            "input": { "type": "object", "description": "new arguments in place of all earlier ones" },
+            "withdraw": { "type": "boolean", "description": "true takes the proposal back" },
+        });
+        ToolSpec {
+            name: "updateProposal".into(),
+            description:
+                "Changes an open proposal of createProposal, or takes it back. It cannot confirm one: only \
+                          the user can."
+                    .into(),
+            parameters: closed(properties, &["proposalId"]),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Idempotent
+    }
+
+    fn exclusive(&self) -> Option<&str> {
+        Some(PROPOSALS)
+    }
+
+    async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
+        let proposal = open(calling).await?;
+        let input = &calling.input;
+        let (new, note) = (input.get("input"), input.get("note"));
+        match (withdraws(input), new) {
+            (true, _) if new.is_some() || note.is_some() => {
+                let message = "a proposal is either changed or withdrawn; leave out the one or the other";
+                Err(Failed::new("invalid_arguments", message))
+            }
+            (true, _) => Ok(()),
+            (false, Some(new)) => possible(&self.others, &proposal.tool, new.clone(), calling).await,
+            (false, None) if note.is_none() => {
+                Err(Failed::new("nothing_to_change", "give a note, an input, or withdraw: true"))
+            }
+            (false, None) => Ok(()),
+        }
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let proposal = open(&calling).await?;
+        let (id, input) = (proposal.id, &calling.input);
+        if withdraws(input) {
+            let output = json!({ "proposalId": id, "status": "withdrawn" });
+            return Ok(Done { output, writes: vec![Write::Withdraw { id }] });
+        }
+        let note = text(input, "note").map(str::to_owned);
+        let output = json!({ "proposalId": id, "status": "open", "expiresAt": proposal.expires_at });
+        Ok(Done { output, writes: vec![Write::Reword { id, input: input.get("input").cloned(), note }] })
+    }
+}
+
+/// In whole milliseconds, as the store keeps it.
+fn in_hours(now: Timestamp, hours: i64) -> Result<Timestamp, Failed> {
+    let millisecond = now.as_millisecond() + SignedDuration::from_hours(hours).as_secs() * 1000;
+    Timestamp::from_millisecond(millisecond)
+        .map_err(|_| Failed::new("invalid_arguments", "the time of expiry is too far away"))
+}
+
+fn withdraws(input: &Value) -> bool {
+    input.get("withdraw").and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// Whether the proposed call could be made as things are now.
+async fn possible(others: &Registry, tool: &str, input: Value, calling: &Calling<'_>) -> Result<(), Failed> {
+    let proposed = Calling { input, ..calling.clone() };
+    // A proposal is put before the user in any case, so it does not matter where its words come from.
+    let prepared = others.prepare(tool, &proposed, false).await?;
+    match prepared.ruling {
+        Ruling::Allow | Ruling::Ask => Ok(()),
+        Ruling::Deny => Err(Failed::new("denied", format!("this app does not allow {tool}"))),
+    }
+}
+
+/// The proposal that a call names, if the model made it and it is open.
+async fn open(calling: &Calling<'_>) -> Result<ProposalRow, Failed> {
+    let wanted: Option<ProposalId> = text(&calling.input, "proposalId").and_then(|id| id.parse().ok());
+    let mut after = None;
+    for _ in 0..MAX_PAGES {
+        let page = PageOf { after, limit: PAGE };
+        let rows = calling.store.proposals(calling.scope, true, page).await.map_err(failed)?;
+        after = rows.last().map(|row| TimeCursor { at: row.created_at, id: row.id });
+        let last = rows.len() < PAGE;
+        if let Some(found) = rows.into_iter().find(|row| Some(row.id) == wanted) {
+            return of_the_model(found, calling);
+        }
+        if last {
+            break;
+        }
+    }
+    Err(Failed::new("not_found", "there is no open proposal with that id; it may have been decided"))
+}
+
+fn of_the_model(proposal: ProposalRow, calling: &Calling<'_>) -> Result<ProposalRow, Failed> {
+    if proposal.call.is_some() {
+        let message = "that is a call which waits for the user's answer; it cannot be changed";
+        return Err(Failed::new("not_changeable", message));
+    }
+    if proposal.expires_at <= calling.now {
+        return Err(Failed::new("expired", "the time of that proposal is over; make a new one"));
+    }
+    Ok(proposal)
+}
+
+fn note_schema() -> Value {
+    json!({ "type": "string", "maxLength": MAX_NOTE_CHARS, "description": "why, in words for the user" })
+}

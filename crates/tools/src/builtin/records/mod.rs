@@ -1,0 +1,306 @@
+//! Tools over the records of an app, as its folder declares them: one type of record, one thing to do with it.
+//!
+//! What a call may give is made from the record's JSON Schema, and what comes of it is checked against the whole schema
+//! again. Evidence counts only as ids of records that exist; what the model says about them does not.
+
+mod arguments;
+mod references;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use app::{App, Declared, Does, Problem, RecordType};
+use async_trait::async_trait;
+use jsonschema::Validator;
+use protocol::{Effect, RecordId};
+use serde_json::{Map, Value, json};
+use store::{MAX_RECORD_BYTES, PageOf, RecordQuery, RecordRow, Write};
+
+pub use references::{Reference, references};
+
+use super::{count, failed, object, text};
+use crate::registry::{MAX_OUTPUT_BYTES, validate};
+use crate::{Calling, Done, Failed, Tool, ToolSpec};
+
+const ID: &str = "id";
+const LIMIT: &str = "limit";
+const QUERY: &str = "query";
+const MAX_QUERY_CHARS: usize = 500;
+/// Ids that one call can name as evidence.
+const MAX_EVIDENCE: usize = 100;
+/// Other records that one record may name.
+const MAX_REFERENCES: usize = 200;
+/// Bytes of a list, so that it fits into a result.
+const MAX_LIST_BYTES: usize = MAX_OUTPUT_BYTES - 1024;
+/// Calls that change records are made one after the other.
+const RECORDS: &str = "records";
+
+pub(crate) struct RecordTool {
+    spec: ToolSpec,
+    declared: Declared,
+    record: RecordType,
+    whole: Validator,
+    requirements: Vec<Requirement>,
+}
+
+/// Records that must exist before a call can be made.
+struct Requirement {
+    kind: String,
+    count: usize,
+    /// The app's tool that makes such records.
+    made_by: Option<String>,
+}
+
+/// What a call would write.
+struct Plan {
+    id: RecordId,
+    data: Map<String, Value>,
+    /// The version the record has now; 0 for a new one.
+    version: u64,
+    changed: bool,
+}
+
+impl RecordTool {
+    /// The tool, or what is wrong with the schema or the values it is made from.
+    pub(crate) fn new(declared: &Declared, app: &App) -> Result<Self, Problem> {
+        let unknown = || {
+            declared
+                .tool
+                .problem(format!("there is no record type {:?}", declared.record), "add it under records/")
+        };
+        let record = app.records.get(&declared.record).ok_or_else(unknown)?;
+        let unfit = |error: &dyn std::fmt::Display| {
+            let message = format!("records/{}.json is not a JSON Schema: {error}", record.name);
+            declared.tool.problem(message, "mend the schema")
+        };
+        let whole = jsonschema::validator_for(&record.schema).map_err(|error| unfit(&error))?;
+        check_values(declared, record)?;
+        let made_by = |kind: &str| {
+            let makes = |other: &&Declared| other.does == Does::Create && other.record == kind;
+            app.declared.iter().find(makes).map(|other| other.tool.name.clone())
+        };
+        let requirement = |(kind, count): (&String, &usize)| Requirement {
+            kind: kind.clone(),
+            count: *count,
+            made_by: made_by(kind),
+        };
+        Ok(Self {
+            spec: ToolSpec {
+                name: declared.tool.name.clone(),
+                description: arguments::description(declared, record),
+                parameters: arguments::parameters(declared, record),
+            },
+            requirements: declared.requires.iter().map(requirement).collect(),
+            declared: declared.clone(),
+            record: record.clone(),
+            whole,
+        })
+    }
+
+    async fn plan(&self, calling: &Calling<'_>) -> Result<Plan, Failed> {
+        let mut given = object(&calling.input);
+        given.remove(ID);
+        self.check_evidence(calling, &given).await?;
+        given.retain(|name, _| self.record.property(name).is_some());
+        let plan = if self.declared.does == Does::Update {
+            self.plan_update(&self.existing(calling).await?, given.clone())?
+        } else {
+            self.plan_create(calling, given.clone())
+        };
+        let data = Value::Object(plan.data.clone());
+        validate(&self.whole, &data)?;
+        if data.to_string().len() > MAX_RECORD_BYTES {
+            let message = format!("a record holds at most {} KiB; write less", MAX_RECORD_BYTES / 1024);
+            return Err(Failed::new("too_large", message));
+        }
+        self.check_references(calling, &Value::Object(given)).await?;
+        Ok(plan)
+    }
+
+    fn plan_create(&self, calling: &Calling<'_>, mut data: Map<String, Value>) -> Plan {
+        for (name, value) in &self.declared.defaults {
+            data.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        data.extend(self.declared.fixed.clone());
+        Plan { id: calling.ids.record(), data, version: 0, changed: true }
+    }
+
+    fn plan_update(&self, row: &RecordRow, given: Map<String, Value>) -> Result<Plan, Failed> {
+        if given.is_empty() {
+            return Err(Failed::new("nothing_to_change", "give at least one field beside the id"));
+        }
+        let before = object(&row.data);
+        let mut data = before.clone();
+        for (name, value) in given {
+            if value.is_null() && !self.record.requires(&name) {
+                data.remove(&name);
+            } else {
+                data.insert(name, value);
+            }
+        }
+        data.extend(self.declared.fixed.clone());
+        Ok(Plan { id: row.id, changed: data != before, data, version: row.version })
+    }
+
+    /// The record that the call names.
+    async fn existing(&self, calling: &Calling<'_>) -> Result<RecordRow, Failed> {
+        let kind = &self.record.name;
+        let id = text(&calling.input, ID).unwrap_or_default();
+        let missing = || Failed::new("not_found", format!("there is no {kind} record with the id {id}"));
+        let id: RecordId = id.parse().map_err(|_| missing())?;
+        match calling.store.record_of(calling.scope, kind, id).await {
+            Ok(row) => Ok(row),
+            Err(store::Error::NotFound(_)) => Err(missing()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    async fn check_evidence(&self, calling: &Calling<'_>, given: &Map<String, Value>) -> Result<(), Failed> {
+        for Requirement { kind, count, made_by } in &self.requirements {
+            let named = given.get(kind).and_then(Value::as_array).into_iter().flatten();
+            let texts: BTreeSet<&str> = named.filter_map(Value::as_str).collect();
+            let ids: Vec<RecordId> = texts.iter().filter_map(|id| id.parse().ok()).collect();
+            let exist = calling.store.count_records(calling.scope, kind, &ids).await.map_err(failed)?;
+            if exist < *count {
+                let how = made_by.as_ref().map(|tool| format!(" with {tool}")).unwrap_or_default();
+                let message = format!(
+                    "{count} distinct {kind} records are needed, {exist} of the ids given exist; \
+                     add {kind} first{how}"
+                );
+                return Err(Failed::new("evidence_required", message));
+            }
+            if exist < texts.len() {
+                let message = format!("{kind}: {} of the ids do not exist", texts.len() - exist);
+                return Err(Failed::new("not_found", message));
+            }
+        }
+        Ok(())
+    }
+
+    async fn check_references(&self, calling: &Calling<'_>, given: &Value) -> Result<(), Failed> {
+        let named = references(&self.record.schema, given);
+        if named.len() > MAX_REFERENCES {
+            let message = format!("a call can name at most {MAX_REFERENCES} other records");
+            return Err(Failed::new("too_large", message));
+        }
+        for Reference { place, kind, id } in named {
+            let exists = match id.parse() {
+                Ok(id) => calling.store.count_records(calling.scope, kind, &[id]).await.map_err(failed)? == 1,
+                Err(_) => false,
+            };
+            if !exists {
+                return Err(Failed::new("not_found", format!("{place}: there is no {kind} record {id}")));
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
+        let Plan { id, data, version, changed } = self.plan(calling).await?;
+        let kind = self.record.name.clone();
+        let data = Value::Object(data);
+        if !changed {
+            return Ok(json!({ "id": id, "type": kind, "version": version, "data": data }).into());
+        }
+        Ok(Done {
+            output: json!({ "id": id, "type": kind, "version": version + 1, "data": data }),
+            writes: vec![Write::Record { id, kind, data: Some(data), expected: version }],
+        })
+    }
+
+    async fn delete(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
+        let RecordRow { id, kind, version, .. } = self.existing(calling).await?;
+        Ok(Done {
+            output: json!({ "id": id, "type": kind, "deleted": true }),
+            writes: vec![Write::Record { id, kind, data: None, expected: version }],
+        })
+    }
+
+    async fn find(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
+        let mut fields = object(&calling.input);
+        let limit = count(&calling.input, LIMIT).unwrap_or(self.declared.limit).min(self.declared.limit);
+        fields.remove(LIMIT);
+        let query = if self.declared.does == Does::Search {
+            let words = text(&calling.input, QUERY).unwrap_or_default();
+            RecordQuery { text: Some(words.to_owned()), fields: Vec::new() }
+        } else {
+            RecordQuery { text: None, fields: fields.into_iter().collect() }
+        };
+        let page = PageOf { after: None, limit: limit + 1 };
+        let rows =
+            calling.store.records(calling.scope, &self.record.name, query, page).await.map_err(failed)?;
+        let mut records = Vec::new();
+        let mut bytes = 0;
+        for record in rows.iter().take(limit).map(view) {
+            bytes += record.to_string().len() + 1;
+            if bytes > MAX_LIST_BYTES {
+                break;
+            }
+            records.push(record);
+        }
+        let more = records.len() < rows.len();
+        Ok(json!({ "records": records, "more": more }).into())
+    }
+}
+
+#[async_trait]
+impl Tool for RecordTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn effect(&self) -> Effect {
+        match self.declared.does {
+            Does::Search | Does::Get | Does::List => Effect::Read,
+            Does::Create | Does::Update | Does::Delete => Effect::Reversible,
+        }
+    }
+
+    fn exclusive(&self) -> Option<&str> {
+        (self.effect() != Effect::Read).then_some(RECORDS)
+    }
+
+    async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
+        match self.declared.does {
+            Does::Create | Does::Update => self.plan(calling).await.map(drop),
+            Does::Delete | Does::Get => self.existing(calling).await.map(drop),
+            Does::Search | Does::List => Ok(()),
+        }
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        match self.declared.does {
+            Does::Create | Does::Update => self.write(&calling).await,
+            Does::Delete => self.delete(&calling).await,
+            Does::Get => self.existing(&calling).await.map(|row| view(&row).into()),
+            Does::Search | Does::List => self.find(&calling).await,
+        }
+    }
+}
+
+fn view(row: &RecordRow) -> Value {
+    json!({
+        "id": row.id,
+        "type": row.kind,
+        "version": row.version,
+        "updatedAt": row.updated_at,
+        "data": row.data,
+    })
+}
+
+/// What the app sets by itself must fit the fields it is for.
+fn check_values(declared: &Declared, record: &RecordType) -> Result<(), Problem> {
+    let mut loose = record.schema.clone();
+    if let Some(schema) = loose.as_object_mut() {
+        schema.remove("required");
+    }
+    let unfit = |what: String| declared.tool.problem(what, "write values that fit the record's schema");
+    let fields = jsonschema::validator_for(&loose).map_err(|error| unfit(error.to_string()))?;
+    for (key, values) in [("defaults", &declared.defaults), ("fixed", &declared.fixed)] {
+        validate(&fields, &Value::Object(values.clone())).map_err(|failed| {
+            unfit(format!("{key} does not fit records/{}.json: {}", record.name, failed.message))
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Undo: what was done lately, and taking one of it back.
+
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use protocol::{ActionId, Effect};
+use serde_json::{Value, json};
+use store::{ActionFilter, ActionRow, PageOf, Write};
+
+use super::{closed, count, failed, text};
+use crate::{Calling, Done, Failed, Tool, ToolSpec};
+
+const MAX_LISTED: usize = 50;
+const DEFAULT_LISTED: usize = 20;
+/// Characters of a call's arguments that a list shows.
+const MAX_INPUT_CHARS: usize = 200;
+/// Actions that are looked through for one, a page at a time.
+const PAGE: usize = 100;
+const MAX_PAGES: usize = 10;
+/// Undoing goes one step at a time.
+const UNDO: &str = "undo";
+
+pub(crate) struct ListRecentActions;
+pub(crate) struct UndoAction;
+
+#[async_trait]
+impl Tool for ListRecentActions {
+    fn spec(&self) -> ToolSpec {
+        let properties = json!({
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_LISTED,
+                "description": format!("actions at most; {DEFAULT_LISTED} when absent"),
+            },
+            "tool": { "type": "string", "maxLength": 64, "description": "only calls of this tool" },
+        });
+        ToolSpec {
+            name: "listRecentActions".into(),
+            description:
+                "Lists what was done for the user lately, newest first, and what of it can be undone.".into(),
+            parameters: closed(properties, &[]),
+        }
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_LISTED).min(MAX_LISTED);
+        let filter =
+            ActionFilter { tool: text(&calling.input, "tool").map(str::to_owned), ..ActionFilter::default() };
+        // This call is an action too, and says nothing.
+        let page = PageOf { after: None, limit: limit + 1 };
+        let rows = calling.store.actions(calling.scope, filter, page).await.map_err(failed)?;
+        let own = ActionId::from(calling.id);
+        let actions: Vec<Value> = rows.iter().filter(|row| row.id != own).take(limit).map(view).collect();
+        Ok(json!({ "actions": actions }).into())
+    }
+}
+
+fn view(row: &ActionRow) -> Value {
+    let input = row.input.to_string();
+    let shown: String = input.chars().take(MAX_INPUT_CHARS).collect();
+    let more = if shown.len() < input.len() { "…" } else { "" };
+    json!({
+        "actionId": row.id,
+        "tool": row.tool,
+        "at": row.started_at,
+        "status": row.status,
+        "undoable": obstacle(row).is_none(),
+        "undone": row.undone_by.is_some(),
+        "input": format!("{shown}{more}"),
+    })
+}
+
+#[async_trait]
+impl Tool for UndoAction {
+    fn spec(&self) -> ToolSpec {
+        let id = json!({
+            "type": "string",
+            "pattern": "^act_[0-9a-f]{32}$",
+            "description": "the action's id, as listRecentActions gives it",
+        });
+        ToolSpec {
+            name: "undoAction".into(),
+            description:
+                "Takes back what an action changed, if nothing has changed it since. Undo the newest first."
+                    .into(),
+            parameters: closed(json!({ "actionId": id }), &["actionId"]),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Idempotent
+    }
+
+    fn exclusive(&self) -> Option<&str> {
+        Some(UNDO)
+    }
+
+    async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
+        let action = find(calling).await?;
+        match obstacle(&action) {
+            None => Ok(()),
+            Some(reason) => Err(Failed::new("cannot_undo", reason)),
+        }
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let action = find(&calling).await?;
+        Ok(Done {
+            output: json!({ "actionId": action.id, "tool": action.tool, "undone": true }),
+            writes: vec![Write::Undo { action: action.id }],
+        })
+    }
+}
+
+/// Why an action cannot be undone, as far as it can be seen without trying.
+fn obstacle(action: &ActionRow) -> Option<&'static str> {
+    if action.undone_by.is_some() {
+        Some("the action was undone already")
+    } else if action.undo_of.is_some() {
+        Some("the action is an undo, which cannot be undone; make the change again")
+    } else if action.status == "started" {
+        Some("the action is still under way")
+    } else if action.status != "complete" {
+        Some("the action did not succeed, so it changed nothing")
+    } else if action.changes.is_empty() {
+        Some("the action changed nothing that can be put back")
+    } else {
+        None
+    }
+}
+
+/// The action that a call names, among the newest of the scope.
+async fn find(calling: &Calling<'_>) -> Result<ActionRow, Failed> {
+    let wanted: Option<ActionId> = text(&calling.input, "actionId").and_then(|id| id.parse().ok());
+    let mut after = None;
+    for _ in 0..MAX_PAGES {
+        let page = PageOf { after, limit: PAGE };
+        let rows =
+            calling.store.actions(calling.scope, ActionFilter::default(), page).await.map_err(failed)?;
+        after = rows.last().map(|row| row.position);
+        let last = rows.len() < PAGE;
+        if let Some(found) = rows.into_iter().find(|row| Some(row.id) == wanted) {
+            return Ok(found);
+        }
+        if last {
+            break;
+        }
+    }
+    let newest = PAGE * MAX_PAGES;
+    let message = format!("there is no such action among the newest {newest}; listRecentActions shows them");
+    Err(Failed::new("not_found", message))
+}

@@ -1,0 +1,206 @@
+//! For tests: a real store, an app with two types of records, and calls that are committed as a run commits them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use app::App;
+use protocol::{
+    AppId, Call, Clock, Event, Finish, Ids, OnBusy, Scope, Settings, StepEnd, Stored, SystemClock,
+    TimeOrderedIds, ToolComplete, ToolStart, ToolStatus, Usage, UserId,
+};
+use serde_json::Value;
+use store::{Ask, Publish, Request, Sqlite, Store, Submission, Target};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Calling, Catalog, Outcome, Registry};
+
+const PART: &str = r#"{"type": "object", "title": "part", "description": "an inner part", "additionalProperties": false,
+    "required": ["name", "status"], "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "status": {"type": "string", "enum": ["emerging", "active"]},
+        "role": {"type": "string"}, "source": {"type": "string"}, "age": {"type": "integer"},
+        "known": {"type": "boolean"}, "friend": {"type": "string", "format": "record:part"},
+        "evidence": {"type": "array", "items": {"type": "string", "format": "record:evidence"}}}}"#;
+const EVIDENCE: &str = r#"{"type": "object", "additionalProperties": false, "required": ["content"], "properties": {
+    "content": {"type": "string"}, "partId": {"type": "string", "format": "record:part"}}}"#;
+
+/// The tools of the app that most tests use.
+pub(crate) const TOML: &str = r#"
+tools = ["calculate", "markdown", "proposals", "undo"]
+[tool.searchParts]
+record = "part"
+does = "search"
+limit = 3
+[tool.getPart]
+record = "part"
+does = "get"
+[tool.createPart]
+record = "part"
+does = "create"
+defaults = { status = "emerging" }
+fixed = { source = "agent" }
+[tool.createEmergingPart]
+record = "part"
+does = "create"
+requires = { evidence = 3 }
+confirm = true
+defaults = { status = "emerging" }
+fields = ["name", "role"]
+[tool.updatePart]
+record = "part"
+does = "update"
+fixed = { source = "agent" }
+[tool.listParts]
+record = "part"
+does = "list"
+[tool.deletePart]
+record = "part"
+does = "delete"
+[tool.addEvidence]
+record = "evidence"
+does = "create"
+"#;
+
+struct Nobody;
+
+impl Publish for Nobody {
+    fn publish(&self, _: &[Arc<Stored>]) {}
+}
+
+pub(crate) struct World {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) scope: Scope,
+    pub(crate) ids: Arc<dyn Ids>,
+    registry: Registry,
+    stop: CancellationToken,
+    _folder: TempDir,
+}
+
+/// An app folder with the two types of records.
+pub(crate) fn app(toml: &str) -> (TempDir, App) {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("demo");
+    std::fs::create_dir_all(dir.join("records")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
+    write("app.toml", toml);
+    write("instructions.md", "Help.");
+    write("records/part.json", PART);
+    write("records/evidence.json", EVIDENCE);
+    let app = app::load(&dir).unwrap();
+    (folder, app)
+}
+
+pub(crate) fn catalog() -> Catalog {
+    Catalog::builtin(Arc::new(SystemClock))
+}
+
+fn store(folder: &Path) -> Arc<dyn Store> {
+    Arc::new(Sqlite::open(&folder.join("data"), Arc::new(SystemClock), Arc::new(Nobody)).unwrap())
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let (folder, app) = app(TOML);
+        Self {
+            store: store(folder.path()),
+            scope: Scope { app: AppId::new("demo"), user: UserId::new("alice") },
+            ids: Arc::new(TimeOrderedIds),
+            registry: catalog().registry(&app).unwrap(),
+            stop: CancellationToken::new(),
+            _folder: folder,
+        }
+    }
+
+    /// The same store for somebody else.
+    pub(crate) fn become_user(&mut self, user: &str) {
+        self.scope = Scope { user: UserId::new(user), ..self.scope.clone() };
+    }
+
+    pub(crate) fn calling(&self, input: Value) -> Calling<'_> {
+        Calling {
+            id: self.ids.call(),
+            input,
+            scope: &self.scope,
+            thread: None,
+            run: None,
+            store: &self.store,
+            ids: &self.ids,
+            now: SystemClock.now(),
+            stop: &self.stop,
+        }
+    }
+
+    /// What a call comes to, with nothing committed.
+    pub(crate) async fn attempt(&self, name: &str, calling: Calling<'_>) -> Outcome {
+        match self.registry.prepare(name, &calling, false).await {
+            Ok(_) => self.registry.run(name, calling, Duration::from_secs(10)).await,
+            Err(failed) => failed.into(),
+        }
+    }
+
+    /// The output of a call that must succeed and is committed by a run of its own.
+    pub(crate) async fn call(&self, name: &str, input: Value) -> Value {
+        let calling = self.calling(input.clone());
+        let id = calling.id;
+        let outcome = self.attempt(name, calling).await;
+        assert_eq!(outcome.status, ToolStatus::Complete, "{name}: {}", outcome.output);
+        let submission = Submission {
+            scope: self.scope.clone(),
+            thread: Target::New(self.ids.thread()),
+            run: self.ids.run(),
+            on_busy: OnBusy::Reject,
+            once: None,
+            request: Request {
+                ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
+                model: None,
+                settings: Settings::default(),
+                system_prompt: None,
+                app_revision: "r".into(),
+            },
+        };
+        let submitted = self.store.submit(submission).await.unwrap();
+        let principal = protocol::Principal::authenticated(self.scope.user.clone());
+        let log = self.store.log(&self.store.run(&principal, submitted.run).await.unwrap());
+        let effect = self.registry.effect(name).unwrap();
+        let call = Call { id, name: name.into(), input: input.clone(), raw: None, provider_id: None };
+        let start = ToolStart { call_id: id, name: name.into(), input, effect };
+        log.record(vec![step(call), Event::ToolStart(start)], vec![], vec![]).await.unwrap();
+        let result = ToolComplete {
+            call_id: id,
+            name: name.into(),
+            status: outcome.status,
+            output: outcome.output.clone(),
+            duration_ms: 1,
+            outside: false,
+        };
+        log.record(vec![Event::ToolComplete(result)], vec![], outcome.writes).await.unwrap();
+        outcome.output
+    }
+
+    /// The error and the message of a call that must fail, and so changes nothing.
+    pub(crate) async fn refused(&self, name: &str, input: Value) -> (String, String) {
+        let outcome = self.attempt(name, self.calling(input)).await;
+        assert_eq!((outcome.status, outcome.writes), (ToolStatus::Failed, vec![]), "{}", outcome.output);
+        let said = |key: &str| outcome.output[key].as_str().unwrap_or_default().to_owned();
+        (said("error"), said("message"))
+    }
+}
+
+fn step(call: Call) -> Event {
+    Event::StepEnd(StepEnd {
+        step: 1,
+        text: String::new(),
+        reasoning: None,
+        calls: vec![call],
+        usage: Usage::default(),
+        finish: Finish::Stop,
+        error: None,
+        model: None,
+        dropped: vec![],
+        provider: None,
+        fallback: None,
+        structured: None,
+    })
+}
