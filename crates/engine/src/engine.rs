@@ -10,7 +10,7 @@ use std::time::Duration;
 use app::{App, Apps, Problem};
 use jiff::{SignedDuration, Timestamp};
 use model::{Model, Registry as Models};
-use protocol::{AppId, Clock, Event, Ids, JobId, RunId, ThreadId};
+use protocol::{AppId, Clock, Event, Ids, JobId, RunId, RunStatus, ThreadId};
 use store::{JobRow, PageOf, RunRow, Stop, Store};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -112,6 +112,7 @@ impl Engine {
                 self.spawn(row);
             }
         }
+        self.finish_begun_actions().await?;
         self.sweep();
         self.in_background(jobs::work(self.clone()));
         self.shared.ready.store(true, Ordering::Release);
@@ -193,6 +194,11 @@ impl Engine {
         self.shared.tasks.spawn(async move { abandoned.run_until_cancelled(work).await });
     }
 
+    /// Wakes whoever looks for background work.
+    pub(crate) fn notice_jobs(&self) {
+        self.shared.job_notice.notify_waiters();
+    }
+
     pub(crate) fn job_notice(&self) -> tokio::sync::futures::Notified<'_> {
         self.shared.job_notice.notified()
     }
@@ -252,6 +258,9 @@ impl Engine {
     /// Drives whatever run is under way in the thread, if nobody does yet.
     pub(crate) async fn take_up(&self, thread: ThreadId) -> Result<(), store::Error> {
         let Some(row) = self.store().active_run(thread).await? else { return Ok(()) };
+        if row.status == RunStatus::Waiting && row.stop.is_none() {
+            return Ok(()); // for the user's word; nothing is held meanwhile
+        }
         if self.stoppable(row.id) {
             // Read again: what was told to stop before it could be told here is seen now.
             let newest = self.store().active_run(thread).await?;
@@ -282,7 +291,7 @@ impl Engine {
 
     /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the jobs it caused, what was deleted meanwhile.
     async fn go_on(&self, thread: ThreadId) {
-        self.shared.job_notice.notify_waiters();
+        self.notice_jobs();
         if self.is_ready()
             && let Err(error) = self.take_up(thread).await
         {

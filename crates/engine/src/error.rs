@@ -62,6 +62,11 @@ impl From<store::Error> for Error {
                 code: "memories_full",
                 message: "there are as many memories as one user may have; forget some first".into(),
             },
+            store::Error::Changed(message) => Error::Conflict { code: "changed", message },
+            store::Error::Decided(how) => Error::Conflict {
+                code: "proposal_decided",
+                message: format!("the proposal is {how} already; it is decided once"),
+            },
             store::Error::KeyReused => Error::KeyReused,
             store::Error::NothingToAnswer => Error::invalid(
                 "regenerate",

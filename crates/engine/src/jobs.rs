@@ -44,6 +44,7 @@ pub(crate) async fn work(engine: Engine) {
         let noticed = engine.job_notice();
         tokio::pin!(noticed);
         noticed.as_mut().enable();
+        engine.expire_proposals().await;
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
         match engine.store().claim().await {
             Ok(Some(job)) => {
@@ -85,10 +86,10 @@ fn turns(looked: Timestamp, now: Timestamp) -> impl Iterator<Item = (&'static st
 }
 
 async fn until_due(engine: &Engine) -> Duration {
-    match engine.store().next_due().await {
-        Ok(Some(due)) => Duration::try_from(due.duration_since(engine.now())).unwrap_or_default().min(POLL),
-        Ok(None) | Err(_) => POLL,
-    }
+    let store = engine.store();
+    let due = [store.next_due().await.ok().flatten(), store.next_expiry().await.ok().flatten()];
+    let wait = |due: Timestamp| Duration::try_from(due.duration_since(engine.now())).unwrap_or_default();
+    due.into_iter().flatten().map(wait).min().unwrap_or(POLL).min(POLL)
 }
 
 /// One attempt. A panic is a failed attempt like any other.

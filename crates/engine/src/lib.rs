@@ -3,14 +3,18 @@
 //! [`Engine`] is the whole of it to the outside. Inside, `run` holds the loop, `context` what the model sees, `bus`
 //! and `follow` how events reach readers. Everything a run does is in its thread's log first.
 
+mod actions;
 mod bus;
 mod context;
 mod engine;
 mod error;
+mod files;
 mod follow;
 mod jobs;
 mod keys;
 mod memories;
+mod proposals;
+mod records;
 mod request;
 mod requests;
 mod run;
@@ -18,11 +22,14 @@ mod transcript;
 mod usage;
 mod views;
 
+pub use actions::ActionQuery;
 pub use bus::Bus;
 pub use engine::{Engine, Parts};
 pub use error::Error;
+pub use files::FilePlace;
 pub use follow::Follower;
 pub use keys::{Grant, LOCAL_USER, MadeKey, NewKey};
+pub use records::{Edit, RecordPlace, RecordSearch, RecordsPlace, Terms};
 pub use request::{MAX_MESSAGE_BYTES, PageQuery};
 pub use requests::Submitted;
 pub use store::Once;

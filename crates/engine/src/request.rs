@@ -1,9 +1,12 @@
 //! What a client asks, checked: from here on it is a `Submission` or a page, and needs no further look.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use app::{OutOfRange, Ranges, Within};
 use jiff::Timestamp;
 use protocol::{JobId, MessageId, NewRun, Regenerate, Seq, ThreadId};
-use store::{Ask, JobCursor, ThreadCursor};
+use store::{Ask, JobCursor, ThreadCursor, TimeCursor};
 
 use crate::Error;
 
@@ -59,6 +62,19 @@ impl PageQuery {
         self.parse(|cursor| cursor.parse().ok())
     }
 
+    pub(crate) fn position(&self) -> Result<Option<u64>, Error> {
+        self.parse(|cursor| cursor.parse().ok())
+    }
+
+    /// A place in a list of this kind of id that is sorted by time.
+    pub(crate) fn by_time<I: FromStr>(&self) -> Result<Option<TimeCursor<I>>, Error> {
+        self.parse(|cursor| {
+            let (millis, id) = cursor.split_once('.')?;
+            let at = Timestamp::from_millisecond(millis.parse().ok()?).ok()?;
+            Some(TimeCursor { at, id: id.parse().ok()? })
+        })
+    }
+
     fn parse<C>(&self, parse: impl FnOnce(&str) -> Option<C>) -> Result<Option<C>, Error> {
         let invalid = || Error::invalid("cursor", "take it from `next` of the page before, unchanged");
         self.cursor.as_deref().map(|cursor| parse(cursor).ok_or_else(invalid)).transpose()
@@ -71,6 +87,10 @@ pub(crate) fn thread_cursor(updated_at: Timestamp, id: ThreadId) -> String {
 
 pub(crate) fn job_cursor(created_at: Timestamp, id: JobId) -> String {
     format!("{}.{id}", created_at.as_millisecond())
+}
+
+pub(crate) fn time_cursor(at: Timestamp, id: impl Display) -> String {
+    format!("{}.{id}", at.as_millisecond())
 }
 
 /// What is asked of the model, once the request has been found in order.

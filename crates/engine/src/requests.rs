@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use app::App;
 use protocol::{
-    AppId, AppView, Event, JobView, Message, NewRun, NewThread, Page, Principal, RunId, RunResult, RunView,
-    Scope, Seq, ThreadChange, ThreadId, ThreadView,
+    AppId, AppView, Event, JobView, Kind, Message, NewRun, NewThread, Page, Principal, RunId, RunResult,
+    RunStatus, RunView, Scope, Seq, ThreadChange, ThreadId, ThreadView,
 };
 use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadRow, Window};
 
 use crate::engine::Serving;
 use crate::request::{self, PageQuery};
+use crate::run::RunState;
 use crate::{Engine, Error, Follower, run, views};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
@@ -29,7 +30,7 @@ impl Engine {
             name: serving.app.name.clone(),
             description: serving.app.description.clone(),
             model: self.shared.models.name(serving.app.model.as_deref()),
-            tools: serving.app.tools.iter().map(|tool| tool.name.clone()).collect(),
+            tools: serving.tools.specs().iter().map(|tool| tool.name.clone()).collect(),
         };
         self.shared.apps.values().map(view).collect()
     }
@@ -76,8 +77,15 @@ impl Engine {
             let submitted = engine.store().submit(submission).await?;
             match submitted.admitted {
                 Admitted::Running => engine.take_up(submitted.thread).await?,
-                Admitted::Queued { interrupted: Some(run) } => engine.stop(run, Stop::Interrupted),
-                Admitted::Queued { interrupted: None } | Admitted::Replayed => {}
+                Admitted::Queued { interrupted, resumed } => {
+                    if let Some(run) = interrupted {
+                        engine.stop(run, Stop::Interrupted);
+                    }
+                    if resumed || interrupted.is_some() {
+                        engine.take_up(submitted.thread).await?; // it may have waited, with nobody driving it
+                    }
+                }
+                Admitted::Replayed => {}
             }
             Ok(Submitted { run: submitted.run, thread: submitted.thread })
         })
@@ -116,16 +124,40 @@ impl Engine {
         Ok(views::run(self.run_row(principal, run).await?))
     }
 
-    /// Waits until the run has ended.
+    /// Waits until the run has ended, or waits itself for the user.
     pub async fn result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
         let row = self.run_row(principal, run).await?;
         if row.end_seq.is_none() {
             let start = self.beginning(principal, &row).await?;
             let mut follower = self.follower((row.thread, Some(run)), start);
-            while follower.next().await?.is_some() {}
+            while let Some(events) = follower.next().await? {
+                let waits =
+                    |kind: &str| kind == Kind::ProposalOpen.name() || kind == Kind::ToolComplete.name();
+                if events.iter().any(|event| waits(&event.kind)) && self.is_parked(run).await? {
+                    break;
+                }
+            }
         }
         let row = self.run_row(principal, run).await?;
-        Ok(views::outcome(row, &self.store().facts(run).await?))
+        let proposals = match row.status {
+            RunStatus::Waiting => self.store().proposals_of(run).await?,
+            RunStatus::Queued
+            | RunStatus::Running
+            | RunStatus::Completed
+            | RunStatus::Failed
+            | RunStatus::Cancelled
+            | RunStatus::Interrupted => Vec::new(),
+        };
+        let proposals = proposals.into_iter().map(views::proposal).collect();
+        Ok(RunResult { proposals, ..views::outcome(row, &self.store().facts(run).await?) })
+    }
+
+    /// Whether there is nothing a run can do before the user has decided.
+    async fn is_parked(&self, run: RunId) -> Result<bool, Error> {
+        let facts = self.store().facts(run).await?;
+        let events: Vec<Event> =
+            facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
+        Ok(RunState::replay(&events).is_parked())
     }
 
     /// Durable once it returns; the run ends soon after. A run that has ended stays as it is.
@@ -140,6 +172,7 @@ impl Engine {
         self.to_the_end(async move {
             let row = engine.store().cancel(&principal, run, once).await?;
             engine.stop(run, Stop::Cancelled);
+            engine.take_up(row.thread).await?; // it may have waited, with nobody driving it
             Ok(views::run(row))
         })
         .await
@@ -273,7 +306,7 @@ impl Engine {
         Ok(Page { data: rows.into_iter().map(views::job).collect(), next: last.filter(|_| more) })
     }
 
-    fn serving(&self, principal: &Principal, app: &str) -> Result<&Serving, Error> {
+    pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<&Serving, Error> {
         let app = AppId::new(app);
         let serving = self.shared.apps.get(&app).filter(|_| principal.may_use(&app));
         serving.ok_or(Error::NotFound { what: "app" })

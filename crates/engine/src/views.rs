@@ -1,10 +1,10 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Event, JobView, KeyView, Kind, Message, Role, RunResult, RunView, Seq, Stored, ThreadView, ToolCallView,
-    ToolComplete, ToolResultView, ToolStatus,
+    Decision, Event, JobView, KeyView, Kind, Message, ProposalView, Role, RunResult, RunView, Seq, Stored,
+    ThreadView, ToolCallView, ToolComplete, ToolResultView, ToolStatus,
 };
-use store::{JobRow, KeyRow, MessageRow, RawEvent, RunRow, Stop, ThreadRow};
+use store::{JobRow, KeyRow, MessageRow, ProposalRow, RawEvent, RunRow, Stop, ThreadRow};
 
 use crate::run::RunState;
 use crate::transcript::{self, Turn};
@@ -59,6 +59,24 @@ pub(crate) fn job(row: JobRow) -> JobView {
 pub(crate) fn key(row: KeyRow) -> KeyView {
     let KeyRow { id, user, app, admin, created_at, revoked_at } = row;
     KeyView { id, user, app, admin, created_at, revoked_at }
+}
+
+pub(crate) fn proposal(row: ProposalRow) -> ProposalView {
+    ProposalView {
+        id: row.id,
+        app_id: row.scope.app.to_string(),
+        tool: row.tool,
+        input: row.input,
+        note: row.note,
+        status: row.decision.map_or("open", Decision::name).to_owned(),
+        thread_id: row.thread,
+        run_id: row.run,
+        call_id: row.call,
+        action_id: row.action,
+        expires_at: row.expires_at,
+        created_at: row.created_at,
+        decided_at: row.decided_at,
+    }
 }
 
 /// None for a row whose role is none we know.
@@ -117,6 +135,7 @@ pub(crate) fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
         tool_results: results.into_iter().flatten().map(result).collect(),
         memories_referenced: answer.map(|answer| answer.memories_referenced.clone()).unwrap_or_default(),
         data: answer.and_then(|answer| answer.data.clone()),
+        proposals: Vec::new(),
         error: row.error,
     }
 }

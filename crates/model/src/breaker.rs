@@ -1,5 +1,7 @@
-//! Leaves a provider alone after it has failed for a while.
+//! What is learned of a provider while it is used: that it keeps failing and is best left alone for a while, and what it
+//! does not take although it might be expected to.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ const COOL_DOWN: Duration = Duration::from_secs(30);
 pub struct Breaker {
     /// Locked for a look, never over an await.
     state: Mutex<State>,
+    /// It refused tools and a schema in one request.
+    apart: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +52,15 @@ impl Breaker {
                 true
             }
         }
+    }
+
+    /// Notes that it refused tools and a schema in one request.
+    pub fn keep_apart(&self) {
+        self.apart.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_kept_apart(&self) -> bool {
+        self.apart.load(Ordering::Relaxed)
     }
 
     pub fn succeeded(&self) {

@@ -8,9 +8,9 @@ use protocol::{Settings, Usage};
 use serde_json::{Map, Value};
 
 use crate::breaker::Breaker;
-use crate::capabilities::{Capabilities, Kind, Price};
+use crate::capabilities::{Capabilities, Kind, Price, Structured};
 use crate::rescue::Rescued;
-use crate::{ChatModel, Format, Message, Request, ToolSpec, Wire, known};
+use crate::{ChatModel, Message, Request, ToolSpec, Wire, known};
 
 /// Who serves models.
 #[derive(Clone)]
@@ -106,17 +106,16 @@ impl Model {
         if self.listing.capabilities.tools { Arc::clone(tools) } else { Arc::default() }
     }
 
+    /// How it is held to a schema, as far as is known by now.
+    pub fn structured(&self) -> Structured {
+        let listed = self.listing.capabilities.structured;
+        let refused = listed == Structured::WithTools && self.health.is_kept_apart();
+        if refused { Structured::Alone } else { listed }
+    }
+
     /// The usage with what it costs.
     pub fn priced(&self, usage: Usage) -> Usage {
         Usage { cost: self.listing.price.map_or(usage.cost, |price| price.cost(&usage)), ..usage }
-    }
-
-    /// The format, as far as this model can be held to it by its provider.
-    pub fn format(&self, format: Format) -> Format {
-        match (&format, self.listing.capabilities.structured) {
-            (Format::Schema(_), crate::Structured::Prompt) => Format::Text,
-            (Format::Text | Format::Json | Format::Schema(_), _) => format,
-        }
     }
 }
 

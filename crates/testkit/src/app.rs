@@ -16,9 +16,10 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::Catalog;
 
 use crate::frames::{Frame, Frames};
-use crate::samples;
+use crate::samples::{self, Arrivals};
 use crate::still::{CountingIds, StandingClock};
 use crate::upstream::{Gate, Upstream};
 
@@ -81,8 +82,10 @@ pub struct TestApp {
     pub upstream: Upstream,
     /// Serves `backup-model`.
     pub backup: Upstream,
-    /// What the tool `gated` waits for.
+    /// What the tool `gated`, and those that act outside, wait for.
     pub gate: Gate,
+    /// What has reached the world outside, over restarts.
+    pub arrivals: Arrivals,
     pub url: String,
     pub engine: Engine,
     client: Client,
@@ -114,23 +117,26 @@ impl TestApp {
         std::fs::write(app.join("app.toml"), format!("name = \"Test\"\n{}\n", setup.app)).expect("an app");
         std::fs::write(app.join("instructions.md"), "You are a test.\n").expect("instructions");
         for (name, text) in &setup.files {
-            std::fs::write(app.join(name), text).expect("a file of the app");
+            let file = app.join(name);
+            std::fs::create_dir_all(file.parent().unwrap_or(&app)).expect("a folder of the app");
+            std::fs::write(file, text).expect("a file of the app");
         }
         if let Some(title) = &setup.title {
             std::fs::write(app.join("title.md"), title).expect("a title");
         }
         let upstreams = (Upstream::start().await, Upstream::start().await);
-        Self::open(folder, setup, upstreams, Arc::default()).await
+        Self::open(folder, setup, upstreams, (Arc::default(), Arrivals::default())).await
     }
 
     async fn open(
         folder: TempDir,
         setup: Setup,
         (upstream, backup): (Upstream, Upstream),
-        ids: Arc<CountingIds>,
+        (ids, arrivals): (Arc<CountingIds>, Arrivals),
     ) -> Self {
         let gate = Gate::new();
-        let engine = engine(folder.path(), &setup, (&upstream, &backup), (&gate, Arc::clone(&ids)));
+        let tools = samples::catalog(setup.meet, &gate, &arrivals);
+        let engine = engine(folder.path(), &setup, (&upstream, &backup), (tools, Arc::clone(&ids)));
         engine.start().await.expect("the engine starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -139,17 +145,17 @@ impl TestApp {
         serving.close();
         let patience = if setup.base_url.is_some() { PATIENCE_WITH_REAL } else { PATIENCE };
         let client = Client::builder().no_proxy().timeout(patience).build().expect("a client");
-        Self { upstream, backup, gate, url, engine, client, folder, setup, ids, stop, serving }
+        Self { upstream, backup, gate, arrivals, url, engine, client, folder, setup, ids, stop, serving }
     }
 
     /// Stops and starts again on the same data, leaving runs where they were.
     pub async fn restart(self) -> Self {
-        let Self { upstream, backup, engine, folder, setup, ids, stop, serving, .. } = self;
+        let Self { upstream, backup, arrivals, engine, folder, setup, ids, stop, serving, .. } = self;
         stop.cancel();
         serving.wait().await;
         engine.abandon().await;
         drop(engine);
-        Self::open(folder, setup, (upstream, backup), ids).await
+        Self::open(folder, setup, (upstream, backup), (ids, arrivals)).await
     }
 
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -221,7 +227,7 @@ fn engine(
     folder: &Path,
     setup: &Setup,
     upstreams: (&Upstream, &Upstream),
-    (gate, ids): (&Gate, Arc<CountingIds>),
+    (tools, ids): (Catalog, Arc<CountingIds>),
 ) -> Engine {
     let clock = Arc::new(StandingClock);
     let bus = Arc::new(Bus::default());
@@ -230,7 +236,7 @@ fn engine(
         store: Arc::new(store),
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),
-        tools: samples::catalog(setup.meet, gate),
+        tools,
         models: if setup.model { models(setup, upstreams) } else { Registry::default() },
         clock,
         ids: ids as Arc<dyn Ids>,

@@ -18,6 +18,7 @@ pub use app::{Answer, Setup, TestApp, registry};
 pub use audit::audit;
 pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;
+pub use samples::Arrivals;
 
 /// For tests that look into a database, or break it.
 pub mod sql {

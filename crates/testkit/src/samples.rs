@@ -1,11 +1,14 @@
 //! Tools for tests: each does one thing that a real tool might do to us.
 
+use std::sync::{Arc, Mutex};
+
 use async_trait::async_trait;
+use protocol::Effect;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use tools::{Catalog, Failed, Tool, ToolSpec};
+use tools::{Calling, Catalog, Done, Failed, Policy, Tool, ToolSpec};
 
+use crate::still::StandingClock;
 use crate::upstream::Gate;
 
 /// Gives its arguments back.
@@ -66,8 +69,8 @@ impl Tool for Echo {
         spec("echo", parameters)
     }
 
-    async fn call(&self, input: Value, _: &CancellationToken) -> Result<Value, Failed> {
-        Ok(input)
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        Ok(calling.input.into())
     }
 }
 
@@ -77,7 +80,7 @@ impl Tool for Hang {
         spec("hang", anything())
     }
 
-    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
         std::future::pending().await
     }
 }
@@ -88,7 +91,7 @@ impl Tool for Panic {
         spec("panic", anything())
     }
 
-    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
         panic!("a tool for tests panics")
     }
 }
@@ -99,8 +102,8 @@ impl Tool for Huge {
         spec("huge", anything())
     }
 
-    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
-        Ok(Value::from("ü".repeat(512 * 1024)))
+    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+        Ok(Value::from("ü".repeat(512 * 1024)).into())
     }
 }
 
@@ -110,7 +113,7 @@ impl Tool for Refuse {
         spec("refuse", anything())
     }
 
-    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
         Err(Failed::new("not_today", "the tool does not want to"))
     }
 }
@@ -121,10 +124,10 @@ impl Tool for Meet {
         spec("meet", anything())
     }
 
-    async fn call(&self, _: Value, _: &CancellationToken) -> Result<Value, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
         let _guest = Guest::of(self);
         self.here.subscribe().wait_for(|(_, met)| *met).await.expect("the sender is ours");
-        Ok(json!("met"))
+        Ok(json!("met").into())
     }
 }
 
@@ -134,17 +137,90 @@ impl Tool for Gated {
         spec("gated", anything())
     }
 
-    async fn call(&self, _: Value, stop: &CancellationToken) -> Result<Value, Failed> {
-        match stop.run_until_cancelled(self.gate.pass()).await {
-            Some(()) => Ok(json!("passed")),
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        match calling.stop.run_until_cancelled(self.gate.pass()).await {
+            Some(()) => Ok(json!("passed").into()),
             None => Err(Failed::new("stopped", "the tool was told to stop")),
         }
     }
 }
 
+/// Does something beyond this server: it notes that it was reached, then waits for the gate.
+struct Act {
+    name: &'static str,
+    effect: Effect,
+    gate: Gate,
+    arrivals: Arrivals,
+}
+
+/// Calls that reached the world outside: the tool's name, and the key that came with it.
+#[derive(Debug, Clone, Default)]
+pub struct Arrivals(Arc<Mutex<Vec<(String, String)>>>);
+
+impl Arrivals {
+    pub fn all(&self) -> Vec<(String, String)> {
+        self.0.lock().expect("no test panics here").clone()
+    }
+}
+
+#[async_trait]
+impl Tool for Act {
+    fn spec(&self) -> ToolSpec {
+        spec(self.name, anything())
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    fn is_outside(&self) -> bool {
+        true
+    }
+
+    /// Whether somebody is asked first is tested by itself.
+    fn policy(&self) -> Policy {
+        Policy::Allow
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let arrival = (self.name.to_owned(), calling.key());
+        self.arrivals.0.lock().expect("no test panics here").push(arrival);
+        self.gate.pass().await;
+        Ok(json!("done").into())
+    }
+}
+
+/// Does nothing, but may not do even that without a yes.
+struct Risky;
+
+#[async_trait]
+impl Tool for Risky {
+    fn spec(&self) -> ToolSpec {
+        spec("risky", anything())
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Irreversible
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        Ok(json!({ "did": calling.input }).into())
+    }
+}
+
 /// All of them. `meet` needs `width` calls at once.
-pub(crate) fn catalog(width: usize, gate: &Gate) -> Catalog {
-    let mut catalog = Catalog::default();
+pub(crate) fn catalog(width: usize, gate: &Gate, arrivals: &Arrivals) -> Catalog {
+    let mut catalog = Catalog::builtin(Arc::new(StandingClock));
+    let acts = [
+        ("act_read", Effect::Read),
+        ("act_idempotent", Effect::Idempotent),
+        ("act_reversible", Effect::Reversible),
+        ("act_irreversible", Effect::Irreversible),
+    ];
+    for (name, effect) in acts {
+        catalog.add(Act { name, effect, gate: gate.clone(), arrivals: arrivals.clone() });
+    }
+    catalog.add(Risky);
     catalog.add(Echo);
     catalog.add(Hang);
     catalog.add(Panic);

@@ -86,7 +86,7 @@ fn form(context: &Context, model: &Model, tools: &[ToolSpec]) -> (Wanted, Format
         };
     };
     let object = || Wanted::Object(Arc::clone(shape));
-    match model.capabilities().structured {
+    match model.structured() {
         Structured::WithTools => (object(), shape.format(), String::new()),
         Structured::Alone if tools.is_empty() => (object(), shape.format(), String::new()),
         Structured::Alone => (Wanted::Calls, Format::Text, String::new()),

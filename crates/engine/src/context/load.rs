@@ -36,7 +36,7 @@ pub(crate) async fn load(
     let message = turns.pop().map_or_else(|| transcript::UNREADABLE.to_owned(), |turn| turn.text);
     let named: Vec<String> = memories.iter().map(|memory| memory.id.to_string()).collect();
     Ok(Context {
-        system: system(app, start.system_prompt.as_deref(), &memories, &loaded.date),
+        system: system(app, start.system_prompt.as_deref(), &memories, loaded),
         history: history::messages(&turns),
         message,
         tools,
@@ -53,7 +53,7 @@ async fn memories(
     if ids.is_empty() { Ok(Vec::new()) } else { store.memories_by_id(scope, &ids).await }
 }
 
-fn system(app: &App, custom: Option<&str>, memories: &[MemoryRow], date: &str) -> String {
+fn system(app: &App, custom: Option<&str>, memories: &[MemoryRow], loaded: &ContextLoaded) -> String {
     let mut system = app.instructions.trim_end().to_owned();
     if let Some(custom) = custom {
         let _ = write!(system, "\n\n{}", custom.trim_end());
@@ -67,6 +67,12 @@ fn system(app: &App, custom: Option<&str>, memories: &[MemoryRow], date: &str) -
         // As a JSON string it stays on its line, whatever it holds.
         let _ = write!(system, "\n- {}: {}", memory.id, serde_json::Value::from(memory.text.as_str()));
     }
-    let _ = write!(system, "\n\nToday is {date}.");
+    if !loaded.proposals.is_empty() {
+        system.push_str("\n\nYour proposals in this conversation, and how they stand:");
+    }
+    for proposal in &loaded.proposals {
+        let _ = write!(system, "\n- {proposal}");
+    }
+    let _ = write!(system, "\n\nToday is {}.", loaded.date);
     system
 }

@@ -78,6 +78,7 @@ fn result() -> impl Strategy<Value = ToolComplete> {
         status,
         output,
         duration_ms: 1,
+        outside: false,
     })
 }
 
@@ -229,6 +230,7 @@ fn results_beyond_what_calls_allow_are_left_out() {
         status: ToolStatus::Complete,
         output: json!(n),
         duration_ms: 0,
+        outside: false,
     };
     let results: Vec<_> = (0..100).map(|n| raw_of(&Event::ToolComplete(result(n)))).collect();
     let row = MessageRow {

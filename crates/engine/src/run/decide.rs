@@ -53,6 +53,8 @@ pub(crate) enum Step {
     /// Ask the model for words only: what the tools found goes into the instructions.
     Answer,
     RunTools(Vec<Call>),
+    /// Nothing can be done until the user has said yes or no.
+    Wait,
     Finish(Ending),
 }
 
@@ -68,7 +70,8 @@ pub(crate) fn next_step(state: &RunState, limits: &Limits, halt: Option<Halt>) -
         return Step::Finish(ending);
     }
     if !state.pending.is_empty() {
-        return Step::RunTools(state.pending.clone());
+        let ready = state.ready();
+        return if ready.is_empty() { Step::Wait } else { Step::RunTools(ready) };
     }
     if state.context.is_none() {
         return Step::Load;

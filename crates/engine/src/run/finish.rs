@@ -1,11 +1,15 @@
 //! The end of a run: every call answered, the answer stored, `run:end` last, in one transaction.
 
-use protocol::{Event, Ids, RunEnd, RunId, RunStatus, StreamComplete, ThreadId, ToolComplete, ToolStatus};
+use ::tools::Outcome;
+use protocol::{
+    Call, Event, Ids, RunEnd, RunId, RunStatus, StreamComplete, ThreadId, ToolComplete, ToolStatus,
+};
 use store::{NewJob, RunLog, RunRow};
 
 use super::Run;
 use super::decide::{Ending, failure};
 use super::state::{Done, RunState};
+use super::tools::{is_beyond_knowing, unknown};
 use crate::jobs::NAME_THREAD;
 
 /// Results of one run above which something is wrong: no sane run makes so many calls.
@@ -18,10 +22,12 @@ impl Run {
             tracing::warn!(thread = %self.thread, run = %self.id, results, "a run ends with very many tool results");
         }
         let completed = matches!(ending, Ending::Completed { .. });
-        let events = last_events((self.id, self.thread), state, ending, &*self.ids);
+        let unsure = |call: &Call| state.has_begun(call.id) && is_beyond_knowing(&self.tools, &call.name);
+        let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
+        let events = last_events((self.id, self.thread), state, (ending, left), &*self.ids);
         // Once per thread: the key sees to it.
         let name = || NewJob { id: self.ids.job(), kind: NAME_THREAD, key: self.thread.to_string() };
-        self.record_with(events, completed.then(name).into_iter().collect()).await
+        self.record_with(events, completed.then(name).into_iter().collect(), Vec::new()).await
     }
 }
 
@@ -34,13 +40,18 @@ pub(crate) async fn end_without_app(
 ) -> Result<(), store::Error> {
     let error = failure("app_gone", "the app of this run is no longer there");
     let ending = Ending::Other { status: RunStatus::Failed, error: Some(error) };
-    log.record(last_events((row.id, row.thread), state, ending, ids), Vec::new()).await.map(drop)
+    let left = state.pending.iter().map(|call| unanswered(call, state.has_begun(call.id))).collect();
+    let events = last_events((row.id, row.thread), state, (ending, left), ids);
+    log.record(events, Vec::new(), Vec::new()).await.map(drop)
 }
 
-fn last_events(of: (RunId, ThreadId), state: &RunState, ending: Ending, ids: &dyn Ids) -> Vec<Event> {
-    let (run_id, thread) = of;
-    let mut events: Vec<Event> =
-        state.pending.iter().map(|call| Event::ToolComplete(unanswered(call))).collect();
+fn last_events(
+    (run_id, thread): (RunId, ThreadId),
+    state: &RunState,
+    (ending, left): (Ending, Vec<ToolComplete>),
+    ids: &dyn Ids,
+) -> Vec<Event> {
+    let mut events: Vec<Event> = left.into_iter().map(Event::ToolComplete).collect();
     let end = match ending {
         Ending::Completed { text } => {
             let (message_id, usage) = (ids.message(), state.usage);
@@ -66,12 +77,13 @@ fn last_events(of: (RunId, ThreadId), state: &RunState, ending: Ending, ids: &dy
 }
 
 /// The result of a call that the end of its run left without one.
-fn unanswered(call: &protocol::Call) -> ToolComplete {
-    ToolComplete {
-        call_id: call.id,
-        name: call.name.clone(),
-        status: ToolStatus::Cancelled,
-        output: "the run ended before this call was finished".into(),
-        duration_ms: 0,
-    }
+fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
+    let (status, output) = if unsure {
+        let Outcome { status, output, .. } = unknown();
+        (status, output)
+    } else {
+        (ToolStatus::Cancelled, "the run ended before this call was finished".into())
+    };
+    let (call_id, name) = (call.id, call.name.clone());
+    ToolComplete { call_id, name, status, output, duration_ms: 0, outside: false }
 }

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use ::model::Model;
 use app::{App, Inject};
 use jiff::Timestamp;
-use protocol::{Clock, ContextLoaded, Event, Ids, RunEnd, RunId, Scope, ThreadId};
-use store::{NewJob, RunLog, Stop, Store};
+use protocol::{Clock, ContextLoaded, Decision, Event, Ids, RunEnd, RunId, Scope, ThreadId};
+use store::{NewJob, PageOf, ProposalRow, RunLog, Stop, Store, Write};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -30,6 +30,17 @@ pub(crate) use decide::{Limits, REPEATS_WARNED};
 pub(crate) use finish::end_without_app;
 pub(crate) use object::{MEMORIES_FIELD, TEXT_FIELD};
 pub(crate) use state::{Done, RunState};
+pub(crate) use tools::{is_beyond_knowing, unknown};
+
+/// The tool that proposes calls which outlive their run.
+const CREATE_PROPOSAL: &str = "createProposal";
+
+/// Proposals of the user among which those of this conversation are looked for, and at most shown to the model.
+const MAX_PROPOSALS_LOOKED_AT: usize = 50;
+const MAX_PROPOSALS_SHOWN: usize = 10;
+
+/// Bytes of a proposal's input that the model is reminded of.
+const MAX_PROPOSAL_BYTES: usize = 300;
 
 /// A run and what it needs to go on.
 pub(crate) struct Run {
@@ -56,21 +67,25 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Runs to the end, starting from whatever the log already holds.
-    pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<RunEnd, store::Error> {
+    /// Runs to the end, starting from whatever the log already holds. None when the run waits for the user.
+    pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<Option<RunEnd>, store::Error> {
         loop {
             let facts = match next_step(&state, &self.limits, self.halt()) {
                 Step::Load => self.load().await?,
                 Step::CallModel => self.call_model(&state, context::Offer::Tools).await?,
                 Step::Answer => self.call_model(&state, context::Offer::Words).await?,
                 Step::RunTools(calls) => self.run_tools(&state, calls).await?,
+                Step::Wait => match self.decisions(&state).await? {
+                    none if none.is_empty() => return Ok(None),
+                    news => news,
+                },
                 Step::Finish(ending) => self.finish(&state, ending).await?,
             };
             for fact in &facts {
                 state.apply(fact); // committed by the log, and published, before it counts
             }
             if let Some(end) = state.end {
-                return Ok(end);
+                return Ok(Some(end));
             }
         }
     }
@@ -83,17 +98,47 @@ impl Run {
             Inject::All => self.store.active_memories(&self.scope, self.app.memory.limit).await?,
         };
         let memories = memories.iter().map(|memory| memory.id.to_string()).collect();
-        self.record(vec![Event::ContextLoaded(ContextLoaded { memories, summaries: vec![], date })]).await
+        let proposals = self.proposals().await?;
+        let loaded = ContextLoaded { memories, summaries: vec![], proposals, date };
+        self.record(vec![Event::ContextLoaded(loaded)]).await
+    }
+
+    /// How the newest proposals of this conversation stand that no run waits for.
+    async fn proposals(&self) -> Result<Vec<String>, store::Error> {
+        if self.tools.effect(CREATE_PROPOSAL).is_none() {
+            return Ok(Vec::new());
+        }
+        let newest = PageOf { after: None, limit: MAX_PROPOSALS_LOOKED_AT };
+        let mut rows = self.store.proposals(&self.scope, false, newest).await?;
+        rows.retain(|row| row.thread == Some(self.thread) && row.run.is_none());
+        let line = |row: &ProposalRow| {
+            let status = row.decision.map_or("open", Decision::name);
+            let input = context::capped(&row.input.to_string(), MAX_PROPOSAL_BYTES);
+            format!("{} {status}: {} {input}", row.id, row.tool)
+        };
+        Ok(rows.iter().take(MAX_PROPOSALS_SHOWN).map(line).collect())
+    }
+
+    /// What others have added to the log: the user's word on proposals.
+    async fn decisions(&self, state: &RunState) -> Result<Vec<Event>, store::Error> {
+        let facts = self.store.facts(self.id).await?;
+        let events = facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok());
+        Ok(events.filter(|event| state.waits_for(event)).collect())
     }
 
     /// Commits facts and gives back those that count.
     async fn record(&self, events: Vec<Event>) -> Result<Vec<Event>, store::Error> {
-        self.record_with(events, Vec::new()).await
+        self.record_with(events, Vec::new(), Vec::new()).await
     }
 
-    /// The same, with work for later.
-    async fn record_with(&self, events: Vec<Event>, jobs: Vec<NewJob>) -> Result<Vec<Event>, store::Error> {
-        let recorded = self.log.record(events.clone(), jobs).await?;
+    /// The same, with work for later and what a call writes.
+    async fn record_with(
+        &self,
+        events: Vec<Event>,
+        jobs: Vec<NewJob>,
+        writes: Vec<Write>,
+    ) -> Result<Vec<Event>, store::Error> {
+        let recorded = self.log.record(events.clone(), jobs, writes).await?;
         Ok(events.into_iter().zip(recorded).filter_map(|(event, kept)| kept.then_some(event)).collect())
     }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::model::{Error, Model, Request};
+use ::model::{Error, Format, Model, Request};
 use futures_util::StreamExt;
 use protocol::{Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart};
 
@@ -116,6 +116,13 @@ impl Run {
         };
         let mut collected = Collected::new(step, wanted);
         let stopped = self.attempt(&model, &request, &mut collected).await;
+        let both = !request.tools.is_empty() && matches!(request.format, Format::Schema(_));
+        if both && matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. }))) {
+            // Not every server that might take both does. From here on this one gets them one after the other.
+            model.health.keep_apart();
+            let reason = "the provider refused tools together with a schema".to_owned();
+            return Ok(vec![retry(step, reason, 0, None)]);
+        }
         if collected.is_streamed() || stopped.is_ok() {
             collected.count(&request, &model); // a step cut short costs tokens too, and nobody counted them
         }
@@ -335,6 +342,8 @@ fn backoff(event: &Event) -> Option<Duration> {
         | Event::StepEnd(_)
         | Event::ToolStart(_)
         | Event::ToolComplete(_)
+        | Event::ProposalOpen(_)
+        | Event::ProposalClosed(_)
         | Event::StreamComplete(_)
         | Event::RunEnd(_)
         | Event::ThreadNamed(_) => None,

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use protocol::{
-    Call, CallId, ContextLoaded, Event, Failure, Finish, RunEnd, RunStart, StepEnd, ToolComplete, ToolStatus,
-    Usage,
+    Call, CallId, ContextLoaded, Decision, Event, Failure, Finish, RunEnd, RunStart, StepEnd, ToolComplete,
+    ToolStatus, Usage,
 };
 
 use crate::transcript::MAX_CALLS_PER_STEP;
@@ -25,6 +25,14 @@ pub(crate) struct RunState {
     pub(crate) usage: Usage,
     pub(crate) answered: bool,
     pub(crate) end: Option<RunEnd>,
+    /// Whether words from outside are among the results.
+    pub(crate) tainted: bool,
+    /// Calls whose intent is committed.
+    begun: HashSet<CallId>,
+    /// Calls that wait for the user's yes.
+    waiting: HashSet<CallId>,
+    /// Calls that have it.
+    approved: HashSet<CallId>,
     called: HashSet<CallId>,
     /// How often each call, by name and arguments, was made.
     repeats: HashMap<String, u32>,
@@ -64,12 +72,23 @@ impl RunState {
             Event::ToolComplete(result) => self.end_call(result),
             Event::StreamComplete(_) => self.answered = true,
             Event::RunEnd(end) => self.end = Some(end.clone()),
+            Event::ToolStart(start) => {
+                self.begun.insert(start.call_id);
+            }
+            Event::ProposalOpen(open) => {
+                self.waiting.insert(open.call_id);
+            }
+            Event::ProposalClosed(closed) => {
+                self.waiting.remove(&closed.call_id);
+                if closed.decision == Decision::Confirmed {
+                    self.approved.insert(closed.call_id);
+                }
+            }
             Event::MessageUser(_)
             | Event::TextDelta(_)
             | Event::ReasoningDelta(_)
             | Event::ToolInput(_)
             | Event::StepRetry(_)
-            | Event::ToolStart(_)
             | Event::ThreadNamed(_) => {}
         }
     }
@@ -91,6 +110,8 @@ impl RunState {
 
     fn end_call(&mut self, result: &ToolComplete) {
         self.pending.retain(|call| call.id != result.call_id);
+        self.waiting.remove(&result.call_id);
+        self.tainted |= result.outside;
         let invalid = result.status == ToolStatus::Failed
             && result.output.get("error").and_then(|error| error.as_str()) == Some(INVALID_ARGUMENTS);
         self.invalid_in_a_row = if invalid { self.invalid_in_a_row + 1 } else { 0 };
@@ -121,6 +142,47 @@ impl RunState {
     pub(crate) fn trailing_silence(&self) -> usize {
         let silent = |done: &&Done| done.step.text.trim().is_empty() && done.step.calls.is_empty();
         self.steps.iter().rev().take_while(silent).count()
+    }
+
+    /// The calls that can be made now, in call order.
+    pub(crate) fn ready(&self) -> Vec<Call> {
+        self.pending.iter().filter(|call| !self.waiting.contains(&call.id)).cloned().collect()
+    }
+
+    /// Whether every call that has no result waits for the user.
+    pub(crate) fn is_parked(&self) -> bool {
+        !self.pending.is_empty() && self.ready().is_empty()
+    }
+
+    /// Whether the event decides a call that waits.
+    pub(crate) fn waits_for(&self, event: &Event) -> bool {
+        match event {
+            Event::ProposalClosed(closed) => self.waiting.contains(&closed.call_id),
+            Event::ToolComplete(result) => self.waiting.contains(&result.call_id),
+            Event::MessageUser(_)
+            | Event::RunStart(_)
+            | Event::ContextLoaded(_)
+            | Event::StepStart(_)
+            | Event::TextDelta(_)
+            | Event::ReasoningDelta(_)
+            | Event::ToolInput(_)
+            | Event::StepEnd(_)
+            | Event::StepRetry(_)
+            | Event::StepReset(_)
+            | Event::ToolStart(_)
+            | Event::ProposalOpen(_)
+            | Event::StreamComplete(_)
+            | Event::RunEnd(_)
+            | Event::ThreadNamed(_) => false,
+        }
+    }
+
+    pub(crate) fn is_approved(&self, call: CallId) -> bool {
+        self.approved.contains(&call)
+    }
+
+    pub(crate) fn has_begun(&self, call: CallId) -> bool {
+        self.begun.contains(&call)
     }
 
     /// How often the most repeated call was made.

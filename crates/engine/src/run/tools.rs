@@ -1,10 +1,19 @@
 //! The tool half of a step: calls run side by side, each with one start and one result.
+//!
+//! A call is looked up, checked and ruled on before anything is begun. What needs a yes becomes a proposal, and its
+//! siblings go on. What is allowed begins with a committed intent and ends with a committed outcome, together with
+//! whatever it writes.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::tools::{Calling, Outcome, Prepared, Registry, Ruling};
 use futures_util::StreamExt;
-use protocol::{Call, Event, ToolComplete, ToolStart, ToolStatus};
+use jiff::SignedDuration;
+use protocol::{Call, Effect, Event, ProposalOpen, ToolComplete, ToolStart, ToolStatus};
 use serde_json::json;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -15,10 +24,37 @@ use super::state::{INVALID_ARGUMENTS, RunState};
 /// How long tools under way may take to end once the run must stop.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long a call waits for a yes before it is denied.
+const PROPOSAL_LIFE: SignedDuration = SignedDuration::from_hours(24);
+
 /// What to do with a call before it reaches a tool.
 enum Verdict {
-    Run,
-    Refuse { status: ToolStatus, error: &'static str, message: String },
+    /// Let its tool and policy say.
+    Run {
+        approved: bool,
+        begun: bool,
+    },
+    Refuse(Outcome),
+}
+
+/// What the calls of one step share.
+#[derive(Default)]
+struct Shared {
+    /// Words from outside are in the prompt.
+    tainted: bool,
+    /// Tells calls under way to end.
+    stop: CancellationToken,
+    /// Calls that must not overlap wait here for each other.
+    lanes: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+    /// Intents that were committed; kept here, since a call that is dropped can no longer tell of its own.
+    begun: Mutex<Vec<Event>>,
+}
+
+impl Shared {
+    async fn lane(&self, name: Option<&str>) -> Option<OwnedMutexGuard<()>> {
+        let lane = Arc::clone(self.lanes.lock().await.entry(name?.to_owned()).or_default());
+        Some(lane.lock_owned().await)
+    }
 }
 
 impl Run {
@@ -29,14 +65,15 @@ impl Run {
         state: &RunState,
         calls: Vec<Call>,
     ) -> Result<Vec<Event>, store::Error> {
-        let stop = CancellationToken::new();
+        let shared = Shared { tainted: state.tainted, ..Shared::default() };
         let verdicts = verdicts(state, &calls);
-        let work = calls.into_iter().zip(verdicts).map(|(call, verdict)| self.run_tool(call, verdict, &stop));
+        let each = |(call, verdict)| self.run_tool(call, verdict, &shared);
+        let work = calls.into_iter().zip(verdicts).map(each);
         let mut running =
             futures_util::stream::iter(work).buffer_unordered(self.app.limits.max_parallel_tools);
         let ending = async {
             self.halted().await;
-            stop.cancel();
+            shared.stop.cancel();
             tokio::time::sleep(GRACE).await;
         };
         tokio::pin!(ending);
@@ -49,42 +86,130 @@ impl Run {
             };
             match next {
                 Some(done) => facts.extend(done?),
-                None => return Ok(facts),
+                None => break,
             }
         }
+        drop(running);
+        facts.append(&mut *shared.begun.lock().await);
+        Ok(facts)
     }
 
     async fn run_tool(
         &self,
         call: Call,
         verdict: Verdict,
-        stop: &CancellationToken,
+        shared: &Shared,
     ) -> Result<Vec<Event>, store::Error> {
-        if stop.is_cancelled() {
+        if shared.stop.is_cancelled() {
             return Ok(Vec::new());
         }
-        let started = Instant::now();
-        let (status, output) = match verdict {
-            Verdict::Refuse { status, error, message } => {
-                (status, json!({ "error": error, "message": message }))
+        let begun_at = Instant::now();
+        let (approved, begun) = match verdict {
+            Verdict::Refuse(outcome) => return self.settle(&call, outcome, begun_at).await,
+            Verdict::Run { begun: true, .. } if is_beyond_knowing(&self.tools, &call.name) => {
+                return self.settle(&call, unknown(), begun_at).await;
             }
-            Verdict::Run => {
-                let start =
-                    ToolStart { call_id: call.id, name: call.name.clone(), input: call.input.clone() };
-                self.record(vec![Event::ToolStart(start)]).await?;
-                let outcome =
-                    self.tools.run(&call.name, call.input, self.app.limits.tool_timeout, stop).await;
-                (outcome.status, outcome.output)
-            }
+            Verdict::Run { approved, begun } => (approved, begun),
         };
-        let duration_ms = millis(started.elapsed());
-        let result = ToolComplete { call_id: call.id, name: call.name, status, output, duration_ms };
-        self.record(vec![Event::ToolComplete(result)]).await
+        let calling = self.calling(&call, &shared.stop);
+        let prepared = match self.tools.prepare(&call.name, &calling, shared.tainted).await {
+            Ok(prepared) => prepared,
+            Err(failed) => return self.settle(&call, failed.into(), begun_at).await,
+        };
+        match if approved { Ruling::Allow } else { prepared.ruling } {
+            Ruling::Allow => {}
+            Ruling::Ask => return self.propose(call).await,
+            Ruling::Deny => return self.settle(&call, denied(), begun_at).await,
+        }
+        let _lane = shared.lane(prepared.exclusive.as_deref()).await;
+        if !begun {
+            let (call_id, name, input) = (call.id, call.name.clone(), call.input.clone());
+            let start = ToolStart { call_id, name, input, effect: prepared.effect };
+            let recorded = self.record(vec![Event::ToolStart(start)]).await?;
+            shared.begun.lock().await.extend(recorded);
+        }
+        let begun_at = Instant::now();
+        let outcome = self.tools.run(&call.name, calling, self.app.limits.tool_timeout).await;
+        self.settle(&call, honest(outcome, &prepared), begun_at).await
+    }
+
+    fn calling<'a>(&'a self, call: &Call, stop: &'a CancellationToken) -> Calling<'a> {
+        Calling {
+            id: call.id,
+            input: call.input.clone(),
+            scope: &self.scope,
+            thread: Some(self.thread),
+            run: Some(self.id),
+            store: &self.store,
+            ids: &self.ids,
+            now: self.clock.now(),
+            stop,
+        }
+    }
+
+    /// Asks the user. The call stays without a result until there is an answer.
+    async fn propose(&self, call: Call) -> Result<Vec<Event>, store::Error> {
+        let now = self.clock.now();
+        let open = ProposalOpen {
+            proposal_id: self.ids.proposal(),
+            call_id: call.id,
+            name: call.name,
+            input: call.input,
+            expires_at: now.checked_add(PROPOSAL_LIFE).unwrap_or(now),
+        };
+        self.record(vec![Event::ProposalOpen(open)]).await
+    }
+
+    /// Commits the outcome with what the call writes. If that came too late, the call has failed and nothing is written.
+    async fn settle(
+        &self,
+        call: &Call,
+        outcome: Outcome,
+        begun: Instant,
+    ) -> Result<Vec<Event>, store::Error> {
+        let outside = self.tools.is_outside(&call.name);
+        let event = |status, output| {
+            let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let (call_id, name) = (call.id, call.name.clone());
+            Event::ToolComplete(ToolComplete { call_id, name, status, output, duration_ms, outside })
+        };
+        let Outcome { status, output, writes } = outcome;
+        match self.record_with(vec![event(status, output)], Vec::new(), writes).await {
+            Err(store::Error::Changed(reason)) => {
+                let output = json!({ "error": "conflict", "message": reason });
+                self.record(vec![event(ToolStatus::Failed, output)]).await
+            }
+            recorded => recorded,
+        }
     }
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// Whether nobody can know what became of a call to this tool that was cut: it acts elsewhere, and doing it again would
+/// do it twice.
+pub(crate) fn is_beyond_knowing(tools: &Registry, tool: &str) -> bool {
+    let repeatable = |effect| matches!(effect, Effect::Read | Effect::Idempotent);
+    tools.is_outside(tool) && !tools.effect(tool).is_some_and(repeatable)
+}
+
+fn refused(status: ToolStatus, error: &str, message: &str) -> Outcome {
+    Outcome { status, output: json!({ "error": error, "message": message }), writes: Vec::new() }
+}
+
+fn denied() -> Outcome {
+    refused(ToolStatus::Denied, "denied", "the app does not allow this call")
+}
+
+/// The result of a call that may or may not have happened.
+pub(crate) fn unknown() -> Outcome {
+    let message = "it is not known whether this call took effect; do not repeat it without asking the user";
+    refused(ToolStatus::Unknown, "unknown", message)
+}
+
+/// A call that acts elsewhere and gave no answer is not said to have failed: it may have happened.
+fn honest(outcome: Outcome, prepared: &Prepared) -> Outcome {
+    let silent = outcome.output.get("error").is_some_and(|error| error == "timeout" || error == "crashed");
+    let failed = outcome.status == ToolStatus::Failed && silent;
+    if failed && prepared.outside && prepared.effect != Effect::Read { unknown() } else { outcome }
 }
 
 /// Decides for each call of the step whether it runs, counting the ones before it.
@@ -95,9 +220,10 @@ fn verdicts(state: &RunState, calls: &[Call]) -> Vec<Verdict> {
 }
 
 fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: usize) -> Verdict {
+    let refuse = |status, error, message: &str| Verdict::Refuse(refused(status, error, message));
     if call.raw.is_some() {
-        let message = "the arguments were not a complete JSON object; the call was not run".to_owned();
-        return Verdict::Refuse { status: ToolStatus::Failed, error: INVALID_ARGUMENTS, message };
+        let message = "the arguments were not a complete JSON object; the call was not run";
+        return refuse(ToolStatus::Failed, INVALID_ARGUMENTS, message);
     }
     let same_later =
         calls.iter().skip(index + 1).filter(|other| other.name == call.name && other.input == call.input);
@@ -105,11 +231,11 @@ fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: us
     if times >= REPEATS_STOPPED {
         let message =
             format!("this same call was made {times} times; it was not run again. Answer with what you have");
-        return Verdict::Refuse { status: ToolStatus::Denied, error: "loop_detected", message };
+        return refuse(ToolStatus::Denied, "loop_detected", &message);
     }
     if index >= room {
         let message = format!("a run may make {MAX_CALLS_PER_RUN} calls; this one was not run");
-        return Verdict::Refuse { status: ToolStatus::Denied, error: "too_many_calls", message };
+        return refuse(ToolStatus::Denied, "too_many_calls", &message);
     }
-    Verdict::Run
+    Verdict::Run { approved: state.is_approved(call.id), begun: state.has_begun(call.id) }
 }

@@ -9,11 +9,13 @@
 
 mod corrupt;
 mod cut;
+mod effects;
 mod fallback;
 mod faults;
 mod jobs;
 mod limits;
 mod models;
+mod proposals;
 mod recovery;
 mod runs;
 mod stopping;

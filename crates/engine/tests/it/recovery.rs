@@ -64,7 +64,7 @@ async fn tools_without_a_result_run_again_and_finished_ones_do_not() {
     let of = |event: &str| -> Vec<Value> {
         frames.iter().filter(|frame| frame.event == event).map(|frame| frame.data["name"].clone()).collect()
     };
-    assert_eq!(of("tool:start"), ["gated", "echo", "gated"]);
+    assert_eq!(of("tool:start"), ["gated", "echo"], "an intent is committed once");
     assert_eq!(of("tool:complete"), ["echo", "gated"]);
     assert_eq!(frames.last().unwrap().data["status"], "completed");
 }

@@ -118,7 +118,7 @@ async fn what_goes_wrong_in_a_tool_is_an_answer_to_the_model() {
     insta::assert_snapshot!(outcomes.join("\n"));
     let started: Vec<&Value> =
         frames.iter().filter(|f| f.event == "tool:start").map(|f| &f.data["input"]).collect();
-    assert_eq!(started.len(), 6, "T5: calls without readable arguments never start");
+    assert_eq!(started.len(), 4, "T5: calls that cannot be made as they are never start");
     let result = app.upstream.requests()[1].body["messages"].to_string();
     assert!(result.contains("[cut: 65536 of 1048576 bytes kept]"), "a huge output is cut");
     assert_eq!(frames.last().unwrap().data["status"], "completed");

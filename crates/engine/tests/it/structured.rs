@@ -119,6 +119,18 @@ async fn a_model_that_takes_a_schema_only_alone_gets_one_final_call() {
 }
 
 #[tokio::test]
+async fn a_server_that_refuses_both_at_once_gets_them_one_after_the_other() {
+    let app = start(WITH_TOOLS, Structured::WithTools).await;
+    let refused = Reply::status(400).error("invalid_request_error", None, "no grammar with tools");
+    app.upstream.script([refused, Reply::says("draft"), Reply::says(&object(&[], "Done."))]);
+    assert_eq!(text(&app.say("Hi").await), "Done.");
+    app.upstream.script([Reply::says("draft"), Reply::says(&object(&[], "Again."))]);
+    assert_eq!(text(&app.say("Hi").await), "Again.", "it is not asked for both again");
+    let both = |body: &Value| body.get("tools").is_some() && body.get("response_format").is_some();
+    assert_eq!(app.upstream.requests().iter().filter(|request| both(&request.body)).count(), 1);
+}
+
+#[tokio::test]
 async fn without_tools_it_needs_no_final_call() {
     let app = start(TUTOR, Structured::Alone).await;
     app.upstream.script([Reply::says(&object(&[], "Done."))]);

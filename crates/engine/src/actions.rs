@@ -1,0 +1,284 @@
+//! What tools did, as the outside asks for it: the list, one action, and taking back what was done.
+
+use protocol::{
+    ActionId, ActionView, Effect, Page, Principal, RunId, Scope, ThreadId, ToolStatus, UndoRefused,
+    UndoReport,
+};
+use serde_json::json;
+use store::{ActionFilter, ActionRow, NewAction, Once, PageOf, Verified};
+
+use crate::request::PageQuery;
+use crate::{Engine, Error};
+
+/// The tool that an undo by the user is told under.
+const UNDO: &str = "undoAction";
+
+/// Actions of a run that one request takes back at most.
+const MAX_UNDONE_AT_ONCE: usize = 4096;
+
+/// How an action may stand.
+const STATUSES: [&str; 6] = ["started", "complete", "failed", "denied", "cancelled", "unknown"];
+
+/// Which actions to list. What is absent does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActionQuery {
+    pub run: Option<RunId>,
+    pub thread: Option<ThreadId>,
+    pub tool: Option<String>,
+    pub status: Option<String>,
+    pub effect: Option<String>,
+    pub undone: Option<bool>,
+}
+
+impl Engine {
+    /// What tools did for the user in an app, newest first.
+    pub async fn actions(
+        &self,
+        principal: &Principal,
+        app: &str,
+        query: ActionQuery,
+        page: PageQuery,
+    ) -> Result<Page<ActionView>, Error> {
+        let (scope, _) = self.share_of(principal, app)?;
+        let (filter, after, limit) = (filter(query)?, page.position()?, page.limit()?);
+        let mut rows = self.store().actions(&scope, filter, PageOf { after, limit: limit + 1 }).await?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let last = rows.last().map(|row| row.position.to_string());
+        Ok(Page { data: rows.into_iter().map(view).collect(), next: last.filter(|_| more) })
+    }
+
+    pub async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionView, Error> {
+        Ok(view(self.action_row(principal, action).await?))
+    }
+
+    /// Takes back what an action changed. Gives the action that did so.
+    pub async fn undo_action(
+        &self,
+        principal: &Principal,
+        action: ActionId,
+        once: Option<Once>,
+    ) -> Result<ActionView, Error> {
+        self.action_row(principal, action).await?;
+        let undone = self.store().undo(principal, action, self.undoing(action), once).await;
+        undone.map(view).map_err(|error| match undo_refusal(error) {
+            Ok(message) => Error::Conflict { code: "cannot_undo", message },
+            Err(error) => error,
+        })
+    }
+
+    /// Takes back what the actions of a run changed, newest first. Those that were taken back before are in the report
+    /// too, so that asking again changes nothing and says the same.
+    pub async fn undo_run(&self, principal: &Principal, run: RunId) -> Result<UndoReport, Error> {
+        let row = self.store().run(principal, run).await?;
+        if !principal.may_use(&row.scope.app) {
+            return Err(Error::NotFound { what: "run" });
+        }
+        if !row.status.is_terminal() {
+            let message = "the run has not ended; wait for its end, or cancel it first".into();
+            return Err(Error::Conflict { code: "run_active", message });
+        }
+        let (engine, principal) = (self.clone(), principal.clone());
+        self.to_the_end(async move { engine.undo_all(&principal, &row.scope, run).await }).await
+    }
+
+    /// Goes through every chain of the ledger: for whoever looks after the server.
+    pub async fn verify_ledger(&self) -> Result<Verified, Error> {
+        Ok(self.store().verify_ledger().await?)
+    }
+
+    async fn undo_all(&self, principal: &Principal, scope: &Scope, run: RunId) -> Result<UndoReport, Error> {
+        let filter = ActionFilter { run: Some(run), ..ActionFilter::default() };
+        let page = PageOf { after: None, limit: MAX_UNDONE_AT_ONCE };
+        let mut report = UndoReport { undone: Vec::new(), refused: Vec::new() };
+        for row in self.store().actions(scope, filter, page).await? {
+            let refusal = |reason| UndoRefused { action_id: row.id, tool: row.tool.clone(), reason };
+            match standing(&row) {
+                Standing::Nothing => {}
+                Standing::Undone(by) => {
+                    report.undone.push(view(self.store().action(principal, by).await?));
+                }
+                Standing::Stays(reason) => report.refused.push(refusal(reason.into())),
+                Standing::Undoable => {
+                    match self.store().undo(principal, row.id, self.undoing(row.id), None).await {
+                        Ok(by) => report.undone.push(view(by)),
+                        Err(error) => report.refused.push(refusal(undo_refusal(error)?)),
+                    }
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    fn undoing(&self, action: ActionId) -> NewAction {
+        NewAction {
+            id: self.shared.ids.action(),
+            tool: UNDO.into(),
+            effect: Effect::Idempotent,
+            input: json!({ "actionId": action }),
+        }
+    }
+
+    async fn action_row(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
+        let row = self.store().action(principal, action).await?;
+        if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "action" }) }
+    }
+}
+
+/// What can be done about an action, as far as its row tells.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    /// It changed nothing, or took something back itself.
+    Nothing,
+    Undone(ActionId),
+    Undoable,
+    /// It did something, or may have, that nobody here can put back; and why.
+    Stays(&'static str),
+}
+
+fn standing(row: &ActionRow) -> Standing {
+    let is = |status: ToolStatus| row.status == status.name();
+    if let Some(by) = row.undone_by {
+        return Standing::Undone(by);
+    }
+    if row.undo_of.is_some() {
+        return Standing::Nothing;
+    }
+    match row.effect {
+        Effect::Read => Standing::Nothing,
+        Effect::Idempotent | Effect::Reversible | Effect::Irreversible if is(ToolStatus::Unknown) => {
+            Standing::Stays("nobody knows whether it happened; look there, and put it back by hand")
+        }
+        Effect::Irreversible if is(ToolStatus::Complete) => Standing::Stays("it cannot be taken back"),
+        Effect::Idempotent | Effect::Reversible if is(ToolStatus::Complete) && !row.changes.is_empty() => {
+            Standing::Undoable
+        }
+        Effect::Idempotent | Effect::Reversible | Effect::Irreversible => Standing::Nothing,
+    }
+}
+
+/// Why the store does not undo something, in words; any other failure stays one.
+fn undo_refusal(error: store::Error) -> Result<String, Error> {
+    if let store::Error::Changed(reason) = error { Ok(reason) } else { Err(error.into()) }
+}
+
+pub(crate) fn view(row: ActionRow) -> ActionView {
+    ActionView {
+        undoable: standing(&row) == Standing::Undoable,
+        undone: row.undone_by.is_some(),
+        id: row.id,
+        tool: row.tool,
+        input: row.input,
+        output: row.output,
+        status: row.status,
+        effect: row.effect,
+        started_at: row.started_at,
+        duration_ms: row.duration_ms,
+        user_id: row.scope.user.to_string(),
+        app_id: row.scope.app.to_string(),
+        thread_id: row.thread,
+        run_id: row.run,
+        step: row.step,
+        undone_by: row.undone_by,
+        undo_of: row.undo_of,
+    }
+}
+
+fn filter(query: ActionQuery) -> Result<ActionFilter, Error> {
+    let ActionQuery { run, thread, tool, status, effect, undone } = query;
+    let effect = effect.map(|name| {
+        let known = Effect::ALL.map(Effect::name);
+        Effect::parse(&name).ok_or_else(|| one_of("effect", &known))
+    });
+    if status.as_deref().is_some_and(|status| !STATUSES.contains(&status)) {
+        return Err(one_of("status", &STATUSES));
+    }
+    Ok(ActionFilter { run, thread, tool, status, effect: effect.transpose()?, undone })
+}
+
+fn one_of(field: &'static str, known: &[&str]) -> Error {
+    Error::invalid(field, format!("must be one of {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use protocol::{AppId, RecordId, UserId};
+    use serde_json::Value;
+    use store::Change;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn row() -> ActionRow {
+        let id = RecordId::new(Uuid::from_u128(7));
+        ActionRow {
+            id: ActionId::new(Uuid::from_u128(1)),
+            scope: Scope { app: AppId::new("test"), user: UserId::new("ann") },
+            thread: None,
+            run: None,
+            step: None,
+            tool: "rename".into(),
+            effect: Effect::Reversible,
+            status: "complete".into(),
+            input: Value::Null,
+            output: Value::Null,
+            changes: vec![Change::Record { id, kind: "part".into(), before: None, was: 0, version: 1 }],
+            started_at: Timestamp::UNIX_EPOCH,
+            duration_ms: None,
+            undone_by: None,
+            undo_of: None,
+            position: 1,
+        }
+    }
+
+    #[test]
+    fn what_was_done_and_can_be_put_back_is_undoable() {
+        assert_eq!(standing(&row()), Standing::Undoable);
+        assert!(view(row()).undoable);
+        for status in ["started", "failed", "denied", "cancelled"] {
+            assert_eq!(standing(&ActionRow { status: status.into(), ..row() }), Standing::Nothing);
+        }
+        assert_eq!(standing(&ActionRow { changes: Vec::new(), ..row() }), Standing::Nothing);
+    }
+
+    #[test]
+    fn an_undo_is_not_undone_and_nothing_is_undone_twice() {
+        let other = ActionId::new(Uuid::from_u128(2));
+        assert_eq!(standing(&ActionRow { undo_of: Some(other), ..row() }), Standing::Nothing);
+        let undone = ActionRow { undone_by: Some(other), ..row() };
+        assert_eq!(standing(&undone), Standing::Undone(other));
+        let view = view(undone);
+        assert_eq!((view.undone, view.undoable, view.undone_by), (true, false, Some(other)));
+    }
+
+    #[test]
+    fn what_cannot_be_put_back_is_said_to_stay() {
+        let sent = ActionRow { effect: Effect::Irreversible, ..row() };
+        assert!(matches!(standing(&sent), Standing::Stays(_)));
+        let sent = ActionRow { changes: Vec::new(), ..sent };
+        assert!(matches!(standing(&sent), Standing::Stays(_)));
+        assert_eq!(standing(&ActionRow { status: "denied".into(), ..sent.clone() }), Standing::Nothing);
+        for (effect, stays) in
+            [(Effect::Idempotent, true), (Effect::Irreversible, true), (Effect::Read, false)]
+        {
+            let cut = ActionRow { status: "unknown".into(), effect, ..sent.clone() };
+            assert_eq!(matches!(standing(&cut), Standing::Stays(_)), stays, "{effect:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_takes_the_words_there_are() {
+        for status in STATUSES {
+            let query = ActionQuery { status: Some(status.into()), ..ActionQuery::default() };
+            assert_eq!(filter(query).unwrap().status.as_deref(), Some(status));
+        }
+        let effect =
+            |effect: &str| filter(ActionQuery { effect: Some(effect.into()), ..ActionQuery::default() });
+        assert_eq!(effect("irreversible").unwrap().effect, Some(Effect::Irreversible));
+        let message = effect("Read").unwrap_err().to_string();
+        assert_eq!(message, "effect: must be one of read, idempotent, reversible, irreversible");
+        let status = ActionQuery { status: Some("done".into()), ..ActionQuery::default() };
+        assert!(matches!(filter(status), Err(Error::Invalid { field: "status", .. })));
+    }
+}

@@ -1,0 +1,172 @@
+//! The user's word on proposals: yes, no, or nothing in time.
+//!
+//! A proposal of a run is decided in its log, and the run goes on from there. One that outlives its run becomes an action
+//! of its own when it is confirmed.
+
+use protocol::{CallId, Decision, Effect, Page, Principal, ProposalId, ProposalView, Scope, ToolStatus};
+use serde_json::json;
+use store::{ActionEnd, ActionRow, NewAction, Once, PageOf, ProposalRow};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tools::{Calling, Outcome};
+
+use crate::request::{self, PageQuery};
+use crate::{Engine, Error, run, views};
+
+impl Engine {
+    /// Newest first; only the open ones if so asked.
+    pub async fn proposals(
+        &self,
+        principal: &Principal,
+        app: &str,
+        open: bool,
+        page: PageQuery,
+    ) -> Result<Page<ProposalView>, Error> {
+        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
+        let (after, limit) = (page.by_time()?, page.limit()?);
+        let mut rows = self.store().proposals(&scope, open, PageOf { after, limit: limit + 1 }).await?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let last = rows.last().map(|row| request::time_cursor(row.created_at, row.id));
+        Ok(Page { data: rows.into_iter().map(views::proposal).collect(), next: last.filter(|_| more) })
+    }
+
+    pub async fn proposal(&self, principal: &Principal, id: ProposalId) -> Result<ProposalView, Error> {
+        Ok(views::proposal(self.proposal_row(principal, id).await?))
+    }
+
+    /// The user says yes: the call is made, once.
+    pub async fn confirm_proposal(
+        &self,
+        principal: &Principal,
+        id: ProposalId,
+        once: Option<Once>,
+    ) -> Result<ProposalView, Error> {
+        let row = self.proposal_row(principal, id).await?;
+        if row.run.is_some() {
+            return self.decide(principal, id, Decision::Confirmed, once).await;
+        }
+        let (engine, owner) = (self.clone(), principal.clone());
+        self.to_the_end(async move {
+            let effect = engine.effect_of(&row.scope, &row.tool);
+            let action =
+                NewAction { id: engine.shared.ids.action(), tool: row.tool, effect, input: row.input };
+            let fresh = action.id;
+            let begun = engine.store().begin_action(&row.scope, id, action, once).await?;
+            if begun.id == fresh {
+                engine.perform(begun).await?;
+            }
+            engine.proposal(&owner, id).await
+        })
+        .await
+    }
+
+    /// The user says no.
+    pub async fn reject_proposal(
+        &self,
+        principal: &Principal,
+        id: ProposalId,
+        once: Option<Once>,
+    ) -> Result<ProposalView, Error> {
+        self.proposal_row(principal, id).await?;
+        self.decide(principal, id, Decision::Rejected, once).await
+    }
+
+    async fn decide(
+        &self,
+        principal: &Principal,
+        id: ProposalId,
+        decision: Decision,
+        once: Option<Once>,
+    ) -> Result<ProposalView, Error> {
+        let (engine, principal) = (self.clone(), principal.clone());
+        self.to_the_end(async move {
+            let row = engine.store().decide(&principal, id, decision, once).await?;
+            if let (Some(_), Some(thread)) = (row.run, row.thread) {
+                engine.take_up(thread).await?;
+            }
+            Ok(views::proposal(row))
+        })
+        .await
+    }
+
+    async fn proposal_row(&self, principal: &Principal, id: ProposalId) -> Result<ProposalRow, Error> {
+        let row = self.store().proposal(principal, id).await?;
+        if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "proposal" }) }
+    }
+
+    /// Denies what nobody has said yes to in time, and lets the runs that waited go on.
+    pub(crate) async fn expire_proposals(&self) {
+        match self.store().expire_proposals().await {
+            Ok(threads) => {
+                for thread in threads {
+                    if let Err(error) = self.take_up(thread).await {
+                        tracing::warn!(%thread, %error, "a run was not taken up after its proposal expired");
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(%error, "expired proposals were not closed; it will be tried again"),
+        }
+    }
+
+    /// Ends the actions without a run that a process which died had begun: ours are done now, since nothing of them was
+    /// written, and those that act elsewhere are unknown.
+    pub(crate) async fn finish_begun_actions(&self) -> Result<(), Error> {
+        for action in self.store().begun_actions().await? {
+            let tools = self.shared.apps.get(&action.scope.app).map(|serving| &serving.tools);
+            if tools.is_some_and(|tools| run::is_beyond_knowing(tools, &action.tool)) {
+                let Outcome { status, output, writes } = run::unknown();
+                let end = ActionEnd { status, output, duration_ms: 0, writes };
+                self.store().end_action(&action.scope, action.id, end).await?;
+            } else {
+                self.perform(action).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn effect_of(&self, scope: &Scope, tool: &str) -> Effect {
+        let tools = self.shared.apps.get(&scope.app).map(|serving| &serving.tools);
+        tools.and_then(|tools| tools.effect(tool)).unwrap_or_default()
+    }
+
+    /// Makes the call of an action whose intent is committed, and commits its outcome.
+    async fn perform(&self, action: ActionRow) -> Result<(), Error> {
+        let began = Instant::now();
+        let (scope, id) = (action.scope.clone(), action.id);
+        let Outcome { status, output, writes } = self.outcome_of(action).await;
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let end = ActionEnd { status, output, duration_ms, writes };
+        match self.store().end_action(&scope, id, end).await {
+            Err(store::Error::Changed(reason)) => {
+                let output = json!({ "error": "conflict", "message": reason });
+                let end = ActionEnd { status: ToolStatus::Failed, output, duration_ms, writes: Vec::new() };
+                self.store().end_action(&scope, id, end).await?;
+            }
+            ended => drop(ended?),
+        }
+        Ok(())
+    }
+
+    async fn outcome_of(&self, action: ActionRow) -> Outcome {
+        let Some(serving) = self.shared.apps.get(&action.scope.app) else {
+            return tools::Failed::new("app_gone", "the app of this call is no longer there").into();
+        };
+        let stop = CancellationToken::new();
+        let calling = Calling {
+            id: CallId::new(action.id.uuid()),
+            input: action.input,
+            scope: &action.scope,
+            thread: action.thread,
+            run: None,
+            store: self.store(),
+            ids: &self.shared.ids,
+            now: self.now(),
+            stop: &stop,
+        };
+        if let Err(failed) = serving.tools.prepare(&action.tool, &calling, false).await {
+            return failed.into();
+        }
+        serving.tools.run(&action.tool, calling, serving.app.limits.tool_timeout).await
+    }
+}
