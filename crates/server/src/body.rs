@@ -1,4 +1,6 @@
-//! JSON bodies, read within limits and refused with a sentence that names the field at fault.
+//! Bodies, read within limits: JSON, refused with a sentence that names the field at fault, and plain text.
+
+use std::fmt;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
@@ -6,8 +8,10 @@ use axum::http::{HeaderMap, header};
 use engine::Once;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
+use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use crate::error::{Code, Problem};
@@ -17,16 +21,66 @@ use crate::{Api, Limits};
 /// How deep arrays and objects may nest.
 const MAX_DEPTH: usize = 64;
 
+/// Content types of texts.
+const TEXTS: [&str; 2] = ["text/markdown", "text/plain"];
+
 /// A body that must be there, and the key under which it is meant once.
 pub(crate) struct Json<T>(pub(crate) T, pub(crate) Option<Once>);
 
 /// A body that may be empty, which is then the default value, and the key under which it is meant once.
 pub(crate) struct OptionalJson<T>(pub(crate) T, pub(crate) Option<Once>);
 
+/// An object of any fields, none of them given twice.
+pub(crate) struct Fields(pub(crate) Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Fields, A::Error> {
+        let mut map = Map::new();
+        while let Some((name, value)) = fields.next_entry::<String, Value>()? {
+            if map.contains_key(&name) {
+                return Err(serde::de::Error::custom(format!("duplicate field `{name}`")));
+            }
+            map.insert(name, value);
+        }
+        Ok(Fields(map))
+    }
+}
+
+/// A text, such as a Markdown file, and the key under which it is meant once.
+pub(crate) struct Text(pub(crate) String, pub(crate) Option<Once>);
+
+impl FromRequest<Api> for Text {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
+        if !is_of_type(request.headers(), |essence| TEXTS.contains(&essence)) {
+            let detail = "send the body as content-type: text/markdown";
+            return Err(Problem::new(Code::UnsupportedMediaType, detail));
+        }
+        let (body, once) = read(request, &api.limits).await?;
+        Ok(Self(utf8(&body)?.to_owned(), once))
+    }
+}
+
 impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
+        check_content_type(request.headers())?;
         let (body, once) = read(request, &api.limits).await?;
         Ok(Self(parse(&body)?, once))
     }
@@ -40,6 +94,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {
         if body.is_end_stream() {
             parts.headers.remove(header::CONTENT_TYPE); // there is nothing it could be the type of
         }
+        check_content_type(&parts.headers)?;
         let (body, once) = read(Request::from_parts(parts, body), &api.limits).await?;
         let value = if body.is_empty() { T::default() } else { parse(&body)? };
         Ok(Self(value, once))
@@ -48,7 +103,6 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {
 
 async fn read(request: Request, limits: &Limits) -> Result<(Bytes, Option<Once>), Problem> {
     let (parts, body) = request.into_parts();
-    check_content_type(&parts.headers)?;
     // A body that announces its size is refused before any of it is read.
     if body.size_hint().lower() > limits.max_body_bytes as u64 {
         return Err(too_large(limits.max_body_bytes));
@@ -76,22 +130,29 @@ fn too_large(limit: usize) -> Problem {
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
-    let essence = value.to_str().ok().and_then(|text| text.split(';').next()).unwrap_or_default();
-    if essence.trim().eq_ignore_ascii_case("application/json") {
+    if is_of_type(headers, |essence| essence == "application/json") {
         return Ok(());
     }
     Err(Problem::new(Code::UnsupportedMediaType, "send the body as content-type: application/json"))
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    let text = std::str::from_utf8(body).map_err(|error| {
+/// Whether the content type, without its parameters, is a good one. None at all is good, too.
+fn is_of_type(headers: &HeaderMap, good: impl FnOnce(&str) -> bool) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
+    let essence = value.to_str().ok().and_then(|text| text.split(';').next()).unwrap_or_default();
+    good(&essence.trim().to_ascii_lowercase())
+}
+
+fn utf8(body: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
-        Problem::new(
-            Code::InvalidUtf8,
-            format!("the byte at offset {at} is not UTF-8; encode the body as UTF-8"),
-        )
-    })?;
+        let detail = format!("the byte at offset {at} is not UTF-8; encode the body as UTF-8");
+        Problem::new(Code::InvalidUtf8, detail)
+    })
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let text = utf8(body)?;
     if text.trim().is_empty() {
         return Err(Problem::new(Code::InvalidJson, "the body is empty; send a JSON object"));
     }

@@ -65,7 +65,7 @@ codes! {
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body took too long";
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "A field is too large";
-    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Not a JSON content type";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Not the right content type";
     InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "The request is not valid";
     KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The key was used for another request";
     TooManyStreams = "too_many_streams", TOO_MANY_REQUESTS, "Too many streams";
@@ -223,6 +223,19 @@ mod tests {
 
     use super::*;
 
+    /// The codes of conflicts, which the engine names.
+    const CONFLICTS: [&str; 9] = [
+        "cannot_undo",
+        "changed",
+        "files_full",
+        "memories_full",
+        "proposal_decided",
+        "queue_full",
+        "records_full",
+        "run_active",
+        "thread_busy",
+    ];
+
     async fn written(problem: Problem) -> (StatusCode, Option<String>, Value) {
         let response = write_problem(problem.into_response(), "0192");
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
@@ -288,6 +301,10 @@ mod tests {
         let page = include_str!("../../../docs/api.md");
         for code in Code::ALL {
             let row = format!("| {} | `{}` |", code.status().as_u16(), code.name());
+            assert!(page.contains(&row), "docs/api.md lacks {row}");
+        }
+        for conflict in CONFLICTS {
+            let row = format!("| 409 | `{conflict}` |");
             assert!(page.contains(&row), "docs/api.md lacks {row}");
         }
     }

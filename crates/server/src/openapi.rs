@@ -30,6 +30,8 @@ use crate::error::{Document, MEDIA_TYPE};
         protocol::StepReset,
         protocol::ToolStart,
         protocol::ToolComplete,
+        protocol::ProposalOpen,
+        protocol::ProposalClosed,
         protocol::StreamComplete,
         protocol::RunEnd,
         protocol::ThreadNamed,
@@ -46,12 +48,15 @@ pub(crate) fn base() -> utoipa::openapi::OpenApi {
 /// The finished description. Any request may carry a key and be answered with a problem; what changes something may be
 /// sent again under an idempotency key.
 pub(crate) fn encode(mut api: utoipa::openapi::OpenApi) -> Bytes {
+    let paths = std::mem::take(&mut api.paths.paths);
+    // The router's word for the rest of a path is not OpenAPI's.
+    api.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     for item in api.paths.paths.values_mut() {
-        let changes = [&mut item.post, &mut item.patch, &mut item.delete];
+        let changes = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
         for operation in changes.into_iter().flatten() {
             operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
         }
-        let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             operation.responses.responses.insert("default".into(), problem().into());
         }

@@ -3,9 +3,10 @@
 use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::header;
 use axum::http::request::Parts;
-use engine::PageQuery;
-use protocol::{KeyId, MemoryId, RunId, Seq, ThreadId};
+use engine::{ActionQuery, FilePlace, PageQuery, RecordPlace, RecordSearch, RecordsPlace};
+use protocol::{ActionId, KeyId, MemoryId, ProposalId, RunId, Seq, ThreadId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -39,6 +40,14 @@ impl Named for MemoryId {
     const WHAT: &'static str = "memory";
 }
 
+impl Named for ActionId {
+    const WHAT: &'static str = "action";
+}
+
+impl Named for ProposalId {
+    const WHAT: &'static str = "proposal";
+}
+
 /// An app's name; the engine knows which exist.
 impl Named for String {
     const WHAT: &'static str = "app";
@@ -52,6 +61,44 @@ impl<T: Named> FromRequestParts<Api> for InPath<T> {
         let name = text.and_then(|Path(text)| text.parse().ok());
         name.map(Self).ok_or_else(|| engine::Error::NotFound { what: T::WHAT }.into())
     }
+}
+
+/// A place of several names. The engine knows which apps, types and paths there are.
+pub(crate) struct At<T>(pub(crate) T);
+
+impl FromRequestParts<Api> for At<RecordsPlace> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let names = Path::<(String, String)>::from_request_parts(parts, api).await;
+        let Path((app, kind)) = names.map_err(|_| nothing("type of records"))?;
+        Ok(Self(RecordsPlace { app, kind }))
+    }
+}
+
+impl FromRequestParts<Api> for At<RecordPlace> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let names = Path::<(String, String, String)>::from_request_parts(parts, api).await;
+        let Path((app, kind, id)) = names.map_err(|_| nothing("record"))?;
+        let id = id.parse().map_err(|_| nothing("record"))?;
+        Ok(Self(RecordPlace { of: RecordsPlace { app, kind }, id }))
+    }
+}
+
+impl FromRequestParts<Api> for At<FilePlace> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let names = Path::<(String, String)>::from_request_parts(parts, api).await;
+        let Path((app, path)) = names.map_err(|_| nothing("file"))?;
+        Ok(Self(FilePlace { app, path }))
+    }
+}
+
+fn nothing(what: &'static str) -> Problem {
+    engine::Error::NotFound { what }.into()
 }
 
 /// Which part of a list.
@@ -83,6 +130,112 @@ fn page_limit(text: &str) -> Result<u32, Problem> {
     limit
         .filter(|limit| (1..=MAX_PAGE).contains(limit))
         .ok_or_else(|| Problem::invalid("limit", format!("must be a number from 1 to {MAX_PAGE}")))
+}
+
+/// Which actions to list.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ActionParams {
+    /// Those of one run.
+    #[param(value_type = Option<RunId>)]
+    run: Option<String>,
+    /// Those of one thread.
+    #[param(value_type = Option<ThreadId>)]
+    thread: Option<String>,
+    tool: Option<String>,
+    /// `started`, `complete`, `failed`, `denied`, `cancelled` or `unknown`.
+    status: Option<String>,
+    /// `read`, `idempotent`, `reversible` or `irreversible`.
+    effect: Option<String>,
+    /// Only those that were taken back, or only those that were not.
+    #[param(value_type = Option<bool>)]
+    undone: Option<String>,
+}
+
+/// [`ActionParams`], read.
+pub(crate) struct WhichActions(pub(crate) ActionQuery);
+
+impl FromRequestParts<Api> for WhichActions {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let ActionParams { run, thread, tool, status, effect, undone } = params(parts)?;
+        let run = run.map(|text| id("run", &text)).transpose()?;
+        let thread = thread.map(|text| id("thread", &text)).transpose()?;
+        let undone = undone.map(|text| yes_or_no("undone", &text)).transpose()?;
+        Ok(Self(ActionQuery { run, thread, tool, status, effect, undone }))
+    }
+}
+
+/// Which proposals to list.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OpenParams {
+    /// `true` for those that can still be decided; all when absent.
+    #[param(value_type = Option<bool>)]
+    open: Option<String>,
+}
+
+/// Whether only what is open is asked for.
+pub(crate) struct OnlyOpen(pub(crate) bool);
+
+impl FromRequestParts<Api> for OnlyOpen {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let open = params::<OpenParams>(parts)?.open.map(|text| yes_or_no("open", &text)).transpose()?;
+        Ok(Self(open.unwrap_or(false)))
+    }
+}
+
+/// `q` and `field.NAME`, as pairs; the rest is for others.
+pub(crate) struct WhichRecords(pub(crate) RecordSearch);
+
+impl FromRequestParts<Api> for WhichRecords {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let mut search = RecordSearch::default();
+        for (name, value) in params::<Vec<(String, String)>>(parts)? {
+            if name == "q" && search.words.replace(value.clone()).is_some() {
+                return Err(Problem::invalid("q", "give it once"));
+            }
+            if let Some(field) = name.strip_prefix("field.") {
+                search.fields.push((field.to_owned(), value));
+            }
+        }
+        Ok(Self(search))
+    }
+}
+
+/// The version that a change is meant for.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct VersionParams {
+    /// The same as `If-Match`, which wins over it.
+    #[param(value_type = Option<u64>)]
+    version: Option<String>,
+}
+
+/// [`VersionParams`] or `If-Match`, read.
+pub(crate) struct Expected(pub(crate) Option<u64>);
+
+impl FromRequestParts<Api> for Expected {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let Some(value) = parts.headers.get(header::IF_MATCH) else {
+            let version = params::<VersionParams>(parts)?.version;
+            let read = |text: String| {
+                digits(&text).ok_or_else(|| Problem::invalid("version", "must be a number such as 3"))
+            };
+            return version.map(read).transpose().map(Self);
+        };
+        let tag = value.to_str().ok().and_then(|text| text.strip_prefix('"')?.strip_suffix('"'));
+        let version = tag.and_then(digits);
+        let invalid = || Problem::invalid("If-Match", "must be a version in quotes, such as \"3\"");
+        version.map(|version| Self(Some(version))).ok_or_else(invalid)
+    }
 }
 
 /// Where to go on in a log.
@@ -134,6 +287,14 @@ fn place(name: &str, text: &str) -> Result<Seq, Problem> {
     digits(text).ok_or_else(|| {
         Problem::new(Code::InvalidCursor, format!("{name} must be the id of an event, a number such as 42"))
     })
+}
+
+fn id<T: FromStr>(name: &str, text: &str) -> Result<T, Problem> {
+    text.parse().map_err(|_| Problem::invalid(name, "must be an id"))
+}
+
+fn yes_or_no(name: &str, text: &str) -> Result<bool, Problem> {
+    text.parse().map_err(|_| Problem::invalid(name, "must be true or false"))
 }
 
 /// Digits alone, and within what a database can count to.

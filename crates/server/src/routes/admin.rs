@@ -5,6 +5,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use engine::NewKey;
 use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::Api;
 use crate::auth::Admin;
@@ -28,6 +30,32 @@ pub(super) async fn jobs(
     Paging(page): Paging,
 ) -> Result<Answer<Page<JobView>>, Problem> {
     Ok(Answer(api.engine.job_views(page).await?))
+}
+
+/// What going through the whole ledger has shown.
+#[derive(Serialize, ToSchema)]
+pub(super) struct LedgerReport {
+    /// Chains: one for each user in each app.
+    scopes: u64,
+    entries: u64,
+    /// Entries whose content was erased: their chain holds.
+    erased: u64,
+    /// What does not hold, in words; empty when all is well.
+    faults: Vec<String>,
+}
+
+/// Goes through the ledger of every user's actions, and says what in it does not hold.
+#[utoipa::path(
+    get,
+    path = "/v1/admin/ledger",
+    tag = "admin",
+    operation_id = "verify_ledger",
+    responses((status = 200, description = "What was found", body = LedgerReport))
+)]
+pub(super) async fn ledger(State(api): State<Api>, _: Admin) -> Result<Answer<LedgerReport>, Problem> {
+    let found = api.engine.verify_ledger().await?;
+    let (scopes, entries) = (found.scopes, found.entries);
+    Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
 }
 
 /// All keys, oldest first, without what proves them.

@@ -1,7 +1,11 @@
 //! The routes, one file per thing they are about.
 
+mod actions;
 mod admin;
+mod files;
 mod memories;
+mod proposals;
+mod records;
 mod runs;
 mod stream;
 mod system;
@@ -56,9 +60,22 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(stream::create))
         .routes(routes!(memories::create, memories::list))
         .routes(routes!(memories::show, memories::forget))
+        .routes(routes!(actions::list))
+        .routes(routes!(actions::show))
+        .routes(routes!(actions::undo))
+        .routes(routes!(actions::undo_run))
+        .routes(routes!(proposals::list))
+        .routes(routes!(proposals::show))
+        .routes(routes!(proposals::confirm))
+        .routes(routes!(proposals::reject))
+        .routes(routes!(records::create, records::list))
+        .routes(routes!(records::show, records::replace, records::change, records::delete))
+        .routes(routes!(files::list))
+        .routes(routes!(files::show, files::put, files::delete))
         .routes(routes!(usage::report))
         .routes(routes!(usage::models))
         .routes(routes!(admin::jobs))
+        .routes(routes!(admin::ledger))
         .routes(routes!(admin::keys, admin::add_key))
         .routes(routes!(admin::revoke_key))
         .routes(routes!(system::healthz))

@@ -7,17 +7,21 @@
     reason = "helpers of tests may fail like the tests themselves"
 )]
 
+mod actions;
 mod busy;
 mod cancel;
 mod channel;
 mod delete;
 mod disconnect;
 mod edges;
+mod files;
 mod keyed;
 mod limits;
 mod memories;
 mod messages;
 mod naming;
+mod proposals;
+mod records;
 mod refused;
 mod resume;
 mod runs;

@@ -58,6 +58,7 @@ fn requests(names: &Names) -> Vec<(Method, String, Value)> {
         (Method::GET, run.clone(), Value::Null),
         (Method::GET, names.events_path(), Value::Null),
         (Method::POST, format!("{run}/cancel"), Value::Null),
+        (Method::POST, format!("{run}/undo"), Value::Null),
         (Method::POST, RUNS.into(), json!({ "message": "x", "threadId": names.thread })),
         (Method::POST, "/test/stream".into(), json!({ "message": "x", "sessionId": names.thread })),
     ]
@@ -98,9 +99,14 @@ async fn with_a_key_nobody_comes_in_without_one() {
     ];
     let mut paths = requests(&unknown());
     paths.extend(
-        ["/v1/apps", THREADS, "/v1/admin/jobs", "/v1/admin/keys"]
+        ["/v1/apps", THREADS, "/v1/admin/jobs", "/v1/admin/keys", "/v1/admin/ledger"]
             .map(|path| (Method::GET, path.to_owned(), Value::Null)),
     );
+    let things = ["actions", "proposals", "records/part", "files", "files/a.md", "memories"];
+    paths.extend(things.map(|thing| (Method::GET, format!("/v1/apps/test/{thing}"), Value::Null)));
+    for undecided in [format!("actions/act_{UNKNOWN}/undo"), format!("proposals/prop_{UNKNOWN}/confirm")] {
+        paths.push((Method::POST, format!("/v1/{undecided}"), Value::Null));
+    }
     paths.push((Method::POST, "/v1/admin/keys".into(), json!({ "user": "eve", "admin": true })));
     let mut told = Vec::new();
     for (method, path, body) in &paths {
