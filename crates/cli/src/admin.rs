@@ -2,22 +2,15 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::Duration;
 
 use clap::Subcommand;
 use engine::{Engine, NewKey, PageQuery};
 use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
-use reqwest::{Client, Method};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use reqwest::Method;
 
 use crate::config::Config;
-use crate::control::Control;
+use crate::desk::Line;
 use crate::{Trouble, assemble};
-
-/// How long the running server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Subcommand)]
 pub(crate) enum Keys {
@@ -43,49 +36,19 @@ pub(crate) enum Keys {
 
 /// Where to ask.
 enum Desk {
-    Running(Client, Control),
+    Running(Line),
     /// No server runs; the data folder is ours for as long as we ask.
     Own(Engine),
 }
 
 impl Desk {
     fn of(config: &Config) -> Result<Self, Trouble> {
-        // The lock says whether a server runs; what one that was killed left behind would not.
-        let trouble = match assemble::engine(config) {
-            Ok(engine) => return Ok(Desk::Own(engine)),
-            Err(trouble) => trouble,
-        };
-        match (trouble.downcast_ref(), Control::of(&config.data)) {
-            (Some(store::Error::Locked(_)), Some(control)) => {
-                Ok(Desk::Running(Client::builder().no_proxy().timeout(PATIENCE).build()?, control))
-            }
-            _ => Err(trouble),
+        match assemble::engine(config) {
+            Ok(engine) => Ok(Desk::Own(engine)),
+            Err(trouble) => Line::instead(config, trouble).map(Desk::Running),
         }
     }
 }
-
-async fn ask<T: DeserializeOwned>(
-    client: &Client,
-    control: &Control,
-    (method, path): (Method, &str),
-    body: Option<&impl Serialize>,
-) -> Result<Option<T>, Trouble> {
-    let mut request = client.request(method, format!("{}{path}", control.url)).bearer_auth(&control.token);
-    if let Some(body) = body {
-        request = request.json(body);
-    }
-    let response = request.send().await?;
-    let status = response.status();
-    if status.is_success() {
-        let bytes = response.bytes().await?;
-        return Ok(if bytes.is_empty() { None } else { Some(serde_json::from_slice(&bytes)?) });
-    }
-    let problem: Value = response.json().await.unwrap_or_default();
-    let detail = problem.get("detail").and_then(Value::as_str).unwrap_or("no reason was given");
-    Err(format!("the server answered {status}: {detail}").into())
-}
-
-const NOTHING: Option<&Value> = None;
 
 pub(crate) async fn keys(config: Config, command: Keys) -> Result<(), Trouble> {
     let desk = Desk::of(&config)?;
@@ -102,11 +65,7 @@ pub(crate) async fn keys(config: Config, command: Keys) -> Result<(), Trouble> {
 
 async fn add(desk: &Desk, request: KeyRequest) -> Result<String, Trouble> {
     let made = match desk {
-        Desk::Running(client, control) => {
-            let made: Option<KeyMade> =
-                ask(client, control, (Method::POST, "/v1/admin/keys"), Some(&request)).await?;
-            made.ok_or("the server gave no key")?
-        }
+        Desk::Running(line) => line.ask(line.request(Method::POST, "/v1/admin/keys").json(&request)).await?,
         Desk::Own(engine) => {
             let KeyRequest { user, app, admin } = request;
             let made = engine.add_key(NewKey { user, app, admin }, None).await?;
@@ -118,11 +77,7 @@ async fn add(desk: &Desk, request: KeyRequest) -> Result<String, Trouble> {
 
 async fn list(desk: &Desk) -> Result<String, Trouble> {
     let keys: Vec<KeyView> = match desk {
-        Desk::Running(client, control) => {
-            let page: Option<Page<KeyView>> =
-                ask(client, control, (Method::GET, "/v1/admin/keys"), NOTHING).await?;
-            page.map(|page| page.data).unwrap_or_default()
-        }
+        Desk::Running(line) => line.get::<Page<KeyView>>("/v1/admin/keys").await?.data,
         Desk::Own(engine) => engine.keys().await?,
     };
     let mut report = String::new();
@@ -137,21 +92,14 @@ async fn list(desk: &Desk) -> Result<String, Trouble> {
 
 async fn revoke(desk: &Desk, id: KeyId) -> Result<(), Trouble> {
     match desk {
-        Desk::Running(client, control) => {
-            let path = format!("/v1/admin/keys/{id}");
-            ask::<Value>(client, control, (Method::DELETE, &path), NOTHING).await.map(drop)
-        }
+        Desk::Running(line) => line.tell(line.request(Method::DELETE, &format!("/v1/admin/keys/{id}"))).await,
         Desk::Own(engine) => Ok(engine.revoke_key(id).await?),
     }
 }
 
 pub(crate) async fn jobs(config: Config) -> Result<(), Trouble> {
     let jobs: Vec<JobView> = match Desk::of(&config)? {
-        Desk::Running(client, control) => {
-            let page: Option<Page<JobView>> =
-                ask(&client, &control, (Method::GET, "/v1/admin/jobs"), NOTHING).await?;
-            page.map(|page| page.data).unwrap_or_default()
-        }
+        Desk::Running(line) => line.get::<Page<JobView>>("/v1/admin/jobs").await?.data,
         Desk::Own(engine) => engine.job_views(PageQuery::default()).await?.data,
     };
     let mut report = String::new();

@@ -17,8 +17,7 @@ pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
     let bus = Arc::new(Bus::default());
     let apps = app::load_all(&config.apps)?;
     let models = registry(config)?;
-    let store =
-        Sqlite::open(&config.data, clock.clone(), bus.clone()).map_err(|error| unusable(config, error))?;
+    let store = open(config, bus.clone())?;
     let parts = Parts {
         store: Arc::new(store),
         bus,
@@ -29,6 +28,15 @@ pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
         ids: Arc::new(TimeOrderedIds),
     };
     Ok(Engine::new(parts)?)
+}
+
+/// The data folder alone, for who neither runs nor serves anything.
+pub(crate) fn store(config: &Config) -> Result<Sqlite, Trouble> {
+    open(config, Arc::new(Bus::default()))
+}
+
+fn open(config: &Config, bus: Arc<Bus>) -> Result<Sqlite, Trouble> {
+    Sqlite::open(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
 }
 
 /// Names the folder, where the error does not.

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use model::sse::Parser;
-use protocol::{Event, RunEnd, RunId, RunStatus, ThreadId};
+use protocol::{Event, ProposalOpen, RunEnd, RunId, RunStatus, ThreadId};
 use reqwest::Response;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Trouble;
 use crate::config::Config;
+use crate::shown::short;
 
 use host::Host;
 use screen::Screen;
@@ -25,7 +26,7 @@ const RETURN_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The app to talk to; may be left out when there is only one
+    /// The app to talk to; without it the only one there is, or studio
     #[arg(long)]
     app: Option<String>,
     /// A conversation to go on with
@@ -135,7 +136,7 @@ impl Chat {
     ) -> Result<Option<RunEnd>, Trouble> {
         let (mut parser, mut count, mut end) = (Parser::default(), 0, None);
         let mut stream = response.bytes_stream();
-        let mut asked = false;
+        let (mut asked, mut open) = (false, Vec::new());
         while end.is_none() {
             let chunk = tokio::select! {
                 chunk = stream.next() => chunk,
@@ -157,13 +158,36 @@ impl Chat {
                 *shown = count;
                 match Event::read(&event.name, &event.data) {
                     Ok(Event::RunEnd(ended)) => end = Some(ended),
+                    Ok(Event::ProposalOpen(proposal)) => open.push(proposal),
                     Ok(event) => self.screen.show(&event)?,
                     Err(_) => {} // newer than this program
                 }
                 Ok(())
             })?;
+            for proposal in open.drain(..) {
+                self.settle(&proposal).await?;
+            }
         }
         Ok(end)
+    }
+
+    /// Asks for a yes. Without an answer the call goes on waiting, and so does its run.
+    async fn settle(&mut self, proposal: &ProposalOpen) -> Result<(), Trouble> {
+        let ProposalOpen { proposal_id: id, name, input, .. } = proposal;
+        self.screen.note(&format!("may I? {name} {}", short(&input.to_string())))?;
+        self.screen.prompt("yes or no: ")?;
+        let Some(answer) = self.next_line().await? else {
+            return Err(format!(
+                "{name} waits for a yes; give it with POST /v1/proposals/{id}/confirm, or a no with …/reject"
+            )
+            .into());
+        };
+        let yes = ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
+        let decision = if yes { "confirm" } else { "reject" };
+        match self.host.post(&format!("/v1/proposals/{id}/{decision}"), &json!({})).await {
+            Ok(_) => Ok(()),
+            Err(trouble) => self.screen.note(&trouble.to_string()), // somebody else was faster, or the server is gone
+        }
     }
 
     /// The run's events again, once the server is back.

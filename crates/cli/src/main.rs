@@ -1,15 +1,21 @@
 //! The binary `rondo`, and the only place that puts the pieces together.
 
+mod actions;
 mod admin;
 mod assemble;
 mod chat;
 mod config;
 mod control;
+mod desk;
 mod discover;
 mod doctor;
+mod export;
+mod import;
 mod models;
 mod offers;
 mod serve;
+mod shelf;
+mod shown;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -73,6 +79,27 @@ enum Command {
     },
     /// List background work, newest first, with why any of it failed
     Jobs(Places),
+    /// List what tools did, or check the ledger that says so
+    Actions {
+        #[command(subcommand)]
+        command: actions::Actions,
+        #[command(flatten)]
+        places: Places,
+    },
+    /// Load records and files of JSON into a user's share of an app: all of them, or none if any is wrong
+    Import {
+        #[command(flatten)]
+        options: import::Options,
+        #[command(flatten)]
+        places: Places,
+    },
+    /// Print all records and files of a user in an app, as JSON that `import` takes back
+    Export {
+        #[command(flatten)]
+        options: export::Options,
+        #[command(flatten)]
+        places: Places,
+    },
     /// List the models, or try one
     Models {
         #[command(subcommand)]
@@ -143,6 +170,9 @@ fn run(cli: Cli) -> Result<(), Trouble> {
         Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
         Command::Keys { command, places } => block_on(admin::keys(places.load(file)?, command)),
         Command::Jobs(places) => block_on(admin::jobs(places.load(file)?)),
+        Command::Actions { command, places } => block_on(actions::actions(places.load(file)?, command)),
+        Command::Import { options, places } => block_on(import::import(places.load(file)?, options)),
+        Command::Export { options, places } => block_on(export::export(places.load(file)?, options)),
         Command::Models { command } => block_on(models::models(Places::default().load(file)?, command)),
         Command::Config => Ok(std::io::stdout().write_all(config::DEFAULT_FILE.as_bytes())?),
     }

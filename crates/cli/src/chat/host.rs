@@ -13,6 +13,9 @@ use crate::config::Config;
 use crate::control::Control;
 use crate::{Trouble, assemble, cause, discover};
 
+/// The app to talk to when there are several and none is named.
+const USUAL_APP: &str = "studio";
+
 /// How long a server may take to say which apps it has.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -72,7 +75,7 @@ impl Host {
         self.own.wait().await;
     }
 
-    /// The app that was asked for, or the only one.
+    /// The app that was asked for, or the only one, or the usual one.
     pub(super) fn choose(&self, wanted: Option<String>) -> Result<String, Trouble> {
         let known = self.apps.join(", ");
         match (wanted, self.apps.as_slice()) {
@@ -83,6 +86,7 @@ impl Host {
             (Some(wanted), apps) if apps.contains(&wanted) => Ok(wanted),
             (Some(wanted), _) => Err(format!("there is no app \"{wanted}\"; there is {known}").into()),
             (None, [only]) => Ok(only.clone()),
+            (None, apps) if apps.iter().any(|app| app == USUAL_APP) => Ok(USUAL_APP.to_owned()),
             (None, _) => Err(format!("which app? choose with --app: {known}").into()),
         }
     }

@@ -1,14 +1,11 @@
 //! What a chat shows: the answer on standard output as it comes, remarks beside it on standard error.
 
-use std::borrow::Cow;
 use std::io::Write;
 
 use protocol::{Event, ToolStatus};
 
 use crate::Trouble;
-
-/// Characters of a tool's arguments or of its failure that are shown.
-const MAX_SHOWN_CHARS: usize = 200;
+use crate::shown::{harmless, short};
 
 #[derive(Default)]
 pub(super) struct Screen {
@@ -27,7 +24,10 @@ impl Screen {
                 let output = short(&result.output.to_string()).into_owned();
                 self.note(&format!("{} {}: {output}", result.name, result.status.name()))
             }
-            Event::ToolComplete(_)
+            Event::ProposalClosed(closed) => self.note(closed.decision.name()),
+            // Whoever shows it also asks.
+            Event::ProposalOpen(_)
+            | Event::ToolComplete(_)
             | Event::StepEnd(_)
             | Event::MessageUser(_)
             | Event::RunStart(_)
@@ -63,35 +63,5 @@ impl Screen {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
         Ok(out.flush()?)
-    }
-}
-
-/// Without the control characters by which a text could command the terminal.
-fn harmless(text: &str) -> Cow<'_, str> {
-    let commands = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if text.contains(commands) { Cow::Owned(text.replace(commands, "")) } else { Cow::Borrowed(text) }
-}
-
-fn short(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MAX_SHOWN_CHARS) {
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
-        None => Cow::Borrowed(text),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_cannot_command_the_terminal() {
-        assert_eq!(harmless("a\tb\nc"), "a\tb\nc");
-        assert_eq!(harmless("\u{1b}[2Jx\u{7}\u{9b}31m\r"), "[2Jx31m");
-    }
-
-    #[test]
-    fn long_arguments_are_cut() {
-        assert_eq!(short(&"é".repeat(MAX_SHOWN_CHARS)), "é".repeat(MAX_SHOWN_CHARS));
-        assert_eq!(short(&"é".repeat(MAX_SHOWN_CHARS + 1)), format!("{}…", "é".repeat(MAX_SHOWN_CHARS)));
     }
 }

@@ -62,7 +62,7 @@ pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Re
     if can.structured == Structured::Prompt {
         say("structured  not tried: the model can only be told of a schema in words\n")?;
     } else {
-        let format = model.format(Format::Schema(Arc::new(schema())));
+        let format = Format::Schema(Arc::new(schema()));
         let heard = hear(model, Request { format, ..ask(model, "What is 6 times 7?") }).await;
         say(&report("structured", heard, &mut usage, model, structured))?;
     }

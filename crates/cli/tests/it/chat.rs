@@ -25,6 +25,32 @@ async fn one_message_through_its_own_server() {
 }
 
 #[tokio::test]
+async fn without_a_name_it_is_the_only_app_or_studio() {
+    for (apps, expected) in [
+        (["tutor"].as_slice(), Ok("tutor")),
+        (&["studio", "tutor"], Ok("studio")),
+        (&["trailhead", "tutor"], Err("rondo: which app? choose with --app: trailhead, tutor\n")),
+        (
+            &[],
+            Err("rondo: the server has no app; add a folder with app.toml and instructions.md to its apps\n"),
+        ),
+    ] {
+        let world = World::with(apps).await;
+        world.upstream.program(|_| Reply::says(r#"{"memoriesReferenced": [], "response": "Hello."}"#));
+        let ended = world.run(&["chat", "Hello"]).await;
+        match expected {
+            Ok(app) => {
+                assert_eq!(ended.code, Some(0), "{apps:?}: {}", ended.errors);
+                let server = world.serve().await;
+                let (_, threads) = server.get(&format!("/v1/apps/{app}/threads")).await;
+                assert_eq!(threads["data"].as_array().unwrap().len(), 1, "{apps:?}");
+            }
+            Err(errors) => assert_eq!((ended.code, ended.errors.as_str()), (Some(1), errors), "{apps:?}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn lines_of_the_input_are_one_conversation() {
     let world = World::new().await;
     world.upstream.script([Reply::says("Hello, Ada."), Reply::says("Your name is Ada.\n")]);

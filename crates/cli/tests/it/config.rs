@@ -64,10 +64,11 @@ async fn mistakes_in_an_app_folder() {
         "there is no such file; create it (it may be empty), or move the folder out of the apps folder";
     refused(&mut serve(), &format!("apps/mine/app.toml: {file}")).await;
     for (text, expected) in [
-        ("name = 'Mine'\ntool = []", "2:1: unknown key \"tool\"; did you mean \"tools\"?"),
+        ("name = 'Mine'\ntolls = []", "2:1: unknown key \"tolls\"; did you mean \"tools\"?"),
         (
             "tools = ['calculate',\n  'clock']",
-            "2:3: there is no tool named \"clock\"; use one of calculate, current_time, or remove it",
+            "2:3: there is no tool named \"clock\"; use one of calculate, current_time, markdown, proposals, undo, or \
+             remove it",
         ),
         ("[loop]\nmax_steps = 0", "2:13: loop.max_steps is 0; write a whole number from 1 to 200"),
     ] {

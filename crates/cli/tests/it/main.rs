@@ -8,6 +8,7 @@
     reason = "helpers of tests may fail like the tests themselves"
 )]
 
+mod actions;
 mod backlog;
 mod chat;
 mod config;
@@ -16,6 +17,7 @@ mod cut;
 mod docs;
 mod doctor;
 mod drain;
+mod import;
 mod keys;
 mod models;
 mod process;
@@ -23,4 +25,6 @@ mod recovery;
 mod secrets;
 mod serve;
 mod stop;
+mod tools;
+mod trailhead;
 mod world;

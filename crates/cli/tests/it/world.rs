@@ -17,14 +17,21 @@ pub(crate) const APPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps")
 pub(crate) struct World {
     pub(crate) upstream: Upstream,
     folder: TempDir,
-    /// Holds one app, so that no command has to name it.
+    /// Holds the apps that the test is about; with one, no command has to name it.
     apps: TempDir,
 }
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with(&["studio"]).await
+    }
+
+    /// With these of the repository's apps.
+    pub(crate) async fn with(names: &[&str]) -> Self {
         let (folder, apps) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        std::os::unix::fs::symlink(Path::new(APPS).join("studio"), apps.path().join("studio")).unwrap();
+        for name in names {
+            std::os::unix::fs::symlink(Path::new(APPS).join(name), apps.path().join(name)).unwrap();
+        }
         Self { upstream: Upstream::start().await, folder, apps }
     }
 

@@ -1,0 +1,47 @@
+//! `rondo export`: all records and files of a user in an app, as JSON that `rondo import` takes back.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::Trouble;
+use crate::config::Config;
+use crate::import::{Bundle, Entry, FileEntry};
+use crate::shelf::{Shelf, Whose};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    whose: Whose,
+    /// Write to this file, which must not be there yet; without it, to standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) async fn export(config: Config, options: Options) -> Result<(), Trouble> {
+    let shelf = Shelf::of(&config, options.whose)?;
+    let mut bundle = Bundle::default();
+    for kind in shelf.app.records.keys() {
+        let records = shelf.records(kind).await?;
+        let entry = |record: crate::shelf::Kept| Entry {
+            id: Some(record.id.to_string()),
+            kind: record.kind,
+            data: record.data,
+        };
+        bundle.records.extend(records.into_iter().map(entry));
+    }
+    let files = shelf.files().await?;
+    bundle.files.extend(files.into_iter().map(|(path, content)| FileEntry { path, content }));
+    let mut text = serde_json::to_string_pretty(&bundle)?;
+    text.push('\n');
+    match options.out {
+        Some(file) => write(&file, &text).map_err(|error| format!("{}: {error}", file.display()).into()),
+        None => Ok(std::io::stdout().write_all(text.as_bytes())?),
+    }
+}
+
+/// Only whoever exports may read it: these are a user's own things.
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?.write_all(text.as_bytes())
+}

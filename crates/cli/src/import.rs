@@ -1,0 +1,207 @@
+//! `rondo import`: records and files from JSON into a user's share of an app, all of them or none.
+
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use jsonschema::Validator;
+use protocol::RecordId;
+use serde_json::Value;
+
+use crate::Trouble;
+use crate::config::Config;
+use crate::shelf::{Kept, Shelf, Whose, fresh_id};
+
+use read::Sheet;
+pub(crate) use read::{Bundle, Entry, FileEntry};
+
+/// Problems told at once.
+const MAX_PROBLEMS: usize = 10;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// A JSON file, or a folder whose .json files are taken together
+    #[arg(value_name = "FOLDER_OR_FILE")]
+    from: PathBuf,
+    #[command(flatten)]
+    whose: Whose,
+}
+
+/// A record that waits to be made, with the place it came from.
+struct Waiting {
+    place: String,
+    kept: Kept,
+}
+
+/// What the files say, once each record has an id of its own.
+#[derive(Default)]
+struct Draft {
+    records: Vec<Waiting>,
+    files: Vec<(String, FileEntry)>,
+    /// By the id a file gives it: the type and the new id.
+    names: BTreeMap<String, (String, RecordId)>,
+    problems: Vec<String>,
+}
+
+pub(crate) async fn import(config: Config, options: Options) -> Result<(), Trouble> {
+    let sheets = read::sheets(&options.from)?;
+    let shelf = Shelf::of(&config, options.whose)?;
+    let mut draft = Draft::of(sheets);
+    draft.check_records(&shelf).await?;
+    draft.check_files(&shelf).await?;
+    draft.refuse_problems()?;
+    let records: Vec<Kept> = draft.records.into_iter().map(|waiting| waiting.kept).collect();
+    let files: Vec<_> = draft.files.into_iter().map(|(_, file)| (file.path, file.content)).collect();
+    shelf.add(&records, &files).await?;
+    let report = report(&records, files.len())?;
+    Ok(std::io::stdout().write_all(report.as_bytes())?)
+}
+
+impl Draft {
+    fn of(sheets: Vec<Sheet>) -> Self {
+        let mut draft = Self::default();
+        for sheet in sheets {
+            for (index, entry) in sheet.entries.into_iter().enumerate() {
+                draft.add(format!("{}[{index}]", sheet.name), entry);
+            }
+            let name = &sheet.name;
+            draft.files.extend(sheet.files.into_iter().map(|file| (name.clone(), file)));
+        }
+        draft
+    }
+
+    fn add(&mut self, place: String, entry: Entry) {
+        let Entry { id: name, kind, data } = entry;
+        let id = fresh_id();
+        if let Some(name) = name
+            && self.names.insert(name.clone(), (kind.clone(), id)).is_some()
+        {
+            self.problems.push(format!("{place}: the id \"{name}\" is there twice"));
+        }
+        self.records.push(Waiting { place, kept: Kept { id, kind, data } });
+    }
+
+    /// Each record against its schema, and each id in it against the records that there are or will be.
+    async fn check_records(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
+        let mut validators: BTreeMap<&str, Validator> = BTreeMap::new();
+        for (name, kind) in &shelf.app.records {
+            validators
+                .insert(name, jsonschema::validator_for(&kind.schema).map_err(|error| error.to_string())?);
+        }
+        for Waiting { place, kept } in &mut self.records {
+            let kind = shelf.app.records.get(&kept.kind);
+            let (Some(kind), Some(validator)) = (kind, validators.get(kept.kind.as_str())) else {
+                let known: Vec<&str> = validators.keys().copied().collect();
+                let message = format!("no record type \"{}\"; there is {}", kept.kind, known.join(", "));
+                self.problems.push(format!("{place}: {message}"));
+                continue;
+            };
+            let missing = refer(shelf, &self.names, &kind.schema, &mut kept.data).await?;
+            self.problems.extend(missing.into_iter().map(|missing| format!("{place}: {missing}")));
+            if let Some(error) = validator.iter_errors(&kept.data).next() {
+                let pointer = error.instance_path().to_string();
+                let at = if pointer.is_empty() { pointer } else { format!(" {pointer}:") };
+                self.problems.push(format!("{place}:{at} {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn check_files(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
+        let mut seen = BTreeSet::new();
+        for (place, FileEntry { path, .. }) in &self.files {
+            let problem = match tools::files::check_path(path) {
+                Err(message) => Some(message),
+                Ok(()) if !seen.insert(path) => Some("is there twice".to_owned()),
+                Ok(()) if shelf.has_file(path).await? => Some("the user has such a file already".to_owned()),
+                Ok(()) => None,
+            };
+            self.problems.extend(problem.map(|problem| format!("{place}: file \"{path}\": {problem}")));
+        }
+        Ok(())
+    }
+
+    fn refuse_problems(&self) -> Result<(), Trouble> {
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        let mut text = String::from("nothing was imported:");
+        for problem in self.problems.iter().take(MAX_PROBLEMS) {
+            write!(text, "\n  {problem}")?;
+        }
+        if let Some(more) = self.problems.len().checked_sub(MAX_PROBLEMS).filter(|more| *more > 0) {
+            write!(text, "\n  and {more} more")?;
+        }
+        Err(text.into())
+    }
+}
+
+/// Puts the new ids in place of those that the files use. Gives back what refers to nothing.
+async fn refer(
+    shelf: &Shelf,
+    names: &BTreeMap<String, (String, RecordId)>,
+    schema: &Value,
+    data: &mut Value,
+) -> Result<Vec<String>, Trouble> {
+    let mut unknown = Vec::new();
+    each_reference(schema, data, &mut |kind, text| match names.get(text) {
+        Some((of, id)) if of == kind => *text = id.to_string(),
+        Some(_) | None => unknown.push((kind.to_owned(), text.clone())),
+    });
+    let mut missing = Vec::new();
+    for (kind, text) in unknown {
+        let is_there = match text.parse() {
+            Ok(id) => shelf.has_record(&kind, id).await?,
+            Err(_) => false,
+        };
+        if !is_there {
+            missing.push(format!("there is no {kind} \"{text}\", neither here nor among the user's records"));
+        }
+    }
+    Ok(missing)
+}
+
+/// Visits every text that, by the schema, is the id of a record of some type.
+fn each_reference(schema: &Value, data: &mut Value, visit: &mut dyn FnMut(&str, &mut String)) {
+    match data {
+        Value::String(text) => {
+            let format = schema.get("format").and_then(Value::as_str);
+            if let Some(kind) = format.and_then(|format| format.strip_prefix("record:")) {
+                visit(kind, text);
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = schema.get("items") else { return };
+            items.iter_mut().for_each(|item| each_reference(schema, item, visit));
+        }
+        Value::Object(fields) => {
+            let Some(properties) = schema.get("properties") else { return };
+            for (name, value) in fields {
+                if let Some(schema) = properties.get(name) {
+                    each_reference(schema, value, visit);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn report(records: &[Kept], files: usize) -> Result<String, Trouble> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for record in records {
+        *counts.entry(&record.kind).or_default() += 1;
+    }
+    let mut report = String::new();
+    for (kind, count) in counts {
+        writeln!(report, "{count:>6}  {kind}")?;
+    }
+    if files > 0 {
+        writeln!(report, "{files:>6}  files")?;
+    }
+    Ok(if report.is_empty() { "there was nothing to import\n".to_owned() } else { report })
+}

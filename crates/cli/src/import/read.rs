@@ -1,0 +1,118 @@
+//! The files that an import takes and an export makes.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Trouble;
+
+/// Files of one import.
+const MAX_FILES: usize = 200;
+
+/// Bytes of one file.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A record as files hold it. Others refer to it by its id, which need not look like one of the server's.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) data: Value,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FileEntry {
+    pub(crate) path: String,
+    pub(crate) content: String,
+}
+
+/// All that a user has in an app.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bundle {
+    #[serde(default)]
+    pub(crate) records: Vec<Entry>,
+    #[serde(default)]
+    pub(crate) files: Vec<FileEntry>,
+}
+
+/// What one file holds.
+#[derive(Debug, PartialEq)]
+pub(super) struct Sheet {
+    /// The file's name.
+    pub(super) name: String,
+    pub(super) entries: Vec<Entry>,
+    pub(super) files: Vec<FileEntry>,
+}
+
+/// One file, or the `.json` files of a folder by name.
+pub(super) fn sheets(from: &Path) -> Result<Vec<Sheet>, Trouble> {
+    let named = |error: std::io::Error| format!("{}: {error}", from.display());
+    if !from.is_dir() {
+        return Ok(vec![sheet(from)?]);
+    }
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(from).map_err(named)? {
+        let path = entry.map_err(named)?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() || paths.len() > MAX_FILES {
+        let count = paths.len();
+        return Err(
+            format!("{} holds {count} .json files; 1 to {MAX_FILES} are taken", from.display()).into()
+        );
+    }
+    paths.sort();
+    paths.iter().map(|path| sheet(path)).collect()
+}
+
+fn sheet(path: &Path) -> Result<Sheet, Trouble> {
+    let named = |message: String| format!("{}: {message}", path.display());
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
+    if read.map_err(|error| named(error.to_string()))? as u64 > MAX_BYTES {
+        return Err(named(format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024)).into());
+    }
+    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let (name, kind) = (part(path.file_name()), part(path.file_stem()));
+    parse(name, &kind, &text).map_err(|message| named(message).into())
+}
+
+/// `kind` is the type of what does not say one.
+pub(super) fn parse(name: String, kind: &str, text: &str) -> Result<Sheet, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match value {
+        Value::Array(items) => {
+            let entries = items.into_iter().map(|item| entry(kind, item)).collect();
+            Ok(Sheet { name, entries, files: Vec::new() })
+        }
+        Value::Object(_) => {
+            let Bundle { records, files } =
+                serde_json::from_value(value).map_err(|error| error.to_string())?;
+            Ok(Sheet { name, entries: records, files })
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            Err("is neither an array of records nor an export; write [{\"type\": …, \"data\": {…}}, …]"
+                .into())
+        }
+    }
+}
+
+/// An item that says its type, or the data of a record of the file's type.
+fn entry(kind: &str, item: Value) -> Entry {
+    let says_type =
+        item.get("type").is_some_and(Value::is_string) && item.get("data").is_some_and(Value::is_object);
+    if says_type && let Ok(entry) = Entry::deserialize(&item) {
+        return entry;
+    }
+    Entry { id: None, kind: kind.to_owned(), data: item }
+}
