@@ -253,6 +253,8 @@ pub trait Actions: Send + Sync {
     ) -> Result<Vec<ActionRow>, Error>;
     /// The action if it is this principal's.
     async fn action(&self, principal: &Principal, id: ActionId) -> Result<ActionRow, Error>;
+    /// The action if it is this scope's.
+    async fn action_of(&self, scope: &Scope, id: ActionId) -> Result<ActionRow, Error>;
     /// Takes back what an action changed, as the new action `by`, in one transaction. [`Error::Changed`] says why it
     /// cannot be. Under the key of an earlier request, gives what that one made.
     async fn undo(
@@ -286,6 +288,8 @@ pub trait Proposals: Send + Sync {
         page: PageOf<TimeCursor<ProposalId>>,
     ) -> Result<Vec<ProposalRow>, Error>;
     async fn proposal(&self, principal: &Principal, id: ProposalId) -> Result<ProposalRow, Error>;
+    /// The proposal if it is this scope's.
+    async fn proposal_of(&self, scope: &Scope, id: ProposalId) -> Result<ProposalRow, Error>;
     /// The open ones of a run.
     async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error>;
     /// Decides an open proposal. For one of a run, `proposal:closed` is recorded, and the call's denied result unless it

@@ -39,6 +39,14 @@ impl Actions for Sqlite {
         self.readers.read(move |conn| of_user(conn, action, user.as_str())).await
     }
 
+    async fn action_of(&self, scope: &Scope, action: ActionId) -> Result<ActionRow, Error> {
+        let scope = scope.clone();
+        let of_scope = move |conn: &Connection| {
+            find(conn, action)?.filter(|row| row.scope == scope).ok_or(Error::NotFound("action"))
+        };
+        self.readers.read(of_scope).await
+    }
+
     async fn undo(
         &self,
         principal: &Principal,

@@ -47,6 +47,15 @@ impl Proposals for Sqlite {
         self.readers.read(move |conn| find(conn, proposal, user.as_str())).await
     }
 
+    async fn proposal_of(&self, scope: &Scope, proposal: ProposalId) -> Result<ProposalRow, Error> {
+        let scope = scope.clone();
+        let of_scope = move |conn: &Connection| {
+            let row = find(conn, proposal, scope.user.as_str())?;
+            if row.scope == scope { Ok(row) } else { Err(Error::NotFound("proposal")) }
+        };
+        self.readers.read(of_scope).await
+    }
+
     async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error> {
         self.readers.read(move |conn| open_of(conn, run)).await
     }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use protocol::{Effect, ProposalId};
 use serde_json::{Value, json};
-use store::{NewProposal, PageOf, ProposalRow, TimeCursor, Write};
+use store::{NewProposal, ProposalRow, Write};
 
 use super::{closed, failed, text};
 use crate::policy::Ruling;
@@ -21,10 +21,6 @@ const MAX_HOURS: i64 = 720;
 const DEFAULT_HOURS: i64 = 72;
 /// Calls that change proposals are made one after the other.
 const PROPOSALS: &str = "proposals";
-/// Open proposals that are looked through for one, a page at a time.
-const PAGE: usize = 100;
-const MAX_PAGES: usize = 10;
-
 /// Proposes a call of one of the app's other tools.
 pub(crate) struct CreateProposal {
     /// What can be proposed: no proposal, and no undo.
@@ -174,21 +170,15 @@ async fn possible(others: &Registry, tool: &str, input: Value, calling: &Calling
 
 /// The proposal that a call names, if the model made it and it is open.
 async fn open(calling: &Calling<'_>) -> Result<ProposalRow, Failed> {
-    let wanted: Option<ProposalId> = text(&calling.input, "proposalId").and_then(|id| id.parse().ok());
-    let mut after = None;
-    for _ in 0..MAX_PAGES {
-        let page = PageOf { after, limit: PAGE };
-        let rows = calling.store.proposals(calling.scope, true, page).await.map_err(failed)?;
-        after = rows.last().map(|row| TimeCursor { at: row.created_at, id: row.id });
-        let last = rows.len() < PAGE;
-        if let Some(found) = rows.into_iter().find(|row| Some(row.id) == wanted) {
-            return of_the_model(found, calling);
-        }
-        if last {
-            break;
-        }
+    let missing =
+        || Failed::new("not_found", "there is no open proposal with that id; it may have been decided");
+    let wanted: ProposalId =
+        text(&calling.input, "proposalId").and_then(|id| id.parse().ok()).ok_or_else(missing)?;
+    match calling.store.proposal_of(calling.scope, wanted).await {
+        Err(store::Error::NotFound(_)) => Err(missing()),
+        Ok(decided) if decided.decision.is_some() => Err(missing()),
+        found => of_the_model(found.map_err(failed)?, calling),
     }
-    Err(Failed::new("not_found", "there is no open proposal with that id; it may have been decided"))
 }
 
 fn of_the_model(proposal: ProposalRow, calling: &Calling<'_>) -> Result<ProposalRow, Failed> {

@@ -15,9 +15,6 @@ const MAX_LISTED: usize = 50;
 const DEFAULT_LISTED: usize = 20;
 /// Characters of a call's arguments that a list shows.
 const MAX_INPUT_CHARS: usize = 200;
-/// Actions that are looked through for one, a page at a time.
-const PAGE: usize = 100;
-const MAX_PAGES: usize = 10;
 /// Undoing goes one step at a time.
 const UNDO: &str = "undo";
 
@@ -131,24 +128,13 @@ fn obstacle(action: &ActionRow) -> Option<&'static str> {
     }
 }
 
-/// The action that a call names, among the newest of the scope.
+/// The action that a call names.
 async fn find(calling: &Calling<'_>) -> Result<ActionRow, Failed> {
-    let wanted: Option<ActionId> = text(&calling.input, "actionId").and_then(|id| id.parse().ok());
-    let mut after = None;
-    for _ in 0..MAX_PAGES {
-        let page = PageOf { after, limit: PAGE };
-        let rows =
-            calling.store.actions(calling.scope, ActionFilter::default(), page).await.map_err(failed)?;
-        after = rows.last().map(|row| row.position);
-        let last = rows.len() < PAGE;
-        if let Some(found) = rows.into_iter().find(|row| Some(row.id) == wanted) {
-            return Ok(found);
-        }
-        if last {
-            break;
-        }
+    let missing = || Failed::new("not_found", "there is no such action; listRecentActions shows the newest");
+    let wanted: ActionId =
+        text(&calling.input, "actionId").and_then(|id| id.parse().ok()).ok_or_else(missing)?;
+    match calling.store.action_of(calling.scope, wanted).await {
+        Err(store::Error::NotFound(_)) => Err(missing()),
+        found => found.map_err(failed),
     }
-    let newest = PAGE * MAX_PAGES;
-    let message = format!("there is no such action among the newest {newest}; listRecentActions shows them");
-    Err(Failed::new("not_found", message))
 }
