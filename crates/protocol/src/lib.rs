@@ -4,6 +4,7 @@
 
 mod action;
 mod api;
+mod canonical;
 mod clock;
 mod event;
 mod id;
@@ -17,6 +18,7 @@ pub use api::{
     NewThread, OnBusy, Page, PriceView, Regenerate, Role, RunResult, RunView, ThreadChange, ThreadView,
     ToolCallView, ToolResultView, UsageReport, UsageView,
 };
+pub use canonical::canonical;
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};
 pub use event::{
     Call, ContextLoaded, Delta, Event, Failure, Finish, Kind, MessageUser, ProposalClosed, ProposalOpen,

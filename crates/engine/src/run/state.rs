@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use protocol::{
     Call, CallId, ContextLoaded, Decision, Event, Failure, Finish, RunEnd, RunStart, StepEnd, ToolComplete,
-    ToolStatus, Usage,
+    ToolStatus, Usage, canonical,
 };
 
 use crate::transcript::MAX_CALLS_PER_STEP;
@@ -207,7 +207,7 @@ impl RunState {
 /// The `error` of a result whose call could not be run as asked.
 pub(crate) const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
-/// Name and arguments; objects keep their keys sorted, so order of keys does not hide a repetition.
+/// Name and arguments, so spelled that another order of fields does not hide a repetition.
 fn fingerprint(call: &Call) -> String {
-    format!("{}\u{0}{}{}", call.name, call.input, call.raw.as_deref().unwrap_or(""))
+    format!("{}\u{0}{}{}", call.name, canonical(&call.input), call.raw.as_deref().unwrap_or(""))
 }

@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{ActionId, Effect, Principal, ProposalId, RunId, Scope, ThreadId, ToolComplete, ToolStart};
+use protocol::{
+    ActionId, Effect, Principal, ProposalId, RunId, Scope, ThreadId, ToolComplete, ToolStart, canonical,
+};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
 use serde_json::Value;
 
@@ -262,7 +264,7 @@ fn insert(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
             action.tool,
             action.effect.name(),
             action.status,
-            action.input.to_string(),
+            canonical(&action.input),
             output(action),
             changes(action)?,
             action.started_at.as_millisecond(),
@@ -284,7 +286,7 @@ fn update(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
         .execute(params![
             action.id.bytes(),
             action.effect.name(),
-            action.input.to_string(),
+            canonical(&action.input),
             action.status,
             output(action),
             changes(action)?,
@@ -295,7 +297,7 @@ fn update(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
 }
 
 pub(super) fn output(action: &ActionRow) -> Option<String> {
-    (action.status != STARTED).then(|| action.output.to_string())
+    (action.status != STARTED).then(|| canonical(&action.output))
 }
 
 pub(super) fn changes(action: &ActionRow) -> Result<Option<String>, Error> {

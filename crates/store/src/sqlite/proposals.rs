@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use protocol::{
     ActionId, CallId, Decision, Event, Principal, ProposalClosed, ProposalId, ProposalOpen, RunId, Scope,
-    ThreadId, ToolComplete, ToolStatus,
+    ThreadId, ToolComplete, ToolStatus, canonical,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
@@ -364,9 +364,9 @@ fn insert(
     Ok(())
 }
 
-/// Of `[tool, input]` as compact JSON, whose fields are sorted.
+/// Of `[tool, input]` in its one spelling.
 fn hash(tool: &str, input: &Value) -> [u8; 32] {
-    Sha256::digest(json!([tool, input]).to_string()).into()
+    Sha256::digest(canonical(&json!([tool, input]))).into()
 }
 
 fn find(conn: &Connection, proposal: ProposalId, user: &str) -> Result<ProposalRow, Error> {

@@ -290,7 +290,7 @@ fn as_written(conn: &Connection, told: &ActionRow) -> Result<bool, Error> {
     let mut find = conn.prepare_cached("SELECT input, output, changes FROM actions WHERE id = ?1")?;
     let written: [Option<String>; 3] =
         find.query_row([told.id.bytes()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
-    Ok(written == [Some(told.input.to_string()), actions::output(told), actions::changes(told)?])
+    Ok(written == [Some(protocol::canonical(&told.input)), actions::output(told), actions::changes(told)?])
 }
 
 fn name(scope: &Scope) -> String {
