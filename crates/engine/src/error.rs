@@ -1,7 +1,7 @@
 //! What the engine answers instead of a result, by what a client can do about it.
 
 /// Every message here is safe to show.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     #[error("there is no such {what}, or it is not yours")]
     NotFound { what: &'static str },

@@ -57,13 +57,17 @@ impl Engine {
         let wanted = new.model.as_deref().or(serving.app.model.as_deref());
         self.check_model(new.model.as_deref())?;
         let scope = principal.scope(serving.app.id.clone());
-        self.check_budget(&serving.app, &scope).await?;
+        let spent = self.spent(&serving.app, &scope).await?;
+        if let (Some(refusal), None) = (&spent, &once) {
+            return Err(refusal.clone());
+        }
         let submission = Submission {
             scope,
             thread: new.thread_id.map_or_else(|| Target::New(ids.thread()), Target::Existing),
             run: ids.run(),
             on_busy: new.on_busy,
             once,
+            replay_only: spent.is_some(),
             request: store::Request {
                 ask,
                 model: self.shared.models.name(wanted),
@@ -74,7 +78,11 @@ impl Engine {
         };
         let engine = self.clone();
         self.to_the_end(async move {
-            let submitted = engine.store().submit(submission).await?;
+            let submitted = match (engine.store().submit(submission).await, spent) {
+                // It is not one that was accepted before the budget was used up.
+                (Err(store::Error::NotFound(_)), Some(refusal)) => return Err(refusal),
+                (submitted, _) => submitted?,
+            };
             match submitted.admitted {
                 Admitted::Running => engine.take_up(submitted.thread).await?,
                 Admitted::Queued { interrupted, resumed } => {
@@ -105,19 +113,17 @@ impl Engine {
         }
     }
 
-    /// Refuses a run that would be refused its first model call.
-    async fn check_budget(&self, app: &App, scope: &Scope) -> Result<(), Error> {
+    /// Why no new run may begin, if the user has used up the day: it would be refused its first model call.
+    async fn spent(&self, app: &App, scope: &Scope) -> Result<Option<Error>, Error> {
         if !run::has_day(&app.budget) {
-            return Ok(());
+            return Ok(None);
         }
         let now = self.now();
-        let spent = self.store().usage_of_day(scope, now.strftime("%F").to_string()).await?;
-        if !run::day_spent(&app.budget, &spent) {
-            return Ok(());
-        }
+        let spent = self.store().usage_of_day(scope, store::day(now)).await?;
         let left = SECONDS_PER_DAY - now.as_second().rem_euclid(SECONDS_PER_DAY);
         let retry_after = u32::try_from(left).unwrap_or_default();
-        Err(Error::Budget { message: run::DAY_SPENT.into(), retry_after })
+        let refusal = Error::Budget { message: run::DAY_SPENT.into(), retry_after };
+        Ok(run::day_spent(&app.budget, &spent).then_some(refusal))
     }
 
     pub async fn run(&self, principal: &Principal, run: RunId) -> Result<RunView, Error> {

@@ -130,6 +130,8 @@ pub struct Submission {
     pub run: RunId,
     pub on_busy: OnBusy,
     pub once: Option<Once>,
+    /// Nothing new may begin; only what was asked before under the same key is found again.
+    pub replay_only: bool,
     pub request: Request,
 }
 

@@ -152,6 +152,7 @@ impl World {
             run: self.ids.run(),
             on_busy: OnBusy::Reject,
             once: None,
+            replay_only: false,
             request: Request {
                 ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
                 model: None,

@@ -18,8 +18,7 @@ impl Run {
         if !has_day(budget) {
             return Ok(None);
         }
-        let today = self.clock.now().strftime("%F").to_string();
-        let spent = self.store.usage_of_day(&self.scope, today).await?;
+        let spent = self.store.usage_of_day(&self.scope, store::day(self.clock.now())).await?;
         Ok(day_spent(budget, &spent).then(|| failure(BUDGET_EXCEEDED, DAY_SPENT)))
     }
 }

@@ -3,7 +3,7 @@
 use model::{AnthropicVersion, Capabilities, Kind, Price, Wire};
 use serde_json::{Value, json};
 use testkit::upstream::{Call, Reply};
-use testkit::{Frame, Setup, TestApp};
+use testkit::{Frame, Method, Setup, TestApp};
 
 const ALL: &str = r#"{"temperature": 0.4, "maxTokens": 50, "topP": 0.9, "presencePenalty": 0.2,
     "repeatPenalty": 0.5, "reasoningEffort": "low"}"#;
@@ -236,6 +236,21 @@ async fn a_days_budget_is_refused_at_the_door() {
     let refused = app.post("/v1/apps/test/runs", &json!({ "message": "Hi" })).await;
     assert_eq!((refused.status, &refused.body["code"]), (429, &json!("budget_exceeded")), "{refused:?}");
     assert_eq!(app.upstream.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_repeated_request_finds_its_run_though_the_budget_is_used_up() {
+    let app = TestApp::with(Setup::app("[budget]\nday_tokens = 100")).await;
+    app.upstream.script([Reply::says("Hello").usage(90, 20)]);
+    let ask = |key: &str| {
+        let body = json!({ "message": "Hi", "stream": false });
+        app.request(Method::POST, "/v1/apps/test/runs").header("idempotency-key", key).json(&body)
+    };
+    let first = app.send(ask("one")).await;
+    assert_eq!((first.status, &first.body["reply"]), (200, &json!("Hello")));
+    assert_eq!(app.send(ask("one")).await.body["runId"], first.body["runId"]);
+    assert_eq!(app.send(ask("two")).await.status, 429);
+    assert_eq!((app.upstream.requests().len(), app.count("SELECT count(*) FROM runs")), (1, 1));
 }
 
 #[tokio::test]

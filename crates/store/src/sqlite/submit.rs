@@ -9,10 +9,13 @@ use super::{once, proposals, queue, threads};
 use crate::{Admitted, Ask, Error, Request, Stop, Submission, Submitted, Target};
 
 pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Submitted, Error> {
-    let Submission { scope, thread, run, on_busy, once, request } = submission;
+    let Submission { scope, thread, run, on_busy, once, replay_only, request } = submission;
     if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
         let thread = thread_of(batch, earlier.into())?;
         return Ok(Submitted { thread, run: earlier.into(), admitted: Admitted::Replayed });
+    }
+    if replay_only {
+        return Err(Error::NotFound("run"));
     }
     let thread = match thread {
         Target::New(thread) => threads::insert(batch, &scope, thread, None)?,

@@ -66,6 +66,7 @@ impl Fixture {
             run: self.ids.run(),
             on_busy: OnBusy::Reject,
             once: None,
+            replay_only: false,
             request: Request {
                 ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
                 model: Some("m".into()),
