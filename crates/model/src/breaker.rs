@@ -54,9 +54,9 @@ impl Breaker {
         }
     }
 
-    /// Notes that it refused tools and a schema in one request.
-    pub fn keep_apart(&self) {
-        self.apart.store(true, Ordering::Relaxed);
+    /// Sends tools and a schema one after the other from here on, or together again.
+    pub fn keep_apart(&self, apart: bool) {
+        self.apart.store(apart, Ordering::Relaxed);
     }
 
     pub(crate) fn is_kept_apart(&self) -> bool {

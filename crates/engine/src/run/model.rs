@@ -50,17 +50,19 @@ struct Tries {
     resets: u32,
     /// The provider found the prompt too long, and older turns were left out.
     shortened: bool,
+    /// It refused tools together with a schema, or something else in that request; it gets them apart to find out.
+    apart: bool,
 }
 
 impl Tries {
     /// None yet of the model at `place`.
     fn of(place: usize) -> Self {
-        Self { place, retries: 0, resets: 0, shortened: false }
+        Self { place, retries: 0, resets: 0, shortened: false, apart: false }
     }
 
     /// None, but for one: the provider is being left alone, and there is no other.
     fn last_of(place: usize) -> Self {
-        Self { place, retries: MAX_RETRIES, resets: MAX_RESETS, shortened: false }
+        Self { place, retries: MAX_RETRIES, resets: MAX_RESETS, shortened: false, apart: false }
     }
 }
 
@@ -116,12 +118,17 @@ impl Run {
         };
         let mut collected = Collected::new(step, wanted);
         let stopped = self.attempt(&model, &request, &mut collected).await;
+        let rejected = matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. })));
         let both = !request.tools.is_empty() && matches!(request.format, Format::Schema(_));
-        if both && matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. }))) {
-            // Not every server that might take both does. From here on this one gets them one after the other.
-            model.health.keep_apart();
+        if rejected && both && !tries.apart {
+            // Not every server that might take both does.
+            tries.apart = true;
+            model.health.keep_apart(true);
             let reason = "the provider refused tools together with a schema".to_owned();
             return Ok(vec![retry(step, reason, 0, None)]);
+        }
+        if rejected && tries.apart {
+            model.health.keep_apart(false); // it refuses them apart too, so that was not it
         }
         if collected.is_streamed() || stopped.is_ok() {
             collected.count(&request, &model); // a step cut short costs tokens too, and nobody counted them

@@ -131,6 +131,16 @@ async fn a_server_that_refuses_both_at_once_gets_them_one_after_the_other() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_refused_either_way_teaches_nothing() {
+    let app = start(WITH_TOOLS, Structured::WithTools).await;
+    let refused = || Reply::status(400).error("invalid_request_error", None, "no such setting");
+    app.upstream.script([refused(), refused()]);
+    assert_eq!(app.say("Hi").await.last().unwrap().data["error"]["code"], "provider_rejected");
+    app.upstream.script([Reply::says(&object(&[], "One call."))]);
+    assert_eq!(text(&app.say("Hi").await), "One call.", "both are asked for at once again");
+}
+
+#[tokio::test]
 async fn without_tools_it_needs_no_final_call() {
     let app = start(TUTOR, Structured::Alone).await;
     app.upstream.script([Reply::says(&object(&[], "Done."))]);
