@@ -112,7 +112,7 @@ impl Engine {
                 self.spawn(row);
             }
         }
-        self.finish_begun_actions().await?;
+        self.in_background(self.clone().finish_begun_actions());
         self.sweep();
         self.in_background(jobs::work(self.clone()));
         self.shared.ready.store(true, Ordering::Release);

@@ -44,7 +44,9 @@ pub(crate) async fn work(engine: Engine) {
         let noticed = engine.job_notice();
         tokio::pin!(noticed);
         noticed.as_mut().enable();
-        engine.expire_proposals().await;
+        if let Err(error) = engine.expire_proposals().await {
+            tracing::warn!(%error, "expired proposals were not closed; it will be tried again");
+        }
         let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
         match engine.store().claim().await {
             Ok(Some(job)) => {

@@ -96,32 +96,40 @@ impl Engine {
     }
 
     /// Denies what nobody has said yes to in time, and lets the runs that waited go on.
-    pub(crate) async fn expire_proposals(&self) {
-        match self.store().expire_proposals().await {
-            Ok(threads) => {
-                for thread in threads {
-                    if let Err(error) = self.take_up(thread).await {
-                        tracing::warn!(%thread, %error, "a run was not taken up after its proposal expired");
-                    }
-                }
-            }
-            Err(error) => tracing::warn!(%error, "expired proposals were not closed; it will be tried again"),
+    pub(crate) async fn expire_proposals(&self) -> Result<(), store::Error> {
+        // A look first: this runs whenever a run ends, and writing would cost every one of them.
+        if self.store().next_expiry().await?.is_none_or(|due| due > self.now()) {
+            return Ok(());
         }
+        for thread in self.store().expire_proposals().await? {
+            self.take_up(thread).await?;
+        }
+        Ok(())
     }
 
     /// Ends the actions without a run that a process which died had begun: ours are done now, since nothing of them was
     /// written, and those that act elsewhere are unknown.
-    pub(crate) async fn finish_begun_actions(&self) -> Result<(), Error> {
-        for action in self.store().begun_actions().await? {
-            let tools = self.shared.apps.get(&action.scope.app).map(|serving| &serving.tools);
-            if tools.is_some_and(|tools| run::is_beyond_knowing(tools, &action.tool)) {
-                let Outcome { status, output, writes } = run::unknown();
-                let end = ActionEnd { status, output, duration_ms: 0, writes };
-                self.store().end_action(&action.scope, action.id, end).await?;
-            } else {
-                self.perform(action).await?;
+    pub(crate) async fn finish_begun_actions(self) {
+        let begun = self.store().begun_actions().await.unwrap_or_else(|error| {
+            tracing::error!(%error, "confirmed proposals that were cut short could not be read");
+            Vec::new()
+        });
+        for action in begun {
+            let id = action.id;
+            if let Err(error) = self.finish_begun(action).await {
+                tracing::error!(action = %id, %error, "an action was not ended; the next start tries again");
             }
         }
+    }
+
+    async fn finish_begun(&self, action: ActionRow) -> Result<(), Error> {
+        let tools = self.shared.apps.get(&action.scope.app).map(|serving| &serving.tools);
+        if !tools.is_some_and(|tools| run::is_beyond_knowing(tools, &action.tool)) {
+            return self.perform(action).await;
+        }
+        let Outcome { status, output, writes } = run::unknown();
+        let end = ActionEnd { status, output, duration_ms: 0, writes };
+        self.store().end_action(&action.scope, action.id, end).await?;
         Ok(())
     }
 
