@@ -114,17 +114,24 @@ enum Command {
 struct Places {
     #[arg(
         long,
+        global = true,
         value_name = "ADDRESS",
         help = "The server's address (RONDO_LISTEN; 127.0.0.1:8787 if neither is given)"
     )]
     listen: Option<String>,
     #[arg(
         long,
+        global = true,
         value_name = "FOLDER",
         help = "The folder that threads and runs are kept in (RONDO_DATA; ./data)"
     )]
     data: Option<String>,
-    #[arg(long, value_name = "FOLDER", help = "The folder that holds the app folders (RONDO_APPS; ./apps)")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER",
+        help = "The folder that holds the app folders (RONDO_APPS; ./apps)"
+    )]
     apps: Option<String>,
 }
 
