@@ -45,6 +45,7 @@ pub(crate) struct Config {
     pub(crate) embeddings: Option<Embeddings>,
     /// Whether to look for Ollama on this machine when there is no provider.
     pub(crate) discover: bool,
+    pub(crate) pull: Pull,
     pub(crate) server: Server,
     pub(crate) log: Log,
 }
@@ -113,6 +114,21 @@ pub(crate) struct Embeddings {
     pub(crate) dimensions: Option<u32>,
 }
 
+/// Where `rondo models pull` looks. Other programs use the same variables for more than Rondo takes, so these are
+/// checked where they are used, not when another command starts.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Pull {
+    pub(crate) huggingface_url: String,
+    /// May hold a name and a password.
+    pub(crate) pypi_url: String,
+}
+
+impl std::fmt::Debug for Pull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pull").finish_non_exhaustive()
+    }
+}
+
 /// The bounds of the HTTP side.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Server {
@@ -152,9 +168,16 @@ impl Default for Config {
             models: Vec::new(),
             embeddings: None,
             discover: true,
+            pull: Pull::default(),
             server: Server::default(),
             log: Log { level: "info".into(), format: LogFormat::Text },
         }
+    }
+}
+
+impl Default for Pull {
+    fn default() -> Self {
+        Self { huggingface_url: "https://huggingface.co".into(), pypi_url: "https://pypi.org/simple".into() }
     }
 }
 

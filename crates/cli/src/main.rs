@@ -13,6 +13,7 @@ mod export;
 mod import;
 mod models;
 mod offers;
+mod pull;
 mod serve;
 mod shelf;
 mod shown;
@@ -100,7 +101,7 @@ enum Command {
         #[command(flatten)]
         places: Places,
     },
-    /// List the models, or try one
+    /// List the models, try one, or fetch weights for this process
     Models {
         #[command(subcommand)]
         command: models::Models,

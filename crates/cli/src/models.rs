@@ -1,4 +1,4 @@
-//! `rondo models`: which models there are, and whether one works. Needs no running server.
+//! `rondo models`: which models there are, whether one works, and weights for this process. Needs no running server.
 
 mod table;
 mod trial;
@@ -9,7 +9,7 @@ use clap::Subcommand;
 use model::Embedder;
 
 use crate::config::Config;
-use crate::{CHOICES, Trouble, assemble, discover};
+use crate::{CHOICES, Trouble, assemble, discover, pull};
 
 #[derive(Subcommand)]
 pub(crate) enum Models {
@@ -30,23 +30,40 @@ pub(crate) enum Models {
         #[arg(long, value_name = "TEXT", default_value = trial::QUESTION)]
         message: String,
     },
+    /// Fetch the weights of a model into the data folder; a pull that was interrupted goes on where it was
+    Pull {
+        /// A known name (smollm2-135m, minilm, bge-small, bge-base), the URL or the path of a .gguf file, or a folder
+        /// with the files of an embedding model
+        #[arg(value_name = "NAME|URL|FILE")]
+        what: String,
+        /// What to call it, if not as it is
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Delete the weights of a model that was pulled
+    Remove { name: String },
 }
 
 pub(crate) async fn models(config: Config, command: Models) -> Result<(), Trouble> {
-    let config = discover::complete(config).await;
-    let registry = assemble::registry(&config)?;
     match command {
         Models::List { json } => {
+            let config = discover::complete(config).await;
+            let registry = assemble::registry(&config)?;
             let report = if json {
                 table::json(&registry, config.model.as_deref())?
             } else if registry.is_empty() {
-                format!("there is no model: {CHOICES}\n")
+                format!("there is no model: {CHOICES}\n{}", table::pulled(&pull::pulled(&config.data)))
             } else {
-                table::text(&registry, config.model.as_deref())
+                let pulled = table::pulled(&pull::pulled(&config.data));
+                format!("{}{pulled}", table::text(&registry, config.model.as_deref()))
             };
             Ok(std::io::stdout().write_all(report.as_bytes())?)
         }
+        Models::Pull { what, name } => pull::pull(&config, &what, name.as_deref()).await,
+        Models::Remove { name } => pull::remove(&config, &name),
         Models::Test { name, message } => {
+            let config = discover::complete(config).await;
+            let registry = assemble::registry(&config)?;
             let name = name.or_else(|| config.model.clone()).ok_or("there is no default model; name one")?;
             if let Some((embedder, provider)) =
                 assemble::embedder(&config)?.filter(|(e, _)| e.model() == name)

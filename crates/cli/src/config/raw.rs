@@ -14,7 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use self::models::{RawEmbeddings, RawModels};
 use self::providers::RawProviders;
-use super::{Config, Environment, Log, LogFormat, Server};
+use super::{Config, Environment, Log, LogFormat, Pull, Server};
 
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 const MAX_DRAIN_SECONDS: i64 = 600;
@@ -34,8 +34,16 @@ pub(super) struct Raw {
     providers: RawProviders,
     models: RawModels,
     embeddings: Option<RawEmbeddings>,
+    pull: RawPull,
     server: RawServer,
     log: RawLog,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawPull {
+    huggingface_url: Option<Spanned<String>>,
+    pypi_url: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -78,6 +86,7 @@ pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<
         apps: reader.choose("RONDO_APPS", raw.apps)?.map_or(default.apps, |chosen| chosen.value.into()),
         discover: reader.discover(raw.discover)?.unwrap_or(default.discover),
         providers: reader.providers(raw.providers)?,
+        pull: reader.pull(raw.pull)?,
         server: reader.server(raw.server)?,
         log: reader.log(raw.log)?,
         ..Config::default()
@@ -172,6 +181,17 @@ impl<'a> Reader<'a> {
         let words: Vec<String> = all.iter().map(|one| format!("{:?}", name(*one))).collect();
         let message = format!("{field} is {:?}", value.get_ref());
         Err(self.source.problem(value.span(), message, format!("write {}", words.join(" or "))))
+    }
+
+    fn pull(&self, raw: RawPull) -> Result<Pull, Problem> {
+        let default = Pull::default();
+        let huggingface = self.choose("HF_ENDPOINT", raw.huggingface_url)?;
+        let pypi = self.choose("PIP_INDEX_URL", raw.pypi_url)?;
+        let text = |chosen: Option<Chosen<'_>>, default| chosen.map_or(default, |chosen| chosen.value);
+        Ok(Pull {
+            huggingface_url: text(huggingface, default.huggingface_url),
+            pypi_url: text(pypi, default.pypi_url),
+        })
     }
 
     fn server(&self, raw: RawServer) -> Result<Server, Problem> {

@@ -1,9 +1,11 @@
 //! The models as a table for people and as JSON for programs.
 
+use indicatif::DecimalBytes;
 use model::{Model, Price, Registry};
 use serde_json::{Value, json};
 
 use crate::Trouble;
+use crate::pull::Pulled;
 
 const HEAD: [&str; 11] = [
     "",
@@ -19,17 +21,39 @@ const HEAD: [&str; 11] = [
     "PRICE (in/cached/out)",
 ];
 
+const PULLED_HEAD: [&str; 4] = ["NAME", "KIND", "SIZE", "QUANTISATION"];
+
 pub(super) fn text(registry: &Registry, default: Option<&str>) -> String {
-    let rows: Vec<[String; 11]> = std::iter::once(HEAD.map(str::to_owned))
-        .chain(registry.list().map(|model| row(model, default)))
-        .collect();
-    let widths: Vec<usize> = (0..HEAD.len())
+    let rows = registry.list().map(|model| row(model, default));
+    lines(&std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect::<Vec<_>>())
+}
+
+/// Empty when there are none.
+pub(super) fn pulled(models: &[Pulled]) -> String {
+    if models.is_empty() {
+        return String::new();
+    }
+    let rows = models.iter().map(|model| {
+        let quantisation = model.quantisation.clone().unwrap_or_else(|| "-".to_owned());
+        [
+            model.name.clone(),
+            model.kind.name().to_owned(),
+            DecimalBytes(model.bytes).to_string(),
+            quantisation,
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(PULLED_HEAD.map(str::to_owned)).chain(rows).collect();
+    format!("\nin this process:\n{}", lines(&rows))
+}
+
+fn lines<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+    let widths: Vec<usize> = (0..COLUMNS)
         .map(|column| {
             let cells = rows.iter().filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
         })
         .collect();
-    let line = |row: &[String; 11]| {
+    let line = |row: &[String; COLUMNS]| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };

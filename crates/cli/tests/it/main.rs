@@ -21,6 +21,7 @@ mod import;
 mod keys;
 mod models;
 mod process;
+mod pull;
 mod recovery;
 mod secrets;
 mod serve;

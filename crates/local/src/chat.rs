@@ -1,0 +1,174 @@
+//! A model in this process, as one that answers requests.
+//!
+//! One thread owns the weights and computes; requests wait in a bounded queue for a place among the few sequences that it
+//! runs side by side. An answer whose reader is gone ends before its next token.
+
+mod sequence;
+mod stops;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use model::{ChatModel, Error, Format, PieceStream, Request};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+use crate::gguf::Gguf;
+use crate::grammar::Grammars;
+use crate::llama::{self, LoadError, Runner, Shape};
+use crate::sample::Sampler;
+use crate::template::Template;
+use crate::tokenizer::Tokenizer;
+use sequence::Job;
+use stops::Stops;
+use worker::Worker;
+
+const MAX_SEQUENCES: usize = 8;
+const MAX_WAITING: usize = 1024;
+/// When to ask again after the queue was full: about as long as a short answer takes.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// Pieces beside those of the text: usage, the end, and what is left of a stop text.
+const OTHER_PIECES: usize = 4;
+
+/// How a model is run. Memory grows with the context, for each of the sequences.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Threads that compute; as many as the machine has processors, if it is not said.
+    pub threads: Option<usize>,
+    /// Tokens of the longest prompt with its answer, if the model can do that many.
+    pub context: usize,
+    /// Answers that are written side by side.
+    pub sequences: usize,
+    /// Requests that may wait.
+    pub waiting: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { threads: None, context: 8192, sequences: 2, waiting: 32 }
+    }
+}
+
+/// A loaded model. Its thread ends when this value and all answers under way are gone.
+pub struct LocalChat {
+    shared: Arc<Shared>,
+    queue: mpsc::Sender<Job>,
+    weights: usize,
+}
+
+/// What turns a request into a job.
+struct Shared {
+    shape: Shape,
+    tokenizer: Arc<Tokenizer>,
+    template: Template,
+    grammars: Grammars,
+}
+
+impl LocalChat {
+    /// Reads the file and repacks its weights, which takes a second for every hundred million of them.
+    pub fn load(path: &Path, options: &Options) -> Result<Self, LoadError> {
+        let mut file = Gguf::open(path)?;
+        let tokenizer = Arc::new(Tokenizer::load(&file)?);
+        let template = Template::new(file.text("tokenizer.chat_template"));
+        let model = llama::load(&mut file, options.context)?;
+        if tokenizer.vocabulary() > model.shape.vocabulary {
+            return Err(LoadError::Unsupported("vocabulary, which has more tokens than weights,"));
+        }
+        let grammars = Grammars::new(&tokenizer, model.shape.vocabulary)?;
+        let threads = options.threads.map_or_else(std::thread::available_parallelism, |threads| {
+            Ok(std::num::NonZero::new(threads).unwrap_or(std::num::NonZero::<usize>::MIN))
+        })?;
+        let (queue, jobs) = mpsc::channel(options.waiting.clamp(1, MAX_WAITING));
+        let (weights, shape) = (model.bytes(), model.shape.clone());
+        let runner = Runner::new(threads.get())?;
+        tracing::info!(
+            megabytes = weights >> 20,
+            context = shape.context,
+            threads = threads.get(),
+            processor = runner.cpu().name(),
+            "a model runs in this process"
+        );
+        let sequences = options.sequences.clamp(1, MAX_SEQUENCES);
+        let worker = Worker::new(model, runner, Arc::clone(&tokenizer), sequences);
+        std::thread::Builder::new().name("local-chat".into()).spawn(move || worker.serve(jobs))?;
+        let shared = Shared { shape, tokenizer, template, grammars };
+        Ok(Self { shared: Arc::new(shared), queue, weights })
+    }
+
+    /// Tokens of the longest prompt with its answer.
+    pub fn context(&self) -> usize {
+        self.shared.shape.context
+    }
+
+    /// Memory that the weights take; that of sequences comes to it as they grow.
+    pub fn weight_bytes(&self) -> usize {
+        self.weights
+    }
+
+    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+        let (shared, request) = (Arc::clone(&self.shared), request.clone());
+        let prepared = tokio::task::spawn_blocking(move || shared.prepare(&request)).await;
+        let (job, pieces) = prepared.map_err(|_| gone())??;
+        match self.queue.try_send(job) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(Error::RateLimited { after: Some(ASK_AGAIN) }),
+            Err(TrySendError::Closed(_)) => return Err(gone()),
+        }
+        let next = |mut pieces: mpsc::Receiver<_>| async { pieces.recv().await.map(|piece| (piece, pieces)) };
+        Ok(stream::unfold(pieces, next).boxed())
+    }
+}
+
+fn gone() -> Error {
+    Error::Unavailable { reason: "the model's thread has ended".into(), after: None }
+}
+
+fn rejected(summary: String) -> Error {
+    Error::Rejected { status: 400, summary }
+}
+
+impl ChatModel for LocalChat {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+        self.ask(request).boxed()
+    }
+}
+
+type Pieces = mpsc::Receiver<Result<model::Piece, Error>>;
+
+impl Shared {
+    fn prepare(&self, request: &Request) -> Result<(Job, Pieces), Error> {
+        let prompt = self.template.render(request, &self.tokenizer);
+        let prompt = prompt.map_err(|error| rejected(format!("the model's template failed: {error}")))?;
+        // No need to count the tokens of what cannot fit.
+        if prompt.len() > self.shape.context.saturating_mul(self.tokenizer.longest()) {
+            return Err(Error::ContextLength);
+        }
+        let mut tokens: Vec<u32> = self.tokenizer.begin().into_iter().collect();
+        let text = self.tokenizer.encode(&prompt);
+        // Some templates begin with that token themselves.
+        tokens.extend(text.iter().skip(usize::from(!tokens.is_empty() && text.starts_with(&tokens))));
+        let left = self.shape.context.saturating_sub(tokens.len());
+        if tokens.is_empty() || left == 0 {
+            return Err(Error::ContextLength);
+        }
+        let asked = request.settings.max_tokens.or(request.max_output);
+        let limit = asked.map_or(left, |asked| left.min(asked as usize)).max(1);
+        let grammar = match &request.format {
+            Format::Text => None,
+            Format::Json => Some(self.grammars.matcher(&json!({"type": "object"})).map_err(rejected)?),
+            Format::Schema(schema) => Some(self.grammars.matcher(&schema.schema).map_err(rejected)?),
+        };
+        let (out, pieces) = mpsc::channel(limit + OTHER_PIECES);
+        let seed = request.extra.get("seed").and_then(Value::as_u64);
+        let sampler = Sampler::new(&request.settings, seed);
+        let stops = Stops::from_value(request.extra.get("stop"));
+        Ok((Job { prompt: tokens, limit, sampler, stops, grammar, out }, pieces))
+    }
+}

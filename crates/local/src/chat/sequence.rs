@@ -1,0 +1,166 @@
+//! One answer on its way.
+
+use llguidance::Matcher;
+use model::{Error, Piece};
+use protocol::{Finish, Usage};
+use tokio::sync::mpsc;
+
+use super::stops::Stops;
+use crate::grammar;
+use crate::llama::{Cache, Part, Shape};
+use crate::sample::Sampler;
+use crate::tokenizer::{Characters, Tokenizer};
+
+/// A request, ready to be answered.
+pub(super) struct Job {
+    pub(super) prompt: Vec<u32>,
+    /// Tokens of the longest answer.
+    pub(super) limit: usize,
+    pub(super) sampler: Sampler,
+    pub(super) stops: Stops,
+    /// What the answer is held to.
+    pub(super) grammar: Option<Matcher>,
+    /// Has room for every piece of the longest answer, so sending never waits.
+    pub(super) out: mpsc::Sender<Result<Piece, Error>>,
+}
+
+pub(super) struct Sequence {
+    job: Job,
+    cache: Cache,
+    /// Tokens that the model has yet to read.
+    pending: Vec<u32>,
+    scores: Vec<f32>,
+    characters: Characters,
+    answered: usize,
+    reused: usize,
+}
+
+/// What to do with a sequence after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    GoOn,
+    Ended,
+}
+
+impl Sequence {
+    /// Goes on from what the cache has in common with the prompt.
+    pub(super) fn new(job: Job, mut cache: Cache, shape: &Shape) -> Self {
+        // At least one token is read, because only reading gives scores.
+        let reused = common(cache.tokens(), &job.prompt).min(job.prompt.len().saturating_sub(1));
+        cache.truncate(shape, reused);
+        let pending = job.prompt.get(reused..).unwrap_or_default().to_vec();
+        Self {
+            job,
+            cache,
+            pending,
+            scores: Vec::new(),
+            characters: Characters::default(),
+            answered: 0,
+            reused,
+        }
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.job.out.is_closed()
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        self.answered == 0
+    }
+
+    pub(super) fn into_cache(self) -> Cache {
+        self.cache
+    }
+
+    /// Its part in the next step, with at most so many tokens.
+    pub(super) fn part(&mut self, most: usize) -> Part<'_> {
+        let tokens = self.pending.get(..most).unwrap_or(&self.pending);
+        let last = tokens.len() == self.pending.len();
+        Part { cache: &mut self.cache, tokens, scores: last.then_some(&mut self.scores) }
+    }
+
+    /// After a step with so many tokens: chooses the next one if all have been read, and hands out its text.
+    pub(super) fn advance(&mut self, read: usize, tokenizer: &Tokenizer) -> Next {
+        self.pending.drain(..read.min(self.pending.len()));
+        if !self.pending.is_empty() {
+            return Next::GoOn;
+        }
+        if let Some(grammar) = &mut self.job.grammar
+            && let Err(reason) = grammar::mask(grammar, &mut self.scores)
+        {
+            return self.fail(reason);
+        }
+        let start = self.cache.tokens().len().saturating_sub(self.answered);
+        let before = self.cache.tokens().get(start..).unwrap_or_default();
+        let Some(token) = self.job.sampler.choose(&mut self.scores, before) else {
+            return self.finish(Finish::Stop);
+        };
+        self.answered += 1;
+        if tokenizer.ends().contains(&token) {
+            return self.finish(Finish::Stop);
+        }
+        self.say(token, tokenizer)
+    }
+
+    fn say(&mut self, token: u32, tokenizer: &Tokenizer) -> Next {
+        let bytes = if tokenizer.is_control(token) { &[] } else { tokenizer.token(token) };
+        let passed = self.job.stops.push(&self.characters.push(bytes));
+        self.send_text(passed.text);
+        if passed.stopped {
+            return self.finish(Finish::Stop);
+        }
+        let complete = match &mut self.job.grammar {
+            Some(grammar) => match grammar::accept(grammar, token) {
+                Ok(complete) => complete,
+                Err(reason) => return self.fail(reason),
+            },
+            None => false,
+        };
+        if complete {
+            return self.finish(Finish::Stop);
+        }
+        if self.answered >= self.job.limit {
+            return self.finish(Finish::Length);
+        }
+        self.pending.push(token);
+        Next::GoOn
+    }
+
+    fn finish(&mut self, finish: Finish) -> Next {
+        let rest = self.characters.finish();
+        let passed = self.job.stops.push(&rest);
+        self.send_text(passed.text);
+        let held = self.job.stops.finish();
+        self.send_text(held);
+        let usage = Usage {
+            input_tokens: self.job.prompt.len() as u64,
+            output_tokens: self.answered as u64,
+            cached_input_tokens: self.reused as u64,
+            ..Usage::default()
+        };
+        self.send(Ok(Piece::Usage(usage)));
+        self.send(Ok(Piece::Finish(finish)));
+        Next::Ended
+    }
+
+    fn fail(&mut self, reason: String) -> Next {
+        self.send(Err(Error::Broken(reason)));
+        Next::Ended
+    }
+
+    fn send_text(&self, text: String) {
+        if !text.is_empty() {
+            self.send(Ok(Piece::Text(text)));
+        }
+    }
+
+    fn send(&self, piece: Result<Piece, Error>) {
+        // There is room, so it fails only when the reader is gone, which is looked for before the next step.
+        let _ = self.job.out.try_send(piece);
+    }
+}
+
+/// How many tokens both begin with.
+pub(super) fn common(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}

@@ -1,0 +1,150 @@
+//! Tests of answering, with a model that is made up: what it says means nothing, but it must say it properly.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, future};
+use model::{Message, Piece, Schema};
+use protocol::{Finish, Settings, Usage};
+use serde_json::Map;
+
+use super::*;
+use crate::tiny;
+
+fn chat(options: &Options) -> LocalChat {
+    LocalChat::load(tiny::on_disk(&tiny::model()).path(), options).unwrap()
+}
+
+fn options() -> Options {
+    Options { threads: Some(2), ..Options::default() }
+}
+
+fn request(text: &str, tokens: u32) -> Request {
+    let settings = Settings { max_tokens: Some(tokens), temperature: Some(0.0), ..Settings::default() };
+    let extra = Arc::new(Map::from_iter([("seed".into(), json!(5))]));
+    Request { settings, extra, ..Request::new("tiny", "", vec![Message::User(text.into())]) }
+}
+
+/// Text, usage and the end.
+async fn read(pieces: PieceStream) -> (String, Usage, Option<Finish>) {
+    let pieces: Vec<_> = pieces.map(Result::unwrap).collect().await;
+    let text = pieces
+        .iter()
+        .filter_map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None });
+    let text = text.collect();
+    let [.., Piece::Usage(usage), Piece::Finish(finish)] = pieces.as_slice() else {
+        panic!("it ends with its usage and the reason: {pieces:?}")
+    };
+    (text, *usage, Some(*finish))
+}
+
+async fn answer(chat: &LocalChat, request: &Request) -> (String, Usage, Option<Finish>) {
+    read(chat.stream(request).await.unwrap()).await
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_answer_whatever_else_is_asked() {
+    let chat = chat(&Options { sequences: 3, ..options() });
+    assert_eq!(chat.context(), tiny::CONTEXT as usize);
+    assert!(chat.weight_bytes() > 10_000);
+    let ask = |text| {
+        let request = request(text, 40);
+        Request { settings: Settings { temperature: Some(1.0), ..request.settings }, ..request }
+    };
+    let (alone, usage, _) = answer(&chat, &ask("hello")).await;
+    assert_eq!(usage.cached_input_tokens, 0);
+    let requests = ["hello", "world", "hello", "something rather longer than that", "hello"].map(ask);
+    let streams = future::join_all(requests.iter().map(|request| chat.stream(request))).await;
+    let answers = future::join_all(streams.into_iter().map(|stream| read(stream.unwrap()))).await;
+    for index in [0, 2, 4] {
+        assert_eq!(answers[index].0, alone, "answer {index}");
+    }
+    assert_ne!(answers[1].0, alone);
+    let (again, usage, _) = answer(&chat, &ask("hello")).await;
+    assert_eq!(
+        (again, usage.cached_input_tokens),
+        (alone, usage.input_tokens - 1),
+        "all but the last is known"
+    );
+}
+
+#[tokio::test]
+async fn a_long_prompt_is_read_in_parts_and_one_too_long_is_refused() {
+    let chat = chat(&options());
+    let (_, usage, _) = answer(&chat, &request(&"x".repeat(300), 1)).await;
+    assert!(usage.input_tokens > 300 && usage.output_tokens == 1);
+    let (_, usage, finish) = answer(&chat, &request(&"y".repeat(400), 4_000)).await;
+    assert_eq!(
+        (usage.total(), finish),
+        (u64::from(tiny::CONTEXT), Some(Finish::Length)),
+        "it fills the context"
+    );
+    for length in [512, 1 << 20] {
+        let refused = chat.stream(&request(&"x".repeat(length), 1)).await.err();
+        assert_eq!(refused, Some(Error::ContextLength));
+    }
+}
+
+#[tokio::test]
+async fn whatever_the_model_would_say_the_schema_holds() {
+    let chat = chat(&options());
+    let schema = json!({
+        "type": "object",
+        "properties": {"mood": {"enum": ["good", "bad"]}, "count": {"type": "integer", "minimum": 0, "maximum": 99}},
+        "required": ["mood", "count"],
+        "additionalProperties": false,
+    });
+    for seed in 0..20 {
+        let mut request = request("how are you?", 100);
+        request.settings.temperature = Some(2.0);
+        request.format = Format::Schema(Arc::new(Schema { name: "mood".into(), schema: schema.clone() }));
+        request.extra = Arc::new(Map::from_iter([("seed".into(), json!(seed))]));
+        let (text, _, finish) = answer(&chat, &request).await;
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert!(jsonschema::is_valid(&schema, &value), "{value}");
+        assert_eq!(finish, Some(Finish::Stop));
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_an_abandoned_answer_makes_room() {
+    let chat = chat(&Options { sequences: 1, waiting: 1, ..options() });
+    let mut first = chat.stream(&request("hello", 400)).await.unwrap();
+    first.next().await;
+    let second = chat.stream(&request("hello", 400)).await.unwrap();
+    // The queue has one place, so of those that follow at most one gets in while the first is under way.
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        others.push(chat.stream(&request("hello", 400)).await);
+    }
+    let refused =
+        others.iter().filter(|other| matches!(other, Err(Error::RateLimited { after: Some(_) }))).count();
+    assert!(refused >= 1);
+    drop((first, others));
+    assert_eq!(read(second).await.1.output_tokens, 400);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_model_is_refused() {
+    let error = LocalChat::load(tiny::on_disk(b"nothing").path(), &options()).err().unwrap();
+    assert_eq!(error.to_string(), "the file is not GGUF");
+    let mut writer = tiny::Writer::default();
+    writer.text("tokenizer.ggml.model", "gpt2");
+    assert!(LocalChat::load(tiny::on_disk(&writer.bytes()).path(), &options()).is_err());
+}
+
+#[test]
+fn stop_texts_are_held_back_until_it_is_clear() {
+    let mut stops = Stops::from_value(Some(&json!(["END", "é!", 5, ""])));
+    let mut push = |text: &str| {
+        let passed = stops.push(text);
+        (passed.text, passed.stopped)
+    };
+    assert_eq!(push("a E"), ("a ".into(), false));
+    assert_eq!(push("N"), (String::new(), false));
+    assert_eq!(push("Eé"), ("ENE".into(), false));
+    assert_eq!(push("?"), ("é?".into(), false));
+    assert_eq!(push("xEND é!"), ("x".into(), true));
+    assert_eq!(stops.finish(), "");
+    let mut none = Stops::from_value(None);
+    assert_eq!(none.push("END").text, "END");
+}

@@ -1,0 +1,179 @@
+//! A folder as it is downloaded, read and checked: what kind of network it holds, how its words become one vector, and
+//! how long a text may be.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// The longest of the small files; a tokenizer for many languages takes 20 MB.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+/// Larger than any BERT; what is beyond is a mistake or malice.
+const MAX_WIDTH: usize = 8192;
+const MAX_LAYERS: usize = 96;
+const MAX_WORDS: usize = 1 << 20;
+const MAX_POSITIONS: usize = 8192;
+/// The first token, the last, and one between them.
+const MIN_POSITIONS: usize = 3;
+
+/// Why a folder is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("{} cannot be read: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} does not fit: {what}", .path.display())]
+    Unfit { path: PathBuf, what: String },
+    #[error("a thread for embeddings cannot be started: {0}")]
+    Thread(io::Error),
+}
+
+impl LoadError {
+    pub(super) fn unfit(path: &Path, what: impl Into<String>) -> Self {
+        LoadError::Unfit { path: path.into(), what: what.into() }
+    }
+
+    pub(super) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| LoadError::Read { path: path.into(), source }
+    }
+}
+
+/// How the vectors of a text's tokens become the text's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pooling {
+    /// Their mean, as all-MiniLM does it.
+    Mean,
+    /// The first token's, as bge does it.
+    First,
+}
+
+/// The sizes of a network, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shape {
+    pub(super) hidden: usize,
+    pub(super) inner: usize,
+    pub(super) layers: usize,
+    pub(super) heads: usize,
+    pub(super) words: usize,
+    pub(super) positions: usize,
+    pub(super) kinds: usize,
+    pub(super) epsilon: f32,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    model_type: String,
+    hidden_act: String,
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    vocab_size: usize,
+    max_position_embeddings: usize,
+    type_vocab_size: usize,
+    layer_norm_eps: f32,
+    position_embedding_type: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PoolingFile {
+    #[serde(default)]
+    pooling_mode_cls_token: bool,
+    #[serde(default)]
+    pooling_mode_mean_tokens: bool,
+}
+
+#[derive(Deserialize)]
+struct SentenceFile {
+    max_seq_length: Option<usize>,
+}
+
+impl Shape {
+    pub(super) fn read(folder: &Path) -> Result<Self, LoadError> {
+        let path = folder.join("config.json");
+        let config: Config = json(&path)?;
+        let position = config.position_embedding_type.as_deref().unwrap_or("absolute");
+        if config.model_type != "bert" || config.hidden_act != "gelu" || position != "absolute" {
+            return Err(LoadError::unfit(&path, "only BERT with GELU and absolute positions is known"));
+        }
+        let shape = Self {
+            hidden: config.hidden_size,
+            inner: config.intermediate_size,
+            layers: config.num_hidden_layers,
+            heads: config.num_attention_heads,
+            words: config.vocab_size,
+            positions: config.max_position_embeddings,
+            kinds: config.type_vocab_size,
+            epsilon: config.layer_norm_eps,
+        };
+        shape.check().map_err(|what| LoadError::unfit(&path, what))?;
+        Ok(shape)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let sizes = [
+            ("hidden_size", self.hidden, 1, MAX_WIDTH),
+            ("intermediate_size", self.inner, 1, MAX_WIDTH),
+            ("num_hidden_layers", self.layers, 1, MAX_LAYERS),
+            ("num_attention_heads", self.heads, 1, self.hidden),
+            ("vocab_size", self.words, 1, MAX_WORDS),
+            ("max_position_embeddings", self.positions, MIN_POSITIONS, MAX_POSITIONS),
+            ("type_vocab_size", self.kinds, 1, MAX_WIDTH),
+        ];
+        if let Some((name, size, least, most)) =
+            sizes.into_iter().find(|(_, size, least, most)| size < least || size > most)
+        {
+            return Err(format!("{name} is {size}, not from {least} to {most}"));
+        }
+        if !self.hidden.is_multiple_of(self.heads) {
+            return Err(format!("{} heads do not share {} numbers evenly", self.heads, self.hidden));
+        }
+        if !(self.epsilon > 0.0 && self.epsilon < 1.0) {
+            return Err(format!("layer_norm_eps is {}", self.epsilon));
+        }
+        Ok(())
+    }
+}
+
+/// A wrong guess would go unnoticed and give poor vectors, so a folder that does not say is refused.
+pub(super) fn pooling(folder: &Path) -> Result<Pooling, LoadError> {
+    let path = folder.join("1_Pooling").join("config.json");
+    let file: PoolingFile = json(&path)?;
+    match (file.pooling_mode_cls_token, file.pooling_mode_mean_tokens) {
+        (false, true) => Ok(Pooling::Mean),
+        (true, false) => Ok(Pooling::First),
+        (true, true) | (false, false) => {
+            Err(LoadError::unfit(&path, "it has to name either the mean or the first token, alone"))
+        }
+    }
+}
+
+/// Tokens of a text that are read: what the model was trained with, or all its positions where it does not say.
+pub(super) fn max_tokens(folder: &Path, positions: usize) -> Result<usize, LoadError> {
+    let path = folder.join("sentence_bert_config.json");
+    if !path.exists() {
+        return Ok(positions);
+    }
+    let file: SentenceFile = json(&path)?;
+    match file.max_seq_length.unwrap_or(positions) {
+        length if length < MIN_POSITIONS => {
+            Err(LoadError::unfit(&path, format!("max_seq_length is {length}, fewer than {MIN_POSITIONS}")))
+        }
+        length => Ok(length.min(positions)),
+    }
+}
+
+pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, LoadError> {
+    serde_json::from_str(&text(path)?).map_err(|error| LoadError::unfit(path, error.to_string()))
+}
+
+pub(super) fn text(path: &Path) -> Result<String, LoadError> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(LoadError::read(path))?;
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(LoadError::read(path))?;
+    match text.len() as u64 > MAX_FILE_BYTES {
+        true => Err(LoadError::unfit(path, format!("it is longer than {MAX_FILE_BYTES} bytes"))),
+        false => Ok(text),
+    }
+}

@@ -1,0 +1,112 @@
+//! The numbers of a network in a safetensors file: the length of a header, the header as JSON, and then the numbers,
+//! each tensor where the header says.
+//!
+//! They are read rather than mapped: nearly all are laid out anew for the kernel, and a file that somebody cuts short
+//! later harms nobody.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::load::LoadError;
+
+/// A header of a thousand tensors takes a tenth of it.
+const MAX_HEADER_BYTES: u64 = 1 << 20;
+const LENGTH_BYTES: u64 = 8;
+const NUMBER_BYTES: usize = 4;
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 1 << 20;
+/// What the names begin with where the network was saved as a part of a larger one.
+const PREFIX: &str = "bert.";
+
+#[derive(Debug)]
+pub(super) struct Weights {
+    path: PathBuf,
+    file: File,
+    tensors: HashMap<String, Tensor>,
+    /// Where the numbers begin, and how many bytes they take.
+    start: u64,
+    length: u64,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    #[serde(rename = "__metadata__")]
+    _metadata: Option<IgnoredAny>,
+    #[serde(flatten)]
+    tensors: HashMap<String, Tensor>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Tensor {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: [u64; 2],
+}
+
+impl Weights {
+    pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
+        let mut file = File::open(path).map_err(LoadError::read(path))?;
+        let whole = file.metadata().map_err(LoadError::read(path))?.len();
+        let mut length = [0; LENGTH_BYTES as usize];
+        file.read_exact(&mut length).map_err(LoadError::read(path))?;
+        let header_bytes = u64::from_le_bytes(length);
+        let after = whole.saturating_sub(LENGTH_BYTES);
+        if header_bytes > MAX_HEADER_BYTES.min(after) {
+            return Err(LoadError::unfit(path, format!("its header would have {header_bytes} bytes")));
+        }
+        let mut header = Vec::new();
+        let read = file.by_ref().take(header_bytes).read_to_end(&mut header);
+        read.map_err(LoadError::read(path))?;
+        let header: Header =
+            serde_json::from_slice(&header).map_err(|error| LoadError::unfit(path, error.to_string()))?;
+        let (start, length) = (LENGTH_BYTES + header_bytes, after - header_bytes);
+        Ok(Self { path: path.into(), file, tensors: header.tensors, start, length })
+    }
+
+    /// The numbers of one tensor, row after row.
+    pub(super) fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
+        let (start, numbers) = self.place(name, shape)?;
+        let mut values = Vec::with_capacity(numbers);
+        self.file.seek(SeekFrom::Start(start)).map_err(LoadError::read(&self.path))?;
+        let mut piece = vec![0; PIECE_BYTES.min(numbers * NUMBER_BYTES)];
+        while values.len() < numbers {
+            let bytes = piece.len().min((numbers - values.len()) * NUMBER_BYTES);
+            let Some(piece) = piece.get_mut(..bytes) else { break };
+            self.file.read_exact(piece).map_err(LoadError::read(&self.path))?;
+            let (chunks, _) = piece.as_chunks();
+            values.extend(chunks.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+        }
+        match values.iter().all(|value| value.is_finite()) {
+            true => Ok(values),
+            false => Err(self.unfit(name, "holds a number that is none")),
+        }
+    }
+
+    /// Where a tensor begins in the file, and how many numbers it has.
+    fn place(&self, name: &str, shape: &[usize]) -> Result<(u64, usize), LoadError> {
+        let found = self.tensors.get(name).or_else(|| self.tensors.get(&format!("{PREFIX}{name}")));
+        let Some(Tensor { dtype, shape: its, data_offsets: [start, end] }) = found else {
+            return Err(self.unfit(name, "is missing"));
+        };
+        if dtype != "F32" {
+            return Err(self.unfit(name, &format!("is {dtype}, not F32")));
+        }
+        if its != shape {
+            return Err(self.unfit(name, &format!("has the shape {its:?}, not {shape:?}")));
+        }
+        let numbers: usize = shape.iter().product(); // sizes that were checked: far from overflowing
+        if *end > self.length || end.checked_sub(*start) != Some((numbers * NUMBER_BYTES) as u64) {
+            return Err(self.unfit(name, "does not lie within the file as its shape says"));
+        }
+        Ok((self.start + start, numbers))
+    }
+
+    fn unfit(&self, name: &str, what: &str) -> LoadError {
+        LoadError::unfit(&self.path, format!("the tensor {name} {what}"))
+    }
+}

@@ -1,0 +1,245 @@
+//! A text as the numbers of its word pieces, cut the way BERT was trained: without accents and case where the model
+//! wants that, at spaces and punctuation, and each word into the longest pieces that are known.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use unicode_general_category::{GeneralCategory, get_general_category};
+use unicode_normalization::UnicodeNormalization;
+
+use super::load::{self, LoadError};
+
+/// Characters of a word; a longer one is unknown. What the files say, and what holds where they do not.
+const DEFAULT_WORD_CHARS: usize = 100;
+const MAX_WORD_CHARS: usize = 1000;
+const DEFAULT_PREFIX: &str = "##";
+
+#[derive(Debug)]
+pub(super) struct WordPiece {
+    ids: HashMap<String, u32>,
+    unknown: u32,
+    first: u32,
+    last: u32,
+    /// What a piece within a word begins with.
+    prefix: String,
+    word_chars: usize,
+    cleaning: Cleaning,
+}
+
+/// What is done to a text before it is cut.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Cleaning {
+    #[serde(default = "yes")]
+    clean_text: bool,
+    #[serde(default = "yes")]
+    handle_chinese_chars: bool,
+    /// As `lowercase`, where it is not said.
+    strip_accents: Option<bool>,
+    #[serde(default = "yes")]
+    lowercase: bool,
+}
+
+#[derive(Deserialize)]
+struct TokenizerFile {
+    model: Vocabulary,
+    normalizer: Cleaning,
+}
+
+#[derive(Deserialize)]
+struct Vocabulary {
+    #[serde(rename = "type", default = "word_piece")]
+    kind: String,
+    vocab: HashMap<String, u32>,
+    #[serde(default = "unknown")]
+    unk_token: String,
+    #[serde(default = "prefix")]
+    continuing_subword_prefix: String,
+    #[serde(default = "word_chars")]
+    max_input_chars_per_word: usize,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn word_piece() -> String {
+    "WordPiece".into()
+}
+
+fn unknown() -> String {
+    "[UNK]".into()
+}
+
+fn prefix() -> String {
+    DEFAULT_PREFIX.into()
+}
+
+fn word_chars() -> usize {
+    DEFAULT_WORD_CHARS
+}
+
+impl WordPiece {
+    /// From `tokenizer.json`, or from `vocab.txt` as a model without case if there is only that.
+    pub(super) fn read(folder: &Path, words: usize) -> Result<Self, LoadError> {
+        let path = folder.join("tokenizer.json");
+        if path.exists() {
+            return Self::new(load::json(&path)?, words).map_err(|what| LoadError::unfit(&path, what));
+        }
+        let path = folder.join("vocab.txt");
+        let vocab = (0..).zip(load::text(&path)?.lines()).map(|(id, word)| (word.to_owned(), id)).collect();
+        let model = Vocabulary {
+            kind: word_piece(),
+            vocab,
+            unk_token: unknown(),
+            continuing_subword_prefix: prefix(),
+            max_input_chars_per_word: word_chars(),
+        };
+        let normalizer =
+            Cleaning { clean_text: true, handle_chinese_chars: true, strip_accents: None, lowercase: true };
+        Self::new(TokenizerFile { model, normalizer }, words).map_err(|what| LoadError::unfit(&path, what))
+    }
+
+    fn new(file: TokenizerFile, words: usize) -> Result<Self, String> {
+        let Vocabulary { kind, vocab: ids, unk_token, continuing_subword_prefix, max_input_chars_per_word } =
+            file.model;
+        if kind != "WordPiece" {
+            return Err(format!("it cuts words by {kind}, not by WordPiece"));
+        }
+        if let Some((word, _)) = ids.iter().find(|(_, id)| **id as usize >= words) {
+            return Err(format!("the piece {word:?} is beyond the {words} that the network knows"));
+        }
+        let id = |word: &str| ids.get(word).copied().ok_or_else(|| format!("it lacks the piece {word}"));
+        Ok(Self {
+            unknown: id(&unk_token)?,
+            first: id("[CLS]")?,
+            last: id("[SEP]")?,
+            prefix: continuing_subword_prefix,
+            word_chars: max_input_chars_per_word.min(MAX_WORD_CHARS),
+            cleaning: file.normalizer,
+            ids,
+        })
+    }
+
+    /// At most `most` numbers, the one before the text and the one after it included. The names of those two within a
+    /// text are words like any other.
+    pub(super) fn cut(&self, text: &str, most: usize) -> Vec<u32> {
+        let mut ids = vec![self.first];
+        let mut word = Word::default();
+        for c in self.cleaning.apply(text) {
+            if ids.len() >= most {
+                break;
+            }
+            match (c.is_whitespace(), is_punctuation(c)) {
+                (true, _) => self.end(&mut word, &mut ids),
+                (false, true) => {
+                    self.end(&mut word, &mut ids);
+                    word.push(c, self.word_chars);
+                    self.end(&mut word, &mut ids);
+                }
+                (false, false) => word.push(c, self.word_chars),
+            }
+        }
+        self.end(&mut word, &mut ids);
+        ids.truncate(most.saturating_sub(1));
+        ids.push(self.last);
+        ids
+    }
+
+    /// Takes the word away, and adds its pieces: the longest known one, then the longest known of the rest.
+    fn end(&self, word: &mut Word, ids: &mut Vec<u32>) {
+        let Word { text, chars } = std::mem::take(word);
+        if chars == 0 {
+            return;
+        }
+        match self.pieces(&text).filter(|_| chars <= self.word_chars) {
+            Some(pieces) => ids.extend(pieces),
+            None => ids.push(self.unknown),
+        }
+    }
+
+    fn pieces(&self, word: &str) -> Option<Vec<u32>> {
+        let mut pieces = Vec::new();
+        let (mut rest, mut start) = (word.to_owned(), 0);
+        while rest.len() > start {
+            let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).filter(|end| *end > start);
+            let ends: Vec<usize> = ends.collect();
+            let known = |end: &usize| Some((*end, *self.ids.get(rest.get(..*end)?)?));
+            let (end, id) = ends.iter().rev().find_map(known)?;
+            pieces.push(id);
+            rest = format!("{}{}", self.prefix, rest.get(end..)?);
+            start = self.prefix.len();
+        }
+        Some(pieces)
+    }
+}
+
+#[derive(Default)]
+struct Word {
+    text: String,
+    chars: usize,
+}
+
+impl Word {
+    /// Beyond `most` a word is only counted.
+    fn push(&mut self, c: char, most: usize) {
+        self.chars += 1;
+        if self.chars <= most {
+            self.text.push(c);
+        }
+    }
+}
+
+impl Cleaning {
+    fn apply<'a>(self, text: &'a str) -> Box<dyn Iterator<Item = char> + 'a> {
+        let mut chars: Box<dyn Iterator<Item = char> + 'a> = Box::new(text.chars());
+        if self.clean_text {
+            chars = Box::new(chars.filter(|c| !is_noise(*c)));
+        }
+        if self.handle_chinese_chars {
+            chars = Box::new(chars.flat_map(apart));
+        }
+        if self.strip_accents.unwrap_or(self.lowercase) {
+            chars = Box::new(chars.nfd().filter(|c| category(*c) != GeneralCategory::NonspacingMark));
+        }
+        if self.lowercase {
+            chars = Box::new(chars.flat_map(char::to_lowercase));
+        }
+        chars
+    }
+}
+
+fn category(c: char) -> GeneralCategory {
+    get_general_category(c)
+}
+
+fn is_noise(c: char) -> bool {
+    let control = matches!(
+        category(c),
+        GeneralCategory::Control | GeneralCategory::Format | GeneralCategory::PrivateUse
+    );
+    c == '\u{fffd}' || (control && !matches!(c, '\t' | '\n' | '\r'))
+}
+
+fn is_punctuation(c: char) -> bool {
+    c.is_ascii_punctuation()
+        || matches!(
+            category(c),
+            GeneralCategory::ConnectorPunctuation
+                | GeneralCategory::DashPunctuation
+                | GeneralCategory::OpenPunctuation
+                | GeneralCategory::ClosePunctuation
+                | GeneralCategory::InitialPunctuation
+                | GeneralCategory::FinalPunctuation
+                | GeneralCategory::OtherPunctuation
+        )
+}
+
+/// Chinese characters are words each, so they stand between spaces.
+fn apart(c: char) -> impl Iterator<Item = char> {
+    let chinese = matches!(u32::from(c),
+        0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F
+        | 0x2B740..=0x2B81F | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F);
+    let space = chinese.then_some(' ');
+    space.into_iter().chain([c]).chain(space)
+}

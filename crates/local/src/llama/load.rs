@@ -1,0 +1,157 @@
+//! A model from a GGUF file.
+
+use super::{Layer, Llama, MAX_PAIRS, Shape};
+use crate::gguf::{Gguf, GgufError};
+use crate::kernels::{BLOCK, GROUP, Matrix};
+
+const MAX_LAYERS: usize = 512;
+const MAX_WIDTH: usize = 1 << 16;
+const MAX_HEADS: usize = 512;
+const MAX_CONTEXT: usize = 1 << 20;
+/// Where files do not say how fast positions turn, or how small a norm may get.
+const DEFAULT_BASE: f32 = 10_000.0;
+const DEFAULT_EPSILON: f32 = 1e-5;
+
+/// Why a model cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(transparent)]
+    File(#[from] GgufError),
+    #[error("models of the family `{0}` are not supported; use one of llama, qwen2 or qwen3")]
+    Family(String),
+    #[error("the model's {0} is not supported")]
+    Unsupported(&'static str),
+    #[error("the threads of the model do not start: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// Reads a model's weights. Its context may be limited further, since memory grows with it.
+pub fn load(file: &mut Gguf, max_context: usize) -> Result<Llama, LoadError> {
+    let mut shape = shape(file)?;
+    shape.context = shape.context.min(max_context);
+    let (pairs, base) = turning(file, &shape)?;
+    let speeds = (0..pairs).map(|pair| base.powf(-(pair as f32) / pairs as f32)).collect();
+    let mut layers = Vec::new();
+    for index in 0..shape.layers {
+        layers.push(layer(file, &shape, index)?);
+    }
+    let embedding = matrix(file, &shape, &[("token_embd.weight".into(), shape.vocabulary)])?;
+    let output = match file.tensor("output.weight") {
+        Some(_) => Some(matrix(file, &shape, &[("output.weight".into(), shape.vocabulary)])?),
+        None => None,
+    };
+    let norm = file.vector("output_norm.weight", shape.width)?;
+    let mut model = Llama { shape, embedding, output, norm, layers, speeds };
+    if file.tensor("rope_freqs.weight").is_some() {
+        let factors = file.vector("rope_freqs.weight", pairs)?;
+        for (speed, factor) in model.speeds.iter_mut().zip(factors) {
+            *speed /= factor;
+        }
+    }
+    Ok(model)
+}
+
+fn shape(file: &Gguf) -> Result<Shape, LoadError> {
+    let family = file.text("general.architecture").unwrap_or_default().to_owned();
+    if !["llama", "qwen2", "qwen3"].contains(&family.as_str()) {
+        return Err(LoadError::Family(family));
+    }
+    let size = |key: &str, max: usize| {
+        let key = format!("{family}.{key}");
+        let found = file.whole::<usize>(&key).filter(|value| (1..=max).contains(value));
+        found.ok_or(GgufError::NoEntry(key))
+    };
+    let width = size("embedding_length", MAX_WIDTH)?;
+    let heads = size("attention.head_count", MAX_HEADS)?;
+    let embedding = file.tensor("token_embd.weight");
+    let embedding = embedding.ok_or_else(|| GgufError::NoTensor("token_embd.weight".into()))?;
+    let mut shape = Shape {
+        layers: size("block_count", MAX_LAYERS)?,
+        width,
+        heads,
+        key_heads: size("attention.head_count_kv", heads).unwrap_or(heads),
+        head_size: size("attention.key_length", 2 * MAX_PAIRS).unwrap_or(width / heads),
+        feed_forward: size("feed_forward_length", MAX_WIDTH)?,
+        context: size("context_length", MAX_CONTEXT)?,
+        vocabulary: embedding.rows,
+        epsilon: file
+            .number(&format!("{family}.attention.layer_norm_rms_epsilon"))
+            .unwrap_or(DEFAULT_EPSILON),
+        apart: 1,
+    };
+    if family != "llama" {
+        shape.apart = turning(file, &shape)?.0;
+    }
+    let whole_blocks = [shape.width, shape.queries(), shape.feed_forward];
+    if whole_blocks.iter().any(|size| !size.is_multiple_of(BLOCK)) {
+        return Err(LoadError::Unsupported("width"));
+    }
+    if !shape.heads.is_multiple_of(shape.key_heads) || !shape.head_size.is_multiple_of(GROUP) {
+        return Err(LoadError::Unsupported("number or size of heads"));
+    }
+    Ok(shape)
+}
+
+/// How many pairs of a head positions turn, and the base of their speeds.
+fn turning(file: &Gguf, shape: &Shape) -> Result<(usize, f32), LoadError> {
+    let family = file.text("general.architecture").unwrap_or_default();
+    let scaling = file.text(&format!("{family}.rope.scaling.type"));
+    if scaling.is_some_and(|scaling| scaling != "none") {
+        return Err(LoadError::Unsupported("way of stretching its context"));
+    }
+    let turned = file.whole(&format!("{family}.rope.dimension_count")).unwrap_or(shape.head_size);
+    let pairs = turned / 2;
+    if pairs == 0 || turned > shape.head_size || pairs > MAX_PAIRS {
+        return Err(LoadError::Unsupported("encoding of positions"));
+    }
+    Ok((pairs, file.number(&format!("{family}.rope.freq_base")).unwrap_or(DEFAULT_BASE)))
+}
+
+fn layer(file: &mut Gguf, shape: &Shape, index: usize) -> Result<Layer, LoadError> {
+    let name = |part: &str| format!("blk.{index}.{part}");
+    let (queries, keys) = (shape.queries(), shape.keys());
+    let attention =
+        [(name("attn_q.weight"), queries), (name("attn_k.weight"), keys), (name("attn_v.weight"), keys)];
+    let feed_in =
+        [(name("ffn_gate.weight"), shape.feed_forward), (name("ffn_up.weight"), shape.feed_forward)];
+    let feed_out = wide(file, &[(name("ffn_down.weight"), shape.width)], shape.feed_forward)?;
+    let mut bias = None;
+    if file.tensor(&name("attn_q.bias")).is_some() {
+        let mut all = file.vector(&name("attn_q.bias"), queries)?;
+        all.extend(file.vector(&name("attn_k.bias"), keys)?);
+        all.extend(file.vector(&name("attn_v.bias"), keys)?);
+        bias = Some(all);
+    }
+    let mut head_norms = None;
+    if file.tensor(&name("attn_q_norm.weight")).is_some() {
+        let queries = file.vector(&name("attn_q_norm.weight"), shape.head_size)?;
+        head_norms = Some((queries, file.vector(&name("attn_k_norm.weight"), shape.head_size)?));
+    }
+    Ok(Layer {
+        attention_norm: file.vector(&name("attn_norm.weight"), shape.width)?,
+        attention: matrix(file, shape, &attention)?,
+        bias,
+        head_norms,
+        output: wide(file, &[(name("attn_output.weight"), shape.width)], queries)?,
+        feed_norm: file.vector(&name("ffn_norm.weight"), shape.width)?,
+        feed_in: matrix(file, shape, &feed_in)?,
+        feed_out,
+    })
+}
+
+/// Tensors of the model's width with these rows, one below the other.
+fn matrix(file: &mut Gguf, shape: &Shape, parts: &[(String, usize)]) -> Result<Matrix, LoadError> {
+    wide(file, parts, shape.width)
+}
+
+fn wide(file: &mut Gguf, parts: &[(String, usize)], columns: usize) -> Result<Matrix, LoadError> {
+    let mut matrix = Matrix::new(columns);
+    for (name, rows) in parts {
+        let tensor = file.tensor(name).ok_or_else(|| GgufError::NoTensor(name.clone()))?;
+        if (tensor.columns, tensor.rows) != (columns, *rows) {
+            return Err(GgufError::Shape(name.clone()).into());
+        }
+        file.rows(name, |row| matrix.push(row))?;
+    }
+    Ok(matrix)
+}

@@ -1,0 +1,193 @@
+//! A conversation as the text a model was trained on, by the template in its file.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Serde, Value, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State, context};
+use model::{Exchange, Message, Request, ToolSpec};
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+use serde_json::{Value as Json, json};
+
+use crate::tokenizer::Tokenizer;
+
+/// Instructions that a template may take, so that none can run for ever.
+const MAX_INSTRUCTIONS: u64 = 10_000_000;
+const NAME: &str = "chat";
+const MAX_INDENT: usize = 16;
+
+/// What most small models understand, for files without a template.
+const CHAT_ML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + \
+    '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+pub(crate) struct Template {
+    environment: Environment<'static>,
+}
+
+impl Template {
+    /// The file's own template, or one that most models understand if there is none that works.
+    pub(crate) fn new(source: Option<&str>) -> Self {
+        let mut environment = Environment::new();
+        environment.set_fuel(Some(MAX_INSTRUCTIONS));
+        if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
+            environment.set_syntax(syntax);
+        }
+        environment.set_unknown_method_callback(python_method);
+        environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        });
+        environment.add_filter("tojson", to_json);
+        if let Some(source) = source {
+            match environment.add_template_owned(NAME, source.to_owned()) {
+                Ok(()) => return Self { environment },
+                Err(error) => {
+                    tracing::warn!(%error, "the model's template is not used, because it does not parse")
+                }
+            }
+        }
+        // It is a constant, and tests render it.
+        let _ = environment.add_template(NAME, CHAT_ML);
+        Self { environment }
+    }
+
+    /// The prompt, with nothing in it but what the template puts there that steers the model. The error is the
+    /// template's, in words.
+    pub(crate) fn render(&self, request: &Request, tokenizer: &Tokenizer) -> Result<String, String> {
+        let text = |token: Option<u32>| token.map(|token| tokenizer.text(token)).unwrap_or_default();
+        let clean = |list: Vec<Json>| {
+            Serde(list.into_iter().map(|json| harmless(json, tokenizer)).collect::<Vec<_>>())
+        };
+        let tools: Vec<_> = request.tools.iter().map(tool).collect();
+        let values = context! {
+            messages => Value::from(clean(messages(request))),
+            tools => if tools.is_empty() { Value::from(()) } else { Value::from(clean(tools)) },
+            add_generation_prompt => true,
+            bos_token => text(tokenizer.begin()),
+            eos_token => text(tokenizer.ends().first().copied()),
+        };
+        let template = self.environment.get_template(NAME).map_err(|error| error.to_string())?;
+        template.render(values).map_err(|error| error.to_string())
+    }
+}
+
+/// The conversation in the words that templates know.
+fn messages(request: &Request) -> Vec<Json> {
+    let mut list = Vec::new();
+    if !request.system.is_empty() {
+        list.push(json!({"role": "system", "content": request.system}));
+    }
+    for message in &request.messages {
+        match message {
+            Message::User(text) => list.push(json!({"role": "user", "content": text})),
+            Message::Assistant { text, exchanges, provider: _ } if exchanges.is_empty() => {
+                list.push(json!({"role": "assistant", "content": text}));
+            }
+            Message::Assistant { text, exchanges, provider: _ } => {
+                let calls: Vec<Json> = exchanges.iter().map(call).collect();
+                list.push(json!({"role": "assistant", "content": text, "tool_calls": calls}));
+                list.extend(exchanges.iter().map(result));
+            }
+        }
+    }
+    list
+}
+
+fn call(exchange: &Exchange) -> Json {
+    json!({"type": "function", "function": {"name": exchange.name, "arguments": exchange.input}})
+}
+
+fn result(exchange: &Exchange) -> Json {
+    json!({"role": "tool", "name": exchange.name, "content": exchange.result.text})
+}
+
+/// The same without anything that would be read as a special token.
+fn harmless(json: Json, tokenizer: &Tokenizer) -> Json {
+    match json {
+        Json::String(text) => Json::String(tokenizer.harmless(&text)),
+        Json::Array(list) => list.into_iter().map(|item| harmless(item, tokenizer)).collect(),
+        Json::Object(fields) => {
+            let fields = fields.into_iter();
+            fields.map(|(key, value)| (tokenizer.harmless(&key), harmless(value, tokenizer))).collect()
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => json,
+    }
+}
+
+fn tool(tool: &ToolSpec) -> Json {
+    let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
+    json!({"type": "function", "function": function})
+}
+
+/// JSON as Python writes it, which is what models have seen: a space after each comma and colon, and nothing escaped
+/// that need not be.
+#[expect(clippy::needless_pass_by_value, reason = "the signature that filters have")]
+fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    let failed = |error: serde_json::Error| Error::new(ErrorKind::BadSerialization, error.to_string());
+    let mut out = Vec::new();
+    match indent {
+        Some(indent) => {
+            let spaces = vec![b' '; indent.min(MAX_INDENT)];
+            let formatter = PrettyFormatter::with_indent(&spaces);
+            value.serialize(&mut Serializer::with_formatter(&mut out, formatter)).map_err(failed)?;
+        }
+        None => value.serialize(&mut Serializer::with_formatter(&mut out, Spaced)).map_err(failed)?,
+    }
+    String::from_utf8(out).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
+}
+
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+}
+
+/// The few methods of Python's strings and dictionaries that templates call.
+fn python_method(
+    _: &mut State<'_, '_>,
+    value: &Value,
+    method: &str,
+    arguments: &[Value],
+) -> Result<Value, Error> {
+    let argument = arguments.first().and_then(Value::as_str);
+    let set: Vec<char> = argument.map_or_else(|| vec![' ', '\t', '\n', '\r'], |set| set.chars().collect());
+    let unknown = || Error::new(ErrorKind::UnknownMethod, format!("there is no method `{method}`"));
+    if value.kind() == ValueKind::Map {
+        return match (method, arguments) {
+            ("items", []) => minijinja::filters::items(value),
+            ("keys", []) => Ok(Value::from_iter(value.try_iter()?)),
+            ("get", [key, rest @ ..]) => {
+                let found = value.get_item(key).ok().filter(|found| !found.is_undefined());
+                Ok(found.or_else(|| rest.first().cloned()).unwrap_or(Value::from(())))
+            }
+            _ => Err(unknown()),
+        };
+    }
+    let text = value.as_str().ok_or_else(unknown)?;
+    Ok(match (method, argument) {
+        ("strip", _) => Value::from(text.trim_matches(set.as_slice())),
+        ("lstrip", _) => Value::from(text.trim_start_matches(set.as_slice())),
+        ("rstrip", _) => Value::from(text.trim_end_matches(set.as_slice())),
+        ("startswith", Some(start)) => Value::from(text.starts_with(start)),
+        ("endswith", Some(end)) => Value::from(text.ends_with(end)),
+        ("split", Some(between)) => text.split(between).map(Value::from).collect(),
+        ("split", None) => text.split_whitespace().map(Value::from).collect(),
+        ("upper", _) => Value::from(text.to_uppercase()),
+        ("lower", _) => Value::from(text.to_lowercase()),
+        _ => return Err(unknown()),
+    })
+}
