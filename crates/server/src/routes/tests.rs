@@ -16,7 +16,8 @@ fn operations(description: &Value) -> Vec<(String, &Value)> {
         let methods: Vec<_> = item.as_object().unwrap().keys().map(|m| (m.clone(), path.clone())).collect();
         methods
     };
-    let all: Vec<_> = paths.iter().flat_map(of).collect();
+    let mut all: Vec<_> = paths.iter().flat_map(of).collect();
+    all.sort_by(|(method, path), other| (path, method).cmp(&(&other.1, &other.0)));
     let name = |(method, path): (String, String)| {
         let operation = &paths[&path][&method];
         (format!("{} {path}", method.to_uppercase()), operation)
@@ -35,60 +36,68 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
+const ROUTES: [&str; 54] = [
+    "GET /healthz",
+    "GET /openapi.json",
+    "GET /readyz",
+    "GET /v1/actions/{action}",
+    "POST /v1/actions/{action}/undo",
+    "GET /v1/admin/jobs",
+    "GET /v1/admin/keys",
+    "POST /v1/admin/keys",
+    "DELETE /v1/admin/keys/{key}",
+    "GET /v1/admin/ledger",
+    "GET /v1/apps",
+    "GET /v1/apps/{app}/actions",
+    "GET /v1/apps/{app}/files",
+    "DELETE /v1/apps/{app}/files/{path}",
+    "GET /v1/apps/{app}/files/{path}",
+    "PUT /v1/apps/{app}/files/{path}",
+    "GET /v1/apps/{app}/memories",
+    "POST /v1/apps/{app}/memories",
+    "GET /v1/apps/{app}/memories/export",
+    "POST /v1/apps/{app}/memories/import",
+    "POST /v1/apps/{app}/memories/search",
+    "GET /v1/apps/{app}/memories/settings",
+    "PUT /v1/apps/{app}/memories/settings",
+    "GET /v1/apps/{app}/proposals",
+    "GET /v1/apps/{app}/records/{type}",
+    "POST /v1/apps/{app}/records/{type}",
+    "DELETE /v1/apps/{app}/records/{type}/{record}",
+    "GET /v1/apps/{app}/records/{type}/{record}",
+    "PATCH /v1/apps/{app}/records/{type}/{record}",
+    "PUT /v1/apps/{app}/records/{type}/{record}",
+    "POST /v1/apps/{app}/runs",
+    "GET /v1/apps/{app}/search",
+    "GET /v1/apps/{app}/threads",
+    "POST /v1/apps/{app}/threads",
+    "DELETE /v1/memories/{memory}",
+    "GET /v1/memories/{memory}",
+    "PATCH /v1/memories/{memory}",
+    "GET /v1/memories/{memory}/history",
+    "POST /v1/memories/{memory}/restore",
+    "GET /v1/models",
+    "GET /v1/proposals/{proposal}",
+    "POST /v1/proposals/{proposal}/confirm",
+    "POST /v1/proposals/{proposal}/reject",
+    "GET /v1/runs/{run}",
+    "POST /v1/runs/{run}/cancel",
+    "GET /v1/runs/{run}/events",
+    "POST /v1/runs/{run}/undo",
+    "DELETE /v1/threads/{thread}",
+    "GET /v1/threads/{thread}",
+    "PATCH /v1/threads/{thread}",
+    "GET /v1/threads/{thread}/events",
+    "GET /v1/threads/{thread}/messages",
+    "GET /v1/usage",
+    "POST /{app}/stream",
+];
+
 #[test]
 fn every_route_is_described_once() {
     let description = description();
     let names: Vec<_> = operations(&description).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(
-        names,
-        [
-            "GET /healthz",
-            "GET /openapi.json",
-            "GET /readyz",
-            "GET /v1/actions/{action}",
-            "POST /v1/actions/{action}/undo",
-            "GET /v1/admin/jobs",
-            "GET /v1/admin/keys",
-            "POST /v1/admin/keys",
-            "DELETE /v1/admin/keys/{key}",
-            "GET /v1/admin/ledger",
-            "GET /v1/apps",
-            "GET /v1/apps/{app}/actions",
-            "GET /v1/apps/{app}/files",
-            "DELETE /v1/apps/{app}/files/{path}",
-            "GET /v1/apps/{app}/files/{path}",
-            "PUT /v1/apps/{app}/files/{path}",
-            "GET /v1/apps/{app}/memories",
-            "POST /v1/apps/{app}/memories",
-            "GET /v1/apps/{app}/proposals",
-            "GET /v1/apps/{app}/records/{type}",
-            "POST /v1/apps/{app}/records/{type}",
-            "DELETE /v1/apps/{app}/records/{type}/{record}",
-            "GET /v1/apps/{app}/records/{type}/{record}",
-            "PATCH /v1/apps/{app}/records/{type}/{record}",
-            "PUT /v1/apps/{app}/records/{type}/{record}",
-            "POST /v1/apps/{app}/runs",
-            "GET /v1/apps/{app}/threads",
-            "POST /v1/apps/{app}/threads",
-            "DELETE /v1/memories/{memory}",
-            "GET /v1/memories/{memory}",
-            "GET /v1/models",
-            "GET /v1/proposals/{proposal}",
-            "POST /v1/proposals/{proposal}/confirm",
-            "POST /v1/proposals/{proposal}/reject",
-            "GET /v1/runs/{run}",
-            "POST /v1/runs/{run}/cancel",
-            "GET /v1/runs/{run}/events",
-            "POST /v1/runs/{run}/undo",
-            "DELETE /v1/threads/{thread}",
-            "GET /v1/threads/{thread}",
-            "PATCH /v1/threads/{thread}",
-            "GET /v1/threads/{thread}/events",
-            "GET /v1/threads/{thread}/messages",
-            "GET /v1/usage",
-            "POST /{app}/stream",
-        ]
-    );
+    assert_eq!(names, ROUTES);
 }
 
 #[test]
@@ -121,6 +130,8 @@ fn what_changes_anything_takes_an_idempotency_key() {
             "DELETE /v1/apps/{app}/files/{path}",
             "PUT /v1/apps/{app}/files/{path}",
             "POST /v1/apps/{app}/memories",
+            "POST /v1/apps/{app}/memories/import",
+            "PUT /v1/apps/{app}/memories/settings",
             "POST /v1/apps/{app}/records/{type}",
             "DELETE /v1/apps/{app}/records/{type}/{record}",
             "PATCH /v1/apps/{app}/records/{type}/{record}",
@@ -128,6 +139,8 @@ fn what_changes_anything_takes_an_idempotency_key() {
             "POST /v1/apps/{app}/runs",
             "POST /v1/apps/{app}/threads",
             "DELETE /v1/memories/{memory}",
+            "PATCH /v1/memories/{memory}",
+            "POST /v1/memories/{memory}/restore",
             "POST /v1/proposals/{proposal}/confirm",
             "POST /v1/proposals/{proposal}/reject",
             "POST /v1/runs/{run}/cancel",

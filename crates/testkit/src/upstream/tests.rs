@@ -41,9 +41,8 @@ async fn a_violation_is_answered_and_costs_no_reply() {
     assert!(refused.contains("Missing required parameter: 'messages'."), "{refused}");
     assert_eq!(upstream.violations(), ["Missing required parameter: 'messages'."]);
     let answered = post(&upstream, GOOD).await;
-    let chunk =
-        r#"{"choices":[{"delta":{"content":"x"},"finish_reason":null,"index":0}],"created":1763172000,"#;
-    let rest = r#""id":"chatcmpl-1","model":"m","object":"chat.completion.chunk","usage":null}"#;
+    let chunk = r#"{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763172000,"model":"m","#;
+    let rest = r#""usage":null,"choices":[{"index":0,"finish_reason":null,"delta":{"content":"x"}}]}"#;
     let head = "HTTP/1.1 200 Scripted\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     assert_eq!(answered, format!("{head}data: {chunk}{rest}\n\n"));
     assert_eq!(upstream.closed(1).await.written, answered.len());

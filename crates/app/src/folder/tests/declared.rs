@@ -226,11 +226,11 @@ fn what_a_declared_tool_says_must_mean_something() {
         ),
         (
             "record = 'part'\ndoes = 'create'\nfields = ['name', 'size']",
-            "4:19: records of the type \"part\" have no field \"size\"; use one of evidence, name, source, status",
+            "4:19: records of the type \"part\" have no field \"size\"; use one of name, status, source, evidence",
         ),
         (
             "record = 'part'\ndoes = 'create'\nfixed = { size = 3 }",
-            "4:11: records of the type \"part\" have no field \"size\"; use one of evidence, name, source, status",
+            "4:11: records of the type \"part\" have no field \"size\"; use one of name, status, source, evidence",
         ),
         (
             "record = 'part'\ndoes = 'create'\nfields = ['status']",

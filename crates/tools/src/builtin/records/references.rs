@@ -58,7 +58,7 @@ mod tests {
             json!({ "one": "a", "many": ["b", 3], "deep": [{ "to": "c" }, "d"], "date": "e", "odd": "f" });
         let found = references(&schema, &data);
         let places: Vec<(&str, &str)> = found.iter().map(|found| (found.place.as_str(), found.id)).collect();
-        assert_eq!(places, [("/deep/0/to", "c"), ("/many/0", "b"), ("/one", "a")]);
+        assert_eq!(places, [("/one", "a"), ("/many/0", "b"), ("/deep/0/to", "c")]);
         assert!(found.iter().all(|found| found.kind == "part"));
         assert_eq!(references(&schema, &json!(null)), []);
     }

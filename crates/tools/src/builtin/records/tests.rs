@@ -34,7 +34,7 @@ fn arguments_are_made_from_the_schema() {
     let expected = json!({
         "type": "object",
         "additionalProperties": false,
-        "required": ["evidence", "name"],
+        "required": ["name", "evidence"],
         "properties": {
             "name": { "type": "string", "minLength": 1 },
             "role": { "type": "string" },
@@ -58,7 +58,7 @@ fn arguments_are_made_from_the_schema() {
     assert_eq!(update["properties"]["name"], json!({ "type": "string", "minLength": 1 }), "it must stay");
     let list = parameters("listParts");
     let filters: Vec<&String> = list["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(filters, ["evidence", "friend", "known", "limit", "name", "role", "source", "status"]);
+    assert_eq!(filters, ["name", "status", "role", "source", "known", "friend", "evidence", "limit"]);
     assert_eq!(list["properties"]["limit"]["maximum"], 20);
     assert_eq!(list["properties"]["evidence"]["type"], "string", "a list is filtered by what it holds");
     assert_eq!(parameters("searchParts")["properties"]["limit"]["maximum"], 3);
