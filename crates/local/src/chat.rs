@@ -3,6 +3,7 @@
 //! One thread owns the weights and computes; requests wait in a bounded queue for a place among the few sequences that it
 //! runs side by side. An answer whose reader is gone ends before its next token.
 
+mod calls;
 mod sequence;
 mod stops;
 #[cfg(test)]
@@ -11,21 +12,23 @@ mod worker;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use model::{ChatModel, Error, Format, PieceStream, Request};
-use serde_json::{Value, json};
+use model::{ChatModel, Error, PieceStream, Request, ToolSpec};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::gguf::Gguf;
-use crate::grammar::Grammars;
+use crate::grammar::{Choice, Grammars};
 use crate::llama::{self, LoadError, Runner, Shape};
 use crate::sample::Sampler;
 use crate::template::Template;
 use crate::tokenizer::Tokenizer;
+use calls::Calls;
 use sequence::Job;
 use stops::Stops;
 use worker::Worker;
@@ -61,6 +64,19 @@ pub struct LocalChat {
     shared: Arc<Shared>,
     queue: mpsc::Sender<Job>,
     weights: usize,
+    max_cache: usize,
+    /// Written by the thread that computes.
+    cache: Arc<AtomicUsize>,
+}
+
+/// What a model takes, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    pub weights: usize,
+    /// What is kept of the sequences under way and of those that ended last.
+    pub cache: usize,
+    /// The most that the cache can come to: every sequence as long as the context.
+    pub max_cache: usize,
 }
 
 /// What turns a request into a job.
@@ -96,10 +112,12 @@ impl LocalChat {
             "a model runs in this process"
         );
         let sequences = options.sequences.clamp(1, MAX_SEQUENCES);
-        let worker = Worker::new(model, runner, Arc::clone(&tokenizer), sequences);
+        let max_cache = sequences * shape.cache_bytes(shape.context);
+        let cache = Arc::new(AtomicUsize::new(0));
+        let worker = Worker::new(model, runner, Arc::clone(&tokenizer), sequences, Arc::clone(&cache));
         std::thread::Builder::new().name("local-chat".into()).spawn(move || worker.serve(jobs))?;
         let shared = Shared { shape, tokenizer, template, grammars };
-        Ok(Self { shared: Arc::new(shared), queue, weights })
+        Ok(Self { shared: Arc::new(shared), queue, weights, max_cache, cache })
     }
 
     /// Tokens of the longest prompt with its answer.
@@ -107,9 +125,9 @@ impl LocalChat {
         self.shared.shape.context
     }
 
-    /// Memory that the weights take; that of sequences comes to it as they grow.
-    pub fn weight_bytes(&self) -> usize {
-        self.weights
+    pub fn memory(&self) -> Memory {
+        let cache = self.cache.load(Ordering::Relaxed);
+        Memory { weights: self.weights, cache, max_cache: self.max_cache }
     }
 
     async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
@@ -144,7 +162,8 @@ type Pieces = mpsc::Receiver<Result<model::Piece, Error>>;
 
 impl Shared {
     fn prepare(&self, request: &Request) -> Result<(Job, Pieces), Error> {
-        let prompt = self.template.render(request, &self.tokenizer);
+        let (tools, choice) = offered(request);
+        let prompt = self.template.render(request, tools, &self.tokenizer);
         let prompt = prompt.map_err(|error| rejected(format!("the model's template failed: {error}")))?;
         // No need to count the tokens of what cannot fit.
         if prompt.len() > self.shape.context.saturating_mul(self.tokenizer.longest()) {
@@ -160,15 +179,21 @@ impl Shared {
         }
         let asked = request.settings.max_tokens.or(request.max_output);
         let limit = asked.map_or(left, |asked| left.min(asked as usize)).max(1);
-        let grammar = match &request.format {
-            Format::Text => None,
-            Format::Json => Some(self.grammars.matcher(&json!({"type": "object"})).map_err(rejected)?),
-            Format::Schema(schema) => Some(self.grammars.matcher(&schema.schema).map_err(rejected)?),
-        };
+        let grammar = self.grammars.matcher(&request.format, tools, choice).map_err(rejected)?;
+        let calls = if tools.is_empty() { None } else { Some(Calls::default()) };
         let (out, pieces) = mpsc::channel(limit + OTHER_PIECES);
         let seed = request.extra.get("seed").and_then(Value::as_u64);
         let sampler = Sampler::new(&request.settings, seed);
         let stops = Stops::from_value(request.extra.get("stop"));
-        Ok((Job { prompt: tokens, limit, sampler, stops, grammar, out }, pieces))
+        Ok((Job { prompt: tokens, limit, sampler, stops, grammar, calls, out }, pieces))
+    }
+}
+
+/// The tools that the answer may call, and whether it has to. `tool_choice` is what others call that.
+fn offered(request: &Request) -> (&[ToolSpec], Choice) {
+    match request.extra.get("tool_choice").and_then(Value::as_str) {
+        Some("none") => (&[], Choice::Free),
+        Some("required") => (&request.tools, Choice::Required),
+        Some(_) | None => (&request.tools, Choice::Free),
     }
 }

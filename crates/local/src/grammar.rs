@@ -1,14 +1,33 @@
-//! Answers that cannot be anything but what a schema describes: tokens that would break it are never chosen.
+//! Answers that cannot be anything but what was asked for: tokens that would break a schema, or call a tool in a way that
+//! it does not take, are never chosen.
 
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write;
 use std::sync::Arc;
 
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{Matcher, ParserFactory};
+use model::{Format, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::llama::LoadError;
 use crate::tokenizer::Tokenizer;
+
+/// What stands around a call in an answer, as most models that call tools have learnt it.
+pub(crate) const CALL_BEGIN: &str = "<tool_call>";
+pub(crate) const CALL_END: &str = "</tool_call>";
+/// Calls of one answer. A small model that may repeat itself does.
+const MAX_CALLS: usize = 8;
+
+/// Whether an answer may call tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Free,
+    Required,
+}
 
 /// Makes grammars for one vocabulary.
 pub(crate) struct Grammars {
@@ -29,16 +48,71 @@ impl Grammars {
         Ok(Self { factory })
     }
 
-    /// What holds an answer to a schema. The error says what in the schema cannot be followed.
-    pub(crate) fn matcher(&self, schema: &Value) -> Result<Matcher, String> {
-        let mut schema = schema.clone();
-        if let Value::Object(fields) = &mut schema {
-            // A small model that may write white space writes nothing else.
-            fields.insert("x-guidance".into(), json!({"whitespace_flexible": false}));
-        }
-        let parser = self.factory.create_parser(TopLevelGrammar::from_json_schema(schema));
-        parser.map(|parser| Matcher::new(Ok(parser))).map_err(|error| error.to_string())
+    /// What holds an answer to its form, if it has one. The error says what in a schema cannot be followed.
+    pub(crate) fn matcher(
+        &self,
+        format: &Format,
+        tools: &[ToolSpec],
+        choice: Choice,
+    ) -> Result<Option<Matcher>, String> {
+        let schema = match format {
+            Format::Text => None,
+            Format::Json => Some(compact(&json!({"type": "object"}))),
+            Format::Schema(schema) => Some(compact(&schema.schema)),
+        };
+        let grammar = match schema {
+            None if tools.is_empty() => return Ok(None),
+            Some(schema) if tools.is_empty() => TopLevelGrammar::from_json_schema(schema),
+            schema => TopLevelGrammar::from_lark(with_calls(schema.as_ref(), tools, choice)),
+        };
+        let parser = self.factory.create_parser(grammar).map_err(|error| error.to_string())?;
+        Ok(Some(Matcher::new(Ok(parser))))
     }
+}
+
+/// The schema such that its JSON has no white space: a small model that may write some writes nothing else.
+fn compact(schema: &Value) -> Value {
+    guided(schema, &json!({"whitespace_flexible": false}))
+}
+
+fn guided(schema: &Value, options: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Value::Object(fields) = &mut schema {
+        fields.insert("x-guidance".into(), options.clone());
+    }
+    schema
+}
+
+/// Either calls of these tools, which may follow words if words are what is asked for, or an answer without any.
+fn with_calls(schema: Option<&Value>, tools: &[ToolSpec], choice: Choice) -> String {
+    let begin = Value::from(CALL_BEGIN);
+    let end = Value::from(format!("\n{CALL_END}"));
+    let more = Value::from(format!("\n{CALL_BEGIN}"));
+    let mut grammar = String::from("%llguidance {}\n");
+    // Writing to a string cannot fail.
+    let _ = match (choice, schema) {
+        (Choice::Required, _) => writeln!(grammar, "start: {begin} calls"),
+        (Choice::Free, Some(schema)) => {
+            writeln!(grammar, "start: {begin} calls | answer\nanswer: %json {schema}")
+        }
+        // The mark ends words wherever it appears, because it is looked for lazily.
+        (Choice::Free, None) => {
+            writeln!(grammar, "start: WORDS | before calls\nbefore[lazy]: WORDS {begin}\nWORDS: /(.|\\n)*/")
+        }
+    };
+    let _ = writeln!(grammar, "calls: call ({more} call){{0,{}}}", MAX_CALLS - 1);
+    let names: Vec<String> = (0..tools.len()).map(|index| format!("call_{index}")).collect();
+    let _ = writeln!(grammar, "call: {}", names.join(" | "));
+    // What of a schema cannot be followed is left to whoever runs the tool.
+    let options = json!({
+        "whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ", "lenient": true,
+    });
+    for (rule, tool) in names.iter().zip(tools) {
+        let head = Value::from(format!("\n{{\"name\": {}, \"arguments\": ", Value::from(tool.name.as_str())));
+        let arguments = guided(&tool.parameters, &options);
+        let _ = writeln!(grammar, "{rule}: {head} %json {arguments} \"}}\" {end}");
+    }
+    grammar
 }
 
 /// The bytes of a token; those that are no text are marked as such.

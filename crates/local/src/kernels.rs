@@ -40,7 +40,7 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use float::{Attention, attend, normalise, rotate, swiglu};
+pub(crate) use float::{Attention, attend, centre, dot, gelu, normalise, rotate, swiglu};
 pub use packed::{Activations, GROUP, Matrix};
 pub use pool::Pool;
 
@@ -90,7 +90,7 @@ impl Cpu {
 
     /// This processor and every lesser one it can stand in for.
     #[cfg(test)]
-    fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let best = Self::detect();
         let lesser: &[Level] = match best.0 {
             Level::Vnni => &[Level::Vnni, Level::Avx2, Level::Plain],

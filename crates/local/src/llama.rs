@@ -39,6 +39,12 @@ impl Shape {
     fn keys(&self) -> usize {
         self.key_heads * self.head_size
     }
+
+    /// Memory that a sequence of so many tokens takes.
+    pub fn cache_bytes(&self, tokens: usize) -> usize {
+        let values = 2 * self.layers * self.keys() * tokens.next_multiple_of(GROWTH);
+        values * size_of::<f32>()
+    }
 }
 
 struct Layer {
@@ -241,18 +247,25 @@ impl Runner {
     /// The scores of every part that wants them.
     fn scores(&mut self, model: &Llama, parts: &mut [Part<'_>]) {
         let width = model.shape.width;
-        resize(&mut self.normed, width);
+        self.normed.clear();
         let mut end = 0;
-        for part in parts {
+        for part in parts.iter() {
             end += part.tokens.len();
             let last = end.checked_sub(1).and_then(|last| self.hidden.get(last * width..end * width));
-            let (Some(scores), Some(last)) = (&mut part.scores, last) else { continue };
-            normalise(self.cpu, last, &model.norm, model.shape.epsilon, &mut self.normed);
-            self.activations.fill(self.cpu, &mut self.pool, &self.normed, width);
-            let output = model.output.as_ref().unwrap_or(&model.embedding);
-            resize(scores, output.width());
-            output.multiply(self.cpu, &mut self.pool, &self.activations, scores);
-            scores.truncate(model.shape.vocabulary);
+            let (Some(_), Some(last)) = (&part.scores, last) else { continue };
+            let start = self.normed.len();
+            self.normed.resize(start + width, 0.0);
+            let out = self.normed.get_mut(start..).unwrap_or_default();
+            normalise(self.cpu, last, &model.norm, model.shape.epsilon, out);
+        }
+        let output = model.output.as_ref().unwrap_or(&model.embedding);
+        self.activations.fill(self.cpu, &mut self.pool, &self.normed, width);
+        resize(&mut self.result, self.normed.len() / width * output.width());
+        output.multiply(self.cpu, &mut self.pool, &self.activations, &mut self.result);
+        let wanted = parts.iter_mut().filter_map(|part| part.scores.as_mut());
+        for (scores, row) in wanted.zip(self.result.chunks_exact(output.width())) {
+            scores.clear();
+            scores.extend(row.iter().take(model.shape.vocabulary));
         }
     }
 }

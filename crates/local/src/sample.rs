@@ -61,8 +61,22 @@ impl Sampler {
         let likely = (0_u32..).zip(&*scores).filter(|(_, score)| **score >= least);
         self.candidates
             .extend(likely.map(|(token, score)| (token, ((score - top) / self.temperature).exp())));
-        self.candidates.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let (kept, weight) = self.keep_likely();
+        let mut left = self.random.f32() * weight;
+        let drawn = self.candidates.iter().take(kept).find(|(_, weight)| {
+            left -= weight;
+            left < 0.0
+        });
+        Some(drawn.map_or(best, |(token, _)| *token))
+    }
+
+    /// How many candidates, the likeliest first, are needed for the share that is wanted, and what they weigh.
+    fn keep_likely(&mut self) -> (usize, f32) {
         let total: f32 = self.candidates.iter().map(|(_, weight)| weight).sum();
+        if self.top_p >= 1.0 {
+            return (self.candidates.len(), total);
+        }
+        self.candidates.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let (mut kept, mut weight) = (0, 0.0);
         for candidate in &self.candidates {
             kept += 1;
@@ -71,12 +85,7 @@ impl Sampler {
                 break;
             }
         }
-        let mut left = self.random.f32() * weight;
-        let drawn = self.candidates.iter().take(kept).find(|(_, weight)| {
-            left -= weight;
-            left < 0.0
-        });
-        Some(drawn.map_or(best, |(token, _)| *token))
+        (kept, weight)
     }
 
     fn penalise(&self, scores: &mut [f32], before: &[u32]) {

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Value as Json, json};
 
+use crate::grammar::{CALL_BEGIN, CALL_END};
 use crate::tokenizer::Tokenizer;
 
 /// Instructions that a template may take, so that none can run for ever.
@@ -24,8 +25,17 @@ const MAX_INDENT: usize = 16;
 const CHAT_ML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + \
     '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
+/// What models that call tools have been told of them in training, for templates that do not tell it.
+const TOOLS_BEFORE: &str = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n\
+    You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
+const TOOLS_AFTER: &str = "\n</tools>\n\nFor each function call, return a json object with function name and \
+    arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n\
+    {\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
+
 pub(crate) struct Template {
     environment: Environment<'static>,
+    /// Whether it tells of tools and calls by itself, in the form that answers are held to.
+    tells_tools: bool,
 }
 
 impl Template {
@@ -43,7 +53,13 @@ impl Template {
         environment.add_filter("tojson", to_json);
         if let Some(source) = source {
             match environment.add_template_owned(NAME, source.to_owned()) {
-                Ok(()) => return Self { environment },
+                Ok(()) => {
+                    let takes = |template: minijinja::Template<'_, '_>| {
+                        template.undeclared_variables(false).contains("tools")
+                    };
+                    let takes = environment.get_template(NAME).is_ok_and(takes);
+                    return Self { environment, tells_tools: takes && source.contains(CALL_BEGIN) };
+                }
                 Err(error) => {
                     tracing::warn!(%error, "the model's template is not used, because it does not parse")
                 }
@@ -51,21 +67,32 @@ impl Template {
         }
         // It is a constant, and tests render it.
         let _ = environment.add_template(NAME, CHAT_ML);
-        Self { environment }
+        Self { environment, tells_tools: false }
     }
 
     /// The prompt, with nothing in it but what the template puts there that steers the model. The error is the
     /// template's, in words.
-    pub(crate) fn render(&self, request: &Request, tokenizer: &Tokenizer) -> Result<String, String> {
+    pub(crate) fn render(
+        &self,
+        request: &Request,
+        tools: &[ToolSpec],
+        tokenizer: &Tokenizer,
+    ) -> Result<String, String> {
         let text = |token: Option<u32>| token.map(|token| tokenizer.text(token)).unwrap_or_default();
         let clean = |list: Vec<Json>| {
             Serde(list.into_iter().map(|json| harmless(json, tokenizer)).collect::<Vec<_>>())
         };
-        let tools: Vec<_> = request.tools.iter().map(tool).collect();
+        let (messages, tools) = if self.tells_tools {
+            (messages(&request.system, &request.messages, told), tools.iter().map(tool).collect())
+        } else {
+            (messages(&with_tools(&request.system, tools), &request.messages, spelt), Vec::new())
+        };
         let values = context! {
-            messages => Value::from(clean(messages(request))),
+            messages => Value::from(clean(messages)),
             tools => if tools.is_empty() { Value::from(()) } else { Value::from(clean(tools)) },
             add_generation_prompt => true,
+            // Thoughts would stand in the answer.
+            enable_thinking => false,
             bos_token => text(tokenizer.begin()),
             eos_token => text(tokenizer.ends().first().copied()),
         };
@@ -74,34 +101,60 @@ impl Template {
     }
 }
 
-/// The conversation in the words that templates know.
-fn messages(request: &Request) -> Vec<Json> {
+/// The conversation in the words that templates know. How a turn with calls is put is the last argument's to say.
+fn messages(system: &str, messages: &[Message], called: fn(&str, &[Exchange]) -> Vec<Json>) -> Vec<Json> {
     let mut list = Vec::new();
-    if !request.system.is_empty() {
-        list.push(json!({"role": "system", "content": request.system}));
+    if !system.is_empty() {
+        list.push(json!({"role": "system", "content": system}));
     }
-    for message in &request.messages {
+    for message in messages {
         match message {
             Message::User(text) => list.push(json!({"role": "user", "content": text})),
             Message::Assistant { text, exchanges, provider: _ } if exchanges.is_empty() => {
                 list.push(json!({"role": "assistant", "content": text}));
             }
-            Message::Assistant { text, exchanges, provider: _ } => {
-                let calls: Vec<Json> = exchanges.iter().map(call).collect();
-                list.push(json!({"role": "assistant", "content": text, "tool_calls": calls}));
-                list.extend(exchanges.iter().map(result));
-            }
+            Message::Assistant { text, exchanges, provider: _ } => list.extend(called(text, exchanges)),
         }
     }
     list
 }
 
-fn call(exchange: &Exchange) -> Json {
-    json!({"type": "function", "function": {"name": exchange.name, "arguments": exchange.input}})
+/// For a template that knows calls.
+fn told(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
+    let call = |exchange: &Exchange| json!({"type": "function", "function": function(exchange)});
+    let calls: Vec<Json> = exchanges.iter().map(call).collect();
+    let said = json!({"role": "assistant", "content": text, "tool_calls": calls});
+    let result =
+        |exchange: &Exchange| json!({"role": "tool", "name": exchange.name, "content": exchange.result.text});
+    std::iter::once(said).chain(exchanges.iter().map(result)).collect()
 }
 
-fn result(exchange: &Exchange) -> Json {
-    json!({"role": "tool", "name": exchange.name, "content": exchange.result.text})
+/// For a template that does not: calls as the model wrote them, and results as if the user had.
+fn spelt(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
+    let call = |exchange: &Exchange| format!("{CALL_BEGIN}\n{}\n{CALL_END}", line(&function(exchange)));
+    let calls = exchanges.iter().map(call);
+    let said: Vec<String> =
+        Some(text.to_owned()).filter(|text| !text.is_empty()).into_iter().chain(calls).collect();
+    let result = |exchange: &Exchange| format!("<tool_response>\n{}\n</tool_response>", exchange.result.text);
+    let results: Vec<String> = exchanges.iter().map(result).collect();
+    vec![
+        json!({"role": "assistant", "content": said.join("\n")}),
+        json!({"role": "user", "content": results.join("\n")}),
+    ]
+}
+
+fn function(exchange: &Exchange) -> Json {
+    json!({"name": exchange.name, "arguments": exchange.input})
+}
+
+/// The system's words, with what it takes to call the tools.
+fn with_tools(system: &str, tools: &[ToolSpec]) -> String {
+    if tools.is_empty() {
+        return system.to_owned();
+    }
+    let between = if system.is_empty() { "" } else { "\n\n" };
+    let tools: String = tools.iter().map(|spec| format!("\n{}", line(&tool(spec)))).collect();
+    format!("{system}{between}{TOOLS_BEFORE}{tools}{TOOLS_AFTER}")
 }
 
 /// The same without anything that would be read as a special token.
@@ -135,9 +188,20 @@ fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
             let formatter = PrettyFormatter::with_indent(&spaces);
             value.serialize(&mut Serializer::with_formatter(&mut out, formatter)).map_err(failed)?;
         }
-        None => value.serialize(&mut Serializer::with_formatter(&mut out, Spaced)).map_err(failed)?,
+        None => return spaced(value).map_err(failed),
     }
     String::from_utf8(out).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
+}
+
+fn spaced(value: &impl Serialize) -> serde_json::Result<String> {
+    let mut out = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut out, Spaced))?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// JSON can always be written.
+fn line(json: &Json) -> String {
+    spaced(json).unwrap_or_default()
 }
 
 struct Spaced;

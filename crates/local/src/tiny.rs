@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 /// Tokens: one for each byte, a few merges, and three that steer.
 pub(crate) const BEGIN: u32 = 260;
 pub(crate) const END: u32 = 261;
-pub(crate) const CONTEXT: u32 = 512;
+pub(crate) const CONTEXT: u32 = 2048;
 
 const WIDTH: u64 = 32;
 const FEED_FORWARD: u64 = 64;

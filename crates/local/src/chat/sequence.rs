@@ -5,6 +5,7 @@ use model::{Error, Piece};
 use protocol::{Finish, Usage};
 use tokio::sync::mpsc;
 
+use super::calls::{Calls, Part as Said};
 use super::stops::Stops;
 use crate::grammar;
 use crate::llama::{Cache, Part, Shape};
@@ -20,6 +21,8 @@ pub(super) struct Job {
     pub(super) stops: Stops,
     /// What the answer is held to.
     pub(super) grammar: Option<Matcher>,
+    /// Finds the calls, where there may be some.
+    pub(super) calls: Option<Calls>,
     /// Has room for every piece of the longest answer, so sending never waits.
     pub(super) out: mpsc::Sender<Result<Piece, Error>>,
 }
@@ -104,9 +107,8 @@ impl Sequence {
 
     fn say(&mut self, token: u32, tokenizer: &Tokenizer) -> Next {
         let bytes = if tokenizer.is_control(token) { &[] } else { tokenizer.token(token) };
-        let passed = self.job.stops.push(&self.characters.push(bytes));
-        self.send_text(passed.text);
-        if passed.stopped {
+        let text = self.characters.push(bytes);
+        if self.hand_out(text) {
             return self.finish(Finish::Stop);
         }
         let complete = match &mut self.job.grammar {
@@ -126,10 +128,38 @@ impl Sequence {
         Next::GoOn
     }
 
+    /// Hands out what the answer goes on with, as words and calls. True if the words have come to a stop text.
+    fn hand_out(&mut self, text: String) -> bool {
+        let parts = match &mut self.job.calls {
+            Some(calls) => calls.push(&text),
+            None => vec![Said::Words(text)],
+        };
+        for part in parts {
+            match part {
+                Said::Words(words) => {
+                    let passed = self.job.stops.push(&words);
+                    self.send_text(passed.text);
+                    if passed.stopped {
+                        return true;
+                    }
+                }
+                Said::Call { index, name, json } => {
+                    let held = self.job.stops.finish();
+                    self.send_text(held);
+                    self.send(Ok(Piece::CallStart { index, provider_id: None, name }));
+                    self.send(Ok(Piece::CallInput { index, json }));
+                }
+            }
+        }
+        false
+    }
+
     fn finish(&mut self, finish: Finish) -> Next {
         let rest = self.characters.finish();
-        let passed = self.job.stops.push(&rest);
-        self.send_text(passed.text);
+        self.hand_out(rest);
+        if let Some(unfinished) = self.job.calls.as_mut().map(Calls::finish) {
+            self.send_text(unfinished);
+        }
         let held = self.job.stops.finish();
         self.send_text(held);
         let usage = Usage {
@@ -139,6 +169,8 @@ impl Sequence {
             ..Usage::default()
         };
         self.send(Ok(Piece::Usage(usage)));
+        let called = self.job.calls.as_ref().is_some_and(Calls::found_any);
+        let finish = if called && finish == Finish::Stop { Finish::ToolCalls } else { finish };
         self.send(Ok(Piece::Finish(finish)));
         Next::Ended
     }

@@ -50,8 +50,8 @@ impl Stops {
     }
 }
 
-/// Bytes at the end of the text that the stop text begins with.
-fn overlap(text: &str, stop: &str) -> usize {
+/// Bytes at the end of the text that the stop text, or another mark, begins with.
+pub(super) fn overlap(text: &str, stop: &str) -> usize {
     let most = text.len().min(stop.len() - 1);
     let begins = |length: &usize| stop.get(..*length).is_some_and(|start| text.ends_with(start));
     (1..=most).rev().find(begins).unwrap_or(0)

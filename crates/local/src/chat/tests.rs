@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, future};
-use model::{Message, Piece, Schema};
+use model::{Format, Message, Piece, Schema};
 use protocol::{Finish, Settings, Usage};
-use serde_json::Map;
+use serde_json::{Map, json};
 
 use super::*;
 use crate::tiny;
@@ -45,7 +45,6 @@ async fn answer(chat: &LocalChat, request: &Request) -> (String, Usage, Option<F
 async fn the_same_seed_gives_the_same_answer_whatever_else_is_asked() {
     let chat = chat(&Options { sequences: 3, ..options() });
     assert_eq!(chat.context(), tiny::CONTEXT as usize);
-    assert!(chat.weight_bytes() > 10_000);
     let ask = |text| {
         let request = request(text, 40);
         Request { settings: Settings { temperature: Some(1.0), ..request.settings }, ..request }
@@ -68,6 +67,102 @@ async fn the_same_seed_gives_the_same_answer_whatever_else_is_asked() {
 }
 
 #[tokio::test]
+async fn memory_is_reported_and_has_a_bound() {
+    let chat = chat(&Options { sequences: 2, ..options() });
+    let before = chat.memory();
+    assert!(before.weights > 10_000 && before.cache == 0, "{before:?}");
+    // Two layers with keys and values of 16 numbers.
+    assert_eq!(before.max_cache, 2 * tiny::CONTEXT as usize * 2 * 2 * 16 * 4);
+    for text in ["a", "b", "c", "d"] {
+        answer(&chat, &request(&text.repeat(300), 4_000)).await;
+    }
+    let after = chat.memory();
+    assert_eq!(
+        (after.cache, after.weights),
+        (before.max_cache, before.weights),
+        "both are as long as they may be"
+    );
+}
+
+/// Words, and calls with their arguments.
+async fn called(chat: &LocalChat, request: &Request) -> (String, Vec<(String, Value)>, Option<Finish>) {
+    let (mut words, mut calls, mut finish) = (String::new(), Vec::new(), None);
+    for piece in chat.stream(request).await.unwrap().map(Result::unwrap).collect::<Vec<_>>().await {
+        match piece {
+            Piece::Text(text) => words.push_str(&text),
+            Piece::CallStart { index, name, .. } => {
+                assert_eq!(index, calls.len(), "they are counted");
+                calls.push((name, Value::Null));
+            }
+            Piece::CallInput { index, json } => calls[index].1 = serde_json::from_str(&json).unwrap(),
+            Piece::Finish(found) => finish = Some(found),
+            Piece::Usage(_) => {}
+            other @ (Piece::Reasoning(_) | Piece::Model(_) | Piece::Provider(_)) => panic!("{other:?}"),
+        }
+    }
+    (words, calls, finish)
+}
+
+#[tokio::test]
+async fn a_required_call_is_one_of_a_tool_that_there_is() {
+    let chat = chat(&options());
+    let parameters = json!({"type": "object", "properties": {"mood": {"enum": ["good", "bad"]}},
+        "required": ["mood"], "additionalProperties": false});
+    let tool = |name: &str| ToolSpec {
+        name: name.into(),
+        description: String::new(),
+        parameters: parameters.clone(),
+    };
+    let mut request = request("x", 2_000);
+    request.tools = Arc::new([tool("feel"), tool("think")]);
+    request.settings.temperature = Some(2.0);
+    for seed in 0..10 {
+        let extra = [("seed".into(), json!(seed)), ("tool_choice".into(), json!("required"))];
+        request.extra = Arc::new(Map::from_iter(extra));
+        let (words, calls, finish) = called(&chat, &request).await;
+        assert_eq!((words.as_str(), finish), ("", Some(Finish::ToolCalls)));
+        assert!(!calls.is_empty());
+        for (name, arguments) in calls {
+            assert!(["feel", "think"].contains(&name.as_str()));
+            assert!(jsonschema::is_valid(&parameters, &arguments), "{arguments}");
+        }
+    }
+    request.extra = Arc::new(Map::from_iter([("tool_choice".into(), json!("required"))]));
+    request.settings.max_tokens = Some(20);
+    let (words, calls, finish) = called(&chat, &request).await;
+    assert!(words.starts_with("<tool_call>\n") && calls.is_empty(), "what was cut is text: {words}");
+    assert_eq!(finish, Some(Finish::Length));
+    request.extra = Arc::new(Map::from_iter([("tool_choice".into(), json!("none"))]));
+    let (words, calls, _) = called(&chat, &request).await;
+    assert!(!words.is_empty() && calls.is_empty());
+}
+
+#[test]
+fn calls_are_told_apart_from_words_wherever_the_text_is_cut() {
+    let call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"</b>\"}}\n</tool_call>";
+    let text = format!("I <add> now. {call}\n{call}");
+    let expected = |index| calls::Part::Call { index, name: "add".into(), json: "{\"a\":\"</b>\"}".into() };
+    for size in 1..text.len() {
+        let mut calls = Calls::default();
+        let pieces: Vec<String> =
+            text.as_bytes().chunks(size).map(|piece| String::from_utf8(piece.into()).unwrap()).collect();
+        let parts: Vec<calls::Part> = pieces.iter().flat_map(|piece| calls.push(piece)).collect();
+        let (words, found): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| matches!(part, calls::Part::Words(_)));
+        let words: String = words
+            .into_iter()
+            .map(|part| if let calls::Part::Words(text) = part { text } else { String::new() })
+            .collect();
+        assert_eq!((words.as_str(), found), ("I <add> now. ", vec![expected(0), expected(1)]), "{size}");
+        assert!(calls.found_any() && calls.finish().is_empty());
+    }
+    let mut cut = Calls::default();
+    assert_eq!(cut.push("Hm <tool"), [calls::Part::Words("Hm ".into())]);
+    assert_eq!(cut.push("_call>{\"na"), []);
+    assert_eq!(cut.finish(), "<tool_call>{\"na");
+}
+
+#[tokio::test]
 async fn a_long_prompt_is_read_in_parts_and_one_too_long_is_refused() {
     let chat = chat(&options());
     let (_, usage, _) = answer(&chat, &request(&"x".repeat(300), 1)).await;
@@ -78,7 +173,7 @@ async fn a_long_prompt_is_read_in_parts_and_one_too_long_is_refused() {
         (u64::from(tiny::CONTEXT), Some(Finish::Length)),
         "it fills the context"
     );
-    for length in [512, 1 << 20] {
+    for length in [tiny::CONTEXT as usize, 1 << 20] {
         let refused = chat.stream(&request(&"x".repeat(length), 1)).await.err();
         assert_eq!(refused, Some(Error::ContextLength));
     }

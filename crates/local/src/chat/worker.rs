@@ -1,6 +1,11 @@
 //! The thread that computes: a few sequences side by side, each a token at a time.
 
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -22,11 +27,19 @@ pub(super) struct Worker {
     /// What ended sequences have left, the oldest first. A prompt that begins like one of them goes on from there.
     idle: Vec<Cache>,
     sequences: usize,
+    /// Where to tell how many bytes the caches take.
+    cache_bytes: Arc<AtomicUsize>,
 }
 
 impl Worker {
-    pub(super) fn new(model: Llama, runner: Runner, tokenizer: Arc<Tokenizer>, sequences: usize) -> Self {
-        Self { model, runner, tokenizer, active: Vec::new(), idle: Vec::new(), sequences }
+    pub(super) fn new(
+        model: Llama,
+        runner: Runner,
+        tokenizer: Arc<Tokenizer>,
+        sequences: usize,
+        cache_bytes: Arc<AtomicUsize>,
+    ) -> Self {
+        Self { model, runner, tokenizer, active: Vec::new(), idle: Vec::new(), sequences, cache_bytes }
     }
 
     /// Works until nobody can ask any more.
@@ -51,13 +64,16 @@ impl Worker {
         self.active.push(Sequence::new(job, cache, &self.model.shape));
     }
 
-    /// The cache with most of the prompt in it. A new one where none helps, as long as there may be more of them.
+    /// The cache with most of the prompt in it. A new one where that would lose more than half of what it holds, as long
+    /// as there may be more of them.
     fn cache_for(&mut self, prompt: &[u32]) -> Cache {
-        let helps = |cache: &Cache| common(cache.tokens(), prompt);
-        let best = (0..).zip(&self.idle).map(|(index, cache)| (helps(cache), std::cmp::Reverse(index))).max();
+        let shared = |cache: &Cache| common(cache.tokens(), prompt);
+        let best = (0..).zip(&self.idle).max_by_key(|(index, cache)| (shared(cache), Reverse(*index)));
         let full = self.idle.len() + self.active.len() >= self.sequences;
         match best {
-            Some((shared, std::cmp::Reverse(index))) if shared > 0 || full => self.idle.remove(index),
+            Some((index, cache)) if full || shared(cache) * 2 > cache.tokens().len() => {
+                self.idle.remove(index)
+            }
             Some(_) | None => Cache::default(),
         }
     }
@@ -77,6 +93,9 @@ impl Worker {
             parts.push(part);
         }
         self.runner.step(&self.model, &mut parts);
+        let active: usize = parts.iter().map(|part| part.cache.bytes()).sum();
+        let idle: usize = self.idle.iter().map(Cache::bytes).sum();
+        self.cache_bytes.store(active + idle, Ordering::Relaxed);
         let mut ended = Vec::new();
         for (sequence, read) in self.active.iter_mut().zip(read) {
             let next = if read == 0 { Next::GoOn } else { sequence.advance(read, &self.tokenizer) };

@@ -6,15 +6,11 @@
 
 use std::path::Path;
 
-use super::cpu::Cpu;
-use super::functions;
 use super::load::{LoadError, Pooling, Shape};
-use super::matrix::{Linear, Panels, Rows, Target, View, multiply};
 use super::weights::Weights;
+use crate::kernels::{Activations, Attention, Cpu, Matrix, Pool, attend, centre, dot, gelu};
 
-#[derive(Debug)]
 pub(super) struct Bert {
-    cpu: Cpu,
     shape: Shape,
     pooling: Pooling,
     words: Vec<f32>,
@@ -24,7 +20,6 @@ pub(super) struct Bert {
     layers: Vec<Layer>,
 }
 
-#[derive(Debug)]
 struct Layer {
     /// Queries, keys and values at once.
     attention: Linear,
@@ -35,34 +30,67 @@ struct Layer {
     narrow_norm: Norm,
 }
 
-#[derive(Debug)]
 struct Norm {
     weight: Vec<f32>,
     bias: Vec<f32>,
     epsilon: f32,
 }
 
-/// Room that a thread keeps from one batch to the next.
-#[derive(Debug, Default)]
+/// A layer that multiplies by what was learnt and adds to it.
+struct Linear {
+    matrix: Matrix,
+    bias: Vec<f32>,
+    precision: Precision,
+}
+
+/// How exactly a layer takes what it multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Precision {
+    /// Eight bits.
+    Plain,
+    /// Sixteen, for rows that were normalised: a few of their numbers are far larger than the others, which eight bits
+    /// would leave little of.
+    Fine,
+}
+
+/// What computes: the instructions that there are, and the threads.
+pub(super) struct Machine {
+    pub(super) cpu: Cpu,
+    pub(super) pool: Pool,
+}
+
+/// Room that is kept from one batch to the next.
+#[derive(Default)]
 pub(super) struct Room {
     hidden: Vec<f32>,
     joined: Vec<f32>,
     context: Vec<f32>,
     added: Vec<f32>,
     inner: Vec<f32>,
-    rows: Rows,
-    heads: Heads,
+    work: Work,
+    /// One for each head of each text.
+    heads: Vec<Head>,
 }
 
-#[derive(Debug, Default)]
-struct Heads {
-    rows: Rows,
-    panels: Panels,
-    scores: Vec<f32>,
+/// What a product needs on its way.
+#[derive(Default)]
+struct Work {
+    activations: Activations,
+    /// Each row of a product in two parts.
+    halves: Vec<f32>,
+}
+
+/// What the tokens of a text ask of each other.
+#[derive(Default)]
+struct Head {
+    keys: Vec<f32>,
+    values: Vec<f32>,
+    /// What they get.
+    taken: Vec<f32>,
 }
 
 impl Bert {
-    pub(super) fn read(folder: &Path, pooling: Pooling, cpu: Cpu) -> Result<Self, LoadError> {
+    pub(super) fn read(folder: &Path, pooling: Pooling) -> Result<Self, LoadError> {
         let shape = Shape::read(folder)?;
         let mut weights = Weights::open(&folder.join("model.safetensors"))?;
         let Shape { hidden, .. } = shape;
@@ -75,18 +103,27 @@ impl Bert {
         let layers = (0..shape.layers)
             .map(|index| Layer::read(&mut weights, index, &shape))
             .collect::<Result<_, _>>()?;
-        Ok(Self { cpu, shape, pooling, words, positions, norm, layers })
+        Ok(Self { shape, pooling, words, positions, norm, layers })
     }
 
     pub(super) fn shape(&self) -> &Shape {
         &self.shape
     }
 
+    /// Memory that the weights take.
+    pub(super) fn bytes(&self) -> usize {
+        let layers = self.layers.iter();
+        let linear =
+            layers.flat_map(|layer| [&layer.attention, &layer.attended, &layer.widen, &layer.narrow]);
+        let tables = size_of_val(self.words.as_slice()) + size_of_val(self.positions.as_slice());
+        tables + linear.map(Linear::bytes).sum::<usize>()
+    }
+
     /// One vector of length one for each text, in their order.
-    pub(super) fn embed(&self, texts: &[Vec<u32>], room: &mut Room) -> Vec<Vec<f32>> {
-        self.look_up(texts, &mut room.hidden);
+    pub(super) fn embed(&self, machine: &mut Machine, texts: &[Vec<u32>], room: &mut Room) -> Vec<Vec<f32>> {
+        self.look_up(machine, texts, &mut room.hidden);
         for layer in &self.layers {
-            self.apply(layer, texts, room);
+            self.apply(machine, layer, texts, room);
         }
         let mut rest = room.hidden.as_slice();
         let pooled = texts.iter().map(|text| {
@@ -97,7 +134,7 @@ impl Bert {
         pooled.collect()
     }
 
-    fn look_up(&self, texts: &[Vec<u32>], hidden: &mut Vec<f32>) {
+    fn look_up(&self, machine: &mut Machine, texts: &[Vec<u32>], hidden: &mut Vec<f32>) {
         let width = self.shape.hidden;
         hidden.clear();
         for text in texts {
@@ -109,57 +146,79 @@ impl Bert {
                 add(hidden.get_mut(start..).unwrap_or_default(), position);
             }
         }
-        self.norm.apply(self.cpu, hidden);
+        self.norm.apply(machine, hidden, &[]);
     }
 
-    fn apply(&self, layer: &Layer, texts: &[Vec<u32>], room: &mut Room) {
-        let Room { hidden, joined, context, added, inner, rows, heads } = room;
-        let cpu = self.cpu;
-        layer.attention.apply(cpu, hidden, joined, rows);
-        context.resize(hidden.len(), 0.0);
-        self.attend(texts, joined, context, heads);
-        layer.attended.apply(cpu, context, added, rows);
-        add(hidden, added);
-        layer.attended_norm.apply(cpu, hidden);
-        layer.widen.apply(cpu, hidden, inner, rows);
-        cpu.gelu(inner);
-        layer.narrow.apply(cpu, inner, added, rows);
-        add(hidden, added);
-        layer.narrow_norm.apply(cpu, hidden);
+    fn apply(&self, machine: &mut Machine, layer: &Layer, texts: &[Vec<u32>], room: &mut Room) {
+        let Room { hidden, joined, context, added, inner, work, heads } = room;
+        layer.attention.apply(machine, hidden, joined, work);
+        self.attend(machine, texts, joined, heads);
+        self.gather(texts, heads, context);
+        layer.attended.apply(machine, context, added, work);
+        layer.attended_norm.apply(machine, hidden, added);
+        layer.widen.apply(machine, hidden, inner, work);
+        let cpu = machine.cpu;
+        machine.pool.each(inner, self.shape.inner, |_, row| gelu(cpu, row));
+        layer.narrow.apply(machine, inner, added, work);
+        layer.narrow_norm.apply(machine, hidden, added);
     }
 
     /// For each text and head: how much each token takes from each, and what it takes.
-    fn attend(&self, texts: &[Vec<u32>], mut joined: &[f32], mut context: &mut [f32], heads: &mut Heads) {
+    fn attend(&self, machine: &mut Machine, texts: &[Vec<u32>], joined: &[f32], heads: &mut Vec<Head>) {
         let Shape { hidden, heads: count, .. } = self.shape;
+        let mut parts = Vec::with_capacity(texts.len());
+        let mut rest = joined;
         for text in texts {
-            let tokens = text.len();
-            let (own, others) = joined.split_at_checked(tokens * 3 * hidden).unwrap_or_default();
-            let (target, targets) =
-                std::mem::take(&mut context).split_at_mut_checked(tokens * hidden).unwrap_or_default();
-            (joined, context) = (others, targets);
-            for head in 0..count {
-                self.attend_with(head, own, target, heads);
+            let (own, others) = rest.split_at_checked(text.len() * 3 * hidden).unwrap_or_default();
+            parts.push(own);
+            rest = others;
+        }
+        if heads.len() < texts.len() * count {
+            heads.resize_with(texts.len() * count, Head::default);
+        }
+        let cpu = machine.cpu;
+        let used = heads.get_mut(..texts.len() * count).unwrap_or_default();
+        machine.pool.each(used, 1, |piece, heads| {
+            for (room, own) in heads.iter_mut().zip(parts.get(piece / count)) {
+                self.attend_with(cpu, piece % count, own, room);
             }
+        });
+    }
+
+    fn attend_with(&self, cpu: Cpu, head: usize, joined: &[f32], room: &mut Head) {
+        let Head { keys, values, taken } = room;
+        let hidden = self.shape.hidden;
+        let width = hidden / self.shape.heads;
+        let rows = joined.chunks_exact(3 * hidden);
+        let part = |row: &'_ [f32], which: usize| {
+            let start = which * hidden + head * width;
+            start..(start + width).min(row.len())
+        };
+        keys.clear();
+        values.clear();
+        for row in rows.clone() {
+            keys.extend_from_slice(row.get(part(row, 1)).unwrap_or_default());
+            values.extend_from_slice(row.get(part(row, 2)).unwrap_or_default());
+        }
+        taken.resize(keys.len(), 0.0);
+        for (row, out) in rows.zip(taken.chunks_exact_mut(width)) {
+            let query = row.get(part(row, 0)).unwrap_or_default();
+            attend(cpu, &Attention { query, keys, values }, out);
         }
     }
 
-    fn attend_with(&self, head: usize, joined: &[f32], context: &mut [f32], room: &mut Heads) {
-        let Heads { rows, panels, scores } = room;
-        let hidden = self.shape.hidden;
-        let width = hidden / self.shape.heads;
-        let tokens = context.len() / hidden;
-        let part = |which| View::columns(joined, 3 * hidden, which * hidden + head * width, width);
-        rows.fill(part(0));
-        panels.fill_turned(part(1));
-        scores.resize(tokens * tokens, 0.0);
-        let mut target = Target { data: scores, stride: tokens, from: 0, width: tokens };
-        multiply(self.cpu, rows, panels, &mut target);
-        let scale = 1.0 / (width as f32).sqrt();
-        scores.chunks_exact_mut(tokens.max(1)).for_each(|scores| self.cpu.softmax(scores, scale));
-        rows.fill(View::whole(scores, tokens));
-        panels.fill(part(2));
-        let mut target = Target { data: context, stride: hidden, from: head * width, width };
-        multiply(self.cpu, rows, panels, &mut target);
+    /// What the heads have taken, side by side again.
+    fn gather(&self, texts: &[Vec<u32>], heads: &[Head], context: &mut Vec<f32>) {
+        let Shape { hidden, heads: count, .. } = self.shape;
+        let width = hidden / count;
+        context.clear();
+        for (text, heads) in texts.iter().zip(heads.chunks_exact(count)) {
+            for token in 0..text.len() {
+                let parts =
+                    heads.iter().filter_map(|head| head.taken.get(token * width..(token + 1) * width));
+                parts.for_each(|part| context.extend_from_slice(part));
+            }
+        }
     }
 
     fn pool(&self, tokens: &[f32]) -> Vec<f32> {
@@ -170,7 +229,7 @@ impl Bert {
             Pooling::Mean => rows.for_each(|row| add(&mut vector, row)),
             Pooling::First => {}
         }
-        let length = functions::squares(&vector).sqrt().max(f32::MIN_POSITIVE);
+        let length = dot(&vector, &vector).sqrt().max(f32::MIN_POSITIVE);
         vector.iter_mut().for_each(|value| *value /= length);
         vector
     }
@@ -186,22 +245,61 @@ impl Layer {
             weight.extend(weights.read(&format!("{part}.weight"), &[hidden, hidden])?);
             bias.extend(weights.read(&format!("{part}.bias"), &[hidden])?);
         }
-        let mut linear = |part: &str, inputs: usize, outputs: usize| {
+        let mut linear = |part: &str, inputs: usize, outputs: usize, precision: Precision| {
             let weight = weights.read(&format!("{}.weight", name(part)), &[outputs, inputs])?;
             let bias = weights.read(&format!("{}.bias", name(part)), &[outputs])?;
-            Ok::<_, LoadError>(Linear::new(&weight, &bias, inputs))
+            Ok::<_, LoadError>(Linear::new(&weight, bias, inputs, precision))
         };
-        let attended = linear("attention.output.dense", hidden, hidden)?;
-        let widen = linear("intermediate.dense", hidden, inner)?;
-        let narrow = linear("output.dense", inner, hidden)?;
+        let attended = linear("attention.output.dense", hidden, hidden, Precision::Plain)?;
+        let widen = linear("intermediate.dense", hidden, inner, Precision::Fine)?;
+        let narrow = linear("output.dense", inner, hidden, Precision::Plain)?;
         Ok(Self {
-            attention: Linear::new(&weight, &bias, hidden),
+            attention: Linear::new(&weight, bias, hidden, Precision::Fine),
             attended,
             attended_norm: Norm::read(weights, &name("attention.output.LayerNorm"), shape)?,
             widen,
             narrow,
             narrow_norm: Norm::read(weights, &name("output.LayerNorm"), shape)?,
         })
+    }
+}
+
+impl Linear {
+    /// `weight` has a row of `inputs` numbers for each of the outputs, `bias` a number.
+    fn new(weight: &[f32], bias: Vec<f32>, inputs: usize, precision: Precision) -> Self {
+        let mut matrix = Matrix::new(inputs);
+        weight.chunks_exact(inputs.max(1)).for_each(|row| matrix.push(row));
+        Self { matrix, bias, precision }
+    }
+
+    fn bytes(&self) -> usize {
+        self.matrix.bytes() + size_of_val(self.bias.as_slice())
+    }
+
+    fn apply(&self, machine: &mut Machine, input: &[f32], output: &mut Vec<f32>, work: &mut Work) {
+        let Machine { cpu, pool } = machine;
+        let (inputs, width) = (self.matrix.columns().max(1), self.matrix.width().max(1));
+        let count = input.len() / inputs;
+        output.resize(count * width, 0.0);
+        match self.precision {
+            Precision::Plain => {
+                work.activations.fill(*cpu, pool, input, inputs);
+                self.matrix.multiply(*cpu, pool, &work.activations, output);
+                pool.each(output, width, |_, row| add(row, &self.bias));
+            }
+            Precision::Fine => {
+                work.activations.fill_fine(*cpu, pool, input, inputs);
+                work.halves.resize(2 * count * width, 0.0);
+                self.matrix.multiply(*cpu, pool, &work.activations, &mut work.halves);
+                let halves = &work.halves;
+                pool.each(output, width, |index, row| {
+                    let start = 2 * index * width;
+                    row.iter_mut().zip(&self.bias).for_each(|(value, bias)| *value = *bias);
+                    add(row, halves.get(start..start + width).unwrap_or_default());
+                    add(row, halves.get(start + width..).unwrap_or_default());
+                });
+            }
+        }
     }
 }
 
@@ -212,10 +310,13 @@ impl Norm {
         Ok(Self { weight, bias, epsilon: shape.epsilon })
     }
 
-    fn apply(&self, cpu: Cpu, values: &mut [f32]) {
-        for row in values.chunks_exact_mut(self.weight.len().max(1)) {
-            cpu.normalise(row, &self.weight, &self.bias, self.epsilon);
-        }
+    /// Adds to each row, if there is something to add, and normalises it.
+    fn apply(&self, machine: &mut Machine, values: &mut [f32], added: &[f32]) {
+        let (width, cpu) = (self.weight.len().max(1), machine.cpu);
+        machine.pool.each(values, width, |index, row| {
+            add(row, added.get(index * width..).unwrap_or_default());
+            centre(cpu, row, (&self.weight, &self.bias), self.epsilon);
+        });
     }
 }
 

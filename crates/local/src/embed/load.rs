@@ -3,10 +3,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+
+use crate::kernels::BLOCK;
 
 /// The longest of the small files; a tokenizer for many languages takes 20 MB.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -17,6 +19,8 @@ const MAX_WORDS: usize = 1 << 20;
 const MAX_POSITIONS: usize = 8192;
 /// The first token, the last, and one between them.
 const MIN_POSITIONS: usize = 3;
+
+const DEFAULT_POOLING_FOLDER: &str = "1_Pooling";
 
 /// Why a folder is not taken.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +89,13 @@ struct PoolingFile {
 }
 
 #[derive(Deserialize)]
+struct Module {
+    path: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
 struct SentenceFile {
     max_seq_length: Option<usize>,
 }
@@ -129,6 +140,9 @@ impl Shape {
         if !self.hidden.is_multiple_of(self.heads) {
             return Err(format!("{} heads do not share {} numbers evenly", self.heads, self.hidden));
         }
+        if [self.hidden, self.inner].iter().any(|size| !size.is_multiple_of(BLOCK)) {
+            return Err(format!("hidden_size and intermediate_size have to be multiples of {BLOCK}"));
+        }
         if !(self.epsilon > 0.0 && self.epsilon < 1.0) {
             return Err(format!("layer_norm_eps is {}", self.epsilon));
         }
@@ -138,7 +152,7 @@ impl Shape {
 
 /// A wrong guess would go unnoticed and give poor vectors, so a folder that does not say is refused.
 pub(super) fn pooling(folder: &Path) -> Result<Pooling, LoadError> {
-    let path = folder.join("1_Pooling").join("config.json");
+    let path = folder.join(pooling_folder(folder)?).join("config.json");
     let file: PoolingFile = json(&path)?;
     match (file.pooling_mode_cls_token, file.pooling_mode_mean_tokens) {
         (false, true) => Ok(Pooling::Mean),
@@ -146,6 +160,22 @@ pub(super) fn pooling(folder: &Path) -> Result<Pooling, LoadError> {
         (true, true) | (false, false) => {
             Err(LoadError::unfit(&path, "it has to name either the mean or the first token, alone"))
         }
+    }
+}
+
+/// Where the folder says how to pool: where its list of modules says so, or else where it usually is.
+fn pooling_folder(folder: &Path) -> Result<String, LoadError> {
+    let path = folder.join("modules.json");
+    if !path.exists() {
+        return Ok(DEFAULT_POOLING_FOLDER.into());
+    }
+    let modules: Vec<Module> = json(&path)?;
+    let found = modules.into_iter().find(|module| module.kind.ends_with(".Pooling"));
+    let name = found.ok_or_else(|| LoadError::unfit(&path, "it has no module that pools"))?.path;
+    let mut parts = Path::new(&name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(_)), None) => Ok(name),
+        _ => Err(LoadError::unfit(&path, format!("{name:?} is not the name of a folder in it"))),
     }
 }
 

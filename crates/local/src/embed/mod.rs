@@ -1,14 +1,13 @@
 //! Vectors of texts from a network in this process: BERT and its family, such as all-MiniLM-L6-v2 and bge-small-en-v1.5,
 //! from a folder with `config.json`, `tokenizer.json`, `model.safetensors` and `1_Pooling/config.json`.
 //!
-//! Threads of its own make the vectors, so the runtime is never held up. A request is split into jobs of about a
-//! screenful, and only a few of them wait at a time: a short question is not stuck behind ten thousand documents.
+//! Threads of its own make the vectors, so the runtime is never held up. All of them work on one job at a time. A request
+//! of many texts is split into jobs of a few milliseconds, and a request of one text goes before them: a question is not
+//! stuck behind ten thousand documents.
 
 mod bert;
-mod cpu;
-mod functions;
 mod load;
-mod matrix;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod weights;
@@ -16,37 +15,35 @@ mod wordpiece;
 
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use model::{Embedder, Error};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-use self::bert::{Bert, Room};
-use self::cpu::Cpu;
+use self::bert::{Bert, Machine, Room};
 pub use self::load::LoadError;
+use self::queue::{Kind, Queue};
 use self::wordpiece::WordPiece;
+use crate::kernels::{Cpu, Pool};
 
-/// Jobs that wait over all requests; who comes later waits with the job in hand.
-const MAX_QUEUED_JOBS: usize = 64;
 /// Texts of a job.
-const MAX_JOB_TEXTS: usize = 32;
-/// Bytes of text in a job, unless a single text is longer: about 300 tokens, which is enough to keep a thread busy.
-const MAX_JOB_BYTES: usize = 1200;
-/// Jobs of one request that are queued or under way, for each thread: one to work on, and one to go on with.
-const JOBS_PER_THREAD: usize = 2;
-const MAX_THREADS: usize = 64;
+const MAX_JOB_TEXTS: usize = 16;
+/// Bytes of text in a job, unless a single text is longer: about a hundred tokens, which are multiplied nearly as fast
+/// as a thousand at once.
+const MAX_JOB_BYTES: usize = 400;
+/// Jobs of one request that are queued or under way: one to work on, and some to go on with.
+const JOBS_AT_ONCE: usize = 4;
 
 /// A model of the BERT family in this process.
 #[derive(Debug)]
 pub struct LocalEmbedder {
     model: String,
     dimensions: usize,
-    jobs: mpsc::Sender<Job>,
-    /// Jobs of one request that may be outstanding.
-    jobs_at_once: usize,
+    weights: usize,
+    jobs: Arc<Queue<Job>>,
 }
 
 #[derive(Debug)]
@@ -55,7 +52,6 @@ struct Job {
     reply: oneshot::Sender<Vec<Vec<f32>>>,
 }
 
-#[derive(Debug)]
 struct Network {
     tokenizer: WordPiece,
     bert: Bert,
@@ -66,18 +62,16 @@ impl LocalEmbedder {
     /// Reads the folder, which takes a moment and blocks, and starts the threads: one for each core unless `threads` says
     /// otherwise. They end with the embedder.
     pub fn load(folder: &Path, model: String, threads: Option<NonZero<usize>>) -> Result<Self, LoadError> {
-        let network = Arc::new(Network::read(folder, Cpu::best())?);
-        let threads = threads.or_else(|| thread::available_parallelism().ok());
-        let threads = threads.map_or(1, NonZero::get).min(MAX_THREADS);
-        let (jobs, queue) = mpsc::channel(MAX_QUEUED_JOBS);
-        let dimensions = network.bert.shape().hidden;
-        let queue = Arc::new(Mutex::new(queue));
-        for index in 0..threads {
-            let (network, queue) = (Arc::clone(&network), Arc::clone(&queue));
-            let thread = thread::Builder::new().name(format!("rondo-embed-{index}"));
-            thread.spawn(move || network.serve(&queue)).map_err(LoadError::Thread)?;
-        }
-        Ok(Self { model, dimensions, jobs, jobs_at_once: threads * JOBS_PER_THREAD })
+        let network = Network::read(folder)?;
+        let threads = threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
+        let pool = Pool::new(threads).map_err(LoadError::Thread)?;
+        let machine = Machine { cpu: Cpu::detect(), pool };
+        let (dimensions, weights) = (network.bert.shape().hidden, network.bert.bytes());
+        let jobs = Arc::new(Queue::new());
+        let queue = Arc::clone(&jobs);
+        let thread = thread::Builder::new().name("local-embed".into());
+        thread.spawn(move || network.serve(machine, &queue)).map_err(LoadError::Thread)?;
+        Ok(Self { model, dimensions, weights, jobs })
     }
 
     /// The length of the vectors.
@@ -85,18 +79,32 @@ impl LocalEmbedder {
         self.dimensions
     }
 
+    /// Memory that the weights take, in bytes. What comes to it is bounded by a job, and small beside them.
+    pub fn weight_bytes(&self) -> usize {
+        self.weights
+    }
+
     async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
-        let jobs: Vec<_> = batches(texts).map(|batch| self.embed_batch(batch)).collect();
-        let answers = stream::iter(jobs).buffered(self.jobs_at_once);
+        let kind = if texts.len() == 1 { Kind::Question } else { Kind::Part };
+        let jobs: Vec<_> = batches(texts).map(|batch| self.embed_batch(kind, batch)).collect();
+        let answers = stream::iter(jobs).buffered(JOBS_AT_ONCE);
         let vectors: Vec<Vec<Vec<f32>>> = answers.try_collect().await?;
         Ok(vectors.into_iter().flatten().collect())
     }
 
-    async fn embed_batch(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
+    async fn embed_batch(&self, kind: Kind, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
         let (reply, answer) = oneshot::channel();
         let ended = || Error::Unavailable { reason: "the threads for embeddings ended".into(), after: None };
-        self.jobs.send(Job { texts: texts.to_vec(), reply }).await.map_err(|_| ended())?;
+        if !self.jobs.push(kind, Job { texts: texts.to_vec(), reply }).await {
+            return Err(ended());
+        }
         answer.await.map_err(|_| ended())
+    }
+}
+
+impl Drop for LocalEmbedder {
+    fn drop(&mut self) {
+        self.jobs.close();
     }
 }
 
@@ -111,28 +119,36 @@ impl Embedder for LocalEmbedder {
 }
 
 impl Network {
-    fn read(folder: &Path, cpu: Cpu) -> Result<Self, LoadError> {
-        let bert = Bert::read(folder, load::pooling(folder)?, cpu)?;
+    fn read(folder: &Path) -> Result<Self, LoadError> {
+        let bert = Bert::read(folder, load::pooling(folder)?)?;
         let tokenizer = WordPiece::read(folder, bert.shape().words)?;
         let max_tokens = load::max_tokens(folder, bert.shape().positions)?;
         Ok(Self { tokenizer, bert, max_tokens })
     }
 
-    /// One job after the other, until nobody can send any more.
-    fn serve(&self, queue: &Mutex<mpsc::Receiver<Job>>) {
+    /// One job after the other, until nobody can send any more. However it ends, nobody goes on waiting.
+    fn serve(&self, mut machine: Machine, queue: &Queue<Job>) {
+        let _closing = Closing(queue);
         let mut room = Room::default();
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
-        while let Some(Job { texts, reply }) = next() {
+        while let Some(Job { texts, reply }) = queue.pop() {
             // Whoever asked may have gone away; then there is nothing to do.
             if !reply.is_closed() {
-                drop(reply.send(self.embed(&texts, &mut room)));
+                drop(reply.send(self.embed(&mut machine, &texts, &mut room)));
             }
         }
     }
 
-    fn embed(&self, texts: &[String], room: &mut Room) -> Vec<Vec<f32>> {
+    fn embed(&self, machine: &mut Machine, texts: &[String], room: &mut Room) -> Vec<Vec<f32>> {
         let ids: Vec<Vec<u32>> = texts.iter().map(|text| self.tokenizer.cut(text, self.max_tokens)).collect();
-        self.bert.embed(&ids, room)
+        self.bert.embed(machine, &ids, room)
+    }
+}
+
+struct Closing<'a>(&'a Queue<Job>);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

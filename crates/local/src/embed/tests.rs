@@ -1,7 +1,6 @@
 //! A network small enough to check by hand, against a plain reading of what BERT is.
 
 mod files;
-mod kernels;
 mod network;
 mod threads;
 mod tiny;

@@ -20,6 +20,17 @@ for_each_cpu!(
 );
 
 for_each_cpu!(
+    /// Multiplies each number with the share of a normal distribution below it.
+    gelu = gelu_plain(values: &mut [f32])
+);
+
+for_each_cpu!(
+    /// Moves and stretches a row to a mean of nothing and a variance of one, and then as was learnt: by a factor and a
+    /// summand for each number.
+    centre = centre_plain(row: &mut [f32], learnt: (&[f32], &[f32]), epsilon: f32)
+);
+
+for_each_cpu!(
     /// What one head makes of all positions so far.
     attend = attend_plain(attention: &Attention<'_>, out: &mut [f32])
 );
@@ -32,7 +43,7 @@ pub(crate) struct Attention<'a> {
 }
 
 #[inline(always)]
-fn dot(a: &[f32], b: &[f32]) -> f32 {
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; LANES];
     let (a, a_rest) = a.as_chunks::<LANES>();
     let (b, b_rest) = b.as_chunks::<LANES>();
@@ -47,7 +58,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 /// Joins lanes in halves, which takes four steps rather than sixteen.
 #[inline(always)]
-fn join(mut lanes: [f32; LANES], two: impl Fn(f32, f32) -> f32) -> f32 {
+pub(super) fn join(mut lanes: [f32; LANES], two: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {
         let (low, high) = lanes.split_at_mut(half);
@@ -90,6 +101,51 @@ fn swiglu_plain(row: &[f32], out: &mut [f32]) {
     }
 }
 
+#[inline(always)]
+fn gelu_plain(values: &mut [f32]) {
+    for value in values {
+        *value *= 0.5 + 0.5 * error_function(*value * std::f32::consts::FRAC_1_SQRT_2);
+    }
+}
+
+/// A quotient of two polynomials, less than 1e-6 away from it everywhere.
+#[inline(always)]
+fn error_function(x: f32) -> f32 {
+    let x = x.clamp(-4.0, 4.0);
+    let square = x * x;
+    let mut above = -2.726_142_3e-10;
+    for coefficient in
+        [2.770_681_4e-8, -2.101_024e-6, -5.692_506_4e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2]
+    {
+        above = above * square + coefficient;
+    }
+    let mut below = -1.456_607_15e-5;
+    for coefficient in [-2.133_740_5e-4, -1.682_827e-3, -7.373_329_3e-3, -1.426_473_9e-2] {
+        below = below * square + coefficient;
+    }
+    x * above / below
+}
+
+#[inline(always)]
+fn centre_plain(row: &mut [f32], (factors, summands): (&[f32], &[f32]), epsilon: f32) {
+    let count = row.len().max(1) as f32;
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let mut lanes = [0.0_f32; LANES];
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value;
+        }
+    }
+    let mean = (join(lanes, |a, b| a + b) + rest.iter().sum::<f32>()) / count;
+    for value in row.iter_mut() {
+        *value -= mean;
+    }
+    let scale = 1.0 / (dot(row, row) / count + epsilon).sqrt();
+    for ((value, factor), summand) in row.iter_mut().zip(factors).zip(summands) {
+        *value = *value * scale * factor + summand;
+    }
+}
+
 /// The exponential function, to seven digits, without a branch.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
@@ -111,6 +167,7 @@ fn exp(x: f32) -> f32 {
 #[inline(always)]
 fn attend_plain(attention: &Attention<'_>, out: &mut [f32]) {
     match attention.query.len() {
+        32 => attend_sized::<32>(attention, out),
         64 => attend_sized::<64>(attention, out),
         128 => attend_sized::<128>(attention, out),
         _ => attend_pieces(attention, out),

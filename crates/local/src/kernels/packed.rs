@@ -5,7 +5,8 @@
 //! are kept as bytes from 1 to 255 that stand for -127 to 127, because the instruction wants one side unsigned; what that
 //! adds to a sum is known from the activations alone, and is taken off beforehand.
 
-use super::dot::{self, Row};
+use super::dot;
+use super::float::join;
 use super::pool::Disjoint;
 use super::{BLOCK, Cpu, Level, Pool};
 
@@ -59,10 +60,13 @@ impl Matrix {
             if let Some(slot) = scales.0.get_mut(lane) {
                 *slot = scale;
             }
-            for (four, line) in block.chunks_exact(STEP).zip(lines) {
-                let bytes = line.0.iter_mut().skip(lane * STEP);
-                for (value, byte) in four.iter().zip(bytes) {
-                    *byte = ((value * inverse).round() + f32::from(ZERO)) as u8;
+            let mut bytes = [ZERO; BLOCK];
+            for (byte, value) in bytes.iter_mut().zip(block) {
+                *byte = whole(value * inverse).cast_unsigned().wrapping_add(ZERO);
+            }
+            for (four, line) in bytes.as_chunks::<STEP>().0.iter().zip(lines) {
+                if let Some(place) = line.0.as_chunks_mut::<STEP>().0.get_mut(lane) {
+                    *place = *four;
                 }
             }
         }
@@ -104,7 +108,6 @@ impl Matrix {
     pub fn multiply(&self, cpu: Cpu, pool: &mut Pool, activations: &Activations, out: &mut [f32]) {
         let width = self.width();
         let groups = width / GROUP;
-        let rows: Vec<Row<'_>> = activations.rows().iter().map(Quantised::row).collect();
         let size = groups.div_ceil(pool.threads() * PIECES_PER_THREAD).max(1);
         let out = Disjoint::new(out);
         pool.run(groups.div_ceil(size), &|piece| {
@@ -112,7 +115,7 @@ impl Matrix {
                 let start = group * self.blocks;
                 let lines = self.lines.get(start * STEPS..(start + self.blocks) * STEPS).unwrap_or_default();
                 let scales = self.scales.get(start..start + self.blocks).unwrap_or_default();
-                dot::group(cpu, (lines, scales), &rows, &mut |index, sums| {
+                dot::group(cpu, (lines, scales), activations, &mut |index, sums| {
                     // SAFETY: each group belongs to one piece, and its place in each row of the result to it alone.
                     let place = unsafe { out.range(index * width + group * GROUP, GROUP) };
                     place.copy_from_slice(sums.get(..place.len()).unwrap_or_default());
@@ -120,6 +123,14 @@ impl Matrix {
             }
         });
     }
+}
+
+/// The nearest whole number, for numbers from -127 to 127.
+#[inline(always)]
+fn whole(value: f32) -> i8 {
+    /// Adding it leaves the nearest whole number in the last bits.
+    const ROUND: f32 = 12_582_912.0;
+    (value + ROUND).to_bits() as i8
 }
 
 /// The scale of a block, and what to multiply its numbers with to get whole ones up to 127.
@@ -131,7 +142,7 @@ fn scale(block: &[f32]) -> (f32, f32) {
             *lane = if value.abs() > *lane { value.abs() } else { *lane };
         }
     }
-    let largest = lanes.iter().fold(0.0_f32, |largest, lane| largest.max(*lane));
+    let largest = join(lanes, |a, b| if a > b { a } else { b });
     let scale = largest / MOST;
     if scale.is_normal() { (scale, 1.0 / scale) } else { (0.0, 0.0) }
 }
@@ -145,17 +156,22 @@ pub(super) struct Quantised {
     offsets: Vec<i32>,
 }
 
+/// The numbers of a block, its scale and its offset.
+type QuantisedBlock<'a> = (&'a mut [i8; BLOCK], &'a mut f32, &'a mut i32);
+
 impl Quantised {
-    fn fill(&mut self, cpu: Cpu, row: &[f32]) {
-        let blocks = row.len() / BLOCK;
+    fn resize(&mut self, length: usize) {
+        let blocks = length / BLOCK;
         self.values.resize(blocks * BLOCK, 0);
         self.scales.resize(blocks, 0.0);
         self.offsets.resize(blocks, 0);
-        quantise(cpu, row, self);
     }
 
-    fn row(&self) -> Row<'_> {
-        Row { values: &self.values, scales: &self.scales, offsets: &self.offsets }
+    #[inline(always)]
+    fn blocks(&mut self) -> impl Iterator<Item = QuantisedBlock<'_>> {
+        let facts = self.scales.iter_mut().zip(&mut self.offsets);
+        let blocks = self.values.as_chunks_mut::<BLOCK>().0.iter_mut().zip(facts);
+        blocks.map(|(values, (scale, offset))| (values, scale, offset))
     }
 }
 
@@ -164,49 +180,166 @@ for_each_cpu!(
     quantise = quantise_plain(row: &[f32], out: &mut Quantised)
 );
 
+for_each_cpu!(
+    /// The same, and fills `rest` with what is left out.
+    quantise_twice = quantise_twice_plain(row: &[f32], out: &mut Quantised, rest: &mut Quantised)
+);
+
 #[inline(always)]
 fn quantise_plain(row: &[f32], out: &mut Quantised) {
-    /// Adding it leaves the nearest whole number in the last bits.
-    const ROUND: f32 = 12_582_912.0;
-    let facts = out.scales.iter_mut().zip(&mut out.offsets);
-    let values = out.values.as_chunks_mut::<BLOCK>().0;
-    for ((block, values), (factor, offset)) in row.as_chunks::<BLOCK>().0.iter().zip(values).zip(facts) {
-        let (scale, inverse) = scale(block);
-        let mut sum = 0;
-        for (value, out) in block.iter().zip(values) {
-            *out = (value * inverse + ROUND).to_bits() as i8;
-            sum += i32::from(*out);
-        }
-        *factor = scale;
-        *offset = -i32::from(ZERO) * sum;
+    for (block, out) in row.as_chunks::<BLOCK>().0.iter().zip(out.blocks()) {
+        quantise_block(block, out);
     }
 }
+
+#[inline(always)]
+fn quantise_twice_plain(row: &[f32], out: &mut Quantised, rest: &mut Quantised) {
+    let blocks = row.as_chunks::<BLOCK>().0.iter().zip(out.blocks()).zip(rest.blocks());
+    for ((block, out), rest) in blocks {
+        let left = quantise_block(block, out);
+        quantise_block(&left, rest);
+    }
+}
+
+/// Gives what is left out.
+#[inline(always)]
+fn quantise_block(block: &[f32; BLOCK], (values, factor, offset): QuantisedBlock<'_>) -> [f32; BLOCK] {
+    let (scale, inverse) = scale(block);
+    let mut left = [0.0; BLOCK];
+    let mut sum = 0;
+    for ((value, out), left) in block.iter().zip(values).zip(&mut left) {
+        *out = whole(value * inverse);
+        sum += i32::from(*out);
+        *left = value - scale * f32::from(*out);
+    }
+    *factor = scale;
+    *offset = -i32::from(ZERO) * sum;
+    left
+}
+
+/// A block of several rows of activations, in the order in which they are multiplied.
+#[derive(Clone, Copy)]
+pub(super) struct Block<const N: usize> {
+    pub(super) values: [[[i8; STEP]; N]; STEPS],
+    pub(super) scales: [f32; N],
+    /// What to begin the sums with.
+    pub(super) offsets: [i32; N],
+}
+
+impl<const N: usize> Default for Block<N> {
+    fn default() -> Self {
+        Self { values: [[[0; STEP]; N]; STEPS], scales: [0.0; N], offsets: [0; N] }
+    }
+}
+
+impl<const N: usize> Block<N> {
+    /// Takes block `index` of each row, as far as there is one.
+    fn fill(&mut self, rows: &[Quantised], index: usize) {
+        for (lane, row) in rows.iter().enumerate().take(N) {
+            let values = row.values.as_chunks::<BLOCK>().0.get(index);
+            let facts = row.scales.get(index).zip(row.offsets.get(index));
+            let (Some(values), Some((scale, offset))) = (values, facts) else { return };
+            let places = self.scales.get_mut(lane).zip(self.offsets.get_mut(lane));
+            let Some((scale_place, offset_place)) = places else { return };
+            (*scale_place, *offset_place) = (*scale, *offset);
+            for (step, four) in self.values.iter_mut().zip(values.as_chunks::<STEP>().0) {
+                if let Some(place) = step.get_mut(lane) {
+                    *place = *four;
+                }
+            }
+        }
+    }
+}
+
+/// Rows that are multiplied at once, so that weights are read once for all of them.
+const WIDE: usize = 8;
+const NARROW: usize = 4;
 
 /// Rows of activations. Kept from step to step, so that its memory is.
 #[derive(Default)]
 pub struct Activations {
     rows: Vec<Quantised>,
     used: usize,
+    /// Blocks of a row; at least one, which may be nothing.
+    blocks: usize,
+    eights: Vec<Block<WIDE>>,
+    fours: Vec<Block<NARROW>>,
+    ones: Vec<Block<1>>,
 }
 
 impl Activations {
     /// Takes rows of `width` numbers each.
     pub fn fill(&mut self, cpu: Cpu, pool: &mut Pool, numbers: &[f32], width: usize) {
-        self.used = numbers.len() / width.max(1);
+        self.fill_rows(pool, numbers.len() / width.max(1), 1, |index, rows| {
+            let row = numbers.get(index * width..(index + 1) * width);
+            for (out, row) in rows.iter_mut().zip(row) {
+                out.resize(row.len());
+                quantise(cpu, row, out);
+            }
+        });
+        self.pack(pool, width);
+    }
+
+    /// The same with twice as many rows: after each comes what eight bits leave out of it. The sum of the two results is
+    /// nearly that of all bits.
+    pub fn fill_fine(&mut self, cpu: Cpu, pool: &mut Pool, numbers: &[f32], width: usize) {
+        self.fill_rows(pool, numbers.len() / width.max(1), 2, |index, rows| {
+            let row = numbers.get(index * width..(index + 1) * width);
+            if let ([out, rest], Some(row)) = (rows, row) {
+                out.resize(row.len());
+                rest.resize(row.len());
+                quantise_twice(cpu, row, out, rest);
+            }
+        });
+        self.pack(pool, width);
+    }
+
+    /// Makes as many rows as are needed, and hands them out `each` by `each`.
+    fn fill_rows(
+        &mut self,
+        pool: &mut Pool,
+        count: usize,
+        each: usize,
+        fill: impl Fn(usize, &mut [Quantised]) + Sync,
+    ) {
+        self.used = count * each;
         if self.rows.len() < self.used {
             self.rows.resize(self.used, Quantised::default());
         }
-        let used = self.used;
-        let Some(rows) = self.rows.get_mut(..used) else { return };
-        pool.each(rows, 1, |index, rows| {
-            let row = numbers.get(index * width..(index + 1) * width);
-            for (out, row) in rows.iter_mut().zip(row) {
-                out.fill(cpu, row);
-            }
-        });
+        pool.each(self.rows.get_mut(..count * each).unwrap_or_default(), each, fill);
     }
 
-    pub(super) fn rows(&self) -> &[Quantised] {
-        self.rows.get(..self.used).unwrap_or_default()
+    fn pack(&mut self, pool: &mut Pool, width: usize) {
+        let rows = self.rows.get(..self.used).unwrap_or_default();
+        self.blocks = (width / BLOCK).max(1);
+        let (eights, rest) = rows.as_chunks::<WIDE>();
+        let (fours, ones) = rest.as_chunks::<NARROW>();
+        pack(pool, eights, self.blocks, &mut self.eights);
+        pack(pool, fours, self.blocks, &mut self.fours);
+        pack(pool, ones.as_chunks::<1>().0, self.blocks, &mut self.ones);
     }
+
+    pub(super) fn eights(&self) -> impl Iterator<Item = &[Block<WIDE>]> {
+        self.eights.chunks_exact(self.blocks.max(1))
+    }
+
+    pub(super) fn fours(&self) -> impl Iterator<Item = &[Block<NARROW>]> {
+        self.fours.chunks_exact(self.blocks.max(1))
+    }
+
+    pub(super) fn ones(&self) -> impl Iterator<Item = &[Block<1>]> {
+        self.ones.chunks_exact(self.blocks.max(1))
+    }
+}
+
+/// Lays tiles of rows out in blocks.
+fn pack<const N: usize>(pool: &mut Pool, tiles: &[[Quantised; N]], blocks: usize, out: &mut Vec<Block<N>>) {
+    out.resize(tiles.len() * blocks, Block::default());
+    pool.each(out, blocks, |index, blocks| {
+        let Some(rows) = tiles.get(index) else { return };
+        for (index, block) in blocks.iter_mut().enumerate() {
+            *block = Block::default();
+            block.fill(rows, index);
+        }
+    });
 }

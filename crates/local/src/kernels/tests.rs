@@ -56,6 +56,38 @@ fn every_processor_multiplies_alike_and_close_to_exactly() {
 }
 
 #[test]
+fn fine_activations_leave_out_much_less() {
+    let mut random = Rng::with_seed(6);
+    let mut pool = Pool::new(THREADS).unwrap();
+    // Weights that eight bits hold exactly, so that all error is that of the activations.
+    let weights: Vec<f32> =
+        (0..64_i8).map(|index| f32::from(index % 7 * 18) * if index == 3 { 1.0 } else { -1.0 }).collect();
+    let weights: Vec<f32> =
+        weights.iter().enumerate().map(|(at, w)| if at % 32 == 0 { 127.0 } else { *w }).collect();
+    let matrix = matrix(&vec![weights.clone(); 16]);
+    for count in [1, 5, 9] {
+        let mut inputs: Vec<Vec<f32>> = (0..count).map(|_| numbers(&mut random, 64)).collect();
+        inputs.iter_mut().for_each(|row| row[7] = 50.0);
+        for cpu in Cpu::all() {
+            let mut activations = Activations::default();
+            let mut worst = [0.0_f32; 2];
+            activations.fill(cpu, &mut pool, &inputs.concat(), 64);
+            let mut out = vec![0.0; count * 16];
+            matrix.multiply(cpu, &mut pool, &activations, &mut out);
+            activations.fill_fine(cpu, &mut pool, &inputs.concat(), 64);
+            let mut fine = vec![0.0; 2 * count * 16];
+            matrix.multiply(cpu, &mut pool, &activations, &mut fine);
+            for (index, input) in inputs.iter().enumerate() {
+                let exact = exact(&weights, input);
+                worst[0] = worst[0].max((out[index * 16] - exact).abs());
+                worst[1] = worst[1].max((fine[index * 32] + fine[index * 32 + 16] - exact).abs());
+            }
+            assert!(worst[1] < 1.0 && worst[1] * 20.0 < worst[0], "{}: {worst:?}", cpu.name());
+        }
+    }
+}
+
+#[test]
 fn the_largest_numbers_do_not_overflow() {
     let mut pool = Pool::new(1).unwrap();
     for (weight, input) in [(1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0)] {
@@ -129,9 +161,9 @@ fn plain_numbers_are_computed_alike_everywhere() {
 #[test]
 fn attention_is_a_mean_weighted_by_likeness() {
     let mut random = Rng::with_seed(4);
-    let size = 64;
-    // Around the stride, where sums are scaled.
-    for positions in [1, 2, 63, 64, 65, 200] {
+    // Around the stride, where sums are scaled, and for heads of every kind of size.
+    for (positions, size) in [(1, 64), (2, 32), (63, 64), (64, 16), (65, 64), (65, 48), (100, 128), (200, 32)]
+    {
         let query = numbers(&mut random, size);
         let keys = numbers(&mut random, size * positions);
         let values = numbers(&mut random, size * positions);
@@ -175,6 +207,46 @@ fn every_piece_is_done_once_however_many_there_are() {
     let mut items = [0_usize; 10];
     pool.each(&mut items, 4, |piece, chunk| chunk.fill(piece * 10 + chunk.len()));
     assert_eq!(items, [4, 4, 4, 4, 14, 14, 14, 14, 22, 22]);
+}
+
+#[test]
+fn gelu_is_the_exact_one_not_the_one_by_tangent() {
+    // Values of x times the normal distribution below it.
+    let known =
+        [(-4.0, -1.266_97e-4), (-1.0, -0.158_655_25), (-0.5, -0.154_268_77), (0.0, 0.0), (0.5, 0.345_731_23)];
+    let known = known.into_iter().chain([(1.0, 0.841_344_8), (2.0, 1.954_499_7), (12.0, 12.0), (-12.0, 0.0)]);
+    let (mut values, expected): (Vec<f32>, Vec<f32>) = known.unzip();
+    let before = values.clone();
+    for cpu in Cpu::all() {
+        values.copy_from_slice(&before);
+        gelu(cpu, &mut values);
+        for (value, expected) in values.iter().zip(&expected) {
+            assert!((value - expected).abs() < 5e-6, "{}: {value}, not {expected}", cpu.name());
+        }
+    }
+}
+
+#[test]
+fn a_row_is_centred_whatever_its_length() {
+    let mut random = Rng::with_seed(5);
+    for cpu in Cpu::all() {
+        for length in [1, 15, 16, 17, 100] {
+            let mut row = numbers(&mut random, length);
+            let (factors, summands) = (numbers(&mut random, length), numbers(&mut random, length));
+            let mean = row.iter().sum::<f32>() / length as f32;
+            let variance = row.iter().map(|value| (value - mean).powi(2)).sum::<f32>() / length as f32;
+            let expected: Vec<f32> = (0..length)
+                .map(|at| (row[at] - mean) / (variance + 1e-5).sqrt() * factors[at] + summands[at])
+                .collect();
+            centre(cpu, &mut row, (&factors, &summands), 1e-5);
+            for (value, expected) in row.iter().zip(expected) {
+                assert!((value - expected).abs() < 1e-4, "{}: {value}, not {expected}", cpu.name());
+            }
+        }
+        let mut equal = [3.0; 20];
+        centre(cpu, &mut equal, (&[2.0; 20], &[0.25; 20]), 1e-12);
+        assert_eq!(equal, [0.25; 20]);
+    }
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! A real model, asked in process. What llama.cpp makes of the same file is written down here to compare with.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what goes wrong fails the test"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +15,7 @@ use local::chat::{LocalChat, Options};
 use local::gguf::Gguf;
 use local::llama::{Cache, Part, Runner, load};
 use local::tokenizer::Tokenizer;
-use model::{ChatModel, Error, Format, Message, Piece, PieceStream, Request, Schema};
+use model::{ChatModel, Error, Format, Message, Piece, PieceStream, Request, Schema, ToolSpec};
 use protocol::{Finish, Settings, Usage};
 use serde_json::{Map, Value, json};
 
@@ -36,22 +41,24 @@ fn asked(text: &str) -> Request {
 #[derive(Debug, PartialEq)]
 struct Answer {
     text: String,
+    calls: Vec<(String, String)>,
     usage: Usage,
     finish: Finish,
 }
 
 async fn read(pieces: PieceStream) -> Answer {
-    let mut answer = Answer { text: String::new(), usage: Usage::default(), finish: Finish::Failed };
+    let (text, calls) = (String::new(), Vec::new());
+    let mut answer = Answer { text, calls, usage: Usage::default(), finish: Finish::Failed };
     for piece in pieces.collect::<Vec<_>>().await {
         match piece.unwrap() {
             Piece::Text(text) => answer.text.push_str(&text),
+            Piece::CallStart { name, .. } => answer.calls.push((name, String::new())),
+            Piece::CallInput { index, json } => answer.calls[index].1.push_str(&json),
             Piece::Usage(usage) => answer.usage = usage,
             Piece::Finish(finish) => answer.finish = finish,
-            other @ (Piece::Reasoning(_)
-            | Piece::CallStart { .. }
-            | Piece::CallInput { .. }
-            | Piece::Model(_)
-            | Piece::Provider(_)) => panic!("a local model does not send {other:?}"),
+            other @ (Piece::Reasoning(_) | Piece::Model(_) | Piece::Provider(_)) => {
+                panic!("a local model does not send {other:?}")
+            }
         }
     }
     answer
@@ -138,38 +145,119 @@ async fn answers_side_by_side_are_those_given_alone() {
     assert_eq!(together.into_iter().map(|answer| answer.text).collect::<Vec<_>>(), alone);
 }
 
-#[tokio::test]
-async fn a_schema_holds_at_any_temperature() {
-    let chat = chat(&Options::default());
+/// Answers to the structured question below.
+const STRUCTURED: u64 = 100;
+const MEMORIES: [&str; 4] = ["mem_7f3a", "mem_19c2", "mem_e04d", "mem_5b88"];
+
+fn choosing() -> (Request, Value) {
     let schema = json!({
         "type": "object",
         "properties": {
-            "name": {"type": "string", "maxLength": 20},
-            "age": {"type": "integer", "minimum": 0, "maximum": 150},
-            "mood": {"enum": ["good", "bad"]},
-            "tags": {"type": "array", "items": {"type": "string", "maxLength": 8}, "maxItems": 2},
+            "keep": {"type": "array", "items": {"enum": MEMORIES}, "minItems": 1, "maxItems": 2},
+            "why": {"type": "string", "maxLength": 6},
+            "sure": {"type": "integer", "minimum": 0, "maximum": 9},
         },
-        "required": ["name", "age", "mood", "tags"],
+        "required": ["keep", "why", "sure"],
         "additionalProperties": false,
     });
+    let mut request =
+        asked("Which of the memories mem_7f3a (likes tea), mem_19c2 (has a dog) matter? Answer in JSON.");
+    request.format = Format::Schema(Arc::new(Schema { name: "choice".into(), schema: schema.clone() }));
+    request.settings =
+        Settings { temperature: Some(1.5), top_p: Some(1.0), max_tokens: Some(200), ..request.settings };
+    (request, schema)
+}
+
+#[tokio::test]
+async fn a_hundred_of_a_hundred_structured_answers_hold_to_the_schema_and_name_memories_that_there_are() {
+    let waiting = usize::try_from(STRUCTURED).unwrap();
+    let chat = chat(&Options { sequences: 8, waiting, ..Options::default() });
+    let (request, schema) = choosing();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    for seed in 0..4_u64 {
-        let mut request = asked("Describe a person as JSON.");
-        request.format = Format::Schema(Arc::new(Schema { name: "person".into(), schema: schema.clone() }));
-        request.settings =
-            Settings { temperature: Some(1.5), top_p: Some(1.0), max_tokens: Some(200), ..request.settings };
-        request.extra = Arc::new(Map::from_iter([("seed".into(), json!(seed))]));
-        let answer = answer(&chat, &request).await;
+    let mut streams = Vec::new();
+    for seed in 0..STRUCTURED {
+        let extra = Arc::new(Map::from_iter([("seed".into(), json!(seed))]));
+        streams.push(chat.stream(&Request { extra, ..request.clone() }).await.unwrap());
+    }
+    let answers = futures_util::future::join_all(streams.into_iter().map(read)).await;
+    let mut different = std::collections::BTreeSet::new();
+    for answer in &answers {
         let value: Value =
             serde_json::from_str(&answer.text).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
         assert!(validator.is_valid(&value), "{value}");
         assert_eq!(answer.finish, Finish::Stop);
+        different.insert(&answer.text);
     }
+    assert!(answers.len() == 100 && different.len() > 30, "they are not all the same: {}", different.len());
+}
+
+#[tokio::test]
+async fn a_schema_that_makes_no_sense_is_refused() {
+    let chat = chat(&Options::default());
     let mut request = asked("hello");
     let absurd = json!({"type": "object", "properties": {"a": {"type": "no such type"}}, "required": ["a"]});
     request.format = Format::Schema(Arc::new(Schema { name: "absurd".into(), schema: absurd }));
     let refused = chat.stream(&request).await.err();
     assert!(matches!(refused, Some(Error::Rejected { status: 400, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn tools_are_called_as_they_were_declared_and_their_results_read() {
+    let chat = chat(&Options::default());
+    let parameters = json!({"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}},
+        "required": ["city"], "additionalProperties": false});
+    let tool = |name: &str| ToolSpec {
+        name: name.into(),
+        description: "The weather of a city.".into(),
+        parameters: parameters.clone(),
+    };
+    let mut request = asked("What is the weather in Paris?");
+    request.tools = Arc::new([tool("get_weather"), tool("get_forecast")]);
+    request.settings.max_tokens = Some(400);
+    for (seed, temperature) in [(0, 0.0), (1, 1.0), (2, 1.5)] {
+        request.settings.temperature = Some(temperature);
+        request.extra = Arc::new(Map::from_iter([
+            ("seed".into(), json!(seed)),
+            ("tool_choice".into(), json!("required")),
+        ]));
+        let answer = answer(&chat, &request).await;
+        assert_eq!((answer.text.as_str(), answer.finish), ("", Finish::ToolCalls), "{answer:?}");
+        for (name, arguments) in &answer.calls {
+            assert!(["get_weather", "get_forecast"].contains(&name.as_str()), "{name}");
+            assert!(
+                jsonschema::is_valid(&parameters, &serde_json::from_str(arguments).unwrap()),
+                "{arguments}"
+            );
+        }
+    }
+    // Free to choose: whatever comes is words, or calls that hold.
+    request.extra = Arc::default();
+    request.settings.temperature = Some(0.0);
+    let free = answer(&chat, &request).await;
+    assert_eq!(free.finish == Finish::ToolCalls, !free.calls.is_empty(), "{free:?}");
+    assert!(!free.text.contains("<tool_call>"), "{free:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_stops_at_the_token_it_is_at() {
+    let chat = chat(&Options { sequences: 1, ..Options::default() });
+    let mut request = asked("Write a long story about the sea.");
+    request.settings.max_tokens = Some(200);
+    let whole = answer(&chat, &request).await;
+    assert!(whole.usage.output_tokens > 100, "{whole:?}");
+    let prompt = whole.usage.input_tokens;
+    // Another one, so that nothing of the story is kept.
+    answer(&chat, &asked("Who are you?")).await;
+    let mut pieces = chat.stream(&request).await.unwrap();
+    for _ in 0..10 {
+        assert!(matches!(pieces.next().await, Some(Ok(Piece::Text(_)))));
+    }
+    drop(pieces);
+    // What is kept of the story now is what was computed of it.
+    request.messages.push(Message::Assistant { text: whole.text, exchanges: Vec::new(), provider: None });
+    request.settings.max_tokens = Some(1);
+    let kept = answer(&chat, &request).await.usage.cached_input_tokens;
+    assert!((prompt + 5..prompt + 40).contains(&kept), "{kept} of {prompt} and 200");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! all-MiniLM-L6-v2 gives the vectors that others get from it.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what goes wrong fails the test")]
+#![expect(clippy::unwrap_used, reason = "what goes wrong fails the test")]
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,27 @@ use local::embed::LocalEmbedder;
 use model::Embedder;
 use serde::Deserialize;
 
-/// What the numbers below leave out.
-const NEAR: f32 = 1e-5;
+/// Weights are whole numbers of eight bits here. This is the least cosine with what all bits give, and the most by which
+/// one of the 384 numbers may differ.
+const ALIKE: f32 = 0.999;
+const NEAR: f32 = 8e-3;
+/// The same for the numbers that were published.
+const PUBLISHED_NEAR: f32 = 5e-3;
+
+/// A text, and what an independent computation in double precision makes of it, over tokens that another tokenizer cut.
+#[derive(Deserialize)]
+struct Known {
+    text: String,
+    times: usize,
+    mean: Vec<f32>,
+    /// Of the first token alone.
+    #[serde(default)]
+    first: Vec<f32>,
+}
+
+fn known() -> Vec<Known> {
+    serde_json::from_str(include_str!("../vectors.json")).unwrap()
+}
 
 #[derive(Deserialize)]
 struct Row {
@@ -35,37 +54,38 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-fn assert_begins(vector: &[f32], expected: &[f32]) {
-    let near = vector.iter().zip(expected).all(|(a, b)| (a - b).abs() < NEAR);
-    assert!(near, "{:?}, not {expected:?}", &vector[..expected.len()]);
-    assert!((cosine(vector, vector) - 1.0).abs() < NEAR);
+fn assert_alike(vector: &[f32], expected: &[f32]) {
+    assert_eq!(vector.len(), expected.len());
+    let cosine = cosine(vector, expected);
+    let furthest = vector.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(cosine > ALIKE && furthest < NEAR, "cosine {cosine}, and at most {furthest} apart");
+    assert!((self::cosine(vector, vector) - 1.0).abs() < 1e-5, "its length is one");
 }
 
-/// The first two are the model card's example; all were computed in double precision by another program, over tokens
-/// that another tokenizer had cut.
 #[tokio::test]
 async fn vectors_are_those_of_an_independent_computation() {
     let embedder = load(&folder());
     assert_eq!(embedder.dimensions(), 384);
-    let long = "a long story about the sea ".repeat(100);
-    let texts = [
-        "This is an example sentence",
-        "Each sentence is converted",
-        "The café's naïve Straße — 日本語 test, don't!",
-        "",
-        &long,
-    ];
-    let vectors = embedder.embed(&texts.map(String::from)).await.unwrap();
-    for (vector, expected) in vectors.iter().zip([
-        [0.067_657, 0.063_496, 0.048_713, 0.079_305, 0.037_448, 0.002_653, 0.039_375, -0.007_098],
-        [0.086_439, 0.102_763, 0.005_395, 0.002_044, -0.009_963, 0.025_386, 0.049_288, -0.030_627],
-        [0.079_510, 0.043_916, 0.049_324, 0.000_657, -0.005_554, 0.044_365, 0.067_389, -0.081_999],
-        [-0.118_838, 0.048_299, -0.002_548, -0.011_011, 0.051_951, 0.010_292, 0.115_433, 0.000_701],
-        [-0.037_082, 0.020_567, 0.055_844, -0.019_090, -0.031_631, 0.042_254, -0.090_151, -0.037_721],
-    ]) {
-        assert_begins(vector, &expected);
+    let known = known();
+    let texts: Vec<String> = known.iter().map(|known| known.text.repeat(known.times)).collect();
+    let vectors = embedder.embed(&texts).await.unwrap();
+    for (vector, known) in vectors.iter().zip(&known) {
+        assert_alike(vector, &known.mean);
     }
-    assert!((cosine(&vectors[0], &vectors[1]) - 0.404_559).abs() < NEAR);
+}
+
+/// The example of the model's card, with the numbers that are printed there.
+#[tokio::test]
+async fn vectors_are_those_that_were_published() {
+    let embedder = load(&folder());
+    let texts = ["This is an example sentence", "Each sentence is converted"].map(String::from);
+    let vectors = embedder.embed(&texts).await.unwrap();
+    let published = [[0.0677, 0.0635, 0.0487], [0.0864, 0.1028, 0.0054]];
+    for (vector, published) in vectors.iter().zip(published) {
+        let near = vector.iter().zip(published).all(|(a, b)| (a - b).abs() < PUBLISHED_NEAR);
+        assert!(near, "{:?}, not {published:?}", &vector[..published.len()]);
+    }
+    assert!((cosine(&vectors[0], &vectors[1]) - 0.4046).abs() < PUBLISHED_NEAR);
 }
 
 #[tokio::test]
@@ -77,8 +97,9 @@ async fn the_first_token_alone_is_what_a_folder_may_ask_for() {
     std::fs::create_dir(other.path().join("1_Pooling")).unwrap();
     let pooling = r#"{ "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false }"#;
     std::fs::write(other.path().join("1_Pooling/config.json"), pooling).unwrap();
-    let vectors = load(other.path()).embed(&["This is an example sentence".into()]).await.unwrap();
-    assert_begins(&vectors[0], &[0.005_595, -0.002_473, 0.025_745, 0.017_713, 0.018_301, 0.015_283]);
+    let Known { text, first, .. } = known().remove(0);
+    let vectors = load(other.path()).embed(&[text]).await.unwrap();
+    assert_alike(&vectors[0], &first);
 }
 
 #[tokio::test]

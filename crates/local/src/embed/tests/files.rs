@@ -4,15 +4,14 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::super::cpu::Cpu;
 use super::super::load::{self, Pooling};
 use super::super::{LoadError, Network};
-use super::tiny::{POSITIONS, Tiny, WORDS, config, safetensors, tokenizer};
+use super::tiny::{HIDDEN, POSITIONS, Tiny, WORDS, config, safetensors, tokenizer};
 
 const WORD_TABLE: &str = "embeddings.word_embeddings.weight";
 
 fn refusal(tiny: &Tiny) -> String {
-    let error = Network::read(tiny.folder.path(), Cpu::best()).unwrap_err();
+    let error = Network::read(tiny.folder.path()).err().unwrap();
     let (LoadError::Read { path, .. } | LoadError::Unfit { path, .. }) = &error else {
         panic!("{error}");
     };
@@ -32,8 +31,9 @@ fn sizes_out_of_range_are_refused() {
         ("hidden_size", json!(8193), "hidden_size is 8193, not from 1 to 8192"),
         ("hidden_size", json!(-1), "invalid value: integer `-1`, expected usize"),
         ("num_hidden_layers", json!(97), "num_hidden_layers is 97, not from 1 to 96"),
-        ("num_attention_heads", json!(0), "num_attention_heads is 0, not from 1 to 48"),
-        ("num_attention_heads", json!(5), "5 heads do not share 48 numbers evenly"),
+        ("num_attention_heads", json!(0), "num_attention_heads is 0, not from 1 to 96"),
+        ("num_attention_heads", json!(5), "5 heads do not share 96 numbers evenly"),
+        ("intermediate_size", json!(80), "hidden_size and intermediate_size have to be multiples of 32"),
         ("vocab_size", json!(u64::MAX), "vocab_size is 18446744073709551615, not from 1 to 1048576"),
         ("max_position_embeddings", json!(2), "max_position_embeddings is 2, not from 3 to 8192"),
         ("layer_norm_eps", json!(0.0), "layer_norm_eps is 0"),
@@ -58,9 +58,9 @@ fn tensors_that_are_missing_or_of_another_shape_are_refused() {
     tiny.save();
     let refused = |what: &str| format!("model.safetensors does not fit: the tensor {WORD_TABLE} {what}");
     assert_eq!(refusal(&tiny), refused("is missing"));
-    tiny.tensors.insert(WORD_TABLE.into(), (vec![48, WORDS.len()], table.1.clone()));
+    tiny.tensors.insert(WORD_TABLE.into(), (vec![HIDDEN, WORDS.len()], table.1.clone()));
     tiny.save();
-    assert_eq!(refusal(&tiny), refused("has the shape [48, 12], not [12, 48]"));
+    assert_eq!(refusal(&tiny), refused("has the shape [96, 12], not [12, 96]"));
     tiny.tensors.insert(WORD_TABLE.into(), (table.0.clone(), vec![f32::NAN; table.1.len()]));
     tiny.save();
     assert_eq!(refusal(&tiny), refused("holds a number that is none"));
@@ -78,7 +78,7 @@ fn a_header_that_lies_about_its_tensors_is_refused() {
         ("data_offsets", json!([8, 0]), "does not lie within the file as its shape says"),
         (
             "data_offsets",
-            json!([u64::MAX - 2303, u64::MAX]),
+            json!([u64::MAX - 4607, u64::MAX]),
             "does not lie within the file as its shape says",
         ),
     ] {
@@ -139,6 +139,25 @@ fn how_to_pool_is_read_and_never_guessed() {
     }
     fs::remove_file(tiny.folder.path().join("1_Pooling/config.json")).unwrap();
     assert!(refusal(&tiny).starts_with("config.json cannot be read: "));
+}
+
+#[test]
+fn the_list_of_modules_says_where_pooling_is_described() {
+    let tiny = Tiny::new("mean");
+    let module = |path: &str| {
+        json!([{ "path": "", "type": "sentence_transformers.models.Transformer" },
+        { "path": path, "type": "sentence_transformers.models.Pooling" }])
+    };
+    fs::create_dir(tiny.folder.path().join("pool")).unwrap();
+    tiny.write("pool/config.json", &json!({ "pooling_mode_cls_token": true }));
+    tiny.write("modules.json", &module("pool"));
+    assert_eq!(load::pooling(tiny.folder.path()).unwrap(), Pooling::First);
+    for path in ["../elsewhere", "/tmp", "", "a/b", ".."] {
+        tiny.write("modules.json", &module(path));
+        assert!(refusal(&tiny).ends_with("is not the name of a folder in it"), "{path}");
+    }
+    tiny.write("modules.json", &json!([]));
+    assert_eq!(refusal(&tiny), "modules.json does not fit: it has no module that pools");
 }
 
 #[test]

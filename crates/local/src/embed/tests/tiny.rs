@@ -6,8 +6,8 @@ use std::fs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub(super) const HIDDEN: usize = 48;
-pub(super) const INNER: usize = 80;
+pub(super) const HIDDEN: usize = 96;
+pub(super) const INNER: usize = 160;
 pub(super) const LAYERS: usize = 2;
 pub(super) const HEADS: usize = 3;
 pub(super) const POSITIONS: usize = 40;
@@ -176,12 +176,12 @@ fn add(rows: &mut [Vec<f64>], added: &[Vec<f64>]) {
     rows.iter_mut().flatten().zip(added.iter().flatten()).for_each(|(value, added)| *value += added);
 }
 
-pub(super) fn gelu(x: f64) -> f64 {
+fn gelu(x: f64) -> f64 {
     x * 0.5 * (1.0 + error_function(x / std::f64::consts::SQRT_2))
 }
 
 /// Its series, which converges everywhere; beyond 5 nothing is left of the difference to one.
-pub(super) fn error_function(x: f64) -> f64 {
+fn error_function(x: f64) -> f64 {
     if x.abs() > 5.0 {
         return x.signum();
     }
