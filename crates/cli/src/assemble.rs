@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use engine::{Bus, Engine, Parts};
-use model::{Endpoint, HttpEmbeddings, InvalidEndpoint, Registry, Secret, Wire};
+use memory::recall::Recall;
+use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, Registry, Secret, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
-use store::Sqlite;
+use store::{Sqlite, Store};
 use tools::Catalog;
 
-use crate::Trouble;
-use crate::config::{Config, Provider};
+use crate::config::{Config, Embeddings, Provider};
+use crate::{Trouble, local};
 
 /// Opens the data folder and reads the apps. Nothing runs until the engine is started.
 pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
@@ -17,9 +18,11 @@ pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
     let bus = Arc::new(Bus::default());
     let apps = app::load_all(&config.apps)?;
     let models = registry(config)?;
-    let store = open(config, bus.clone())?;
+    let store: Arc<dyn Store> = Arc::new(open(config, bus.clone())?);
+    let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let parts = Parts {
-        store: Arc::new(store),
+        recall: Arc::new(Recall::new(Arc::clone(&store), embedder)),
+        store,
         bus,
         apps,
         tools: Catalog::builtin(clock.clone()),
@@ -49,13 +52,18 @@ fn unusable(config: &Config, error: store::Error) -> Trouble {
 
 /// The models of this configuration. Nobody is asked anything yet.
 pub(crate) fn registry(config: &Config) -> Result<Registry, Trouble> {
-    let providers: Result<_, Trouble> = config.providers.iter().map(connected).collect();
+    let providers: Result<_, Trouble> =
+        config.providers.iter().map(|provider| connected(config, provider)).collect();
     Ok(Registry::new(providers?, config.models.clone(), config.model.clone()))
 }
 
-fn connected(provider: &Provider) -> Result<model::Provider, Trouble> {
-    let chat =
-        model::connect(provider.wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?;
+fn connected(config: &Config, provider: &Provider) -> Result<model::Provider, Trouble> {
+    let chat = match provider.wire {
+        Some(wire) => {
+            model::connect(wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?
+        }
+        None => local::chat(config),
+    };
     Ok(model::Provider {
         name: provider.name.clone(),
         wire: provider.wire,
@@ -85,16 +93,28 @@ fn endpoint(provider: &Provider) -> Endpoint {
     }
 }
 
-/// Who turns texts into vectors, if that is configured.
-pub(crate) fn embedder(config: &Config) -> Result<Option<(HttpEmbeddings, &Provider)>, Trouble> {
-    let Some(embeddings) = &config.embeddings else { return Ok(None) };
+/// An embedder, and whose it is.
+pub(crate) type Embeds<'c> = (Arc<dyn Embedder>, &'c Provider);
+
+/// Who turns texts into vectors, and whose it is: as configured, or else a model in this process if there is one.
+pub(crate) fn embedder(config: &Config) -> Result<Option<Embeds<'_>>, Trouble> {
+    let pulled = match &config.embeddings {
+        None => local::preferred_embedder(config),
+        Some(Embeddings { provider, model, .. }) if provider == local::NAME => config.pulled_model(model),
+        Some(embeddings) => return remote_embedder(config, embeddings),
+    };
+    let here = pulled.zip(config.provider(local::NAME));
+    Ok(here.map(|(model, provider)| (local::embedder(config, model), provider)))
+}
+
+fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> Result<Option<Embeds<'c>>, Trouble> {
     let Some(provider) = config.provider(&embeddings.provider) else { return Ok(None) };
     let mut endpoint = endpoint(provider);
-    if provider.wire == Wire::Ollama {
+    if provider.wire == Some(Wire::Ollama) {
         endpoint.base_url.push_str("/v1"); // where it speaks OpenAI's embeddings
     }
     let embedder = HttpEmbeddings::new(&endpoint, embeddings.model.clone(), embeddings.dimensions);
-    Ok(Some((embedder.map_err(|error| unreachable(provider, error))?, provider)))
+    Ok(Some((Arc::new(embedder.map_err(|error| unreachable(provider, error))?), provider)))
 }
 
 pub(crate) fn limits(config: &Config) -> server::Limits {

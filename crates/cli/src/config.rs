@@ -18,6 +18,8 @@ use app::source::{Source, read_file};
 use model::known::KnownProvider;
 use model::{Capabilities, Kind, Listing, Timeouts, Wire, known};
 
+use crate::pull::Pulled;
+
 pub(crate) use secret::Secret;
 
 /// Every key with its default and what it is for.
@@ -46,6 +48,9 @@ pub(crate) struct Config {
     /// Whether to look for Ollama on this machine when there is no provider.
     pub(crate) discover: bool,
     pub(crate) pull: Pull,
+    pub(crate) local: Local,
+    /// The models whose weights are in the data folder, by name.
+    pub(crate) pulled: Vec<Pulled>,
     pub(crate) server: Server,
     pub(crate) log: Log,
 }
@@ -54,7 +59,8 @@ pub(crate) struct Config {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Provider {
     pub(crate) name: String,
-    pub(crate) wire: Wire,
+    /// None when it runs in this process.
+    pub(crate) wire: Option<Wire>,
     pub(crate) kind: Kind,
     /// Without a trailing slash.
     pub(crate) base_url: String,
@@ -72,7 +78,7 @@ impl Provider {
     pub(crate) fn of(known: &KnownProvider) -> Self {
         Self {
             name: known.name.to_owned(),
-            wire: known.wire,
+            wire: Some(known.wire),
             kind: known.kind,
             base_url: known.base_url.to_owned(),
             api_key: None,
@@ -129,6 +135,19 @@ impl std::fmt::Debug for Pull {
     }
 }
 
+/// How models in this process are run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Local {
+    /// Threads that compute; one for each processor if it is not said.
+    pub(crate) threads: Option<usize>,
+    /// Tokens of the longest prompt with its answer, if the model can do that many.
+    pub(crate) context: u32,
+    /// Answers of one model that are written side by side; each takes memory for its context.
+    pub(crate) answers: usize,
+    /// Models that are held in memory; who was asked longest ago makes room.
+    pub(crate) loaded: usize,
+}
+
 /// The bounds of the HTTP side.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Server {
@@ -169,6 +188,8 @@ impl Default for Config {
             embeddings: None,
             discover: true,
             pull: Pull::default(),
+            local: Local::default(),
+            pulled: Vec::new(),
             server: Server::default(),
             log: Log { level: "info".into(), format: LogFormat::Text },
         }
@@ -178,6 +199,12 @@ impl Default for Config {
 impl Default for Pull {
     fn default() -> Self {
         Self { huggingface_url: "https://huggingface.co".into(), pypi_url: "https://pypi.org/simple".into() }
+    }
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self { threads: None, context: 8192, answers: 2, loaded: 1 }
     }
 }
 

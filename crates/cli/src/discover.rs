@@ -15,15 +15,15 @@ const LOCAL: &str = "ollama";
 
 /// The configuration with what was found in it.
 pub(crate) async fn complete(mut config: Config) -> Config {
-    if config.providers.is_empty() {
-        let local = known::provider(LOCAL).filter(|_| config.discover).map(Provider::of);
-        return match local {
-            Some(local) => adopt(config, local).await,
-            None => config,
-        };
+    if !config.has_remote() {
+        if let Some(ollama) = known::provider(LOCAL).filter(|_| config.discover).map(Provider::of) {
+            config = adopt(config, ollama).await;
+        }
+        config.settle_default();
+        return config;
     }
     for provider in config.providers.clone() {
-        if provider.wire != Wire::Ollama {
+        if provider.wire != Some(Wire::Ollama) {
             continue;
         }
         match offers::ask(&provider, PATIENCE).await {

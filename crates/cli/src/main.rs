@@ -11,6 +11,8 @@ mod discover;
 mod doctor;
 mod export;
 mod import;
+mod local;
+mod memories;
 mod models;
 mod offers;
 mod pull;
@@ -41,7 +43,7 @@ something does not work, ask `rondo doctor`; whether a model works, `rondo model
 
 /// What to do when there is no model.
 pub(crate) const CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or start \
-                                  Ollama";
+                                  Ollama, or get a small model for this process with `rondo models pull smollm2-135m`";
 
 /// An agent server: it runs the agent behind a chat product.
 #[derive(Parser)]
@@ -61,7 +63,14 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve the API until asked to stop
-    Serve(Places),
+    Serve {
+        /// Fetch small models for this process first, if none is there: for embeddings, and for chat unless a provider is
+        /// configured. The server starts even if that fails
+        #[arg(long)]
+        pull: bool,
+        #[command(flatten)]
+        places: Places,
+    },
     /// Talk to an app in the terminal, through the running server or, if there is none, one of its own
     Chat {
         #[command(flatten)]
@@ -101,10 +110,19 @@ enum Command {
         #[command(flatten)]
         places: Places,
     },
+    /// List, find, add and forget what is remembered of a user in an app, say why it is known, or switch it off
+    Memories {
+        #[command(subcommand)]
+        command: memories::Memories,
+        #[command(flatten)]
+        places: Places,
+    },
     /// List the models, try one, or fetch weights for this process
     Models {
         #[command(subcommand)]
         command: models::Models,
+        #[command(flatten)]
+        places: Places,
     },
     /// Print a configuration file with every key, its default and what it is for
     Config,
@@ -173,7 +191,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Trouble> {
     let file = cli.config.as_deref();
     match cli.command {
-        Command::Serve(places) => block_on(serve::serve(places.load(file)?)),
+        Command::Serve { pull, places } => block_on(serve::serve(places.load(file)?, pull)),
         Command::Chat { options, places } => block_on(chat::chat(places.load(file), options)),
         Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
         Command::Keys { command, places } => block_on(admin::keys(places.load(file)?, command)),
@@ -181,7 +199,8 @@ fn run(cli: Cli) -> Result<(), Trouble> {
         Command::Actions { command, places } => block_on(actions::actions(places.load(file)?, command)),
         Command::Import { options, places } => block_on(import::import(places.load(file)?, options)),
         Command::Export { options, places } => block_on(export::export(places.load(file)?, options)),
-        Command::Models { command } => block_on(models::models(Places::default().load(file)?, command)),
+        Command::Memories { command, places } => block_on(memories::memories(places.load(file)?, command)),
+        Command::Models { command, places } => block_on(models::models(places.load(file)?, command)),
         Command::Config => Ok(std::io::stdout().write_all(config::DEFAULT_FILE.as_bytes())?),
     }
 }

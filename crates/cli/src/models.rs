@@ -8,8 +8,10 @@ use std::io::Write;
 use clap::Subcommand;
 use model::Embedder;
 
+use crate::assemble::Embeds;
 use crate::config::Config;
-use crate::{CHOICES, Trouble, assemble, discover, pull};
+use crate::pull::Kind;
+use crate::{CHOICES, Trouble, assemble, discover, local, pull};
 
 #[derive(Subcommand)]
 pub(crate) enum Models {
@@ -50,7 +52,7 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
             let config = discover::complete(config).await;
             let registry = assemble::registry(&config)?;
             let report = if json {
-                table::json(&registry, config.model.as_deref())?
+                table::json(&registry, &config)?
             } else if registry.is_empty() {
                 format!("there is no model: {CHOICES}\n{}", table::pulled(&pull::pulled(&config.data)))
             } else {
@@ -65,10 +67,9 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
             let config = discover::complete(config).await;
             let registry = assemble::registry(&config)?;
             let name = name.or_else(|| config.model.clone()).ok_or("there is no default model; name one")?;
-            if let Some((embedder, provider)) =
-                assemble::embedder(&config)?.filter(|(e, _)| e.model() == name)
-            {
-                return trial::embed(&embedder, provider).await;
+            if let Some((embedder, provider)) = embedder(&config, &name)? {
+                trial::embed(&*embedder, provider).await?;
+                return measure(&config, &name).await;
             }
             let model = registry.find(&name).ok_or_else(|| {
                 let remedy =
@@ -76,7 +77,24 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
                 format!("no provider serves the model {name:?}; {remedy}")
             })?;
             let provider = config.provider(&model.listing.provider).ok_or("its provider is gone")?;
-            trial::run(&model, provider, &message).await
+            trial::run(&model, provider, &message).await?;
+            measure(&config, &model.listing.id).await
         }
     }
+}
+
+/// The embedding model of this name: the configured one, or one whose weights are here.
+fn embedder<'c>(config: &'c Config, name: &str) -> Result<Option<Embeds<'c>>, Trouble> {
+    let pulled = config.pulled_model(name).filter(|model| model.kind == Kind::Embedding);
+    if let Some((model, provider)) = pulled.zip(config.provider(local::NAME)) {
+        return Ok(Some((local::embedder(config, model), provider)));
+    }
+    Ok(assemble::embedder(config)?.filter(|(embedder, _)| embedder.model() == name))
+}
+
+/// What runs in this process is also timed, which takes a few seconds.
+async fn measure(config: &Config, name: &str) -> Result<(), Trouble> {
+    let Some(model) = config.pulled_model(name) else { return Ok(()) };
+    let speed = local::measure(config, model).await?;
+    Ok(std::io::stdout().write_all(format!("speed       on this machine it {speed}\n").as_bytes())?)
 }

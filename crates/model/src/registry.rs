@@ -16,7 +16,8 @@ use crate::{ChatModel, Message, Request, ToolSpec, Wire, known};
 #[derive(Clone)]
 pub struct Provider {
     pub name: String,
-    pub wire: Wire,
+    /// None when it runs in this process.
+    pub wire: Option<Wire>,
     pub kind: Kind,
     pub chat: Arc<dyn ChatModel>,
     /// Whether it is asked for names that nobody listed.
@@ -64,7 +65,7 @@ impl Model {
             Arc::clone(&provider.chat)
         };
         let mut extra = listing.extra.clone();
-        if provider.wire == Wire::Ollama {
+        if provider.wire == Some(Wire::Ollama) {
             // Without it, Ollama cuts a long prompt to its own default and says nothing.
             extra.entry("num_ctx").or_insert_with(|| listing.capabilities.context_window.into());
         }

@@ -4,6 +4,8 @@ use model::{Listing, known};
 use serde_json::Map;
 
 use super::{Config, Provider};
+use crate::local;
+use crate::pull::{self, Pulled};
 
 impl Config {
     pub(crate) fn provider(&self, name: &str) -> Option<&Provider> {
@@ -25,6 +27,49 @@ impl Config {
     /// Whether a run may ask for this model.
     pub(crate) fn is_served(&self, name: &str) -> bool {
         self.listing(name).is_some() || self.serving(name).is_some()
+    }
+
+    pub(crate) fn pulled_model(&self, name: &str) -> Option<&Pulled> {
+        self.pulled.iter().find(|model| model.name == name)
+    }
+
+    /// Whether anybody beside this process serves models.
+    pub(crate) fn has_remote(&self) -> bool {
+        self.providers.iter().any(|provider| provider.wire.is_some())
+    }
+
+    /// With weights in the data folder, this process is a provider as well: the last one, so that it is asked only for
+    /// what nobody else is there for.
+    pub(super) fn find_pulled(&mut self) {
+        self.pulled = local::found(&self.data);
+        if !self.pulled.is_empty() {
+            self.providers.push(local::provider(&self.local));
+        }
+    }
+
+    /// Looks again what is in the data folder.
+    pub(crate) fn take_in_pulled(&mut self) {
+        self.providers.retain(|provider| provider.wire.is_some());
+        self.find_pulled();
+        self.list_pulled();
+    }
+
+    pub(super) fn list_pulled(&mut self) {
+        let Some(provider) = self.provider(local::NAME).filter(|provider| provider.wire.is_none()) else {
+            return;
+        };
+        let chat = self.pulled.iter().filter(|model| model.kind == pull::Kind::Chat);
+        let listings: Vec<_> = chat
+            .map(|model| {
+                let mut listing = plain(provider, &model.name, &model.name);
+                let window = &mut listing.capabilities.context_window;
+                *window = model.context.map_or(*window, |trained| trained.min(*window));
+                listing
+            })
+            .collect();
+        for listing in listings {
+            self.list(listing);
+        }
     }
 
     /// Lists a model, unless it is.

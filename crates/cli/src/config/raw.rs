@@ -14,7 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use self::models::{RawEmbeddings, RawModels};
 use self::providers::RawProviders;
-use super::{Config, Environment, Log, LogFormat, Pull, Server};
+use super::{Config, Environment, Local, Log, LogFormat, Pull, Server};
 
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 const MAX_DRAIN_SECONDS: i64 = 600;
@@ -22,6 +22,11 @@ const MAX_HEARTBEAT_SECONDS: i64 = 60;
 const MIN_BODY_BYTES: i64 = 1024;
 const MAX_BODY_BYTES: i64 = 64 * 1024 * 1024;
 const MAX_STREAMS_PER_USER: i64 = 1000;
+const MAX_THREADS: i64 = 256;
+const MIN_CONTEXT: i64 = 256;
+const MAX_CONTEXT: i64 = 131_072;
+const MAX_ANSWERS: i64 = 8;
+const MAX_LOADED: i64 = 8;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -35,6 +40,7 @@ pub(super) struct Raw {
     models: RawModels,
     embeddings: Option<RawEmbeddings>,
     pull: RawPull,
+    local: RawLocal,
     server: RawServer,
     log: RawLog,
 }
@@ -44,6 +50,15 @@ pub(super) struct Raw {
 struct RawPull {
     huggingface_url: Option<Spanned<String>>,
     pypi_url: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawLocal {
+    threads: Option<Spanned<i64>>,
+    context: Option<Spanned<i64>>,
+    answers: Option<Spanned<i64>>,
+    loaded: Option<Spanned<i64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -87,19 +102,24 @@ pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<
         discover: reader.discover(raw.discover)?.unwrap_or(default.discover),
         providers: reader.providers(raw.providers)?,
         pull: reader.pull(raw.pull)?,
+        local: reader.local(raw.local)?,
         server: reader.server(raw.server)?,
         log: reader.log(raw.log)?,
         ..Config::default()
     };
+    config.find_pulled();
     for (name, entry) in raw.models {
         let listing = reader.model(&config, &name, entry)?;
         config.list(listing);
     }
     config.list_known();
+    config.list_pulled();
     config.embeddings = raw.embeddings.map(|raw| reader.embeddings(&config, raw)).transpose()?;
     let model = reader.choose("RONDO_MODEL", raw.model)?;
     config.model = model.map(|chosen| reader.default_model(&config, chosen)).transpose()?;
-    config.settle_default();
+    if config.has_remote() {
+        config.settle_default(); // else it waits for whom the machine has beside this process
+    }
     Ok(config)
 }
 
@@ -191,6 +211,18 @@ impl<'a> Reader<'a> {
         Ok(Pull {
             huggingface_url: text(huggingface, default.huggingface_url),
             pypi_url: text(pypi, default.pypi_url),
+        })
+    }
+
+    fn local(&self, raw: RawLocal) -> Result<Local, Problem> {
+        let (source, default) = (&self.source, Local::default());
+        Ok(Local {
+            threads: source.whole("local.threads", raw.threads, 1..=MAX_THREADS)?,
+            context: source
+                .whole("local.context", raw.context, MIN_CONTEXT..=MAX_CONTEXT)?
+                .unwrap_or(default.context),
+            answers: source.whole("local.answers", raw.answers, 1..=MAX_ANSWERS)?.unwrap_or(default.answers),
+            loaded: source.whole("local.loaded", raw.loaded, 1..=MAX_LOADED)?.unwrap_or(default.loaded),
         })
     }
 

@@ -15,14 +15,14 @@ use crate::{CHOICES, assemble};
 const MAX_NAMES: usize = 8;
 
 pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
-    if config.providers.is_empty() {
+    if config.models.is_empty() && config.providers.is_empty() {
         return vec![Finding::Bad(format!("model: none is configured; {CHOICES}"))];
     }
     let registry = match assemble::registry(config) {
         Ok(registry) => registry,
         Err(trouble) => return vec![Finding::Bad(trouble.to_string())],
     };
-    let offers = join_all(config.providers.iter().map(|provider| offers::ask(provider, PATIENCE))).await;
+    let offers = join_all(config.providers.iter().map(|provider| offer(config, provider))).await;
     let offers: Vec<(&Provider, Offer)> = config.providers.iter().zip(offers).collect();
     let mut findings: Vec<Finding> = offers.iter().map(|(provider, offer)| answer(provider, offer)).collect();
     let wanted = wanted(config, apps);
@@ -31,6 +31,13 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
         findings.push(Finding::Bad("model: there is no default; choose one with RONDO_MODEL".into()));
     }
     findings
+}
+
+async fn offer(config: &Config, provider: &Provider) -> Offer {
+    if provider.wire.is_some() {
+        return offers::ask(provider, PATIENCE).await;
+    }
+    Offer::Models(config.pulled.iter().map(|model| model.name.clone()).collect())
 }
 
 fn answer(provider: &Provider, offer: &Offer) -> Finding {
@@ -99,7 +106,7 @@ fn serves(
 fn missing(model: &Model, provider: &Provider, ids: &[String], named: bool) -> Finding {
     let (name, id) = (model.name(), &model.listing.id);
     let text = format!("model {name}: {} does not list {id}, but {}", provider.name, some(ids));
-    if provider.wire == Wire::Ollama {
+    if provider.wire == Some(Wire::Ollama) {
         return Finding::Bad(format!("{text}; get it with `ollama pull {id}`"));
     }
     if named {

@@ -4,8 +4,9 @@ use indicatif::DecimalBytes;
 use model::{Model, Price, Registry};
 use serde_json::{Value, json};
 
-use crate::Trouble;
+use crate::config::Config;
 use crate::pull::Pulled;
+use crate::{Trouble, local};
 
 const HEAD: [&str; 11] = [
     "",
@@ -21,7 +22,7 @@ const HEAD: [&str; 11] = [
     "PRICE (in/cached/out)",
 ];
 
-const PULLED_HEAD: [&str; 4] = ["NAME", "KIND", "SIZE", "QUANTISATION"];
+const PULLED_HEAD: [&str; 5] = ["NAME", "KIND", "SIZE", "QUANTISATION", "SPEED HERE"];
 
 pub(super) fn text(registry: &Registry, default: Option<&str>) -> String {
     let rows = registry.list().map(|model| row(model, default));
@@ -40,6 +41,8 @@ pub(super) fn pulled(models: &[Pulled]) -> String {
             model.kind.name().to_owned(),
             DecimalBytes(model.bytes).to_string(),
             quantisation,
+            local::speed(model)
+                .unwrap_or_else(|| format!("not measured; `rondo models test {}` does", model.name)),
         ]
     });
     let rows: Vec<_> = std::iter::once(PULLED_HEAD.map(str::to_owned)).chain(rows).collect();
@@ -81,13 +84,21 @@ fn row(model: &Model, default: Option<&str>) -> [String; 11] {
     ]
 }
 
-pub(super) fn json(registry: &Registry, default: Option<&str>) -> Result<String, Trouble> {
-    let models: Vec<Value> = registry.list().map(|model| object(model, default)).collect();
+pub(super) fn json(registry: &Registry, config: &Config) -> Result<String, Trouble> {
+    let models: Vec<Value> = registry.list().map(|model| object(model, config)).collect();
     Ok(format!("{}\n", serde_json::to_string_pretty(&models)?))
 }
 
-fn object(model: &Model, default: Option<&str>) -> Value {
+fn object(model: &Model, config: &Config) -> Value {
     let can = model.capabilities();
+    let pulled = config.pulled_model(&model.listing.id).filter(|_| model.listing.provider == local::NAME);
+    let weights = pulled.map(|pulled| {
+        json!({
+            "bytes": pulled.bytes,
+            "quantisation": pulled.quantisation,
+            "speed": local::speed(pulled),
+        })
+    });
     let price = model.listing.price.map(|Price { input, cached_input, output }| {
         json!({ "input": input, "cachedInput": cached_input, "output": output })
     });
@@ -96,7 +107,7 @@ fn object(model: &Model, default: Option<&str>) -> Value {
         "provider": model.listing.provider,
         "id": model.listing.id,
         "kind": model.listing.kind.name(),
-        "default": default == Some(model.name()),
+        "default": config.model.as_deref() == Some(model.name()),
         "streaming": can.streaming,
         "tools": can.tools,
         "structured": can.structured.name(),
@@ -106,5 +117,6 @@ fn object(model: &Model, default: Option<&str>) -> Value {
         "contextWindow": can.context_window,
         "maxOutput": can.max_output,
         "price": price,
+        "weights": weights,
     })
 }

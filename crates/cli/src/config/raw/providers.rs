@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::{Chosen, Reader};
 use crate::config::{Provider, Secret};
+use crate::local;
 
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 /// Less than this holds no prompt worth sending.
@@ -73,7 +74,7 @@ impl<'a> Reader<'a> {
         let base_url = self.choose(known.url_variable, raw.base_url.clone())?;
         let base_url = base_url.map(|chosen| base_url_of(&chosen, wire)).transpose()?;
         let provider = Provider {
-            wire,
+            wire: Some(wire),
             kind,
             open: raw.open.unwrap_or(true),
             capabilities: self.expected(&field, &raw, &expected)?,
@@ -89,9 +90,15 @@ impl<'a> Reader<'a> {
     /// A provider that only the file knows.
     fn own_provider(&self, name: &Spanned<String>, raw: &RawProvider) -> Result<Provider, Problem> {
         let field = |key: &str| format!("providers.{name}.{key}");
-        if name.get_ref().trim().is_empty() || name.get_ref().contains('/') {
+        let taken = name.get_ref() == local::NAME;
+        if taken || name.get_ref().trim().is_empty() || name.get_ref().contains('/') {
             let message = format!("a provider cannot be called {:?}", name.get_ref());
-            return Err(self.source.problem(name.span(), message, "write a name without a slash"));
+            let remedy = if taken {
+                "that is this process; write another name"
+            } else {
+                "write a name without a slash"
+            };
+            return Err(self.source.problem(name.span(), message, remedy));
         }
         let Some(base_url) = self.in_file(raw.base_url.clone())? else {
             let known: Vec<&str> = PROVIDERS.iter().map(|known| known.name).collect();
@@ -104,7 +111,7 @@ impl<'a> Reader<'a> {
         let kind = self.kind(&field("kind"), raw.kind.clone())?.unwrap_or(usual);
         Ok(Provider {
             name: name.get_ref().clone(),
-            wire,
+            wire: Some(wire),
             kind,
             base_url: base_url_of(&base_url, wire)?,
             api_key: self.api_key(None, raw)?,

@@ -53,7 +53,7 @@ idle_timeout_seconds = 3
 total_timeout_seconds = 4";
     let expected = Provider {
         name: "anthropic".into(),
-        wire: Wire::Anthropic(AnthropicVersion::V2023),
+        wire: Some(Wire::Anthropic(AnthropicVersion::V2023)),
         kind: Kind::Local,
         base_url: "https://api.anthropic.com/v1".into(),
         api_key: Secret::new("sk-1"),
@@ -107,7 +107,7 @@ fn base_urls_are_written_as_their_tools_write_them() {
         assert_eq!(only("", &[(variable, given)]).base_url, expected, "{variable}={given}");
     }
     let chat = only("[providers.ollama]\nwire = 'chat'", &[("OLLAMA_HOST", "http://box:1/v1")]);
-    assert_eq!((chat.wire, chat.base_url.as_str()), (Wire::Chat, "http://box:1/v1"));
+    assert_eq!((chat.wire, chat.base_url.as_str()), (Some(Wire::Chat), "http://box:1/v1"));
     let of = |variable: &str, url: &str| read("", &[(variable, url)]).unwrap_err();
     assert_eq!(
         of("OLLAMA_HOST", "http://127.0.0.1:11434/v1"),

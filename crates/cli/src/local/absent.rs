@@ -1,0 +1,55 @@
+//! What stands here in a build without models of its own. Nothing was found, so nothing of it is ever asked.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+use model::{ChatModel, Embedder, Error, PieceStream, Request};
+
+use crate::Trouble;
+use crate::config::Config;
+use crate::pull::Pulled;
+
+struct Absent;
+
+fn refused() -> Error {
+    Error::Unavailable { reason: "this rondo was built without the feature `local`".into(), after: None }
+}
+
+impl ChatModel for Absent {
+    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+        ready(Err(refused())).boxed()
+    }
+}
+
+impl Embedder for Absent {
+    fn model(&self) -> &str {
+        super::NAME
+    }
+
+    fn embed<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>> {
+        ready(Err(refused())).boxed()
+    }
+}
+
+pub(crate) fn chat(_: &Config) -> Arc<dyn ChatModel> {
+    Arc::new(Absent)
+}
+
+pub(crate) fn embedder(_: &Config, _: &Pulled) -> Arc<dyn Embedder> {
+    Arc::new(Absent)
+}
+
+pub(crate) fn trained_context(_: &Path) -> Option<u32> {
+    None
+}
+
+pub(crate) fn speed(_: &Pulled) -> Option<String> {
+    None
+}
+
+/// Weights can be fetched for another build.
+pub(crate) async fn measure(_: &Config, _: &Pulled) -> Result<String, Trouble> {
+    Err(refused().into())
+}

@@ -1,0 +1,88 @@
+//! Language models in this process. One is loaded when it is first asked, and let go when others take its place.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use local::chat::{LocalChat, Options};
+use local::gguf::Gguf;
+use model::{ChatModel, Error, PieceStream, Request};
+use tokio::sync::OnceCell;
+
+use crate::config::{Config, Local};
+use crate::pull::{CHAT_FILE, Kind};
+
+/// The models of a data folder behind one door; a request's model is the name of its folder.
+struct Shelf {
+    files: BTreeMap<String, PathBuf>,
+    options: Options,
+    /// How many are kept.
+    places: usize,
+    /// Those in memory or on their way there; who was asked last stands last.
+    loaded: Mutex<Vec<(String, Place)>>,
+}
+
+type Place = Arc<OnceCell<LocalChat>>;
+
+pub(crate) fn chat(config: &Config) -> Arc<dyn ChatModel> {
+    let models = config.pulled.iter().filter(|model| model.kind == Kind::Chat);
+    Arc::new(Shelf {
+        files: models.map(|model| (model.name.clone(), model.folder.join(CHAT_FILE))).collect(),
+        options: options(&config.local),
+        places: config.local.loaded,
+        loaded: Mutex::default(),
+    })
+}
+
+pub(super) fn options(local: &Local) -> Options {
+    let Local { threads, context, answers, loaded: _ } = *local;
+    Options { threads, context: context as usize, sequences: answers, ..Options::default() }
+}
+
+/// Tokens that the model in this file was trained with.
+pub(crate) fn trained_context(file: &Path) -> Option<u32> {
+    let file = Gguf::open(file).ok()?;
+    file.whole(&format!("{}.context_length", file.text("general.architecture")?))
+}
+
+impl Shelf {
+    /// The place of a model, which may still be empty. Whoever has to make room goes when its last answer is done.
+    fn place(&self, name: &str) -> Place {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = loaded.iter().position(|(other, _)| other == name);
+        let entry = known.map_or_else(|| (name.to_owned(), Place::default()), |at| loaded.remove(at));
+        let place = Arc::clone(&entry.1);
+        loaded.push(entry);
+        let surplus = loaded.len().saturating_sub(self.places);
+        loaded.drain(..surplus);
+        place
+    }
+
+    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+        let name = &request.model;
+        let Some(file) = self.files.get(name) else {
+            let summary = format!("there are no weights called {name}; `rondo models pull` gets them");
+            return Err(Error::Rejected { status: 404, summary });
+        };
+        let place = self.place(name);
+        let (file, options) = (file.clone(), self.options);
+        let load = || async move {
+            let loaded = tokio::task::spawn_blocking(move || LocalChat::load(&file, &options)).await;
+            let reason = match loaded {
+                Ok(Ok(model)) => return Ok(model),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "loading it was cut short".to_owned(),
+            };
+            Err(Error::Rejected { status: 500, summary: format!("{name} cannot be run: {reason}") })
+        };
+        place.get_or_try_init(load).await?.stream(request).await
+    }
+}
+
+impl ChatModel for Shelf {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+        self.ask(request).boxed()
+    }
+}
