@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use engine::{Bus, Engine, Parts};
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, stream};
+use memory::recall::Recall;
 use model::{Capabilities, ChatModel, Kind, Piece, PieceStream, Provider, Registry, Request, Wire};
 use protocol::{Event, Finish, NewRun, Principal, SystemClock, TimeOrderedIds, UserId};
-use store::Sqlite;
 use store::sqlite::Coalesce;
+use store::{Sqlite, Store};
 use tools::Catalog;
 
 use crate::cpu;
@@ -90,14 +91,16 @@ fn engine(folder: &Path, deltas: usize, coalesce: Coalesce) -> Result<Engine, Bo
     let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), coalesce)?;
     let provider = Provider {
         name: "bench".into(),
-        wire: Wire::Chat,
+        wire: Some(Wire::Chat),
         kind: Kind::Cloud,
         chat: Arc::new(Talker { deltas }),
         open: true,
         capabilities: Capabilities::of_kind(Kind::Cloud),
     };
+    let store: Arc<dyn Store> = Arc::new(store);
     let parts = Parts {
-        store: Arc::new(store),
+        recall: Arc::new(Recall::new(Arc::clone(&store), None)),
+        store,
         bus,
         apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,
         tools: Catalog::default(),

@@ -1,16 +1,30 @@
 //! Benchmarks: each prints a table of ratios and figures from one run. `cargo xtask bench NAME` builds and runs them.
 
 mod cpu;
+mod local;
+mod locomo;
 mod log;
+mod memory;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask bench log [--runs N] [--deltas N]
+       cargo xtask bench local
+       cargo xtask bench memory
+       cargo xtask eval locomo --data FILE [--json] [--model FOLDER]
+       cargo xtask eval locomo --large
 
   log   text deltas through the thread log: committed one by one or together, then sent to a subscriber
         --runs    concurrent runs (default 64)
-        --deltas  deltas per run (default 10000)";
+        --deltas  deltas per run (default 10000)
+  local models in this process beside llama.cpp and onnxruntime, and what others notice meanwhile
+  memory  adding and recalling with up to a hundred thousand memories, beside numpy, faiss and sqlite-vec
+  locomo  how much of the evidence for LoCoMo's questions recall finds, and how fast
+        --data    LoCoMo's file
+        --json    ends with one line for programs
+        --model   folder of the embedding model (default: fetched into target)
+        --large   instead, how long recall takes among a hundred thousand items";
 
 #[expect(clippy::print_stdout, reason = "printing is what a benchmark is for")]
 #[tokio::main(worker_threads = 2)]
@@ -18,6 +32,9 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.split_first() {
         Some((name, options)) if name == "log" => log::run(options).await,
+        Some((name, _)) if name == "local" => local::run().await,
+        Some((name, _)) if name == "memory" => memory::run().await,
+        Some((name, options)) if name == "locomo" => locomo::run(options).await,
         _ => Err(USAGE.into()),
     };
     match result {

@@ -1,0 +1,146 @@
+//! Memories as files: taken along, and brought from elsewhere.
+//!
+//! Three forms are read, told apart by their content: the server's own JSON, a Markdown list that people can edit, and
+//! what mem0 exports. Whoever imports still has to look for secrets and orders in what [`read`] returns.
+
+mod json;
+mod markdown;
+mod mem0;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use store::MAX_MEMORY_BYTES;
+
+use crate::extract::DEFAULT_KIND;
+
+/// The largest file that is read, in bytes.
+pub const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
+
+/// The most memories of a file.
+pub const MAX_MEMORIES: usize = 10_000;
+
+const MAX_KIND_BYTES: usize = 32;
+
+/// The longest name of a source, in bytes.
+const MAX_SOURCE_BYTES: usize = 256;
+
+/// A memory as it travels: without ids, which are each server's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Portable {
+    pub text: String,
+    pub kind: String,
+    pub created_at: Timestamp,
+    /// Since when it is true, where that is known.
+    pub valid_from: Option<Timestamp>,
+    /// Where it comes from, in a word or a line.
+    pub source: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Markdown,
+    Mem0,
+}
+
+/// Why a file cannot be read, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    #[error("the file has {bytes} bytes, more than {MAX_FILE_BYTES}")]
+    TooLarge { bytes: usize },
+    #[error("the file has more than {MAX_MEMORIES} memories")]
+    TooMany,
+    #[error("the file is empty")]
+    Empty,
+    #[error("line {line}, column {column}: is not JSON")]
+    NotJson { line: usize, column: usize },
+    #[error("the file is in no known form: neither this server's, nor a Markdown list, nor mem0's")]
+    UnknownFormat,
+    #[error("the file is of version {version}, and only version {} is known", json::VERSION)]
+    UnknownVersion { version: String },
+    /// Counted from 0, as a path in the file would.
+    #[error("memory {index}, field `{field}`: {problem}")]
+    Field { index: usize, field: &'static str, problem: Problem },
+    #[error("line {line}: {problem}")]
+    Line { line: usize, problem: Problem },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    #[error("is missing")]
+    Missing,
+    #[error("is of the wrong type")]
+    WrongType,
+    #[error("is empty")]
+    Empty,
+    #[error("is longer than a memory may be")]
+    TooLong,
+    #[error("must be one word of small letters, digits, - and _")]
+    NotAWord,
+    #[error("is no date")]
+    NotADate,
+    #[error("is no item of a list; begin it with `- `")]
+    NotAnItem,
+}
+
+/// The memories as a file of this form.
+pub fn write(memories: &[Portable], format: Format) -> String {
+    match format {
+        Format::Json => json::write(memories),
+        Format::Markdown => markdown::write(memories),
+        Format::Mem0 => mem0::write(memories),
+    }
+}
+
+/// Reads a file of any form. Memories without a date of their own are of `now`.
+pub fn read(text: &str, now: Timestamp) -> Result<Vec<Portable>, ReadError> {
+    if text.len() > MAX_FILE_BYTES {
+        return Err(ReadError::TooLarge { bytes: text.len() });
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match text.trim_start().chars().next() {
+        None => Err(ReadError::Empty),
+        Some('{' | '[') => {
+            let not_json =
+                |error: serde_json::Error| ReadError::NotJson { line: error.line(), column: error.column() };
+            let value: serde_json::Value = serde_json::from_str(text).map_err(not_json)?;
+            if value.get("format").is_some() { json::read(&value, now) } else { mem0::read(&value, now) }
+        }
+        Some(_) => markdown::read(text, now),
+    }
+}
+
+/// The text as it is kept: with one sort of line break, and no white space at the ends of lines.
+fn clean_text(text: &str) -> Result<String, Problem> {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let text = text.split('\n').map(str::trim_end).collect::<Vec<_>>().join("\n");
+    match text.trim() {
+        "" => Err(Problem::Empty),
+        long if long.len() > MAX_MEMORY_BYTES => Err(Problem::TooLong),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn is_kind(kind: &str) -> bool {
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+    !kind.is_empty() && kind.len() <= MAX_KIND_BYTES && kind.bytes().all(plain)
+}
+
+/// A source on one line, without the sign that ends a text in Markdown.
+fn clean_source(source: &str) -> Option<String> {
+    let line = source.replace('—', "-").split_whitespace().collect::<Vec<_>>().join(" ");
+    let short = line.get(..line.floor_char_boundary(MAX_SOURCE_BYTES)).unwrap_or_default().trim();
+    (!short.is_empty()).then(|| short.to_owned())
+}
+
+/// A moment, or the beginning of a day, in UTC where no offset is given.
+fn moment(text: &str) -> Option<Timestamp> {
+    let text = text.trim();
+    let in_utc = |time: DateTime| time.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
+    let day =
+        || text.parse::<Date>().ok().and_then(|day| in_utc(day.to_datetime(jiff::civil::Time::midnight())));
+    text.parse().ok().or_else(|| text.parse::<DateTime>().ok().and_then(in_utc)).or_else(day)
+}

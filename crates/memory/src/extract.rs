@@ -1,0 +1,183 @@
+//! What a model finds worth keeping in a conversation, and what of that is kept.
+//!
+//! [`request`] says what a memory model is asked; [`plan`] reads what it answered as a list of changes that are safe to
+//! make. The model is not trusted: it names memories and messages by labels that exist in this batch only, each change
+//! rests on words the user really said, and what fails a check is dropped, never repaired.
+
+mod alike;
+mod expiry;
+mod plan;
+mod quote;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use protocol::{MemoryId, MessageId};
+
+pub use alike::is_duplicate;
+pub use expiry::{Aged, expiry_score, over_limit};
+pub use plan::plan;
+pub use request::{Ask, request};
+
+/// What a memory model is asked when the app says nothing of its own.
+pub const DEFAULT_PROMPT: &str = include_str!("extract/default.md");
+
+/// The most turns of a batch; of more, the newest count.
+pub const MAX_TURNS: usize = 50;
+
+/// The most known memories of a batch; of more, the first count.
+pub const MAX_KNOWN: usize = 100;
+
+/// The most changes one result can make.
+pub const MAX_CHANGES: usize = 20;
+
+/// What a memory is when nobody says.
+pub const DEFAULT_KIND: &str = "fact";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+/// A message of the conversation, without the words that were forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    pub message: MessageId,
+    pub role: Role,
+    pub text: String,
+    pub at: Timestamp,
+}
+
+/// A memory that may have to do with the conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    pub id: MemoryId,
+    pub version: u64,
+    pub text: String,
+    pub kind: String,
+}
+
+/// One question to a memory model.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    pub turns: &'a [Turn],
+    pub known: &'a [Known],
+    /// What the app adds for understanding, such as a lesson plan; may be empty.
+    pub extra: &'a str,
+    pub today: Date,
+}
+
+impl<'a> Batch<'a> {
+    /// The turns that count.
+    fn turns(&self) -> &'a [Turn] {
+        self.turns.get(self.turns.len().saturating_sub(MAX_TURNS)..).unwrap_or_default()
+    }
+
+    /// The memories that count.
+    fn known(&self) -> &'a [Known] {
+        self.known.get(..self.known.len().min(MAX_KNOWN)).unwrap_or_default()
+    }
+
+    /// The user's turns with their labels.
+    fn cited(&self) -> impl Iterator<Item = (String, &'a Turn)> {
+        let users = self.turns().iter().filter(|turn| turn.role == Role::User);
+        users.enumerate().map(|(at, turn)| (format!("u{}", at + 1), turn))
+    }
+
+    /// The known memories with their labels.
+    fn labelled(&self) -> impl Iterator<Item = (String, &'a Known)> {
+        self.known().iter().enumerate().map(|(at, known)| (format!("m{}", at + 1), known))
+    }
+}
+
+/// The user's words that a change rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    pub message: MessageId,
+    /// Exactly as they stand in the message.
+    pub words: String,
+}
+
+/// A memory as it was when the model saw it. A change to a newer version must be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub id: MemoryId,
+    pub version: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    Create {
+        text: String,
+        kind: String,
+        source: Source,
+    },
+    Update {
+        of: Held,
+        text: String,
+        kind: String,
+        source: Source,
+    },
+    /// The first takes the new text and the sources of all; the others end in it.
+    Merge {
+        into: Held,
+        from: Vec<Held>,
+        text: String,
+        kind: String,
+        source: Option<Source>,
+    },
+    Remove {
+        of: Held,
+        source: Source,
+    },
+}
+
+/// What a result may change, and what was dropped of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub changes: Vec<Change>,
+    pub dropped: Vec<Dropped>,
+}
+
+/// A change that was not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped {
+    /// Its place in the result, from 0.
+    pub at: usize,
+    pub reason: Reason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    #[error("is not of the form that was asked for")]
+    Malformed,
+    #[error("names a memory that was not shown")]
+    UnknownMemory,
+    #[error("names the wrong number of memories")]
+    WrongCount,
+    #[error("names a memory that another change has")]
+    TouchedTwice,
+    #[error("cites no message of the user")]
+    UnknownMessage,
+    #[error("quotes words that the user did not say")]
+    NotSaid,
+    #[error("has no text")]
+    Empty,
+    #[error("has more text than a memory holds")]
+    TooLong,
+    #[error("holds a secret")]
+    Secret,
+    #[error("gives an order that the user did not give")]
+    Order,
+    #[error("is known already")]
+    Duplicate,
+    #[error("changes nothing")]
+    Unchanged,
+    #[error("merges memories into something they do not say")]
+    Unfounded,
+    #[error("is more than one result may change")]
+    TooMany,
+}

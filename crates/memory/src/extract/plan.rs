@@ -1,0 +1,190 @@
+//! What of a memory model's result is done. Each change passes every check by itself, or is dropped with its reason.
+
+use std::collections::HashSet;
+
+use protocol::MemoryId;
+use serde::Deserialize;
+use serde_json::Value;
+use store::MAX_MEMORY_BYTES;
+
+use super::alike::{key, puts_together};
+use super::{Batch, Change, DEFAULT_KIND, Dropped, Held, Known, MAX_CHANGES, Plan, Reason, Source, quote};
+use crate::{secrets, suspicion};
+
+const MAX_KIND_BYTES: usize = 32;
+
+/// Kinds that would make a memory look like an order.
+const ORDERS: &[&str] =
+    &["instruction", "instructions", "rule", "rules", "system", "prompt", "command", "order"];
+
+#[derive(Deserialize)]
+struct Item {
+    action: Action,
+    #[serde(default)]
+    ids: Vec<String>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    quote: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Create,
+    Update,
+    Merge,
+    Remove,
+}
+
+/// Reads the result that the batch's request led to. Memories are touched once each, and the first change wins.
+pub fn plan(result: &Value, batch: &Batch<'_>) -> Plan {
+    let mut planner = Planner::new(batch);
+    let mut plan = Plan::default();
+    let items = result.get("changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for (at, item) in items.iter().enumerate() {
+        // All that is beyond the bound is reported once.
+        if at == MAX_CHANGES {
+            plan.dropped.push(Dropped { at, reason: Reason::TooMany });
+            break;
+        }
+        match Item::deserialize(item).map_err(|_| Reason::Malformed).and_then(|item| planner.change(&item)) {
+            Ok(change) => plan.changes.push(change),
+            Err(reason) => plan.dropped.push(Dropped { at, reason }),
+        }
+    }
+    plan
+}
+
+struct Planner<'a> {
+    batch: &'a Batch<'a>,
+    touched: HashSet<MemoryId>,
+    /// The words of every memory that is or will be, and whose they are.
+    texts: Vec<(String, Option<MemoryId>)>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(batch: &'a Batch<'a>) -> Self {
+        let texts = batch.known().iter().map(|known| (key(&known.text), Some(known.id))).collect();
+        Self { batch, touched: HashSet::new(), texts }
+    }
+
+    fn change(&mut self, item: &Item) -> Result<Change, Reason> {
+        let named = self.named(&item.ids)?;
+        let change = match (item.action, named.as_slice()) {
+            (Action::Create, []) => self.create(item)?,
+            // A merge of one memory is an update of it.
+            (Action::Update | Action::Merge, [one]) => self.update(item, one)?,
+            (Action::Merge, [into, from @ ..]) => self.merge(item, into, from)?,
+            (Action::Remove, [one]) => Change::Remove { of: held(one), source: self.source(item)? },
+            (Action::Create | Action::Update | Action::Merge | Action::Remove, _) => {
+                return Err(Reason::WrongCount);
+            }
+        };
+        self.touched.extend(named.iter().map(|known| known.id));
+        Ok(change)
+    }
+
+    /// The memories with these labels, each once.
+    fn named(&self, labels: &[String]) -> Result<Vec<&'a Known>, Reason> {
+        let mut named: Vec<&Known> = Vec::new();
+        for label in labels {
+            let found = self.batch.labelled().find(|(known, _)| known == label);
+            let (_, known) = found.ok_or(Reason::UnknownMemory)?;
+            if self.touched.contains(&known.id) {
+                return Err(Reason::TouchedTwice);
+            }
+            if !named.iter().any(|other| other.id == known.id) {
+                named.push(known);
+            }
+        }
+        Ok(named)
+    }
+
+    fn create(&mut self, item: &Item) -> Result<Change, Reason> {
+        let source = self.source(item)?;
+        let text = text(item, Some(&source))?;
+        self.claim(&text, &[])?;
+        Ok(Change::Create { text, kind: kind(item.kind.as_deref(), DEFAULT_KIND), source })
+    }
+
+    fn update(&mut self, item: &Item, known: &Known) -> Result<Change, Reason> {
+        let source = self.source(item)?;
+        let text = text(item, Some(&source))?;
+        let kind = kind(item.kind.as_deref(), &known.kind);
+        if text == known.text && kind == known.kind {
+            return Err(Reason::Unchanged);
+        }
+        self.claim(&text, &[known.id])?;
+        Ok(Change::Update { of: held(known), text, kind, source })
+    }
+
+    /// Without words of the user's, memories can only be put together as they are.
+    fn merge(&mut self, item: &Item, into: &Known, from: &[&Known]) -> Result<Change, Reason> {
+        let cites = item.quote.as_deref().is_some_and(|quote| !quote.trim().is_empty());
+        let source = if cites { Some(self.source(item)?) } else { None };
+        let text = text(item, source.as_ref())?;
+        let all = || std::iter::once(into).chain(from.iter().copied());
+        let parts: Vec<&str> = all().map(|known| known.text.as_str()).collect();
+        if source.is_none() && !puts_together(&text, &parts) {
+            return Err(Reason::Unfounded);
+        }
+        let own: Vec<MemoryId> = all().map(|known| known.id).collect();
+        self.claim(&text, &own)?;
+        let kind = kind(item.kind.as_deref(), &into.kind);
+        let from = from.iter().map(|known| held(known)).collect();
+        Ok(Change::Merge { into: held(into), from, text, kind, source })
+    }
+
+    /// Refuses a text that another memory has.
+    fn claim(&mut self, text: &str, own: &[MemoryId]) -> Result<(), Reason> {
+        let key = key(text);
+        let is_own = |owner: &Option<MemoryId>| owner.is_some_and(|owner| own.contains(&owner));
+        if self.texts.iter().any(|(other, owner)| *other == key && !is_own(owner)) {
+            return Err(Reason::Duplicate);
+        }
+        self.texts.push((key, own.first().copied()));
+        Ok(())
+    }
+
+    fn source(&self, item: &Item) -> Result<Source, Reason> {
+        let label = item.message.as_deref().ok_or(Reason::UnknownMessage)?;
+        let cited = self.batch.cited().find(|(known, _)| known == label);
+        let (_, turn) = cited.ok_or(Reason::UnknownMessage)?;
+        let said = item.quote.as_deref().and_then(|quote| quote::find(&turn.text, quote));
+        let words = said.ok_or(Reason::NotSaid)?.to_owned();
+        Ok(Source { message: turn.message, words })
+    }
+}
+
+fn held(known: &Known) -> Held {
+    Held { id: known.id, version: known.version }
+}
+
+fn text(item: &Item, source: Option<&Source>) -> Result<String, Reason> {
+    let text = item.text.as_deref().unwrap_or_default().trim();
+    let words = source.map(|source| source.words.as_str()).unwrap_or_default();
+    if text.is_empty() {
+        Err(Reason::Empty)
+    } else if text.len() > MAX_MEMORY_BYTES {
+        Err(Reason::TooLong)
+    } else if secrets::find(text).is_some() || secrets::find(words).is_some() {
+        Err(Reason::Secret)
+    } else if source.is_some() && suspicion::is_instruction(text) && !suspicion::is_instruction(words) {
+        Err(Reason::Order)
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+/// One plain word, or what it was.
+fn kind(kind: Option<&str>, otherwise: &str) -> String {
+    let small = kind.unwrap_or_default().trim().to_lowercase();
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+    let word = !small.is_empty() && small.len() <= MAX_KIND_BYTES && small.bytes().all(plain);
+    if word && !ORDERS.contains(&small.as_str()) { small } else { otherwise.to_owned() }
+}

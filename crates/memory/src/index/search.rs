@@ -1,0 +1,389 @@
+//! What is nearest to a question: several signs of it, each from 0 to 1, weighted and added.
+//!
+//! The weights were fitted on conversations with questions whose answers' places are known; `cargo xtask eval locomo`
+//! measures them. None of the signs depends on what else is found, so that scores of different searches compare.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::people::NOBODY;
+use super::threads::{NO_THREAD, Threads};
+use super::{Among, Facts, Hit, Index, ItemId, Kind, MAX_HITS, Method, Query, Slot, index};
+use crate::dates::{self, Span};
+use crate::words;
+
+/// How fast repeating a word stops to matter, and how much long texts are held against.
+const SATURATION: f32 = 0.9;
+const LENGTH_PENALTY: f32 = 0.4;
+
+/// The words are in the item, the rarer the better.
+const WORDS: f32 = 0.1;
+/// The words are in the item or near it.
+const AROUND: f32 = 0.2;
+/// The item means the same.
+const MEANING: f32 = 0.3;
+/// The one asked about said it.
+const SPEAKER: f32 = 0.12;
+/// The item says enough to answer something.
+const SUBSTANCE: f32 = 0.12;
+/// Its thread has more that is near.
+const THREAD: f32 = 0.32;
+/// It follows a question that is near.
+const ANSWER: f32 = 0.14;
+/// It is from the time asked about.
+const DATE: f32 = 0.2;
+/// These two only decide between items that are as near as each other.
+const IMPORTANCE: f32 = 0.002;
+const RECENCY: f32 = 0.001;
+
+/// Different terms of a question that are looked up. One for each bit of a mask.
+const MAX_QUESTION_TERMS: usize = 32;
+/// Bytes of a question that are read.
+const MAX_QUESTION_BYTES: usize = 16_384;
+/// How many neighbours on each side count as near.
+const NEAR: usize = 2;
+/// How many of a thread's nearest items stand for it.
+const BEST_OF_THREAD: usize = 3;
+/// Terms from which on an item says enough.
+const ENOUGH_TERMS: f32 = 30.0;
+/// Days in which nearness to a span fades: people tell things after they happened, and seldom before.
+const DAYS_AFTER: f32 = 14.0;
+const DAYS_BEFORE: f32 = 7.0;
+/// Days after which half of an item's recency is gone.
+const RECENT_DAYS: f32 = 30.0;
+const DAY_SECONDS: f32 = 86_400.0;
+
+pub(super) fn search(index: &Index, query: &Query<'_>) -> Vec<Hit> {
+    let limit = query.limit.min(MAX_HITS);
+    if limit == 0 || index.is_empty() {
+        return Vec::new();
+    }
+    let question = Question::read(index, query);
+    match query.method {
+        Method::Words => nearest(index, query, limit, &question.words),
+        Method::Vectors => nearest(index, query, limit, question.meaning.as_deref().unwrap_or_default()),
+        Method::Hybrid => nearest(index, query, limit, &by_everything(index, &question)),
+    }
+}
+
+/// What a question asks for, and how near each slot is to it by itself.
+struct Question {
+    terms: Vec<Term>,
+    /// By slot, which of the terms it has.
+    masks: Vec<u32>,
+    words: Vec<f32>,
+    meaning: Option<Vec<f32>>,
+    asked: Asked,
+    /// By slot, whether it is from or, for a memory, about the one asked about.
+    theirs: Vec<bool>,
+    span: Option<Span>,
+}
+
+struct Term {
+    text: String,
+    times: u32,
+    /// The rarer, the more.
+    weight: f32,
+}
+
+/// Whom a question is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Speaker(u32),
+    Writer,
+    Anybody,
+}
+
+impl Question {
+    fn read(index: &Index, query: &Query<'_>) -> Self {
+        let text = beginning(query.text);
+        let (names, rest): (Vec<&str>, Vec<&str>) =
+            words::tokens(text).partition(|token| !index.people.named(token).is_empty());
+        let terms = if query.method == Method::Vectors { Vec::new() } else { terms(index, &rest.join(" ")) };
+        let (words, masks) = by_words(index, &terms);
+        let vector = query.vector.filter(|_| query.method != Method::Words);
+        let asked = asked(index, &names, text);
+        Self {
+            words,
+            masks,
+            terms,
+            meaning: vector.and_then(|vector| index.vectors.nearness(vector, index.facts.len())),
+            asked,
+            theirs: theirs(index, asked, &names),
+            span: dates::named(text, query.now, query.zone),
+        }
+    }
+
+    /// The most that an item can reach, answers apart.
+    fn most(&self) -> f32 {
+        let given = |weight: f32, is_given: bool| if is_given { weight } else { 0.0 };
+        WORDS
+            + AROUND
+            + SUBSTANCE
+            + THREAD
+            + given(MEANING, self.meaning.is_some())
+            + given(SPEAKER, self.asked != Asked::Anybody)
+            + given(DATE, self.span.is_some())
+    }
+}
+
+/// As much of a question as is read.
+fn beginning(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_QUESTION_BYTES)).unwrap_or(text)
+}
+
+fn asked(index: &Index, names: &[&str], text: &str) -> Asked {
+    let mut named: Vec<u32> = names.iter().flat_map(|name| index.people.named(name)).collect();
+    named.sort_unstable();
+    named.dedup();
+    match named.as_slice() {
+        [one] => Asked::Speaker(*one),
+        [] if words::is_about_the_writer(text) => Asked::Writer,
+        _ => Asked::Anybody,
+    }
+}
+
+fn theirs(index: &Index, asked: Asked, names: &[&str]) -> Vec<bool> {
+    let mut theirs: Vec<bool> = match asked {
+        Asked::Speaker(asked) => index.people.said().iter().map(|said| *said == asked).collect(),
+        Asked::Writer => index.facts.iter().map(|facts| facts.is_users).collect(),
+        Asked::Anybody => return Vec::new(),
+    };
+    for term in index.words.terms(&names.join(" ")) {
+        for posting in index.postings.of(&term) {
+            let slot = super::index(posting.slot);
+            let has_no_speaker = index.people.said().get(slot) == Some(&NOBODY);
+            if let Some(theirs) = theirs.get_mut(slot) {
+                *theirs |= has_no_speaker;
+            }
+        }
+    }
+    theirs
+}
+
+/// The different terms of a question; if there are too many, the rarest of those that can be found.
+fn terms(index: &Index, text: &str) -> Vec<Term> {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for term in index.words.terms(text) {
+        *counts.entry(term).or_default() += 1;
+    }
+    let weigh = |(text, times): (String, u32)| {
+        let with = index.postings.of(&text).len() as f32;
+        let without = index.len() as f32 - with;
+        Term { text, times, weight: ((without + 0.5) / (with + 0.5)).ln_1p() }
+    };
+    let mut terms: Vec<Term> = counts.into_iter().map(weigh).collect();
+    let is_known = |term: &Term| !index.postings.of(&term.text).is_empty();
+    terms.sort_by(|a, b| is_known(b).cmp(&is_known(a)).then(b.weight.total_cmp(&a.weight)));
+    terms.truncate(MAX_QUESTION_TERMS);
+    terms
+}
+
+/// How near each slot is by its words, as a share of what is possible, and which of the terms it has.
+fn by_words(index: &Index, terms: &[Term]) -> (Vec<f32>, Vec<u32>) {
+    let mut near = vec![0.0; index.facts.len()];
+    let mut masks = vec![0; index.facts.len()];
+    let average = (index.postings.length() as f32 / index.len().max(1) as f32).max(1.0);
+    let possible: f32 = terms.iter().map(|term| term.times as f32 * term.weight * (SATURATION + 1.0)).sum();
+    for (bit, term) in terms.iter().enumerate() {
+        let weight = term.times as f32 * term.weight * (SATURATION + 1.0) / possible;
+        for posting in index.postings.of(&term.text) {
+            let slot = super::index(posting.slot);
+            let length = f32::from(posting.length) / average;
+            let penalty = SATURATION * (1.0 - LENGTH_PENALTY + LENGTH_PENALTY * length);
+            let times = f32::from(posting.times);
+            if let Some((near, mask)) = near.get_mut(slot).zip(masks.get_mut(slot)) {
+                *near += weight * times / (times + penalty);
+                *mask |= 1 << bit;
+            }
+        }
+    }
+    (near, masks)
+}
+
+/// By slot, all signs of nearness together. Each is added in a pass of its own, which is how processors like it.
+fn by_everything(index: &Index, question: &Question) -> Vec<f32> {
+    let none = vec![0.0; question.words.len()];
+    let meaning = question.meaning.as_deref().unwrap_or(&none);
+    let around = around(&index.threads, &question.masks, &question.terms);
+    let mut scores: Vec<f32> = question
+        .words
+        .iter()
+        .zip(meaning)
+        .zip(&around)
+        .map(|((words, meaning), around)| WORDS * words + MEANING * meaning + AROUND * around)
+        .collect();
+    if let Some(span) = question.span {
+        for (score, facts) in scores.iter_mut().zip(&index.facts) {
+            *score += DATE * from_then(facts.at, span);
+        }
+    }
+    for (score, substance) in scores.iter_mut().zip(&index.substance) {
+        // What has no sign of its own is not found at all.
+        *score += if *score > 0.0 { SUBSTANCE * substance } else { f32::NEG_INFINITY };
+    }
+    for (score, theirs) in scores.iter_mut().zip(&question.theirs) {
+        *score += if *theirs { SPEAKER } else { 0.0 };
+    }
+    let parts = if question.meaning.is_some() { 2.0 } else { 1.0 };
+    let own = question.words.iter().zip(meaning).map(|(words, meaning)| (words + meaning) / parts);
+    add_neighbours(index, &own.collect::<Vec<f32>>(), &mut scores);
+    let most = question.most();
+    for score in &mut scores {
+        *score /= most;
+    }
+    scores
+}
+
+/// What an item's thread, and the question before it, say for it.
+fn add_neighbours(index: &Index, own: &[f32], scores: &mut [f32]) {
+    let threads = by_thread(index, own);
+    for ((score, place), own_value) in scores.iter_mut().zip(index.threads.places()).zip(own) {
+        let thread = if place.thread == NO_THREAD { *own_value } else { value(&threads, place.thread) };
+        let asks = index.asks.get(super::index(place.before)).copied().unwrap_or(false);
+        let answer = if asks { value(own, place.before) } else { 0.0 };
+        *score += THREAD * thread + ANSWER * answer;
+    }
+}
+
+/// By slot, which share of the terms by weight it or a neighbour has.
+fn around(threads: &Threads, masks: &[u32], terms: &[Term]) -> Vec<f32> {
+    let total: f32 = terms.iter().map(|term| term.weight).sum();
+    let mut near = masks.to_vec();
+    for (slot, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
+        let Ok(slot) = Slot::try_from(slot) else { break };
+        let (mut before, mut after) = (slot, slot);
+        for _ in 0..NEAR {
+            before = threads.place(before).before;
+            after = threads.place(after).after;
+            for neighbour in [before, after] {
+                if let Some(near) = near.get_mut(index(neighbour)) {
+                    *near |= mask;
+                }
+            }
+        }
+    }
+    let tables = share_tables(terms, total);
+    let share = |mask: &u32| {
+        let bytes = tables.iter().zip(mask.to_le_bytes());
+        bytes.map(|(table, byte)| table.get(usize::from(byte)).copied().unwrap_or(0.0)).sum()
+    };
+    near.iter().map(|mask| if *mask == 0 { 0.0 } else { share(mask) }).collect()
+}
+
+/// What each value of each byte of a mask is worth.
+fn share_tables(terms: &[Term], total: f32) -> Vec<[f32; 256]> {
+    const BITS: usize = u8::BITS as usize;
+    let table = |terms: &[Term]| {
+        let worth = |bit: usize| terms.get(bit).map_or(0.0, |term| term.weight / total);
+        let of_byte = |byte: usize| (0..BITS).filter(|bit| byte >> bit & 1 == 1).map(worth).sum();
+        std::array::from_fn(of_byte)
+    };
+    terms.chunks(BITS).map(table).collect()
+}
+
+/// By thread, how near its nearest items are on average.
+fn by_thread(index: &Index, own: &[f32]) -> Vec<f32> {
+    let mut best = vec![[0.0_f32; BEST_OF_THREAD]; index.threads.sizes().len()];
+    for (place, own) in index.threads.places().iter().zip(own) {
+        let Some([first, second, third]) = best.get_mut(super::index(place.thread)) else { continue };
+        if own > third {
+            *third = own.min(*second);
+            *second = own.min(*first).max(*second);
+            *first = own.max(*first);
+        }
+    }
+    let average = |(best, items): (&[f32; BEST_OF_THREAD], usize)| {
+        best.iter().sum::<f32>() / items.clamp(1, BEST_OF_THREAD) as f32
+    };
+    best.iter().zip(index.threads.sizes()).map(average).collect()
+}
+
+/// A memory is made to say enough; of messages, short ones seldom do.
+pub(super) fn substance(id: ItemId, terms: usize) -> f32 {
+    match id {
+        ItemId::Message(_) => ((terms as f32).ln_1p() / ENOUGH_TERMS.ln_1p()).min(1.0),
+        ItemId::Memory(_) => 1.0,
+    }
+}
+
+/// How near a time is to a span: 1 within it.
+fn from_then(at: i64, span: Span) -> f32 {
+    let days = |seconds: i64| seconds as f32 / DAY_SECONDS;
+    let (start, end) = (span.start.as_second(), span.end.as_second());
+    let outside = if at < start {
+        days(start - at) / DAYS_BEFORE
+    } else if at >= end {
+        days(at - end) / DAYS_AFTER
+    } else {
+        0.0
+    };
+    (1.0 - outside).max(0.0)
+}
+
+fn recency(now: i64, at: i64) -> f32 {
+    let days = now.saturating_sub(at).max(0) as f32 / DAY_SECONDS;
+    1.0 / (1.0 + days / RECENT_DAYS)
+}
+
+fn value(values: &[f32], number: u32) -> f32 {
+    values.get(index(number)).copied().unwrap_or(0.0)
+}
+
+/// An item in the order of hits: the greater, the nearer; of equals, the newer.
+#[derive(PartialEq)]
+struct Ranked {
+    score: f32,
+    at: i64,
+    id: ItemId,
+}
+
+impl Eq for Ranked {}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then(self.at.cmp(&other.at)).then(other.id.cmp(&self.id))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The items with the best scores above nothing, the best first.
+fn nearest(index: &Index, query: &Query<'_>, limit: usize, scores: &[f32]) -> Vec<Hit> {
+    let now = query.now.as_second();
+    let (importance, recent) = match query.method {
+        Method::Words | Method::Vectors => (0.0, 0.0),
+        Method::Hybrid => (IMPORTANCE, RECENCY),
+    };
+    let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(limit + 1);
+    let mut least = 0.0;
+    for ((facts, entry), score) in index.facts.iter().zip(&index.entries).zip(scores) {
+        if *score <= 0.0 || score + importance + recent < least || !is_wanted(facts, query) {
+            continue;
+        }
+        let Some(entry) = entry else { continue };
+        let score = score + importance * facts.importance + recent * recency(now, facts.at);
+        best.push(Reverse(Ranked { score, at: facts.at, id: entry.item.id }));
+        if best.len() > limit {
+            best.pop();
+            least = best.peek().map_or(0.0, |Reverse(worst)| worst.score);
+        }
+    }
+    let hit = |Reverse(ranked): Reverse<Ranked>| Hit { id: ranked.id, score: ranked.score.clamp(0.0, 1.0) };
+    best.into_sorted_vec().into_iter().map(hit).collect()
+}
+
+fn is_wanted(facts: &Facts, query: &Query<'_>) -> bool {
+    let is_kind = match (facts.kind, query.among) {
+        (Kind::Nothing, _) | (Kind::Memory, Among::Messages) | (Kind::Message, Among::Memories) => false,
+        (Kind::Memory, Among::Memories | Among::Both) | (Kind::Message, Among::Messages | Among::Both) => {
+            true
+        }
+    };
+    let is_then = |span: Span| span.start.as_second() <= facts.at && facts.at < span.end.as_second();
+    is_kind && query.within.is_none_or(is_then)
+}

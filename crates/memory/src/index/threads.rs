@@ -1,0 +1,127 @@
+//! Which items stand together in a thread, and next to each other.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use protocol::ThreadId;
+
+use super::{Item, ItemId, NO_SLOT, Slot, index};
+
+/// The number of no thread.
+pub(super) const NO_THREAD: u32 = u32::MAX;
+
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    numbers: HashMap<ThreadId, u32>,
+    threads: Vec<BTreeMap<(u64, ItemId), Slot>>,
+    /// Numbers of threads that have no items any more.
+    free: Vec<u32>,
+    places: Vec<Place>,
+}
+
+/// Where an item stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) thread: u32,
+    pub(super) before: Slot,
+    pub(super) after: Slot,
+}
+
+const NOWHERE: Place = Place { thread: NO_THREAD, before: NO_SLOT, after: NO_SLOT };
+
+impl Threads {
+    pub(super) fn add(&mut self, slot: Slot, item: &Item) {
+        if self.places.len() <= index(slot) {
+            self.places.resize(index(slot) + 1, NOWHERE);
+        }
+        let Some(id) = item.thread else { return };
+        let number = self.number(id);
+        let key = (item.place, item.id);
+        let Some(thread) = self.threads.get_mut(number as usize) else { return };
+        thread.insert(key, slot);
+        let before = thread.range(..key).next_back().map_or(NO_SLOT, |(_, slot)| *slot);
+        let after = thread.range(key..).nth(1).map_or(NO_SLOT, |(_, slot)| *slot);
+        self.set(slot, Place { thread: number, before, after });
+        self.join(before, slot);
+        self.join(slot, after);
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot, item: &Item) {
+        let place = self.place(slot);
+        self.set(slot, NOWHERE);
+        self.join(place.before, place.after);
+        let Some(id) = item.thread else { return };
+        let Some(thread) = self.threads.get_mut(place.thread as usize) else { return };
+        thread.remove(&(item.place, item.id));
+        if thread.is_empty() {
+            self.numbers.remove(&id);
+            self.free.push(place.thread);
+        }
+    }
+
+    pub(super) fn place(&self, slot: Slot) -> Place {
+        self.places.get(index(slot)).copied().unwrap_or(NOWHERE)
+    }
+
+    /// Of all slots, in their order.
+    pub(super) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// By number of thread, how many items it has.
+    pub(super) fn sizes(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.threads.iter().map(BTreeMap::len)
+    }
+
+    /// The slot between its neighbours, at most `count` on each side.
+    pub(super) fn around(&self, slot: Slot, count: usize) -> VecDeque<Slot> {
+        let mut slots = VecDeque::from([slot]);
+        let (mut first, mut last) = (slot, slot);
+        for _ in 0..count {
+            first = self.place(first).before;
+            last = self.place(last).after;
+            if first != NO_SLOT {
+                slots.push_front(first);
+            }
+            if last != NO_SLOT {
+                slots.push_back(last);
+            }
+        }
+        slots
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let turns: usize = self.threads.iter().map(BTreeMap::len).sum();
+        turns * size_of::<((u64, ItemId), Slot)>()
+            + self.threads.capacity() * size_of::<BTreeMap<(u64, ItemId), Slot>>()
+            + self.places.capacity() * size_of::<Place>()
+            + self.free.capacity() * size_of::<u32>()
+            + self.numbers.capacity() * size_of::<(ThreadId, u32)>()
+    }
+
+    fn number(&mut self, id: ThreadId) -> u32 {
+        if let Some(number) = self.numbers.get(&id) {
+            return *number;
+        }
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.threads.push(BTreeMap::new());
+            u32::try_from(self.threads.len().saturating_sub(1)).unwrap_or(NO_THREAD)
+        });
+        self.numbers.insert(id, number);
+        number
+    }
+
+    fn set(&mut self, slot: Slot, place: Place) {
+        if let Some(old) = self.places.get_mut(index(slot)) {
+            *old = place;
+        }
+    }
+
+    fn join(&mut self, before: Slot, after: Slot) {
+        if let Some(place) = self.places.get_mut(index(before)) {
+            place.after = after;
+        }
+        if let Some(place) = self.places.get_mut(index(after)) {
+            place.before = before;
+        }
+    }
+}

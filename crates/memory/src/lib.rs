@@ -1,0 +1,12 @@
+//! What is known of a user: found when it matters, kept without doubles, and forgotten when asked.
+
+pub mod dates;
+pub mod exchange;
+pub mod extract;
+pub mod index;
+pub mod recall;
+pub mod remember;
+pub mod secrets;
+pub mod suspicion;
+pub mod tombstone;
+pub mod words;

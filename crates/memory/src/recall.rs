@@ -1,0 +1,306 @@
+//! Recall over the store: an index for each user who speaks, brought up to date before it is searched.
+//!
+//! The rows are the truth and an index is made of them: of all at first, then of those that changed since. So it does not
+//! matter which process changed them, and forgetting reaches an index before the next search. Indexes that nobody has
+//! searched for longest make room for others.
+
+mod shelf;
+mod vector;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use model::Embedder;
+use protocol::{MemoryId, MessageId, Scope, ThreadId};
+use store::{NewVector, Store};
+
+use self::shelf::{Plan, Shelf};
+use crate::dates::Span;
+use crate::extract::is_duplicate;
+use crate::index::{Among, Hit, Item, ItemId, Method, Query};
+use crate::tombstone::{Forgotten, Tombstone};
+
+/// Memory that all indexes may hold together. One that is larger alone is still used.
+const MAX_HELD_BYTES: usize = 1 << 30;
+/// Rows read at a time.
+const ROWS_PER_READ: usize = 1_000;
+/// Items above which work on an index leaves the threads that serve.
+const INLINE_ITEMS: usize = 2_000;
+/// How long a question waits for its vector; then it is answered by words alone.
+const EMBED_PATIENCE: Duration = Duration::from_secs(2);
+/// Texts embedded in one go, and in one piece of background work.
+const EMBED_BATCH: usize = 32;
+const MAX_EMBEDDED: usize = 2_048;
+/// Items that a search looks at beyond its limit, because some may be of a thread that is left out.
+const SPARE_HITS: usize = 20;
+/// Memories among which a duplicate is looked for.
+const NEAREST: usize = 8;
+
+/// Finds what is known of users.
+pub struct Recall {
+    store: Arc<dyn Store>,
+    embedder: Option<Arc<dyn Embedder>>,
+    shelves: Mutex<Shelves>,
+}
+
+#[derive(Default)]
+struct Shelves {
+    by_scope: HashMap<Scope, (Arc<Shelf>, u64)>,
+    /// Counts searches, so that it is known which shelf was used last.
+    uses: u64,
+}
+
+/// What to look for.
+#[derive(Debug, Clone)]
+pub struct Question<'a> {
+    pub text: &'a str,
+    pub now: Timestamp,
+    pub zone: TimeZone,
+    /// Nothing from outside this span is found.
+    pub within: Option<Span>,
+    pub limit: usize,
+    pub among: Among,
+    /// Messages of this thread are left out: they are in the prompt anyway.
+    pub without: Option<ThreadId>,
+}
+
+impl<'a> Question<'a> {
+    pub fn new(text: &'a str, now: Timestamp, limit: usize, among: Among) -> Self {
+        Self { text, now, zone: TimeZone::UTC, within: None, limit, among, without: None }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub item: Item,
+    /// From 0 to 1.
+    pub score: f32,
+}
+
+impl Recall {
+    /// Without an embedder, everything is found by its words.
+    pub fn new(store: Arc<dyn Store>, embedder: Option<Arc<dyn Embedder>>) -> Self {
+        Self { store, embedder, shelves: Mutex::default() }
+    }
+
+    /// The model whose vectors are used.
+    pub fn model(&self) -> Option<&str> {
+        self.embedder.as_ref().map(|embedder| embedder.model())
+    }
+
+    /// The nearest items, best first.
+    pub async fn search(&self, scope: &Scope, question: Question<'_>) -> Result<Vec<Found>, store::Error> {
+        let shelf = self.fresh(scope).await?;
+        let asked = {
+            let state = shelf.read();
+            (!state.index.is_empty()).then(|| state.index.to_embed(question.text))
+        };
+        let Some(asked) = asked else { return Ok(Vec::new()) };
+        let vector = self.vector(asked).await;
+        let Question { text, now, zone, within, limit, among, without } = question;
+        let text = text.to_owned();
+        let look = move |shelf: &Shelf| {
+            let state = shelf.read();
+            let method = if vector.is_some() { Method::Hybrid } else { Method::Words };
+            let vector = vector.as_deref();
+            let (text, limit_of_all) = (text.as_str(), limit.saturating_add(SPARE_HITS));
+            let query = Query { text, vector, now, zone: &zone, within, limit: limit_of_all, among, method };
+            let hits = state.index.search(&query).into_iter();
+            let found = |Hit { id, score }| Some(Found { item: state.index.get(id)?.clone(), score });
+            let wanted = |found: &Found| match found.item.id {
+                ItemId::Memory(_) => true,
+                ItemId::Message(_) => without.is_none() || found.item.thread != without,
+            };
+            hits.filter_map(found).filter(wanted).take(limit).collect()
+        };
+        on(shelf, look).await
+    }
+
+    /// Past messages by id, without forgotten words; those that are gone are left out.
+    pub async fn messages(&self, scope: &Scope, ids: &[MessageId]) -> Result<Vec<Item>, store::Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shelf = self.fresh(scope).await?;
+        let state = shelf.read();
+        Ok(ids.iter().filter_map(|id| state.index.get(ItemId::Message(*id)).cloned()).collect())
+    }
+
+    /// What was said around a message, itself included, in order.
+    pub async fn around(
+        &self,
+        scope: &Scope,
+        id: MessageId,
+        count: usize,
+    ) -> Result<Vec<Item>, store::Error> {
+        let shelf = self.fresh(scope).await?;
+        let state = shelf.read();
+        Ok(state.index.neighbours(ItemId::Message(id), count).into_iter().cloned().collect())
+    }
+
+    /// A memory that says the same already.
+    pub async fn duplicate(
+        &self,
+        scope: &Scope,
+        text: &str,
+        now: Timestamp,
+    ) -> Result<Option<MemoryId>, store::Error> {
+        let near = self.search(scope, Question::new(text, now, NEAREST, Among::Memories)).await?;
+        let vector = if near.is_empty() { None } else { self.vector(text.to_owned()).await };
+        let shelf = self.fresh(scope).await?;
+        let state = shelf.read();
+        let same = near.into_iter().find(|found| {
+            let cosine = vector.as_ref().and_then(|vector| state.index.cosine(found.item.id, vector));
+            is_duplicate(text, &found.item.text, cosine)
+        });
+        Ok(same.and_then(|found| match found.item.id {
+            ItemId::Memory(id) => Some(id),
+            ItemId::Message(_) => None,
+        }))
+    }
+
+    /// The words that the user has asked to forget.
+    pub async fn forgotten(&self, scope: &Scope) -> Result<Arc<Forgotten>, store::Error> {
+        Ok(Arc::clone(&self.fresh(scope).await?.read().forgotten))
+    }
+
+    /// Makes vectors of what has none yet. True when more is left.
+    pub async fn embed(&self, scope: &Scope) -> Result<bool, EmbedError> {
+        let Some(embedder) = &self.embedder else { return Ok(false) };
+        let shelf = self.fresh(scope).await?;
+        let wanted = shelf.read().without_vector(MAX_EMBEDDED);
+        for batch in wanted.chunks(EMBED_BATCH) {
+            let texts: Vec<String> = batch.iter().map(|wanted| wanted.text.to_string()).collect();
+            let made = embedder.embed(&texts).await.map_err(EmbedError::Embedder)?;
+            let vectors = batch.iter().zip(made).map(|(wanted, vector)| NewVector {
+                item: shelf::reference(wanted.id),
+                hash: wanted.hash,
+                vector: vector::encode(&vector),
+            });
+            self.store.put_vectors(scope, embedder.model(), vectors.collect()).await?;
+        }
+        Ok(wanted.len() == MAX_EMBEDDED)
+    }
+
+    /// None when there is no embedder, or it does not answer in time.
+    async fn vector(&self, text: String) -> Option<Vec<f32>> {
+        let embedder = self.embedder.as_ref()?;
+        match tokio::time::timeout(EMBED_PATIENCE, embedder.embed(&[text])).await {
+            Ok(Ok(vectors)) => vectors.into_iter().next(),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a question was not embedded; it is looked up by its words");
+                None
+            }
+            Err(_) => {
+                tracing::warn!("a question was not embedded in time; it is looked up by its words");
+                None
+            }
+        }
+    }
+
+    /// The user's shelf with everything in it that was committed when this was called.
+    async fn fresh(&self, scope: &Scope) -> Result<Arc<Shelf>, store::Error> {
+        let head = self.store.recall_head(scope).await?;
+        let shelf = self.shelf(scope);
+        if shelf.read().rev >= head {
+            return Ok(shelf);
+        }
+        // One reads, the others wait for it.
+        let turn = shelf.turn.acquire().await.map_err(|_| store::Error::Closed)?;
+        while shelf.read().rev < head {
+            self.read_on(scope, &shelf, head).await?;
+        }
+        let held = on(Arc::clone(&shelf), |shelf: &Shelf| shelf.read().index.bytes()).await?;
+        shelf.write().bytes = held;
+        drop(turn);
+        self.make_room(scope);
+        Ok(shelf)
+    }
+
+    async fn read_on(&self, scope: &Scope, shelf: &Arc<Shelf>, head: u64) -> Result<(), store::Error> {
+        let (after, known) = (shelf.read().rev, shelf.read().tombstones_of);
+        if after == 0 && known == 0 {
+            self.read_tombstones(scope, shelf).await?;
+        }
+        let rows = self.store.recall_changes(scope, after, self.model(), ROWS_PER_READ).await?;
+        if rows.is_empty() {
+            shelf.write().rev = head; // what there was is gone meanwhile
+            return Ok(());
+        }
+        let plan = shelf.read().plan(&rows);
+        match plan {
+            Plan::TakeIn => on(Arc::clone(shelf), move |shelf: &Shelf| shelf.write().take_in(rows)).await,
+            // What is hidden has changed, so every text is read again.
+            Plan::StartOver => {
+                self.read_tombstones(scope, shelf).await?;
+                shelf.write().empty();
+                Ok(())
+            }
+        }
+    }
+
+    async fn read_tombstones(&self, scope: &Scope, shelf: &Shelf) -> Result<(), store::Error> {
+        let as_of = self.store.recall_head(scope).await?;
+        let rows = self.store.tombstones(scope).await?;
+        let tombstone =
+            |row: store::Tombstone| Tombstone { words: row.words, at: row.at, memory: row.memory };
+        let tombstones: Vec<Tombstone> = rows.into_iter().map(tombstone).collect();
+        shelf.write().hide(Forgotten::new(&tombstones), as_of.max(1));
+        Ok(())
+    }
+
+    fn shelves(&self) -> MutexGuard<'_, Shelves> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shelf(&self, scope: &Scope) -> Arc<Shelf> {
+        let mut shelves = self.shelves();
+        shelves.uses += 1;
+        let uses = shelves.uses;
+        let entry = shelves.by_scope.entry(scope.clone()).or_default();
+        entry.1 = uses;
+        Arc::clone(&entry.0)
+    }
+
+    /// Lets go of the shelves that were used longest ago, until the rest is small enough.
+    fn make_room(&self, keep: &Scope) {
+        let mut shelves = self.shelves();
+        loop {
+            let held: usize = shelves.by_scope.values().map(|(shelf, _)| shelf.read().bytes).sum();
+            let others = shelves.by_scope.iter().filter(|(scope, _)| *scope != keep);
+            let oldest = others.min_by_key(|(_, (_, used))| *used).map(|(scope, _)| scope.clone());
+            match oldest {
+                Some(oldest) if held > MAX_HELD_BYTES => shelves.by_scope.remove(&oldest),
+                Some(_) | None => return,
+            };
+        }
+    }
+
+    /// Memory that all indexes hold.
+    pub fn held_bytes(&self) -> usize {
+        self.shelves().by_scope.values().map(|(shelf, _)| shelf.read().bytes).sum()
+    }
+}
+
+/// Why vectors were not made.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbedError {
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error("{0}")]
+    Embedder(model::Error),
+}
+
+/// Works on a shelf: here if it is small, else where it holds nobody up.
+async fn on<T: Send + 'static>(
+    shelf: Arc<Shelf>,
+    work: impl FnOnce(&Shelf) -> T + Send + 'static,
+) -> Result<T, store::Error> {
+    if shelf.read().index.len() <= INLINE_ITEMS {
+        return Ok(work(&shelf));
+    }
+    tokio::task::spawn_blocking(move || work(&shelf)).await.map_err(|_| store::Error::Closed)
+}

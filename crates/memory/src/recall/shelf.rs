@@ -1,0 +1,226 @@
+//! One user's index with what it was made of.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use protocol::{Event, Role, ThreadId};
+use sha2::{Digest, Sha256};
+use store::{ItemRef, ItemRow, MemoryRow, RawEvent, Said, StoredVector};
+use tokio::sync::Semaphore;
+
+use super::vector;
+use crate::index::{Index, Item, ItemId};
+use crate::tombstone::{FORGOTTEN, Forgotten};
+
+/// What an embedder reads of a text; models for sentences see no more of it.
+const MAX_EMBEDDED_BYTES: usize = 2_048;
+/// Answers that refer to a memory, beyond which one more makes it no more important.
+const MANY_ACCESSES: u64 = 20;
+
+pub(super) struct Shelf {
+    state: RwLock<State>,
+    /// Held by whoever reads rows for it.
+    pub(super) turn: Semaphore,
+}
+
+impl Default for Shelf {
+    fn default() -> Self {
+        Self { state: RwLock::default(), turn: Semaphore::new(1) }
+    }
+}
+
+impl Shelf {
+    /// Locked for a look or a change, never over an await.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct State {
+    pub(super) index: Index,
+    /// The newest change that is in it.
+    pub(super) rev: u64,
+    pub(super) forgotten: Arc<Forgotten>,
+    /// The change up to which `forgotten` is known to be complete; 0 while it was never read.
+    pub(super) tombstones_of: u64,
+    /// As of the last change.
+    pub(super) bytes: usize,
+    /// The hash of each text that has no vector of it.
+    bare: BTreeMap<ItemId, Hash>,
+    threads: HashMap<ThreadId, HashSet<ItemId>>,
+}
+
+type Hash = [u8; 16];
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            index: Index::new(),
+            rev: 0,
+            forgotten: Arc::new(Forgotten::new(&[])),
+            tombstones_of: 0,
+            bytes: 0,
+            bare: BTreeMap::new(),
+            threads: HashMap::new(),
+        }
+    }
+}
+
+/// What to do with rows that were read.
+pub(super) enum Plan {
+    TakeIn,
+    StartOver,
+}
+
+/// A text that has no vector.
+pub(super) struct Bare {
+    pub(super) id: ItemId,
+    pub(super) hash: Hash,
+    pub(super) text: Arc<str>,
+}
+
+impl State {
+    pub(super) fn plan(&self, rows: &[ItemRow]) -> Plan {
+        let news =
+            |row: &ItemRow| matches!(row.what, store::Item::Tombstones) && row.rev > self.tombstones_of;
+        if rows.iter().any(news) { Plan::StartOver } else { Plan::TakeIn }
+    }
+
+    pub(super) fn hide(&mut self, forgotten: Forgotten, as_of: u64) {
+        (self.forgotten, self.tombstones_of) = (Arc::new(forgotten), as_of);
+    }
+
+    /// Everything is read again, with what is hidden now.
+    pub(super) fn empty(&mut self) {
+        let (forgotten, tombstones_of) = (Arc::clone(&self.forgotten), self.tombstones_of);
+        *self = Self { forgotten, tombstones_of, ..Self::default() };
+    }
+
+    pub(super) fn take_in(&mut self, rows: Vec<ItemRow>) {
+        for ItemRow { rev, what } in rows {
+            self.rev = self.rev.max(rev);
+            match what {
+                store::Item::Memory(row, vector) if row.status == "active" => {
+                    self.put(memory(*row), vector);
+                }
+                store::Item::Memory(row, _) => self.remove(ItemId::Memory(row.id)),
+                store::Item::Message(said, vector) => match message(&said, &self.forgotten) {
+                    Some(item) => {
+                        self.threads.entry(said.thread).or_default().insert(item.id);
+                        self.put(item, vector);
+                    }
+                    None => self.remove(ItemId::Message(said.id)),
+                },
+                store::Item::ThreadGone(thread) => {
+                    for id in self.threads.remove(&thread).unwrap_or_default() {
+                        self.remove(id);
+                    }
+                }
+                store::Item::Gone(ItemRef::Memory(id)) => self.remove(ItemId::Memory(id)),
+                store::Item::Gone(ItemRef::Message(id)) => self.remove(ItemId::Message(id)),
+                store::Item::Tombstones => {}
+            }
+        }
+    }
+
+    fn put(&mut self, item: Item, kept: Option<StoredVector>) {
+        let (id, hash) = (item.id, hash(&item.text));
+        if let Err(error) = self.index.put(item) {
+            tracing::warn!(%error, "something is left out of recall");
+            return;
+        }
+        let numbers = kept.filter(|kept| kept.hash == hash).and_then(|kept| vector::decode(&kept.vector));
+        let has_vector = numbers.is_some_and(|numbers| self.index.set_vector(id, &numbers).is_ok());
+        if has_vector {
+            self.bare.remove(&id)
+        } else {
+            self.bare.insert(id, hash)
+        };
+    }
+
+    fn remove(&mut self, id: ItemId) {
+        self.index.remove(id);
+        self.bare.remove(&id);
+    }
+
+    pub(super) fn without_vector(&self, limit: usize) -> Vec<Bare> {
+        let bare = |(id, hash): (&ItemId, &Hash)| {
+            let text = &self.index.get(*id)?.text;
+            Some(Bare { id: *id, hash: *hash, text: shortened(text) })
+        };
+        self.bare.iter().filter_map(bare).take(limit).collect()
+    }
+}
+
+pub(super) fn reference(id: ItemId) -> ItemRef {
+    match id {
+        ItemId::Memory(id) => ItemRef::Memory(id),
+        ItemId::Message(id) => ItemRef::Message(id),
+    }
+}
+
+fn memory(row: MemoryRow) -> Item {
+    Item {
+        id: ItemId::Memory(row.id),
+        thread: None,
+        place: 0,
+        at: row.valid_from.unwrap_or(row.created_at),
+        speaker: None,
+        role: None,
+        text: row.text.into(),
+        importance: row.access_count.min(MANY_ACCESSES) as f32 / MANY_ACCESSES as f32,
+    }
+}
+
+/// None when there is nothing to find it by.
+fn message(said: &Said, forgotten: &Forgotten) -> Option<Item> {
+    let text = words(said.said.as_ref()?)?;
+    let text = forgotten.redact(&text, said.at);
+    if text.replace(FORGOTTEN, "").trim().is_empty() {
+        return None;
+    }
+    Some(Item {
+        id: ItemId::Message(said.id),
+        thread: Some(said.thread),
+        place: said.seq,
+        at: said.at,
+        speaker: None,
+        role: match said.role.as_str() {
+            "user" => Some(Role::User),
+            "assistant" => Some(Role::Assistant),
+            _ => None,
+        },
+        text: text.into(),
+        importance: 0.0,
+    })
+}
+
+fn words(raw: &RawEvent) -> Option<String> {
+    match Event::read(&raw.kind, &raw.body) {
+        Ok(Event::MessageUser(said)) => Some(said.text),
+        Ok(Event::StreamComplete(answer)) => Some(answer.text),
+        Ok(Event::StepEnd(step)) => Some(step.text),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn shortened(text: &Arc<str>) -> Arc<str> {
+    let end = text.floor_char_boundary(MAX_EMBEDDED_BYTES);
+    match text.get(..end) {
+        Some(short) if short.len() < text.len() => short.into(),
+        Some(_) | None => Arc::clone(text),
+    }
+}
+
+/// Names a text, so that a vector of another one is not taken for its own.
+fn hash(text: &str) -> Hash {
+    let mut hash = Hash::default();
+    for (to, from) in hash.iter_mut().zip(Sha256::digest(text)) {
+        *to = from;
+    }
+    hash
+}

@@ -1,0 +1,182 @@
+//! Messages that ask to remember something.
+//!
+//! Recognised without a model, in English, and only at the beginning of a sentence. Being wrong costs more than
+//! missing something: a message that is taken whole gets a confirmation for an answer, so in doubt it is not whole,
+//! and in more doubt nothing was asked.
+
+mod request;
+mod rest;
+mod sentences;
+#[cfg(test)]
+mod tests;
+
+use store::MAX_MEMORY_BYTES;
+
+use crate::secrets::Secret;
+use request::{Marker, Request, Weight};
+use sentences::{Sentence, sentences};
+
+/// What a message asks to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked<'m> {
+    Keep(Statement<'m>),
+    /// The command with nothing after it.
+    Nothing,
+    /// The command with more after it than a memory can hold.
+    TooLong,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement<'m> {
+    /// The text to keep.
+    pub content: String,
+    /// The words of the message it rests on.
+    pub words: &'m str,
+    /// Nothing else is in the message, so no model need be asked.
+    pub whole: bool,
+}
+
+const COMMAND: &str = "/remember";
+
+/// Longer messages are pasted text.
+const MAX_MESSAGE_BYTES: usize = 16 * 1024;
+
+/// In longer messages a request to remember introduces something else.
+const MAX_WHOLE_BYTES: usize = 1000;
+
+pub fn asked(message: &str) -> Option<Asked<'_>> {
+    let text = message.trim();
+    if let Some(rest) = after_command(text) {
+        return Some(command(rest));
+    }
+    if text.len() > MAX_MESSAGE_BYTES {
+        return None;
+    }
+    let spoken = sentences::spoken(text);
+    let all = sentences(spoken);
+    let mut earlier = false;
+    for (at, sentence) in all.iter().enumerate() {
+        let later = all.get(at + 1..).unwrap_or_default();
+        let found = sentence.opens_plainly.then(|| request::read(sentence.text)).flatten();
+        match found.filter(|request| !earlier || may_come_later(request, sentence.text)) {
+            Some(request) => {
+                let mut statement = statement(spoken, sentence, &request, later)?;
+                statement.whole &= !earlier && spoken.len() == text.len();
+                return Some(Asked::Keep(statement));
+            }
+            None => earlier |= !rest::is_courtesy(sentence.text),
+        }
+    }
+    None
+}
+
+fn after_command(text: &str) -> Option<&str> {
+    let (head, rest) = text.split_at_checked(COMMAND.len())?;
+    let ends = rest.chars().next().is_none_or(|c| c.is_whitespace() || c == ':');
+    (head.eq_ignore_ascii_case(COMMAND) && ends).then_some(rest)
+}
+
+/// The command takes all that follows, but for a question at its end.
+fn command(rest: &str) -> Asked<'_> {
+    let mut words = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ':').trim_end();
+    let that = words.split_at_checked(4).filter(|(head, _)| head.eq_ignore_ascii_case("that"));
+    if let Some((_, said)) = that.filter(|(_, said)| !said.starts_with(|c: char| !c.is_whitespace())) {
+        words = said.trim_start();
+    }
+    let all = sentences(words);
+    let said = all.iter().rposition(|sentence| !sentence.asks).and_then(|last| all.get(last));
+    let whole = !all.last().is_some_and(|last| last.asks);
+    if let Some(last) = said.filter(|_| !whole) {
+        words = words.get(..last.start + last.text.len()).unwrap_or(words).trim_end();
+    }
+    if !words.chars().any(char::is_alphanumeric) {
+        return Asked::Nothing;
+    }
+    let content = cleaned(words);
+    if content.len() > MAX_MEMORY_BYTES {
+        return Asked::TooLong;
+    }
+    Asked::Keep(Statement { content, words, whole })
+}
+
+/// After other sentences only what is clearly said to be kept counts: prose is full of "note that".
+fn may_come_later(request: &Request, sentence: &str) -> bool {
+    let said = sentence.get(request.at..).unwrap_or_default();
+    let urged = request.weight == Weight::Strong || request.polite;
+    urged && request.marker != Marker::To && rest::is_first_person(said)
+}
+
+fn statement<'m>(
+    spoken: &'m str,
+    sentence: &Sentence<'_>,
+    request: &Request,
+    later: &[Sentence<'_>],
+) -> Option<Statement<'m>> {
+    let first = rest::clause(sentence.text.get(request.at..)?, sentence.asks && !request.as_question);
+    if first.asks {
+        return None;
+    }
+    let start = sentence.start + request.at;
+    let mut end = start + first.length;
+    let mut whole = !first.cut;
+    let long = spoken.len() > MAX_WHOLE_BYTES;
+    if whole && !long {
+        (end, whole) = rest::follow(spoken, start..end, later);
+    }
+    let words = rest::trimmed(spoken.get(start..end)?);
+    let whole = whole && !long && request.may_be_whole(words);
+    let content = match request.marker {
+        Marker::To => capitalised(&cleaned(words)),
+        Marker::That | Marker::Colon | Marker::Clause => cleaned(words),
+    };
+    let enough = content.split_whitespace().nth(1).is_some();
+    (enough && content.len() <= MAX_MEMORY_BYTES).then_some(Statement { content, words, whole })
+}
+
+/// One space between words, one line break between lines.
+fn cleaned(words: &str) -> String {
+    let lines = words.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect()
+}
+
+/// What became of a request to remember.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    Saved(&'a str),
+    /// It was known in these words already.
+    Known(&'a str),
+    Refused(Secret),
+    TooLong,
+    HowTo,
+}
+
+/// How much of a memory a confirmation repeats, in characters.
+const MAX_REPEATED: usize = 300;
+
+/// The assistant's answer to a request that needs no model.
+pub fn confirmation(outcome: Outcome<'_>) -> String {
+    match outcome {
+        Outcome::Saved(text) => format!("I'll remember that: {}", repeated(text)),
+        Outcome::Known(text) => format!("I already know that: {}", repeated(text)),
+        Outcome::Refused(secret) => format!(
+            "I won't save that, because it looks like {}. Secrets are safer in a password manager.",
+            secret.kind
+        ),
+        Outcome::TooLong => "That is too long for me to remember. Please say it in fewer words.".to_owned(),
+        Outcome::HowTo => format!(
+            "Tell me what to remember after the command, for example: {COMMAND} I am allergic to nuts."
+        ),
+    }
+}
+
+fn repeated(text: &str) -> String {
+    match text.char_indices().nth(MAX_REPEATED) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default().trim_end()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,165 @@
+//! Words that were forgotten, and are not used until they are said anew.
+//!
+//! A tombstone holds the exact words a forgotten memory rested on. Messages from before it stay in their log, but
+//! whoever reads them to make prompts or memories reads them through [`Forgotten`].
+
+pub(crate) mod spans;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use jiff::Timestamp;
+use protocol::MemoryId;
+
+use spans::{Span, spans};
+
+/// What stands in the place of forgotten words.
+pub const FORGOTTEN: &str = "[forgotten]";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tombstone {
+    pub words: String,
+    pub at: Timestamp,
+    pub memory: MemoryId,
+}
+
+/// Many tombstones, prepared once: a text is then read in one pass, however many there are.
+#[derive(Debug, Clone)]
+pub struct Forgotten {
+    /// Words that occur in any tombstone, by number.
+    numbers: HashMap<String, u32>,
+    /// A tree of word sequences; the first node is its root.
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Node {
+    next: HashMap<u32, usize>,
+    /// The newest tombstone whose words end here.
+    ends: Option<Timestamp>,
+}
+
+const ROOT: usize = 0;
+
+impl Forgotten {
+    pub fn new(tombstones: &[Tombstone]) -> Self {
+        let mut this = Self { numbers: HashMap::new(), nodes: vec![Node::default()] };
+        for tombstone in tombstones {
+            this.add(tombstone);
+        }
+        this
+    }
+
+    fn add(&mut self, tombstone: &Tombstone) {
+        let words = spans(&tombstone.words);
+        if words.is_empty() {
+            return;
+        }
+        let mut here = ROOT;
+        for word in &words {
+            let fresh_number = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+            let number = *self.numbers.entry(compared(word)).or_insert(fresh_number);
+            let fresh_node = self.nodes.len();
+            let Some(node) = self.nodes.get_mut(here) else { return };
+            here = *node.next.entry(number).or_insert(fresh_node);
+            if here == fresh_node {
+                self.nodes.push(Node::default());
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(here) {
+            node.ends = node.ends.max(Some(tombstone.at));
+        }
+    }
+
+    /// The text of a message with every forgotten word sequence replaced by [`FORGOTTEN`]. Words said after they were
+    /// forgotten stay.
+    pub fn redact<'a>(&self, text: &'a str, said_at: Timestamp) -> Cow<'a, str> {
+        let hidden = self.hidden(text, said_at);
+        if hidden.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for range in hidden {
+            out.push_str(text.get(done..range.start).unwrap_or_default());
+            out.push_str(FORGOTTEN);
+            done = range.end;
+        }
+        out.push_str(text.get(done..).unwrap_or_default());
+        Cow::Owned(out)
+    }
+
+    /// True if the words, said then, contain any that were forgotten since.
+    pub fn is_forgotten(&self, words: &str, said_at: Timestamp) -> bool {
+        !self.hidden(words, said_at).is_empty()
+    }
+
+    /// Byte ranges to hide, in order, apart from each other.
+    fn hidden(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
+        if self.nodes.len() == 1 {
+            return Vec::new();
+        }
+        let spans = spans(text);
+        let number =
+            |span: &Span| self.numbers.get(&compared(span)).copied().filter(|_| !is_mark(text, span));
+        let numbers: Vec<Option<u32>> = spans.iter().map(number).collect();
+        let mut hidden: Vec<Range<usize>> = Vec::new();
+        // The last word that is hidden so far, so that overlapping sequences become one.
+        let mut last_hidden: Option<usize> = None;
+        for first in 0..numbers.len() {
+            let Some(last) = self.longest(numbers.get(first..).unwrap_or_default(), said_at) else {
+                continue;
+            };
+            let last = first + last;
+            let (Some(begin), Some(end)) = (spans.get(first), spans.get(last)) else { continue };
+            let range = begin.start..end.end;
+            match hidden.last_mut() {
+                Some(before) if last_hidden.is_some_and(|word| first <= word) => {
+                    before.end = before.end.max(range.end);
+                }
+                Some(_) | None => hidden.push(range),
+            }
+            last_hidden = last_hidden.max(Some(last));
+        }
+        hidden
+    }
+
+    /// How many words after the first belong to the longest forgotten sequence that begins there.
+    fn longest(&self, numbers: &[Option<u32>], said_at: Timestamp) -> Option<usize> {
+        let mut node = self.nodes.get(ROOT)?;
+        let mut longest = None;
+        for (offset, number) in numbers.iter().enumerate() {
+            let Some(next) = number.and_then(|number| node.next.get(&number)) else { break };
+            let Some(child) = self.nodes.get(*next) else { break };
+            node = child;
+            if node.ends.is_some_and(|at| said_at <= at) {
+                longest = Some(offset);
+            }
+        }
+        longest
+    }
+}
+
+/// Apostrophes are punctuation like any other here: `dont` and `don't` are the same word.
+fn compared(span: &Span) -> String {
+    span.word.replace('\'', "")
+}
+
+/// True for the word of an earlier [`FORGOTTEN`], which is nobody's.
+fn is_mark(text: &str, span: &Span) -> bool {
+    let start = span.start.checked_sub(1);
+    start.and_then(|start| text.get(start..=span.end)) == Some(FORGOTTEN)
+}
+
+/// As [`Forgotten::redact`], for a single text.
+pub fn redact<'a>(text: &'a str, said_at: Timestamp, tombstones: &[Tombstone]) -> Cow<'a, str> {
+    Forgotten::new(tombstones).redact(text, said_at)
+}
+
+/// As [`Forgotten::is_forgotten`], for a single text.
+pub fn is_forgotten(words: &str, said_at: Timestamp, tombstones: &[Tombstone]) -> bool {
+    Forgotten::new(tombstones).is_forgotten(words, said_at)
+}

@@ -1,0 +1,218 @@
+//! Text as the words it is searched by: lower case, without the commonest English words, English endings removed.
+//!
+//! Other languages are found by their words as they stand. Scripts that put no blanks between words, such as Chinese, are
+//! found by pairs of neighbouring characters.
+
+mod stop;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use snowball_stemmers_rs::{Algorithm, Stemmer};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::{decompose_canonical, is_combining_mark};
+
+/// Terms of one text; what follows them is not searched.
+pub const MAX_TERMS: usize = 4096;
+/// Characters of a term. Longer ones are no words, and are told apart by their beginnings.
+const MAX_TERM_CHARS: usize = 40;
+/// Letters after an apostrophe that are an English ending, as in "you're". More of them are a word, as in "l'amour".
+const MAX_ENDING_CHARS: usize = 2;
+/// Shorter words have no endings to remove.
+const MIN_STEMMED_BYTES: usize = 3;
+
+/// How text becomes terms. Made once and used for every text of an index.
+pub struct Words {
+    stemmer: Stemmer,
+}
+
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Words")
+    }
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self { stemmer: Stemmer::create(Algorithm::English) }
+    }
+}
+
+impl Words {
+    /// The terms of a text in their order, repeated ones too.
+    pub fn terms(&self, text: &str) -> Vec<String> {
+        let mut terms = Vec::new();
+        for token in tokens(text) {
+            if terms.len() >= MAX_TERMS {
+                break;
+            }
+            self.add_terms(token, &mut terms);
+        }
+        terms.truncate(MAX_TERMS);
+        terms
+    }
+
+    fn add_terms(&self, token: &str, terms: &mut Vec<String>) {
+        let word = folded(token);
+        if stop::is_stop_word(&word) {
+            return;
+        }
+        let mut parts = word.split('\'').filter(|part| !part.is_empty());
+        let first = parts.next();
+        let longer = parts.filter(|part| part.chars().count() > MAX_ENDING_CHARS);
+        for part in first.into_iter().chain(longer) {
+            match part.chars().next() {
+                Some(letter) if has_no_blanks(letter) => add_pairs(part, terms),
+                Some(_) if !stop::is_stop_word(part) => terms.push(self.stemmed(part)),
+                Some(_) | None => {}
+            }
+        }
+    }
+
+    fn stemmed(&self, word: &str) -> String {
+        let is_english =
+            word.len() >= MIN_STEMMED_BYTES && word.bytes().all(|byte| byte.is_ascii_lowercase());
+        if is_english {
+            self.stemmer.stem(word).chars().take(MAX_TERM_CHARS).collect()
+        } else {
+            word.chars().take(MAX_TERM_CHARS).collect()
+        }
+    }
+}
+
+/// The words of a text as they are written, with the apostrophes inside them. A run of characters without blanks between
+/// words is one token.
+pub fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (_, token, after) = next_token(rest)?;
+        rest = after;
+        Some(token)
+    })
+}
+
+/// What stands before the first token, the token, and what follows.
+fn next_token(text: &str) -> Option<(&str, &str, &str)> {
+    let (gap, rest) = text.split_at_checked(text.find(char::is_alphanumeric)?)?;
+    let (token, after) = rest.split_at_checked(token_bytes(rest))?;
+    Some((gap, token, after))
+}
+
+/// How many bytes the token has that the text begins with.
+fn token_bytes(text: &str) -> usize {
+    let first_runs_on = text.chars().next().is_some_and(has_no_blanks);
+    let mut letters = text.char_indices().peekable();
+    while let Some((at, letter)) = letters.next() {
+        let next = letters.peek().map(|(_, next)| *next);
+        let joins = is_apostrophe(letter) && at > 0 && next.is_some_and(char::is_alphabetic);
+        let belongs = letter.is_alphanumeric() || is_mark(letter) || joins;
+        if !belongs || (letter.is_alphanumeric() && has_no_blanks(letter) != first_runs_on) {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// Signs on letters that are characters of their own.
+fn is_mark(letter: char) -> bool {
+    !letter.is_ascii() && is_combining_mark(letter)
+}
+
+fn is_apostrophe(letter: char) -> bool {
+    matches!(letter, '\'' | '’' | 'ʼ' | '`')
+}
+
+/// Lower case, one kind of apostrophe, full-width letters as usual ones, and Latin letters without accents, because many
+/// write without them.
+fn folded(token: &str) -> String {
+    if token.is_ascii() {
+        return token.to_ascii_lowercase().replace('`', "'");
+    }
+    let mut out = String::with_capacity(token.len());
+    for letter in token.nfkc().flat_map(char::to_lowercase) {
+        match letter {
+            letter if is_apostrophe(letter) => out.push('\''),
+            '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => {
+                decompose_canonical(letter, |part| out.extend((!is_combining_mark(part)).then_some(part)));
+            }
+            '\u{300}'..='\u{36f}' => {}
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Whether the letter's script is written without blanks between words, or, as Korean, with endings that hide them.
+fn has_no_blanks(letter: char) -> bool {
+    matches!(letter,
+        '\u{e00}'..='\u{eff}' // Thai, Lao
+        | '\u{1000}'..='\u{109f}' // Burmese
+        | '\u{1780}'..='\u{17ff}' // Khmer
+        | '\u{3005}'..='\u{30ff}' // Japanese
+        | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}'
+        | '\u{ac00}'..='\u{d7af}' // Korean
+    )
+}
+
+fn add_pairs(run: &str, terms: &mut Vec<String>) {
+    let mut letters = run.chars().peekable();
+    let mut alone = true;
+    while let Some(letter) = letters.next() {
+        if terms.len() >= MAX_TERMS {
+            return;
+        }
+        if let Some(next) = letters.peek() {
+            terms.push(String::from_iter([letter, *next]));
+            alone = false;
+        } else if alone {
+            terms.push(letter.to_string());
+        }
+    }
+}
+
+/// Whether somebody asks something in this text.
+pub fn asks(text: &str) -> bool {
+    text.contains(['?', '？', '؟'])
+}
+
+/// Whether the one who writes speaks of themselves.
+pub fn is_about_the_writer(text: &str) -> bool {
+    tokens(text).any(|token| matches!(name(token).as_str(), "i" | "me" | "my" | "mine" | "myself"))
+}
+
+/// The text with names replaced as their owners would speak of themselves: "When did Ann see Ben's dog?" becomes "When
+/// did I see my dog?". What somebody said is nearer in meaning to that than to a question with names, because people
+/// seldom say their own names, and often the other's.
+pub fn in_first_person(text: &str, is_name: impl Fn(&str) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((gap, token, after)) = next_token(rest) {
+        out.push_str(gap);
+        rest = after;
+        let name = token.split(is_apostrophe).next().unwrap_or(token);
+        if !is_name(token) {
+            out.push_str(token);
+        } else if name.len() < token.len() {
+            out.push_str("my");
+        } else if let Some(after) = after.strip_prefix(is_apostrophe) {
+            out.push_str("my");
+            rest = after;
+        } else {
+            out.push('I');
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A name as it is compared: "Ann's" and "ann" are the same.
+pub(crate) fn name(token: &str) -> String {
+    let mut folded = folded(token);
+    folded.truncate(folded.find('\'').unwrap_or(folded.len()));
+    folded
+}
+
+pub(crate) fn is_stop_word(word: &str) -> bool {
+    stop::is_stop_word(word)
+}
