@@ -11,8 +11,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
-    CallId, Failure, JobId, KeyId, MemoryId, MessageId, ProposalView, RunId, RunStatus, Seq, Settings,
-    ThreadId, Usage,
+    CallId, Failure, JobId, KeyId, MessageId, ProposalView, RunId, RunStatus, Seq, Settings, ThreadId, Usage,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -266,34 +265,6 @@ pub struct KeyView {
     pub admin: bool,
     pub created_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
-}
-
-/// Something to be remembered about the user.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewMemory {
-    pub text: String,
-    /// What sort of fact it is; `fact` when absent.
-    #[serde(default)]
-    pub kind: Option<String>,
-}
-
-/// A durable fact about the user.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct MemoryView {
-    pub id: MemoryId,
-    pub app_id: String,
-    pub text: String,
-    pub kind: String,
-    /// `active` or `forgotten`.
-    pub status: String,
-    /// How many answers referred to it.
-    pub access_count: u64,
-    pub last_accessed_at: Option<Timestamp>,
-    /// Where it comes from: `user`.
-    pub source: String,
-    pub created_at: Timestamp,
 }
 
 /// A model that apps and requests may name.

@@ -3,6 +3,8 @@
 //! One list names them all. An event is stored as its name and a JSON body, and those same bytes go to clients, so
 //! there is one encoding. A stored row that cannot be read again is [`Unreadable`], never a panic.
 
+mod remembered;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
+
+pub use remembered::{MemoryUpdate, Remembered, RememberedOutcome};
 
 use crate::{CallId, Decision, Effect, MessageId, ProposalId, RunId, Seq, ThreadId, Usage};
 
@@ -40,6 +44,7 @@ macro_rules! events {
 
         /// One durable fact in a thread's log.
         #[derive(Debug, Clone, PartialEq)]
+        #[expect(clippy::large_enum_variant, reason = "the many are deltas, which have a type of their own")]
         pub enum Event {
             $($(#[$doc])* $variant($variant)),*
         }
@@ -93,6 +98,8 @@ events! {
     /// Always the last event of its run.
     RunEnd = "run:end",
     ThreadNamed = "thread:named",
+    /// What was said in the thread has changed what is remembered.
+    MemoryUpdate = "memory:update",
 }
 
 impl Kind {
@@ -109,7 +116,8 @@ impl Kind {
             | Kind::ProposalClosed
             | Kind::StreamComplete
             | Kind::RunEnd
-            | Kind::ThreadNamed => true,
+            | Kind::ThreadNamed
+            | Kind::MemoryUpdate => true,
             Kind::ContextLoaded
             | Kind::StepStart
             | Kind::TextDelta
@@ -222,6 +230,12 @@ pub struct RunStart {
 pub struct ContextLoaded {
     /// Ids of the memories in the prompt.
     pub memories: Vec<String>,
+    /// Ids of messages of earlier conversations in the prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recalled: Vec<String>,
+    /// What the message asked to remember, and what came of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remembered: Option<Remembered>,
     /// Ids of the summaries in the prompt.
     pub summaries: Vec<String>,
     /// How the proposals of this conversation that outlive their runs stand, a line each.

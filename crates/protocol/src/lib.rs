@@ -8,27 +8,32 @@ mod canonical;
 mod clock;
 mod event;
 mod id;
+mod memory;
 mod scope;
 mod settings;
 mod usage;
 
 pub use action::{ActionView, Decision, Effect, FileView, ProposalView, RecordView, UndoRefused, UndoReport};
 pub use api::{
-    AppView, JobView, KeyMade, KeyRequest, KeyView, MemoryView, Message, ModelView, NewMemory, NewRun,
-    NewThread, OnBusy, Page, PriceView, Regenerate, Role, RunResult, RunView, ThreadChange, ThreadView,
-    ToolCallView, ToolResultView, UsageReport, UsageView,
+    AppView, JobView, KeyMade, KeyRequest, KeyView, Message, ModelView, NewRun, NewThread, OnBusy, Page,
+    PriceView, Regenerate, Role, RunResult, RunView, ThreadChange, ThreadView, ToolCallView, ToolResultView,
+    UsageReport, UsageView,
 };
 pub use canonical::canonical;
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};
 pub use event::{
-    Call, ContextLoaded, Delta, Event, Failure, Finish, Kind, MessageUser, ProposalClosed, ProposalOpen,
-    ReasoningDelta, RunEnd, RunStart, RunStatus, Snapshot, StepEnd, StepReset, StepRetry, StepStart, Stored,
-    StreamComplete, Structured, TextDelta, ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus,
-    Unreadable,
+    Call, ContextLoaded, Delta, Event, Failure, Finish, Kind, MemoryUpdate, MessageUser, ProposalClosed,
+    ProposalOpen, ReasoningDelta, Remembered, RememberedOutcome, RunEnd, RunStart, RunStatus, Snapshot,
+    StepEnd, StepReset, StepRetry, StepStart, Stored, StreamComplete, Structured, TextDelta, ThreadNamed,
+    ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable,
 };
 pub use id::{
     ActionId, CallId, JobId, KeyId, MemoryId, MessageId, ParseIdError, ProposalId, RecordId, RunId, Seq,
     ThreadId,
+};
+pub use memory::{
+    FoundMessage, ImportRefused, ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery,
+    MemorySettings, MemorySource, MemoryVersionView, MemoryView, MessageHit, NewMemory, SaidView,
 };
 pub use scope::{AppId, Principal, Scope, UserId};
 pub use settings::{Effort, OutputFormat, Settings};

@@ -2,10 +2,12 @@
 
 use jiff::Timestamp;
 use protocol::{
-    ActionId, CallId, Decision, Effect, ProposalId, RecordId, RunId, Scope, ThreadId, ToolStatus,
+    ActionId, CallId, Decision, Effect, MemoryId, ProposalId, RecordId, RunId, Scope, ThreadId, ToolStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::NewMemory;
 
 /// One change that a call makes, committed together with its outcome. It names the version it was made for: if the thing
 /// has changed meanwhile, nothing of the call is committed.
@@ -23,6 +25,8 @@ pub enum Write {
     Withdraw { id: ProposalId },
     /// Takes back what another action changed.
     Undo { action: ActionId },
+    /// Adds a memory. It needs no call: what the user asks to be remembered is written with `context:loaded`.
+    Remember(NewMemory),
 }
 
 /// What a write has changed, kept with its action so that it can be put back.
@@ -42,6 +46,11 @@ pub enum Change {
         path: String,
         before: Option<String>,
         was: u64,
+        version: u64,
+    },
+    /// A memory that was not there, and that is removed when it is put back.
+    Memory {
+        id: MemoryId,
         version: u64,
     },
 }

@@ -6,6 +6,7 @@
 
 mod deeds;
 mod error;
+mod memory;
 mod outbox;
 mod rows;
 pub mod sqlite;
@@ -23,10 +24,13 @@ pub use deeds::{
     RecordRow, TimeCursor, Verified, Write,
 };
 pub use error::Error;
+pub use memory::{
+    Extracted, Extraction, Item, ItemRef, ItemRow, MemoryChange, MemoryCursor, MemoryEdit, MemoryHistory,
+    MemoryRow, MemoryVersion, NewMemory, NewVector, Said, Source, StoredVector, Tombstone,
+};
 pub use rows::{
-    Admitted, Ask, JobCursor, JobRow, KeyRow, MemoryCursor, MemoryRow, MessageRow, NewJob, NewMemory, Once,
-    PageOf, RawEvent, Request, Retry, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor,
-    ThreadRow, UsageRow, Window,
+    Admitted, Ask, JobCursor, JobRow, KeyRow, MessageRow, NewJob, Once, PageOf, RawEvent, Request, Retry,
+    RunJob, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor, ThreadRow, UsageRow, Window,
 };
 pub use sqlite::{Sqlite, day};
 
@@ -42,8 +46,27 @@ pub const MAX_QUEUED_PER_THREAD: usize = 20;
 /// Bytes of one memory.
 pub const MAX_MEMORY_BYTES: usize = 4 * 1024;
 
-/// Memories of one user in one app that are not forgotten.
-pub const MAX_MEMORIES_PER_SCOPE: usize = 10_000;
+/// Active memories of one user in one app.
+pub const MAX_MEMORIES_PER_SCOPE: usize = 200_000;
+
+/// Sources of one memory. It inherits those of others up to here.
+pub const MAX_SOURCES_PER_MEMORY: usize = 256;
+
+/// Changes of one extraction.
+pub const MAX_CHANGES_PER_EXTRACTION: usize = 256;
+
+/// Memories that expire with one extraction, so that no stream feels it. If more are too many, the next one goes on.
+pub const MAX_EXPIRED_PER_EXTRACTION: usize = 200;
+
+/// Words that one read of what was forgotten returns at most, the newest.
+pub const MAX_TOMBSTONES_PER_READ: usize = 100_000;
+
+/// Items after which one read of what changed stops, and bytes of their texts and vectors.
+pub const MAX_ITEMS_PER_READ: usize = 4_096;
+pub const MAX_ITEM_BYTES_PER_READ: usize = 8 * 1024 * 1024;
+
+/// Bytes of one vector.
+pub const MAX_VECTOR_BYTES: usize = 64 * 1024;
 
 /// Bytes of one record's data as JSON.
 pub const MAX_RECORD_BYTES: usize = 64 * 1024;
@@ -138,7 +161,7 @@ pub trait RunLog: Send + Sync {
     /// Waits until the queue has room, or the log no longer takes deltas.
     async fn room(&self);
     /// Commits facts, after every delta pushed before them, with the jobs they cause and the writes of the one call
-    /// whose result is among them. A result for a call that already has one is dropped, with its writes: the first wins.
+    /// whose result is among them, or what is to be remembered with `context:loaded`. A result for a call that already has one is dropped, with its writes: the first wins.
     /// So is `proposal:closed` for one that was decided. `run:end` begins the thread's next queued run. Returns which of
     /// the events were recorded. [`Error::Changed`] when a write came too late: then nothing is committed.
     async fn record(
@@ -173,6 +196,9 @@ pub trait Log: Send + Sync {
 pub trait Jobs: Send + Sync {
     /// Adds a job that no run causes, unless one of its kind and key was there before.
     async fn schedule(&self, job: NewJob) -> Result<(), Error>;
+    /// Adds a job for a scope, whose own its key is, unless one of its kind and key is ready or under way. Where an
+    /// earlier one is done or dead, this takes its place.
+    async fn schedule_for(&self, scope: &Scope, job: NewJob) -> Result<(), Error>;
     /// Takes the next job that is due, for the owner of the epoch it comes with.
     async fn claim(&self) -> Result<Option<JobRow>, Error>;
     /// When the next job is due, if any is ready.
@@ -203,31 +229,88 @@ pub trait Keys: Send + Sync {
     async fn revoke_key(&self, id: KeyId) -> Result<bool, Error>;
 }
 
-/// Durable facts about users. A forgotten one is in no list, but can still be looked at.
+/// Durable facts about users. Each change is a version of its own; one that is not active is in no prompt, but can still
+/// be looked at and brought back. Under a key ([`Once`]) a change happens once; a second time gives what there is now.
 #[async_trait]
 pub trait Memories: Send + Sync {
-    /// Under a key ([`Once`]) it happens once; a second time gives what was made then, as it is now.
     async fn add_memory(
         &self,
         scope: &Scope,
         memory: NewMemory,
         once: Option<Once>,
     ) -> Result<MemoryRow, Error>;
-    /// The memory if it is this principal's, forgotten or not.
+    /// The memory if it is this principal's, whatever its status.
     async fn memory(&self, principal: &Principal, id: MemoryId) -> Result<MemoryRow, Error>;
-    /// The active ones, newest first.
-    async fn memories(&self, scope: &Scope, page: PageOf<MemoryCursor>) -> Result<Vec<MemoryRow>, Error>;
+    async fn memory_history(&self, principal: &Principal, id: MemoryId) -> Result<MemoryHistory, Error>;
+    /// Newest first: the active ones, or those of a status, or `all`.
+    async fn memories(
+        &self,
+        scope: &Scope,
+        status: Option<&str>,
+        page: PageOf<MemoryCursor>,
+    ) -> Result<Vec<MemoryRow>, Error>;
     /// The newest `limit` active ones, oldest first, so that a new one changes only the end of a prompt.
     async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error>;
     /// Those of these that are the scope's and active, in the given order.
     async fn memories_by_id(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error>;
-    /// Forgetting what is forgotten changes nothing.
+    /// Changes an active one by hand. [`Error::Changed`] for any other.
+    async fn edit_memory(
+        &self,
+        principal: &Principal,
+        id: MemoryId,
+        edit: MemoryEdit,
+        once: Option<Once>,
+    ) -> Result<MemoryRow, Error>;
+    /// Forgets the memory, its vectors and the words it rests on. Forgetting what is forgotten changes nothing.
     async fn forget_memory(
         &self,
         principal: &Principal,
         id: MemoryId,
         once: Option<Once>,
     ) -> Result<(), Error>;
+    /// Makes it active again, and the words it rests on usable. Restoring an active one changes nothing.
+    async fn restore_memory(
+        &self,
+        principal: &Principal,
+        id: MemoryId,
+        once: Option<Once>,
+    ) -> Result<MemoryRow, Error>;
+    /// Whether the user wants nothing to be remembered.
+    async fn memory_is_off(&self, scope: &Scope) -> Result<bool, Error>;
+    async fn set_memory_off(&self, scope: &Scope, off: bool, once: Option<Once>) -> Result<(), Error>;
+    /// What was said in the thread, on any branch, and not yet looked at for memories: oldest first.
+    async fn unextracted(&self, thread: ThreadId, limit: usize) -> Result<Vec<MessageRow>, Error>;
+    /// Commits what a job has extracted, the job as done and what it spent, together. Nothing is changed where memory is
+    /// off, the thread is deleted, or another job was faster with the same messages; [`Error::Changed`] if one was
+    /// faster with some of them.
+    async fn extract(&self, job: &JobRow, extraction: Extraction) -> Result<Extracted, Error>;
+    /// Keeps what a thread's prompt says of memories. The first one stays, and is given back.
+    async fn keep_snapshot(&self, scope: &Scope, thread: ThreadId, body: String) -> Result<String, Error>;
+    /// What is kept for a thread, if anything is.
+    async fn snapshot(&self, scope: &Scope, thread: ThreadId) -> Result<Option<String>, Error>;
+    /// Those of these that are forgotten, or not the scope's at all.
+    async fn forgotten_among(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryId>, Error>;
+}
+
+/// What can be recalled of a scope, in the order in which it changed.
+#[async_trait]
+pub trait Recall: Send + Sync {
+    /// The newest change; 0 if there is none.
+    async fn recall_head(&self, scope: &Scope) -> Result<u64, Error>;
+    /// What changed after `after`, each as it is now, with its vector of the model. At most `limit`,
+    /// [`MAX_ITEMS_PER_READ`] and about [`MAX_ITEM_BYTES_PER_READ`]: only when none come has all been read.
+    async fn recall_changes(
+        &self,
+        scope: &Scope,
+        after: u64,
+        model: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ItemRow>, Error>;
+    /// What was forgotten, oldest first, at most [`MAX_TOMBSTONES_PER_READ`].
+    async fn tombstones(&self, scope: &Scope) -> Result<Vec<Tombstone>, Error>;
+    /// Keeps vectors of active memories and of messages that are not deleted; others are ignored. Each item counts as
+    /// changed.
+    async fn put_vectors(&self, scope: &Scope, model: &str, vectors: Vec<NewVector>) -> Result<(), Error>;
 }
 
 /// What was used. It is written with the events and jobs that used it; here it is read. Days are as [`day`] says them.
@@ -364,6 +447,8 @@ pub trait Maintenance: Send + Sync {
     async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error>;
     /// Goes through every chain of the ledger.
     async fn verify_ledger(&self) -> Result<Verified, Error>;
+    /// Scopes with something to recall that has no vector of this model. It looks at every item.
+    async fn scopes_to_embed(&self, model: &str, limit: usize) -> Result<Vec<Scope>, Error>;
 }
 
 /// A whole store.
@@ -374,6 +459,7 @@ pub trait Store:
     + Jobs
     + Keys
     + Memories
+    + Recall
     + Usages
     + Actions
     + Proposals
@@ -391,6 +477,7 @@ impl<T> Store for T where
         + Jobs
         + Keys
         + Memories
+        + Recall
         + Usages
         + Actions
         + Proposals

@@ -1,9 +1,10 @@
 //! Rows as the rest of the program sees them.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use protocol::{
-    Failure, JobId, KeyId, MemoryId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId,
-    Usage,
+    Failure, JobId, KeyId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId, Usage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +144,18 @@ pub struct Request {
     pub settings: Settings,
     pub system_prompt: Option<String>,
     pub app_revision: String,
+    /// Work that its message causes, once that is in the log.
+    #[serde(default)]
+    pub jobs: Vec<RunJob>,
+}
+
+/// A job whose key is the message that causes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunJob {
+    pub id: JobId,
+    pub kind: String,
+    /// How much later than the message it is due.
+    pub delay_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +204,8 @@ pub struct NewJob {
     pub id: JobId,
     pub kind: &'static str,
     pub key: String,
+    /// How much later than now it is due.
+    pub delay: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -235,39 +250,6 @@ pub struct KeyRow {
     pub admin: bool,
     pub created_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
-}
-
-/// Something to be remembered, checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewMemory {
-    pub id: MemoryId,
-    pub text: String,
-    pub kind: String,
-    /// Where it comes from.
-    pub source: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct MemoryRow {
-    pub id: MemoryId,
-    pub scope: Scope,
-    pub text: String,
-    pub kind: String,
-    /// `active` or `forgotten`.
-    pub status: String,
-    /// Answers that referred to it.
-    pub access_count: u64,
-    pub last_accessed_at: Option<Timestamp>,
-    pub source: String,
-    pub created_at: Timestamp,
-    pub updated_at: Timestamp,
-}
-
-/// A place in the list of memories, newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryCursor {
-    pub created_at: Timestamp,
-    pub id: MemoryId,
 }
 
 /// What a model call outside a run has used.

@@ -10,7 +10,7 @@ use protocol::{Delta, Event, Kind, RunId, Seq, Stored, ThreadId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::read::sql;
-use super::{actions, proposals};
+use super::{actions, proposals, writes};
 use crate::outbox::Outbox;
 use crate::{Error, Write};
 
@@ -148,7 +148,7 @@ impl<'c> Batch<'c> {
         self.record_with(thread, run, event, &[])
     }
 
-    /// The same with the writes of the call, if the event is a result.
+    /// The same with the writes of the call, if the event is a result, or with what the run is to remember as it begins.
     pub(super) fn record_with(
         &mut self,
         thread: ThreadId,
@@ -163,6 +163,9 @@ impl<'c> Batch<'c> {
         self.project(thread, run, event, seq)?;
         if let (Event::ToolComplete(result), Some(run)) = (event, run) {
             actions::ended(self, run, result, writes)?;
+        }
+        if let (Event::ContextLoaded(_), Some(run)) = (event, run) {
+            writes::remember(self, run, writes)?;
         }
         Ok(Some(seq))
     }

@@ -1,4 +1,4 @@
-//! A path of messages with the rows each is made of.
+//! Messages with the rows each is made of: along a path, or those not yet looked at for memories.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,28 @@ pub(super) fn path(
     leaf: MessageId,
     window: Window,
 ) -> Result<Vec<MessageRow>, Error> {
-    let mut rows = skeleton(conn, thread, leaf, window)?;
+    fill(conn, thread, skeleton(conn, thread, leaf, window)?)
+}
+
+/// What was said in a thread that is not deleted, on any branch, and not looked at for memories: oldest first.
+pub(super) fn unextracted(
+    conn: &Connection,
+    thread: ThreadId,
+    limit: usize,
+) -> Result<Vec<MessageRow>, Error> {
+    let rows = conn
+        .prepare_cached(
+            "SELECT m.id, m.role, m.parent, m.run, r.model, m.seq, m.created_at
+                FROM threads t JOIN messages m ON m.thread = t.id AND m.seq > t.extracted LEFT JOIN runs r ON r.id = m.run
+                WHERE t.id = ?1 AND t.deleted_at IS NULL ORDER BY m.seq LIMIT ?2",
+        )?
+        .query_map(params![thread.bytes(), sql(limit as u64)], message)?
+        .collect::<Result<Vec<_>, _>>()?;
+    fill(conn, thread, rows)
+}
+
+/// Adds what each message is made of.
+fn fill(conn: &Connection, thread: ThreadId, mut rows: Vec<MessageRow>) -> Result<Vec<MessageRow>, Error> {
     for row in &mut rows {
         row.said = event(conn, thread, row.seq)?;
         if let (Some(run), "assistant") = (row.run, row.role.as_str()) {

@@ -1,8 +1,10 @@
 //! Jobs: claimed by epoch, done together with their effect.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{Event, JobId, Kind, ThreadId};
+use protocol::{Event, JobId, Kind, RunId, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
@@ -13,23 +15,21 @@ use crate::{Error, JobCursor, JobRow, Jobs, MAX_JOB_ATTEMPTS, NewJob, PageOf, Re
 const COLUMNS: &str =
     "id, kind, key, app, user, thread, status, attempts, epoch, run_at, error, created_at, updated_at";
 
+/// No job is due later than this, the first millisecond of the year 9000: what is later cannot be read as a time.
+const LATEST_MS: i64 = 221_845_392_000_000;
+
 /// Jobs forgotten in one transaction.
 const MAX_FORGOTTEN: i64 = 500;
 
 #[async_trait]
 impl Jobs for Sqlite {
     async fn schedule(&self, job: NewJob) -> Result<(), Error> {
-        let work = move |batch: &mut Batch<'_>| {
-            batch
-                .conn()
-                .prepare_cached(
-                    "INSERT INTO jobs (id, kind, key, app, user, status, run_at, created_at, updated_at)
-                        VALUES (?1, ?2, ?3, '', '', 'ready', ?4, ?4, ?4) ON CONFLICT (kind, key) DO NOTHING",
-                )?
-                .execute(params![job.id.bytes(), job.kind, job.key, batch.at()])?;
-            Ok(())
-        };
-        self.writer.write(work).await
+        self.writer.write(move |batch| add(batch, ("", ""), None, &Task::of(&job, &job.key))).await
+    }
+
+    async fn schedule_for(&self, scope: &Scope, job: NewJob) -> Result<(), Error> {
+        let scope = scope.clone();
+        self.writer.write(move |batch| schedule_for(batch, &scope, &job)).await
     }
 
     async fn claim(&self) -> Result<Option<JobRow>, Error> {
@@ -66,17 +66,64 @@ impl Jobs for Sqlite {
     }
 }
 
-/// Adds a job, unless one of its kind and key was there before.
-pub(super) fn enqueue(batch: &Batch<'_>, run: &[u8; 16], job: &NewJob) -> Result<(), Error> {
+/// A job to be added, whoever names it.
+pub(super) struct Task<'a> {
+    pub(super) id: JobId,
+    pub(super) kind: &'a str,
+    pub(super) key: &'a str,
+    pub(super) delay: Duration,
+}
+
+impl<'a> Task<'a> {
+    pub(super) fn of(job: &NewJob, key: &'a str) -> Self {
+        Self { id: job.id, kind: job.kind, key, delay: job.delay }
+    }
+}
+
+/// Adds a job of a run, unless one of its kind and key was there before.
+pub(super) fn enqueue(batch: &Batch<'_>, run: RunId, task: &Task<'_>) -> Result<(), Error> {
+    let (scope, thread) = batch
+        .conn()
+        .prepare_cached("SELECT app, user, thread FROM runs WHERE id = ?1")?
+        .query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, id(row, 2)?)))?;
+    add(batch, (scope.app.as_str(), scope.user.as_str()), Some(thread), task)
+}
+
+fn add(
+    batch: &Batch<'_>,
+    (app, user): (&str, &str),
+    thread: Option<ThreadId>,
+    task: &Task<'_>,
+) -> Result<(), Error> {
+    let delay = i64::try_from(task.delay.as_millis()).unwrap_or(i64::MAX);
     batch
         .conn()
         .prepare_cached(
             "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
-                SELECT ?1, ?2, ?3, app, user, thread, 'ready', ?5, ?5, ?5 FROM runs WHERE id = ?4
-                ON CONFLICT (kind, key) DO NOTHING",
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'ready', ?7, ?8, ?8) ON CONFLICT (kind, key) DO NOTHING",
         )?
-        .execute(params![job.id.bytes(), job.kind, job.key, run, batch.at()])?;
+        .execute(params![
+            task.id.bytes(),
+            task.kind,
+            task.key,
+            app,
+            user,
+            thread.as_ref().map(ThreadId::bytes),
+            batch.at().saturating_add(delay).min(LATEST_MS),
+            batch.at()
+        ])?;
     Ok(())
+}
+
+/// Adds a job for a scope. A key is good for all scopes, so this one is made of the scope, too.
+fn schedule_for(batch: &Batch<'_>, scope: &Scope, job: &NewJob) -> Result<(), Error> {
+    let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    let key = serde_json::to_string(&[app, user, &job.key]).map_err(|_| Error::Aborted)?;
+    batch
+        .conn()
+        .prepare_cached("DELETE FROM jobs WHERE kind = ?1 AND key = ?2 AND status IN ('done', 'dead')")?
+        .execute([job.kind, &key])?;
+    add(batch, (app, user), None, &Task::of(job, &key))
 }
 
 /// Takes back what a process that is gone had begun. A job that was begun as often as it may be is dead: it may be what
@@ -110,8 +157,13 @@ fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
     Ok(take.query_row([batch.at()], job_row).optional()?)
 }
 
+/// Marks a job as done, if it is still this owner's.
+pub(super) fn done(batch: &Batch<'_>, job: &JobRow) -> Result<(), Error> {
+    leave(batch, job, "done", None, job.run_at)
+}
+
 fn complete(batch: &mut Batch<'_>, job: &JobRow, effect: Option<&Event>) -> Result<(), Error> {
-    leave(batch, job, "done", None, job.run_at)?;
+    done(batch, job)?;
     if let (Some(event), Some(thread)) = (effect, job.thread)
         && !is_late(batch, thread, event)?
     {

@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::ThreadId;
+use protocol::{Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::id;
 use super::verify::Check;
-use super::{Sqlite, actions, jobs, proposals, runs};
+use super::{Sqlite, actions, jobs, proposals, recall, runs};
 use crate::{ActionRow, Error, Maintenance, RunRow, Verified};
 
 /// Events removed in one transaction: a few milliseconds, so that streams do not feel it.
@@ -61,6 +61,11 @@ impl Maintenance for Sqlite {
         }
         Ok(check.found())
     }
+
+    async fn scopes_to_embed(&self, model: &str, limit: usize) -> Result<Vec<Scope>, Error> {
+        let model = model.to_owned();
+        self.readers.read(move |conn| recall::scopes_to_embed(conn, &model, limit)).await
+    }
 }
 
 fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
@@ -95,7 +100,9 @@ fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error
     if events > 0 || actions::erase(batch, thread, PURGE_ACTIONS)? {
         return Ok(true);
     }
+    recall::purge(batch, thread)?;
     for statement in [
+        "DELETE FROM snapshots WHERE thread = ?1",
         "DELETE FROM proposals WHERE thread = ?1",
         "DELETE FROM tool_results WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
         "DELETE FROM tool_calls WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",

@@ -1,18 +1,36 @@
-//! Memories: a scope's own facts, added, listed, counted when an answer refers to them, and forgotten.
+//! Memories: a scope's own facts, listed with where they come from, and counted when an answer refers to them.
+
+pub(super) mod change;
+mod extract;
 
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use protocol::{MemoryId, Principal, RunId, Scope};
+use protocol::{MemoryId, Principal, RunId, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_time, text, time};
-use super::{Sqlite, once, threads};
-use crate::{Error, MAX_MEMORIES_PER_SCOPE, Memories, MemoryCursor, MemoryRow, NewMemory, Once, PageOf};
+use super::read::{count, id, maybe_id, maybe_time, text, time};
+use super::{Sqlite, history, once, threads};
+use crate::{
+    Error, Extracted, Extraction, JobRow, MAX_SOURCES_PER_MEMORY, Memories, MemoryCursor, MemoryEdit,
+    MemoryHistory, MemoryRow, MemoryVersion, MessageRow, NewMemory, Once, PageOf, Source,
+};
 
-const COLUMNS: &str =
-    "id, app, user, text, kind, status, access_count, last_accessed_at, source, created_at, updated_at";
+pub(super) const ACTIVE: &str = "active";
+
+/// The word for memories of any status in a list.
+const ALL: &str = "all";
+
+/// As [`memory_row`] expects them, of memories `m` with [`FIRST_SOURCE`].
+pub(super) const COLUMNS: &str =
+    "m.id, m.app, m.user, m.text, m.kind, m.status, m.access_count, m.last_accessed_at, m.source, m.created_at,
+    m.updated_at, m.version, m.valid_from, m.valid_until, m.superseded_by, s.thread, s.message, s.words, s.at";
+
+/// Joins each memory with what it was first made of.
+pub(super) const FIRST_SOURCE: &str = "LEFT JOIN memory_sources s
+    ON s.number = (SELECT min(first.number) FROM memory_sources first WHERE first.memory = m.id)";
 
 #[async_trait]
 impl Memories for Sqlite {
@@ -28,7 +46,7 @@ impl Memories for Sqlite {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
             once::remember(batch, &scope, once.as_ref(), memory.id.uuid())?;
-            insert(batch, &scope, &memory)?;
+            change::insert(batch, &scope, &memory)?;
             find(batch.conn(), memory.id, scope.user.as_str())
         };
         self.writer.write(work).await
@@ -39,13 +57,23 @@ impl Memories for Sqlite {
         self.readers.read(move |conn| find(conn, memory, user.as_str())).await
     }
 
-    async fn memories(&self, scope: &Scope, page: PageOf<MemoryCursor>) -> Result<Vec<MemoryRow>, Error> {
-        let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope, page)).await
+    async fn memory_history(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryHistory, Error> {
+        let user = principal.user().clone();
+        self.readers.read(move |conn| history_of(conn, memory, user.as_str())).await
+    }
+
+    async fn memories(
+        &self,
+        scope: &Scope,
+        status: Option<&str>,
+        page: PageOf<MemoryCursor>,
+    ) -> Result<Vec<MemoryRow>, Error> {
+        let (scope, status) = (scope.clone(), status.unwrap_or(ACTIVE).to_owned());
+        self.readers.read(move |conn| list(conn, &scope, &status, page)).await
     }
 
     async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
-        let mut newest = self.memories(scope, PageOf { after: None, limit }).await?;
+        let mut newest = self.memories(scope, None, PageOf { after: None, limit }).await?;
         newest.reverse();
         Ok(newest)
     }
@@ -55,14 +83,110 @@ impl Memories for Sqlite {
         self.readers.read(move |conn| by_id(conn, &scope, &ids)).await
     }
 
+    async fn edit_memory(
+        &self,
+        principal: &Principal,
+        memory: MemoryId,
+        edit: MemoryEdit,
+        once: Option<Once>,
+    ) -> Result<MemoryRow, Error> {
+        self.by_hand(principal, memory, once, move |batch, row| change::edit(batch, row, edit)).await
+    }
+
     async fn forget_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
         once: Option<Once>,
     ) -> Result<(), Error> {
-        let principal = principal.clone();
-        self.writer.write(move |batch| forget(batch, &principal, memory, once.as_ref())).await
+        self.by_hand(principal, memory, once, change::forget).await.map(drop)
+    }
+
+    async fn restore_memory(
+        &self,
+        principal: &Principal,
+        memory: MemoryId,
+        once: Option<Once>,
+    ) -> Result<MemoryRow, Error> {
+        self.by_hand(principal, memory, once, change::restore).await
+    }
+
+    async fn memory_is_off(&self, scope: &Scope) -> Result<bool, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| is_off(conn, &scope)).await
+    }
+
+    async fn set_memory_off(&self, scope: &Scope, off: bool, once: Option<Once>) -> Result<(), Error> {
+        let scope = scope.clone();
+        self.writer.write(move |batch| set_off(batch, &scope, off, once.as_ref())).await
+    }
+
+    async fn unextracted(&self, thread: ThreadId, limit: usize) -> Result<Vec<MessageRow>, Error> {
+        self.readers.read(move |conn| history::unextracted(conn, thread, limit)).await
+    }
+
+    async fn extract(&self, job: &JobRow, extraction: Extraction) -> Result<Extracted, Error> {
+        let job = job.clone();
+        self.writer.write(move |batch| extract::extract(batch, &job, extraction)).await
+    }
+
+    async fn keep_snapshot(&self, scope: &Scope, thread: ThreadId, body: String) -> Result<String, Error> {
+        let scope = scope.clone();
+        self.writer.write(move |batch| keep_snapshot(batch, &scope, thread, &body)).await
+    }
+
+    async fn snapshot(&self, scope: &Scope, thread: ThreadId) -> Result<Option<String>, Error> {
+        let scope = scope.clone();
+        let work = move |conn: &Connection| {
+            let mut find = conn.prepare_cached(
+                "SELECT s.body FROM snapshots s JOIN threads t ON t.id = s.thread
+                    WHERE s.thread = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
+            )?;
+            let key = params![thread.bytes(), scope.app.as_str(), scope.user.as_str()];
+            Ok(find.query_row(key, |row| text(row, 0)).optional()?)
+        };
+        self.readers.read(work).await
+    }
+
+    async fn forgotten_among(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryId>, Error> {
+        let (scope, ids) = (scope.clone(), ids.to_vec());
+        let work = move |conn: &Connection| {
+            let mut find = conn.prepare_cached(
+                "SELECT 1 FROM memories WHERE id = ?1 AND app = ?2 AND user = ?3 AND status <> 'forgotten'",
+            )?;
+            let (app, user) = (scope.app.as_str(), scope.user.as_str());
+            let mut forgotten = Vec::new();
+            for id in ids {
+                if !find.exists(params![id.bytes(), app, user])? {
+                    forgotten.push(id);
+                }
+            }
+            Ok(forgotten)
+        };
+        self.readers.read(work).await
+    }
+}
+
+impl Sqlite {
+    /// A change that the user makes to a memory, once under a key. Gives it as it is then.
+    async fn by_hand(
+        &self,
+        principal: &Principal,
+        memory: MemoryId,
+        once: Option<Once>,
+        change: impl FnOnce(&Batch<'_>, MemoryRow) -> Result<(), Error> + Send + 'static,
+    ) -> Result<MemoryRow, Error> {
+        let user = principal.user().clone();
+        let work = move |batch: &mut Batch<'_>| {
+            let row = find(batch.conn(), memory, user.as_str())?;
+            if once::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+                return Ok(row);
+            }
+            once::remember(batch, &row.scope, once.as_ref(), memory.uuid())?;
+            change(batch, row)?;
+            find(batch.conn(), memory, user.as_str())
+        };
+        self.writer.write(work).await
     }
 }
 
@@ -79,81 +203,121 @@ pub(super) fn referenced(batch: &Batch<'_>, run: RunId, references: &[String]) -
     Ok(())
 }
 
-fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Result<(), Error> {
-    let (app, user) = (scope.app.as_str(), scope.user.as_str());
-    let mut active = batch
-        .conn()
-        .prepare_cached("SELECT count(*) FROM memories WHERE app = ?1 AND user = ?2 AND status = 'active'")?;
-    if active.query_row([app, user], |row| count(row, 0))? >= MAX_MEMORIES_PER_SCOPE as u64 {
-        return Err(Error::MemoriesFull);
-    }
-    let NewMemory { id, text, kind, source } = memory;
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO memories (id, app, user, text, kind, status, source, created_at, updated_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, 'active', ?6, ?7, ?7)",
-        )?
-        .execute(params![id.bytes(), app, user, text, kind, source, batch.at()])?;
-    Ok(())
-}
-
-fn forget(
-    batch: &Batch<'_>,
-    principal: &Principal,
-    memory: MemoryId,
-    once: Option<&Once>,
-) -> Result<(), Error> {
-    let row = find(batch.conn(), memory, principal.user().as_str())?;
-    if once::earlier(batch, &row.scope, once)?.is_some() {
-        return Ok(());
-    }
-    once::remember(batch, &row.scope, once, memory.uuid())?;
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE memories SET status = 'forgotten', updated_at = ?2 WHERE id = ?1 AND status = 'active'",
-        )?
-        .execute(params![memory.bytes(), batch.at()])?;
-    Ok(())
-}
-
 fn find(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryRow, Error> {
-    conn.prepare_cached(&format!("SELECT {COLUMNS} FROM memories WHERE id = ?1 AND user = ?2"))?
-        .query_row(params![memory.bytes(), user], memory_row)
-        .optional()?
-        .ok_or(Error::NotFound("memory"))
+    conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.user = ?2"
+    ))?
+    .query_row(params![memory.bytes(), user], memory_row)
+    .optional()?
+    .ok_or(Error::NotFound("memory"))
 }
 
-fn list(conn: &Connection, scope: &Scope, page: PageOf<MemoryCursor>) -> Result<Vec<MemoryRow>, Error> {
+fn of_scope(conn: &Connection, memory: MemoryId, scope: &Scope) -> Result<Option<MemoryRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM memories WHERE app = ?1 AND user = ?2 AND status = 'active'
-            AND (created_at, id) < (?3, ?4) ORDER BY created_at DESC, id DESC LIMIT ?5"
+        "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.app = ?2 AND m.user = ?3"
+    ))?;
+    let found = find.query_row(params![memory.bytes(), scope.app.as_str(), scope.user.as_str()], memory_row);
+    Ok(found.optional()?)
+}
+
+fn list(
+    conn: &Connection,
+    scope: &Scope,
+    status: &str,
+    page: PageOf<MemoryCursor>,
+) -> Result<Vec<MemoryRow>, Error> {
+    let of_status = if status == ALL { "?6 = 'all'" } else { "m.status = ?6" };
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.app = ?1 AND m.user = ?2 AND {of_status}
+            AND (m.created_at, m.id) < (?3, ?4) ORDER BY m.created_at DESC, m.id DESC LIMIT ?5"
     ))?;
     let (created_at, last) = match page.after {
         Some(cursor) => (cursor.created_at.as_millisecond(), cursor.id.bytes().to_vec()),
         None => (i64::MAX, vec![0xff; 16]),
     };
     let limit = page.limit as i64;
-    let rows = find
-        .query_map(params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit], memory_row)?;
+    let rows = find.query_map(
+        params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit, status],
+        memory_row,
+    )?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn by_id(conn: &Connection, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM memories WHERE id = ?1 AND app = ?2 AND user = ?3 AND status = 'active'"
-    ))?;
     let mut found = Vec::new();
     for memory in ids {
-        let row =
-            find.query_row(params![memory.bytes(), scope.app.as_str(), scope.user.as_str()], memory_row);
-        found.extend(row.optional()?);
+        found.extend(of_scope(conn, *memory, scope)?.filter(|row| row.status == ACTIVE));
     }
     Ok(found)
 }
 
-fn memory_row(row: &Row<'_>) -> rusqlite::Result<MemoryRow> {
+fn history_of(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryHistory, Error> {
+    let row = find(conn, memory, user)?;
+    let mut versions = conn
+        .prepare_cached(
+            "SELECT version, text, kind, status, reason, valid_from, valid_until, at FROM memory_versions
+                WHERE memory = ?1 ORDER BY version DESC LIMIT ?2",
+        )?
+        .query_map(params![memory.bytes(), MemoryHistory::MAX_VERSIONS as i64], version_row)?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut next: Option<MemoryVersion> = None;
+    for version in &mut versions {
+        // What an update took the place of was so until then.
+        let updated = next.take().filter(|next| next.reason == change::UPDATED);
+        version.valid_until = version.valid_until.or(updated.and_then(|next| next.valid_from));
+        next = Some(version.clone());
+    }
+    versions.reverse();
+    let sources = conn
+        .prepare_cached(
+            "SELECT thread, message, words, at FROM memory_sources WHERE memory = ?1 ORDER BY number LIMIT ?2",
+        )?
+        .query_map(params![memory.bytes(), MAX_SOURCES_PER_MEMORY as i64], |row| source(row, 0))?
+        .collect::<Result<_, _>>()?;
+    Ok(MemoryHistory { memory: row, versions, sources })
+}
+
+fn is_off(conn: &Connection, scope: &Scope) -> Result<bool, Error> {
+    let mut find = conn.prepare_cached("SELECT 1 FROM memory_off WHERE app = ?1 AND user = ?2")?;
+    Ok(find.exists([scope.app.as_str(), scope.user.as_str()])?)
+}
+
+fn set_off(batch: &Batch<'_>, scope: &Scope, off: bool, once: Option<&Once>) -> Result<(), Error> {
+    if once::earlier(batch, scope, once)?.is_some() {
+        return Ok(());
+    }
+    once::remember(batch, scope, once, Uuid::nil())?;
+    let statement = if off {
+        "INSERT INTO memory_off (app, user) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
+    } else {
+        "DELETE FROM memory_off WHERE app = ?1 AND user = ?2"
+    };
+    batch.conn().prepare_cached(statement)?.execute([scope.app.as_str(), scope.user.as_str()])?;
+    Ok(())
+}
+
+fn keep_snapshot(batch: &Batch<'_>, scope: &Scope, thread: ThreadId, body: &str) -> Result<String, Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO snapshots (thread, body, at)
+                SELECT id, ?4, ?5 FROM threads WHERE id = ?1 AND app = ?2 AND user = ?3 AND deleted_at IS NULL
+                ON CONFLICT (thread) DO NOTHING",
+        )?
+        .execute(params![thread.bytes(), scope.app.as_str(), scope.user.as_str(), body, batch.at()])?;
+    batch
+        .conn()
+        .prepare_cached(
+            "SELECT s.body FROM snapshots s JOIN threads t ON t.id = s.thread
+                WHERE t.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
+        )?
+        .query_row(params![thread.bytes(), scope.app.as_str(), scope.user.as_str()], |row| text(row, 0))
+        .optional()?
+        .ok_or(Error::NotFound("thread"))
+}
+
+pub(super) fn memory_row(row: &Row<'_>) -> rusqlite::Result<MemoryRow> {
+    let sourced = row.get::<_, Option<i64>>(18)?.is_some();
     Ok(MemoryRow {
         id: id(row, 0)?,
         scope: threads::scope(row, 1)?,
@@ -165,5 +329,33 @@ fn memory_row(row: &Row<'_>) -> rusqlite::Result<MemoryRow> {
         source: text(row, 8)?,
         created_at: time(row, 9)?,
         updated_at: time(row, 10)?,
+        version: count(row, 11)?,
+        valid_from: maybe_time(row, 12)?,
+        valid_until: maybe_time(row, 13)?,
+        superseded_by: maybe_id(row, 14)?,
+        first_source: if sourced { Some(source(row, 15)?) } else { None },
+    })
+}
+
+/// A source in the columns from `first` on.
+fn source(row: &Row<'_>, first: usize) -> rusqlite::Result<Source> {
+    Ok(Source {
+        thread: maybe_id(row, first)?,
+        message: maybe_id(row, first + 1)?,
+        words: row.get(first + 2)?,
+        at: maybe_time(row, first + 3)?,
+    })
+}
+
+fn version_row(row: &Row<'_>) -> rusqlite::Result<MemoryVersion> {
+    Ok(MemoryVersion {
+        version: count(row, 0)?,
+        text: text(row, 1)?,
+        kind: text(row, 2)?,
+        status: text(row, 3)?,
+        reason: text(row, 4)?,
+        valid_from: maybe_time(row, 5)?,
+        valid_until: maybe_time(row, 6)?,
+        at: time(row, 7)?,
     })
 }

@@ -17,6 +17,7 @@ mod project;
 mod proposals;
 mod queue;
 mod read;
+mod recall;
 mod records;
 mod runs;
 mod submit;

@@ -8,7 +8,7 @@ use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{id, maybe_id, sql};
-use super::{actions, memories, proposals, queue, usage};
+use super::{actions, memories, proposals, queue, recall, usage};
 use crate::Error;
 
 /// A message and the event that holds its text.
@@ -59,7 +59,8 @@ impl Batch<'_> {
                 | Event::ProposalOpen(_)
                 | Event::ProposalClosed(_)
                 | Event::StreamComplete(_)
-                | Event::RunEnd(_),
+                | Event::RunEnd(_)
+                | Event::MemoryUpdate(_),
                 _,
             ) => Ok(()),
         }
@@ -94,7 +95,7 @@ impl Batch<'_> {
                         model = coalesce((SELECT model FROM runs WHERE id = ?4), model) WHERE id = ?1",
             )?
             .execute(params![thread.bytes(), said.id.bytes(), self.at(), run.bytes()])?;
-        Ok(())
+        recall::said(self, thread, said.id)
     }
 
     fn step(&self, run: RunId, step: &StepEnd, seq: Seq) -> Result<(), Error> {

@@ -1,12 +1,18 @@
 //! A request for a run: begun at once, queued, refused, or recognised as one that came before.
 
+use std::time::Duration;
+
 use protocol::{Event, MessageId, MessageUser, OnBusy, RunId, RunStart, Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
+use super::jobs::Task;
 use super::read::{id, maybe_id, sql, text};
-use super::{once, proposals, queue, threads};
-use crate::{Admitted, Ask, Error, Request, Stop, Submission, Submitted, Target};
+use super::{jobs, once, proposals, queue, threads};
+use crate::{Admitted, Ask, Error, Request, RunJob, Stop, Submission, Submitted, Target};
+
+/// Jobs that one message causes.
+const MAX_JOBS_PER_MESSAGE: usize = 16;
 
 pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Submitted, Error> {
     let Submission { scope, thread, run, on_busy, once, replay_only, request } = submission;
@@ -127,6 +133,7 @@ pub(super) fn begin(
         .execute(params![run.bytes(), sql(start), message.bytes()])?;
     if let Some(said) = said {
         batch.record(thread, Some(run), &Event::MessageUser(said))?;
+        cause(batch, run, message, &request.jobs)?;
     }
     let start = RunStart {
         run_id: run,
@@ -138,6 +145,16 @@ pub(super) fn begin(
         app_revision: request.app_revision,
     };
     batch.record(thread, Some(run), &Event::RunStart(start))?;
+    Ok(())
+}
+
+/// Adds the jobs that a message causes.
+fn cause(batch: &Batch<'_>, run: RunId, message: MessageId, caused: &[RunJob]) -> Result<(), Error> {
+    let key = message.to_string();
+    for job in caused.iter().take(MAX_JOBS_PER_MESSAGE) {
+        let delay = Duration::from_millis(job.delay_ms);
+        jobs::enqueue(batch, run, &Task { id: job.id, kind: &job.kind, key: &key, delay })?;
+    }
     Ok(())
 }
 

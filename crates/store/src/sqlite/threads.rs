@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, id, maybe_id, text, time};
-use super::{Sqlite, history, once, queue};
+use super::{Sqlite, history, once, queue, recall};
 use crate::{Error, MessageRow, Once, PageOf, ThreadCursor, ThreadRow, Threads, Window};
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
@@ -109,6 +109,7 @@ fn delete(
             "UPDATE runs SET stop = 'cancelled' WHERE thread = ?1 AND ended_at IS NULL AND stop IS NULL",
         )?
         .execute([thread.bytes()])?;
+    recall::changed(batch, &row.scope, recall::Kind::Thread, thread.bytes())?;
     Ok(row.active_run)
 }
 

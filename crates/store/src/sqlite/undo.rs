@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::append::Batch;
 use super::ledger::{self, Kind, Payload};
+use super::memories::change as memory;
 use super::read::{sql, text, time};
 use super::records::Put;
 use super::{actions, files, once, records};
@@ -55,6 +56,7 @@ pub(super) fn take_back(batch: &Batch<'_>, by: &ActionRow, action: ActionId) -> 
             Change::File { path, before, was, .. } => {
                 files::restore(batch, &by.scope, (path, before.as_deref()), (left, *was))?
             }
+            Change::Memory { id, .. } => memory::undo(batch, &by.scope, *id, left)?,
         };
         match put_back {
             Some(change) => restored.push(change),
@@ -116,7 +118,9 @@ fn whole(changes: &[Change]) -> Vec<Whole<'_>> {
 
 fn version(change: &Change) -> u64 {
     match change {
-        Change::Record { version, .. } | Change::File { version, .. } => *version,
+        Change::Record { version, .. } | Change::File { version, .. } | Change::Memory { version, .. } => {
+            *version
+        }
     }
 }
 
@@ -124,7 +128,8 @@ fn same_thing(one: &Change, other: &Change) -> bool {
     match (one, other) {
         (Change::Record { id: one, .. }, Change::Record { id: other, .. }) => one == other,
         (Change::File { path: one, .. }, Change::File { path: other, .. }) => one == other,
-        (Change::Record { .. }, Change::File { .. }) | (Change::File { .. }, Change::Record { .. }) => false,
+        (Change::Memory { id: one, .. }, Change::Memory { id: other, .. }) => one == other,
+        (Change::Record { .. } | Change::File { .. } | Change::Memory { .. }, _) => false,
     }
 }
 
@@ -133,6 +138,7 @@ fn in_the_way(batch: &Batch<'_>, undone: &ActionRow, change: &Change) -> Result<
     let (thing, field, key) = match change {
         Change::Record { id, kind, .. } => (format!("the {kind} {id}"), "$.id", id.to_string()),
         Change::File { path, .. } => (format!("the file {path}"), "$.path", path.clone()),
+        Change::Memory { id, .. } => (format!("the memory {id}"), "$.id", id.to_string()),
     };
     let newer = batch
         .conn()

@@ -13,9 +13,9 @@ use protocol::{Clock, Delta, Event, Kind};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::Owned;
 use super::append::{Batch, Seqs};
 use super::checkpoint::Checkpointer;
+use super::{Owned, jobs};
 use crate::outbox::{Outbox, Pushed};
 use crate::{Error, NewJob, Publish, RunLog, Write};
 
@@ -164,29 +164,40 @@ impl RunLog for SqliteRunLog {
     async fn record(
         &self,
         events: Vec<Event>,
-        jobs: Vec<NewJob>,
+        caused: Vec<NewJob>,
         writes: Vec<Write>,
     ) -> Result<Vec<bool>, Error> {
-        let results = events.iter().filter(|event| event.kind() == Kind::ToolComplete).count();
-        if !writes.is_empty() && results != 1 {
-            tracing::error!(run = %self.outbox.run, results, "writes belong to one result");
+        if !writes.is_empty() && !have_a_place(&events, &writes) {
+            tracing::error!(run = %self.outbox.run, "writes belong to one result, or to the beginning of a run");
             return Err(Error::Aborted);
         }
         let outbox = Arc::clone(&self.outbox);
-        let promise = events.iter().any(|event| event.kind().is_promise());
+        let promise = !writes.is_empty() || events.iter().any(|event| event.kind().is_promise());
         let sync = if promise { Sync::Full } else { Sync::Normal };
         let work = move |batch: &mut Batch<'_>| {
             if !batch.is_owner(&outbox)? {
                 return Err(Error::Fenced);
             }
             batch.deltas(&outbox)?;
-            for job in &jobs {
-                super::jobs::enqueue(batch, outbox.run.bytes(), job)?;
+            for job in &caused {
+                jobs::enqueue(batch, outbox.run, &jobs::Task::of(job, &job.key))?;
             }
             let record = |event| batch.record_with(outbox.thread, Some(outbox.run), event, &writes);
             events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect()
         };
         self.writer.write_with(sync, work).await
+    }
+}
+
+/// Whether exactly one of the events is what the writes belong to: the result of their call, or, for what is remembered
+/// without a call, `context:loaded`.
+fn have_a_place(events: &[Event], writes: &[Write]) -> bool {
+    let number = |kind| events.iter().filter(|event| event.kind() == kind).count();
+    let remembered = writes.iter().all(|write| matches!(write, Write::Remember(_)));
+    match (number(Kind::ToolComplete), number(Kind::ContextLoaded)) {
+        (1, 0) => true,
+        (0, 1) => remembered,
+        (_, _) => false,
     }
 }
 

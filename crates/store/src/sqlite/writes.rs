@@ -1,10 +1,11 @@
 //! The writes of a call, applied in order in the transaction of its outcome.
 
-use protocol::ActionId;
+use protocol::{ActionId, RunId};
 
 use super::append::Batch;
+use super::memories::change;
 use super::records::Put;
-use super::{files, proposals, records, undo};
+use super::{files, proposals, records, threads, undo};
 use crate::{ActionRow, Change, Error, MAX_WRITES_PER_CALL, Write};
 
 /// What writes have come to.
@@ -43,7 +44,29 @@ pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Resu
                 applied.changes.extend(undo::take_back(batch, by, *action)?);
                 applied.undo_of = Some(*action);
             }
+            Write::Remember(memory) => applied.changes.push(change::remember(batch, scope, memory)?),
         }
     }
     Ok(applied)
+}
+
+/// Adds what a run remembers without a call.
+pub(super) fn remember(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<(), Error> {
+    if writes.is_empty() {
+        return Ok(());
+    }
+    let mut find = batch.conn().prepare_cached("SELECT app, user FROM runs WHERE id = ?1")?;
+    let scope = find.query_row([run.bytes()], |row| threads::scope(row, 0))?;
+    for write in writes {
+        match write {
+            Write::Remember(memory) => change::remember(batch, &scope, memory).map(drop)?,
+            Write::Record { .. }
+            | Write::File { .. }
+            | Write::Propose(_)
+            | Write::Reword { .. }
+            | Write::Withdraw { .. }
+            | Write::Undo { .. } => return Err(Error::Aborted),
+        }
+    }
+    Ok(())
 }

@@ -2,9 +2,9 @@
 
 use protocol::{Ids, RunStatus};
 use rusqlite::Connection;
-use store::{Error, Target};
+use store::{Error, Memories, NewMemory, Source, Target};
 
-use crate::support::{Fixture, answer, call, end, result, step_end};
+use crate::support::{Fixture, answer, call, end, result, scope, step_end};
 
 /// The statement is refused, and the refusal names the rule.
 fn refused(conn: &Connection, sql: &str, rule: &str) {
@@ -160,4 +160,49 @@ async fn rows_do_not_cross_threads_or_scopes() {
                    SELECT randomblob(16), a.thread, b.id, 'user', a.run, 99, 0
                    FROM messages a, messages b WHERE a.thread <> b.thread LIMIT 1";
     refused(&conn, adopted, "FOREIGN KEY constraint failed");
+}
+
+#[tokio::test]
+async fn m5_what_a_memory_was_and_rests_on_does_not_change() {
+    let fixture = Fixture::new();
+    let memory = NewMemory {
+        id: fixture.ids.memory(),
+        text: "lives in Oslo".into(),
+        kind: "fact".into(),
+        source: "user",
+        sources: vec![Source { words: Some("I live in Oslo".into()), ..Source::default() }],
+        valid_from: None,
+        created_at: None,
+    };
+    fixture.store.add_memory(&scope("alice"), memory, None).await.unwrap();
+    let conn = fixture.database();
+    for set in
+        ["text = 'x'", "status = 'expired'", "kind = 'x'", "version = 3", "version = 1", "valid_until = 1"]
+    {
+        refused(&conn, &format!("UPDATE memories SET {set}"), "M5: each change of a memory is a version");
+    }
+    conn.execute_batch("UPDATE memories SET access_count = 9").expect("being used is no change");
+    refused(&conn, "UPDATE memory_versions SET text = 'x'", "M5: versions do not change");
+    refused(&conn, "INSERT INTO memory_versions SELECT * FROM memory_versions", "UNIQUE constraint failed");
+    let rule = "M5: a source changes only when its conversation is deleted";
+    for set in [
+        "words = 'x'",
+        "thread = x'00', words = NULL",
+        "at = 1, words = NULL",
+        "memory = x'00', words = NULL",
+    ] {
+        refused(&conn, &format!("UPDATE memory_sources SET {set}"), rule);
+    }
+    let orphans = [
+        "INSERT INTO memory_versions VALUES (randomblob(16), 1, 'x', 'x', 'active', 'created', NULL, NULL, 0)",
+        "INSERT INTO memory_sources (memory, at) VALUES (randomblob(16), 0)",
+        "INSERT INTO tombstones (app, user, memory, words, at) VALUES ('app', 'alice', randomblob(16), 'x', 0)",
+        "INSERT INTO snapshots VALUES (randomblob(16), 'x', 0)",
+    ];
+    for orphan in orphans {
+        refused(&conn, orphan, "FOREIGN KEY constraint failed");
+    }
+    refused(&conn, "UPDATE memories SET status = 'lost', version = 2", "CHECK constraint failed");
+    refused(&conn, "UPDATE memory_counts SET active = -1", "CHECK constraint failed");
+    conn.execute_batch("UPDATE memory_sources SET words = NULL").expect("a conversation may be deleted");
 }

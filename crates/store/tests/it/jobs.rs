@@ -1,14 +1,19 @@
 //! Jobs: enqueued with their cause, claimed by one, done once with their effect.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
-use protocol::{Clock, Event, Ids, ThreadNamed};
-use store::{Error, Jobs, Maintenance, NewJob, PageOf, Retry, Threads};
+use protocol::{AppId, Clock, Event, Ids, OnBusy, RunStatus, Scope, ThreadNamed};
+use store::{
+    Ask, Error, Jobs, Maintenance, NewJob, PageOf, Retry, RunJob, Runs, Submission, Target, Threads,
+};
 use testkit::still::StandingClock;
 
-use crate::support::{Fixture, principal, step_end};
+use crate::support::{Fixture, Forward, after, end, principal, scope, step_end};
 
 fn job(fixture: &Fixture, key: &str) -> NewJob {
-    NewJob { id: fixture.ids.job(), kind: "name_thread", key: key.into() }
+    NewJob { id: fixture.ids.job(), kind: "name_thread", key: key.into(), delay: Duration::ZERO }
 }
 
 fn named(title: &str) -> Option<Event> {
@@ -82,4 +87,124 @@ async fn a_scheduled_job_is_one_job_a_turn_whoever_adds_it() {
     }
     keys.sort_unstable();
     assert_eq!(keys, ["1", "2"]);
+}
+
+/// What is due now, as kind and key.
+async fn due(fixture: &Fixture) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    while let Some(job) = fixture.store.claim().await.unwrap() {
+        found.push((job.kind, job.key));
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_job_with_a_delay_is_due_that_much_later() {
+    let clock = Arc::new(Forward::default());
+    let fixture = Fixture::by(clock.clone());
+    let later = |key: &str, delay| NewJob { delay, ..job(&fixture, key) };
+    let (_, log) = fixture.run().await;
+    let jobs = vec![later("minute", Duration::from_secs(60)), later("never", Duration::MAX)];
+    log.record(vec![step_end(vec![])], jobs, vec![]).await.unwrap();
+    fixture.store.schedule(later("hour", Duration::from_secs(3_600))).await.unwrap();
+    clock.to(59);
+    assert_eq!(due(&fixture).await, []);
+    assert_eq!(fixture.store.next_due().await.unwrap(), Some(after(60)));
+    clock.to(60);
+    assert_eq!(due(&fixture).await, [("name_thread".to_owned(), "minute".to_owned())]);
+    clock.to(3_600);
+    assert_eq!(due(&fixture).await, [("name_thread".to_owned(), "hour".to_owned())]);
+    assert!(fixture.store.next_due().await.unwrap().is_some(), "what is never due can still be read");
+}
+
+fn causing(fixture: &Fixture, thread: Target, delay_ms: u64) -> (Submission, String) {
+    let mut submission = fixture.submission(thread);
+    submission.on_busy = OnBusy::Queue;
+    submission.request.jobs = vec![RunJob { id: fixture.ids.job(), kind: "extract".into(), delay_ms }];
+    let Ask::Say { id, .. } = submission.request.ask else { unreachable!() };
+    (submission, id.to_string())
+}
+
+#[tokio::test]
+async fn j1_a_message_causes_its_jobs_when_it_is_in_the_log() {
+    let clock = Arc::new(Forward::default());
+    let fixture = Fixture::by(clock.clone());
+    let (first, message) = causing(&fixture, Target::New(fixture.ids.thread()), 5_000);
+    let first = fixture.store.submit(first).await.unwrap();
+    let (waiting, waiting_message) = causing(&fixture, Target::Existing(first.thread), 1_000);
+    fixture.store.submit(waiting).await.unwrap();
+    clock.to(4);
+    assert_eq!(due(&fixture).await, [], "the first is not due, and the second message is not said");
+    clock.to(5);
+    assert_eq!(due(&fixture).await, [("extract".to_owned(), message)]);
+    fixture
+        .log(first)
+        .await
+        .record(vec![end(first.run, RunStatus::Completed)], vec![], vec![])
+        .await
+        .unwrap();
+    clock.to(6);
+    let said = fixture.store.claim().await.unwrap().unwrap();
+    assert_eq!((said.key, said.scope, said.thread), (waiting_message, scope("alice"), Some(first.thread)));
+}
+
+#[tokio::test]
+async fn answering_again_says_nothing_and_so_causes_nothing() {
+    let fixture = Fixture::new();
+    let (first, log) = fixture.run().await;
+    log.record(vec![end(first.run, RunStatus::Failed)], vec![], vec![]).await.unwrap();
+    let (mut again, _) = causing(&fixture, Target::Existing(first.thread), 0);
+    again.request.ask = Ask::Again { of: None };
+    fixture.store.submit(again).await.unwrap();
+    assert_eq!(due(&fixture).await, []);
+}
+
+#[tokio::test]
+async fn a_request_that_was_queued_before_there_were_jobs_is_still_read() {
+    let fixture = Fixture::new();
+    let (first, log) = fixture.run().await;
+    let (waiting, _) = causing(&fixture, Target::Existing(first.thread), 0);
+    let waiting = fixture.store.submit(waiting).await.unwrap();
+    let older = "UPDATE queue SET submission = json_remove(submission, '$.jobs')";
+    assert_eq!(fixture.database().execute(older, []).unwrap(), 1);
+    log.record(vec![end(first.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
+    let run = fixture.store.run(&principal("alice"), waiting.run).await.unwrap();
+    assert_eq!(run.status, RunStatus::Running);
+    assert_eq!(due(&fixture).await, []);
+}
+
+#[tokio::test]
+async fn a_job_of_a_scope_comes_again_once_the_earlier_one_is_over() {
+    let fixture = Fixture::new();
+    let (alice, bob) = (scope("alice"), scope("bob"));
+    let elsewhere = Scope { app: AppId::new("other"), ..alice.clone() };
+    let add = async |of: &Scope| {
+        fixture.store.schedule_for(of, NewJob { kind: "embed", ..job(&fixture, "all") }).await.unwrap();
+    };
+    for of in [&alice, &alice, &bob, &elsewhere] {
+        add(of).await;
+    }
+    let mut scopes = Vec::new();
+    let mut jobs = Vec::new();
+    while let Some(claimed) = fixture.store.claim().await.unwrap() {
+        scopes.push(claimed.scope.clone());
+        jobs.push(claimed);
+    }
+    assert_eq!(scopes.len(), 3, "one a scope: {scopes:?}");
+    add(&alice).await;
+    assert_eq!(fixture.store.claim().await.unwrap(), None, "while one is under way there is no other");
+    for (number, claimed) in jobs.iter().enumerate() {
+        assert_eq!((claimed.kind.as_str(), claimed.thread), ("embed", None));
+        match number {
+            0 => fixture.store.fail(claimed, "no".into(), Retry::Never).await.unwrap(),
+            _ => fixture.store.complete(claimed, None, None).await.unwrap(),
+        }
+    }
+    for of in [&alice, &bob, &elsewhere] {
+        add(of).await;
+        let again = fixture.store.claim().await.unwrap().unwrap();
+        assert_eq!((&again.scope, again.attempts), (of, 1), "a new job, whether it was done or dead");
+    }
+    let stale = fixture.store.complete(&jobs[0], None, None).await;
+    assert!(matches!(stale, Err(Error::Fenced)));
 }

@@ -8,8 +8,20 @@ use testkit::still::StandingClock;
 
 use crate::support::{Fixture, answer, end, once, principal, scope, step_end};
 
+mod changes;
+mod extraction;
+mod recall;
+
 fn new(fixture: &Fixture, text: &str) -> NewMemory {
-    NewMemory { id: fixture.ids.memory(), text: text.into(), kind: "fact".into(), source: "user" }
+    NewMemory {
+        id: fixture.ids.memory(),
+        text: text.into(),
+        kind: "fact".into(),
+        source: "user",
+        sources: vec![],
+        valid_from: None,
+        created_at: None,
+    }
 }
 
 async fn add(fixture: &Fixture, scope: &Scope, text: &str) -> MemoryRow {
@@ -17,7 +29,7 @@ async fn add(fixture: &Fixture, scope: &Scope, text: &str) -> MemoryRow {
 }
 
 async fn listed(fixture: &Fixture, scope: &Scope) -> Vec<String> {
-    texts(fixture.store.memories(scope, PageOf { after: None, limit: 100 }).await.unwrap())
+    texts(fixture.store.memories(scope, None, PageOf { after: None, limit: 100 }).await.unwrap())
 }
 
 fn texts(rows: Vec<MemoryRow>) -> Vec<String> {
@@ -41,6 +53,11 @@ async fn a_memory_reads_back_as_it_was_added() {
         source: "user".into(),
         created_at: now,
         updated_at: now,
+        version: 1,
+        valid_from: None,
+        valid_until: None,
+        superseded_by: None,
+        first_source: None,
     };
     assert_eq!(added, expected);
     assert_eq!(fixture.store.memory(&principal("alice"), added.id).await.unwrap(), expected);
@@ -62,7 +79,7 @@ async fn lists_are_newest_first_and_prompts_oldest_first() {
     assert_eq!(texts(fixture.store.active_memories(&alice, 3).await.unwrap()), ["a", "b", "c"]);
     assert_eq!(texts(fixture.store.active_memories(&alice, 9).await.unwrap()), ["d", "a", "b", "c"]);
     let after = Some(MemoryCursor { created_at: rows[1].created_at, id: rows[1].id });
-    let rest = fixture.store.memories(&alice, PageOf { after, limit: 1 }).await.unwrap();
+    let rest = fixture.store.memories(&alice, None, PageOf { after, limit: 1 }).await.unwrap();
     assert_eq!(texts(rest), ["a"]);
     let ids: Vec<MemoryId> = [3, 0, 2].map(|place: usize| rows[place].id).to_vec();
     let wanted = [ids.as_slice(), &[fixture.ids.memory()]].concat();
@@ -128,19 +145,21 @@ async fn under_a_key_a_memory_is_added_and_forgotten_once() {
 async fn a_scope_remembers_so_much_and_a_memory_is_so_long() {
     let fixture = Fixture::new();
     let alice = scope("alice");
-    let fill = format!(
-        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MAX_MEMORIES_PER_SCOPE} - 1)
-         INSERT INTO memories (id, app, user, text, kind, status, source, created_at, updated_at)
-            SELECT randomblob(16), 'app', 'alice', 'x', 'fact', 'active', 'user', 0, 0 FROM n"
-    );
+    let fill = format!("INSERT INTO memory_counts VALUES ('app', 'alice', {MAX_MEMORIES_PER_SCOPE} - 1)");
     fixture.database().execute(&fill, []).unwrap();
     let last = add(&fixture, &alice, "the last that fits").await;
     let refused = fixture.store.add_memory(&alice, new(&fixture, "too many"), once("k", 1)).await;
     assert!(matches!(refused, Err(Error::MemoriesFull)));
     add(&fixture, &scope("bob"), "somebody else's").await;
     fixture.store.forget_memory(&principal("alice"), last.id, None).await.unwrap();
+    let fits = fixture.store.restore_memory(&principal("alice"), last.id, None).await.unwrap();
+    assert_eq!(fits.status, "active");
+    fixture.store.forget_memory(&principal("alice"), last.id, None).await.unwrap();
     let fits = fixture.store.add_memory(&alice, new(&fixture, "fits now"), once("k", 1)).await;
     assert_eq!(fits.unwrap().text, "fits now", "a refusal uses up no key");
+    let restored = fixture.store.restore_memory(&principal("alice"), last.id, None).await;
+    assert!(matches!(restored, Err(Error::MemoriesFull)), "its place is taken");
+    assert_eq!(fixture.store.memory(&principal("alice"), last.id).await.unwrap().status, "forgotten");
     for (bytes, good) in [(0, false), (1, true), (MAX_MEMORY_BYTES, true), (MAX_MEMORY_BYTES + 1, false)] {
         let added = fixture.store.add_memory(&scope("eve"), new(&fixture, &"x".repeat(bytes)), None).await;
         assert_eq!(added.is_ok(), good, "{bytes} bytes");

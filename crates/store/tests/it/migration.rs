@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use protocol::{Ids, RunStatus, Usage};
+use protocol::{Ids, MemoryId, RunStatus, Usage};
 use rusqlite::Connection;
 use store::{
-    ActionFilter, Actions, Error, Log, Maintenance, Memories, NewMemory, PageOf, Runs, Threads, Usages,
+    ActionFilter, Actions, Error, Item, Log, Maintenance, Memories, MemoryVersion, NewMemory, PageOf, Recall,
+    Runs, Threads, Usages,
 };
 use testkit::still::CountingIds;
 
@@ -13,6 +14,7 @@ use crate::support::{Published, end, open, principal, result, scope, step_end};
 
 const FIRST: &str = include_str!("../../src/sqlite/migrations/0001_log.sql");
 const SECOND: &str = include_str!("../../src/sqlite/migrations/0002_memories.sql");
+const THIRD: &str = include_str!("../../src/sqlite/migrations/0003_ledger.sql");
 
 /// One thread with a run that has ended and one that is under way.
 const DATA: &str = "
@@ -55,6 +57,9 @@ async fn a_database_of_the_first_version_keeps_what_it_holds_and_takes_what_is_n
         text: "x".into(),
         kind: "fact".into(),
         source: "user",
+        sources: vec![],
+        valid_from: None,
+        created_at: None,
     };
     store.add_memory(&scope("alice"), memory, None).await.unwrap();
 }
@@ -102,6 +107,75 @@ async fn a_database_from_before_the_ledger_goes_on_with_one() {
     assert_eq!(store.active_memories(&scope("alice"), 9).await.unwrap().len(), 1);
 }
 
+/// Two memories, one forgotten, and three messages, one of them in a deleted thread.
+const THIRD_DATA: &str = "
+    INSERT INTO threads (id, app, user, next_seq, created_at, updated_at, deleted_at)
+        VALUES (x'00000000000000000000000000000001', 'app', 'alice', 3, 0, 0, NULL),
+               (x'00000000000000000000000000000002', 'app', 'alice', 2, 0, 0, 5);
+    INSERT INTO runs (id, thread, app, user, message, status, created_at)
+        SELECT id, id, app, user, id, 'queued', 0 FROM threads;
+    INSERT INTO messages (id, thread, role, run, seq, created_at)
+        VALUES (x'00000000000000000000000000000013', x'00000000000000000000000000000001', 'user',
+                x'00000000000000000000000000000001', 1, 3),
+               (x'00000000000000000000000000000012', x'00000000000000000000000000000001', 'assistant',
+                x'00000000000000000000000000000001', 2, 4),
+               (x'00000000000000000000000000000014', x'00000000000000000000000000000002', 'user',
+                x'00000000000000000000000000000002', 1, 1);
+    INSERT INTO memories (id, app, user, text, kind, status, access_count, last_accessed_at, source, created_at, updated_at)
+        VALUES (x'00000000000000000000000000000021', 'app', 'alice', 'kept', 'fact', 'active', 3, 9, 'user', 7, 8),
+               (x'00000000000000000000000000000022', 'app', 'alice', 'gone', 'fact', 'forgotten', 0, NULL, 'user', 7, 9);";
+
+#[tokio::test]
+async fn a_database_from_before_versions_has_first_ones_and_can_be_recalled() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = Connection::open(folder.path().join("rondo.db")).unwrap();
+    for sql in [FIRST, SECOND, THIRD, THIRD_DATA] {
+        old.execute_batch(sql).unwrap();
+    }
+    old.pragma_update(None, "user_version", 3).unwrap();
+    drop(old);
+    let store = open(folder.path(), Arc::new(Published::default())).unwrap();
+    let (alice, her) = (scope("alice"), principal("alice"));
+    let id = |number| uuid::Uuid::from_u128(number);
+    let told: Vec<_> = store
+        .recall_changes(&alice, 0, None, 9)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|row| match row.what {
+            Item::Memory(row, None) => row.id.uuid(),
+            Item::Message(said, None) => said.id.uuid(),
+            what @ (Item::Memory(..)
+            | Item::Message(..)
+            | Item::ThreadGone(_)
+            | Item::Tombstones
+            | Item::Gone(_)) => panic!("{what:?}"),
+        })
+        .collect();
+    assert_eq!(told, [id(0x13), id(0x12), id(0x21)], "what is there, in the order in which it came");
+    let kept = MemoryId::new(id(0x21));
+    let history = store.memory_history(&her, kept).await.unwrap();
+    let row = &history.memory;
+    assert_eq!((row.version, row.access_count, row.text.as_str()), (1, 3, "kept"));
+    let reasons = |versions: &[MemoryVersion]| -> Vec<(u64, String)> {
+        versions.iter().map(|row| (row.version, row.reason.clone())).collect()
+    };
+    assert_eq!(reasons(&history.versions), [(1, "created".to_owned())]);
+    assert_eq!(history.sources, []);
+    let gone = MemoryId::new(id(0x22));
+    let restored = store.restore_memory(&her, gone, None).await.unwrap();
+    assert_eq!((restored.status.as_str(), restored.version), ("active", 2));
+    let history = store.memory_history(&her, gone).await.unwrap();
+    assert_eq!(reasons(&history.versions), [(1, "forgotten".to_owned()), (2, "restored".to_owned())]);
+    store.forget_memory(&her, kept, None).await.unwrap();
+    store.forget_memory(&her, gone, None).await.unwrap();
+    let thread = protocol::ThreadId::new(id(1));
+    assert_eq!(store.unextracted(thread, 9).await.unwrap().len(), 2);
+    let stolen = Connection::open(folder.path().join("rondo.db")).unwrap();
+    let stolen = stolen.execute("UPDATE memories SET user = 'mallory'", []).unwrap_err();
+    assert!(stolen.to_string().contains("M1: a memory stays in its scope"));
+}
+
 #[tokio::test]
 async fn opening_twice_changes_nothing_and_a_newer_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -111,7 +185,7 @@ async fn opening_twice_changes_nothing_and_a_newer_database_is_refused() {
     };
     drop(open(folder.path(), Arc::new(Published::default())).unwrap());
     let newest = version();
-    assert!(newest >= 3);
+    assert!(newest >= 4);
     drop(open(folder.path(), Arc::new(Published::default())).unwrap());
     assert_eq!(version(), newest);
     let conn = Connection::open(folder.path().join("rondo.db")).unwrap();

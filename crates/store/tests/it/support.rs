@@ -73,6 +73,7 @@ impl Fixture {
                 settings: Settings::default(),
                 system_prompt: None,
                 app_revision: "r".into(),
+                jobs: vec![],
             },
         }
     }

@@ -1,6 +1,7 @@
 //! Usage: what steps, void parts and jobs have used is what days add up to.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{
@@ -183,7 +184,7 @@ async fn what_is_estimated_stays_so_and_absurd_numbers_stop_at_the_bound() {
 async fn a_job_pays_with_its_end_and_only_then() {
     let fixture = Fixture::new();
     let (_, log) = fixture.run().await;
-    let job = NewJob { id: fixture.ids.job(), kind: "name_thread", key: "a".into() };
+    let job = NewJob { id: fixture.ids.job(), kind: "name_thread", key: "a".into(), delay: Duration::ZERO };
     log.record(vec![reset(1, None)], vec![job], vec![]).await.unwrap();
     let job = fixture.store.claim().await.unwrap().unwrap();
     let spent = || Some(Spent { model: "small".into(), usage: used(6, 60) });

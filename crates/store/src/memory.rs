@@ -1,0 +1,210 @@
+//! What is remembered of users: memories with their versions and sources, and what recall reads of them.
+
+use jiff::Timestamp;
+use protocol::{MemoryId, MessageId, Scope, Seq, ThreadId};
+
+use crate::{RawEvent, Spent};
+
+/// Something to be remembered, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMemory {
+    pub id: MemoryId,
+    pub text: String,
+    pub kind: String,
+    /// Who it comes from: `user` (by hand), `asked`, `extracted`, `tool` or `import`.
+    pub source: &'static str,
+    pub sources: Vec<Source>,
+    pub valid_from: Option<Timestamp>,
+    /// Of an import; now when absent.
+    pub created_at: Option<Timestamp>,
+}
+
+/// The user's words that a memory rests on. Without any of the three it was said in a conversation that is deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Source {
+    pub thread: Option<ThreadId>,
+    pub message: Option<MessageId>,
+    pub words: Option<String>,
+    /// When it was said; now when absent.
+    pub at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryRow {
+    pub id: MemoryId,
+    pub scope: Scope,
+    pub text: String,
+    pub kind: String,
+    /// `active`, `forgotten`, `removed`, `expired` or `superseded`.
+    pub status: String,
+    /// Answers that referred to it.
+    pub access_count: u64,
+    pub last_accessed_at: Option<Timestamp>,
+    pub source: String,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// Grows with each change.
+    pub version: u64,
+    pub valid_from: Option<Timestamp>,
+    pub valid_until: Option<Timestamp>,
+    /// The memory that says the same, and more.
+    pub superseded_by: Option<MemoryId>,
+    pub first_source: Option<Source>,
+}
+
+/// A memory as one change has left it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryVersion {
+    pub version: u64,
+    pub text: String,
+    pub kind: String,
+    pub status: String,
+    /// `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`, `expired`, `superseded` or `undone`.
+    pub reason: String,
+    pub valid_from: Option<Timestamp>,
+    /// For what an update took the place of, when that was.
+    pub valid_until: Option<Timestamp>,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryHistory {
+    pub memory: MemoryRow,
+    /// Oldest first, at most the newest [`MemoryHistory::MAX_VERSIONS`].
+    pub versions: Vec<MemoryVersion>,
+    /// Oldest first.
+    pub sources: Vec<Source>,
+}
+
+impl MemoryHistory {
+    pub const MAX_VERSIONS: usize = 1_000;
+}
+
+/// A change by hand. What is absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryEdit {
+    pub text: Option<String>,
+    pub kind: Option<String>,
+}
+
+/// A place in the list of memories, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryCursor {
+    pub created_at: Timestamp,
+    pub id: MemoryId,
+}
+
+/// One change of an extraction. It names the version it was made for: if that is not the memory's any more, or the memory
+/// is not active, or it rests on words that were forgotten meanwhile, it is skipped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryChange {
+    Create(NewMemory),
+    /// What was so until now is otherwise from now on.
+    Update {
+        id: MemoryId,
+        version: u64,
+        text: String,
+        kind: String,
+        source: Source,
+    },
+    /// `from` are superseded by `into`, which inherits their sources. All of them, or none.
+    Merge {
+        into: (MemoryId, u64),
+        from: Vec<(MemoryId, u64)>,
+        text: String,
+        kind: String,
+        source: Option<Source>,
+    },
+    /// It is so no more.
+    Remove {
+        id: MemoryId,
+        version: u64,
+        source: Source,
+    },
+}
+
+/// What looking at messages has led to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extraction {
+    /// The place of the first message that was looked at, and of the last; 0 when it was none.
+    pub from: Seq,
+    pub through: Seq,
+    pub changes: Vec<MemoryChange>,
+    /// Active memories that may stay.
+    pub limit: Option<usize>,
+    pub spent: Option<Spent>,
+}
+
+/// What has become of an extraction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extracted {
+    pub created: Vec<MemoryId>,
+    /// Those that others were merged into, too.
+    pub updated: Vec<MemoryId>,
+    /// Those that were superseded.
+    pub merged: Vec<MemoryId>,
+    pub removed: Vec<MemoryId>,
+    pub expired: Vec<MemoryId>,
+    /// Changes that came too late, or found no room.
+    pub skipped: usize,
+}
+
+/// Words that were forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tombstone {
+    /// The memory they were forgotten with.
+    pub memory: MemoryId,
+    pub words: String,
+    pub at: Timestamp,
+}
+
+/// What can be recalled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ItemRef {
+    Memory(MemoryId),
+    Message(MessageId),
+}
+
+/// A thing that has changed, as it is now, and its place in the order of changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemRow {
+    pub rev: u64,
+    pub what: Item,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// Of any status: only an active one is recalled.
+    Memory(Box<MemoryRow>, Option<StoredVector>),
+    Message(Said, Option<StoredVector>),
+    /// Nothing that was said in it is recalled any more.
+    ThreadGone(ThreadId),
+    /// Words were forgotten, or restored.
+    Tombstones,
+    Gone(ItemRef),
+}
+
+/// A message and the event that holds its text, uninterpreted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    pub id: MessageId,
+    pub thread: ThreadId,
+    pub role: String,
+    pub seq: Seq,
+    pub at: Timestamp,
+    pub said: Option<RawEvent>,
+}
+
+/// A vector and the hash of the text it was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredVector {
+    pub hash: [u8; 16],
+    pub vector: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewVector {
+    pub item: ItemRef,
+    pub hash: [u8; 16],
+    pub vector: Vec<u8>,
+}

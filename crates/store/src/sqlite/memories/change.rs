@@ -1,0 +1,257 @@
+//! One change of a memory: its row, its version and its item, together.
+
+use jiff::Timestamp;
+use protocol::{MemoryId, MessageId, Scope, ThreadId};
+use rusqlite::{OptionalExtension, params};
+
+use super::{ACTIVE, of_scope};
+use crate::sqlite::append::Batch;
+use crate::sqlite::read::{count, sql};
+use crate::sqlite::recall::{self, Kind};
+use crate::{
+    Change, Error, MAX_MEMORIES_PER_SCOPE, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryRow, NewMemory, Source,
+};
+
+pub(super) const UPDATED: &str = "updated";
+const FORGOTTEN: &str = "forgotten";
+const REMOVED: &str = "removed";
+
+/// Adds a memory. [`Error::MemoriesFull`] if the scope has as many as it may have.
+pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Result<(), Error> {
+    has_room(batch, scope)?;
+    let NewMemory { id, text, kind, source, sources, valid_from, created_at } = memory;
+    // What comes from the future counts as new.
+    let created_at = created_at.map_or(batch.at(), Timestamp::as_millisecond).min(batch.at());
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO memories (id, app, user, text, kind, status, version, valid_from, source, created_at, updated_at)
+                VALUES (?1, ?2, ?3, ?4, ?5, 'active', 1, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            id.bytes(),
+            scope.app.as_str(),
+            scope.user.as_str(),
+            text,
+            kind,
+            valid_from.map(Timestamp::as_millisecond),
+            source,
+            created_at,
+            batch.at()
+        ])?;
+    for source in sources.iter().take(MAX_SOURCES_PER_MEMORY) {
+        add_source(batch, *id, source)?;
+    }
+    note(batch, scope, *id, "created")
+}
+
+/// A memory that is written in a run.
+pub(in crate::sqlite) fn remember(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    memory: &NewMemory,
+) -> Result<Change, Error> {
+    match insert(batch, scope, memory) {
+        // It is the call's to answer for.
+        Err(full @ Error::MemoriesFull) => Err(Error::Changed(full.to_string())),
+        added => added.map(|()| Change::Memory { id: memory.id, version: 1 }),
+    }
+}
+
+/// Takes back a memory that a call has added, if it still is as the call has left it.
+pub(in crate::sqlite) fn undo(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    memory: MemoryId,
+    left: u64,
+) -> Result<Option<Change>, Error> {
+    let Some(row) = current(batch, scope, memory, left)? else { return Ok(None) };
+    let version = advance(batch, &MemoryRow { status: REMOVED.into(), ..row }, "undone")?;
+    Ok(Some(Change::Memory { id: memory, version }))
+}
+
+pub(super) fn edit(batch: &Batch<'_>, row: MemoryRow, edit: MemoryEdit) -> Result<(), Error> {
+    if row.status != ACTIVE {
+        return Err(Error::Changed(format!("the memory is {}; restore it first", row.status)));
+    }
+    let (text, kind) = (row.text.clone(), row.kind.clone());
+    let edited =
+        MemoryRow { text: edit.text.unwrap_or(row.text), kind: edit.kind.unwrap_or(row.kind), ..row };
+    if edited.text == text && edited.kind == kind {
+        return Ok(());
+    }
+    advance(batch, &edited, "edited").map(drop)
+}
+
+/// What it rests on is forgotten with it, and nothing that was made of its text stays.
+pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
+    if row.status == FORGOTTEN {
+        return Ok(());
+    }
+    let (memory, scope) = (row.id, row.scope.clone());
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO tombstones (app, user, memory, words, at)
+                SELECT ?2, ?3, ?1, words, ?4 FROM
+                    (SELECT words FROM memory_sources WHERE memory = ?1 AND words IS NOT NULL
+                     UNION SELECT text FROM memories WHERE id = ?1)",
+        )?
+        .execute(params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
+    advance(batch, &MemoryRow { status: FORGOTTEN.into(), ..row }, FORGOTTEN)?;
+    recall::drop_vectors(batch, memory)?;
+    recall::changed(batch, &scope, Kind::Tombstone, memory.bytes())
+}
+
+pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
+    if row.status == ACTIVE {
+        return Ok(());
+    }
+    has_room(batch, &row.scope)?;
+    let (memory, scope) = (row.id, row.scope.clone());
+    let restored = MemoryRow { status: ACTIVE.into(), valid_until: None, superseded_by: None, ..row };
+    advance(batch, &restored, "restored")?;
+    let freed =
+        batch.conn().prepare_cached("DELETE FROM tombstones WHERE memory = ?1")?.execute([memory.bytes()])?;
+    if freed == 0 { Ok(()) } else { recall::changed(batch, &scope, Kind::Tombstone, memory.bytes()) }
+}
+
+/// What was so until now is otherwise from now on.
+pub(super) fn update(
+    batch: &Batch<'_>,
+    row: MemoryRow,
+    (text, kind): (String, String),
+    source: &Source,
+) -> Result<(), Error> {
+    add_source(batch, row.id, source)?;
+    let valid_from = Some(now(batch)?);
+    advance(batch, &MemoryRow { text, kind, valid_from, ..row }, UPDATED).map(drop)
+}
+
+pub(super) fn remove(batch: &Batch<'_>, row: MemoryRow, source: &Source) -> Result<(), Error> {
+    add_source(batch, row.id, source)?;
+    let valid_until = Some(now(batch)?);
+    advance(batch, &MemoryRow { status: REMOVED.into(), valid_until, ..row }, REMOVED).map(drop)
+}
+
+pub(super) fn merge(
+    batch: &Batch<'_>,
+    into: MemoryRow,
+    (text, kind): (String, String),
+    from: Vec<MemoryRow>,
+) -> Result<(), Error> {
+    for row in from {
+        inherit(batch, into.id, row.id)?;
+        let superseded = MemoryRow { status: "superseded".into(), superseded_by: Some(into.id), ..row };
+        advance(batch, &superseded, "superseded")?;
+    }
+    advance(batch, &MemoryRow { text, kind, ..into }, "merged").map(drop)
+}
+
+pub(super) fn expire(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
+    advance(batch, &MemoryRow { status: "expired".into(), ..row }, "expired").map(drop)
+}
+
+/// The scope's memory, if it is active and still has this version.
+pub(super) fn current(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    memory: MemoryId,
+    version: u64,
+) -> Result<Option<MemoryRow>, Error> {
+    let found = of_scope(batch.conn(), memory, scope)?;
+    Ok(found.filter(|row| row.status == ACTIVE && row.version == version))
+}
+
+/// How many active memories the scope has.
+pub(super) fn active(batch: &Batch<'_>, scope: &Scope) -> Result<u64, Error> {
+    let mut find =
+        batch.conn().prepare_cached("SELECT active FROM memory_counts WHERE app = ?1 AND user = ?2")?;
+    let found = find.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0));
+    Ok(found.optional()?.unwrap_or(0))
+}
+
+pub(super) fn add_source(batch: &Batch<'_>, memory: MemoryId, source: &Source) -> Result<(), Error> {
+    let Source { thread, message, words, at } = source;
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO memory_sources (memory, thread, message, words, at) SELECT ?1, ?2, ?3, ?4, ?5
+                WHERE (SELECT count(*) FROM memory_sources WHERE memory = ?1) < ?6",
+        )?
+        .execute(params![
+            memory.bytes(),
+            thread.as_ref().map(ThreadId::bytes),
+            message.as_ref().map(MessageId::bytes),
+            words,
+            at.map_or(batch.at(), Timestamp::as_millisecond),
+            MAX_SOURCES_PER_MEMORY as i64
+        ])?;
+    Ok(())
+}
+
+/// Gives a memory the sources of another that it has not.
+fn inherit(batch: &Batch<'_>, into: MemoryId, from: MemoryId) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO memory_sources (memory, thread, message, words, at)
+                SELECT ?1, thread, message, words, at FROM memory_sources theirs WHERE memory = ?2
+                    AND NOT EXISTS (SELECT 1 FROM memory_sources own WHERE own.memory = ?1
+                        AND own.message = theirs.message AND own.words IS theirs.words)
+                ORDER BY number
+                LIMIT max(0, ?3 - (SELECT count(*) FROM memory_sources WHERE memory = ?1))",
+        )?
+        .execute(params![into.bytes(), from.bytes(), MAX_SOURCES_PER_MEMORY as i64])?;
+    Ok(())
+}
+
+fn has_room(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
+    if active(batch, scope)? >= MAX_MEMORIES_PER_SCOPE as u64 { Err(Error::MemoriesFull) } else { Ok(()) }
+}
+
+fn now(batch: &Batch<'_>) -> Result<Timestamp, Error> {
+    Timestamp::from_millisecond(batch.at()).map_err(|_| Error::Aborted)
+}
+
+/// Writes what a memory is after a change, as its next version. Gives that.
+fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Error> {
+    // A vector is of a text: it goes with it.
+    let mut other_text =
+        batch.conn().prepare_cached("SELECT 1 FROM memories WHERE id = ?1 AND text <> ?2")?;
+    if other_text.exists(params![row.id.bytes(), row.text])? {
+        recall::drop_vectors(batch, row.id)?;
+    }
+    let version = row.version.saturating_add(1);
+    batch
+        .conn()
+        .prepare_cached(
+            "UPDATE memories SET text = ?2, kind = ?3, status = ?4, version = ?5, valid_from = ?6, valid_until = ?7,
+                    superseded_by = ?8, updated_at = ?9 WHERE id = ?1",
+        )?
+        .execute(params![
+            row.id.bytes(),
+            row.text,
+            row.kind,
+            row.status,
+            sql(version),
+            row.valid_from.map(Timestamp::as_millisecond),
+            row.valid_until.map(Timestamp::as_millisecond),
+            row.superseded_by.as_ref().map(MemoryId::bytes),
+            batch.at()
+        ])?;
+    note(batch, &row.scope, row.id, reason)?;
+    Ok(version)
+}
+
+/// Notes what the memory's row says now as a version, and that it changed.
+fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: &str) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO memory_versions (memory, version, text, kind, status, reason, valid_from, valid_until, at)
+                SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1",
+        )?
+        .execute(params![memory.bytes(), reason, batch.at()])?;
+    recall::changed(batch, scope, Kind::Memory, memory.bytes())
+}

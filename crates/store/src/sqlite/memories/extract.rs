@@ -1,0 +1,183 @@
+//! What a job has found in messages becomes memories, in one transaction with the job's end.
+
+use std::collections::BTreeSet;
+
+use protocol::{Event, MemoryId, MemoryUpdate, Scope, Seq, ThreadId};
+use rusqlite::{OptionalExtension, params};
+
+use super::{change, is_off, of_scope};
+use crate::sqlite::append::Batch;
+use crate::sqlite::read::{count, id, sql};
+use crate::sqlite::{jobs, usage};
+use crate::{
+    Error, Extracted, Extraction, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION,
+    MemoryChange, MemoryRow, Source,
+};
+
+pub(super) fn extract(
+    batch: &mut Batch<'_>,
+    job: &JobRow,
+    extraction: Extraction,
+) -> Result<Extracted, Error> {
+    let Extraction { from, through, changes, limit, spent } = extraction;
+    jobs::done(batch, job)?;
+    if let Some(spent) = spent {
+        usage::add(batch, &job.scope, &spent.model, spent.usage)?;
+    }
+    let wanted = is_wanted(batch, job, from, through)?;
+    if let Some(thread) = job.thread {
+        looked(batch, thread, through)?;
+    }
+    let mut extracted = Extracted::default();
+    if !wanted {
+        extracted.skipped = changes.len();
+        return Ok(extracted);
+    }
+    for (number, change) in changes.into_iter().enumerate() {
+        if number >= MAX_CHANGES_PER_EXTRACTION || !apply(batch, &job.scope, change, &mut extracted)? {
+            extracted.skipped += 1;
+        }
+    }
+    if let Some(limit) = limit {
+        extracted.expired = expire(batch, &job.scope, limit)?;
+    }
+    if let (Some(thread), Some(update)) = (job.thread, told(&extracted)) {
+        batch.record(thread, None, &Event::MemoryUpdate(update))?;
+    }
+    Ok(extracted)
+}
+
+/// Whether what was found may still be kept. [`Error::Changed`] if some of the messages were looked at meanwhile, and so
+/// must not be again.
+fn is_wanted(batch: &Batch<'_>, job: &JobRow, from: Seq, through: Seq) -> Result<bool, Error> {
+    if is_off(batch.conn(), &job.scope)? {
+        return Ok(false);
+    }
+    let Some(thread) = job.thread else { return Ok(true) };
+    let mut find =
+        batch.conn().prepare_cached("SELECT extracted FROM threads WHERE id = ?1 AND deleted_at IS NULL")?;
+    match find.query_row([thread.bytes()], |row| count(row, 0)).optional()? {
+        None => Ok(false),
+        Some(extracted) if extracted < from || through == 0 => Ok(true),
+        Some(extracted) if extracted >= through => Ok(false),
+        Some(_) => Err(Error::Changed("some of the messages were looked at meanwhile".into())),
+    }
+}
+
+fn looked(batch: &Batch<'_>, thread: ThreadId, through: Seq) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached("UPDATE threads SET extracted = ?2 WHERE id = ?1 AND extracted < ?2")?
+        .execute(params![thread.bytes(), sql(through)])?;
+    Ok(())
+}
+
+/// False when the change comes too late or finds no room.
+fn apply(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    change: MemoryChange,
+    extracted: &mut Extracted,
+) -> Result<bool, Error> {
+    match change {
+        MemoryChange::Create(memory) => {
+            for source in &memory.sources {
+                if is_forgotten(batch, scope, source)? {
+                    return Ok(false);
+                }
+            }
+            match change::insert(batch, scope, &memory) {
+                Ok(()) => extracted.created.push(memory.id),
+                Err(Error::MemoriesFull) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        MemoryChange::Update { id, version, text, kind, source } => {
+            let Some(row) = change::current(batch, scope, id, version)? else { return Ok(false) };
+            if is_forgotten(batch, scope, &source)? {
+                return Ok(false);
+            }
+            change::update(batch, row, (text, kind), &source)?;
+            extracted.updated.push(id);
+        }
+        MemoryChange::Remove { id, version, source } => {
+            let Some(row) = change::current(batch, scope, id, version)? else { return Ok(false) };
+            change::remove(batch, row, &source)?;
+            extracted.removed.push(id);
+        }
+        MemoryChange::Merge { into, from, text, kind, source } => {
+            let Some((target, rest)) = mergeable(batch, scope, into, &from)? else { return Ok(false) };
+            if let Some(source) = &source {
+                if is_forgotten(batch, scope, source)? {
+                    return Ok(false);
+                }
+                change::add_source(batch, target.id, source)?;
+            }
+            extracted.merged.extend(rest.iter().map(|row| row.id));
+            extracted.updated.push(target.id);
+            change::merge(batch, target, (text, kind), rest)?;
+        }
+    }
+    Ok(true)
+}
+
+/// The memory to merge into and those to merge, if all of them are as expected, and different ones.
+fn mergeable(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    into: (MemoryId, u64),
+    from: &[(MemoryId, u64)],
+) -> Result<Option<(MemoryRow, Vec<MemoryRow>)>, Error> {
+    let different: BTreeSet<MemoryId> = from.iter().map(|(id, _)| *id).chain([into.0]).collect();
+    if from.is_empty() || different.len() != from.len() + 1 {
+        return Ok(None);
+    }
+    let Some(target) = change::current(batch, scope, into.0, into.1)? else { return Ok(None) };
+    let mut rest = Vec::new();
+    for (id, version) in from {
+        let Some(row) = change::current(batch, scope, *id, *version)? else { return Ok(None) };
+        rest.push(row);
+    }
+    Ok(Some((target, rest)))
+}
+
+/// Whether these words were forgotten after they were said: then they must not come back by a job that read them before.
+fn is_forgotten(batch: &Batch<'_>, scope: &Scope, source: &Source) -> Result<bool, Error> {
+    let Some(words) = &source.words else { return Ok(false) };
+    let said = source.at.map_or(batch.at(), jiff::Timestamp::as_millisecond);
+    let mut find = batch.conn().prepare_cached(
+        "SELECT 1 FROM tombstones WHERE app = ?1 AND user = ?2 AND words = ?3 AND at >= ?4",
+    )?;
+    Ok(find.exists(params![scope.app.as_str(), scope.user.as_str(), words, said])?)
+}
+
+/// Lets go of the memories worth least, while there are more than may stay.
+fn expire(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId>, Error> {
+    let over = change::active(batch, scope)?.saturating_sub(limit as u64);
+    if over == 0 {
+        return Ok(Vec::new());
+    }
+    let over = over.min(MAX_EXPIRED_PER_EXTRACTION as u64);
+    // As the index of the same order has it.
+    let least = batch
+        .conn()
+        .prepare_cached(
+            "SELECT id FROM memories WHERE app = ?1 AND user = ?2 AND status = 'active'
+                ORDER BY access_count * 864000000 + created_at, created_at, id LIMIT ?3",
+        )?
+        .query_map(params![scope.app.as_str(), scope.user.as_str(), sql(over)], |row| id(row, 0))?
+        .collect::<Result<Vec<MemoryId>, _>>()?;
+    for memory in &least {
+        if let Some(row) = of_scope(batch.conn(), *memory, scope)? {
+            change::expire(batch, row)?;
+        }
+    }
+    Ok(least)
+}
+
+/// What the thread is told; nothing when nothing changed.
+fn told(extracted: &Extracted) -> Option<MemoryUpdate> {
+    let Extracted { created, updated, merged, removed, expired, skipped: _ } = extracted.clone();
+    let update = MemoryUpdate { created, updated, merged, removed, expired };
+    (update != MemoryUpdate::default()).then_some(update)
+}

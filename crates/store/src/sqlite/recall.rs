@@ -1,0 +1,250 @@
+//! What can be recalled: what changed, in the order of change, with the vectors that were made of it.
+
+use async_trait::async_trait;
+use protocol::{MemoryId, MessageId, Scope, ThreadId};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::append::Batch;
+use super::read::{count, id, sql, text, time};
+use super::{Sqlite, memories, threads};
+use crate::{
+    Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
+    NewVector, RawEvent, Recall, Said, StoredVector, Tombstone,
+};
+
+/// Vectors put down in one transaction.
+const MAX_VECTORS_PER_WRITE: usize = 256;
+
+/// What an item is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Memory,
+    Message,
+    Thread,
+    Tombstone,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Memory, Kind::Message, Kind::Thread, Kind::Tombstone];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Memory => "memory",
+            Kind::Message => "message",
+            Kind::Thread => "thread",
+            Kind::Tombstone => "tombstone",
+        }
+    }
+}
+
+#[async_trait]
+impl Recall for Sqlite {
+    async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
+        let scope = scope.clone();
+        let newest = move |conn: &Connection| {
+            let mut find = conn.prepare_cached(
+                "SELECT rev FROM items WHERE app = ?1 AND user = ?2 ORDER BY rev DESC LIMIT 1",
+            )?;
+            let found = find.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0));
+            Ok(found.optional()?.unwrap_or(0))
+        };
+        self.readers.read(newest).await
+    }
+
+    async fn recall_changes(
+        &self,
+        scope: &Scope,
+        after: u64,
+        model: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ItemRow>, Error> {
+        let (scope, model) = (scope.clone(), model.map(str::to_owned));
+        self.readers.read(move |conn| changes(conn, &scope, after, model.as_deref(), limit)).await
+    }
+
+    async fn tombstones(&self, scope: &Scope) -> Result<Vec<Tombstone>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| tombstones(conn, &scope)).await
+    }
+
+    async fn put_vectors(&self, scope: &Scope, model: &str, vectors: Vec<NewVector>) -> Result<(), Error> {
+        for part in vectors.chunks(MAX_VECTORS_PER_WRITE) {
+            let (scope, model, part) = (scope.clone(), model.to_owned(), part.to_vec());
+            let work = move |batch: &mut Batch<'_>| {
+                part.iter().try_for_each(|vector| put_vector(batch, &scope, &model, vector))
+            };
+            self.writer.write(work).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives an item a place after every other.
+pub(super) fn changed(batch: &Batch<'_>, scope: &Scope, kind: Kind, id: &[u8; 16]) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached("INSERT OR REPLACE INTO items (app, user, kind, id) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![scope.app.as_str(), scope.user.as_str(), kind.name(), id])?;
+    Ok(())
+}
+
+/// A message was said; in a deleted thread it counts no more.
+pub(super) fn said(batch: &Batch<'_>, thread: ThreadId, message: MessageId) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT OR REPLACE INTO items (app, user, kind, id)
+                SELECT app, user, 'message', ?2 FROM threads WHERE id = ?1 AND deleted_at IS NULL",
+        )?
+        .execute(params![thread.bytes(), message.bytes()])?;
+    Ok(())
+}
+
+pub(super) fn drop_vectors(batch: &Batch<'_>, memory: MemoryId) -> Result<(), Error> {
+    batch.conn().prepare_cached("DELETE FROM vectors WHERE item = ?1")?.execute([memory.bytes()])?;
+    Ok(())
+}
+
+/// Removes what recall has of a thread whose messages are about to go. Memories that rest on it say no more where.
+pub(super) fn purge(batch: &Batch<'_>, thread: ThreadId) -> Result<(), Error> {
+    for statement in [
+        "DELETE FROM vectors WHERE item IN (SELECT id FROM messages WHERE thread = ?1)",
+        "DELETE FROM items WHERE kind = 'message' AND id IN (SELECT id FROM messages WHERE thread = ?1)",
+        "INSERT OR REPLACE INTO items (app, user, kind, id)
+            SELECT DISTINCT m.app, m.user, 'memory', m.id FROM memory_sources s JOIN memories m ON m.id = s.memory
+                WHERE s.thread = ?1 ORDER BY m.id",
+        "UPDATE memory_sources SET thread = NULL, message = NULL, words = NULL WHERE thread = ?1",
+    ] {
+        batch.conn().prepare_cached(statement)?.execute([thread.bytes()])?;
+    }
+    Ok(())
+}
+
+pub(super) fn scopes_to_embed(conn: &Connection, model: &str, limit: usize) -> Result<Vec<Scope>, Error> {
+    let mut find = conn.prepare_cached(
+        "SELECT DISTINCT i.app, i.user FROM items i WHERE i.kind IN ('memory', 'message')
+            AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.item = i.id AND v.model = ?1)
+            AND iif(i.kind = 'memory',
+                EXISTS (SELECT 1 FROM memories m WHERE m.id = i.id AND m.status = 'active'),
+                EXISTS (SELECT 1 FROM messages m JOIN threads t ON t.id = m.thread
+                    WHERE m.id = i.id AND t.deleted_at IS NULL))
+            ORDER BY i.app, i.user LIMIT ?2",
+    )?;
+    let rows = find.query_map(params![model, sql(limit as u64)], |row| threads::scope(row, 0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// One query for all kinds, read row by row: a query for each item takes several times as long.
+fn changes(
+    conn: &Connection,
+    scope: &Scope,
+    after: u64,
+    model: Option<&str>,
+    limit: usize,
+) -> Result<Vec<ItemRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {}, v.hash, v.vector, i.rev, i.kind, i.id, t.id, said.role, said.seq, said.created_at, e.kind, e.body
+            FROM items i LEFT JOIN memories m ON i.kind = 'memory' AND m.id = i.id {}
+                LEFT JOIN messages said ON i.kind = 'message' AND said.id = i.id
+                LEFT JOIN threads t ON t.id = said.thread AND t.deleted_at IS NULL
+                LEFT JOIN events e ON e.thread = t.id AND e.seq = said.seq
+                LEFT JOIN vectors v ON v.item = i.id AND v.model = ?4
+            WHERE i.app = ?1 AND i.user = ?2 AND i.rev > ?3 ORDER BY i.rev LIMIT ?5",
+        memories::COLUMNS,
+        memories::FIRST_SOURCE
+    ))?;
+    let limit = limit.min(MAX_ITEMS_PER_READ) as i64;
+    let mut rows = find.query(params![scope.app.as_str(), scope.user.as_str(), sql(after), model, limit])?;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let what = item(row)?;
+        bytes += size(&what);
+        found.push(ItemRow { rev: count(row, 21)?, what });
+        if bytes >= MAX_ITEM_BYTES_PER_READ {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
+    let name = text(row, 22)?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    Ok(match kind {
+        Some(Kind::Memory) if is_null(row, 0)? => Item::Gone(ItemRef::Memory(id(row, 23)?)),
+        Some(Kind::Memory) => Item::Memory(Box::new(memories::memory_row(row)?), vector(row)?),
+        Some(Kind::Message) if is_null(row, 24)? => Item::Gone(ItemRef::Message(id(row, 23)?)),
+        Some(Kind::Message) => Item::Message(said_row(row)?, vector(row)?),
+        Some(Kind::Thread) => Item::ThreadGone(id(row, 23)?),
+        Some(Kind::Tombstone) | None => Item::Tombstones,
+    })
+}
+
+fn is_null(row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
+    Ok(row.get_ref(column)? == ValueRef::Null)
+}
+
+fn said_row(row: &Row<'_>) -> rusqlite::Result<Said> {
+    let seq = count(row, 26)?;
+    let said = if is_null(row, 28)? {
+        None
+    } else {
+        Some(RawEvent { seq, kind: text(row, 28)?, body: text(row, 29)? })
+    };
+    Ok(Said { id: id(row, 23)?, thread: id(row, 24)?, role: text(row, 25)?, seq, at: time(row, 27)?, said })
+}
+
+fn vector(row: &Row<'_>) -> rusqlite::Result<Option<StoredVector>> {
+    let Some(hash) = row.get::<_, Option<[u8; 16]>>(19)? else { return Ok(None) };
+    Ok(Some(StoredVector { hash, vector: row.get(20)? }))
+}
+
+fn size(what: &Item) -> usize {
+    let bytes = |vector: &Option<StoredVector>| vector.as_ref().map_or(0, |vector| vector.vector.len());
+    match what {
+        Item::Memory(row, vector) => row.text.len() + bytes(vector),
+        Item::Message(said, vector) => said.said.as_ref().map_or(0, |said| said.body.len()) + bytes(vector),
+        Item::ThreadGone(_) | Item::Tombstones | Item::Gone(_) => 0,
+    }
+}
+
+fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<Tombstone>, Error> {
+    let mut find = conn.prepare_cached(
+        "SELECT memory, words, at FROM tombstones WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3",
+    )?;
+    let rows = find.query_map(
+        params![scope.app.as_str(), scope.user.as_str(), MAX_TOMBSTONES_PER_READ as i64],
+        |row| Ok(Tombstone { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? }),
+    )?;
+    let mut found = rows.collect::<Result<Vec<_>, _>>()?;
+    found.reverse();
+    Ok(found)
+}
+
+fn put_vector(batch: &Batch<'_>, scope: &Scope, model: &str, new: &NewVector) -> Result<(), Error> {
+    let (kind, item, of_scope) = match &new.item {
+        ItemRef::Memory(memory) => (
+            Kind::Memory,
+            memory.bytes(),
+            "SELECT 1 FROM memories WHERE id = ?1 AND app = ?2 AND user = ?3 AND status = 'active'",
+        ),
+        ItemRef::Message(message) => (
+            Kind::Message,
+            message.bytes(),
+            "SELECT 1 FROM messages m JOIN threads t ON t.id = m.thread
+                WHERE m.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
+        ),
+    };
+    let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    if !batch.conn().prepare_cached(of_scope)?.exists(params![item, app, user])? {
+        return Ok(());
+    }
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT OR REPLACE INTO vectors (app, user, item, model, hash, vector) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![app, user, item, model, new.hash, new.vector])?;
+    changed(batch, scope, kind, item)
+}
