@@ -3,6 +3,7 @@
 
 mod answer;
 mod declared;
+mod memory;
 mod records;
 mod schema;
 mod settings;
@@ -19,9 +20,10 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::source::{Problem, Source, Spanned, read_file};
-use crate::{App, AtLimit, Budget, History, Inject, LoopLimits, Memory, ToolRef};
+use crate::{App, AtLimit, Budget, History, LoopLimits, ToolRef};
 
 use declared::RawTools;
+use memory::RawMemory;
 use settings::{RawRanges, RawSettings};
 
 /// Every app by its id.
@@ -55,7 +57,6 @@ const MAX_RUN_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;
 const MAX_TOKENS: i64 = 10_000_000;
 /// Models a failed one may be followed by.
 const MAX_FALLBACKS: usize = 8;
-const MAX_MEMORIES: i64 = 1_000;
 const MAX_BUDGET_TOKENS: i64 = 1_000_000_000_000;
 const MAX_BUDGET_USD: f64 = 1_000_000.0;
 /// Below this not even the newest message has room.
@@ -93,6 +94,7 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
     let (answer, schema) = answer::answer(&source, dir, raw.answer)?;
     let ranges = settings::ranges(&source, raw.ranges)?;
     let (records, record_texts) = records::records(dir)?;
+    let (memory, extract) = memory::memory(&source, dir, raw.memory, &records)?;
     let tools = tools(&source, raw.tools)?;
     let (declared, adjusted) = declared::declared(&source, raw.tool, &records, &tools)?;
     if let Some(beyond) = declared.get(MAX_TOOLS - tools.len()) {
@@ -102,6 +104,7 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
         .into_iter()
         .chain(title.as_deref())
         .chain(schema.as_deref())
+        .chain(extract.as_deref())
         .chain(record_texts.iter().map(String::as_str))
         .collect();
     Ok(App {
@@ -113,7 +116,7 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
         settings: settings::settings(&source, raw.settings, &ranges)?,
         ranges,
         answer,
-        memory: memory(&source, raw.memory)?,
+        memory,
         budget: budget(&source, raw.budget)?,
         limits: limits(&source, raw.r#loop)?,
         history: History {
@@ -145,20 +148,6 @@ struct Raw {
     budget: RawBudget,
     r#loop: RawLoop,
     history: RawHistory,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawMemory {
-    inject: Option<RawInject>,
-    limit: Option<Spanned<i64>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawInject {
-    None,
-    All,
 }
 
 #[derive(Default, Deserialize)]
@@ -241,18 +230,6 @@ fn fallbacks(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<Strin
     }
     let name = |name| source.text("fallbacks", Some(name)).map(Option::unwrap_or_default);
     raw.into_iter().map(name).collect()
-}
-
-fn memory(source: &Source<'_>, raw: RawMemory) -> Result<Memory, Problem> {
-    let default = Memory::default();
-    Ok(Memory {
-        inject: match raw.inject {
-            Some(RawInject::All) => Inject::All,
-            Some(RawInject::None) => Inject::None,
-            None => default.inject,
-        },
-        limit: source.whole("memory.limit", raw.limit, 1..=MAX_MEMORIES)?.unwrap_or(default.limit),
-    })
 }
 
 fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {

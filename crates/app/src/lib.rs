@@ -13,6 +13,6 @@ pub use folder::{Apps, MAX_TOOLS, load, load_all};
 pub use ranges::{OutOfRange, Ranges, Within};
 pub use source::Problem;
 pub use types::{
-    Adjusted, Answer, App, AtLimit, Budget, Declared, Does, History, Inject, LoopLimits, Memory, Permission,
-    RECORD_FORMAT, RecordType, ToolRef,
+    Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, History, Inject, LoopLimits, Memory,
+    Permission, RECORD_FORMAT, RecordType, ToolRef,
 };

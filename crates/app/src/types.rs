@@ -202,17 +202,48 @@ pub enum Answer {
     },
 }
 
-/// What the model is told of the user's memories.
+/// What of the user's memories is in a prompt, and what is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
     pub inject: Inject,
     /// At most so many in a prompt.
     pub limit: usize,
+    /// Whether "remember that …" keeps what it says without asking a model.
+    pub remember: bool,
+    /// Whether earlier conversations are recalled too.
+    pub history: bool,
+    /// Tokens that what is recalled may take.
+    pub recall_tokens: usize,
+    /// Active ones that may stay after an extraction; those of the lowest score expire.
+    pub keep: Option<usize>,
+    /// Types of records that a snapshot shows.
+    pub snapshot: Vec<String>,
+    /// Whether and how a model looks for memories in what the user says.
+    pub extraction: Option<Extraction>,
+}
+
+impl Memory {
+    /// How many are recalled for a message when the app does not say.
+    pub const TOP: usize = 5;
+
+    /// Whether memories play any part in this app.
+    pub fn is_used(&self) -> bool {
+        self.inject != Inject::None || self.remember || self.history || self.extraction.is_some()
+    }
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { inject: Inject::None, limit: 50 }
+        Self {
+            inject: Inject::None,
+            limit: 50,
+            remember: false,
+            history: false,
+            recall_tokens: 1_000,
+            keep: None,
+            snapshot: Vec::new(),
+            extraction: None,
+        }
     }
 }
 
@@ -221,6 +252,29 @@ pub enum Inject {
     None,
     /// All of them, the newest up to the limit.
     All,
+    /// Those that matter most for the message.
+    Top,
+    /// What is known when a thread begins, unchanged for as long as it goes on.
+    Snapshot,
+}
+
+/// How a model looks for memories in what the user says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extraction {
+    /// What is worth remembering; a default when absent.
+    pub prompt: Option<String>,
+    /// The app's model when absent.
+    pub model: Option<String>,
+    /// Types of records it is shown for understanding.
+    pub records: Vec<String>,
+    /// How long it waits for more to be said, so that one call does for several messages.
+    pub delay: Duration,
+}
+
+impl Default for Extraction {
+    fn default() -> Self {
+        Self { prompt: None, model: None, records: Vec::new(), delay: Duration::from_secs(2) }
+    }
 }
 
 /// What may be spent; a run ends with the step that goes beyond.

@@ -51,6 +51,11 @@ impl Line {
         Ok(taken(request.send().await?).await?.json().await?)
     }
 
+    /// The same for an answer that is a text.
+    pub(crate) async fn text(&self, request: RequestBuilder) -> Result<String, Trouble> {
+        Ok(taken(request.send().await?).await?.text().await?)
+    }
+
     /// The same for an answer without words.
     pub(crate) async fn tell(&self, request: RequestBuilder) -> Result<(), Trouble> {
         taken(request.send().await?).await.map(drop)

@@ -32,18 +32,20 @@ const MAX_PAGES: usize = 100;
 /// Bytes of a user's name.
 const MAX_USER_BYTES: usize = 200;
 
+pub(crate) const NOBODY_ASKS: &str = "no server runs, so nobody asks for a key: name the user with --user";
+
 /// Which app, and whose share of it.
 #[derive(clap::Args)]
 pub(crate) struct Whose {
     /// The app
     #[arg(long)]
-    app: String,
+    pub(crate) app: String,
     /// The user; without it the one user of a machine that has no keys
     #[arg(long, value_parser = user_name)]
-    user: Option<String>,
+    pub(crate) user: Option<String>,
     /// A key of the user: a running server takes nobody else's word for who they are
     #[arg(long, conflicts_with = "user")]
-    key: Option<String>,
+    pub(crate) key: Option<String>,
 }
 
 /// A name that a key can be made for: nobody could ever speak as another.
@@ -107,7 +109,7 @@ impl Shelf {
         let app = find_app(&config.apps, &whose.app)?;
         let place = match assemble::store(config) {
             Ok(_) if whose.key.is_some() => {
-                return Err("no server runs, so nobody asks for a key: name the user with --user".into());
+                return Err(NOBODY_ASKS.into());
             }
             Ok(store) => {
                 let user = UserId::new(whose.user.as_deref().unwrap_or(LOCAL_USER));
@@ -298,7 +300,7 @@ fn find_app(apps: &Path, wanted: &str) -> Result<Arc<App>, Trouble> {
 }
 
 /// The running server knows who speaks by what they hold; commands on its machine are its own user's.
-fn speaking(line: Line, whose: Whose) -> Result<Line, Trouble> {
+pub(crate) fn speaking(line: Line, whose: Whose) -> Result<Line, Trouble> {
     match (whose.key, whose.user.as_deref().unwrap_or(LOCAL_USER)) {
         (Some(key), _) => Ok(line.holding(key)),
         (None, LOCAL_USER) => Ok(line),

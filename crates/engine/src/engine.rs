@@ -4,13 +4,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use app::{App, Apps, Problem};
 use jiff::{SignedDuration, Timestamp};
+use memory::recall::Recall;
 use model::{Model, Registry as Models};
-use protocol::{AppId, Clock, Event, Ids, JobId, RunId, RunStatus, ThreadId};
+use protocol::{AppId, Clock, Event, Ids, JobId, MemoryId, RunId, RunStatus, ThreadId};
 use store::{JobRow, PageOf, RunRow, Stop, Store};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -37,6 +38,8 @@ pub struct Parts {
     pub apps: Apps,
     pub tools: Catalog,
     pub models: Models,
+    /// Over the same store.
+    pub recall: Arc<Recall>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
 }
@@ -52,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) bus: Arc<Bus>,
     pub(crate) apps: BTreeMap<AppId, Serving>,
     pub(crate) models: Models,
+    pub(crate) recall: Arc<Recall>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     keys: Ring,
@@ -64,6 +68,8 @@ pub(crate) struct Shared {
     turns: Arc<Semaphore>,
     /// There may be a job to do.
     job_notice: Notify,
+    /// Held by the job that looks for memories in a thread.
+    extracting: Mutex<HashMap<ThreadId, Weak<Semaphore>>>,
     /// How to stop each run of this process. Locked for a look-up, never over an await.
     running: Mutex<HashMap<RunId, watch::Sender<Option<Stop>>>>,
 }
@@ -87,6 +93,7 @@ impl Engine {
             bus: parts.bus,
             apps,
             models: parts.models,
+            recall: parts.recall,
             clock: parts.clock,
             ids: parts.ids,
             keys: Ring::default(),
@@ -95,6 +102,7 @@ impl Engine {
             abandoned: CancellationToken::new(),
             turns: Arc::new(Semaphore::new(MAX_MODEL_CALLS)),
             job_notice: Notify::new(),
+            extracting: Mutex::default(),
             running: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -113,6 +121,7 @@ impl Engine {
             }
         }
         self.in_background(self.clone().finish_begun_actions());
+        self.in_background(self.clone().embed_all());
         self.sweep();
         self.in_background(jobs::work(self.clone()));
         self.shared.ready.store(true, Ordering::Release);
@@ -172,12 +181,20 @@ impl Engine {
         &self.shared.store
     }
 
+    pub(crate) fn recall(&self) -> &Arc<Recall> {
+        &self.shared.recall
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.shared.clock.now()
     }
 
     pub(crate) fn fresh_job(&self) -> JobId {
         self.shared.ids.job()
+    }
+
+    pub(crate) fn fresh_memory(&self) -> MemoryId {
+        self.shared.ids.memory()
     }
 
     pub(crate) fn fresh_id(&self) -> uuid::Uuid {
@@ -192,6 +209,18 @@ impl Engine {
     pub(crate) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         let abandoned = self.shared.abandoned.clone();
         self.shared.tasks.spawn(async move { abandoned.run_until_cancelled(work).await });
+    }
+
+    /// What the one job that looks for memories in this thread holds.
+    pub(crate) fn extraction_turn(&self, thread: ThreadId) -> Arc<Semaphore> {
+        let mut turns = self.shared.extracting.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|_, turn| turn.strong_count() > 0); // as many as there are such jobs
+        if let Some(turn) = turns.get(&thread).and_then(Weak::upgrade) {
+            return turn;
+        }
+        let turn = Arc::new(Semaphore::new(1));
+        turns.insert(thread, Arc::downgrade(&turn));
+        turn
     }
 
     /// Wakes whoever looks for background work.
@@ -273,7 +302,7 @@ impl Engine {
     fn spawn(&self, row: RunRow) {
         let engine = self.clone();
         self.shared.tasks.spawn(async move {
-            let (id, thread) = (row.id, row.thread);
+            let (id, thread, scope) = (row.id, row.thread, row.scope.clone());
             if let Some(stop) = row.stop {
                 engine.stop(id, stop);
             }
@@ -281,7 +310,10 @@ impl Engine {
             let Some(driven) = abandoned.run_until_cancelled(engine.drive(row)).await else { return };
             engine.running().remove(&id);
             match driven {
-                Ok(()) => engine.go_on(thread).await,
+                Ok(()) => {
+                    engine.go_on(thread).await;
+                    engine.embed_soon(&scope).await;
+                }
                 Err(error) => {
                     tracing::error!(%thread, run = %id, %error, "a run stopped; the next start takes it up");
                 }
@@ -320,6 +352,7 @@ impl Engine {
             scope: row.scope.clone(),
             models: self.models_for(&serving.app, row.model.as_deref()),
             store: Arc::clone(&shared.store),
+            recall: Arc::clone(&shared.recall),
             log,
             clock: Arc::clone(&shared.clock),
             ids: Arc::clone(&shared.ids),

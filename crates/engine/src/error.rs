@@ -13,6 +13,9 @@ pub enum Error {
     KeyReused,
     #[error("{field} is longer than {limit} bytes")]
     TooLarge { field: &'static str, limit: usize },
+    /// What must not be remembered, by what it looks like.
+    #[error("{field} looks like {kind}; secrets are not remembered")]
+    Secret { field: &'static str, kind: &'static str },
     /// What the app lets a user spend in a day is spent.
     #[error("{message}")]
     Budget { message: String, retry_after: u32 },
@@ -34,6 +37,7 @@ impl Error {
             Error::Conflict { code, .. } => code,
             Error::KeyReused => "idempotency_key_reused",
             Error::TooLarge { .. } => "too_large",
+            Error::Secret { .. } => "secret",
             Error::Budget { .. } => "budget_exceeded",
             Error::Unavailable { .. } => "unavailable",
             Error::Full => "disk_full",

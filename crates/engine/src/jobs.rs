@@ -10,15 +10,25 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use protocol::Event;
-use store::{JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry, Spent};
+use store::{Extraction, JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry, Spent};
 use tokio::sync::Semaphore;
 
 use crate::Engine;
 
+mod embed;
+mod extract;
 mod naming;
 
 /// Names a thread after its first answer.
 pub(crate) const NAME_THREAD: &str = "name_thread";
+
+/// Looks for memories in what the user said.
+pub(crate) const EXTRACT: &str = "extract_memories";
+
+/// Makes vectors of what a user has that has none.
+pub(crate) const EMBED: &str = "embed";
+
+pub(crate) use extract::of_message;
 
 /// Purges what was deleted and forgets what is too old to matter.
 const SWEEP: &str = "sweep";
@@ -70,7 +80,7 @@ pub(crate) async fn work(engine: Engine) {
 async fn add_scheduled(engine: &Engine, looked: Timestamp) -> Timestamp {
     let now = engine.now();
     for (kind, key) in turns(looked, now) {
-        let job = NewJob { id: engine.fresh_job(), kind, key };
+        let job = NewJob { id: engine.fresh_job(), kind, key, delay: Duration::ZERO };
         if let Err(error) = engine.store().schedule(job).await {
             tracing::warn!(kind, %error, "a scheduled job was not added; it will be tried again");
             return looked;
@@ -99,7 +109,12 @@ async fn run(engine: &Engine, job: JobRow) {
     let attempt = AssertUnwindSafe(perform(engine, &job)).catch_unwind();
     let outcome = attempt.await.unwrap_or_else(|_| Err("the job panicked".to_owned()));
     let left = match outcome {
-        Ok(Done { effect, spent }) => engine.store().complete(&job, effect, spent).await,
+        Ok(Done { extraction: Some(extraction), .. }) => {
+            let extracted = engine.store().extract(&job, extraction).await;
+            engine.embed_soon(&job.scope).await;
+            extracted.map(drop)
+        }
+        Ok(Done { effect, spent, extraction: None }) => engine.store().complete(&job, effect, spent).await,
         Err(error) => {
             let retry = retry(job.attempts, engine.now());
             let dead = retry == Retry::Never;
@@ -118,13 +133,26 @@ struct Done {
     effect: Option<Event>,
     /// What a model was paid for it.
     spent: Option<Spent>,
+    /// What becomes of memories; it is an effect of its own.
+    extraction: Option<Extraction>,
+}
+
+impl Done {
+    fn extraction(extraction: Extraction) -> Self {
+        Self { extraction: Some(extraction), ..Self::default() }
+    }
 }
 
 /// Does the work. An error says why not, for people.
 async fn perform(engine: &Engine, job: &JobRow) -> Result<Done, String> {
     match job.kind.as_str() {
         NAME_THREAD => naming::name(engine, job).await,
-        SWEEP => engine.purge().await.map(|()| Done::default()).map_err(|error| error.to_string()),
+        EXTRACT => extract::extract(engine, job).await,
+        EMBED => embed::embed(engine, job).await,
+        SWEEP => {
+            engine.clone().embed_all().await;
+            engine.purge().await.map(|()| Done::default()).map_err(|error| error.to_string())
+        }
         _ => Err("no such kind of job".to_owned()),
     }
 }

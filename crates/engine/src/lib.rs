@@ -29,6 +29,7 @@ pub use error::Error;
 pub use files::FilePlace;
 pub use follow::Follower;
 pub use keys::{Grant, LOCAL_USER, MadeKey, NewKey};
+pub use memories::{Added, ExportFormat, MAX_IMPORT_BYTES, MessageQuery};
 pub use records::{Edit, RecordPlace, RecordSearch, RecordsPlace, Terms};
 pub use request::{MAX_MESSAGE_BYTES, PageQuery};
 pub use requests::Submitted;

@@ -1,19 +1,39 @@
 //! Memories as the outside asks for them: facts about the user, kept in each app by itself.
 
-use jiff::Timestamp;
-use protocol::{AppId, MemoryId, MemoryView, NewMemory, Page, Principal, Scope};
-use store::{MAX_MEMORY_BYTES, MemoryCursor, MemoryRow, Once, PageOf};
+mod exchange;
+mod search;
+#[cfg(test)]
+mod tests;
 
-use crate::request::PageQuery;
-use crate::{Engine, Error};
+use memory::extract::DEFAULT_KIND;
+use memory::secrets;
+use protocol::{
+    AppId, MemoryHistoryView, MemoryId, MemoryPatch, MemorySettings, MemoryView, NewMemory, Page, Principal,
+    Scope,
+};
+use store::{MAX_MEMORY_BYTES, MemoryCursor, MemoryEdit, MemoryRow, Once, PageOf};
 
-/// What a memory is when nobody says.
-const DEFAULT_KIND: &str = "fact";
+use crate::request::{PageQuery, time_cursor};
+use crate::{Engine, Error, views};
+
+pub use exchange::{ExportFormat, MAX_IMPORT_BYTES};
+pub use search::MessageQuery;
 
 const MAX_KIND_BYTES: usize = 32;
 
 /// The source of what users say themselves.
 const BY_USER: &str = "user";
+
+/// What a list can be narrowed to.
+const STATUSES: [&str; 6] = ["active", "forgotten", "removed", "expired", "superseded", "all"];
+
+/// What came of adding a memory.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Added {
+    New(MemoryView),
+    /// One that says the same was there.
+    Known(MemoryView),
+}
 
 impl Engine {
     pub async fn create_memory(
@@ -22,35 +42,85 @@ impl Engine {
         app: &str,
         new: NewMemory,
         once: Option<Once>,
-    ) -> Result<MemoryView, Error> {
+    ) -> Result<Added, Error> {
         let scope = self.memory_scope(principal, app)?;
+        let (text, kind) = (text(&new.text)?, kind(new.kind)?);
+        self.refuse_if_off(&scope).await?;
+        if let Some(known) = self.recall().duplicate(&scope, &text, self.now()).await? {
+            // A change of nothing: it notes the key, and says whether that was used for something else.
+            match self.store().edit_memory(principal, known, MemoryEdit::default(), once.clone()).await {
+                Err(store::Error::Changed(_)) => {} // it was forgotten just now
+                row => return Ok(Added::Known(views::memory(row?))),
+            }
+        }
+        let id = self.fresh_memory();
         let memory = store::NewMemory {
-            id: self.shared.ids.memory(),
-            text: text(&new.text)?,
-            kind: kind(new.kind)?,
+            id,
+            text,
+            kind,
             source: BY_USER,
+            sources: Vec::new(),
+            valid_from: None,
+            created_at: None,
         };
-        Ok(view(self.store().add_memory(&scope, memory, once).await?))
+        let row = self.store().add_memory(&scope, memory, once).await?;
+        self.embed_soon(&scope).await;
+        let is_new = row.id == id;
+        let view = views::memory(row);
+        Ok(if is_new { Added::New(view) } else { Added::Known(view) })
     }
 
-    /// What is not forgotten, newest first.
+    /// Newest first: the active ones, or those of a status, or all of them.
     pub async fn memories(
         &self,
         principal: &Principal,
         app: &str,
+        status: Option<&str>,
         page: PageQuery,
     ) -> Result<Page<MemoryView>, Error> {
         let scope = self.memory_scope(principal, app)?;
-        let (after, limit) = (cursor(&page)?, page.limit()?);
-        let mut rows = self.store().memories(&scope, PageOf { after, limit: limit + 1 }).await?;
+        if status.is_some_and(|status| !STATUSES.contains(&status)) {
+            return Err(Error::invalid("status", format!("must be one of {}", STATUSES.join(", "))));
+        }
+        let (after, limit) = (page.by_time()?, page.limit()?);
+        let after = after.map(|cursor| MemoryCursor { created_at: cursor.at, id: cursor.id });
+        let mut rows = self.store().memories(&scope, status, PageOf { after, limit: limit + 1 }).await?;
         let more = rows.len() > limit;
         rows.truncate(limit);
-        let last = rows.last().map(|row| format!("{}.{}", row.created_at.as_millisecond(), row.id));
-        Ok(Page { data: rows.into_iter().map(view).collect(), next: last.filter(|_| more) })
+        let last = rows.last().map(|row| time_cursor(row.created_at, row.id));
+        Ok(Page { data: rows.into_iter().map(views::memory).collect(), next: last.filter(|_| more) })
     }
 
     pub async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryView, Error> {
-        Ok(view(self.memory_row(principal, memory).await?))
+        Ok(views::memory(self.memory_row(principal, memory).await?))
+    }
+
+    /// What it was, and the words it rests on.
+    pub async fn memory_history(
+        &self,
+        principal: &Principal,
+        memory: MemoryId,
+    ) -> Result<MemoryHistoryView, Error> {
+        self.memory_row(principal, memory).await?;
+        Ok(views::memory_history(self.store().memory_history(principal, memory).await?))
+    }
+
+    pub async fn edit_memory(
+        &self,
+        principal: &Principal,
+        memory: MemoryId,
+        patch: MemoryPatch,
+        once: Option<Once>,
+    ) -> Result<MemoryView, Error> {
+        let row = self.memory_row(principal, memory).await?;
+        if patch.text.is_none() && patch.kind.is_none() {
+            return Err(Error::invalid("text", "is missing, and so is kind; say what to change"));
+        }
+        let text = patch.text.as_deref().map(text).transpose()?;
+        let kind = patch.kind.map(|word| kind(Some(word))).transpose()?;
+        let edited = self.store().edit_memory(principal, memory, MemoryEdit { text, kind }, once).await?;
+        self.embed_soon(&row.scope).await;
+        Ok(views::memory(edited))
     }
 
     /// From the next run on it is in no prompt. Forgetting twice is forgetting once.
@@ -64,6 +134,36 @@ impl Engine {
         Ok(self.store().forget_memory(principal, memory, once).await?)
     }
 
+    pub async fn restore_memory(
+        &self,
+        principal: &Principal,
+        memory: MemoryId,
+        once: Option<Once>,
+    ) -> Result<MemoryView, Error> {
+        let row = self.memory_row(principal, memory).await?;
+        let restored = self.store().restore_memory(principal, memory, once).await?;
+        self.embed_soon(&row.scope).await;
+        Ok(views::memory(restored))
+    }
+
+    pub async fn memory_settings(&self, principal: &Principal, app: &str) -> Result<MemorySettings, Error> {
+        let scope = self.memory_scope(principal, app)?;
+        Ok(MemorySettings { enabled: !self.store().memory_is_off(&scope).await? })
+    }
+
+    /// Switches memory on or off for the user. What is there stays.
+    pub async fn set_memory(
+        &self,
+        principal: &Principal,
+        app: &str,
+        settings: MemorySettings,
+        once: Option<Once>,
+    ) -> Result<MemorySettings, Error> {
+        let scope = self.memory_scope(principal, app)?;
+        self.store().set_memory_off(&scope, !settings.enabled, once).await?;
+        self.memory_settings(principal, app).await
+    }
+
     fn memory_scope(&self, principal: &Principal, app: &str) -> Result<Scope, Error> {
         let id = AppId::new(app);
         let is_there = self.has_app(app) && principal.may_use(&id);
@@ -74,19 +174,13 @@ impl Engine {
         let row = self.store().memory(principal, memory).await?;
         if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "memory" }) }
     }
-}
 
-fn view(row: MemoryRow) -> MemoryView {
-    MemoryView {
-        id: row.id,
-        app_id: row.scope.app.to_string(),
-        text: row.text,
-        kind: row.kind,
-        status: row.status,
-        access_count: row.access_count,
-        last_accessed_at: row.last_accessed_at,
-        source: row.source,
-        created_at: row.created_at,
+    async fn refuse_if_off(&self, scope: &Scope) -> Result<(), Error> {
+        if self.store().memory_is_off(scope).await? {
+            let message = "memory is switched off here, so nothing is remembered; switch it on first";
+            return Err(Error::Conflict { code: "memory_off", message: message.into() });
+        }
+        Ok(())
     }
 }
 
@@ -98,7 +192,10 @@ fn text(text: &str) -> Result<String, Error> {
     if trimmed.len() > MAX_MEMORY_BYTES {
         return Err(Error::TooLarge { field: "text", limit: MAX_MEMORY_BYTES });
     }
-    Ok(trimmed.to_owned())
+    match secrets::find(trimmed) {
+        Some(secret) => Err(Error::Secret { field: "text", kind: secret.kind }),
+        None => Ok(trimmed.to_owned()),
+    }
 }
 
 fn kind(kind: Option<String>) -> Result<String, Error> {
@@ -109,40 +206,4 @@ fn kind(kind: Option<String>) -> Result<String, Error> {
         return Err(Error::invalid("kind", message));
     }
     Ok(kind)
-}
-
-fn cursor(page: &PageQuery) -> Result<Option<MemoryCursor>, Error> {
-    let parse = |cursor: &str| {
-        let (millis, id) = cursor.split_once('.')?;
-        let created_at = Timestamp::from_millisecond(millis.parse().ok()?).ok()?;
-        Some(MemoryCursor { created_at, id: id.parse().ok()? })
-    };
-    let invalid = || Error::invalid("cursor", "take it from `next` of the page before, unchanged");
-    page.cursor.as_deref().map(|cursor| parse(cursor).ok_or_else(invalid)).transpose()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_is_trimmed_and_bounded() {
-        assert_eq!(text(" \n lives in Oslo\t").unwrap(), "lives in Oslo");
-        let longest = "x".repeat(MAX_MEMORY_BYTES);
-        assert_eq!(text(&format!(" {longest} ")).unwrap(), longest);
-        assert!(matches!(text(&format!("{longest}x")), Err(Error::TooLarge { field: "text", .. })));
-        assert!(matches!(text(" \t\n"), Err(Error::Invalid { field: "text", .. })));
-    }
-
-    #[test]
-    fn a_kind_is_one_plain_word() {
-        assert_eq!(kind(None).unwrap(), "fact");
-        for good in ["x", "likes-2_do", &"a".repeat(MAX_KIND_BYTES)] {
-            assert_eq!(kind(Some(good.into())).unwrap(), good);
-        }
-        for wrong in ["", "two words", "Fact", "é", "a.b", &"a".repeat(MAX_KIND_BYTES + 1)] {
-            let refused = kind(Some(wrong.into()));
-            assert!(matches!(refused, Err(Error::Invalid { field: "kind", .. })), "{wrong:?}");
-        }
-    }
 }

@@ -168,6 +168,7 @@ impl Engine {
             thread: action.thread,
             run: None,
             store: self.store(),
+            recall: self.recall(),
             ids: &self.shared.ids,
             now: self.now(),
             stop: &stop,

@@ -12,7 +12,7 @@ use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadRow,
 use crate::engine::Serving;
 use crate::request::{self, PageQuery};
 use crate::run::RunState;
-use crate::{Engine, Error, Follower, run, views};
+use crate::{Engine, Error, Follower, jobs, run, views};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 
@@ -61,6 +61,7 @@ impl Engine {
         if let (Some(refusal), None) = (&spent, &once) {
             return Err(refusal.clone());
         }
+        let jobs = jobs::of_message(&serving.app, &ask, || ids.job());
         let submission = Submission {
             scope,
             thread: new.thread_id.map_or_else(|| Target::New(ids.thread()), Target::Existing),
@@ -74,6 +75,7 @@ impl Engine {
                 settings: new.settings.or(&serving.app.settings),
                 system_prompt: new.system_prompt,
                 app_revision: serving.app.revision.clone(),
+                jobs,
             },
         };
         let engine = self.clone();

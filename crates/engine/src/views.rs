@@ -1,13 +1,20 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Decision, Event, JobView, KeyView, Kind, Message, ProposalView, Role, RunResult, RunView, Seq, Stored,
-    ThreadView, ToolCallView, ToolComplete, ToolResultView, ToolStatus,
+    Decision, Event, JobView, KeyView, Kind, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView,
+    Message, ProposalView, Role, RunResult, RunView, SaidView, Seq, Stored, ThreadView, ToolCallView,
+    ToolComplete, ToolResultView, ToolStatus,
 };
-use store::{JobRow, KeyRow, MessageRow, ProposalRow, RawEvent, RunRow, Stop, ThreadRow};
+use store::{
+    JobRow, KeyRow, MemoryHistory, MemoryRow, MemoryVersion, MessageRow, ProposalRow, RawEvent, RunRow,
+    Source, Stop, ThreadRow,
+};
 
 use crate::run::RunState;
 use crate::transcript::{self, Turn};
+
+/// What is said of a source that was deleted.
+const DELETED: &str = "deleted conversation";
 
 pub(crate) fn thread(row: ThreadRow) -> ThreadView {
     ThreadView {
@@ -76,6 +83,62 @@ pub(crate) fn proposal(row: ProposalRow) -> ProposalView {
         expires_at: row.expires_at,
         created_at: row.created_at,
         decided_at: row.decided_at,
+    }
+}
+
+pub(crate) fn memory(row: MemoryRow) -> MemoryView {
+    let written = || Source { at: Some(row.created_at), ..Source::default() };
+    let said = match row.first_source.clone() {
+        Some(source) => said(source, &row),
+        None => SaidView { note: None, ..said(written(), &row) },
+    };
+    MemoryView {
+        id: row.id,
+        app_id: row.scope.app.to_string(),
+        text: row.text,
+        kind: row.kind,
+        status: row.status,
+        version: row.version,
+        access_count: row.access_count,
+        last_accessed_at: row.last_accessed_at,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        valid_from: row.valid_from,
+        valid_until: row.valid_until,
+        superseded_by: row.superseded_by,
+        source: MemorySource { by: row.source, said },
+    }
+}
+
+/// The words that a memory rests on are forgotten with it; its own text stays, so that it can be restored.
+fn said(source: Source, of: &MemoryRow) -> SaidView {
+    let Source { thread, message, words, at } = source;
+    let is_deleted = thread.is_none() && message.is_none() && words.is_none();
+    SaidView {
+        thread_id: thread,
+        message_id: message,
+        words: words.filter(|_| of.status != "forgotten"),
+        at,
+        note: is_deleted.then(|| DELETED.to_owned()),
+    }
+}
+
+pub(crate) fn memory_history(history: MemoryHistory) -> MemoryHistoryView {
+    let MemoryHistory { memory: row, versions, sources } = history;
+    let version = |version: MemoryVersion| MemoryVersionView {
+        version: version.version,
+        text: version.text,
+        kind: version.kind,
+        status: version.status,
+        reason: version.reason,
+        valid_from: version.valid_from,
+        valid_until: version.valid_until,
+        at: version.at,
+    };
+    MemoryHistoryView {
+        versions: versions.into_iter().map(version).collect(),
+        sources: sources.into_iter().map(|source| said(source, &row)).collect(),
+        memory: memory(row),
     }
 }
 

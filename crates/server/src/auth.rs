@@ -33,6 +33,11 @@ impl FromRequestParts<Api> for Principal {
     }
 }
 
+/// A user, spoken for by somebody who may open the data folder and so could change all of it.
+pub fn on_this_machine(user: &str) -> Principal {
+    Principal::authenticated(UserId::new(user))
+}
+
 fn principal(grant: Grant) -> Principal {
     let mut principal = Principal::authenticated(UserId::new(grant.user));
     if let Some(app) = grant.app {

@@ -5,7 +5,7 @@ use std::fmt;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
-use engine::Once;
+use engine::{MAX_IMPORT_BYTES, Once};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -20,6 +20,8 @@ use crate::{Api, Limits};
 
 /// How deep arrays and objects may nest.
 const MAX_DEPTH: usize = 64;
+
+const JSON: &str = "application/json";
 
 /// Content types of texts.
 const TEXTS: [&str; 2] = ["text/markdown", "text/plain"];
@@ -72,6 +74,23 @@ impl FromRequest<Api> for Text {
             return Err(Problem::new(Code::UnsupportedMediaType, detail));
         }
         let (body, once) = read(request, &api.limits).await?;
+        Ok(Self(utf8(&body)?.to_owned(), once))
+    }
+}
+
+/// A file of any form, which may be larger than other bodies, and the key under which it is meant once.
+pub(crate) struct File(pub(crate) String, pub(crate) Option<Once>);
+
+impl FromRequest<Api> for File {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
+        if !is_of_type(request.headers(), |essence| essence == JSON || TEXTS.contains(&essence)) {
+            let detail = "send the body as content-type: application/json or text/markdown";
+            return Err(Problem::new(Code::UnsupportedMediaType, detail));
+        }
+        let limits = Limits { max_body_bytes: MAX_IMPORT_BYTES, ..api.limits };
+        let (body, once) = read(request, &limits).await?;
         Ok(Self(utf8(&body)?.to_owned(), once))
     }
 }
@@ -130,7 +149,7 @@ fn too_large(limit: usize) -> Problem {
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
-    if is_of_type(headers, |essence| essence == "application/json") {
+    if is_of_type(headers, |essence| essence == JSON) {
         return Ok(());
     }
     Err(Problem::new(Code::UnsupportedMediaType, "send the body as content-type: application/json"))

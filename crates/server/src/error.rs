@@ -67,6 +67,7 @@ codes! {
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "A field is too large";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Not the right content type";
     InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "The request is not valid";
+    Secret = "secret", UNPROCESSABLE_ENTITY, "This looks like a secret";
     KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The key was used for another request";
     TooManyStreams = "too_many_streams", TOO_MANY_REQUESTS, "Too many streams";
     BudgetExceeded = "budget_exceeded", TOO_MANY_REQUESTS, "The budget is used up";
@@ -143,6 +144,10 @@ impl From<Error> for Problem {
                 field: Some(field.into()),
                 ..Self::new(Code::TooLarge, format!("must be at most {limit} bytes"))
             },
+            Error::Secret { field, kind } => {
+                let detail = format!("looks like {kind}; secrets are not remembered");
+                Self { field: Some(field.into()), ..Self::new(Code::Secret, detail) }
+            }
             Error::Budget { message, retry_after } => {
                 Self::new(Code::BudgetExceeded, message).retry_after(retry_after)
             }
@@ -224,11 +229,13 @@ mod tests {
     use super::*;
 
     /// The codes of conflicts, which the engine names.
-    const CONFLICTS: [&str; 9] = [
+    const CONFLICTS: [&str; 11] = [
         "cannot_undo",
         "changed",
+        "export_too_large",
         "files_full",
         "memories_full",
+        "memory_off",
         "proposal_decided",
         "queue_full",
         "records_full",

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use engine::Engine;
 use tokio_util::sync::CancellationToken;
 
+pub use auth::on_this_machine;
 pub use serve::{serve, serve_router};
 
 /// What one client, connection or request may cost.

@@ -35,6 +35,7 @@ use crate::error::{Document, MEDIA_TYPE};
         protocol::StreamComplete,
         protocol::RunEnd,
         protocol::ThreadNamed,
+        protocol::MemoryUpdate,
         protocol::Snapshot,
     ))
 )]
@@ -51,9 +52,10 @@ pub(crate) fn encode(mut api: utoipa::openapi::OpenApi) -> Bytes {
     let paths = std::mem::take(&mut api.paths.paths);
     // The router's word for the rest of a path is not OpenAPI's.
     api.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
-    for item in api.paths.paths.values_mut() {
+    for (path, item) in &mut api.paths.paths {
         let changes = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
-        for operation in changes.into_iter().flatten() {
+        // A search is posted only because a question may be long.
+        for operation in changes.into_iter().flatten().filter(|_| !path.ends_with("/search")) {
             operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
         }
         let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];

@@ -5,7 +5,9 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::header;
 use axum::http::request::Parts;
-use engine::{ActionQuery, FilePlace, PageQuery, RecordPlace, RecordSearch, RecordsPlace};
+use engine::{
+    ActionQuery, ExportFormat, FilePlace, MessageQuery, PageQuery, RecordPlace, RecordSearch, RecordsPlace,
+};
 use protocol::{ActionId, KeyId, MemoryId, ProposalId, RunId, Seq, ThreadId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -185,6 +187,75 @@ impl FromRequestParts<Api> for OnlyOpen {
     async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
         let open = params::<OpenParams>(parts)?.open.map(|text| yes_or_no("open", &text)).transpose()?;
         Ok(Self(open.unwrap_or(false)))
+    }
+}
+
+/// Which memories to list.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct MemoryParams {
+    /// `active` (when absent), `forgotten`, `removed`, `expired`, `superseded` or `all`.
+    status: Option<String>,
+}
+
+/// [`MemoryParams`]; the engine knows which there are.
+pub(crate) struct OfStatus(pub(crate) Option<String>);
+
+impl FromRequestParts<Api> for OfStatus {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        Ok(Self(params::<MemoryParams>(parts)?.status))
+    }
+}
+
+/// Which form a file is to have.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct FormatParams {
+    /// `json` (when absent), `markdown` or `mem0`.
+    format: Option<String>,
+}
+
+/// [`FormatParams`], read.
+pub(crate) struct InFormat(pub(crate) ExportFormat);
+
+impl FromRequestParts<Api> for InFormat {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let format = params::<FormatParams>(parts)?.format;
+        Ok(Self(format.map(|name| name.parse::<ExportFormat>()).transpose()?.unwrap_or_default()))
+    }
+}
+
+/// Which past messages to look for.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct MessageParams {
+    /// What to look for, in 1 to 1000 characters.
+    #[param(required = true, value_type = String)]
+    q: Option<String>,
+    /// How many at most; 10 when absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// The first day or moment (UTC).
+    from: Option<String>,
+    /// The last day or moment (UTC).
+    to: Option<String>,
+}
+
+/// [`MessageParams`], read; the engine knows which are good.
+pub(crate) struct WhichMessages(pub(crate) MessageQuery);
+
+impl FromRequestParts<Api> for WhichMessages {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let MessageParams { q, limit, from, to } = params(parts)?;
+        // A number that is none is refused as one that is out of bounds.
+        let number = |text: String| digits(&text).and_then(|limit| u32::try_from(limit).ok()).unwrap_or(0);
+        Ok(Self(MessageQuery { text: q.unwrap_or_default(), limit: limit.map(number), from, to }))
     }
 }
 

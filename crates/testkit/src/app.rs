@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Bus, Engine, Parts};
-use model::{Capabilities, Endpoint, Kind, Listing, Price, Provider, Registry, Timeouts, Wire};
+use memory::recall::Recall;
+use model::{Capabilities, Embedder, Endpoint, Kind, Listing, Price, Provider, Registry, Timeouts, Wire};
 use protocol::Ids;
 use reqwest::{Client, Method, RequestBuilder};
 use rusqlite::Connection;
 use serde_json::Value;
 use server::Limits;
-use store::Sqlite;
+use store::{Sqlite, Store};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +51,8 @@ pub struct Setup {
     pub title: Option<String>,
     /// More files of the app, by name.
     pub files: Vec<(String, String)>,
+    /// Who makes vectors; without, everything is found by its words.
+    pub embedder: Option<Arc<dyn Embedder>>,
 }
 
 impl Default for Setup {
@@ -66,6 +69,7 @@ impl Default for Setup {
             model: true,
             title: None,
             files: Vec::new(),
+            embedder: None,
         }
     }
 }
@@ -150,7 +154,13 @@ impl TestApp {
 
     /// Stops and starts again on the same data, leaving runs where they were.
     pub async fn restart(self) -> Self {
-        let Self { upstream, backup, arrivals, engine, folder, setup, ids, stop, serving, .. } = self;
+        self.restart_with(|_| ()).await
+    }
+
+    /// The same, with something else about the server.
+    pub async fn restart_with(self, change: impl FnOnce(&mut Setup)) -> Self {
+        let Self { upstream, backup, arrivals, engine, folder, mut setup, ids, stop, serving, .. } = self;
+        change(&mut setup);
         stop.cancel();
         serving.wait().await;
         engine.abandon().await;
@@ -232,8 +242,10 @@ fn engine(
     let clock = Arc::new(StandingClock);
     let bus = Arc::new(Bus::default());
     let store = Sqlite::open(&folder.join("data"), clock.clone(), bus.clone()).expect("the database opens");
+    let store: Arc<dyn Store> = Arc::new(store);
     let parts = Parts {
-        store: Arc::new(store),
+        recall: Arc::new(Recall::new(Arc::clone(&store), setup.embedder.clone())),
+        store,
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),
         tools,
@@ -279,7 +291,7 @@ fn provider(name: &str, wire: Wire, base_url: &str, timeouts: Timeouts) -> Provi
     let endpoint = Endpoint { provider: name.into(), base_url: base_url.into(), key: None, timeouts };
     Provider {
         name: name.into(),
-        wire,
+        wire: Some(wire),
         kind: Kind::Cloud,
         chat: model::connect(wire, &endpoint).expect("the endpoint is good"),
         open: true,

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 /// Each query finds rows that must not be there.
-const QUERIES: [(&str, &str); 11] = [
+const QUERIES: [(&str, &str); 15] = [
     (
         "a foreign key points nowhere",
         "SELECT \"table\" || ' ' || coalesce(rowid, '') FROM pragma_foreign_key_check",
@@ -60,6 +60,30 @@ const QUERIES: [(&str, &str); 11] = [
             HAVING sum(r.input_tokens + r.output_tokens) > coalesce((SELECT sum(u.input_tokens + u.output_tokens)
                 FROM usage u WHERE u.app = r.app AND u.user = r.user), 0)",
     ),
+    (
+        "a memory is not its newest version",
+        "SELECT lower(hex(m.id)) FROM memories m WHERE NOT EXISTS (SELECT 1 FROM memory_versions v
+            WHERE v.memory = m.id AND v.version = m.version AND v.text = m.text AND v.kind = m.kind
+                AND v.status = m.status AND v.valid_from IS m.valid_from AND v.valid_until IS m.valid_until)
+            OR EXISTS (SELECT 1 FROM memory_versions v WHERE v.memory = m.id AND v.version > m.version)",
+    ),
+    (
+        "an active memory cannot be recalled",
+        "SELECT lower(hex(m.id)) FROM memories m WHERE m.status = 'active' AND NOT EXISTS
+            (SELECT 1 FROM items i WHERE i.kind = 'memory' AND i.id = m.id AND i.app = m.app AND i.user = m.user)",
+    ),
+    (
+        "a message cannot be recalled",
+        "SELECT lower(hex(m.id)) FROM messages m JOIN threads t ON t.id = m.thread WHERE t.deleted_at IS NULL
+            AND NOT EXISTS (SELECT 1 FROM items i WHERE i.kind = 'message' AND i.id = m.id
+                AND i.app = t.app AND i.user = t.user)",
+    ),
+    (
+        "a user's active memories are miscounted",
+        "SELECT m.app || ' ' || m.user FROM memories m GROUP BY m.app, m.user
+            HAVING sum(m.status = 'active') <> coalesce((SELECT c.active FROM memory_counts c
+                WHERE c.app = m.app AND c.user = m.user), 0)",
+    ),
 ];
 
 /// What is wrong with the database in this data folder; empty when nothing is.
@@ -91,6 +115,15 @@ mod tests {
     use crate::TestApp;
     use crate::upstream::{Call, Reply};
 
+    /// Takes away what prevents damage, and adds a memory.
+    const FRAGILE: &str = "PRAGMA foreign_keys = OFF;
+        DROP TRIGGER events_kept; DROP TRIGGER runs_absorb; DROP TRIGGER runs_end; DROP TRIGGER threads_seq_grows;
+        INSERT INTO memories (id, app, user, text, kind, status, source, created_at, updated_at)
+            VALUES (zeroblob(16), 'test', 'local', 'x', 'fact', 'active', 'user', 0, 0);
+        INSERT INTO memory_versions (memory, version, text, kind, status, reason, at)
+            SELECT id, version, text, kind, status, 'created', 0 FROM memories;
+        INSERT INTO items (app, user, kind, id) SELECT app, user, 'memory', id FROM memories;";
+
     #[tokio::test]
     async fn each_kind_of_damage_is_found() {
         let app = TestApp::start().await;
@@ -99,11 +132,8 @@ mod tests {
         app.say("Hello").await;
         assert_eq!(audit(&app.data()), Vec::<String>::new());
         let conn = app.database();
-        conn.execute_batch(
-            "PRAGMA foreign_keys = OFF;
-             DROP TRIGGER events_kept; DROP TRIGGER runs_absorb; DROP TRIGGER runs_end; DROP TRIGGER threads_seq_grows;",
-        )
-        .unwrap();
+        conn.execute_batch(FRAGILE).unwrap();
+        assert_eq!(examine(&conn), Vec::<String>::new());
         for (damage, found) in [
             ("UPDATE messages SET thread = x'00'", "a foreign key points nowhere"),
             ("UPDATE runs SET ended_at = NULL, status = 'running'", "a run has not ended"),
@@ -128,6 +158,17 @@ mod tests {
                 "a run's tokens are not those of its steps",
             ),
             ("UPDATE usage SET input_tokens = 0", "a user's days hold less than their runs have used"),
+            ("DELETE FROM memory_versions", "a memory is not its newest version"),
+            ("UPDATE memories SET version = 2, text = 'y'", "a memory is not its newest version"),
+            (
+                "INSERT INTO memory_versions SELECT memory, 2, text, kind, status, reason, NULL, NULL, 0
+                    FROM memory_versions",
+                "a memory is not its newest version",
+            ),
+            ("DELETE FROM items WHERE kind = 'memory'", "an active memory cannot be recalled"),
+            ("UPDATE items SET user = 'mallory' WHERE kind = 'memory'", "an active memory cannot be recalled"),
+            ("DELETE FROM items WHERE kind = 'message'", "a message cannot be recalled"),
+            ("DELETE FROM memory_counts", "a user's active memories are miscounted"),
         ] {
             conn.execute_batch("BEGIN; DROP TRIGGER messages_fixed").unwrap();
             conn.execute_batch(damage).unwrap();

@@ -13,12 +13,14 @@ pub mod real;
 mod samples;
 pub mod still;
 pub mod upstream;
+mod vectors;
 
 pub use app::{Answer, Setup, TestApp, registry};
 pub use audit::audit;
 pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;
 pub use samples::Arrivals;
+pub use vectors::WordVectors;
 
 /// For tests that look into a database, or break it.
 pub mod sql {

@@ -16,6 +16,7 @@ use crate::{Registry, Tool, builtin};
 /// Tools that belong together, under the name by which an app can have all of them.
 const FAMILIES: &[(&str, &[&str])] = &[
     ("markdown", &["listMarkdown", "readMarkdown", "writeMarkdownSection", "createMarkdownFile"]),
+    ("memory", &["search_memories", "search_history", "save_memory"]),
     ("proposals", &[CREATE_PROPOSAL, UPDATE_PROPOSAL]),
     ("undo", &[UNDO_ACTION, "listRecentActions"]),
 ];
@@ -47,6 +48,9 @@ impl Catalog {
         catalog.add(builtin::ReadMarkdown);
         catalog.add(builtin::WriteMarkdownSection);
         catalog.add(builtin::CreateMarkdownFile);
+        catalog.add(builtin::SearchMemories);
+        catalog.add(builtin::SearchHistory);
+        catalog.add(builtin::SaveMemory);
         catalog.add(builtin::UndoAction);
         catalog.add(builtin::ListRecentActions);
         catalog

@@ -17,6 +17,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
+use ::memory::recall::Recall;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{CallId, Effect, Ids, RunId, Scope, ThreadId, ToolStatus};
@@ -82,6 +83,8 @@ pub struct Calling<'a> {
     pub run: Option<RunId>,
     /// For reading.
     pub store: &'a Arc<dyn Store>,
+    /// For looking up what is known of the user.
+    pub recall: &'a Arc<Recall>,
     pub ids: &'a Arc<dyn Ids>,
     pub now: Timestamp,
     pub stop: &'a CancellationToken,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::memory::recall::Recall;
 use app::App;
 use protocol::{
     AppId, Call, Clock, Event, Finish, Ids, OnBusy, Scope, Settings, StepEnd, Stored, SystemClock,
@@ -28,7 +29,7 @@ const EVIDENCE: &str = r#"{"type": "object", "additionalProperties": false, "req
 
 /// The tools of the app that most tests use.
 pub(crate) const TOML: &str = r#"
-tools = ["calculate", "markdown", "proposals", "undo"]
+tools = ["calculate", "markdown", "memory", "proposals", "undo"]
 [tool.searchParts]
 record = "part"
 does = "search"
@@ -71,6 +72,7 @@ impl Publish for Nobody {
 
 pub(crate) struct World {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) recall: Arc<Recall>,
     pub(crate) scope: Scope,
     pub(crate) ids: Arc<dyn Ids>,
     registry: Registry,
@@ -103,8 +105,10 @@ fn store(folder: &Path) -> Arc<dyn Store> {
 impl World {
     pub(crate) fn new() -> Self {
         let (folder, app) = app(TOML);
+        let store = store(folder.path());
         Self {
-            store: store(folder.path()),
+            recall: Arc::new(Recall::new(Arc::clone(&store), None)),
+            store,
             scope: Scope { app: AppId::new("demo"), user: UserId::new("alice") },
             ids: Arc::new(TimeOrderedIds),
             registry: catalog().registry(&app).unwrap(),
@@ -126,6 +130,7 @@ impl World {
             thread: None,
             run: None,
             store: &self.store,
+            recall: &self.recall,
             ids: &self.ids,
             now: SystemClock.now(),
             stop: &self.stop,
@@ -159,6 +164,7 @@ impl World {
                 settings: Settings::default(),
                 system_prompt: None,
                 app_revision: "r".into(),
+                jobs: vec![],
             },
         };
         let submitted = self.store.submit(submission).await.unwrap();

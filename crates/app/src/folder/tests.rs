@@ -1,6 +1,7 @@
 //! App folders, good and bad.
 
 mod declared;
+mod memory;
 
 use std::fs;
 use std::time::Duration;
@@ -50,7 +51,7 @@ fn an_empty_file_gets_every_default() {
         settings: Settings::default(),
         ranges: Ranges::default(),
         answer: Answer::Text,
-        memory: Memory { inject: Inject::None, limit: 50 },
+        memory: crate::Memory::default(),
         budget: Budget::default(),
         instructions: PROMPT.into(),
         title: None,
@@ -141,7 +142,12 @@ fn every_field_is_read() {
         },
         ranges: Ranges { temperature: Within { low: 0.0, high: 1.2 }, ..Ranges::default() },
         answer: Answer::Structured,
-        memory: Memory { inject: Inject::All, limit: 5 },
+        memory: crate::Memory {
+            inject: crate::Inject::All,
+            limit: 5,
+            remember: true,
+            ..crate::Memory::default()
+        },
         budget: Budget {
             run_tokens: Some(1000),
             day_cost: Some(Cost::from_dollars(0.5)),

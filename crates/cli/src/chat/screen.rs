@@ -37,7 +37,8 @@ impl Screen {
             | Event::ToolInput(_)
             | Event::StreamComplete(_)
             | Event::RunEnd(_)
-            | Event::ThreadNamed(_) => Ok(()),
+            | Event::ThreadNamed(_)
+            | Event::MemoryUpdate(_) => Ok(()),
         }
     }
 

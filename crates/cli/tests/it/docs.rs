@@ -12,8 +12,14 @@ use crate::world::{APPS, Server, World};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 /// Every page that shows a `curl`.
-const PAGES: [&str; 5] =
-    ["README.md", "docs/api.md", "docs/tools.md", "apps/studio/README.md", "apps/trailhead/README.md"];
+const PAGES: [&str; 6] = [
+    "README.md",
+    "docs/api.md",
+    "docs/memory.md",
+    "docs/tools.md",
+    "apps/studio/README.md",
+    "apps/trailhead/README.md",
+];
 /// Examples under this heading are meant to be refused.
 const REFUSED: &str = "Errors";
 

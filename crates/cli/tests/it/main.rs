@@ -19,6 +19,7 @@ mod doctor;
 mod drain;
 mod import;
 mod keys;
+mod memories;
 mod models;
 mod process;
 mod pull;

@@ -1,4 +1,4 @@
-//! The app.toml that the page about tools shows is one that apps can have, and trailhead has the tools it is known for.
+//! Every app.toml that the pages about tools and memory show is one that apps can have, and trailhead has the tools it is known for.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,10 @@ use tools::Catalog;
 
 use crate::world::APPS;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tools.md");
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+
+/// Pages, with how many app files each shows at least.
+const PAGES: [(&str, usize); 2] = [("tools.md", 3), ("memory.md", 1)];
 
 /// The blocks of a page whose first line says that they are an app.toml.
 fn app_files(page: &str) -> Vec<String> {
@@ -37,9 +40,13 @@ fn load(app_file: &str) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn every_app_file_of_the_page_is_accepted() {
-    let files = app_files(&std::fs::read_to_string(PAGE).unwrap());
-    assert!(files.len() >= 3, "the page shows {} app files", files.len());
+fn every_app_file_of_the_pages_is_accepted() {
+    let mut files = Vec::new();
+    for (page, least) in PAGES {
+        let shown = app_files(&std::fs::read_to_string(Path::new(DOCS).join(page)).unwrap());
+        assert!(shown.len() >= least, "{page} shows {} app files", shown.len());
+        files.extend(shown);
+    }
     for file in files {
         let names = load(&file).unwrap_or_else(|problem| panic!("{problem}\n\n{file}"));
         for declared in file.lines().filter_map(|line| line.strip_prefix("[tool.")?.strip_suffix(']')) {

@@ -96,7 +96,10 @@ fn form(context: &Context, model: &Model, tools: &[ToolSpec]) -> (Wanted, Format
 
 /// The instructions and this run's own part of the conversation, with results of at most so many bytes.
 fn own(context: &Context, state: &RunState, offer: Offer, result_bytes: usize) -> (String, Vec<Message>) {
-    let message = Message::User(context.message.clone());
+    let message = Message::User(match context.recalled.as_str() {
+        "" => context.message.clone(),
+        recalled => format!("[{recalled}]\n\n{}", context.message),
+    });
     match offer {
         Offer::Words => (folded(&context.system, state, result_bytes), vec![message]),
         Offer::Tools => {

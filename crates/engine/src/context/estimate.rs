@@ -9,7 +9,7 @@ const BYTES_PER_TOKEN: usize = 3;
 /// What a message or call costs beside its text.
 const TOKENS_PER_MESSAGE: usize = 8;
 
-pub(super) fn text(text: &str) -> usize {
+pub(crate) fn text(text: &str) -> usize {
     text.len() / BYTES_PER_TOKEN
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod estimate;
 mod history;
 mod load;
 mod shape;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -15,14 +16,17 @@ use protocol::Settings;
 
 pub(crate) use compose::{Budget, compose};
 pub(crate) use history::capped;
-pub(crate) use load::load;
+pub(crate) use load::{Sources, load};
 pub(crate) use shape::{Shape, Wanted};
+pub(crate) use snapshot::{View, take as take_snapshot};
 
 /// Everything a run reads, read once and then fixed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Context {
     /// The app's instructions, the caller's addition, memories, and the date: stable parts first.
     pub(crate) system: String,
+    /// What was looked up for the message; empty when nothing was.
+    pub(crate) recalled: String,
     /// The path before the message that is answered.
     pub(crate) history: Vec<Message>,
     /// The message that is answered.

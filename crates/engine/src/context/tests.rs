@@ -147,6 +147,7 @@ fn context(rows: &[MessageRow], message: String) -> Context {
         parameters: json!({ "type": "object", "properties": {} }),
     };
     Context {
+        recalled: String::new(),
         system: "You are a test.".into(),
         history: history::messages(&turns),
         message,

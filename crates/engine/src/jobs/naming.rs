@@ -27,7 +27,11 @@ pub(super) async fn name(engine: &Engine, job: &JobRow) -> Result<Done, String> 
     let (title, spent) = ask(engine, job, &first).await?.unwrap_or_default();
     let title = tidy(&title).or_else(|| tidy(&first));
     tracing::debug!(%thread, "a thread was named");
-    Ok(Done { effect: title.map(|title| Event::ThreadNamed(ThreadNamed { title })), spent })
+    Ok(Done {
+        effect: title.map(|title| Event::ThreadNamed(ThreadNamed { title })),
+        spent,
+        ..Done::default()
+    })
 }
 
 /// What the user said first in the thread.

@@ -101,6 +101,9 @@ fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Endin
         };
         return Some(Ending::Other { status, error });
     }
+    if let Some(reply) = state.remembered() {
+        return Some(Ending::Completed { text: reply.to_owned() });
+    }
     if let Some(answer) = answer(state, limits) {
         return Some(Ending::Completed { text: answer });
     }

@@ -1,5 +1,7 @@
 //! The end of a run: every call answered, the answer stored, `run:end` last, in one transaction.
 
+use std::time::Duration;
+
 use ::tools::Outcome;
 use protocol::{
     Call, Event, Ids, RunEnd, RunId, RunStatus, StreamComplete, ThreadId, ToolComplete, ToolStatus,
@@ -26,7 +28,12 @@ impl Run {
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
         let events = last_events((self.id, self.thread), state, (ending, left), &*self.ids);
         // Once per thread: the key sees to it.
-        let name = || NewJob { id: self.ids.job(), kind: NAME_THREAD, key: self.thread.to_string() };
+        let name = || NewJob {
+            id: self.ids.job(),
+            kind: NAME_THREAD,
+            key: self.thread.to_string(),
+            delay: Duration::ZERO,
+        };
         self.record_with(events, completed.then(name).into_iter().collect(), Vec::new()).await
     }
 }

@@ -7,6 +7,7 @@ mod budget;
 mod collect;
 mod decide;
 mod finish;
+mod load;
 mod model;
 mod object;
 mod state;
@@ -15,10 +16,11 @@ mod tools;
 use std::sync::Arc;
 
 use ::model::Model;
-use app::{App, Inject};
+use app::App;
 use jiff::Timestamp;
-use protocol::{Clock, ContextLoaded, Decision, Event, Ids, RunEnd, RunId, Scope, ThreadId};
-use store::{NewJob, PageOf, ProposalRow, RunLog, Stop, Store, Write};
+use memory::recall::Recall;
+use protocol::{Clock, Event, Ids, RunEnd, RunId, Scope, ThreadId};
+use store::{NewJob, RunLog, Stop, Store, Write};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -32,16 +34,6 @@ pub(crate) use object::{MEMORIES_FIELD, TEXT_FIELD};
 pub(crate) use state::{Done, RunState};
 pub(crate) use tools::{is_beyond_knowing, unknown};
 
-/// The tool that proposes calls which outlive their run.
-const CREATE_PROPOSAL: &str = "createProposal";
-
-/// Proposals of the user among which those of this conversation are looked for, and at most shown to the model.
-const MAX_PROPOSALS_LOOKED_AT: usize = 50;
-const MAX_PROPOSALS_SHOWN: usize = 10;
-
-/// Bytes of a proposal's input that the model is reminded of.
-const MAX_PROPOSAL_BYTES: usize = 300;
-
 /// A run and what it needs to go on.
 pub(crate) struct Run {
     pub(crate) id: RunId,
@@ -52,6 +44,7 @@ pub(crate) struct Run {
     /// The model to ask, and those to ask when it fails; empty when nothing is configured.
     pub(crate) models: Vec<Arc<Model>>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) recall: Arc<Recall>,
     pub(crate) log: Arc<dyn RunLog>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -71,7 +64,7 @@ impl Run {
     pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<Option<RunEnd>, store::Error> {
         loop {
             let facts = match next_step(&state, &self.limits, self.halt()) {
-                Step::Load => self.load().await?,
+                Step::Load => self.load(&state).await?,
                 Step::CallModel => self.call_model(&state, context::Offer::Tools).await?,
                 Step::Answer => self.call_model(&state, context::Offer::Words).await?,
                 Step::RunTools(calls) => self.run_tools(&state, calls).await?,
@@ -88,35 +81,6 @@ impl Run {
                 return Ok(Some(end));
             }
         }
-    }
-
-    /// Notes what the prompt takes from outside the log.
-    async fn load(&self) -> Result<Vec<Event>, store::Error> {
-        let date = self.started.strftime("%A, %-d %B %Y (UTC)").to_string();
-        let memories = match self.app.memory.inject {
-            Inject::None => Vec::new(),
-            Inject::All => self.store.active_memories(&self.scope, self.app.memory.limit).await?,
-        };
-        let memories = memories.iter().map(|memory| memory.id.to_string()).collect();
-        let proposals = self.proposals().await?;
-        let loaded = ContextLoaded { memories, summaries: vec![], proposals, date };
-        self.record(vec![Event::ContextLoaded(loaded)]).await
-    }
-
-    /// How the newest proposals of this conversation stand that no run waits for.
-    async fn proposals(&self) -> Result<Vec<String>, store::Error> {
-        if self.tools.effect(CREATE_PROPOSAL).is_none() {
-            return Ok(Vec::new());
-        }
-        let newest = PageOf { after: None, limit: MAX_PROPOSALS_LOOKED_AT };
-        let mut rows = self.store.proposals(&self.scope, false, newest).await?;
-        rows.retain(|row| row.thread == Some(self.thread) && row.run.is_none());
-        let line = |row: &ProposalRow| {
-            let status = row.decision.map_or("open", Decision::name);
-            let input = context::capped(&row.input.to_string(), MAX_PROPOSAL_BYTES);
-            format!("{} {status}: {} {input}", row.id, row.tool)
-        };
-        Ok(rows.iter().take(MAX_PROPOSALS_SHOWN).map(line).collect())
     }
 
     /// What others have added to the log: the user's word on proposals.

@@ -184,7 +184,9 @@ impl Run {
         let (Some(start), Some(loaded)) = (&state.start, &state.context) else {
             return Err(store::Error::NotFound("run:start"));
         };
-        context::load(&*self.store, (&self.app, &self.scope), self.tools.specs(), start, loaded).await
+        let (store, recall, app, scope) = (&*self.store, &*self.recall, &*self.app, &self.scope);
+        let sources = context::Sources { store, recall, app, scope };
+        context::load(sources, self.tools.specs(), start, loaded).await
     }
 
     /// One try: streams until the provider says that it is done.
@@ -353,7 +355,8 @@ fn backoff(event: &Event) -> Option<Duration> {
         | Event::ProposalClosed(_)
         | Event::StreamComplete(_)
         | Event::RunEnd(_)
-        | Event::ThreadNamed(_) => None,
+        | Event::ThreadNamed(_)
+        | Event::MemoryUpdate(_) => None,
     }
 }
 

@@ -89,7 +89,8 @@ impl RunState {
             | Event::ReasoningDelta(_)
             | Event::ToolInput(_)
             | Event::StepRetry(_)
-            | Event::ThreadNamed(_) => {}
+            | Event::ThreadNamed(_)
+            | Event::MemoryUpdate(_) => {}
         }
     }
 
@@ -123,6 +124,11 @@ impl RunState {
     /// The number of the step to call the model for.
     pub(crate) fn next_step_number(&self) -> u32 {
         self.open.unwrap_or_else(|| u32::try_from(self.steps.len()).unwrap_or(u32::MAX).saturating_add(1))
+    }
+
+    /// The answer to a message that only asked to remember something.
+    pub(crate) fn remembered(&self) -> Option<&str> {
+        self.context.as_ref()?.remembered.as_ref()?.reply.as_deref()
     }
 
     pub(crate) fn last(&self) -> Option<&StepEnd> {
@@ -173,7 +179,8 @@ impl RunState {
             | Event::ProposalOpen(_)
             | Event::StreamComplete(_)
             | Event::RunEnd(_)
-            | Event::ThreadNamed(_) => false,
+            | Event::ThreadNamed(_)
+            | Event::MemoryUpdate(_) => false,
         }
     }
 

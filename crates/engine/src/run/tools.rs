@@ -141,6 +141,7 @@ impl Run {
             thread: Some(self.thread),
             run: Some(self.id),
             store: &self.store,
+            recall: &self.recall,
             ids: &self.ids,
             now: self.clock.now(),
             stop,

@@ -14,6 +14,7 @@ mod fallback;
 mod faults;
 mod jobs;
 mod limits;
+mod memory;
 mod models;
 mod proposals;
 mod recovery;

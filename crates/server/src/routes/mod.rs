@@ -7,6 +7,7 @@ mod memories;
 mod proposals;
 mod records;
 mod runs;
+mod search;
 mod stream;
 mod system;
 mod threads;
@@ -59,7 +60,14 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(threads::events))
         .routes(routes!(stream::create))
         .routes(routes!(memories::create, memories::list))
-        .routes(routes!(memories::show, memories::forget))
+        .routes(routes!(memories::search))
+        .routes(routes!(memories::export))
+        .routes(routes!(memories::import))
+        .routes(routes!(memories::settings, memories::set))
+        .routes(routes!(memories::show, memories::edit, memories::forget))
+        .routes(routes!(memories::restore))
+        .routes(routes!(memories::history))
+        .routes(routes!(search::messages))
         .routes(routes!(actions::list))
         .routes(routes!(actions::show))
         .routes(routes!(actions::undo))

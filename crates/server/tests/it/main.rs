@@ -25,6 +25,7 @@ mod records;
 mod refused;
 mod resume;
 mod runs;
+mod search;
 mod support;
 mod threads;
 mod unconfigured;

@@ -1,14 +1,20 @@
-//! Memories: added, listed newest first, looked at, forgotten, and nobody else's.
+//! Memories: added, listed newest first, looked at, edited, forgotten, restored, and nobody else's.
+
+mod files;
+mod past;
+mod search;
+mod settings;
 
 use axum::http::Method;
 use engine::NewKey;
 use serde_json::{Value, json};
 use testkit::{Answer, TestApp};
 
-use crate::support::{delete, good, problem, refused};
+use crate::support::{delete, good, patch, problem, refused};
 
 const MEMORIES: &str = "/v1/apps/test/memories";
 const KIB: usize = 1024;
+const CARD: &str = "My card is 4111 1111 1111 1111.";
 
 async fn add(app: &TestApp, text: &str) -> Value {
     good(app.post(MEMORIES, &json!({ "text": text })).await)
@@ -20,6 +26,12 @@ fn path(memory: &Value) -> String {
 
 fn texts(page: &Value) -> Vec<&str> {
     page["data"].as_array().unwrap().iter().map(|memory| memory["text"].as_str().unwrap()).collect()
+}
+
+/// A key of a user, for the app `test` alone.
+async fn key(app: &TestApp, user: &str) -> String {
+    let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
+    app.engine.add_key(key, None).await.unwrap().token.unwrap()
 }
 
 async fn keyed(app: &TestApp, method: Method, path: &str, body: &Value) -> Answer {
@@ -63,6 +75,7 @@ async fn a_memory_described_badly_is_refused() {
         (json!({ "text": "x", "kind": "two words" }), 422, "invalid_request"),
         (json!({ "text": "x", "kind": "a".repeat(33) }), 422, "invalid_request"),
         (json!({ "text": "x", "source": "model" }), 422, "invalid_request"),
+        (json!({ "text": CARD }), 422, "secret"),
         (json!([]), 422, "invalid_request"),
     ] {
         let detail = refused(app.post(MEMORIES, &body).await, status, code);
@@ -70,7 +83,14 @@ async fn a_memory_described_badly_is_refused() {
     }
     refused(app.post("/v1/apps/nobody/memories", &json!({ "text": "x" })).await, 404, "not_found");
     refused(app.get("/v1/apps/nobody/memories").await, 404, "not_found");
-    for wrong in ["?cursor=x", "?cursor=5.thr_00000000000000000000000000000001", "?limit=0"] {
+    for wrong in [
+        "?cursor=x",
+        "?cursor=5.thr_00000000000000000000000000000001",
+        "?limit=0",
+        "?status=",
+        "?status=gone",
+        "?status=all&status=all",
+    ] {
         refused(app.get(&format!("{MEMORIES}{wrong}")).await, 422, "invalid_request");
     }
     assert_eq!(app.count("SELECT count(*) FROM memories"), 1);
@@ -99,6 +119,118 @@ async fn paging_through_memories_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
+async fn a_list_is_of_one_status_or_of_all() {
+    let app = TestApp::start().await;
+    for text in ["Stays.", "Goes.", "Was so.", "Is old.", "Is said elsewhere."] {
+        add(&app, text).await;
+    }
+    let sql = "UPDATE memories SET version = 2, status = CASE text WHEN 'Goes.' THEN 'forgotten'
+        WHEN 'Was so.' THEN 'removed' WHEN 'Is old.' THEN 'expired' ELSE 'superseded' END WHERE text <> 'Stays.'";
+    app.database().execute(sql, []).unwrap();
+    for (status, expected) in [
+        ("active", "Stays."),
+        ("forgotten", "Goes."),
+        ("removed", "Was so."),
+        ("expired", "Is old."),
+        ("superseded", "Is said elsewhere."),
+    ] {
+        let page = good(app.get(&format!("{MEMORIES}?status={status}")).await);
+        assert_eq!((texts(&page), &page["data"][0]["status"]), (vec![expected], &json!(status)));
+    }
+    let all = good(app.get(&format!("{MEMORIES}?status=all&limit=3")).await);
+    assert_eq!(texts(&all), ["Is said elsewhere.", "Is old.", "Was so."]);
+    let rest = format!("{MEMORIES}?status=all&limit=3&cursor={}", all["next"].as_str().unwrap());
+    assert_eq!(texts(&good(app.get(&rest).await)), ["Goes.", "Stays."]);
+}
+
+#[tokio::test]
+async fn what_is_known_is_not_added_again() {
+    let app = TestApp::start().await;
+    let first = add(&app, "Likes green tea.").await;
+    for same in ["Likes green tea.", "  likes GREEN tea", "Likes green, tea!"] {
+        let answer = app.post(MEMORIES, &json!({ "text": same, "kind": "taste" })).await;
+        assert_eq!((answer.status, good(answer)), (200, first.clone()), "{same}");
+    }
+    assert_eq!(app.post(MEMORIES, &json!({ "text": "Likes black tea." })).await.status, 201);
+    assert_eq!(delete(&app, &path(&first)).await.status, 204);
+    let again = app.post(MEMORIES, &json!({ "text": "Likes green tea." })).await;
+    assert_eq!(again.status, 201, "what was forgotten can be said anew");
+    assert_ne!(good(again)["id"], first["id"]);
+}
+
+#[tokio::test]
+async fn a_memory_is_edited_as_a_new_version() {
+    let app = TestApp::start().await;
+    let made = add(&app, "Lives in Oslo.").await;
+    let edited = good(patch(&app, &path(&made), &json!({ "text": " Lives in Bergen. " })).await);
+    assert_eq!((&edited["text"], &edited["version"]), (&json!("Lives in Bergen."), &json!(2)));
+    let edited = good(patch(&app, &path(&made), &json!({ "kind": "place" })).await);
+    assert_eq!((&edited["kind"], &edited["version"]), (&json!("place"), &json!(3)));
+    let same = good(patch(&app, &path(&made), &json!({ "text": "Lives in Bergen.", "kind": "place" })).await);
+    assert_eq!(same, edited, "nothing has changed");
+    for (body, status, code) in [
+        (json!({}), 422, "invalid_request"),
+        (json!({ "text": null }), 422, "invalid_request"),
+        (json!({ "text": " " }), 422, "invalid_request"),
+        (json!({ "kind": "Two words" }), 422, "invalid_request"),
+        (json!({ "status": "active" }), 422, "invalid_request"),
+        (json!({ "text": "x".repeat(4 * KIB + 1) }), 413, "too_large"),
+        (json!({ "text": CARD }), 422, "secret"),
+    ] {
+        refused(patch(&app, &path(&made), &body).await, status, code);
+    }
+    assert_eq!(good(app.get(&path(&made)).await), edited);
+    delete(&app, &path(&made)).await;
+    let late = refused(patch(&app, &path(&made), &json!({ "text": "Moved." })).await, 409, "changed");
+    assert!(late.contains("restore it first"), "{late}");
+}
+
+#[tokio::test]
+async fn a_secret_is_named_by_what_it_looks_like_and_kept_nowhere() {
+    let app = TestApp::start().await;
+    let problem = problem(app.post(MEMORIES, &json!({ "text": CARD })).await);
+    assert_eq!(problem["detail"], "text: looks like a card number; secrets are not remembered");
+    assert_eq!(problem["errors"][0]["field"], "text");
+    assert_eq!(app.count("SELECT count(*) FROM memories"), 0);
+}
+
+#[tokio::test]
+async fn under_a_key_what_is_known_is_known_once() {
+    let app = TestApp::start().await;
+    let first = add(&app, "Has a dog.").await;
+    let body = json!({ "text": "has a dog" });
+    let known = keyed(&app, Method::POST, MEMORIES, &body).await;
+    assert_eq!((known.status, &known.body), (200, &first));
+    refused(
+        keyed(&app, Method::POST, MEMORIES, &json!({ "text": "Has a dog." })).await,
+        422,
+        "idempotency_key_reused",
+    );
+    delete(&app, &path(&first)).await;
+    let again = good(keyed(&app, Method::POST, MEMORIES, &body).await);
+    assert_eq!((&again["id"], &again["status"]), (&first["id"], &json!("forgotten")));
+    assert_eq!(app.count("SELECT count(*) FROM memories"), 1);
+}
+
+#[tokio::test]
+async fn under_a_key_a_memory_is_edited_once_and_restored_once() {
+    let app = TestApp::start().await;
+    let made = add(&app, "Lives in Oslo.").await;
+    let body = json!({ "text": "Lives in Bergen." });
+    good(keyed(&app, Method::PATCH, &path(&made), &body).await);
+    good(patch(&app, &path(&made), &json!({ "text": "Lives in Paris." })).await);
+    assert_eq!(good(keyed(&app, Method::PATCH, &path(&made), &body).await)["text"], "Lives in Paris.");
+    delete(&app, &path(&made)).await;
+    let restore = format!("{}/restore", path(&made));
+    refused(keyed(&app, Method::POST, &restore, &Value::Null).await, 422, "idempotency_key_reused");
+    let with = |key: &str| app.request(Method::POST, &restore).header("idempotency-key", key.to_owned());
+    assert_eq!(good(app.send(with("another")).await)["status"], "active");
+    delete(&app, &path(&made)).await;
+    assert_eq!(good(app.send(with("another")).await)["status"], "forgotten", "it was restored once");
+    assert_eq!(good(app.send(with("third")).await)["status"], "active");
+}
+
+#[tokio::test]
 async fn under_a_key_a_memory_is_added_once_and_forgotten_once() {
     let app = TestApp::start().await;
     let body = json!({ "text": "Once." });
@@ -119,13 +251,12 @@ async fn under_a_key_a_memory_is_added_once_and_forgotten_once() {
 async fn a_full_memory_takes_no_more_until_something_is_forgotten() {
     let app = TestApp::start().await;
     let last = add(&app, "The last.").await;
-    let fill = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
-        INSERT INTO memories (id, app, user, text, kind, status, source, created_at, updated_at)
-            SELECT randomblob(16), 'test', 'local', 'x', 'fact', 'active', 'user', 0, 0 FROM n";
-    app.database().execute(fill, []).unwrap();
+    app.database().execute("UPDATE memory_counts SET active = 200000", []).unwrap();
     refused(app.post(MEMORIES, &json!({ "text": "One more." })).await, 409, "memories_full");
     assert_eq!(delete(&app, &path(&last)).await.status, 204);
     add(&app, "One more.").await;
+    let back = app.post(&format!("{}/restore", path(&last)), &json!({})).await;
+    refused(back, 409, "memories_full");
 }
 
 /// A memory of somebody else, or of an app that the key is not for, is answered like one that does not exist.
@@ -133,19 +264,28 @@ async fn a_full_memory_takes_no_more_until_something_is_forgotten() {
 async fn what_is_not_yours_does_not_exist() {
     let app = TestApp::start().await;
     let (foreign, elsewhere) = (add(&app, "Ann's.").await, add(&app, "Elsewhere.").await);
-    let key = NewKey { user: "bob".into(), app: Some("test".into()), admin: false };
-    let token = app.engine.add_key(key, None).await.unwrap().token.unwrap();
+    let token = key(&app, "bob").await;
     let sql = "DROP TRIGGER memories_stay; UPDATE memories SET user = 'ann' WHERE text = 'Ann''s.';
         UPDATE memories SET user = 'bob', app = 'other' WHERE text = 'Elsewhere.'";
     app.database().execute_batch(sql).unwrap();
-    let send =
-        async |method: Method, path: &str| app.send(app.request(method, path).bearer_auth(&token)).await;
+    let send = async |method: Method, path: &str| {
+        let request = app.request(method.clone(), path).bearer_auth(&token);
+        let is_edit = method == Method::PATCH;
+        app.send(if is_edit { request.json(&json!({ "text": "Mine." })) } else { request }).await
+    };
     let missing = json!({ "id": "mem_ffffffffffffffffffffffffffffffff" });
-    for method in [Method::GET, Method::DELETE] {
-        let expected = problem(send(method.clone(), &path(&missing)).await);
+    for (method, rest) in [
+        (Method::GET, ""),
+        (Method::PATCH, ""),
+        (Method::DELETE, ""),
+        (Method::POST, "/restore"),
+        (Method::GET, "/history"),
+    ] {
+        let at = |memory: &Value| format!("{}{rest}", path(memory));
+        let expected = problem(send(method.clone(), &at(&missing)).await);
         assert_eq!(expected["detail"], "there is no such memory, or it is not yours");
         for memory in [&foreign, &elsewhere] {
-            assert_eq!(problem(send(method.clone(), &path(memory)).await), expected);
+            assert_eq!(problem(send(method.clone(), &at(memory)).await), expected);
         }
     }
     refused(send(Method::GET, "/v1/memories/mem_1").await, 404, "not_found");

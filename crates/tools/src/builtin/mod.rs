@@ -3,6 +3,7 @@
 mod calculate;
 mod current_time;
 mod markdown;
+mod memory;
 mod proposals;
 mod records;
 mod undo;
@@ -14,6 +15,7 @@ use crate::Failed;
 pub(crate) use calculate::Calculate;
 pub(crate) use current_time::CurrentTime;
 pub(crate) use markdown::{CreateMarkdownFile, ListMarkdown, ReadMarkdown, WriteMarkdownSection};
+pub(crate) use memory::{SaveMemory, SearchHistory, SearchMemories};
 pub(crate) use proposals::{CreateProposal, UpdateProposal};
 pub(crate) use records::RecordTool;
 pub use records::{Reference, references};

@@ -1,0 +1,75 @@
+//! `[memory]`, as it may be written and as it may not.
+
+use super::*;
+use crate::{Extraction, Inject, Memory};
+
+fn with(toml: &str, files: &[(&str, &str)]) -> TempDir {
+    let apps = apps(toml, PROMPT);
+    for (name, text) in files {
+        let path = apps.path().join("demo").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    apps
+}
+
+const PLAN: (&str, &str) = (
+    "records/plan.json",
+    r#"{"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"], "additionalProperties": false}"#,
+);
+
+#[test]
+fn everything_about_memory_can_be_said() {
+    let toml = "[memory]\ninject = 'top'\nremember = false\nhistory = true\nrecall_tokens = 300\nkeep = 5\n\
+                snapshot = ['plan']\nextract = true\nextract_model = 'small'\nextract_context = ['plan']\n\
+                extract_delay_seconds = 0";
+    let apps = with(toml, &[PLAN, ("extract.md", " Look for goals.\n")]);
+    let expected = Memory {
+        inject: Inject::Top,
+        limit: Memory::TOP,
+        remember: false,
+        history: true,
+        recall_tokens: 300,
+        keep: Some(5),
+        snapshot: vec!["plan".into()],
+        extraction: Some(Extraction {
+            prompt: Some("Look for goals.".into()),
+            model: Some("small".into()),
+            records: vec!["plan".into()],
+            delay: Duration::ZERO,
+        }),
+    };
+    assert_eq!(load(&apps.path().join("demo")).unwrap().memory, expected);
+}
+
+#[test]
+fn memory_that_is_used_is_also_asked_for() {
+    let used = |inject: &str| demo(&format!("[memory]\ninject = '{inject}'"), PROMPT).memory;
+    for inject in ["all", "top", "snapshot"] {
+        assert!(used(inject).remember && used(inject).is_used(), "{inject}");
+    }
+    assert!(!used("none").remember && !used("none").is_used());
+    assert_eq!((used("all").limit, used("top").limit), (50, 5));
+}
+
+#[test]
+fn what_memory_cannot_be_is_refused() {
+    for (toml, expected) in [
+        ("[memory]\nkeep = 0", "app.toml:2:8: memory.keep is 0; write a whole number from 1 to 100000"),
+        (
+            "[memory]\nsnapshot = ['plam']",
+            "app.toml:2:13: memory.snapshot: there is no type of records \"plam\"; write one of plan",
+        ),
+    ] {
+        assert_eq!(problem(&with(toml, &[PLAN])), format!("demo/{expected}"));
+    }
+    let empty = with("", &[("extract.md", " \n")]);
+    let expected = "extract.md: the file is empty; say what is worth remembering, or remove the file";
+    assert_eq!(problem(&empty), format!("demo/{expected}"));
+}
+
+#[test]
+fn what_is_looked_for_is_part_of_the_revision() {
+    let revision = |files: &[(&str, &str)]| load(&with("", files).path().join("demo")).unwrap().revision;
+    assert_ne!(revision(&[]), revision(&[("extract.md", "Goals.")]));
+}

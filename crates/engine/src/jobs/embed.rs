@@ -1,0 +1,47 @@
+//! Vectors in the background: of what was said and remembered lately, and of everything when the model has changed.
+
+use std::time::Duration;
+
+use protocol::Scope;
+use store::{JobRow, NewJob};
+
+use super::{Done, EMBED};
+use crate::Engine;
+
+/// Users whose vectors are missing that are looked for at once.
+const MAX_SCOPES: usize = 1_000;
+
+/// Makes them, a bounded number at a time.
+pub(super) async fn embed(engine: &Engine, job: &JobRow) -> Result<Done, String> {
+    while engine.recall().embed(&job.scope).await.map_err(|error| error.to_string())? {}
+    Ok(Done::default())
+}
+
+impl Engine {
+    /// Sees to it that what the user has gets its vectors. If that fails, the next start looks again.
+    pub(crate) async fn embed_soon(&self, scope: &Scope) {
+        let is_used = self.app(&scope.app).is_some_and(|app| app.memory.is_used());
+        if !is_used || self.recall().model().is_none() {
+            return;
+        }
+        let key = format!("{}/{}", scope.app.as_str(), scope.user.as_str());
+        let job = NewJob { id: self.fresh_job(), kind: EMBED, key, delay: Duration::ZERO };
+        if let Err(error) = self.store().schedule_for(scope, job).await {
+            tracing::warn!(%error, "making vectors was not scheduled; the next start does it");
+        }
+        self.notice_jobs();
+    }
+
+    /// Everything that has no vector of the model in use, as after a change of the model.
+    pub(crate) async fn embed_all(self) {
+        let Some(model) = self.recall().model() else { return };
+        match self.store().scopes_to_embed(model, MAX_SCOPES).await {
+            Ok(scopes) => {
+                for scope in scopes {
+                    self.embed_soon(&scope).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "what has no vectors was not looked for"),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Memories out of what the user said: a model proposes, and what rests on the user's own words is kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use app::{App, Extraction as How};
+use futures_util::StreamExt;
+use jiff::tz::TimeZone;
+use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Role, Turn};
+use memory::index::{Among, ItemId};
+use memory::recall::Question;
+use memory::remember::{self, Asked};
+use memory::tombstone::Forgotten;
+use model::{Format, Message, Model, Piece, Schema, Structured};
+use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId, Usage};
+use serde_json::Value;
+use store::{
+    Ask, Extraction, JobRow, MemoryChange, MemoryRow, MessageRow, NewMemory, PageOf, RecordQuery, RunJob,
+    Source, Spent,
+};
+
+use super::{Done, EXTRACT};
+use crate::context::{capped, estimate};
+use crate::{Engine, transcript};
+
+/// Memories that the model is shown: all of them if there are no more, else those near what was said.
+const MAX_SHOWN: usize = 30;
+/// Memories near one message.
+const NEAR_EACH: usize = 10;
+/// Tokens of a result.
+const MAX_RESULT_TOKENS: u32 = 2_000;
+/// Bytes of an answer that are read.
+const MAX_RESULT_BYTES: usize = 64 * 1024;
+/// Records of each type that the model is shown, and bytes of each.
+const MAX_RECORDS: usize = 10;
+const MAX_RECORD_BYTES: usize = 1_000;
+/// Attempts after which a model that answers nonsense is left alone: each one is paid for.
+const MAX_NONSENSE: u32 = 2;
+/// What such a memory is said to come from.
+const EXTRACTED: &str = "extracted";
+
+/// The work that a message causes: looking for memories in it, unless asking to remember is all that it does.
+pub(crate) fn of_message(app: &App, ask: &Ask, id: impl Fn() -> JobId) -> Vec<RunJob> {
+    let (Some(how), Ask::Say { text, .. }) = (&app.memory.extraction, ask) else { return Vec::new() };
+    if app.memory.remember && is_request(text) {
+        return Vec::new();
+    }
+    let delay_ms = u64::try_from(how.delay.as_millis()).unwrap_or(u64::MAX);
+    vec![RunJob { id: id(), kind: EXTRACT.to_owned(), delay_ms }]
+}
+
+/// What to commit for the messages that nobody has looked at yet. Whether they have been is decided by the commit.
+pub(super) async fn extract(engine: &Engine, job: &JobRow) -> Result<Done, String> {
+    let (Some(thread), Some(app)) = (job.thread, engine.app(&job.scope.app).cloned()) else {
+        return Ok(Done::default());
+    };
+    let Some(how) = &app.memory.extraction else { return Ok(Done::default()) };
+    // One at a time for a thread, or two would pay for the same messages.
+    let turn = engine.extraction_turn(thread);
+    let _turn = turn.acquire().await.map_err(text)?;
+    let store = engine.store();
+    let rows = store.unextracted(thread, MAX_TURNS).await.map_err(text)?;
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(Done::default()) };
+    let nothing = Extraction { from: first.seq, through: last.seq, ..Extraction::default() };
+    let is_off = store.memory_is_off(&job.scope).await.map_err(text)?;
+    let forgotten = engine.recall().forgotten(&job.scope).await.map_err(text)?;
+    let turns = turns(&rows, &forgotten, &app);
+    if is_off || !turns.iter().any(|turn| turn.role == Role::User) {
+        return Ok(Done::extraction(nothing));
+    }
+    let known = known(engine, job, &turns).await?;
+    let extra = records(engine, job, how).await?;
+    let today = engine.now().to_zoned(TimeZone::UTC).date();
+    let shown: Vec<Known> = known.values().map(shown).collect();
+    let batch = Batch { turns: &turns, known: &shown, extra: &extra, today };
+    let Some(model) = choose(engine, &app, how) else { return Ok(Done::extraction(nothing)) };
+    let prompt = how.prompt.as_deref().unwrap_or(extract::DEFAULT_PROMPT);
+    let (answer, usage) = ask(&model, &extract::request(prompt, &batch)).await?;
+    let spent = Some(Spent { model: model.name().to_owned(), usage });
+    let Some(result) = object(&answer) else {
+        if job.attempts < MAX_NONSENSE {
+            return Err("the memory model's answer is no JSON object".to_owned());
+        }
+        tracing::warn!(%thread, model = model.name(), "the memory model answers nonsense; these messages are left");
+        return Ok(Done::extraction(Extraction { spent, ..nothing }));
+    };
+    let plan = extract::plan(&result, &batch);
+    for dropped in &plan.dropped {
+        tracing::debug!(%thread, place = dropped.at, reason = %dropped.reason, "a memory was not kept");
+    }
+    let mut changes = Vec::new();
+    for change in plan.changes {
+        changes.extend(stored(engine, job, (thread, &turns), change).await?);
+    }
+    Ok(Done::extraction(Extraction { changes, limit: app.memory.keep, spent, ..nothing }))
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// What was said, without forgotten words and without what was kept by request already.
+fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
+    let turn = |row: &MessageRow| {
+        let read = transcript::read(row);
+        let role = match read.role? {
+            Speaker::User => Role::User,
+            Speaker::Assistant => Role::Assistant,
+        };
+        let kept = role == Role::User && app.memory.remember && is_request(&read.text);
+        let text = forgotten.redact(&read.text, row.created_at).into_owned();
+        (!kept && !text.trim().is_empty()).then_some(Turn { message: row.id, role, text, at: row.created_at })
+    };
+    rows.iter().filter_map(turn).collect()
+}
+
+/// Whether the whole message asks to remember something.
+fn is_request(message: &str) -> bool {
+    match remember::asked(message) {
+        Some(Asked::Keep(statement)) => statement.whole,
+        Some(Asked::Nothing | Asked::TooLong) => true,
+        None => false,
+    }
+}
+
+/// The memories that may have to do with what was said.
+async fn known(
+    engine: &Engine,
+    job: &JobRow,
+    turns: &[Turn],
+) -> Result<BTreeMap<MemoryId, MemoryRow>, String> {
+    let store = engine.store();
+    let newest = store.active_memories(&job.scope, MAX_SHOWN + 1).await.map_err(text)?;
+    let by_id = |rows: Vec<MemoryRow>| rows.into_iter().map(|row| (row.id, row)).collect();
+    if newest.len() <= MAX_SHOWN {
+        return Ok(by_id(newest));
+    }
+    let mut ids: Vec<MemoryId> = Vec::new();
+    for turn in turns.iter().filter(|turn| turn.role == Role::User) {
+        let question = Question::new(&turn.text, engine.now(), NEAR_EACH, Among::Memories);
+        for found in engine.recall().search(&job.scope, question).await.map_err(text)? {
+            match found.item.id {
+                ItemId::Memory(id) if !ids.contains(&id) => ids.push(id),
+                ItemId::Memory(_) | ItemId::Message(_) => {}
+            }
+        }
+    }
+    ids.truncate(MAX_SHOWN);
+    Ok(by_id(store.memories_by_id(&job.scope, &ids).await.map_err(text)?))
+}
+
+fn shown(row: &MemoryRow) -> Known {
+    Known { id: row.id, version: row.version, text: row.text.clone(), kind: row.kind.clone() }
+}
+
+/// The app's own context, a record a line.
+async fn records(engine: &Engine, job: &JobRow, how: &How) -> Result<String, String> {
+    let mut lines = Vec::new();
+    for kind in &how.records {
+        let page = PageOf { after: None, limit: MAX_RECORDS };
+        let rows =
+            engine.store().records(&job.scope, kind, RecordQuery::default(), page).await.map_err(text)?;
+        lines.extend(
+            rows.iter().map(|row| format!("{kind}: {}", capped(&row.data.to_string(), MAX_RECORD_BYTES))),
+        );
+    }
+    Ok(lines.join("\n"))
+}
+
+/// The first model that is not left alone just now.
+fn choose(engine: &Engine, app: &App, how: &How) -> Option<Arc<Model>> {
+    let models = engine.models_for(app, how.model.as_deref());
+    models.iter().find(|model| model.health.is_closed()).or(models.first()).cloned()
+}
+
+async fn ask(model: &Model, ask: &extract::Ask) -> Result<(String, Usage), String> {
+    let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
+    let schema = || Schema { name: "memories".into(), schema: ask.schema.clone() };
+    let (format, told) = match model.structured() {
+        Structured::WithTools | Structured::Alone => (Format::Schema(Arc::new(schema())), String::new()),
+        Structured::Prompt => {
+            (Format::Text, format!("\n\nAnswer with one JSON object of this schema alone:\n{}", ask.schema))
+        }
+    };
+    let system = format!("{}{told}", ask.system);
+    let request = model.request(system, vec![Message::User(ask.user.clone())], &settings);
+    let request = model::Request { format, ..request };
+    let mut stream = model.chat.stream(&request).await.map_err(text)?;
+    let (mut answer, mut usage) = (String::new(), None);
+    while let Some(piece) = stream.next().await {
+        match piece.map_err(text)? {
+            Piece::Text(text) if answer.len() + text.len() <= MAX_RESULT_BYTES => answer.push_str(&text),
+            Piece::Usage(counted) => usage = Some(counted),
+            Piece::Text(_)
+            | Piece::Reasoning(_)
+            | Piece::CallStart { .. }
+            | Piece::CallInput { .. }
+            | Piece::Model(_)
+            | Piece::Provider(_)
+            | Piece::Finish(_) => {}
+        }
+    }
+    let estimated = || Usage {
+        input_tokens: estimate::of_request(&request),
+        output_tokens: estimate::of_bytes(answer.len()),
+        estimated: true,
+        ..Usage::default()
+    };
+    let usage = model.priced(usage.unwrap_or_else(estimated));
+    Ok((answer, usage))
+}
+
+/// The object in an answer, though there may be words around it.
+fn object(answer: &str) -> Option<Value> {
+    let (start, end) = (answer.find('{')?, answer.rfind('}')?);
+    serde_json::from_str(answer.get(start..=end)?).ok().filter(Value::is_object)
+}
+
+/// The change as it is committed; none for a new memory that says what another one says.
+async fn stored(
+    engine: &Engine,
+    job: &JobRow,
+    (thread, turns): (ThreadId, &[Turn]),
+    change: Change,
+) -> Result<Option<MemoryChange>, String> {
+    let source = |source: extract::Source| {
+        let said = turns.iter().find(|turn| turn.message == source.message);
+        Source {
+            thread: Some(thread),
+            message: Some(source.message),
+            words: Some(source.words),
+            at: said.map(|turn| turn.at),
+        }
+    };
+    let held = |held: Held| (held.id, held.version);
+    Ok(Some(match change {
+        Change::Create { text: fact, kind, source: from } => {
+            let duplicate = engine.recall().duplicate(&job.scope, &fact, engine.now()).await.map_err(text)?;
+            if duplicate.is_some() {
+                return Ok(None);
+            }
+            let from = source(from);
+            MemoryChange::Create(NewMemory {
+                id: engine.fresh_memory(),
+                text: fact,
+                kind,
+                source: EXTRACTED,
+                valid_from: from.at,
+                sources: vec![from],
+                created_at: None,
+            })
+        }
+        Change::Update { of, text, kind, source: from } => {
+            MemoryChange::Update { id: of.id, version: of.version, text, kind, source: source(from) }
+        }
+        Change::Merge { into, from, text, kind, source: said } => MemoryChange::Merge {
+            into: held(into),
+            from: from.into_iter().map(held).collect(),
+            text,
+            kind,
+            source: said.map(source),
+        },
+        Change::Remove { of, source: from } => {
+            MemoryChange::Remove { id: of.id, version: of.version, source: source(from) }
+        }
+    }))
+}
