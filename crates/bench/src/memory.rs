@@ -186,7 +186,7 @@ async fn among_others(folder: &Path) -> Result<(Vec<Duration>, usize), Failure> 
     while recall.embed(&scope).await? {}
     let (mut times, mut found) = (Vec::new(), 0);
     for number in 0..SEARCHES {
-        let question = fill::question(number);
+        let question = fill::about(OTHERS, number);
         let begun = Instant::now();
         let hits =
             recall.search(&scope, Question::new(&question, SystemClock.now(), TOP, Among::Memories)).await?;

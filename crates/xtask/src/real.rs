@@ -52,7 +52,13 @@ pub(crate) const ONNX: Set = Set {
 /// The same for the benchmark of memory.
 pub(crate) const VECTORS: Set = Set {
     folder: "bench-memory",
-    packages: &[("numpy", "2.4.6"), ("faiss-cpu", "1.15.1"), ("sqlite-vec", "0.1.9"), ("packaging", "26.3")],
+    packages: &[
+        ("numpy", "2.4.6"),
+        ("faiss-cpu", "1.15.1"),
+        ("sqlite-vec", "0.1.9"),
+        ("apsw", "3.54.1.0"),
+        ("packaging", "26.3"),
+    ],
     what: "faiss and sqlite-vec, to compare with: 150 MB",
     module: Some("faiss"),
 };

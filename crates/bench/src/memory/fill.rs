@@ -50,6 +50,13 @@ pub(super) fn question(number: usize) -> String {
     Chance(u64::MAX - number as u64).text(WORDS_OF_QUESTION)
 }
 
+/// A question that has some of the words of one text.
+pub(super) fn about(text_number: usize, number: usize) -> String {
+    let text = text(text_number);
+    let some = text.split(' ').skip(number % WORDS_OF_QUESTION).take(WORDS_OF_QUESTION);
+    some.collect::<Vec<_>>().join(" ")
+}
+
 pub(super) fn vector(text: &str) -> Vec<f32> {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);

@@ -1,4 +1,3 @@
-import sqlite3
 import sys
 import time
 
@@ -31,15 +30,18 @@ except ImportError as error:
     print(f"faiss: NOT COMPARED: {error}")
 
 try:
+    import apsw
     import sqlite_vec
 
-    database = sqlite3.connect(":memory:")
+    # The sqlite3 of many a Python cannot load extensions.
+    database = apsw.Connection(":memory:")
     database.enable_load_extension(True)
-    sqlite_vec.load(database)
+    database.load_extension(sqlite_vec.loadable_path())
     database.execute(f"CREATE VIRTUAL TABLE items USING vec0(vector float[{vectors.shape[1]}])")
     rows = ((number + 1, vector.tobytes()) for number, vector in enumerate(vectors))
-    database.executemany("INSERT INTO items (rowid, vector) VALUES (?, ?)", rows)
+    with database:
+        database.executemany("INSERT INTO items (rowid, vector) VALUES (?, ?)", rows)
     find = "SELECT rowid FROM items WHERE vector MATCH ? ORDER BY distance LIMIT 5"
     report("sqlite-vec, in memory", lambda query: database.execute(find, [query.tobytes()]).fetchall())
-except (ImportError, AttributeError, sqlite3.Error) as error:
+except Exception as error:
     print(f"sqlite-vec: NOT COMPARED: {error}")

@@ -5,6 +5,8 @@
 //! There, only the nearest by that estimate are compared in full.
 
 use std::f32::consts::FRAC_PI_2;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use multiversion::multiversion;
 
@@ -145,30 +147,58 @@ impl Vectors {
             (FRAC_PI_2 * alike).sin().clamp(0.0, 1.0)
         };
         let table: Vec<f32> = (0..=self.dimensions).map(nearness).collect();
+        let (signs, width) = (signs(vector), self.dimensions.div_ceil(BITS));
         let mut different = vec![0; near.len()];
-        differences(&self.signs, &signs(vector), &mut different);
-        for (near, different) in near.iter_mut().zip(&different) {
-            *near = table.get(usize::from(*different)).copied().unwrap_or(0.0);
-        }
+        let half = near.len() / 2;
+        let estimate = |rows: &[u64], different: &mut [u16], near: &mut [f32]| {
+            differences(rows, &signs, different);
+            for (near, different) in near.iter_mut().zip(different) {
+                *near = table.get(usize::from(*different)).copied().unwrap_or(0.0);
+            }
+        };
+        let ((first, second), (one, other)) = (near.split_at_mut(half), different.split_at_mut(half));
+        let (rows, more) = self.signs.split_at(self.signs.len().min(half * width));
+        in_halves(|| estimate(rows, one, first), || estimate(more, other, second));
         different
     }
 
     /// Puts the true nearness in place of the best estimates.
     fn compare_nearest(&self, (numbers, factor): (&[i16], f32), different: &[u16], near: &mut [f32]) {
         let most = most_of_least(different, self.dimensions);
-        // Chosen first, so that the processor fetches several rows at a time.
-        let chosen = different.iter().enumerate().filter(|(_, different)| **different <= most);
-        let chosen: Vec<usize> = chosen.map(|(slot, _)| slot).collect();
-        for slot in chosen {
-            let row = self.numbers.get(slot * self.dimensions..(slot + 1) * self.dimensions);
-            let own = self.factors.get(slot).copied().unwrap_or(0.0);
-            if let (Some(row), Some(near)) = (row, near.get_mut(slot)) {
-                let mut dot = [0.0];
-                compare(row, numbers, &mut dot);
-                *near = (dot.iter().sum::<f32>() * own * factor).clamp(0.0, 1.0);
+        let compare_part = |from: usize, different: &[u16], near: &mut [f32]| {
+            // Chosen first, so that the processor fetches several rows at a time.
+            let chosen = different.iter().enumerate().filter(|(_, different)| **different <= most);
+            let chosen: Vec<usize> = chosen.map(|(slot, _)| slot).collect();
+            for slot in chosen {
+                let row = from + slot;
+                let numbers_of = self.numbers.get(row * self.dimensions..(row + 1) * self.dimensions);
+                let own = self.factors.get(row).copied().unwrap_or(0.0);
+                if let (Some(row), Some(near)) = (numbers_of, near.get_mut(slot)) {
+                    let mut dot = [0.0];
+                    compare(row, numbers, &mut dot);
+                    *near = (dot.iter().sum::<f32>() * own * factor).clamp(0.0, 1.0);
+                }
             }
-        }
+        };
+        let half = near.len() / 2;
+        let ((first, second), (one, other)) = (near.split_at_mut(half), different.split_at(half));
+        in_halves(|| compare_part(0, one, first), || compare_part(half, other, second));
     }
+}
+
+/// Two halves of a piece of work at once; one after the other if there is no thread to be had.
+fn in_halves(first: impl FnOnce() + Send, second: impl FnOnce()) {
+    let waiting = Mutex::new(Some(first));
+    let do_first = || {
+        let work = waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        work.into_iter().for_each(|work| work());
+    };
+    thread::scope(|scope| {
+        let started = thread::Builder::new().spawn_scoped(scope, do_first);
+        second();
+        drop(started);
+    });
+    do_first();
 }
 
 /// The vector in bytes, and what to multiply them with. None without a direction.
