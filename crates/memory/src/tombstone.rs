@@ -3,6 +3,7 @@
 //! A tombstone holds the exact words a forgotten memory rested on. Messages from before it stay in their log, but
 //! whoever reads them to make prompts or memories reads them through [`Forgotten`].
 
+mod retold;
 pub(crate) mod spans;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use std::ops::Range;
 use jiff::Timestamp;
 use protocol::MemoryId;
 
+use retold::Retold;
 use spans::{Span, spans};
 
 /// What stands in the place of forgotten words.
@@ -27,12 +29,13 @@ pub struct Tombstone {
 }
 
 /// Many tombstones, prepared once: a text is then read in one pass, however many there are.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Forgotten {
     /// Words that occur in any tombstone, by number.
     numbers: HashMap<String, u32>,
     /// A tree of word sequences; the first node is its root.
     nodes: Vec<Node>,
+    retold: Retold,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -46,7 +49,8 @@ const ROOT: usize = 0;
 
 impl Forgotten {
     pub fn new(tombstones: &[Tombstone]) -> Self {
-        let mut this = Self { numbers: HashMap::new(), nodes: vec![Node::default()] };
+        let retold = Retold::new(tombstones);
+        let mut this = Self { numbers: HashMap::new(), nodes: vec![Node::default()], retold };
         for tombstone in tombstones {
             this.add(tombstone);
         }
@@ -90,6 +94,12 @@ impl Forgotten {
         }
         out.push_str(text.get(done..).unwrap_or_default());
         Cow::Owned(out)
+    }
+
+    /// The same, and without sentences that say a forgotten fact in other words. For what is recalled and shown to models;
+    /// what a memory rests on must be the exact words.
+    pub fn clear<'a>(&self, text: &'a str, said_at: Timestamp) -> Cow<'a, str> {
+        self.retold.hide(self.redact(text, said_at), said_at)
     }
 
     /// True if the words, said then, contain any that were forgotten since.

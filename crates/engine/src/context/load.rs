@@ -7,6 +7,7 @@ use std::sync::Arc;
 use app::{App, Inject};
 use memory::index::Item;
 use memory::recall::Recall;
+use memory::tombstone::Forgotten;
 use model::ToolSpec;
 use protocol::{ContextLoaded, MemoryId, MessageId, RememberedOutcome, Role, RunStart, Scope, ThreadId};
 use serde_json::Value;
@@ -32,6 +33,8 @@ struct Known {
     /// Messages of earlier conversations.
     earlier: Vec<Item>,
     snapshot: String,
+    /// Words that the user has asked to forget; they are not in earlier turns either.
+    forgotten: Option<Arc<Forgotten>>,
 }
 
 /// Reads what the prompt of a run needs. `loaded` is what the log says was loaded, so that a run that goes on after a
@@ -48,8 +51,11 @@ pub(crate) async fn load(
     let (rows, known) = tokio::try_join!(path, known(&from, start.thread_id, loaded))?;
     let mut turns = Vec::with_capacity(rows.len());
     for row in &rows {
-        let turn = transcript::read(row);
+        let mut turn = transcript::read(row);
         transcript::warn(start.thread_id, row, turn.trouble);
+        if let (Some(forgotten), true) = (&known.forgotten, row.id != start.message_id) {
+            turn.text = forgotten.clear(&turn.text, row.created_at).into_owned();
+        }
         turns.push(turn);
     }
     let message = turns.pop().map_or_else(|| transcript::UNREADABLE.to_owned(), |turn| turn.text);
@@ -74,6 +80,10 @@ async fn known(from: &Sources<'_>, thread: ThreadId, loaded: &ContextLoaded) -> 
         snapshot: match from.app.memory.inject {
             Inject::Snapshot => snapshot_of(from, thread).await?,
             Inject::None | Inject::All | Inject::Top => String::new(),
+        },
+        forgotten: match from.app.memory.is_used() {
+            true => Some(from.recall.forgotten(from.scope).await?),
+            false => None,
         },
     })
 }

@@ -108,7 +108,7 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
             Speaker::Assistant => Role::Assistant,
         };
         let kept = role == Role::User && app.memory.remember && is_request(&read.text);
-        let text = forgotten.redact(&read.text, row.created_at).into_owned();
+        let text = forgotten.clear(&read.text, row.created_at).into_owned();
         (!kept && !text.trim().is_empty()).then_some(Turn { message: row.id, role, text, at: row.created_at })
     };
     rows.iter().filter_map(turn).collect()

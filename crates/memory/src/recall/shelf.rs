@@ -179,7 +179,7 @@ fn memory(row: MemoryRow) -> Item {
 /// None when there is nothing to find it by.
 fn message(said: &Said, forgotten: &Forgotten) -> Option<Item> {
     let text = words(said.said.as_ref()?)?;
-    let text = forgotten.redact(&text, said.at);
+    let text = forgotten.clear(&text, said.at);
     if text.replace(FORGOTTEN, "").trim().is_empty() {
         return None;
     }

@@ -8,7 +8,15 @@ const SEARCHING: &str = "tools = [\"memory\"]\n[memory]\ninject = \"top\"\nhisto
 async fn forgotten_words_reach_no_prompt_until_they_are_restored() {
     for vectors in [false, true] {
         let app = if vectors { with_vectors(SEARCHING).await } else { start(SEARCHING).await };
-        extracts(&app, "[]");
+        // A model that repeats what it is told, in other words.
+        app.upstream.program(|request| {
+            let told = request["messages"].to_string().contains("Ingrid");
+            match is_extraction(request) {
+                true => Reply::says(r#"{"changes": []}"#),
+                false if told => Reply::says("Sure! Tromso is where Ingrid, your sister, lives. Nice place."),
+                false => Reply::says("I do not know."),
+            }
+        });
         app.say("Remember that my sister Ingrid lives in Tromso.").await;
         let id = memories(&app).await[0]["id"].as_str().unwrap().to_owned();
         app.say("Where does my sister live, and who is she?").await;
@@ -47,4 +55,19 @@ async fn a_deleted_thread_is_recalled_no_more() {
     app.send(app.request(Method::DELETE, &format!("/v1/threads/{thread}"))).await;
     let found = app.get("/v1/apps/test/search?q=lighthouse").await.body;
     assert_eq!(found["data"], json!([]));
+}
+
+#[tokio::test]
+async fn the_same_conversation_goes_on_without_the_forgotten_words() {
+    let app = start(SEARCHING).await;
+    extracts(&app, "[]");
+    let thread = thread_of(&app.say("Remember that my sister Ingrid lives in Tromso.").await);
+    let id = memories(&app).await[0]["id"].as_str().unwrap().to_owned();
+    forget(&app, &id).await;
+    say_in(&app, &thread, "What were we talking about?").await;
+    let request = app.upstream.requests().into_iter().find(|request| !is_extraction(&request.body)).unwrap();
+    let sent = texts(&request).concat();
+    assert!(!sent.contains("Ingrid") && sent.contains("[forgotten]"), "{sent}");
+    let shown = app.get(&format!("/v1/threads/{thread}/messages")).await.body;
+    assert!(shown.to_string().contains("Ingrid"), "the user still sees what was said");
 }

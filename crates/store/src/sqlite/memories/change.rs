@@ -95,7 +95,7 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
             "INSERT INTO tombstones (app, user, memory, words, at)
                 SELECT ?2, ?3, ?1, words, ?4 FROM
                     (SELECT words FROM memory_sources WHERE memory = ?1 AND words IS NOT NULL
-                     UNION SELECT text FROM memories WHERE id = ?1)",
+                     UNION SELECT text FROM memory_versions WHERE memory = ?1)",
         )?
         .execute(params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
     advance(batch, &MemoryRow { status: FORGOTTEN.into(), ..row }, FORGOTTEN)?;
