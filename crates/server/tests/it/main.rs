@@ -9,6 +9,7 @@
 
 mod actions;
 mod busy;
+mod canaries;
 mod cancel;
 mod channel;
 mod delete;
