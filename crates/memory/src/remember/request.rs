@@ -41,7 +41,10 @@ impl Request {
     pub(super) fn may_be_whole(&self, words: &str) -> bool {
         let about_us = match self.weight {
             Weight::Strong => true,
-            Weight::Weak => rest::is_first_person(words),
+            // "Note that …" is said like an order; "note …" alone is how many a remark begins.
+            Weight::Weak => {
+                matches!(self.marker, Marker::That | Marker::Colon) || rest::is_first_person(words)
+            }
             Weight::Aside => false,
         };
         let task = rest::expects_more(words) || (self.marker == Marker::To && rest::reminds_of_task(words));
