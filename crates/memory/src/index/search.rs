@@ -40,6 +40,10 @@ const RECENCY: f32 = 0.001;
 const MAX_QUESTION_TERMS: usize = 32;
 /// Bytes of a question that are read.
 const MAX_QUESTION_BYTES: usize = 16_384;
+/// Slots above which only the best by their own signs are looked at further, about so many, found by so many levels.
+const MANY: usize = 16_384;
+const KEPT_OF_MANY: usize = 8_192;
+const LEVELS: usize = 1_024;
 /// How many neighbours on each side count as near.
 const NEAR: usize = 2;
 /// How many of a thread's nearest items stand for it.
@@ -60,9 +64,9 @@ pub(super) fn search(index: &Index, query: &Query<'_>) -> Vec<Hit> {
     }
     let question = Question::read(index, query);
     match query.method {
-        Method::Words => nearest(index, query, limit, &question.words),
-        Method::Vectors => nearest(index, query, limit, question.meaning.as_deref().unwrap_or_default()),
-        Method::Hybrid => nearest(index, query, limit, &by_everything(index, &question)),
+        Method::Words => nearest(index, query, limit, all(&question.words)),
+        Method::Vectors => nearest(index, query, limit, all(question.meaning.as_deref().unwrap_or_default())),
+        Method::Hybrid => nearest(index, query, limit, by_everything(index, &question, query).into_iter()),
     }
 }
 
@@ -201,8 +205,14 @@ fn by_words(index: &Index, terms: &[Term]) -> (Vec<f32>, Vec<u32>) {
     (near, masks)
 }
 
-/// By slot, all signs of nearness together. Each is added in a pass of its own, which is how processors like it.
-fn by_everything(index: &Index, question: &Question) -> Vec<f32> {
+/// Every slot with its score.
+fn all(scores: &[f32]) -> impl Iterator<Item = (usize, f32)> {
+    scores.iter().copied().enumerate()
+}
+
+/// Slots with all signs of nearness together. What a slot says by itself is looked at first, and of very many slots only
+/// the best by that go on: what their neighbours add is never enough for the rest.
+fn by_everything(index: &Index, question: &Question, query: &Query<'_>) -> Vec<(usize, f32)> {
     let none = vec![0.0; question.words.len()];
     let meaning = question.meaning.as_deref().unwrap_or(&none);
     let around = around(&index.threads, &question.masks, &question.terms);
@@ -218,32 +228,59 @@ fn by_everything(index: &Index, question: &Question) -> Vec<f32> {
             *score += DATE * from_then(facts.at, span);
         }
     }
-    for (score, substance) in scores.iter_mut().zip(&index.substance) {
-        // What has no sign of its own is not found at all.
-        *score += if *score > 0.0 { SUBSTANCE * substance } else { f32::NEG_INFINITY };
+    if scores.len() > MANY {
+        // Or what is not wanted could leave no room for what is.
+        for (score, facts) in scores.iter_mut().zip(&index.facts) {
+            *score = if is_wanted(facts, query) { *score } else { 0.0 };
+        }
     }
-    for (score, theirs) in scores.iter_mut().zip(&question.theirs) {
-        *score += if *theirs { SPEAKER } else { 0.0 };
-    }
+    let kept = best_of_many(&scores);
     let parts = if question.meaning.is_some() { 2.0 } else { 1.0 };
-    let own = question.words.iter().zip(meaning).map(|(words, meaning)| (words + meaning) / parts);
-    add_neighbours(index, &own.collect::<Vec<f32>>(), &mut scores);
-    let most = question.most();
-    for score in &mut scores {
-        *score /= most;
+    let mut own = none.clone();
+    for slot in &kept {
+        let near = at(&question.words, *slot) + at(meaning, *slot);
+        own.get_mut(*slot).into_iter().for_each(|own| *own = near / parts);
     }
-    scores
+    let threads = by_thread(index, &kept, &own);
+    let most = question.most();
+    let score = |slot: usize| {
+        let theirs = question.theirs.get(slot).is_some_and(|theirs| *theirs);
+        let speaker = if theirs { SPEAKER } else { 0.0 };
+        let substance = SUBSTANCE * at(&index.substance, slot);
+        let neighbours = by_neighbours(index, slot, &own, &threads);
+        (slot, (at(&scores, slot) + substance + speaker + neighbours) / most)
+    };
+    kept.iter().copied().map(score).collect()
+}
+
+/// The slots that have a sign of their own, which the others need not be found for; of very many, the best.
+fn best_of_many(scores: &[f32]) -> Vec<usize> {
+    let best = scores.iter().copied().fold(0.0, f32::max);
+    let level = |score: f32| ((score / best) * LEVELS as f32) as usize;
+    let mut least = 0;
+    if scores.len() > MANY && best > 0.0 {
+        let mut counts = vec![0usize; LEVELS + 1];
+        for score in scores {
+            counts.get_mut(level(*score)).into_iter().for_each(|count| *count += 1);
+        }
+        let mut reached = 0;
+        let enough = |count: &usize| {
+            reached += count;
+            reached >= KEPT_OF_MANY
+        };
+        least = counts.iter().rev().position(enough).map_or(0, |from_best| LEVELS - from_best);
+    }
+    let is_kept = |score: f32| score > 0.0 && (least == 0 || level(score) >= least);
+    scores.iter().enumerate().filter(|(_, score)| is_kept(**score)).map(|(slot, _)| slot).collect()
 }
 
 /// What an item's thread, and the question before it, say for it.
-fn add_neighbours(index: &Index, own: &[f32], scores: &mut [f32]) {
-    let threads = by_thread(index, own);
-    for ((score, place), own_value) in scores.iter_mut().zip(index.threads.places()).zip(own) {
-        let thread = if place.thread == NO_THREAD { *own_value } else { value(&threads, place.thread) };
-        let asks = index.asks.get(super::index(place.before)).copied().unwrap_or(false);
-        let answer = if asks { value(own, place.before) } else { 0.0 };
-        *score += THREAD * thread + ANSWER * answer;
-    }
+fn by_neighbours(index: &Index, slot: usize, own: &[f32], threads: &[f32]) -> f32 {
+    let Some(place) = index.threads.places().get(slot) else { return 0.0 };
+    let thread = if place.thread == NO_THREAD { at(own, slot) } else { value(threads, place.thread) };
+    let asks = index.asks.get(super::index(place.before)).copied().unwrap_or(false);
+    let answer = if asks { value(own, place.before) } else { 0.0 };
+    THREAD * thread + ANSWER * answer
 }
 
 /// By slot, which share of the terms by weight it or a neighbour has.
@@ -283,11 +320,13 @@ fn share_tables(terms: &[Term], total: f32) -> Vec<[f32; 256]> {
 }
 
 /// By thread, how near its nearest items are on average.
-fn by_thread(index: &Index, own: &[f32]) -> Vec<f32> {
+fn by_thread(index: &Index, kept: &[usize], own: &[f32]) -> Vec<f32> {
     let mut best = vec![[0.0_f32; BEST_OF_THREAD]; index.threads.sizes().len()];
-    for (place, own) in index.threads.places().iter().zip(own) {
+    for slot in kept {
+        let Some(place) = index.threads.places().get(*slot) else { continue };
         let Some([first, second, third]) = best.get_mut(super::index(place.thread)) else { continue };
-        if own > third {
+        let own = at(own, *slot);
+        if own > *third {
             *third = own.min(*second);
             *second = own.min(*first).max(*second);
             *first = own.max(*first);
@@ -326,6 +365,10 @@ fn recency(now: i64, at: i64) -> f32 {
     1.0 / (1.0 + days / RECENT_DAYS)
 }
 
+fn at(values: &[f32], slot: usize) -> f32 {
+    values.get(slot).copied().unwrap_or(0.0)
+}
+
 fn value(values: &[f32], number: u32) -> f32 {
     values.get(index(number)).copied().unwrap_or(0.0)
 }
@@ -353,7 +396,12 @@ impl PartialOrd for Ranked {
 }
 
 /// The items with the best scores above nothing, the best first.
-fn nearest(index: &Index, query: &Query<'_>, limit: usize, scores: &[f32]) -> Vec<Hit> {
+fn nearest(
+    index: &Index,
+    query: &Query<'_>,
+    limit: usize,
+    scores: impl Iterator<Item = (usize, f32)>,
+) -> Vec<Hit> {
     let now = query.now.as_second();
     let (importance, recent) = match query.method {
         Method::Words | Method::Vectors => (0.0, 0.0),
@@ -361,11 +409,14 @@ fn nearest(index: &Index, query: &Query<'_>, limit: usize, scores: &[f32]) -> Ve
     };
     let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(limit + 1);
     let mut least = 0.0;
-    for ((facts, entry), score) in index.facts.iter().zip(&index.entries).zip(scores) {
-        if *score <= 0.0 || score + importance + recent < least || !is_wanted(facts, query) {
+    for (slot, score) in scores {
+        if score <= 0.0 || score + importance + recent < least {
             continue;
         }
-        let Some(entry) = entry else { continue };
+        let Some((facts, Some(entry))) = index.facts.get(slot).zip(index.entries.get(slot)) else { continue };
+        if !is_wanted(facts, query) {
+            continue;
+        }
         let score = score + importance * facts.importance + recent * recency(now, facts.at);
         best.push(Reverse(Ranked { score, at: facts.at, id: entry.item.id }));
         if best.len() > limit {

@@ -188,3 +188,13 @@ fn an_index_knows_nothing_of_another() {
     drop(other);
     assert_eq!(score(&one), alone);
 }
+
+#[test]
+fn one_memory_is_found_among_very_many_messages_that_are_nearer() {
+    let crowd = (0..20_000).map(|number| message(number + 1, number / 50, "the blue boat in the harbour"));
+    let index = index(crowd.chain([memory(7, "owns a boat")]));
+    let among =
+        |among| found(&index, &Query { among, limit: 3, ..query("Where is the blue boat in the harbour?") });
+    assert_eq!(among(Among::Memories), [memory_id(7)]);
+    assert_eq!(among(Among::Messages).len(), 3);
+}
