@@ -10,6 +10,8 @@ use rusqlite::{Connection, params};
 
 pub(super) const DIMENSIONS: usize = 384;
 const VOCABULARY: f64 = 20_000.0;
+/// The commonest words of a language are not looked up; the commonest that are stand in a few texts of a hundred.
+const COMMONEST: f64 = 50.0;
 const WORDS: usize = 12;
 const WORDS_OF_QUESTION: usize = 6;
 const DATABASE: &str = "rondo.db";
@@ -33,7 +35,7 @@ impl Chance {
 
     /// Common words come often.
     fn word(&mut self) -> String {
-        let rank = (VOCABULARY.powf(self.share()) as u64).max(1);
+        let rank = (COMMONEST * (VOCABULARY / COMMONEST).powf(self.share())) as u64;
         format!("w{rank:x}ord")
     }
 

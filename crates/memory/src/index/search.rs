@@ -289,6 +289,9 @@ fn around(threads: &Threads, masks: &[u32], terms: &[Term]) -> Vec<f32> {
     let mut near = masks.to_vec();
     for (slot, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
         let Ok(slot) = Slot::try_from(slot) else { break };
+        if threads.place(slot).thread == NO_THREAD {
+            continue; // a memory has no neighbours
+        }
         let (mut before, mut after) = (slot, slot);
         for _ in 0..NEAR {
             before = threads.place(before).before;
