@@ -17,7 +17,7 @@ use model::Embedder;
 use protocol::{MemoryId, MessageId, Scope, ThreadId};
 use store::{NewVector, Store};
 
-use self::shelf::{Plan, Shelf};
+use self::shelf::{Shelf, State};
 use crate::dates::Span;
 use crate::extract::is_duplicate;
 use crate::index::{Among, Hit, Item, ItemId, Method, Query};
@@ -25,6 +25,11 @@ use crate::tombstone::{Forgotten, Tombstone};
 
 /// Memory that all indexes may hold together. One that is larger alone is still used.
 const MAX_HELD_BYTES: usize = 1 << 30;
+/// Users whose indexes are held at once.
+const MAX_SHELVES: usize = 10_000;
+/// How much is left once some had to make room.
+const HELD_AFTER_EVICTION: usize = MAX_HELD_BYTES / 8 * 7;
+const SHELVES_AFTER_EVICTION: usize = MAX_SHELVES / 8 * 7;
 /// Rows read at a time.
 const ROWS_PER_READ: usize = 1_000;
 /// Items above which work on an index leaves the threads that serve.
@@ -48,9 +53,18 @@ pub struct Recall {
 
 #[derive(Default)]
 struct Shelves {
-    by_scope: HashMap<Scope, (Arc<Shelf>, u64)>,
+    by_scope: HashMap<Scope, Place>,
     /// Counts searches, so that it is known which shelf was used last.
     uses: u64,
+    /// Bytes of all of them.
+    held: usize,
+}
+
+#[derive(Default)]
+struct Place {
+    shelf: Arc<Shelf>,
+    used: u64,
+    bytes: usize,
 }
 
 /// What to look for.
@@ -204,6 +218,9 @@ impl Recall {
     /// The user's shelf with everything in it that was committed when this was called.
     async fn fresh(&self, scope: &Scope) -> Result<Arc<Shelf>, store::Error> {
         let head = self.store.recall_head(scope).await?;
+        if head == 0 {
+            return Ok(Arc::default()); // nothing to keep
+        }
         let shelf = self.shelf(scope);
         if shelf.read().rev >= head {
             return Ok(shelf);
@@ -213,43 +230,60 @@ impl Recall {
         while shelf.read().rev < head {
             self.read_on(scope, &shelf, head).await?;
         }
-        let held = on(Arc::clone(&shelf), |shelf: &Shelf| shelf.read().index.bytes()).await?;
-        shelf.write().bytes = held;
+        let bytes = on(Arc::clone(&shelf), |shelf: &Shelf| shelf.read().index.bytes()).await?;
         drop(turn);
-        self.make_room(scope);
+        self.settle(scope, bytes);
         Ok(shelf)
     }
 
+    /// Takes in what changed. If that is what is hidden, or nothing was read yet, everything is read into a new state,
+    /// and whoever searches meanwhile has the old one.
     async fn read_on(&self, scope: &Scope, shelf: &Arc<Shelf>, head: u64) -> Result<(), store::Error> {
-        let (after, known) = (shelf.read().rev, shelf.read().tombstones_of);
-        if after == 0 && known == 0 {
-            self.read_tombstones(scope, shelf).await?;
-        }
-        let rows = self.store.recall_changes(scope, after, self.model(), ROWS_PER_READ).await?;
-        if rows.is_empty() {
-            shelf.write().rev = head; // what there was is gone meanwhile
-            return Ok(());
-        }
-        let plan = shelf.read().plan(&rows);
-        match plan {
-            Plan::TakeIn => on(Arc::clone(shelf), move |shelf: &Shelf| shelf.write().take_in(rows)).await,
-            // What is hidden has changed, so every text is read again.
-            Plan::StartOver => {
-                self.read_tombstones(scope, shelf).await?;
-                shelf.write().empty();
-                Ok(())
+        let after = shelf.read().rev;
+        if after > 0 {
+            let rows = self.store.recall_changes(scope, after, self.model(), ROWS_PER_READ).await?;
+            if rows.is_empty() {
+                shelf.write().rev = head; // what there was is gone meanwhile
+                return Ok(());
+            }
+            let is_same = !shelf.read().hides_other_than(&rows);
+            if is_same {
+                return on(Arc::clone(shelf), move |shelf: &Shelf| shelf.write().take_in(rows)).await;
             }
         }
+        let state = self.read_all(scope, head).await?;
+        *shelf.write() = state;
+        Ok(())
     }
 
-    async fn read_tombstones(&self, scope: &Scope, shelf: &Shelf) -> Result<(), store::Error> {
+    async fn read_all(&self, scope: &Scope, head: u64) -> Result<State, store::Error> {
+        let mut state = self.hiding(scope).await?;
+        while state.rev < head {
+            let rows = self.store.recall_changes(scope, state.rev, self.model(), ROWS_PER_READ).await?;
+            if rows.is_empty() {
+                state.rev = head;
+            } else if state.hides_other_than(&rows) {
+                state = self.hiding(scope).await?;
+            } else {
+                let take_in = move || {
+                    state.take_in(rows);
+                    state
+                };
+                let done = tokio::task::spawn_blocking(take_in).await;
+                state = done.map_err(|_| store::Error::Closed)?;
+            }
+        }
+        Ok(state)
+    }
+
+    /// A state that knows what is to be hidden, and nothing else yet.
+    async fn hiding(&self, scope: &Scope) -> Result<State, store::Error> {
         let as_of = self.store.recall_head(scope).await?;
         let rows = self.store.tombstones(scope).await?;
         let tombstone =
             |row: store::Tombstone| Tombstone { words: row.words, at: row.at, memory: row.memory };
         let tombstones: Vec<Tombstone> = rows.into_iter().map(tombstone).collect();
-        shelf.write().hide(Forgotten::new(&tombstones), as_of.max(1));
-        Ok(())
+        Ok(State::hiding(Forgotten::new(&tombstones), as_of))
     }
 
     fn shelves(&self) -> MutexGuard<'_, Shelves> {
@@ -260,28 +294,37 @@ impl Recall {
         let mut shelves = self.shelves();
         shelves.uses += 1;
         let uses = shelves.uses;
-        let entry = shelves.by_scope.entry(scope.clone()).or_default();
-        entry.1 = uses;
-        Arc::clone(&entry.0)
+        let place = shelves.by_scope.entry(scope.clone()).or_default();
+        place.used = uses;
+        Arc::clone(&place.shelf)
     }
 
-    /// Lets go of the shelves that were used longest ago, until the rest is small enough.
-    fn make_room(&self, keep: &Scope) {
+    /// Notes how much a shelf holds. If that is too much for all together, those that were used longest ago go, and a few
+    /// more, so that this is not done for every search.
+    fn settle(&self, scope: &Scope, bytes: usize) {
         let mut shelves = self.shelves();
-        loop {
-            let held: usize = shelves.by_scope.values().map(|(shelf, _)| shelf.read().bytes).sum();
-            let others = shelves.by_scope.iter().filter(|(scope, _)| *scope != keep);
-            let oldest = others.min_by_key(|(_, (_, used))| *used).map(|(scope, _)| scope.clone());
-            match oldest {
-                Some(oldest) if held > MAX_HELD_BYTES => shelves.by_scope.remove(&oldest),
-                Some(_) | None => return,
-            };
+        let Some(place) = shelves.by_scope.get_mut(scope) else { return };
+        let before = std::mem::replace(&mut place.bytes, bytes);
+        shelves.held = shelves.held + bytes - before;
+        if shelves.held <= MAX_HELD_BYTES && shelves.by_scope.len() <= MAX_SHELVES {
+            return;
+        }
+        let others = shelves.by_scope.iter().filter(|(other, _)| *other != scope);
+        let mut by_use: Vec<(u64, Scope)> =
+            others.map(|(other, place)| (place.used, other.clone())).collect();
+        by_use.sort_unstable_by_key(|(used, _)| *used);
+        for (_, oldest) in by_use {
+            if shelves.held <= HELD_AFTER_EVICTION && shelves.by_scope.len() <= SHELVES_AFTER_EVICTION {
+                return;
+            }
+            let gone = shelves.by_scope.remove(&oldest).map_or(0, |place| place.bytes);
+            shelves.held -= gone;
         }
     }
 
     /// Memory that all indexes hold.
     pub fn held_bytes(&self) -> usize {
-        self.shelves().by_scope.values().map(|(shelf, _)| shelf.read().bytes).sum()
+        self.shelves().held
     }
 }
 

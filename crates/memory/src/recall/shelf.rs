@@ -45,10 +45,8 @@ pub(super) struct State {
     /// The newest change that is in it.
     pub(super) rev: u64,
     pub(super) forgotten: Arc<Forgotten>,
-    /// The change up to which `forgotten` is known to be complete; 0 while it was never read.
+    /// The change up to which `forgotten` is known to be complete.
     pub(super) tombstones_of: u64,
-    /// As of the last change.
-    pub(super) bytes: usize,
     /// The hash of each text that has no vector of it.
     bare: BTreeMap<ItemId, Hash>,
     threads: HashMap<ThreadId, HashSet<ItemId>>,
@@ -63,17 +61,10 @@ impl Default for State {
             rev: 0,
             forgotten: Arc::new(Forgotten::new(&[])),
             tombstones_of: 0,
-            bytes: 0,
             bare: BTreeMap::new(),
             threads: HashMap::new(),
         }
     }
-}
-
-/// What to do with rows that were read.
-pub(super) enum Plan {
-    TakeIn,
-    StartOver,
 }
 
 /// A text that has no vector.
@@ -84,20 +75,14 @@ pub(super) struct Bare {
 }
 
 impl State {
-    pub(super) fn plan(&self, rows: &[ItemRow]) -> Plan {
-        let news =
-            |row: &ItemRow| matches!(row.what, store::Item::Tombstones) && row.rev > self.tombstones_of;
-        if rows.iter().any(news) { Plan::StartOver } else { Plan::TakeIn }
+    /// What `forgotten` says was complete when the newest change was `as_of`.
+    pub(super) fn hiding(forgotten: Forgotten, as_of: u64) -> Self {
+        Self { forgotten: Arc::new(forgotten), tombstones_of: as_of, ..Self::default() }
     }
 
-    pub(super) fn hide(&mut self, forgotten: Forgotten, as_of: u64) {
-        (self.forgotten, self.tombstones_of) = (Arc::new(forgotten), as_of);
-    }
-
-    /// Everything is read again, with what is hidden now.
-    pub(super) fn empty(&mut self) {
-        let (forgotten, tombstones_of) = (Arc::clone(&self.forgotten), self.tombstones_of);
-        *self = Self { forgotten, tombstones_of, ..Self::default() };
+    /// Whether the rows tell of a change of what is hidden, so that every text has to be read again.
+    pub(super) fn hides_other_than(&self, rows: &[ItemRow]) -> bool {
+        rows.iter().any(|row| matches!(row.what, store::Item::Tombstones) && row.rev > self.tombstones_of)
     }
 
     pub(super) fn take_in(&mut self, rows: Vec<ItemRow>) {
@@ -133,13 +118,16 @@ impl State {
             tracing::warn!(%error, "something is left out of recall");
             return;
         }
-        let numbers = kept.filter(|kept| kept.hash == hash).and_then(|kept| vector::decode(&kept.vector));
-        let has_vector = numbers.is_some_and(|numbers| self.index.set_vector(id, &numbers).is_ok());
-        if has_vector {
-            self.bare.remove(&id)
-        } else {
-            self.bare.insert(id, hash)
+        let Some(kept) = kept.filter(|kept| kept.hash == hash) else {
+            self.bare.insert(id, hash);
+            return;
         };
+        self.bare.remove(&id);
+        // One that cannot be used would be no better if it were made again.
+        let used = vector::decode(&kept.vector).map(|numbers| self.index.set_vector(id, &numbers));
+        if !matches!(used, Some(Ok(()))) {
+            tracing::debug!(item = ?id, ?used, "a vector cannot be compared with the others; words are left");
+        }
     }
 
     fn remove(&mut self, id: ItemId) {
