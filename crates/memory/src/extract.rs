@@ -5,7 +5,6 @@
 //! rests on words the user really said, and what fails a check is dropped, never repaired.
 
 mod alike;
-mod expiry;
 mod plan;
 mod quote;
 mod request;
@@ -17,7 +16,6 @@ use jiff::civil::Date;
 use protocol::{MemoryId, MessageId};
 
 pub use alike::is_duplicate;
-pub use expiry::{Aged, expiry_score, over_limit};
 pub use plan::plan;
 pub use request::{Ask, request};
 

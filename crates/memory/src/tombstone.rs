@@ -36,6 +36,8 @@ pub struct Forgotten {
     /// A tree of word sequences; the first node is its root.
     nodes: Vec<Node>,
     retold: Retold,
+    /// What was said after it is left alone.
+    newest: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -49,8 +51,9 @@ const ROOT: usize = 0;
 
 impl Forgotten {
     pub fn new(tombstones: &[Tombstone]) -> Self {
+        let newest = tombstones.iter().map(|tombstone| tombstone.at).max();
         let retold = Retold::new(tombstones);
-        let mut this = Self { numbers: HashMap::new(), nodes: vec![Node::default()], retold };
+        let mut this = Self { numbers: HashMap::new(), nodes: vec![Node::default()], retold, newest };
         for tombstone in tombstones {
             this.add(tombstone);
         }
@@ -99,17 +102,15 @@ impl Forgotten {
     /// The same, and without sentences that say a forgotten fact in other words. For what is recalled and shown to models;
     /// what a memory rests on must be the exact words.
     pub fn clear<'a>(&self, text: &'a str, said_at: Timestamp) -> Cow<'a, str> {
-        self.retold.hide(self.redact(text, said_at), said_at)
-    }
-
-    /// True if the words, said then, contain any that were forgotten since.
-    pub fn is_forgotten(&self, words: &str, said_at: Timestamp) -> bool {
-        !self.hidden(words, said_at).is_empty()
+        match self.newest {
+            Some(newest) if said_at <= newest => self.retold.hide(self.redact(text, said_at), said_at),
+            Some(_) | None => Cow::Borrowed(text),
+        }
     }
 
     /// Byte ranges to hide, in order, apart from each other.
     fn hidden(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
-        if self.nodes.len() == 1 {
+        if self.newest.is_none_or(|newest| said_at > newest) {
             return Vec::new();
         }
         let spans = spans(text);
@@ -162,14 +163,4 @@ fn compared(span: &Span) -> String {
 fn is_mark(text: &str, span: &Span) -> bool {
     let start = span.start.checked_sub(1);
     start.and_then(|start| text.get(start..=span.end)) == Some(FORGOTTEN)
-}
-
-/// As [`Forgotten::redact`], for a single text.
-pub fn redact<'a>(text: &'a str, said_at: Timestamp, tombstones: &[Tombstone]) -> Cow<'a, str> {
-    Forgotten::new(tombstones).redact(text, said_at)
-}
-
-/// As [`Forgotten::is_forgotten`], for a single text.
-pub fn is_forgotten(words: &str, said_at: Timestamp, tombstones: &[Tombstone]) -> bool {
-    Forgotten::new(tombstones).is_forgotten(words, said_at)
 }

@@ -14,6 +14,14 @@ fn tombstone(words: &str, second: i64) -> Tombstone {
     Tombstone { words: words.to_owned(), at: at(second), memory: MemoryId::new(Uuid::nil()) }
 }
 
+fn redact<'a>(text: &'a str, said_at: Timestamp, tombstones: &[Tombstone]) -> Cow<'a, str> {
+    Forgotten::new(tombstones).redact(text, said_at)
+}
+
+fn is_forgotten(words: &str, said_at: Timestamp, tombstones: &[Tombstone]) -> bool {
+    redact(words, said_at, tombstones) != words
+}
+
 #[test]
 fn forgotten_words_are_hidden_whatever_their_case_and_punctuation() {
     let forgotten = [tombstone("I don't like my boss", 10)];
@@ -98,9 +106,7 @@ proptest! {
         let tombstones: Vec<_> = gone.iter().map(|(words, at)| tombstone(words, *at)).collect();
         let forgotten = Forgotten::new(&tombstones);
         let redacted = forgotten.redact(&text, at(said)).into_owned();
-        prop_assert!(!forgotten.is_forgotten(&redacted, at(said)), "{redacted:?}");
         prop_assert_eq!(forgotten.redact(&redacted, at(said)), redacted.as_str());
-        prop_assert_eq!(forgotten.is_forgotten(&text, at(said)), redacted != text);
 
         let in_force: Vec<_> = tombstones.iter().filter(|tombstone| at(said) <= tombstone.at).collect();
         let plain = |text: &str| -> Vec<String> { spans(text).iter().map(compared).collect() };
