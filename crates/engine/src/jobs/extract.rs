@@ -11,7 +11,7 @@ use memory::index::{Among, ItemId};
 use memory::recall::Question;
 use memory::remember::{self, Asked};
 use memory::tombstone::Forgotten;
-use model::{Format, Message, Model, Piece, Schema, Structured};
+use model::{Error, Format, Message, Model, Piece, Schema, Structured};
 use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId, Usage};
 use serde_json::Value;
 use store::{
@@ -34,6 +34,11 @@ const MAX_RESULT_BYTES: usize = 64 * 1024;
 /// Records of each type that the model is shown, and bytes of each.
 const MAX_RECORDS: usize = 10;
 const MAX_RECORD_BYTES: usize = 1_000;
+/// Tokens kept for the prompt itself and the schema, and bytes that a token has at least, mostly.
+const PROMPT_TOKENS: usize = 1_500;
+const BYTES_PER_TOKEN: usize = 3;
+/// Of each message so much is shown at least.
+const MIN_TURN_BYTES: usize = 200;
 /// Attempts after which a model that answers nonsense is left alone: each one is paid for.
 const MAX_NONSENSE: u32 = 2;
 /// What such a memory is said to come from.
@@ -64,25 +69,28 @@ pub(super) async fn extract(engine: &Engine, job: &JobRow) -> Result<Done, Strin
     let nothing = Extraction { from: first.seq, through: last.seq, ..Extraction::default() };
     let is_off = store.memory_is_off(&job.scope).await.map_err(text)?;
     let forgotten = engine.recall().forgotten(&job.scope).await.map_err(text)?;
-    let turns = turns(&rows, &forgotten, &app);
-    if is_off || !turns.iter().any(|turn| turn.role == Role::User) {
-        return Ok(Done::extraction(nothing));
-    }
-    let known = known(engine, job, &turns).await?;
-    let extra = records(engine, job, how).await?;
+    let mut turns = turns(&rows, &forgotten, &app);
+    let model = choose(engine, &app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
+    let Some(model) = model.filter(|_| !is_off) else { return Ok(Done::extraction(nothing)) };
+    let mut shown: Vec<Known> = known(engine, job, &turns).await?.values().map(shown).collect();
+    let mut extra = records(engine, job, how).await?;
+    fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
     let today = engine.now().to_zoned(TimeZone::UTC).date();
-    let shown: Vec<Known> = known.values().map(shown).collect();
     let batch = Batch { turns: &turns, known: &shown, extra: &extra, today };
-    let Some(model) = choose(engine, &app, how) else { return Ok(Done::extraction(nothing)) };
     let prompt = how.prompt.as_deref().unwrap_or(extract::DEFAULT_PROMPT);
-    let (answer, usage) = ask(&model, &extract::request(prompt, &batch)).await?;
-    let spent = Some(Spent { model: model.name().to_owned(), usage });
-    let Some(result) = object(&answer) else {
-        if job.attempts < MAX_NONSENSE {
-            return Err("the memory model's answer is no JSON object".to_owned());
+    let (result, spent) = match ask(&model, &extract::request(prompt, &batch)).await {
+        Ok((Some(result), spent)) => (result, Some(spent)),
+        // Asked again, it would say the same, and these messages would stand in the way of later ones.
+        Ok((None, spent)) if job.attempts >= MAX_NONSENSE => {
+            tracing::warn!(%thread, model = model.name(), "the memory model answers nonsense; these messages are left");
+            return Ok(Done::extraction(Extraction { spent: Some(spent), ..nothing }));
         }
-        tracing::warn!(%thread, model = model.name(), "the memory model answers nonsense; these messages are left");
-        return Ok(Done::extraction(Extraction { spent, ..nothing }));
+        Err(error @ (Error::ContextLength | Error::Rejected { .. })) if job.attempts >= MAX_NONSENSE => {
+            tracing::warn!(%thread, model = model.name(), %error, "the memory model refuses; these messages are left");
+            return Ok(Done::extraction(nothing));
+        }
+        Ok((None, _)) => return Err("the memory model's answer is no JSON object".to_owned()),
+        Err(error) => return Err(error.to_string()),
     };
     let plan = extract::plan(&result, &batch);
     for dropped in &plan.dropped {
@@ -173,7 +181,27 @@ fn choose(engine: &Engine, app: &App, how: &How) -> Option<Arc<Model>> {
     models.iter().find(|model| model.health.is_closed()).or(models.first()).cloned()
 }
 
-async fn ask(model: &Model, ask: &extract::Ask) -> Result<(String, Usage), String> {
+/// Cuts what is shown to what the model takes: half of it for what was said, a quarter each for what is known and for the
+/// app's own context.
+fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut String) {
+    let tokens = (window as usize).saturating_sub(MAX_RESULT_TOKENS as usize + PROMPT_TOKENS);
+    let room = tokens.saturating_mul(BYTES_PER_TOKEN);
+    let said: usize = turns.iter().map(|turn| turn.text.len()).sum();
+    if said > room / 2 {
+        let each = (room / 2 / turns.len().max(1)).max(MIN_TURN_BYTES);
+        turns.iter_mut().for_each(|turn| turn.text.truncate(turn.text.floor_char_boundary(each)));
+    }
+    let mut left = room / 4;
+    known.retain(|known| {
+        let rest = left.checked_sub(known.text.len());
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    });
+    extra.truncate(extra.floor_char_boundary(room / 4));
+}
+
+/// The object that the model answers with, if it is one, and what that has cost.
+async fn ask(model: &Model, ask: &extract::Ask) -> Result<(Option<Value>, Spent), Error> {
     let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
     let schema = || Schema { name: "memories".into(), schema: ask.schema.clone() };
     let (format, told) = match model.structured() {
@@ -185,10 +213,10 @@ async fn ask(model: &Model, ask: &extract::Ask) -> Result<(String, Usage), Strin
     let system = format!("{}{told}", ask.system);
     let request = model.request(system, vec![Message::User(ask.user.clone())], &settings);
     let request = model::Request { format, ..request };
-    let mut stream = model.chat.stream(&request).await.map_err(text)?;
+    let mut stream = model.chat.stream(&request).await?;
     let (mut answer, mut usage) = (String::new(), None);
     while let Some(piece) = stream.next().await {
-        match piece.map_err(text)? {
+        match piece? {
             Piece::Text(text) if answer.len() + text.len() <= MAX_RESULT_BYTES => answer.push_str(&text),
             Piece::Usage(counted) => usage = Some(counted),
             Piece::Text(_)
@@ -207,7 +235,7 @@ async fn ask(model: &Model, ask: &extract::Ask) -> Result<(String, Usage), Strin
         ..Usage::default()
     };
     let usage = model.priced(usage.unwrap_or_else(estimated));
-    Ok((answer, usage))
+    Ok((object(&answer), Spent { model: model.name().to_owned(), usage }))
 }
 
 /// The object in an answer, though there may be words around it.

@@ -1,5 +1,7 @@
 //! The memory model in the background: what it sees, what of its answer is kept, how much.
 
+use model::{Capabilities, Kind};
+
 use super::*;
 
 const VEGAN: &str = r#"[{"action": "create", "ids": [], "text": "The user is vegan", "kind": "preference",
@@ -45,7 +47,46 @@ async fn what_the_user_did_not_say_is_not_kept() {
 }
 
 #[tokio::test]
-async fn several_messages_are_one_call_and_none_is_looked_at_twice() {
+async fn several_messages_are_one_call() {
+    let app = start("[memory]\ninject = \"all\"\nextract = true\nextract_delay_seconds = 3600\n").await;
+    extracts(&app, "[]");
+    let thread = thread_of(&app.say("I live in Oslo.").await);
+    say_in(&app, &thread, "I have a dog.").await;
+    app.database().execute("UPDATE jobs SET run_at = 0 WHERE kind = 'extract_memories'", []).unwrap();
+    say_in(&app, &thread, "And a cat.").await; // makes the worker look
+    app.engine.idle().await;
+    let asked: Vec<_> = app.upstream.requests().into_iter().filter(|r| is_extraction(&r.body)).collect();
+    assert_eq!(asked.len(), 1, "two jobs, and nothing left for the second");
+    assert!(last(&asked[0]).contains("Oslo") && last(&asked[0]).contains("dog"), "{}", last(&asked[0]));
+    assert_eq!(app.count("SELECT count(*) FROM jobs WHERE kind = 'extract_memories' AND status = 'done'"), 2);
+}
+
+#[tokio::test]
+async fn what_a_model_cannot_take_is_cut_and_what_it_refuses_stands_in_nobodys_way() {
+    let capabilities = Capabilities { context_window: 8_192, ..Capabilities::of_kind(Kind::Cloud) };
+    let app = TestApp::with(Setup { capabilities, ..Setup::app(EXTRACTING) }).await;
+    extracts(&app, "[]");
+    app.say(&"I like long stories. ".repeat(600)).await;
+    app.engine.idle().await;
+    let asked = app.upstream.requests().into_iter().find(|request| is_extraction(&request.body)).unwrap();
+    assert!(last(&asked).len() < 8_192 * 3, "{} bytes", last(&asked).len());
+
+    app.upstream
+        .program(|request| if is_extraction(request) { Reply::status(400) } else { Reply::says("Fine.") });
+    let thread = thread_of(&app.say("I live in Oslo.").await);
+    app.engine.idle().await;
+    app.database().execute("UPDATE jobs SET run_at = 0 WHERE status = 'ready'", []).unwrap();
+    app.say("Hello").await; // makes the worker look
+    app.engine.idle().await;
+    let looked_at = format!(
+        "SELECT count(*) FROM threads WHERE extracted > 0 AND lower(hex(id)) = '{}'",
+        thread.strip_prefix("thr_").unwrap()
+    );
+    assert_eq!(app.count(&looked_at), 1, "the second refusal is the last");
+}
+
+#[tokio::test]
+async fn no_message_is_looked_at_twice() {
     let app = start(EXTRACTING).await;
     extracts(&app, "[]");
     let thread = thread_of(&app.say("I live in Oslo.").await);
