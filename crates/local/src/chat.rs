@@ -104,15 +104,16 @@ impl LocalChat {
         let (queue, jobs) = mpsc::channel(options.waiting.clamp(1, MAX_WAITING));
         let (weights, shape) = (model.bytes(), model.shape.clone());
         let runner = Runner::new(threads.get())?;
+        let sequences = options.sequences.clamp(1, MAX_SEQUENCES);
+        let max_cache = sequences * shape.cache_bytes(shape.context);
         tracing::info!(
             megabytes = weights >> 20,
+            most_cache_megabytes = max_cache >> 20,
             context = shape.context,
             threads = threads.get(),
             processor = runner.cpu().name(),
             "a model runs in this process"
         );
-        let sequences = options.sequences.clamp(1, MAX_SEQUENCES);
-        let max_cache = sequences * shape.cache_bytes(shape.context);
         let cache = Arc::new(AtomicUsize::new(0));
         let worker = Worker::new(model, runner, Arc::clone(&tokenizer), sequences, Arc::clone(&cache));
         std::thread::Builder::new().name("local-chat".into()).spawn(move || worker.serve(jobs))?;
