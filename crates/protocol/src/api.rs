@@ -11,7 +11,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
-    CallId, Failure, JobId, KeyId, MessageId, ProposalView, RunId, RunStatus, Seq, Settings, ThreadId, Usage,
+    CallId, DocumentId, Failure, JobId, KeyId, MessageId, ProposalView, RunId, RunStatus, Seq, Settings,
+    ThreadId, Usage,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -44,6 +45,12 @@ pub struct NewRun {
     pub system_prompt: Option<String>,
     #[serde(default, deserialize_with = "from_object")]
     pub settings: Settings,
+    /// Who answers: a persona of the app or of the user. The thread's when absent.
+    #[serde(default)]
+    pub persona_id: Option<String>,
+    /// Documents to answer from.
+    #[serde(default)]
+    pub document_ids: Vec<DocumentId>,
     /// What to do when the thread is still answering.
     #[serde(default)]
     pub on_busy: OnBusy,
@@ -65,8 +72,17 @@ pub enum OnBusy {
     Interrupt,
 }
 
+/// Tells a field that is null from one that is absent.
+pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
 /// Reads a struct from an object alone; serde would also take a list of its fields in order, which nobody means.
-fn from_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(crate) fn from_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     struct Object<T>(PhantomData<T>);
 
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
@@ -139,12 +155,20 @@ pub struct RunView {
 pub struct NewThread {
     #[serde(default)]
     pub title: Option<String>,
+    /// Who answers in it unless a run says otherwise.
+    #[serde(default)]
+    pub persona_id: Option<String>,
 }
 
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+/// What is absent stays as it is.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadChange {
-    pub title: String,
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Null for none.
+    #[serde(default, deserialize_with = "given")]
+    pub persona_id: Option<Option<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -158,6 +182,8 @@ pub struct ThreadView {
     pub message_count: u64,
     /// The model that answered last.
     pub model: Option<String>,
+    /// Who answers in it unless a run says otherwise.
+    pub persona_id: Option<String>,
     /// The run that is under way, if one is.
     pub active_run_id: Option<RunId>,
     /// The newest event; pass it as `after` to follow the thread from here.

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::{ActionId, CallId, JobId, MemoryId, MessageId, ProposalId, RecordId, RunId, ThreadId};
+use crate::{
+    ActionId, CallId, ChunkId, DocumentId, JobId, MemoryId, MessageId, PinId, ProposalId, RecordId, RunId,
+    SummaryId, ThreadId,
+};
 
 /// The only source of wall-clock time.
 pub trait Clock: Send + Sync + 'static {
@@ -56,6 +59,22 @@ pub trait Ids: Send + Sync + 'static {
 
     fn record(&self) -> RecordId {
         RecordId::new(self.fresh())
+    }
+
+    fn pin(&self) -> PinId {
+        PinId::new(self.fresh())
+    }
+
+    fn summary(&self) -> SummaryId {
+        SummaryId::new(self.fresh())
+    }
+
+    fn document(&self) -> DocumentId {
+        DocumentId::new(self.fresh())
+    }
+
+    fn chunk(&self) -> ChunkId {
+        ChunkId::new(self.fresh())
     }
 
     fn call(&self) -> CallId {

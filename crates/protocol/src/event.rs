@@ -3,6 +3,7 @@
 //! One list names them all. An event is stored as its name and a JSON body, and those same bytes go to clients, so
 //! there is one encoding. A stored row that cannot be read again is [`Unreadable`], never a panic.
 
+mod context;
 mod remembered;
 
 use std::borrow::Cow;
@@ -13,9 +14,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+pub use context::{
+    ContextLoaded, FragmentCost, LeftOut, Part, Pinned, PromptLedger, Source, Stretch, Summary, Warning,
+};
 pub use remembered::{MemoryUpdate, Remembered, RememberedOutcome};
 
-use crate::{CallId, Decision, Effect, MessageId, ProposalId, RunId, Seq, ThreadId, Usage};
+use crate::{CallId, Decision, DocumentId, Effect, MessageId, ProposalId, RunId, Seq, ThreadId, Usage};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
@@ -44,7 +48,6 @@ macro_rules! events {
 
         /// One durable fact in a thread's log.
         #[derive(Debug, Clone, PartialEq)]
-        #[expect(clippy::large_enum_variant, reason = "the many are deltas, which have a type of their own")]
         pub enum Event {
             $($(#[$doc])* $variant($variant)),*
         }
@@ -94,12 +97,16 @@ events! {
     /// A call waits for the user's yes.
     ProposalOpen = "proposal:open",
     ProposalClosed = "proposal:closed",
+    /// Something from outside the conversation that is in the prompt, so that an answer can cite it.
+    Source = "source",
     StreamComplete = "stream:complete",
     /// Always the last event of its run.
     RunEnd = "run:end",
     ThreadNamed = "thread:named",
     /// What was said in the thread has changed what is remembered.
     MemoryUpdate = "memory:update",
+    /// A stretch of the conversation has been summarised.
+    Summary = "summary",
 }
 
 impl Kind {
@@ -117,8 +124,10 @@ impl Kind {
             | Kind::StreamComplete
             | Kind::RunEnd
             | Kind::ThreadNamed
-            | Kind::MemoryUpdate => true,
+            | Kind::MemoryUpdate
+            | Kind::Summary => true,
             Kind::ContextLoaded
+            | Kind::Source
             | Kind::StepStart
             | Kind::TextDelta
             | Kind::ReasoningDelta
@@ -220,29 +229,14 @@ pub struct RunStart {
     pub settings: crate::Settings,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
+    /// The persona asked for, whether or not there is one of that id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona_id: Option<String>,
+    /// The documents asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub document_ids: Vec<DocumentId>,
     /// Names the content of the app folder that answered.
     pub app_revision: String,
-}
-
-/// What was loaded from outside the log, so that the prompt stays a function of the log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ContextLoaded {
-    /// Ids of the memories in the prompt.
-    pub memories: Vec<String>,
-    /// Ids of messages of earlier conversations in the prompt.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub recalled: Vec<String>,
-    /// What the message asked to remember, and what came of that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remembered: Option<Remembered>,
-    /// Ids of the summaries in the prompt.
-    pub summaries: Vec<String>,
-    /// How the proposals of this conversation that outlive their runs stand, a line each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub proposals: Vec<String>,
-    /// The date the model is told.
-    pub date: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -299,6 +293,9 @@ pub struct StepEnd {
     /// The answer as an object, where the app asks for one; `text` is then its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Structured>,
+    /// What the prompt was made of, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<PromptLedger>,
 }
 
 /// A structured answer, checked.
@@ -396,6 +393,9 @@ pub struct ToolComplete {
     /// Whether the output came from outside, so that it may hold anybody's words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
+    /// Whether it reads like instructions to an assistant rather than like data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspicious: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -572,6 +572,7 @@ mod tests {
             output: serde_json::json!({"a": [1, "\u{2028}"]}),
             duration_ms: 3,
             outside: false,
+            suspicious: false,
         });
         assert_eq!(Event::read(event.kind().name(), &event.body()), Ok(event));
         assert_eq!(Event::read("tool:complete", "{"), Err(Unreadable::Body));

@@ -155,6 +155,27 @@ id!(
     "rec"
 );
 
+id!(
+    /// Text that the user marked as important.
+    PinId,
+    "pin"
+);
+id!(
+    /// A compressed stretch of a conversation.
+    SummaryId,
+    "sum"
+);
+id!(
+    /// Something that was uploaded.
+    DocumentId,
+    "doc"
+);
+id!(
+    /// A piece of a document.
+    ChunkId,
+    "chk"
+);
+
 impl From<CallId> for ActionId {
     fn from(call: CallId) -> Self {
         Self(call.0)

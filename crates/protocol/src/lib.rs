@@ -6,6 +6,7 @@ mod action;
 mod api;
 mod canonical;
 mod clock;
+mod context;
 mod event;
 mod id;
 mod memory;
@@ -21,15 +22,21 @@ pub use api::{
 };
 pub use canonical::canonical;
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};
+pub use context::{
+    DocumentHit, DocumentProgress, DocumentQuery, DocumentText, DocumentView, FragmentView, NewPersona,
+    NewPin, PersonaPatch, PersonaSettings, PersonaView, PinView, ProfilePatch, ProfileView, PromptView,
+    SummaryView,
+};
 pub use event::{
-    Call, ContextLoaded, Delta, Event, Failure, Finish, Kind, MemoryUpdate, MessageUser, ProposalClosed,
-    ProposalOpen, ReasoningDelta, Remembered, RememberedOutcome, RunEnd, RunStart, RunStatus, Snapshot,
-    StepEnd, StepReset, StepRetry, StepStart, Stored, StreamComplete, Structured, TextDelta, ThreadNamed,
-    ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable,
+    Call, ContextLoaded, Delta, Event, Failure, Finish, FragmentCost, Kind, LeftOut, MemoryUpdate,
+    MessageUser, Part, Pinned, PromptLedger, ProposalClosed, ProposalOpen, ReasoningDelta, Remembered,
+    RememberedOutcome, RunEnd, RunStart, RunStatus, Snapshot, Source, StepEnd, StepReset, StepRetry,
+    StepStart, Stored, StreamComplete, Stretch, Structured, Summary, TextDelta, ThreadNamed, ToolComplete,
+    ToolInput, ToolStart, ToolStatus, Unreadable, Warning,
 };
 pub use id::{
-    ActionId, CallId, JobId, KeyId, MemoryId, MessageId, ParseIdError, ProposalId, RecordId, RunId, Seq,
-    ThreadId,
+    ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, ParseIdError, PinId,
+    ProposalId, RecordId, RunId, Seq, SummaryId, ThreadId,
 };
 pub use memory::{
     FoundMessage, ImportRefused, ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::NewMemory;
+use crate::context::{NewPin, NewText};
 
 /// One change that a call makes, committed together with its outcome. It names the version it was made for: if the thing
 /// has changed meanwhile, nothing of the call is committed.
@@ -27,6 +28,10 @@ pub enum Write {
     Undo { action: ActionId },
     /// Adds a memory. It needs no call: what the user asks to be remembered is written with `context:loaded`.
     Remember(NewMemory),
+    /// Keeps a text beside the log, with the `context:loaded` that names it; not for calls.
+    Keep(NewText),
+    /// Adds a pin, with the `context:loaded` that says so; not for calls.
+    Pin(NewPin),
 }
 
 /// What a write has changed, kept with its action so that it can be put back.

@@ -4,6 +4,7 @@
 //! results) is a projection written in the transaction that appends the event, and database constraints hold the
 //! invariants, so that no caller can break them by mistake. This is the only crate that knows SQL.
 
+mod context;
 mod deeds;
 mod error;
 mod memory;
@@ -19,6 +20,13 @@ use protocol::{
 };
 use std::sync::Arc;
 
+pub use context::{
+    ChunkRow, DocumentRow, Documents, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
+    MAX_DOCUMENTS_PER_SCOPE, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE,
+    MAX_PROFILE_BYTES, MAX_SUMMARIES_PER_READ, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewChunk, NewDocument,
+    NewPersona, NewPin, NewText, PersonaRow, Personas, PinRow, Pins, ProfileRow, Profiles, Summaries,
+    SummaryRow, Texts,
+};
 pub use deeds::{
     ActionEnd, ActionFilter, ActionRow, Change, FileRow, NewAction, NewProposal, ProposalRow, RecordQuery,
     RecordRow, TimeCursor, Verified, Write,
@@ -29,8 +37,9 @@ pub use memory::{
     MemoryRow, MemoryVersion, NewMemory, NewVector, Said, Source, StoredVector, Tombstone,
 };
 pub use rows::{
-    Admitted, Ask, JobCursor, JobRow, KeyRow, MessageRow, NewJob, Once, PageOf, RawEvent, Request, Retry,
-    RunJob, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor, ThreadRow, UsageRow, Window,
+    Admitted, Ask, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThread, Once, PageOf, RawEvent, Request,
+    Retry, RunJob, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor, ThreadRow, UsageRow,
+    Window,
 };
 pub use sqlite::{Sqlite, day};
 
@@ -110,8 +119,7 @@ pub trait Threads: Send + Sync {
     async fn create_thread(
         &self,
         scope: &Scope,
-        id: ThreadId,
-        title: Option<String>,
+        thread: NewThread,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error>;
     /// The thread if it is this principal's and not deleted.
@@ -124,6 +132,14 @@ pub trait Threads: Send + Sync {
         principal: &Principal,
         id: ThreadId,
         title: String,
+        once: Option<Once>,
+    ) -> Result<ThreadRow, Error>;
+    /// Sets who answers in the thread unless a run says otherwise.
+    async fn set_persona(
+        &self,
+        principal: &Principal,
+        id: ThreadId,
+        persona: Option<String>,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error>;
     /// Hides the thread at once and ends what waits for it; [`Maintenance::purge`] removes its rows later. Gives back
@@ -161,9 +177,11 @@ pub trait RunLog: Send + Sync {
     /// Waits until the queue has room, or the log no longer takes deltas.
     async fn room(&self);
     /// Commits facts, after every delta pushed before them, with the jobs they cause and the writes of the one call
-    /// whose result is among them, or what is to be remembered with `context:loaded`. A result for a call that already has one is dropped, with its writes: the first wins.
-    /// So is `proposal:closed` for one that was decided. `run:end` begins the thread's next queued run. Returns which of
-    /// the events were recorded. [`Error::Changed`] when a write came too late: then nothing is committed.
+    /// whose result is among them, or with what is remembered, pinned and kept with `context:loaded`. A text is not kept
+    /// when what it comes from is gone by then. A result for a call that already has one is dropped, with its writes:
+    /// the first wins. So is `proposal:closed` for one that was decided. `run:end` begins the thread's next queued run.
+    /// Returns which of the events were recorded. [`Error::Changed`] when a write came too late: then nothing is
+    /// committed.
     async fn record(
         &self,
         events: Vec<Event>,
@@ -308,8 +326,8 @@ pub trait Recall: Send + Sync {
     ) -> Result<Vec<ItemRow>, Error>;
     /// What was forgotten, oldest first, at most [`MAX_TOMBSTONES_PER_READ`].
     async fn tombstones(&self, scope: &Scope) -> Result<Vec<Tombstone>, Error>;
-    /// Keeps vectors of active memories and of messages that are not deleted; others are ignored. Each item counts as
-    /// changed.
+    /// Keeps vectors of active memories, of messages and of pieces of documents that are not deleted; others are ignored.
+    /// Each item counts as changed.
     async fn put_vectors(&self, scope: &Scope, model: &str, vectors: Vec<NewVector>) -> Result<(), Error>;
 }
 
@@ -436,8 +454,9 @@ pub trait Maintenance: Send + Sync {
     async fn adopt(&self) -> Result<Vec<RunRow>, Error>;
     /// The run under way in a thread.
     async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error>;
-    /// Removes rows of deleted threads that have no run under way, and keys of requests from before `forget_before`, a
-    /// bounded number at a time. True when more is left.
+    /// Removes rows of deleted threads that have no run under way, of deleted documents and of those that were not whole
+    /// within an hour, and keys of requests from before `forget_before`, a bounded number at a time. Goes on where
+    /// adding a document was cut after it was whole. True when more is left.
     async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error>;
     /// Closes proposals whose time is over, a bounded number at a time. Gives the threads whose runs can go on.
     async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error>;
@@ -449,6 +468,8 @@ pub trait Maintenance: Send + Sync {
     async fn verify_ledger(&self) -> Result<Verified, Error>;
     /// Scopes with something to recall that has no vector of this model. It looks at every item.
     async fn scopes_to_embed(&self, model: &str, limit: usize) -> Result<Vec<Scope>, Error>;
+    /// Random bytes that were drawn when the store was made: nobody outside knows them.
+    async fn secret(&self) -> Result<[u8; 32], Error>;
 }
 
 /// A whole store.
@@ -465,6 +486,12 @@ pub trait Store:
     + Proposals
     + Records
     + Files
+    + Texts
+    + Personas
+    + Pins
+    + Summaries
+    + Documents
+    + Profiles
     + Maintenance
     + 'static
 {
@@ -483,6 +510,12 @@ impl<T> Store for T where
         + Proposals
         + Records
         + Files
+        + Texts
+        + Personas
+        + Pins
+        + Summaries
+        + Documents
+        + Profiles
         + Maintenance
         + 'static
 {

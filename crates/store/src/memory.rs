@@ -1,9 +1,9 @@
 //! What is remembered of users: memories with their versions and sources, and what recall reads of them.
 
 use jiff::Timestamp;
-use protocol::{MemoryId, MessageId, Scope, Seq, ThreadId};
+use protocol::{ChunkId, DocumentId, MemoryId, MessageId, Scope, Seq, ThreadId};
 
-use crate::{RawEvent, Spent};
+use crate::{ChunkRow, RawEvent, Spent};
 
 /// Something to be remembered, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +163,7 @@ pub struct Tombstone {
 pub enum ItemRef {
     Memory(MemoryId),
     Message(MessageId),
+    Chunk(ChunkId),
 }
 
 /// A thing that has changed, as it is now, and its place in the order of changes.
@@ -177,6 +178,10 @@ pub enum Item {
     /// Of any status: only an active one is recalled.
     Memory(Box<MemoryRow>, Option<StoredVector>),
     Message(Said, Option<StoredVector>),
+    /// A piece of a document.
+    Chunk(ChunkRow, Option<StoredVector>),
+    /// Nothing of it is found any more.
+    DocumentGone(DocumentId),
     /// Nothing that was said in it is recalled any more.
     ThreadGone(ThreadId),
     /// Words were forgotten, or restored.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{
-    Failure, JobId, KeyId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId, Usage,
+    DocumentId, Failure, JobId, KeyId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,11 +16,20 @@ pub struct ThreadRow {
     pub title: Option<String>,
     pub head: Option<MessageId>,
     pub model: Option<String>,
+    /// Who answers in it unless a run says otherwise.
+    pub persona: Option<String>,
     pub message_count: u64,
     pub active_run: Option<RunId>,
     pub last_seq: Seq,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewThread {
+    pub id: ThreadId,
+    pub title: Option<String>,
+    pub persona: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -143,6 +153,11 @@ pub struct Request {
     pub model: Option<String>,
     pub settings: Settings,
     pub system_prompt: Option<String>,
+    /// Who answers; where it begins a thread, there from then on.
+    #[serde(default)]
+    pub persona: Option<String>,
+    #[serde(default)]
+    pub documents: Vec<DocumentId>,
     pub app_revision: String,
     /// Work that its message causes, once that is in the log.
     #[serde(default)]

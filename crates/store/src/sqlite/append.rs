@@ -148,7 +148,7 @@ impl<'c> Batch<'c> {
         self.record_with(thread, run, event, &[])
     }
 
-    /// The same with the writes of the call, if the event is a result, or with what the run is to remember as it begins.
+    /// The same with the writes of the call, if the event is a result, or with what the run writes down as it begins.
     pub(super) fn record_with(
         &mut self,
         thread: ThreadId,
@@ -165,7 +165,7 @@ impl<'c> Batch<'c> {
             actions::ended(self, run, result, writes)?;
         }
         if let (Event::ContextLoaded(_), Some(run)) = (event, run) {
-            writes::remember(self, run, writes)?;
+            writes::note(self, run, writes)?;
         }
         Ok(Some(seq))
     }

@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{Scope, ThreadId};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::id;
 use super::verify::Check;
-use super::{Sqlite, actions, jobs, proposals, recall, runs};
+use super::{Sqlite, actions, documents, jobs, proposals, recall, runs, texts};
 use crate::{ActionRow, Error, Maintenance, RunRow, Verified};
 
 /// Events removed in one transaction: a few milliseconds, so that streams do not feel it.
@@ -37,7 +37,7 @@ impl Maintenance for Sqlite {
     async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error> {
         let work = move |batch: &mut Batch<'_>| {
             let forgotten = forget(batch, forget_before)? || jobs::forget(batch, forget_before)?;
-            Ok(purge(batch, deleted_before)? || forgotten)
+            Ok(purge(batch, deleted_before)? || documents::purge(batch, deleted_before)? || forgotten)
         };
         self.writer.write(work).await
     }
@@ -65,6 +65,14 @@ impl Maintenance for Sqlite {
     async fn scopes_to_embed(&self, model: &str, limit: usize) -> Result<Vec<Scope>, Error> {
         let model = model.to_owned();
         self.readers.read(move |conn| recall::scopes_to_embed(conn, &model, limit)).await
+    }
+
+    async fn secret(&self) -> Result<[u8; 32], Error> {
+        let secret = |conn: &Connection| {
+            let mut find = conn.prepare_cached("SELECT value FROM secrets WHERE name = 'server'")?;
+            Ok(find.query_row([], |row| row.get(0))?)
+        };
+        self.readers.read(secret).await
     }
 }
 
@@ -97,12 +105,14 @@ fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error
                 AND seq <= (SELECT min(seq) FROM events WHERE thread = ?1) + ?2",
         )?
         .execute(params![thread.bytes(), PURGE_EVENTS])?;
-    if events > 0 || actions::erase(batch, thread, PURGE_ACTIONS)? {
+    if events > 0 || actions::erase(batch, thread, PURGE_ACTIONS)? || texts::purge(batch, thread)? {
         return Ok(true);
     }
     recall::purge(batch, thread)?;
     for statement in [
         "DELETE FROM snapshots WHERE thread = ?1",
+        "DELETE FROM pins WHERE thread = ?1",
+        "DELETE FROM summaries WHERE thread = ?1",
         "DELETE FROM proposals WHERE thread = ?1",
         "DELETE FROM tool_results WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
         "DELETE FROM tool_calls WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",

@@ -10,6 +10,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_memories.sql"),
     include_str!("migrations/0003_ledger.sql"),
     include_str!("migrations/0004_memory.sql"),
+    include_str!("migrations/0005_context.sql"),
 ];
 
 pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Idempotency keys: written in the transaction of their effect, so that a retry finds either both or neither.
 
 use protocol::{Principal, Scope};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::Id;
@@ -9,9 +9,13 @@ use crate::{Error, Once};
 
 /// What the key made earlier in this scope; an error if it was used for something else.
 pub(super) fn earlier(batch: &Batch<'_>, scope: &Scope, once: Option<&Once>) -> Result<Option<Id>, Error> {
+    made(batch.conn(), scope, once)
+}
+
+/// The same for whoever only reads.
+pub(super) fn made(conn: &Connection, scope: &Scope, once: Option<&Once>) -> Result<Option<Id>, Error> {
     let Some(once) = once else { return Ok(None) };
-    let found: Option<(Vec<u8>, Id)> = batch
-        .conn()
+    let found: Option<(Vec<u8>, Id)> = conn
         .prepare_cached(
             "SELECT fingerprint, target FROM idempotency WHERE app = ?1 AND user = ?2 AND key = ?3",
         )?

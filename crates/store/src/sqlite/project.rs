@@ -8,7 +8,7 @@ use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{id, maybe_id, sql};
-use super::{actions, memories, proposals, queue, recall, usage};
+use super::{actions, memories, proposals, queue, recall, summaries, usage};
 use crate::Error;
 
 /// A message and the event that holds its text.
@@ -43,10 +43,12 @@ impl Batch<'_> {
             (Event::StreamComplete(answer), Some(run)) => self.answer(thread, run, answer, seq),
             (Event::RunEnd(end), Some(run)) => self.end(thread, run, end, seq),
             (Event::ThreadNamed(named), _) => self.named(thread, &named.title),
+            (Event::Summary(summary), _) => summaries::made(self, thread, summary),
             (
                 Event::MessageUser(_)
                 | Event::RunStart(_)
                 | Event::ContextLoaded(_)
+                | Event::Source(_)
                 | Event::StepStart(_)
                 | Event::TextDelta(_)
                 | Event::ReasoningDelta(_)

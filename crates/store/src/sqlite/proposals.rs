@@ -117,6 +117,7 @@ fn close(batch: &mut Batch<'_>, row: &ProposalRow, decision: Decision) -> Result
             output: json!({ "error": decision.name(), "message": message }),
             duration_ms: 0,
             outside: false,
+            suspicious: false,
         };
         batch.record(thread, Some(run), &Event::ToolComplete(result))?;
     }

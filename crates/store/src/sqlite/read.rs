@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use protocol::{ActionId, CallId, JobId, KeyId, MemoryId, MessageId, ProposalId, RecordId, RunId, ThreadId};
+use protocol::{
+    ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, PinId, ProposalId, RecordId,
+    RunId, SummaryId, ThreadId,
+};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
 use rusqlite::{Connection, Row};
 use tokio::sync::Semaphore;
@@ -79,7 +82,10 @@ macro_rules! ids {
     };
 }
 
-ids!(ActionId, CallId, JobId, KeyId, MemoryId, MessageId, ProposalId, RecordId, RunId, ThreadId);
+ids!(
+    ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, PinId, ProposalId, RecordId,
+    RunId, SummaryId, ThreadId
+);
 
 pub(super) fn id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     row.get::<_, Id>(column).map(T::from)

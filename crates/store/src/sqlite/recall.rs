@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, id, sql, text, time};
-use super::{Sqlite, memories, threads};
+use super::{Sqlite, documents, memories, threads};
 use crate::{
     Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
     NewVector, RawEvent, Recall, Said, StoredVector, Tombstone,
@@ -21,18 +21,23 @@ const MAX_VECTORS_PER_WRITE: usize = 256;
 pub(super) enum Kind {
     Memory,
     Message,
+    Chunk,
     Thread,
+    Document,
     Tombstone,
 }
 
 impl Kind {
-    const ALL: [Kind; 4] = [Kind::Memory, Kind::Message, Kind::Thread, Kind::Tombstone];
+    const ALL: [Kind; 6] =
+        [Kind::Memory, Kind::Message, Kind::Chunk, Kind::Thread, Kind::Document, Kind::Tombstone];
 
     fn name(self) -> &'static str {
         match self {
             Kind::Memory => "memory",
             Kind::Message => "message",
+            Kind::Chunk => "chunk",
             Kind::Thread => "thread",
+            Kind::Document => "document",
             Kind::Tombstone => "tombstone",
         }
     }
@@ -123,12 +128,14 @@ pub(super) fn purge(batch: &Batch<'_>, thread: ThreadId) -> Result<(), Error> {
 
 pub(super) fn scopes_to_embed(conn: &Connection, model: &str, limit: usize) -> Result<Vec<Scope>, Error> {
     let mut find = conn.prepare_cached(
-        "SELECT DISTINCT i.app, i.user FROM items i WHERE i.kind IN ('memory', 'message')
+        "SELECT DISTINCT i.app, i.user FROM items i WHERE i.kind IN ('memory', 'message', 'chunk')
             AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.item = i.id AND v.model = ?1)
-            AND iif(i.kind = 'memory',
-                EXISTS (SELECT 1 FROM memories m WHERE m.id = i.id AND m.status = 'active'),
-                EXISTS (SELECT 1 FROM messages m JOIN threads t ON t.id = m.thread
-                    WHERE m.id = i.id AND t.deleted_at IS NULL))
+            AND CASE i.kind
+                WHEN 'memory' THEN EXISTS (SELECT 1 FROM memories m WHERE m.id = i.id AND m.status = 'active')
+                WHEN 'message' THEN EXISTS (SELECT 1 FROM messages m JOIN threads t ON t.id = m.thread
+                    WHERE m.id = i.id AND t.deleted_at IS NULL)
+                ELSE EXISTS (SELECT 1 FROM chunks c JOIN documents d ON d.id = c.document
+                    WHERE c.id = i.id AND d.deleted_at IS NULL) END
             ORDER BY i.app, i.user LIMIT ?2",
     )?;
     let rows = find.query_map(params![model, sql(limit as u64)], |row| threads::scope(row, 0))?;
@@ -144,14 +151,17 @@ fn changes(
     limit: usize,
 ) -> Result<Vec<ItemRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
-        "SELECT {}, v.hash, v.vector, i.rev, i.kind, i.id, t.id, said.role, said.seq, said.created_at, e.kind, e.body
+        "SELECT {}, v.hash, v.vector, i.rev, i.kind, i.id, t.id, said.role, said.seq, said.created_at, e.kind, e.body, {}
             FROM items i LEFT JOIN memories m ON i.kind = 'memory' AND m.id = i.id {}
                 LEFT JOIN messages said ON i.kind = 'message' AND said.id = i.id
                 LEFT JOIN threads t ON t.id = said.thread AND t.deleted_at IS NULL
                 LEFT JOIN events e ON e.thread = t.id AND e.seq = said.seq
+                LEFT JOIN chunks c ON i.kind = 'chunk' AND c.id = i.id
+                LEFT JOIN documents d ON d.id = c.document AND d.status = 'ready' AND d.deleted_at IS NULL
                 LEFT JOIN vectors v ON v.item = i.id AND v.model = ?4
             WHERE i.app = ?1 AND i.user = ?2 AND i.rev > ?3 ORDER BY i.rev LIMIT ?5",
         memories::COLUMNS,
+        documents::CHUNK_COLUMNS,
         memories::FIRST_SOURCE
     ))?;
     let limit = limit.min(MAX_ITEMS_PER_READ) as i64;
@@ -176,7 +186,10 @@ fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
         Some(Kind::Memory) => Item::Memory(Box::new(memories::memory_row(row)?), vector(row)?),
         Some(Kind::Message) if is_null(row, 24)? => Item::Gone(ItemRef::Message(id(row, 23)?)),
         Some(Kind::Message) => Item::Message(said_row(row)?, vector(row)?),
+        Some(Kind::Chunk) if is_null(row, 30)? => Item::Gone(ItemRef::Chunk(id(row, 23)?)),
+        Some(Kind::Chunk) => Item::Chunk(documents::chunk_row(row, 23, 30)?, vector(row)?),
         Some(Kind::Thread) => Item::ThreadGone(id(row, 23)?),
+        Some(Kind::Document) => Item::DocumentGone(id(row, 23)?),
         Some(Kind::Tombstone) | None => Item::Tombstones,
     })
 }
@@ -205,7 +218,8 @@ fn size(what: &Item) -> usize {
     match what {
         Item::Memory(row, vector) => row.text.len() + bytes(vector),
         Item::Message(said, vector) => said.said.as_ref().map_or(0, |said| said.body.len()) + bytes(vector),
-        Item::ThreadGone(_) | Item::Tombstones | Item::Gone(_) => 0,
+        Item::Chunk(chunk, vector) => chunk.text.len() + bytes(vector),
+        Item::ThreadGone(_) | Item::DocumentGone(_) | Item::Tombstones | Item::Gone(_) => 0,
     }
 }
 
@@ -234,6 +248,12 @@ fn put_vector(batch: &Batch<'_>, scope: &Scope, model: &str, new: &NewVector) ->
             message.bytes(),
             "SELECT 1 FROM messages m JOIN threads t ON t.id = m.thread
                 WHERE m.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
+        ),
+        ItemRef::Chunk(chunk) => (
+            Kind::Chunk,
+            chunk.bytes(),
+            "SELECT 1 FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id = ?1
+                AND d.app = ?2 AND d.user = ?3 AND d.status = 'ready' AND d.deleted_at IS NULL",
         ),
     };
     let (app, user) = (scope.app.as_str(), scope.user.as_str());

@@ -9,7 +9,7 @@ use super::append::Batch;
 use super::jobs::Task;
 use super::read::{id, maybe_id, sql, text};
 use super::{jobs, once, proposals, queue, threads};
-use crate::{Admitted, Ask, Error, Request, RunJob, Stop, Submission, Submitted, Target};
+use crate::{Admitted, Ask, Error, NewThread, Request, RunJob, Stop, Submission, Submitted, Target};
 
 /// Jobs that one message causes.
 const MAX_JOBS_PER_MESSAGE: usize = 16;
@@ -24,7 +24,10 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
         return Err(Error::NotFound("run"));
     }
     let thread = match thread {
-        Target::New(thread) => threads::insert(batch, &scope, thread, None)?,
+        Target::New(id) => {
+            let new = NewThread { id, title: None, persona: request.persona.clone() };
+            threads::insert(batch, &scope, &new)?
+        }
         Target::Existing(thread) => thread,
     };
     let admitted = match active(batch, &scope, thread)? {
@@ -142,6 +145,8 @@ pub(super) fn begin(
         model: request.model,
         settings: request.settings,
         system_prompt: request.system_prompt,
+        persona_id: request.persona,
+        document_ids: request.documents,
         app_revision: request.app_revision,
     };
     batch.record(thread, Some(run), &Event::RunStart(start))?;

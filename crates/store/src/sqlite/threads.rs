@@ -7,19 +7,18 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::append::Batch;
 use super::read::{count, id, maybe_id, text, time};
 use super::{Sqlite, history, once, queue, recall};
-use crate::{Error, MessageRow, Once, PageOf, ThreadCursor, ThreadRow, Threads, Window};
+use crate::{Error, MessageRow, NewThread, Once, PageOf, ThreadCursor, ThreadRow, Threads, Window};
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
     (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')),
-    t.next_seq - 1, t.created_at, t.updated_at";
+    t.next_seq - 1, t.created_at, t.updated_at, t.persona";
 
 #[async_trait]
 impl Threads for Sqlite {
     async fn create_thread(
         &self,
         scope: &Scope,
-        thread: ThreadId,
-        title: Option<String>,
+        thread: NewThread,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error> {
         let scope = scope.clone();
@@ -27,9 +26,9 @@ impl Threads for Sqlite {
             if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
-            once::remember(batch, &scope, once.as_ref(), thread.uuid())?;
-            insert(batch, &scope, thread, title.as_deref())?;
-            find(batch.conn(), thread, scope.user.as_str())
+            once::remember(batch, &scope, once.as_ref(), thread.id.uuid())?;
+            insert(batch, &scope, &thread)?;
+            find(batch.conn(), thread.id, scope.user.as_str())
         };
         self.writer.write(work).await
     }
@@ -62,6 +61,29 @@ impl Threads for Sqlite {
             let row = find(batch.conn(), thread, user.as_str())?;
             // The row's own number is written at the end of the batch.
             Ok(ThreadRow { last_seq: seq.unwrap_or(row.last_seq), ..row })
+        };
+        self.writer.write(work).await
+    }
+
+    async fn set_persona(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        persona: Option<String>,
+        once: Option<Once>,
+    ) -> Result<ThreadRow, Error> {
+        let user = principal.user().clone();
+        let work = move |batch: &mut Batch<'_>| {
+            let row = find(batch.conn(), thread, user.as_str())?;
+            if once::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+                return Ok(row);
+            }
+            once::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
+            batch
+                .conn()
+                .prepare_cached("UPDATE threads SET persona = ?2 WHERE id = ?1")?
+                .execute(params![thread.bytes(), persona])?;
+            Ok(ThreadRow { persona, ..row })
         };
         self.writer.write(work).await
     }
@@ -113,19 +135,14 @@ fn delete(
     Ok(row.active_run)
 }
 
-pub(super) fn insert(
-    batch: &Batch<'_>,
-    scope: &Scope,
-    thread: ThreadId,
-    title: Option<&str>,
-) -> Result<ThreadId, Error> {
+pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, thread: &NewThread) -> Result<ThreadId, Error> {
     batch
         .conn()
         .prepare_cached(
-            "INSERT INTO threads (id, app, user, title, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+            "INSERT INTO threads (id, app, user, title, persona, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
         )?
-        .execute(params![thread.bytes(), scope.app.as_str(), scope.user.as_str(), title, batch.at()])?;
-    Ok(thread)
+        .execute(params![thread.id.bytes(), scope.app.as_str(), scope.user.as_str(), thread.title, thread.persona, batch.at()])?;
+    Ok(thread.id)
 }
 
 fn find(conn: &Connection, thread: ThreadId, user: &str) -> Result<ThreadRow, Error> {
@@ -168,5 +185,6 @@ fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
         last_seq: count(row, 8)?,
         created_at: time(row, 9)?,
         updated_at: time(row, 10)?,
+        persona: row.get(11)?,
     })
 }

@@ -112,6 +112,14 @@ impl Writer {
         self.write_with(Sync::Full, work).await
     }
 
+    /// The same for a part of something that a later write promises: with that one, it is on the disk.
+    pub(super) async fn write_ahead<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        self.write_with(Sync::Normal, work).await
+    }
+
     async fn write_with<R: Send + 'static>(
         &self,
         sync: Sync,
@@ -172,7 +180,9 @@ impl RunLog for SqliteRunLog {
             return Err(Error::Aborted);
         }
         let outbox = Arc::clone(&self.outbox);
-        let promise = !writes.is_empty() || events.iter().any(|event| event.kind().is_promise());
+        // A text is worth as much as the event that names it, and is committed with it.
+        let kept = |write: &Write| matches!(write, Write::Keep(_));
+        let promise = !writes.iter().all(kept) || events.iter().any(|event| event.kind().is_promise());
         let sync = if promise { Sync::Full } else { Sync::Normal };
         let work = move |batch: &mut Batch<'_>| {
             if !batch.is_owner(&outbox)? {
@@ -189,14 +199,14 @@ impl RunLog for SqliteRunLog {
     }
 }
 
-/// Whether exactly one of the events is what the writes belong to: the result of their call, or, for what is remembered
-/// without a call, `context:loaded`.
+/// Whether exactly one of the events is what the writes belong to: the result of their call, or, for what is remembered,
+/// pinned or kept without a call, `context:loaded`.
 fn have_a_place(events: &[Event], writes: &[Write]) -> bool {
     let number = |kind| events.iter().filter(|event| event.kind() == kind).count();
-    let remembered = writes.iter().all(|write| matches!(write, Write::Remember(_)));
+    let without_call = |write: &Write| matches!(write, Write::Remember(_) | Write::Pin(_) | Write::Keep(_));
     match (number(Kind::ToolComplete), number(Kind::ContextLoaded)) {
         (1, 0) => true,
-        (0, 1) => remembered,
+        (0, 1) => writes.iter().all(without_call),
         (_, _) => false,
     }
 }

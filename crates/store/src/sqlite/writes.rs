@@ -1,11 +1,11 @@
-//! The writes of a call, applied in order in the transaction of its outcome.
+//! Writes: those of a call, in order, with its outcome; those of a run that begins, with what it has loaded.
 
 use protocol::{ActionId, RunId};
 
 use super::append::Batch;
 use super::memories::change;
 use super::records::Put;
-use super::{files, proposals, records, threads, undo};
+use super::{files, pins, proposals, records, texts, threads, undo};
 use crate::{ActionRow, Change, Error, MAX_WRITES_PER_CALL, Write};
 
 /// What writes have come to.
@@ -45,21 +45,25 @@ pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Resu
                 applied.undo_of = Some(*action);
             }
             Write::Remember(memory) => applied.changes.push(change::remember(batch, scope, memory)?),
+            Write::Keep(_) | Write::Pin(_) => return Err(Error::Aborted),
         }
     }
     Ok(applied)
 }
 
-/// Adds what a run remembers without a call.
-pub(super) fn remember(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<(), Error> {
+/// Writes down what a run remembers, pins and keeps without a call.
+pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<(), Error> {
     if writes.is_empty() {
         return Ok(());
     }
     let mut find = batch.conn().prepare_cached("SELECT app, user FROM runs WHERE id = ?1")?;
     let scope = find.query_row([run.bytes()], |row| threads::scope(row, 0))?;
+    let mut kept = Vec::new();
     for write in writes {
         match write {
             Write::Remember(memory) => change::remember(batch, &scope, memory).map(drop)?,
+            Write::Pin(pin) => pins::insert(batch, &scope, pin)?,
+            Write::Keep(text) => kept.push(text),
             Write::Record { .. }
             | Write::File { .. }
             | Write::Propose(_)
@@ -68,5 +72,6 @@ pub(super) fn remember(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Resul
             | Write::Undo { .. } => return Err(Error::Aborted),
         }
     }
-    Ok(())
+    // What a text comes from may be made by the same writes, so it is kept after them.
+    texts::keep(batch, &scope, &kept)
 }

@@ -10,6 +10,8 @@
 
 mod actions;
 mod constraints;
+mod context;
+mod documents;
 mod files;
 mod jobs;
 mod ledger;
@@ -19,6 +21,7 @@ mod migration;
 mod proposals;
 mod queue;
 mod records;
+mod summaries;
 mod support;
 mod undo;
 mod usage;

@@ -15,6 +15,7 @@ use crate::support::{Published, end, open, principal, result, scope, step_end};
 const FIRST: &str = include_str!("../../src/sqlite/migrations/0001_log.sql");
 const SECOND: &str = include_str!("../../src/sqlite/migrations/0002_memories.sql");
 const THIRD: &str = include_str!("../../src/sqlite/migrations/0003_ledger.sql");
+const FOURTH: &str = include_str!("../../src/sqlite/migrations/0004_memory.sql");
 
 /// One thread with a run that has ended and one that is under way.
 const DATA: &str = "
@@ -147,6 +148,8 @@ async fn a_database_from_before_versions_has_first_ones_and_can_be_recalled() {
             Item::Message(said, None) => said.id.uuid(),
             what @ (Item::Memory(..)
             | Item::Message(..)
+            | Item::Chunk(..)
+            | Item::DocumentGone(_)
             | Item::ThreadGone(_)
             | Item::Tombstones
             | Item::Gone(_)) => panic!("{what:?}"),
@@ -176,6 +179,37 @@ async fn a_database_from_before_versions_has_first_ones_and_can_be_recalled() {
     assert!(stolen.to_string().contains("M1: a memory stays in its scope"));
 }
 
+/// Two memories of which recall was told, and a change that was the newest and is gone.
+const FOURTH_DATA: &str = "
+    INSERT INTO memories (id, app, user, text, kind, status, source, created_at, updated_at)
+        VALUES (x'00000000000000000000000000000021', 'app', 'alice', 'one', 'fact', 'active', 'user', 7, 8),
+               (x'00000000000000000000000000000022', 'app', 'alice', 'two', 'fact', 'active', 'user', 7, 9);
+    INSERT INTO items (rev, app, user, kind, id) SELECT 40, app, user, 'memory', id FROM memories WHERE text = 'two';
+    INSERT INTO items (app, user, kind, id) SELECT app, user, 'memory', id FROM memories WHERE text = 'one';
+    INSERT INTO items (rev, app, user, kind, id) VALUES (90, 'app', 'alice', 'message', randomblob(16));
+    DELETE FROM items WHERE rev = 90;";
+
+#[tokio::test]
+async fn a_database_from_before_documents_keeps_the_order_of_its_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = Connection::open(folder.path().join("rondo.db")).unwrap();
+    for sql in [FIRST, SECOND, THIRD, FOURTH, FOURTH_DATA] {
+        old.execute_batch(sql).unwrap();
+    }
+    old.pragma_update(None, "user_version", 4).unwrap();
+    drop(old);
+    let store = open(folder.path(), Arc::new(Published::default())).unwrap();
+    let (alice, her) = (scope("alice"), principal("alice"));
+    let revs = async || -> Vec<u64> {
+        store.recall_changes(&alice, 0, None, 9).await.unwrap().into_iter().map(|row| row.rev).collect()
+    };
+    assert_eq!(revs().await, [40, 41]);
+    let one = MemoryId::new(uuid::Uuid::from_u128(0x21));
+    store.forget_memory(&her, one, None).await.unwrap();
+    assert_eq!(revs().await, [40, 91, 92], "no number is used twice, also of what is gone");
+    assert_ne!(store.secret().await.unwrap(), [0; 32]);
+}
+
 #[tokio::test]
 async fn opening_twice_changes_nothing_and_a_newer_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +219,7 @@ async fn opening_twice_changes_nothing_and_a_newer_database_is_refused() {
     };
     drop(open(folder.path(), Arc::new(Published::default())).unwrap());
     let newest = version();
-    assert!(newest >= 4);
+    assert!(newest >= 5);
     drop(open(folder.path(), Arc::new(Published::default())).unwrap());
     assert_eq!(version(), newest);
     let conn = Connection::open(folder.path().join("rondo.db")).unwrap();

@@ -72,6 +72,8 @@ impl Fixture {
                 model: Some("m".into()),
                 settings: Settings::default(),
                 system_prompt: None,
+                persona: None,
+                documents: vec![],
                 app_revision: "r".into(),
                 jobs: vec![],
             },
@@ -127,6 +129,7 @@ pub(crate) fn step_end(calls: Vec<Call>) -> Event {
         provider: None,
         fallback: None,
         structured: None,
+        prompt: None,
     })
 }
 
@@ -139,6 +142,7 @@ pub(crate) fn result(call_id: CallId, output: &str) -> Event {
         output: json!(output),
         duration_ms: 1,
         outside: false,
+        suspicious: false,
     })
 }
 

@@ -8,6 +8,7 @@ use super::{ACTIVE, of_scope};
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::{count, sql};
 use crate::sqlite::recall::{self, Kind};
+use crate::sqlite::texts;
 use crate::{
     Change, Error, MAX_MEMORIES_PER_SCOPE, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryRow, NewMemory, Source,
 };
@@ -100,6 +101,7 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
         .execute(params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
     advance(batch, &MemoryRow { status: FORGOTTEN.into(), ..row }, FORGOTTEN)?;
     recall::drop_vectors(batch, memory)?;
+    texts::drop_of(batch, &scope, &memory.to_string())?;
     recall::changed(batch, &scope, Kind::Tombstone, memory.bytes())
 }
 

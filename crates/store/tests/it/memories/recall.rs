@@ -56,6 +56,9 @@ impl Reader {
             Item::Tombstones => self.tombstones += 1,
             Item::Gone(ItemRef::Memory(id)) => drop(self.memories.remove(&id)),
             Item::Gone(ItemRef::Message(id)) => drop(self.messages.remove(&id)),
+            what @ (Item::Chunk(..) | Item::DocumentGone(_) | Item::Gone(ItemRef::Chunk(_))) => {
+                panic!("{what:?}")
+            }
         }
     }
 
@@ -138,6 +141,8 @@ async fn a_message_is_told_with_the_event_that_holds_its_text() {
             Item::Message(said, None) => said,
             what @ (Item::Memory(..)
             | Item::Message(..)
+            | Item::Chunk(..)
+            | Item::DocumentGone(_)
             | Item::ThreadGone(_)
             | Item::Tombstones
             | Item::Gone(_)) => panic!("{what:?}"),

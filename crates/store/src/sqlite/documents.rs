@@ -1,0 +1,390 @@
+//! Documents: added piece by piece out of sight, shown when whole, hidden at once and removed piece by piece.
+//!
+//! Whatever is cut in between goes on from what the rows say: one that never became whole is purged, and one that
+//! recall was told of in part is told of in full by the next purge.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use protocol::{DocumentId, Principal, Scope};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::append::Batch;
+use super::read::{count, id, sql, text, time};
+use super::{Sqlite, once, recall, texts, threads};
+use crate::{
+    ChunkRow, DocumentRow, Documents, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
+    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, TimeCursor,
+};
+
+/// Pieces that are added, listed or removed in one transaction, and bytes of their texts: streams must not feel it.
+const MAX_CHUNKS_PER_WRITE: usize = 200;
+const MAX_BYTES_PER_WRITE: usize = 256 * 1024;
+
+/// After so long, a document that is not whole was left by a process that is gone.
+const LEFT_AFTER_MS: i64 = 60 * 60 * 1000;
+
+const COLUMNS: &str =
+    "id, app, user, name, title, kind, bytes, text_bytes, pages, chunks, suspicious, created_at";
+
+/// What nobody else sees is no document yet, or none any more.
+const VISIBLE: &str = "status = 'ready' AND deleted_at IS NULL";
+
+#[async_trait]
+impl Documents for Sqlite {
+    async fn add_document(
+        &self,
+        scope: &Scope,
+        document: NewDocument,
+        once: Option<Once>,
+    ) -> Result<DocumentRow, Error> {
+        check(&document)?;
+        let NewDocument { chunks, .. } = &document;
+        let row = DocumentRow {
+            id: document.id,
+            scope: scope.clone(),
+            text_bytes: chunks.iter().map(|chunk| chunk.text.len() as u64).sum(),
+            chunks: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
+            suspicious: chunks.iter().map(|chunk| u32::from(chunk.suspicious)).sum(),
+            name: document.name,
+            title: document.title,
+            kind: document.kind.to_owned(),
+            bytes: document.bytes,
+            pages: document.pages,
+            created_at: Timestamp::UNIX_EPOCH,
+        };
+        let (new, key) = (row.clone(), once.clone());
+        if let Some(earlier) = self.writer.write(move |batch| begin(batch, &new, key.as_ref())).await? {
+            return Ok(earlier);
+        }
+        for (first, part) in parts(document.chunks) {
+            self.writer.write_ahead(move |batch| insert(batch, row.id, first, &part)).await?;
+        }
+        let added = self.writer.write(move |batch| finish(batch, &row, once.as_ref())).await?;
+        let id = added.id;
+        for _ in (0..added.chunks).step_by(MAX_CHUNKS_PER_WRITE) {
+            self.writer.write(move |batch| list(batch, id)).await?;
+        }
+        Ok(added)
+    }
+
+    async fn document_made(&self, scope: &Scope, once: &Once) -> Result<Option<DocumentRow>, Error> {
+        let (scope, once) = (scope.clone(), once.clone());
+        let work = move |conn: &Connection| {
+            let made = once::made(conn, &scope, Some(&once))?;
+            made.map(|made| find(conn, made.into(), scope.user.as_str())).transpose()
+        };
+        self.readers.read(work).await
+    }
+
+    async fn document(&self, principal: &Principal, document: DocumentId) -> Result<DocumentRow, Error> {
+        let user = principal.user().clone();
+        self.readers.read(move |conn| find(conn, document, user.as_str())).await
+    }
+
+    async fn documents(
+        &self,
+        scope: &Scope,
+        page: PageOf<TimeCursor<DocumentId>>,
+    ) -> Result<Vec<DocumentRow>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| newest(conn, &scope, page)).await
+    }
+
+    async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
+        let model = model.to_owned();
+        let work = move |conn: &Connection| {
+            let mut find = conn.prepare_cached(
+                "SELECT count(*) FROM chunks c CROSS JOIN vectors v ON v.item = c.id AND v.model = ?2
+                    WHERE c.document = ?1",
+            )?;
+            Ok(find.query_row(params![document.bytes(), model], |row| short(row, 0))?)
+        };
+        self.readers.read(work).await
+    }
+
+    async fn delete_document(
+        &self,
+        principal: &Principal,
+        document: DocumentId,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
+        let principal = principal.clone();
+        self.writer.write(move |batch| delete(batch, &principal, document, once.as_ref())).await
+    }
+
+    async fn chunks(
+        &self,
+        scope: &Scope,
+        document: DocumentId,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<ChunkRow>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| chunks(conn, &scope, (document, from), limit)).await
+    }
+}
+
+fn check(document: &NewDocument) -> Result<(), Error> {
+    if document.chunks.len() > MAX_CHUNKS_PER_DOCUMENT {
+        return Err(Error::Changed(format!("a document has at most {MAX_CHUNKS_PER_DOCUMENT} pieces")));
+    }
+    if document.chunks.iter().any(|chunk| chunk.text.is_empty() || chunk.text.len() > MAX_CHUNK_BYTES) {
+        return Err(Error::Changed(format!("a piece of a document has 1 to {MAX_CHUNK_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+/// What goes into one transaction each, with the number of its first piece.
+fn parts(chunks: Vec<NewChunk>) -> Vec<(u32, Vec<NewChunk>)> {
+    let mut parts: Vec<(u32, Vec<NewChunk>)> = Vec::new();
+    let mut bytes = 0;
+    for (number, chunk) in (0u32..).zip(chunks) {
+        bytes += chunk.text.len();
+        match parts.last_mut() {
+            Some((_, part)) if part.len() < MAX_CHUNKS_PER_WRITE && bytes <= MAX_BYTES_PER_WRITE => {
+                part.push(chunk);
+            }
+            Some(_) | None => {
+                bytes = chunk.text.len();
+                parts.push((number, vec![chunk]));
+            }
+        }
+    }
+    parts
+}
+
+/// Puts the row down, unseen. Gives the document that was made under the key before, if one was.
+fn begin(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<Option<DocumentRow>, Error> {
+    let scope = &new.scope;
+    if let Some(earlier) = once::earlier(batch, scope, once)? {
+        return find(batch.conn(), earlier.into(), scope.user.as_str()).map(Some);
+    }
+    let mut all = batch.conn().prepare_cached(
+        "SELECT count(*) FROM documents WHERE app = ?1 AND user = ?2 AND deleted_at IS NULL",
+    )?;
+    let there = all.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?;
+    if there >= MAX_DOCUMENTS_PER_SCOPE as u64 {
+        let message = format!("there are already {MAX_DOCUMENTS_PER_SCOPE} documents; delete some first");
+        return Err(Error::Changed(message));
+    }
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO documents (id, app, user, name, title, kind, bytes, text_bytes, pages, chunks, suspicious,
+                    status, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'adding', ?12)",
+        )?
+        .execute(params![
+            new.id.bytes(),
+            scope.app.as_str(),
+            scope.user.as_str(),
+            new.name,
+            new.title,
+            new.kind,
+            sql(new.bytes),
+            sql(new.text_bytes),
+            new.pages,
+            new.chunks,
+            new.suspicious,
+            batch.at()
+        ])?;
+    Ok(None)
+}
+
+fn insert(batch: &Batch<'_>, document: DocumentId, first: u32, part: &[NewChunk]) -> Result<(), Error> {
+    let mut insert = batch.conn().prepare_cached(
+        "INSERT INTO chunks (id, document, number, text, place, suspicious) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (number, chunk) in (first..).zip(part) {
+        let NewChunk { id, text, place, suspicious } = chunk;
+        insert.execute(params![id.bytes(), document.bytes(), number, text, place, suspicious])?;
+    }
+    Ok(())
+}
+
+/// Shows a document that is whole. If the same was added meanwhile under the same key, that one stays, and this one goes.
+fn finish(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<DocumentRow, Error> {
+    let user = new.scope.user.as_str();
+    if let Some(earlier) = once::earlier(batch, &new.scope, once)? {
+        batch
+            .conn()
+            .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?
+            .execute(params![new.id.bytes(), batch.at()])?;
+        return find(batch.conn(), earlier.into(), user);
+    }
+    once::remember(batch, &new.scope, once, new.id.uuid())?;
+    batch
+        .conn()
+        .prepare_cached("UPDATE documents SET status = 'ready', created_at = ?2 WHERE id = ?1")?
+        .execute(params![new.id.bytes(), batch.at()])?;
+    find(batch.conn(), new.id, user)
+}
+
+/// Tells recall of the next pieces of a document.
+fn list(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT OR REPLACE INTO items (app, user, kind, id)
+                SELECT d.app, d.user, 'chunk', c.id FROM documents d CROSS JOIN chunks c ON c.document = d.id
+                    AND c.number >= d.listed AND c.number < d.listed + ?2
+                    WHERE d.id = ?1 AND d.status = 'ready' AND d.deleted_at IS NULL ORDER BY c.number",
+        )?
+        .execute(params![document.bytes(), MAX_CHUNKS_PER_WRITE as i64])?;
+    batch
+        .conn()
+        .prepare_cached(
+            "UPDATE documents SET listed = min(chunks, listed + ?2)
+                WHERE id = ?1 AND status = 'ready' AND deleted_at IS NULL AND listed < chunks",
+        )?
+        .execute(params![document.bytes(), MAX_CHUNKS_PER_WRITE as i64])?;
+    Ok(())
+}
+
+fn delete(
+    batch: &Batch<'_>,
+    principal: &Principal,
+    document: DocumentId,
+    once: Option<&Once>,
+) -> Result<(), Error> {
+    if once::repeated(batch, principal, once)? {
+        return Ok(());
+    }
+    let DocumentRow { scope, .. } = find(batch.conn(), document, principal.user().as_str())?;
+    once::earlier(batch, &scope, once)?;
+    once::remember(batch, &scope, once, document.uuid())?;
+    batch
+        .conn()
+        .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?
+        .execute(params![document.bytes(), batch.at()])?;
+    texts::drop_of(batch, &scope, &document.to_string())?;
+    recall::changed(batch, &scope, recall::Kind::Document, document.bytes())
+}
+
+/// Goes on with what was left: tells recall of pieces it has not heard of, and removes some of what is deleted or was
+/// never whole. True when there was something to do.
+pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error> {
+    let before = deleted_before.as_millisecond();
+    batch
+        .conn()
+        .prepare_cached(
+            "UPDATE documents SET deleted_at = ?1 WHERE status = 'adding' AND deleted_at IS NULL AND created_at <= ?2",
+        )?
+        .execute([before, before.saturating_sub(LEFT_AFTER_MS)])?;
+    let unlisted: Option<DocumentId> = batch
+        .conn()
+        .prepare_cached(
+            "SELECT id FROM documents WHERE status = 'ready' AND listed < chunks AND deleted_at IS NULL LIMIT 1",
+        )?
+        .query_row([], |row| id(row, 0))
+        .optional()?;
+    if let Some(document) = unlisted {
+        return list(batch, document).map(|()| true);
+    }
+    let deleted: Option<DocumentId> = batch
+        .conn()
+        .prepare_cached("SELECT id FROM documents WHERE deleted_at IS NOT NULL AND deleted_at <= ?1 LIMIT 1")?
+        .query_row([before], |row| id(row, 0))
+        .optional()?;
+    deleted.map_or(Ok(false), |document| remove(batch, document).map(|()| true))
+}
+
+/// Removes some pieces of a deleted document with all that was made of them, or the document if none is left.
+fn remove(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error> {
+    let some = "(SELECT id FROM chunks WHERE document = ?1 ORDER BY number LIMIT ?2)";
+    let mut removed = 0;
+    for statement in [
+        format!("DELETE FROM vectors WHERE item IN {some}"),
+        format!("DELETE FROM items WHERE kind = 'chunk' AND id IN {some}"),
+        format!("DELETE FROM chunks WHERE id IN {some}"),
+    ] {
+        let key = params![document.bytes(), MAX_CHUNKS_PER_WRITE as i64];
+        removed = batch.conn().prepare_cached(&statement)?.execute(key)?;
+    }
+    if removed == 0 {
+        batch.conn().prepare_cached("DELETE FROM documents WHERE id = ?1")?.execute([document.bytes()])?;
+    }
+    Ok(())
+}
+
+fn find(conn: &Connection, document: DocumentId, user: &str) -> Result<DocumentRow, Error> {
+    conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM documents WHERE id = ?1 AND user = ?2 AND {VISIBLE}"
+    ))?
+    .query_row(params![document.bytes(), user], document_row)
+    .optional()?
+    .ok_or(Error::NotFound("document"))
+}
+
+fn newest(
+    conn: &Connection,
+    scope: &Scope,
+    page: PageOf<TimeCursor<DocumentId>>,
+) -> Result<Vec<DocumentRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM documents WHERE app = ?1 AND user = ?2 AND {VISIBLE}
+            AND (created_at, id) < (?3, ?4) ORDER BY created_at DESC, id DESC LIMIT ?5"
+    ))?;
+    let (at, last) = match page.after {
+        Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
+        None => (i64::MAX, vec![0xff; 16]),
+    };
+    let limit = page.limit as i64;
+    let rows =
+        find.query_map(params![scope.app.as_str(), scope.user.as_str(), at, last, limit], document_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn chunks(
+    conn: &Connection,
+    scope: &Scope,
+    (document, from): (DocumentId, u32),
+    limit: usize,
+) -> Result<Vec<ChunkRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT c.id, {CHUNK_COLUMNS} FROM documents d CROSS JOIN chunks c ON c.document = d.id
+            WHERE d.id = ?1 AND d.app = ?2 AND d.user = ?3 AND d.status = 'ready' AND d.deleted_at IS NULL
+                AND c.number >= ?4 ORDER BY c.number LIMIT ?5"
+    ))?;
+    let limit = limit.min(MAX_CHUNKS_PER_READ) as i64;
+    let key = params![document.bytes(), scope.app.as_str(), scope.user.as_str(), from, limit];
+    let rows = find.query_map(key, |row| chunk_row(row, 0, 1))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn document_row(row: &Row<'_>) -> rusqlite::Result<DocumentRow> {
+    let pages = row.get::<_, Option<i64>>(8)?.map(|_| short(row, 8)).transpose()?;
+    Ok(DocumentRow {
+        id: id(row, 0)?,
+        scope: threads::scope(row, 1)?,
+        name: text(row, 3)?,
+        title: row.get(4)?,
+        kind: text(row, 5)?,
+        bytes: count(row, 6)?,
+        text_bytes: count(row, 7)?,
+        pages,
+        chunks: short(row, 9)?,
+        suspicious: short(row, 10)?,
+        created_at: time(row, 11)?,
+    })
+}
+
+/// As [`chunk_row`] expects them, of chunks `c` and documents `d`.
+pub(super) const CHUNK_COLUMNS: &str = "d.id, d.name, c.number, c.text, c.place, c.suspicious, d.created_at";
+
+/// A piece whose id is in one column and the rest in those from another on.
+pub(super) fn chunk_row(row: &Row<'_>, own: usize, first: usize) -> rusqlite::Result<ChunkRow> {
+    Ok(ChunkRow {
+        id: id(row, own)?,
+        document: id(row, first)?,
+        name: text(row, first + 1)?,
+        number: short(row, first + 2)?,
+        text: text(row, first + 3)?,
+        place: text(row, first + 4)?,
+        suspicious: row.get(first + 5)?,
+        at: time(row, first + 6)?,
+    })
+}
+
+fn short(row: &Row<'_>, column: usize) -> rusqlite::Result<u32> {
+    count(row, column).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}

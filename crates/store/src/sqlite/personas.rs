@@ -1,0 +1,172 @@
+//! Personas: named prompts of users, each in its scope.
+
+use async_trait::async_trait;
+use protocol::Scope;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::append::Batch;
+use super::read::{count, text, time};
+use super::{Sqlite, once};
+use crate::{Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, Once, PersonaRow, Personas};
+
+const COLUMNS: &str = "id, name, prompt, settings, created_at, updated_at";
+
+#[async_trait]
+impl Personas for Sqlite {
+    async fn personas(&self, scope: &Scope) -> Result<Vec<PersonaRow>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| list(conn, &scope)).await
+    }
+
+    async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
+        let (scope, id) = (scope.clone(), id.to_owned());
+        self.readers.read(move |conn| find(conn, &scope, &id)).await
+    }
+
+    async fn add_persona(
+        &self,
+        scope: &Scope,
+        persona: NewPersona,
+        once: Option<Once>,
+    ) -> Result<PersonaRow, Error> {
+        self.put(scope, persona, once, insert).await
+    }
+
+    async fn change_persona(
+        &self,
+        scope: &Scope,
+        persona: NewPersona,
+        once: Option<Once>,
+    ) -> Result<PersonaRow, Error> {
+        self.put(scope, persona, once, update).await
+    }
+
+    async fn delete_persona(&self, scope: &Scope, id: &str, once: Option<Once>) -> Result<(), Error> {
+        let (scope, id) = (scope.clone(), id.to_owned());
+        let work = move |batch: &mut Batch<'_>| {
+            if once::earlier(batch, &scope, once.as_ref())?.is_some() {
+                return Ok(());
+            }
+            once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            delete(batch, &scope, &id)
+        };
+        self.writer.write(work).await
+    }
+}
+
+impl Sqlite {
+    /// Puts a persona down, once under a key. What a key made is found by the id, which the request names again.
+    async fn put(
+        &self,
+        scope: &Scope,
+        persona: NewPersona,
+        once: Option<Once>,
+        put: fn(&Batch<'_>, &Scope, &NewPersona) -> Result<(), Error>,
+    ) -> Result<PersonaRow, Error> {
+        let scope = scope.clone();
+        let work = move |batch: &mut Batch<'_>| {
+            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
+                once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+                if persona.prompt.len() > MAX_PERSONA_BYTES {
+                    let message = format!("the prompt of a persona has at most {MAX_PERSONA_BYTES} bytes");
+                    return Err(Error::Changed(message));
+                }
+                put(batch, &scope, &persona)?;
+            }
+            find(batch.conn(), &scope, &persona.id)?.ok_or(Error::NotFound("persona"))
+        };
+        self.writer.write(work).await
+    }
+}
+
+fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersona) -> Result<(), Error> {
+    if find(batch.conn(), scope, &new.id)?.is_some() {
+        return Err(Error::Changed(format!("there is a persona {} already", new.id)));
+    }
+    let mut all =
+        batch.conn().prepare_cached("SELECT count(*) FROM personas WHERE app = ?1 AND user = ?2")?;
+    let there = all.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?;
+    if there >= MAX_PERSONAS_PER_SCOPE as u64 {
+        let message = format!("there are already {MAX_PERSONAS_PER_SCOPE} personas; delete some first");
+        return Err(Error::Changed(message));
+    }
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO personas (app, user, id, name, prompt, settings, created_at, updated_at)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
+        )?
+        .execute(params![
+            scope.app.as_str(),
+            scope.user.as_str(),
+            new.id,
+            new.name,
+            new.prompt,
+            new.settings.to_string(),
+            batch.at()
+        ])?;
+    Ok(())
+}
+
+fn update(batch: &Batch<'_>, scope: &Scope, new: &NewPersona) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "UPDATE personas SET name = ?4, prompt = ?5, settings = ?6, updated_at = ?7
+                WHERE app = ?1 AND user = ?2 AND id = ?3",
+        )?
+        .execute(params![
+            scope.app.as_str(),
+            scope.user.as_str(),
+            new.id,
+            new.name,
+            new.prompt,
+            new.settings.to_string(),
+            batch.at()
+        ])?;
+    Ok(())
+}
+
+fn delete(batch: &Batch<'_>, scope: &Scope, id: &str) -> Result<(), Error> {
+    let key = [scope.app.as_str(), scope.user.as_str(), id];
+    let deleted = batch
+        .conn()
+        .prepare_cached("DELETE FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3")?
+        .execute(key)?;
+    if deleted == 0 {
+        return Err(Error::NotFound("persona"));
+    }
+    batch
+        .conn()
+        .prepare_cached("UPDATE threads SET persona = NULL WHERE app = ?1 AND user = ?2 AND persona = ?3")?
+        .execute(key)?;
+    Ok(())
+}
+
+fn find(conn: &Connection, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3"
+    ))?;
+    Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), id], persona_row).optional()?)
+}
+
+fn list(conn: &Connection, scope: &Scope) -> Result<Vec<PersonaRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 ORDER BY name, id LIMIT ?3"
+    ))?;
+    let bound = MAX_PERSONAS_PER_SCOPE as i64;
+    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), bound], persona_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn persona_row(row: &Row<'_>) -> rusqlite::Result<PersonaRow> {
+    Ok(PersonaRow {
+        id: text(row, 0)?,
+        name: text(row, 1)?,
+        prompt: text(row, 2)?,
+        settings: text(row, 3)?,
+        created_at: time(row, 4)?,
+        updated_at: time(row, 5)?,
+    })
+}

@@ -1,0 +1,116 @@
+//! Pins: what users marked as important, in one thread or in all of an app.
+
+use async_trait::async_trait;
+use protocol::{PinId, Principal, Scope, ThreadId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::append::Batch;
+use super::read::{count, id, maybe_id, text, time};
+use super::{Sqlite, once, texts, threads};
+use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, Once, PinRow, Pins};
+
+const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
+
+#[async_trait]
+impl Pins for Sqlite {
+    async fn add_pin(&self, scope: &Scope, pin: NewPin, once: Option<Once>) -> Result<PinRow, Error> {
+        let scope = scope.clone();
+        let work = move |batch: &mut Batch<'_>| {
+            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+                return find(batch.conn(), &scope, earlier.into());
+            }
+            once::remember(batch, &scope, once.as_ref(), pin.id.uuid())?;
+            insert(batch, &scope, &pin)?;
+            find(batch.conn(), &scope, pin.id)
+        };
+        self.writer.write(work).await
+    }
+
+    async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| list(conn, &scope, thread)).await
+    }
+
+    async fn delete_pin(&self, principal: &Principal, pin: PinId, once: Option<Once>) -> Result<(), Error> {
+        let principal = principal.clone();
+        self.writer.write(move |batch| delete(batch, &principal, pin, once.as_ref())).await
+    }
+}
+
+/// Adds a pin; its thread, if it has one, must be the scope's.
+pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPin) -> Result<(), Error> {
+    if new.text.is_empty() || new.text.len() > MAX_PIN_BYTES {
+        return Err(Error::Changed(format!("a pin has 1 to {MAX_PIN_BYTES} bytes")));
+    }
+    let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    if let Some(thread) = new.thread {
+        let there = batch
+            .conn()
+            .prepare_cached(
+                "SELECT 1 FROM threads WHERE id = ?1 AND app = ?2 AND user = ?3 AND deleted_at IS NULL",
+            )?
+            .exists(params![thread.bytes(), app, user])?;
+        if !there {
+            return Err(Error::NotFound("thread"));
+        }
+    }
+    let mut all = batch.conn().prepare_cached("SELECT count(*) FROM pins WHERE app = ?1 AND user = ?2")?;
+    if all.query_row([app, user], |row| count(row, 0))? >= MAX_PINS_PER_SCOPE as u64 {
+        let message = format!("there are already {MAX_PINS_PER_SCOPE} pins; delete some first");
+        return Err(Error::Changed(message));
+    }
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO pins (id, app, user, thread, text, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            new.id.bytes(),
+            app,
+            user,
+            new.thread.as_ref().map(ThreadId::bytes),
+            new.text,
+            batch.at()
+        ])?;
+    Ok(())
+}
+
+fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&Once>) -> Result<(), Error> {
+    if once::repeated(batch, principal, once)? {
+        return Ok(());
+    }
+    let scope = batch
+        .conn()
+        .prepare_cached("DELETE FROM pins WHERE id = ?1 AND user = ?2 RETURNING app, user")?
+        .query_row(params![pin.bytes(), principal.user().as_str()], |row| threads::scope(row, 0))
+        .optional()?
+        .filter(|scope| principal.may_use(&scope.app))
+        .ok_or(Error::NotFound("pin"))?; // then nothing of it is committed
+    once::earlier(batch, &scope, once)?;
+    once::remember(batch, &scope, once, pin.uuid())?;
+    texts::drop_of(batch, &scope, &pin.to_string())
+}
+
+fn find(conn: &Connection, scope: &Scope, pin: PinId) -> Result<PinRow, Error> {
+    conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM pins p WHERE p.id = ?1 AND p.app = ?2 AND p.user = ?3"
+    ))?
+    .query_row(params![pin.bytes(), scope.app.as_str(), scope.user.as_str()], pin_row)
+    .optional()?
+    .ok_or(Error::NotFound("pin"))
+}
+
+fn list(conn: &Connection, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM pins p LEFT JOIN threads t ON t.id = p.thread
+            WHERE p.app = ?1 AND p.user = ?2 AND (p.thread IS NULL OR p.thread = ?3 AND t.deleted_at IS NULL)
+            ORDER BY p.created_at, p.id LIMIT ?4"
+    ))?;
+    let (thread, bound) = (thread.as_ref().map(ThreadId::bytes), MAX_PINS_PER_SCOPE as i64);
+    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), thread, bound], pin_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn pin_row(row: &Row<'_>) -> rusqlite::Result<PinRow> {
+    Ok(PinRow { id: id(row, 0)?, thread: maybe_id(row, 1)?, text: text(row, 2)?, created_at: time(row, 3)? })
+}
