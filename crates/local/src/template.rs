@@ -20,6 +20,7 @@ use crate::tokenizer::Tokenizer;
 const MAX_INSTRUCTIONS: u64 = 10_000_000;
 const NAME: &str = "chat";
 const MAX_INDENT: usize = 16;
+const BLANK_LINE: &str = "\n\n";
 
 /// What most small models understand, for files without a template.
 const CHAT_ML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + \
@@ -82,10 +83,12 @@ impl Template {
         let clean = |list: Vec<Json>| {
             Serde(list.into_iter().map(|json| harmless(json, tokenizer)).collect::<Vec<_>>())
         };
+        let (opening, turns) = request.opening();
+        let system = joined(std::iter::once(request.system.as_str()).chain(opening));
         let (messages, tools) = if self.tells_tools {
-            (messages(&request.system, &request.messages, told), tools.iter().map(tool).collect())
+            (messages(&system, turns, told), tools.iter().map(tool).collect())
         } else {
-            (messages(&with_tools(&request.system, tools), &request.messages, spelt), Vec::new())
+            (messages(&with_tools(&system, tools), turns, spelt), Vec::new())
         };
         let values = context! {
             messages => Value::from(clean(messages)),
@@ -101,22 +104,42 @@ impl Template {
     }
 }
 
+/// The texts with a blank line between them.
+fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();
+    texts.join(BLANK_LINE)
+}
+
 /// The conversation in the words that templates know. How a turn with calls is put is the last argument's to say.
-fn messages(system: &str, messages: &[Message], called: fn(&str, &[Exchange]) -> Vec<Json>) -> Vec<Json> {
+/// Templates know one system message, the first: later ones are part of the user's turn beside them.
+fn messages(system: &str, turns: &[Message], called: fn(&str, &[Exchange]) -> Vec<Json>) -> Vec<Json> {
     let mut list = Vec::new();
     if !system.is_empty() {
         list.push(json!({"role": "system", "content": system}));
     }
-    for message in messages {
+    let mut after_system = false;
+    for message in turns {
         match message {
+            Message::System(text) => add_to_user(&mut list, text),
+            Message::User(text) if after_system => add_to_user(&mut list, text),
             Message::User(text) => list.push(json!({"role": "user", "content": text})),
             Message::Assistant { text, exchanges, provider: _ } if exchanges.is_empty() => {
                 list.push(json!({"role": "assistant", "content": text}));
             }
             Message::Assistant { text, exchanges, provider: _ } => list.extend(called(text, exchanges)),
         }
+        after_system = matches!(message, Message::System(_));
     }
     list
+}
+
+/// Adds to the user's turn if that is the last, and as a turn of theirs if it is not.
+fn add_to_user(list: &mut Vec<Json>, text: &str) {
+    let last = list.last_mut().filter(|last| last.get("role").is_some_and(|role| role == "user"));
+    match last.and_then(|last| last.get_mut("content")) {
+        Some(Json::String(said)) => *said = joined([said.as_str(), text].into_iter()),
+        Some(_) | None => list.push(json!({"role": "user", "content": text})),
+    }
 }
 
 /// For a template that knows calls.
@@ -152,7 +175,7 @@ fn with_tools(system: &str, tools: &[ToolSpec]) -> String {
     if tools.is_empty() {
         return system.to_owned();
     }
-    let between = if system.is_empty() { "" } else { "\n\n" };
+    let between = if system.is_empty() { "" } else { BLANK_LINE };
     let tools: String = tools.iter().map(|spec| format!("\n{}", line(&tool(spec)))).collect();
     format!("{system}{between}{TOOLS_BEFORE}{tools}{TOOLS_AFTER}")
 }

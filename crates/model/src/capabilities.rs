@@ -2,6 +2,8 @@
 
 use protocol::{Cost, Usage};
 
+use crate::Tokens;
+
 /// Tokens a price is for.
 const PER: f64 = 1e6;
 
@@ -37,6 +39,8 @@ pub struct Capabilities {
     pub context_window: u32,
     /// Tokens of the longest answer.
     pub max_output: Option<u32>,
+    /// How its tokens are counted; none if its name is to say.
+    pub tokens: Option<Tokens>,
 }
 
 /// How a model is held to a JSON Schema.
@@ -74,6 +78,7 @@ impl Capabilities {
             calls_in_text: false,
             context_window: if cloud { 128_000 } else { 8_192 },
             max_output: None,
+            tokens: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each wire is a folder of `wire` (its JSON as types), `encode` (request to wire) and `decode` (wire to pieces), all
 //! pure; `http` is the only part that opens a socket and `reading` the only one that reads from it. `registry` knows
-//! which models there are and what each can do. Retrying is the caller's business, because only the caller can tell its
+//! which models there are and what each can do; `tokens` counts what a request costs before it is sent. Retrying is the caller's business, because only the caller can tell its
 //! readers that text they have seen is void; an [`Error`] says what may be done.
 
 pub mod anthropic;
@@ -25,6 +25,7 @@ pub mod responses;
 pub mod sse;
 mod stream;
 mod tally;
+mod tokens;
 
 pub use breaker::Breaker;
 pub use capabilities::{Capabilities, Kind, Price, Structured};
@@ -35,3 +36,4 @@ pub use http::{Endpoint, InvalidEndpoint, Secret, Timeouts};
 pub use registry::{Listing, Model, Provider, Registry};
 pub use request::{Answered, Exchange, Format, Message, Request, Schema, ToolSpec};
 pub use stream::{ChatModel, Piece, PieceStream};
+pub use tokens::{Counter, Tokens};

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::breaker::Breaker;
 use crate::capabilities::{Capabilities, Kind, Price, Structured};
 use crate::rescue::Rescued;
+use crate::tokens::{Counter, Counters};
 use crate::{ChatModel, Message, Request, ToolSpec, Wire, known};
 
 /// Who serves models.
@@ -48,6 +49,7 @@ pub struct Model {
     pub chat: Arc<dyn ChatModel>,
     /// Its provider's health.
     pub health: Arc<Breaker>,
+    tokens: Arc<Counter>,
     extra: Arc<Map<String, Value>>,
 }
 
@@ -58,7 +60,7 @@ impl fmt::Debug for Model {
 }
 
 impl Model {
-    fn new(listing: Listing, provider: &Provider, health: &Arc<Breaker>) -> Self {
+    fn new(listing: Listing, provider: &Provider, health: &Arc<Breaker>, tokens: Arc<Counter>) -> Self {
         let chat = if listing.capabilities.calls_in_text {
             Arc::new(Rescued(Arc::clone(&provider.chat)))
         } else {
@@ -69,7 +71,7 @@ impl Model {
             // Without it, Ollama cuts a long prompt to its own default and says nothing.
             extra.entry("num_ctx").or_insert_with(|| listing.capabilities.context_window.into());
         }
-        Self { chat, health: Arc::clone(health), extra: Arc::new(extra), listing }
+        Self { chat, health: Arc::clone(health), tokens, extra: Arc::new(extra), listing }
     }
 
     pub fn name(&self) -> &str {
@@ -78,6 +80,11 @@ impl Model {
 
     pub fn capabilities(&self) -> &Capabilities {
         &self.listing.capabilities
+    }
+
+    /// What counts the tokens of its prompts.
+    pub fn tokens(&self) -> &Counter {
+        &self.tokens
     }
 
     /// A request as this model takes it: under its own name, and without what it cannot do.
@@ -126,6 +133,7 @@ pub struct Registry {
     providers: Vec<(Provider, Arc<Breaker>)>,
     models: BTreeMap<String, Arc<Model>>,
     default: Option<String>,
+    counters: Arc<Counters>,
 }
 
 impl Registry {
@@ -133,10 +141,10 @@ impl Registry {
     pub fn new(providers: Vec<Provider>, listings: Vec<Listing>, default: Option<String>) -> Self {
         let providers: Vec<_> =
             providers.into_iter().map(|provider| (provider, Arc::<Breaker>::default())).collect();
-        let mut registry = Self { providers, models: BTreeMap::new(), default };
+        let mut registry = Self { providers, models: BTreeMap::new(), default, counters: Arc::default() };
         for listing in listings {
-            if let Some((provider, health)) = registry.provider(&listing.provider) {
-                let model = Model::new(listing, provider, health);
+            if let Some(served) = registry.provider(&listing.provider) {
+                let model = registry.model(listing, served);
                 registry.models.insert(model.listing.name.clone(), Arc::new(model));
             }
         }
@@ -157,11 +165,17 @@ impl Registry {
             Some((provider, id)) if self.provider(provider).is_some() => (Some(provider), id),
             _ => (known::provider_of(name).filter(|provider| self.provider(provider).is_some()), name),
         };
-        let (provider, health) = match named {
+        let served = match named {
             Some(named) => self.provider(named)?,
             None => self.providers.iter().find(|(provider, _)| provider.open)?,
         };
-        provider.open.then(|| Arc::new(Model::new(known::listing(provider, name, id), provider, health)))
+        let provider = &served.0;
+        provider.open.then(|| Arc::new(self.model(known::listing(provider, name, id), served)))
+    }
+
+    fn model(&self, listing: Listing, (provider, health): &(Provider, Arc<Breaker>)) -> Model {
+        let tokens = self.counters.of(&provider.name, &listing.id, listing.capabilities.tokens);
+        Model::new(listing, provider, health, tokens)
     }
 
     /// The listed models, by name.

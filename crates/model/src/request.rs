@@ -41,6 +41,19 @@ impl Request {
         }
     }
 
+    /// The system messages before the first turn, and everything from it on: not every provider has a place for system
+    /// messages among the turns, but each has one before them.
+    pub fn opening(&self) -> (impl Iterator<Item = &str>, &[Message]) {
+        let is_turn = |message: &Message| !matches!(message, Message::System(_));
+        let turns = self.messages.iter().position(is_turn).unwrap_or(self.messages.len());
+        let (opening, turns) = self.messages.split_at_checked(turns).unwrap_or_default();
+        let words = opening.iter().filter_map(|message| match message {
+            Message::System(words) => Some(words.as_str()),
+            Message::User(_) | Message::Assistant { .. } => None,
+        });
+        (words, turns)
+    }
+
     /// A body's JSON with the fields of the provider's own, which take the place of ours. Pure: the same request gives
     /// the same bytes, which is what prompt caches go by.
     pub(crate) fn encoded(&self, body: &impl Serialize) -> Vec<u8> {
@@ -75,9 +88,12 @@ pub struct Schema {
     pub schema: Value,
 }
 
-/// A turn of the conversation.
+/// A turn of the conversation, or what the model is told beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
+    /// The system's words at this place. Providers without such a place read them before the first turn, or as part of
+    /// what the user says.
+    System(String),
     User(String),
     Assistant {
         text: String,

@@ -62,6 +62,30 @@ fn without_tools_nothing_is_said_of_them() {
 }
 
 #[test]
+fn the_system_speaks_first_or_in_the_user_s_turn() {
+    let system = |text: &str| Message::System(text.into());
+    let user = |text: &str| Message::User(text.into());
+    let said = || Message::Assistant { text: "Aha.".into(), exchanges: vec![], provider: None };
+    let source = "{% for message in messages %}{{ message.role[0] }}:{{ message.content }};{% endfor %}";
+    for (first, messages, expected) in [
+        ("Be kind.", vec![system("a"), system("b"), user("c")], "s:Be kind.\n\na\n\nb;u:c;"),
+        ("", vec![system("a"), user("b")], "s:a;u:b;"),
+        ("", vec![user("a"), said(), system("b"), user("c")], "u:a;a:Aha.;u:b\n\nc;"),
+        ("", vec![user("a"), system("b"), said(), system("c")], "u:a\n\nb;a:Aha.;u:c;"),
+        ("Be kind.", vec![system(" "), user("a"), user("b")], "s:Be kind.;u:a;u:b;"),
+    ] {
+        assert_eq!(render(Some(source), &Request::new("m", first, messages)).unwrap(), expected);
+    }
+    let mut called = conversation();
+    called.messages.push(system("Be quick."));
+    let prompt = render(None, &called).unwrap();
+    assert!(prompt.contains("</tool_response>\n\nBe quick.<|im_end|>"), "{prompt}");
+    let knows_tools =
+        "{# <tool_call> #}{% if tools %}{{ messages[-2].role }} {{ messages[-1].role }}{% endif %}";
+    assert_eq!(render(Some(knows_tools), &called).unwrap(), "tool user");
+}
+
+#[test]
 fn calls_and_tools_are_there_as_python_would_write_them() {
     let source = "{#<tool_call>#}{%- for t in tools %}{{ t | tojson }}\n{% endfor %}{% for m in messages if m.tool_calls %}\
         {{ m.tool_calls[0].function.arguments | tojson }}{{ m.content.strip('.').upper() }}{% endfor %}\

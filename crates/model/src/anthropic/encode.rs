@@ -36,11 +36,12 @@ pub(super) fn body(request: &Request, provider: &str, version: AnthropicVersion)
     // Thinking and sampling exclude each other, and newer models take only one of the two parameters.
     let sampling = (version == AnthropicVersion::V2023 && budget.is_none()).then_some(&request.settings);
     let temperature = sampling.and_then(|settings| settings.temperature);
+    let (opening, turns) = request.opening();
     let body = Body {
         model: &request.model,
         max_tokens,
-        system: text(&request.system).map(|system| [marked(system.into())]),
-        messages: messages(request, provider),
+        system: system(&request.system, opening),
+        messages: messages(turns, provider),
         tools: tools(request),
         stream: request.stream,
         thinking: budget.map(|budget_tokens| Thinking::Enabled { budget_tokens }),
@@ -76,11 +77,11 @@ fn may_think(request: &Request, provider: &str) -> bool {
         request::Message::Assistant { exchanges, provider: opaque, .. } if !exchanges.is_empty() => {
             Some(thinking(opaque.as_ref(), provider).next().is_some())
         }
-        request::Message::Assistant { .. } | request::Message::User(_) => None,
+        request::Message::Assistant { .. } | request::Message::User(_) | request::Message::System(_) => None,
     };
-    // What the user says after results goes into one message with them.
+    // What the user or the system says after results goes into one message with them.
     let messages = request.messages.iter().rev();
-    let calling = messages.skip_while(|message| matches!(message, request::Message::User(_)));
+    let calling = messages.skip_while(|message| !matches!(message, request::Message::Assistant { .. }));
     calling.map_while(has_thought).all(|thought| thought)
 }
 
@@ -96,6 +97,17 @@ fn output_config(request: &Request, version: AnthropicVersion) -> Option<OutputC
         Format::Schema(schema) => Some(OutputFormat::JsonSchema { schema: schema::taken(&schema.schema) }),
     };
     (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
+}
+
+/// The system's text, and what it is told before the first turn. Only the first is marked, because it stays the same
+/// when the others change.
+fn system<'a>(first: &'a str, opening: impl Iterator<Item = &'a str>) -> Vec<Block<'a>> {
+    let mut blocks: Vec<Block<'_>> =
+        std::iter::once(first).chain(opening).filter_map(text).map(Block::from).collect();
+    if let Some(first) = blocks.first_mut() {
+        first.cache_control = Some(CacheControl::Ephemeral);
+    }
+    blocks
 }
 
 /// The last one is marked, so that the provider keeps them all.
@@ -117,12 +129,15 @@ fn tool(spec: &ToolSpec) -> Tool<'_> {
 }
 
 /// Messages in which the roles alternate, beginning with the user's. The last block is marked, so that the next request
-/// of a growing conversation finds everything up to here kept.
-fn messages<'a>(request: &'a Request, provider: &str) -> Vec<Message<'a>> {
-    let mut messages = Vec::with_capacity(request.messages.len() * 2);
-    for message in &request.messages {
+/// of a growing conversation finds everything up to here kept. The system has no turn of its own, and speaks in the
+/// user's.
+fn messages<'a>(turns: &'a [request::Message], provider: &str) -> Vec<Message<'a>> {
+    let mut messages = Vec::with_capacity(turns.len() * 2);
+    for message in turns {
         match message {
-            request::Message::User(said) => append(&mut messages, Role::User, text(said)),
+            request::Message::User(said) | request::Message::System(said) => {
+                append(&mut messages, Role::User, text(said))
+            }
             request::Message::Assistant { text: said, exchanges, provider: opaque } => {
                 let mut said = text(said).into_iter().chain(exchanges.iter().map(call)).peekable();
                 // The provider refuses a message that ends with thinking.
@@ -169,10 +184,6 @@ fn result(exchange: &Exchange) -> Content<'_> {
     let text = &exchange.result.text;
     let content = if text.trim().is_empty() { EMPTY } else { text };
     Content::Own(Own::ToolResult { tool_use_id: exchange.id, content, is_error: !exchange.result.success })
-}
-
-fn marked(block: Block<'_>) -> Block<'_> {
-    Block { cache_control: Some(CacheControl::Ephemeral), ..block }
 }
 
 /// The blocks of thinking that this provider sent with a turn.

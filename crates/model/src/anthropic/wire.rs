@@ -9,8 +9,8 @@ use serde_json::Value;
 pub(super) struct Body<'a> {
     pub(super) model: &'a str,
     pub(super) max_tokens: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) system: Option<[Block<'a>; 1]>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) system: Vec<Block<'a>>,
     pub(super) messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<Tool<'a>>,

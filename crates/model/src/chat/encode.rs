@@ -55,6 +55,7 @@ fn messages<'a>(request: &'a Request, provider: &str) -> Vec<Message<'a>> {
     }
     for message in &request.messages {
         match message {
+            request::Message::System(content) => messages.push(Message::System { content }),
             request::Message::User(content) => messages.push(Message::User { content }),
             request::Message::Assistant { text, exchanges, provider: opaque } => {
                 let opaque = opaque

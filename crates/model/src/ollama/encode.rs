@@ -66,6 +66,7 @@ fn messages(request: &Request) -> Vec<Message<'_>> {
     }
     for message in &request.messages {
         match message {
+            request::Message::System(content) => messages.push(Message::System { content }),
             request::Message::User(content) => messages.push(Message::User { content }),
             request::Message::Assistant { text, exchanges, provider: _ } => {
                 let tool_calls = exchanges.iter().enumerate().map(call).collect();

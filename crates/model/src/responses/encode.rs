@@ -62,6 +62,7 @@ fn input<'a>(messages: &'a [Message], provider: &str) -> Vec<Item<'a>> {
     let mut items = Vec::with_capacity(messages.len());
     for message in messages {
         match message {
+            Message::System(content) => items.push(Item::Message { role: "system", content }),
             Message::User(content) => items.push(Item::Message { role: "user", content }),
             Message::Assistant { text, exchanges, provider: opaque } => {
                 if !text.is_empty() {

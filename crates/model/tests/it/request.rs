@@ -99,6 +99,30 @@ async fn a_conversation_with_tools() {
     }
 }
 
+/// Before the first turn, after an answer, after results, twice in a row, and last of all.
+#[tokio::test]
+async fn system_messages_among_the_turns() {
+    let system = |text: &str| Message::System(text.into());
+    let assistant =
+        |text: &str, exchanges| Message::Assistant { text: text.into(), exchanges, provider: None };
+    let messages = vec![
+        system("Background: they like cats."),
+        system("Background: they have two."),
+        Message::User("How many cats have I?".into()),
+        assistant("Two.", vec![]),
+        system("New: one more cat."),
+        Message::User("And now?".into()),
+        assistant("", vec![exchange(1, json!({"expression": "2+1"}), "3", true)]),
+        system("It is late."),
+        system("Be quick."),
+    ];
+    for wire in Wire::ALL {
+        let name = format!("system_messages_among_the_turns_{}", wire.name());
+        let request = Request::new("m", "Be brief.", messages.clone());
+        insta::assert_json_snapshot!(name, sent(wire, &request).await);
+    }
+}
+
 #[tokio::test]
 async fn the_limit_has_another_name_at_openai() {
     let upstream = Upstream::start().await;

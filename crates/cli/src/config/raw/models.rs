@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use app::Problem;
 use app::source::Spanned;
-use model::{Capabilities, Listing, Price, Wire, known};
+use model::{Capabilities, Listing, Price, Tokens, Wire, known};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -33,6 +33,7 @@ pub(super) struct RawModel {
     tool_calls_in_text: Option<bool>,
     context_window: Option<Spanned<i64>>,
     max_output: Option<Spanned<i64>>,
+    tokens: Option<Spanned<String>>,
     price: Option<RawPrice>,
     extra: Option<Map<String, Value>>,
 }
@@ -72,6 +73,7 @@ impl Reader<'_> {
         let structured = self.structured(&field("structured"), raw.structured)?;
         let window = self.context_window(&field("context_window"), raw.context_window)?;
         let max_output = self.source.whole(&field("max_output"), raw.max_output, 1..=MAX_CONTEXT_TOKENS)?;
+        let tokens = self.one_of(&field("tokens"), raw.tokens, &Tokens::ALL, Tokens::name)?;
         let price = raw.price.map(|price| self.price(&field("price"), price)).transpose()?;
         Ok(Listing {
             name: name.get_ref().clone(),
@@ -87,6 +89,7 @@ impl Reader<'_> {
                 calls_in_text: raw.tool_calls_in_text.unwrap_or(usual.calls_in_text),
                 context_window: window.unwrap_or(usual.context_window),
                 max_output: max_output.or(usual.max_output),
+                tokens: tokens.or(usual.tokens),
             },
             price: price.or(known_price),
             extra: raw.extra.unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Which models are listed, what is said of each, and which is the default.
 
-use model::{Price, Structured};
+use model::{Price, Structured, Tokens};
 use serde_json::json;
 
 use super::*;
@@ -37,6 +37,7 @@ id = "gpt-4.1-mini-2025-04-14"
 structured = "alone"
 context_window = 9000
 max_output = 1000
+tokens = "cl100k"
 streaming = false
 vision = false
 sampling = false
@@ -61,6 +62,7 @@ provider = "openai"
             calls_in_text: true,
             context_window: 9000,
             max_output: Some(1000),
+            tokens: Some(Tokens::Cl100k),
         },
         price: Some(Price { input: 1.0, cached_input: 1.0, output: 2.5 }),
         extra: json!({"seed": 7, "stop": ["x"], "nested": {"deep": true}}).as_object().unwrap().clone(),

@@ -157,6 +157,43 @@ fn a_conversation_always_begins_with_the_user() {
 }
 
 #[test]
+fn the_system_speaks_before_the_turns_or_in_the_user_s() {
+    let system = |text: &str| Message::System(text.into());
+    let mark = json!({"type": "ephemeral"});
+    let marked = |text: &str| json!({"type": "text", "text": text, "cache_control": mark});
+    let plain = |text: &str| json!({"type": "text", "text": text});
+    let goes_on = marked("(the conversation goes on)");
+    for (first, messages, blocks, turns) in [
+        ("", vec![system("a"), user("b")], json!([marked("a")]), json!([["user", [marked("b")]]])),
+        ("s", vec![system("a"), system(" ")], json!([marked("s"), plain("a")]), json!([["user", [goes_on]]])),
+        (
+            "",
+            vec![user("a"), system("b"), assistant("c", vec![], None), system("d")],
+            Value::Null,
+            json!([["user", [plain("a"), plain("b")]], ["assistant", [plain("c")]], ["user", [marked("d")]]]),
+        ),
+        (
+            "s",
+            vec![system("a"), assistant("b", vec![], None), system(""), user("c")],
+            json!([marked("s"), plain("a")]),
+            json!([
+                ["user", [plain("(the conversation goes on)")]],
+                ["assistant", [plain("b")]],
+                ["user", [marked("c")]],
+            ]),
+        ),
+    ] {
+        for (version, _) in VERSIONS {
+            let body = sent(&Request::new("m", first, messages.clone()), version);
+            assert_eq!(body.get("system").unwrap_or(&Value::Null), &blocks, "{messages:?}");
+            let sent = body["messages"].as_array().unwrap().iter();
+            let sent: Value = sent.map(|message| json!([message["role"], message["content"]])).collect();
+            assert_eq!(sent, turns, "{messages:?}");
+        }
+    }
+}
+
+#[test]
 fn only_the_older_version_is_sent_sampling_and_one_parameter_of_it() {
     let settings = |temperature, top_p| Settings { temperature, top_p, ..Settings::default() };
     for (temperature, top_p, expected) in [
@@ -232,6 +269,8 @@ fn thinking_does_not_begin_in_the_middle_of_a_turn() {
         (vec![called(1, thoughts("test")), called(2, None)], false),
         (vec![called(1, None), user("go on")], false),
         (vec![called(1, thoughts("test")), user("go on")], true),
+        (vec![called(1, None), Message::System("go on".into())], false),
+        (vec![called(1, thoughts("test")), Message::System("go on".into()), user("yes")], true),
         (vec![called(1, None), assistant("Done.", vec![], None), user("go on")], true),
     ] {
         let messages = [vec![user("a")], turns].concat();

@@ -1,0 +1,97 @@
+//! The tokens of a prompt and its parts, with what the provider puts around each. A request is never counted as more
+//! than its parts together.
+
+use serde_json::Value;
+
+use super::Counter;
+use crate::{Exchange, Format, Message, Request, ToolSpec};
+
+/// What OpenAI puts around a message: three tokens, and the name of its role.
+const MESSAGE: usize = 4;
+/// What begins the answer.
+const REPLY: usize = 3;
+/// What is around a call; its result is a message.
+const CALL: usize = 8;
+/// What is around a tool's description, or around the schema of the answer.
+const TOOL: usize = 12;
+/// Nobody but the provider can read what it wants back, so that its size is all there is to go by.
+const OPAQUE_BYTES_PER_TOKEN: usize = 3;
+
+impl Counter {
+    /// The tokens of the system's text, with what every request has beside its messages.
+    pub fn system(&self, text: &str) -> usize {
+        self.scaled(self.counted_system(text))
+    }
+
+    pub fn message(&self, message: &Message) -> usize {
+        self.scaled(self.counted_message(message))
+    }
+
+    pub fn tool(&self, tool: &ToolSpec) -> usize {
+        self.scaled(self.counted_tool(tool))
+    }
+
+    pub fn format(&self, format: &Format) -> usize {
+        self.scaled(self.counted_format(format))
+    }
+
+    pub fn request(&self, request: &Request) -> usize {
+        self.scaled(self.counted_request(request))
+    }
+
+    /// The provider found this many tokens in the request, kept ones among them. A counter that is not exact learns from
+    /// it.
+    pub fn learn(&self, request: &Request, actual: u64) {
+        if !self.is_exact() {
+            self.observe(self.counted_request(request), actual);
+        }
+    }
+
+    fn counted_request(&self, request: &Request) -> usize {
+        let messages = request.messages.iter().map(|message| self.counted_message(message));
+        let tools = request.tools.iter().map(|tool| self.counted_tool(tool));
+        self.counted_system(&request.system)
+            + messages.sum::<usize>()
+            + tools.sum::<usize>()
+            + self.counted_format(&request.format)
+    }
+
+    fn counted_system(&self, text: &str) -> usize {
+        REPLY + if text.is_empty() { 0 } else { MESSAGE + self.counted(text) }
+    }
+
+    fn counted_message(&self, message: &Message) -> usize {
+        match message {
+            Message::System(said) | Message::User(said) => MESSAGE + self.counted(said),
+            Message::Assistant { text, exchanges, provider } => {
+                let exchanges = exchanges.iter().map(|exchange| self.counted_exchange(exchange));
+                MESSAGE + self.counted(text) + exchanges.sum::<usize>() + provider.as_ref().map_or(0, opaque)
+            }
+        }
+    }
+
+    fn counted_exchange(&self, exchange: &Exchange) -> usize {
+        let call = CALL + self.counted(&exchange.name) + self.counted_json(&exchange.input);
+        call + MESSAGE + self.counted(&exchange.result.text)
+    }
+
+    fn counted_tool(&self, tool: &ToolSpec) -> usize {
+        let words = self.counted(&tool.name) + self.counted(&tool.description);
+        TOOL + words + self.counted_json(&tool.parameters)
+    }
+
+    fn counted_format(&self, format: &Format) -> usize {
+        match format {
+            Format::Text | Format::Json => 0,
+            Format::Schema(schema) => TOOL + self.counted(&schema.name) + self.counted_json(&schema.schema),
+        }
+    }
+
+    fn counted_json(&self, value: &Value) -> usize {
+        self.counted(&value.to_string())
+    }
+}
+
+fn opaque(value: &Value) -> usize {
+    value.to_string().len().div_ceil(OPAQUE_BYTES_PER_TOKEN)
+}
