@@ -1,4 +1,4 @@
-//! One user's memories and past messages, searched by words and by meaning.
+//! One user's memories and past messages, or the pieces of their documents, searched by words and by meaning.
 //!
 //! An index holds what one user of one app has, and nothing of anybody else, so that not even how rare a word is tells
 //! one user about another. It is kept in memory and changed item by item; what is removed leaves nothing behind.
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use protocol::{MemoryId, MessageId, Role, ThreadId};
+use protocol::{ChunkId, MemoryId, MessageId, Role, ThreadId};
 
 use self::meaning::Vectors;
 use self::people::People;
@@ -36,13 +36,14 @@ pub const MAX_NEIGHBOURS: usize = 50;
 pub enum ItemId {
     Memory(MemoryId),
     Message(MessageId),
+    Chunk(ChunkId),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
     pub id: ItemId,
     pub thread: Option<ThreadId>,
-    /// Its order within its thread.
+    /// Its order within its thread, or its document.
     pub place: u64,
     pub at: Timestamp,
     /// The name of who said it, if known.
@@ -58,6 +59,8 @@ pub enum Among {
     Memories,
     Messages,
     Both,
+    /// Pieces of documents, which have no speakers, threads or times to ask for.
+    Documents,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +155,7 @@ enum Kind {
     Nothing,
     Memory,
     Message,
+    Chunk,
 }
 
 impl Index {
@@ -161,6 +165,9 @@ impl Index {
 
     /// Adds the item, or replaces the one with its id. A vector stays as long as the text does.
     pub fn put(&mut self, item: Item) -> Result<(), Refused> {
+        if self.get(item.id) == Some(&item) {
+            return Ok(()); // or a new vector would cost as much as a new text
+        }
         if let Some(slot) = self.slots.get(&item.id).copied() {
             let old = self.entry(slot).map(|entry| Arc::clone(&entry.item.text));
             self.take_out(slot);
@@ -186,12 +193,17 @@ impl Index {
     pub fn remove(&mut self, id: ItemId) -> bool {
         let Some(slot) = self.slots.remove(&id) else { return false };
         self.take_out(slot);
-        self.vectors.clear(slot);
-        self.free.push(slot);
-        if self.slots.is_empty() {
-            *self = Self::default();
-        }
+        self.let_go(&[slot]);
         true
+    }
+
+    /// Removes many at the price of looking once at the places of their words.
+    pub fn remove_all(&mut self, ids: impl IntoIterator<Item = ItemId>) {
+        let slots: Vec<Slot> = ids.into_iter().filter_map(|id| self.slots.remove(&id)).collect();
+        let terms: Vec<(Slot, Box<[u32]>)> =
+            slots.iter().filter_map(|slot| Some((*slot, self.take_entry(*slot)?))).collect();
+        self.postings.remove_all(&terms);
+        self.let_go(&slots);
     }
 
     /// Gives the item its vector. All vectors of an index have the same length, and come from the same model.
@@ -227,7 +239,16 @@ impl Index {
 
     /// The nearest items, best first. The order of equals is always the same.
     pub fn search(&self, query: &Query<'_>) -> Vec<Hit> {
-        search::search(self, query)
+        search::search(self, query, None)
+    }
+
+    /// The nearest of these items, however near others are.
+    pub fn search_among(&self, query: &Query<'_>, ids: impl IntoIterator<Item = ItemId>) -> Vec<Hit> {
+        let mut only = vec![false; self.facts.len()];
+        for slot in ids.into_iter().filter_map(|id| self.slots.get(&id)) {
+            only.get_mut(index(*slot)).into_iter().for_each(|only| *only = true);
+        }
+        search::search(self, query, Some(&only))
     }
 
     pub fn len(&self) -> usize {
@@ -271,6 +292,7 @@ impl Index {
             kind: match item.id {
                 ItemId::Memory(_) => Kind::Memory,
                 ItemId::Message(_) => Kind::Message,
+                ItemId::Chunk(_) => Kind::Chunk,
             },
             is_users: item.role == Some(Role::User),
         };
@@ -284,13 +306,31 @@ impl Index {
 
     /// Leaves the vector.
     fn take_out(&mut self, slot: Slot) {
-        let Some(entry) = self.entries.get_mut(index(slot)).and_then(Option::take) else { return };
+        if let Some(terms) = self.take_entry(slot) {
+            self.postings.remove(slot, &terms);
+        }
+    }
+
+    /// Leaves the vector and the places of its words, and returns the numbers of those.
+    fn take_entry(&mut self, slot: Slot) -> Option<Box<[u32]>> {
+        let entry = self.entries.get_mut(index(slot))?.take()?;
         set(&mut self.facts, slot, Facts::default());
         set(&mut self.substance, slot, 0.0);
         set(&mut self.asks, slot, false);
-        self.postings.remove(slot, &entry.terms);
         self.threads.remove(slot, &entry.item);
         self.people.remove(slot, &entry.item);
+        Some(entry.terms)
+    }
+
+    /// Frees the slots of items that were taken out.
+    fn let_go(&mut self, slots: &[Slot]) {
+        for slot in slots {
+            self.vectors.clear(*slot);
+            self.free.push(*slot);
+        }
+        if self.slots.is_empty() {
+            *self = Self::default();
+        }
     }
 }
 

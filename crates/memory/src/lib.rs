@@ -1,9 +1,11 @@
 //! What is known of a user: found when it matters, kept without doubles, and forgotten when asked.
 
 pub mod dates;
+pub mod documents;
 pub mod exchange;
 pub mod extract;
 pub mod index;
+pub mod pinning;
 pub mod recall;
 pub mod remember;
 pub mod secrets;

@@ -4,19 +4,22 @@
 //! matter which process changed them, and forgetting reaches an index before the next search. Indexes that nobody has
 //! searched for longest make room for others.
 
+mod documents;
+mod questions;
 mod shelf;
 mod vector;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use model::Embedder;
-use protocol::{MemoryId, MessageId, Scope, ThreadId};
-use store::{NewVector, Store};
+use protocol::{DocumentId, MemoryId, MessageId, Scope, ThreadId};
+use sha2::{Digest, Sha256};
+use store::{ChunkRow, NewVector, Store};
 
+use self::questions::Questions;
 use self::shelf::{Shelf, State};
 use crate::dates::Span;
 use crate::extract::is_duplicate;
@@ -34,8 +37,8 @@ const SHELVES_AFTER_EVICTION: usize = MAX_SHELVES / 8 * 7;
 const ROWS_PER_READ: usize = 1_000;
 /// Items above which work on an index leaves the threads that serve.
 const INLINE_ITEMS: usize = 2_000;
-/// How long a question waits for its vector; then it is answered by words alone.
-const EMBED_PATIENCE: Duration = Duration::from_secs(2);
+/// Rows above which taking them in does so, too.
+const INLINE_ROWS: usize = 50;
 /// Texts embedded in one go, and in one piece of background work.
 const EMBED_BATCH: usize = 32;
 const MAX_EMBEDDED: usize = 2_048;
@@ -47,9 +50,12 @@ const NEAREST: usize = 8;
 /// Finds what is known of users.
 pub struct Recall {
     store: Arc<dyn Store>,
-    embedder: Option<Arc<dyn Embedder>>,
+    questions: Option<Questions>,
     shelves: Mutex<Shelves>,
 }
+
+/// Names a text, so that a vector of another one is not taken for its own.
+type Hash = [u8; 16];
 
 #[derive(Default)]
 struct Shelves {
@@ -94,15 +100,23 @@ pub struct Found {
     pub score: f32,
 }
 
+/// A piece of a document that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Passage {
+    pub chunk: ChunkRow,
+    /// From 0 to 1.
+    pub score: f32,
+}
+
 impl Recall {
     /// Without an embedder, everything is found by its words.
     pub fn new(store: Arc<dyn Store>, embedder: Option<Arc<dyn Embedder>>) -> Self {
-        Self { store, embedder, shelves: Mutex::default() }
+        Self { store, questions: embedder.map(Questions::new), shelves: Mutex::default() }
     }
 
     /// The model whose vectors are used.
     pub fn model(&self) -> Option<&str> {
-        self.embedder.as_ref().map(|embedder| embedder.model())
+        self.questions.as_ref().map(|questions| questions.embedder().model())
     }
 
     /// The nearest items, best first.
@@ -110,27 +124,57 @@ impl Recall {
         let shelf = self.fresh(scope).await?;
         let asked = {
             let state = shelf.read();
-            (!state.index.is_empty()).then(|| state.index.to_embed(question.text))
+            let index = state.index_of(question.among);
+            (!index.is_empty()).then(|| index.to_embed(question.text))
         };
         let Some(asked) = asked else { return Ok(Vec::new()) };
-        let vector = self.vector(asked).await;
+        let vector = self.vector(&asked).await;
         let Question { text, now, zone, within, limit, among, without } = question;
         let text = text.to_owned();
         let look = move |shelf: &Shelf| {
             let state = shelf.read();
+            let index = state.index_of(among);
             let method = if vector.is_some() { Method::Hybrid } else { Method::Words };
             let vector = vector.as_deref();
             let (text, limit_of_all) = (text.as_str(), limit.saturating_add(SPARE_HITS));
             let query = Query { text, vector, now, zone: &zone, within, limit: limit_of_all, among, method };
-            let hits = state.index.search(&query).into_iter();
-            let found = |Hit { id, score }| Some(Found { item: state.index.get(id)?.clone(), score });
+            let hits = index.search(&query).into_iter();
+            let found = |Hit { id, score }| Some(Found { item: index.get(id)?.clone(), score });
             let wanted = |found: &Found| match found.item.id {
-                ItemId::Memory(_) => true,
+                ItemId::Memory(_) | ItemId::Chunk(_) => true,
                 ItemId::Message(_) => without.is_none() || found.item.thread != without,
             };
             hits.filter_map(found).filter(wanted).take(limit).collect()
         };
         on(shelf, look).await
+    }
+
+    /// The nearest pieces of documents, best first: of all of the user's, or of some. Of those all are returned if they
+    /// are few enough, and the first ones if nothing is near.
+    pub async fn passages(
+        &self,
+        scope: &Scope,
+        text: &str,
+        among: Option<&[DocumentId]>,
+        limit: usize,
+    ) -> Result<Vec<Passage>, store::Error> {
+        let shelf = self.fresh(scope).await?;
+        if limit == 0 || shelf.read().documents.count(among) == 0 {
+            return Ok(Vec::new());
+        }
+        let vector = self.vector(text).await;
+        let (text, among) = (text.to_owned(), among.map(<[DocumentId]>::to_vec));
+        let look = move |shelf: &Shelf| {
+            let state = shelf.read();
+            state.documents.passages(&text, vector.as_deref(), among.as_deref(), limit)
+        };
+        on(shelf, look).await
+    }
+
+    /// How near a text is to each of the others, from -1 to 1; the vectors of the others are kept. None when there is no
+    /// embedder, or it does not answer in time.
+    pub async fn likeness(&self, text: &str, others: &[String]) -> Option<Vec<f32>> {
+        self.questions.as_ref()?.likeness(text, others).await
     }
 
     /// Past messages by id, without forgotten words; those that are gone are left out.
@@ -163,7 +207,7 @@ impl Recall {
         now: Timestamp,
     ) -> Result<Option<MemoryId>, store::Error> {
         let near = self.search(scope, Question::new(text, now, NEAREST, Among::Memories)).await?;
-        let vector = if near.is_empty() { None } else { self.vector(text.to_owned()).await };
+        let vector = if near.is_empty() { None } else { self.vector(text).await };
         let shelf = self.fresh(scope).await?;
         let state = shelf.read();
         let same = near.into_iter().find(|found| {
@@ -172,7 +216,7 @@ impl Recall {
         });
         Ok(same.and_then(|found| match found.item.id {
             ItemId::Memory(id) => Some(id),
-            ItemId::Message(_) => None,
+            ItemId::Message(_) | ItemId::Chunk(_) => None,
         }))
     }
 
@@ -181,9 +225,9 @@ impl Recall {
         Ok(Arc::clone(&self.fresh(scope).await?.read().forgotten))
     }
 
-    /// Makes vectors of what has none yet. True when more is left.
+    /// Makes vectors of what has none yet, of documents last. True when more is left.
     pub async fn embed(&self, scope: &Scope) -> Result<bool, EmbedError> {
-        let Some(embedder) = &self.embedder else { return Ok(false) };
+        let Some(embedder) = self.questions.as_ref().map(Questions::embedder) else { return Ok(false) };
         let shelf = self.fresh(scope).await?;
         let wanted = shelf.read().without_vector(MAX_EMBEDDED);
         for batch in wanted.chunks(EMBED_BATCH) {
@@ -200,19 +244,8 @@ impl Recall {
     }
 
     /// None when there is no embedder, or it does not answer in time.
-    async fn vector(&self, text: String) -> Option<Vec<f32>> {
-        let embedder = self.embedder.as_ref()?;
-        match tokio::time::timeout(EMBED_PATIENCE, embedder.embed(&[text])).await {
-            Ok(Ok(vectors)) => vectors.into_iter().next(),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a question was not embedded; it is looked up by its words");
-                None
-            }
-            Err(_) => {
-                tracing::warn!("a question was not embedded in time; it is looked up by its words");
-                None
-            }
-        }
+    async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
+        self.questions.as_ref()?.vector(text).await
     }
 
     /// The user's shelf with everything in it that was committed when this was called.
@@ -230,7 +263,7 @@ impl Recall {
         while shelf.read().rev < head {
             self.read_on(scope, &shelf, head).await?;
         }
-        let bytes = on(Arc::clone(&shelf), |shelf: &Shelf| shelf.read().index.bytes()).await?;
+        let bytes = on(Arc::clone(&shelf), |shelf: &Shelf| shelf.read().bytes()).await?;
         drop(turn);
         self.settle(scope, bytes);
         Ok(shelf)
@@ -248,7 +281,9 @@ impl Recall {
             }
             let is_same = !shelf.read().hides_other_than(&rows);
             if is_same {
-                return on(Arc::clone(shelf), move |shelf: &Shelf| shelf.write().take_in(rows)).await;
+                let (is_much, shelf) = (rows.len() > INLINE_ROWS, Arc::clone(shelf));
+                let take_in = move |shelf: &Shelf| shelf.write().take_in(rows);
+                return if is_much { away(shelf, take_in).await } else { on(shelf, take_in).await };
             }
         }
         let state = self.read_all(scope, head).await?;
@@ -342,8 +377,23 @@ async fn on<T: Send + 'static>(
     shelf: Arc<Shelf>,
     work: impl FnOnce(&Shelf) -> T + Send + 'static,
 ) -> Result<T, store::Error> {
-    if shelf.read().index.len() <= INLINE_ITEMS {
+    if shelf.read().len() <= INLINE_ITEMS {
         return Ok(work(&shelf));
     }
+    away(shelf, work).await
+}
+
+async fn away<T: Send + 'static>(
+    shelf: Arc<Shelf>,
+    work: impl FnOnce(&Shelf) -> T + Send + 'static,
+) -> Result<T, store::Error> {
     tokio::task::spawn_blocking(move || work(&shelf)).await.map_err(|_| store::Error::Closed)
+}
+
+fn hash(text: &str) -> Hash {
+    let mut hash = Hash::default();
+    for (to, from) in hash.iter_mut().zip(Sha256::digest(text)) {
+        *to = from;
+    }
+    hash
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::Slot;
+use super::{Slot, index};
 
 /// An item that has a term, how often, and how many terms it has in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +64,36 @@ impl Postings {
             }
         }
         self.length = self.length.saturating_sub(u64::from(length));
+    }
+
+    /// Removes many items by the numbers of their terms, looking at each list once.
+    pub(super) fn remove_all(&mut self, items: &[(Slot, Box<[u32]>)]) {
+        let slots = items.iter().map(|(slot, _)| index(*slot) + 1).max().unwrap_or(0);
+        let mut lengths: Vec<Option<u16>> = vec![None; slots];
+        let mut is_touched = vec![false; self.lists.len()];
+        for (slot, numbers) in items {
+            lengths.get_mut(index(*slot)).into_iter().for_each(|length| *length = Some(0));
+            for number in numbers {
+                is_touched.get_mut(*number as usize).into_iter().for_each(|is_touched| *is_touched = true);
+            }
+        }
+        let touched = self.lists.iter_mut().zip(0..).zip(is_touched).filter(|(_, is_touched)| *is_touched);
+        for ((list, number), _) in touched {
+            list.postings.retain(|posting| match lengths.get_mut(index(posting.slot)) {
+                Some(Some(length)) => {
+                    *length = posting.length;
+                    false
+                }
+                Some(None) | None => true,
+            });
+            if list.postings.is_empty() {
+                self.numbers.remove(&list.term);
+                *list = List::default();
+                self.free.push(number);
+            }
+        }
+        let gone: u64 = lengths.into_iter().flatten().map(u64::from).sum();
+        self.length = self.length.saturating_sub(gone);
     }
 
     pub(super) fn of(&self, term: &str) -> &[Posting] {

@@ -57,16 +57,42 @@ const DAYS_BEFORE: f32 = 7.0;
 const RECENT_DAYS: f32 = 30.0;
 const DAY_SECONDS: f32 = 86_400.0;
 
-pub(super) fn search(index: &Index, query: &Query<'_>) -> Vec<Hit> {
+/// With `only`, by slot, whether it may be found.
+pub(super) fn search(index: &Index, query: &Query<'_>, only: Option<&[bool]>) -> Vec<Hit> {
     let limit = query.limit.min(MAX_HITS);
     if limit == 0 || index.is_empty() {
         return Vec::new();
     }
     let question = Question::read(index, query);
+    let wanted = Wanted { query, only };
     match query.method {
-        Method::Words => nearest(index, query, limit, all(&question.words)),
-        Method::Vectors => nearest(index, query, limit, all(question.meaning.as_deref().unwrap_or_default())),
-        Method::Hybrid => nearest(index, query, limit, by_everything(index, &question, query).into_iter()),
+        Method::Words => nearest(index, &wanted, limit, all(&question.words)),
+        Method::Vectors => {
+            nearest(index, &wanted, limit, all(question.meaning.as_deref().unwrap_or_default()))
+        }
+        Method::Hybrid => {
+            nearest(index, &wanted, limit, by_everything(index, &question, &wanted).into_iter())
+        }
+    }
+}
+
+/// What a search may find.
+struct Wanted<'a> {
+    query: &'a Query<'a>,
+    only: Option<&'a [bool]>,
+}
+
+impl Wanted<'_> {
+    fn has(&self, slot: usize, facts: &Facts) -> bool {
+        let is_kind = match self.query.among {
+            Among::Memories => facts.kind == Kind::Memory,
+            Among::Messages => facts.kind == Kind::Message,
+            Among::Both => facts.kind == Kind::Memory || facts.kind == Kind::Message,
+            Among::Documents => facts.kind == Kind::Chunk,
+        };
+        let is_then = |span: Span| span.start.as_second() <= facts.at && facts.at < span.end.as_second();
+        let is_one = |only: &[bool]| only.get(slot).is_some_and(|only| *only);
+        is_kind && self.query.within.is_none_or(is_then) && self.only.is_none_or(is_one)
     }
 }
 
@@ -101,12 +127,13 @@ enum Asked {
 impl Question {
     fn read(index: &Index, query: &Query<'_>) -> Self {
         let text = beginning(query.text);
+        let is_of_people = query.among != Among::Documents;
         let (names, rest): (Vec<&str>, Vec<&str>) =
-            words::tokens(text).partition(|token| !index.people.named(token).is_empty());
+            words::tokens(text).partition(|token| is_of_people && !index.people.named(token).is_empty());
         let terms = if query.method == Method::Vectors { Vec::new() } else { terms(index, &rest.join(" ")) };
         let (words, masks) = by_words(index, &terms);
         let vector = query.vector.filter(|_| query.method != Method::Words);
-        let asked = asked(index, &names, text);
+        let asked = if is_of_people { asked(index, &names, text) } else { Asked::Anybody };
         Self {
             words,
             masks,
@@ -114,7 +141,7 @@ impl Question {
             meaning: vector.and_then(|vector| index.vectors.nearness(vector, index.facts.len())),
             asked,
             theirs: theirs(index, asked, &names),
-            span: dates::named(text, query.now, query.zone),
+            span: if is_of_people { dates::named(text, query.now, query.zone) } else { None },
         }
     }
 
@@ -212,7 +239,7 @@ fn all(scores: &[f32]) -> impl Iterator<Item = (usize, f32)> {
 
 /// Slots with all signs of nearness together. What a slot says by itself is looked at first, and of very many slots only
 /// the best by that go on: what their neighbours add is never enough for the rest.
-fn by_everything(index: &Index, question: &Question, query: &Query<'_>) -> Vec<(usize, f32)> {
+fn by_everything(index: &Index, question: &Question, wanted: &Wanted<'_>) -> Vec<(usize, f32)> {
     let none = vec![0.0; question.words.len()];
     let meaning = question.meaning.as_deref().unwrap_or(&none);
     let around = around(&index.threads, &question.masks, &question.terms);
@@ -230,8 +257,8 @@ fn by_everything(index: &Index, question: &Question, query: &Query<'_>) -> Vec<(
     }
     if scores.len() > MANY {
         // Or what is not wanted could leave no room for what is.
-        for (score, facts) in scores.iter_mut().zip(&index.facts) {
-            *score = if is_wanted(facts, query) { *score } else { 0.0 };
+        for (slot, (score, facts)) in scores.iter_mut().zip(&index.facts).enumerate() {
+            *score = if wanted.has(slot, facts) { *score } else { 0.0 };
         }
     }
     let kept = best_of_many(&scores);
@@ -290,7 +317,7 @@ fn around(threads: &Threads, masks: &[u32], terms: &[Term]) -> Vec<f32> {
     for (slot, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
         let Ok(slot) = Slot::try_from(slot) else { break };
         if threads.place(slot).thread == NO_THREAD {
-            continue; // a memory has no neighbours
+            continue; // only a message has neighbours
         }
         let (mut before, mut after) = (slot, slot);
         for _ in 0..NEAR {
@@ -341,10 +368,10 @@ fn by_thread(index: &Index, kept: &[usize], own: &[f32]) -> Vec<f32> {
     best.iter().zip(index.threads.sizes()).map(average).collect()
 }
 
-/// A memory is made to say enough; of messages, short ones seldom do.
+/// A memory is made to say enough; short messages and pieces such as headings seldom do.
 pub(super) fn substance(id: ItemId, terms: usize) -> f32 {
     match id {
-        ItemId::Message(_) => ((terms as f32).ln_1p() / ENOUGH_TERMS.ln_1p()).min(1.0),
+        ItemId::Message(_) | ItemId::Chunk(_) => ((terms as f32).ln_1p() / ENOUGH_TERMS.ln_1p()).min(1.0),
         ItemId::Memory(_) => 1.0,
     }
 }
@@ -401,14 +428,14 @@ impl PartialOrd for Ranked {
 /// The items with the best scores above nothing, the best first.
 fn nearest(
     index: &Index,
-    query: &Query<'_>,
+    wanted: &Wanted<'_>,
     limit: usize,
     scores: impl Iterator<Item = (usize, f32)>,
 ) -> Vec<Hit> {
-    let now = query.now.as_second();
-    let (importance, recent) = match query.method {
-        Method::Words | Method::Vectors => (0.0, 0.0),
-        Method::Hybrid => (IMPORTANCE, RECENCY),
+    let now = wanted.query.now.as_second();
+    let (importance, recent) = match (wanted.query.method, wanted.query.among) {
+        (Method::Words | Method::Vectors, _) | (Method::Hybrid, Among::Documents) => (0.0, 0.0),
+        (Method::Hybrid, Among::Memories | Among::Messages | Among::Both) => (IMPORTANCE, RECENCY),
     };
     let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(limit + 1);
     let mut least = 0.0;
@@ -417,7 +444,7 @@ fn nearest(
             continue;
         }
         let Some((facts, Some(entry))) = index.facts.get(slot).zip(index.entries.get(slot)) else { continue };
-        if !is_wanted(facts, query) {
+        if !wanted.has(slot, facts) {
             continue;
         }
         let score = score + importance * facts.importance + recent * recency(now, facts.at);
@@ -429,15 +456,4 @@ fn nearest(
     }
     let hit = |Reverse(ranked): Reverse<Ranked>| Hit { id: ranked.id, score: ranked.score.clamp(0.0, 1.0) };
     best.into_sorted_vec().into_iter().map(hit).collect()
-}
-
-fn is_wanted(facts: &Facts, query: &Query<'_>) -> bool {
-    let is_kind = match (facts.kind, query.among) {
-        (Kind::Nothing, _) | (Kind::Memory, Among::Messages) | (Kind::Message, Among::Memories) => false,
-        (Kind::Memory, Among::Memories | Among::Both) | (Kind::Message, Among::Messages | Among::Both) => {
-            true
-        }
-    };
-    let is_then = |span: Span| span.start.as_second() <= facts.at && facts.at < span.end.as_second();
-    is_kind && query.within.is_none_or(is_then)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use protocol::{MemoryId, MessageId, Role, ThreadId};
+use protocol::{ChunkId, MemoryId, MessageId, Role, ThreadId};
 use uuid::Uuid;
 
 use super::*;
@@ -21,6 +21,10 @@ fn memory_id(number: u128) -> ItemId {
 
 fn message_id(number: u128) -> ItemId {
     ItemId::Message(MessageId::new(Uuid::from_u128(number)))
+}
+
+fn chunk_id(number: u128) -> ItemId {
+    ItemId::Chunk(ChunkId::new(Uuid::from_u128(number)))
 }
 
 fn now() -> Timestamp {
@@ -52,6 +56,10 @@ fn message(number: u128, thread: u128, text: &str) -> Item {
         place: number as u64,
         ..memory(0, text)
     }
+}
+
+fn chunk(number: u128, text: &str) -> Item {
+    Item { id: chunk_id(number), place: number as u64, importance: 0.0, ..memory(0, text) }
 }
 
 fn said_by(speaker: &str, item: Item) -> Item {

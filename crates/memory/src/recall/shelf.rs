@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use protocol::{Event, Role, ThreadId};
-use sha2::{Digest, Sha256};
-use store::{ItemRef, ItemRow, MemoryRow, RawEvent, Said, StoredVector};
+use store::{ChunkRow, ItemRef, ItemRow, MemoryRow, RawEvent, Said, StoredVector};
 use tokio::sync::Semaphore;
 
-use super::vector;
-use crate::index::{Index, Item, ItemId};
+use super::documents::Documents;
+use super::{Hash, hash, vector};
+use crate::index::{Among, Index, Item, ItemId, Refused};
 use crate::tombstone::{FORGOTTEN, Forgotten};
 
 /// What an embedder reads of a text; models for sentences see no more of it.
@@ -42,22 +42,22 @@ impl Shelf {
 
 pub(super) struct State {
     pub(super) index: Index,
+    pub(super) documents: Documents,
     /// The newest change that is in it.
     pub(super) rev: u64,
     pub(super) forgotten: Arc<Forgotten>,
     /// The change up to which `forgotten` is known to be complete.
     pub(super) tombstones_of: u64,
-    /// The hash of each text that has no vector of it.
+    /// The hash of each text that has no vector of it; those of memories come first, those of pieces of documents last.
     bare: BTreeMap<ItemId, Hash>,
     threads: HashMap<ThreadId, HashSet<ItemId>>,
 }
-
-type Hash = [u8; 16];
 
 impl Default for State {
     fn default() -> Self {
         Self {
             index: Index::new(),
+            documents: Documents::default(),
             rev: 0,
             forgotten: Arc::new(Forgotten::new(&[])),
             tombstones_of: 0,
@@ -86,59 +86,102 @@ impl State {
     }
 
     pub(super) fn take_in(&mut self, rows: Vec<ItemRow>) {
+        let mut left_out = Ok(());
         for ItemRow { rev, what } in rows {
             self.rev = self.rev.max(rev);
             match what {
                 store::Item::Memory(row, vector) if row.status == "active" => {
-                    self.put(memory(*row), vector);
+                    left_out = left_out.and(self.put(memory(*row), vector));
                 }
                 store::Item::Memory(row, _) => self.remove(ItemId::Memory(row.id)),
                 store::Item::Message(said, vector) => match message(&said, &self.forgotten) {
                     Some(item) => {
                         self.threads.entry(said.thread).or_default().insert(item.id);
-                        self.put(item, vector);
+                        left_out = left_out.and(self.put(item, vector));
                     }
                     None => self.remove(ItemId::Message(said.id)),
                 },
-                store::Item::ThreadGone(thread) => {
-                    for id in self.threads.remove(&thread).unwrap_or_default() {
-                        self.remove(id);
+                store::Item::Chunk(row, vector) => left_out = left_out.and(self.put_chunk(row, vector)),
+                store::Item::DocumentGone(document) => {
+                    for id in self.documents.remove_document(document) {
+                        self.bare.remove(&ItemId::Chunk(id));
                     }
+                }
+                store::Item::ThreadGone(thread) => {
+                    let gone = self.threads.remove(&thread).unwrap_or_default();
+                    self.bare.retain(|id, _| !gone.contains(id));
+                    self.index.remove_all(gone);
                 }
                 store::Item::Gone(ItemRef::Memory(id)) => self.remove(ItemId::Memory(id)),
                 store::Item::Gone(ItemRef::Message(id)) => self.remove(ItemId::Message(id)),
+                store::Item::Gone(ItemRef::Chunk(id)) => self.remove(ItemId::Chunk(id)),
                 store::Item::Tombstones => {}
             }
         }
+        if let Err(error) = left_out {
+            tracing::warn!(%error, "something is left out of recall");
+        }
     }
 
-    fn put(&mut self, item: Item, kept: Option<StoredVector>) {
+    fn put(&mut self, item: Item, kept: Option<StoredVector>) -> Result<(), Refused> {
         let (id, hash) = (item.id, hash(&item.text));
-        if let Err(error) = self.index.put(item) {
-            tracing::warn!(%error, "something is left out of recall");
-            return;
-        }
+        self.index.put(item)?;
+        self.put_vector(id, hash, kept);
+        Ok(())
+    }
+
+    fn put_chunk(&mut self, row: ChunkRow, kept: Option<StoredVector>) -> Result<(), Refused> {
+        let (id, hash) = (ItemId::Chunk(row.id), hash(&row.text));
+        self.documents.put(row)?;
+        self.put_vector(id, hash, kept);
+        Ok(())
+    }
+
+    fn put_vector(&mut self, id: ItemId, hash: Hash, kept: Option<StoredVector>) {
         let Some(kept) = kept.filter(|kept| kept.hash == hash) else {
             self.bare.insert(id, hash);
             return;
         };
         self.bare.remove(&id);
+        let index = match id {
+            ItemId::Memory(_) | ItemId::Message(_) => &mut self.index,
+            ItemId::Chunk(_) => &mut self.documents.index,
+        };
         // One that cannot be used would be no better if it were made again.
-        let used = vector::decode(&kept.vector).map(|numbers| self.index.set_vector(id, &numbers));
+        let used = vector::decode(&kept.vector).map(|numbers| index.set_vector(id, &numbers));
         if !matches!(used, Some(Ok(()))) {
             tracing::debug!(item = ?id, ?used, "a vector cannot be compared with the others; words are left");
         }
     }
 
     fn remove(&mut self, id: ItemId) {
-        self.index.remove(id);
         self.bare.remove(&id);
+        match id {
+            ItemId::Memory(_) | ItemId::Message(_) => drop(self.index.remove(id)),
+            ItemId::Chunk(id) => self.documents.remove(id),
+        }
+    }
+
+    /// The index that has it.
+    pub(super) fn index_of(&self, among: Among) -> &Index {
+        match among {
+            Among::Memories | Among::Messages | Among::Both => &self.index,
+            Among::Documents => &self.documents.index,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.index.len() + self.documents.index.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.index.bytes() + self.documents.bytes()
     }
 
     pub(super) fn without_vector(&self, limit: usize) -> Vec<Bare> {
         let bare = |(id, hash): (&ItemId, &Hash)| {
-            let text = &self.index.get(*id)?.text;
-            Some(Bare { id: *id, hash: *hash, text: shortened(text) })
+            let item = self.index.get(*id).or_else(|| self.documents.index.get(*id))?;
+            Some(Bare { id: *id, hash: *hash, text: shortened(&item.text) })
         };
         self.bare.iter().filter_map(bare).take(limit).collect()
     }
@@ -148,6 +191,7 @@ pub(super) fn reference(id: ItemId) -> ItemRef {
     match id {
         ItemId::Memory(id) => ItemRef::Memory(id),
         ItemId::Message(id) => ItemRef::Message(id),
+        ItemId::Chunk(id) => ItemRef::Chunk(id),
     }
 }
 
@@ -202,13 +246,4 @@ fn shortened(text: &Arc<str>) -> Arc<str> {
         Some(short) if short.len() < text.len() => short.into(),
         Some(_) | None => Arc::clone(text),
     }
-}
-
-/// Names a text, so that a vector of another one is not taken for its own.
-fn hash(text: &str) -> Hash {
-    let mut hash = Hash::default();
-    for (to, from) in hash.iter_mut().zip(Sha256::digest(text)) {
-        *to = from;
-    }
-    hash
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what goes wrong fails the test")]
 
+mod documents;
+
 use std::sync::Arc;
 
 use futures_util::FutureExt;

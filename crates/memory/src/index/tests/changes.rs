@@ -22,6 +22,26 @@ fn what_is_removed_leaves_nothing_behind() {
 }
 
 #[test]
+fn many_that_are_removed_at_once_leave_nothing_behind() {
+    let items = || (0..50).map(|number| chunk(number, &format!("Waldo the beagle, part {number}")));
+    let mut index = index(items().chain([memory(7, "A beagle")]));
+    index.set_vector(chunk_id(3), &[1.0, 2.0]).unwrap();
+    let before = index.postings.length();
+    index.remove_all((10..60).map(chunk_id));
+    assert_eq!(index.len(), 11);
+    index.remove_all((0..50).map(chunk_id));
+    assert_eq!(found(&index, &query("beagle")), [memory_id(7)]);
+    assert_eq!((index.postings.of("waldo"), index.postings.length()), (&[][..], 1));
+    assert!(!format!("{index:?}").to_lowercase().contains("waldo"), "not even in unused places");
+    for item in items() {
+        index.put(item).unwrap();
+    }
+    assert_eq!((index.len(), index.postings.length()), (51, before), "their places are used again");
+    index.remove_all((0..50).map(chunk_id).chain([memory_id(7)]));
+    assert_eq!((index.len(), index.bytes()), (0, 0));
+}
+
+#[test]
 fn a_replaced_item_keeps_its_vector_as_long_as_its_text() {
     let mut index = index([memory(1, "A beagle")]);
     index.set_vector(memory_id(1), &[1.0, 2.0]).unwrap();
@@ -61,11 +81,16 @@ fn memory_held_grows_with_what_is_held() {
 enum Change {
     Put(Item),
     Remove(ItemId),
+    RemoveAll(Vec<ItemId>),
     Vector(ItemId, [f32; 3]),
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let id = (0..12_u128).prop_map(|number| if number < 4 { memory_id(number) } else { message_id(number) });
+    let id = (0..16_u128).prop_map(|number| match number {
+        0..4 => memory_id(number),
+        4..12 => message_id(number),
+        _ => chunk_id(number),
+    });
     let text = prop_oneof![
         proptest::collection::vec(
             prop_oneof![
@@ -96,6 +121,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         4 => item.prop_map(Change::Put),
         1 => id.clone().prop_map(Change::Remove),
+        1 => proptest::collection::vec(id.clone(), 0..6).prop_map(Change::RemoveAll),
         2 => (id, [-1.0_f32..1.0, -1.0..1.0, 0.1..1.0]).prop_map(|(id, vector)| Change::Vector(id, vector)),
     ]
 }
@@ -117,6 +143,10 @@ fn apply(changes: &[Change]) -> (Index, Kept) {
             Change::Remove(id) => {
                 let old = kept.iter().position(|(old, _)| old.id == *id).map(|at| kept.remove(at));
                 assert_eq!(index.remove(*id), old.is_some());
+            }
+            Change::RemoveAll(ids) => {
+                index.remove_all(ids.iter().copied());
+                kept.retain(|(old, _)| !ids.contains(&old.id));
             }
             Change::Vector(id, vector) => {
                 let item = kept.iter_mut().find(|(item, _)| item.id == *id);
@@ -144,8 +174,12 @@ proptest! {
         prop_assert_eq!(changed.len(), kept.len());
         for text in ["beagle cat walks", "What did Ann say in May?", "我 猫が好き", "my cat", ""] {
             prop_assert_eq!(changed.to_embed(text), new.to_embed(text));
-            for method in [Method::Words, Method::Vectors, Method::Hybrid] {
-                let query = Query { vector: Some(&[0.3, -0.2, 0.5]), method, ..query(text) };
+            let methods = [Method::Words, Method::Vectors, Method::Hybrid];
+            let ways = methods.into_iter().flat_map(|method| {
+                [Among::Both, Among::Documents].map(|among| (method, among))
+            });
+            for (method, among) in ways {
+                let query = Query { vector: Some(&[0.3, -0.2, 0.5]), method, among, ..query(text) };
                 let (changed, new) = (changed.search(&query), new.search(&query));
                 prop_assert_eq!(
                     changed.iter().map(|hit| hit.id).collect::<Vec<_>>(),

@@ -129,11 +129,12 @@ fn what_is_from_the_time_asked_about_comes_first() {
 
 #[test]
 fn only_what_is_asked_for_is_found() {
-    let index = index([memory(1, "A beagle"), message(2, 1, "A beagle")]);
+    let index = index([memory(1, "A beagle"), message(2, 1, "A beagle"), chunk(3, "A beagle")]);
     let among = |among: Among| found(&index, &Query { among, ..query("beagle") });
     assert_eq!(among(Among::Memories), [memory_id(1)]);
     assert_eq!(among(Among::Messages), [message_id(2)]);
     assert_eq!(among(Among::Both).len(), 2);
+    assert_eq!(among(Among::Documents), [chunk_id(3)]);
 }
 
 #[test]
@@ -197,4 +198,35 @@ fn one_memory_is_found_among_very_many_messages_that_are_nearer() {
         |among| found(&index, &Query { among, limit: 3, ..query("Where is the blue boat in the harbour?") });
     assert_eq!(among(Among::Memories), [memory_id(7)]);
     assert_eq!(among(Among::Messages).len(), 3);
+}
+
+#[test]
+fn only_named_items_are_found_however_near_very_many_others_are() {
+    let crowd = (0..20_000).map(|number| chunk(number + 10, "the blue boat in the harbour"));
+    let mut index = index(crowd.chain([chunk(1, "owns a boat"), chunk(2, "a boat is for sale")]));
+    for number in 1..20_010 {
+        let near = if number < 10 { [0.2, 0.8] } else { [1.0, 0.0] };
+        let _ = index.set_vector(chunk_id(number), &near); // some numbers have no item
+    }
+    let text = "Where is the blue boat in the harbour?";
+    for (method, vector) in [(Method::Words, None), (Method::Hybrid, Some(&[1.0, 0.0][..]))] {
+        let query = Query { among: Among::Documents, limit: 5, method, vector, ..query(text) };
+        let mut hits = index.search_among(&query, [chunk_id(2), chunk_id(1), chunk_id(5), memory_id(1)]);
+        hits.sort_by_key(|hit| hit.id);
+        assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<_>>(), [1, 2].map(chunk_id));
+        assert!(hits.iter().all(|hit| hit.score > 0.0));
+        assert_eq!(index.search_among(&query, []), []);
+    }
+}
+
+#[test]
+fn who_and_when_a_question_asks_for_is_nothing_to_documents() {
+    let old = Item { at: days_ago(400), ..chunk(1, "Invoice for the boat") };
+    let index = index([old, chunk(2, "Invoice for the boat"), chunk(3, "Something else")]);
+    let hits = |text: &str| index.search(&Query { among: Among::Documents, ..query(text) });
+    let scores = |text: &str| hits(text).iter().map(|hit| hit.score).collect::<Vec<_>>();
+    assert_eq!(scores("invoice yesterday"), scores("invoice yesteryear"), "as for any other unknown word");
+    assert_eq!(scores("my invoice"), scores("the invoice"));
+    let [newer, older] = scores("invoice")[..] else { panic!("two are found") };
+    assert_eq!(newer, older);
 }

@@ -1,0 +1,143 @@
+//! Documents people upload: told apart by their bytes, read as text with its structure, and cut into pieces to cite.
+//!
+//! Everything here is pure, and bounded in memory. A parser that fails on a hostile file fails alone: it runs on a
+//! thread of its own, and its panic is an answer. Only time is the caller's to bound.
+
+mod chunks;
+mod clean;
+mod docx;
+mod html;
+mod kind;
+mod markdown;
+mod outline;
+mod pdf;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use chunks::{Chunk, MAX_CHUNK_BYTES, TARGET_CHUNK_BYTES, chunks};
+pub use kind::{Kind, kind};
+
+/// The largest file that is read, in bytes.
+pub const MAX_DOCUMENT_BYTES: usize = 20 * 1024 * 1024;
+/// The most pages of a document.
+pub const MAX_PAGES: u32 = 2000;
+/// The most text a document may have, in bytes.
+pub const MAX_TEXT_BYTES: usize = 8 * 1024 * 1024;
+/// The most blocks a document may have.
+pub const MAX_BLOCKS: usize = 100_000;
+/// The most one compressed part of a document may become, in bytes.
+const MAX_INFLATED_BYTES: u64 = 64 * 1024 * 1024;
+/// The stack of the thread that reads, in bytes: parsers descend into what is nested.
+const STACK_BYTES: usize = 32 * 1024 * 1024;
+/// What stands between two blocks in the full text.
+const BETWEEN_BLOCKS: &str = "\n\n";
+
+/// A document as text with its structure.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extracted {
+    pub title: Option<String>,
+    pub blocks: Vec<Block>,
+    /// How many pages it has, where that is known.
+    pub pages: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    pub kind: BlockKind,
+    /// Items of a list and rows of a table are lines; cells are separated by " | ".
+    pub text: String,
+    /// The headings above it, the outermost first. A heading is not above itself.
+    pub headings: Vec<String>,
+    /// The page it begins on, from 1.
+    pub page: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockKind {
+    Heading,
+    Paragraph,
+    List,
+    Table,
+    Code,
+}
+
+/// Why a document was not read, and what its owner can do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    #[error("this is {what}: upload text, Markdown, HTML, PDF or DOCX instead")]
+    Unsupported { what: &'static str },
+    #[error(
+        "this document cannot be read ({what}): save it again in the program that made it, and upload that"
+    )]
+    Unreadable { what: &'static str },
+    #[error("this document is encrypted: remove the password and upload it again")]
+    Encrypted,
+    #[error("this PDF has no text, only pictures: run it through OCR first")]
+    NoText,
+    #[error("this document has no text in it: upload one that has some")]
+    Empty,
+    #[error("this document has {pages} pages, and at most {limit} are read: split it and upload the parts")]
+    TooManyPages { pages: u32, limit: u32 },
+    #[error("this document has more than {limit} {what}: split it and upload the parts")]
+    TooLarge { what: &'static str, limit: usize },
+}
+
+impl Problem {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unsupported { .. } => "document_unsupported",
+            Self::Unreadable { .. } => "document_unreadable",
+            Self::Encrypted => "document_encrypted",
+            Self::NoText | Self::Empty => "document_empty",
+            Self::TooManyPages { .. } | Self::TooLarge { .. } => "document_too_large",
+        }
+    }
+
+    fn inflated() -> Self {
+        Self::TooLarge { what: "bytes in a compressed part", limit: MAX_INFLATED_BYTES as usize }
+    }
+}
+
+/// The text of a document with its structure.
+pub fn extract(kind: Kind, bytes: &[u8]) -> Result<Extracted, Problem> {
+    check_size(bytes)?;
+    let read = || match kind {
+        Kind::Text => text::extract(bytes),
+        Kind::Markdown => markdown::extract(bytes),
+        Kind::Html => html::extract(bytes),
+        Kind::Pdf => pdf::extract(bytes),
+        Kind::Docx => docx::extract(bytes),
+    };
+    let extracted = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("document".to_owned()).stack_size(STACK_BYTES);
+        // A panic ends the thread, and joining it says so.
+        match thread.spawn_scoped(scope, read) {
+            Ok(reading) => {
+                reading.join().unwrap_or(Err(Problem::Unreadable { what: "its parts do not fit together" }))
+            }
+            Err(_) => Err(Problem::Unreadable { what: "the server has no thread left to read it with" }),
+        }
+    })?;
+    match extracted.blocks.is_empty() {
+        true if kind == Kind::Pdf => Err(Problem::NoText),
+        true => Err(Problem::Empty),
+        false => Ok(extracted),
+    }
+}
+
+/// The whole text, which the ranges of chunks point into.
+pub fn full_text(extracted: &Extracted) -> String {
+    let texts: Vec<&str> = extracted.blocks.iter().map(|block| block.text.as_str()).collect();
+    texts.join(BETWEEN_BLOCKS)
+}
+
+fn check_size(bytes: &[u8]) -> Result<(), Problem> {
+    if bytes.is_empty() {
+        return Err(Problem::Empty);
+    }
+    if bytes.len() > MAX_DOCUMENT_BYTES {
+        return Err(Problem::TooLarge { what: "bytes", limit: MAX_DOCUMENT_BYTES });
+    }
+    Ok(())
+}

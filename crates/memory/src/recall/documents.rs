@@ -1,0 +1,148 @@
+//! The pieces of one user's documents, in an index of their own: how often they use a word says nothing about what
+//! people said.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use protocol::{ChunkId, DocumentId};
+use store::ChunkRow;
+
+use super::Passage;
+use crate::index::{Among, Hit, Index, Item, ItemId, MAX_HITS, Method, Query, Refused};
+
+#[derive(Default)]
+pub(super) struct Documents {
+    pub(super) index: Index,
+    known: HashMap<DocumentId, Document>,
+    pieces: HashMap<ChunkId, Piece>,
+}
+
+struct Document {
+    name: Box<str>,
+    /// In their order.
+    pieces: BTreeMap<u32, ChunkId>,
+}
+
+/// What the index does not hold of a piece.
+struct Piece {
+    document: DocumentId,
+    number: u32,
+    place: Box<str>,
+    suspicious: bool,
+}
+
+impl Documents {
+    pub(super) fn put(&mut self, row: ChunkRow) -> Result<(), Refused> {
+        let ChunkRow { id, document, name, number, text, place, suspicious, at } = row;
+        self.index.put(Item {
+            id: ItemId::Chunk(id),
+            thread: None,
+            place: u64::from(number),
+            at,
+            speaker: None,
+            role: None,
+            text: text.into(),
+            importance: 0.0,
+        })?;
+        let known = || Document { name: name.into(), pieces: BTreeMap::new() };
+        self.known.entry(document).or_insert_with(known).pieces.insert(number, id);
+        self.pieces.insert(id, Piece { document, number, place: place.into(), suspicious });
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, id: ChunkId) {
+        self.index.remove(ItemId::Chunk(id));
+        let Some(piece) = self.pieces.remove(&id) else { return };
+        let Some(document) = self.known.get_mut(&piece.document) else { return };
+        document.pieces.remove(&piece.number);
+        if document.pieces.is_empty() {
+            self.known.remove(&piece.document);
+        }
+    }
+
+    /// Returns the pieces that it had.
+    pub(super) fn remove_document(&mut self, id: DocumentId) -> Vec<ChunkId> {
+        let Some(document) = self.known.remove(&id) else { return Vec::new() };
+        let pieces: Vec<ChunkId> = document.pieces.into_values().collect();
+        for piece in &pieces {
+            self.pieces.remove(piece);
+        }
+        self.index.remove_all(pieces.iter().copied().map(ItemId::Chunk));
+        pieces
+    }
+
+    /// How many pieces these documents have; all together when none is named.
+    pub(super) fn count(&self, among: Option<&[DocumentId]>) -> usize {
+        match among {
+            Some(among) => among.iter().filter_map(|id| self.known.get(id)).map(|it| it.pieces.len()).sum(),
+            None => self.pieces.len(),
+        }
+    }
+
+    /// The nearest pieces, best first: of all documents, or of those that are named and then never none.
+    pub(super) fn passages(
+        &self,
+        text: &str,
+        vector: Option<&[f32]>,
+        among: Option<&[DocumentId]>,
+        limit: usize,
+    ) -> Vec<Passage> {
+        let method = if vector.is_some() { Method::Hybrid } else { Method::Words };
+        let (now, zone, within, limit) = (Timestamp::UNIX_EPOCH, &TimeZone::UTC, None, limit.min(MAX_HITS));
+        let query = Query { text, vector, now, zone, within, limit, among: Among::Documents, method };
+        let hits = match among {
+            None => self.index.search(&query),
+            Some(among) => self.search_in(&query, among),
+        };
+        hits.into_iter().filter_map(|hit| self.passage(hit)).collect()
+    }
+
+    fn search_in(&self, query: &Query<'_>, among: &[DocumentId]) -> Vec<Hit> {
+        let mut seen = HashSet::new();
+        let named = among.iter().filter(|id| seen.insert(**id)).filter_map(|id| self.known.get(id));
+        let mut pieces: Vec<(u32, ItemId)> = named
+            .flat_map(|document| &document.pieces)
+            .map(|(number, id)| (*number, ItemId::Chunk(*id)))
+            .collect();
+        let mut hits = self.index.search_among(query, pieces.iter().map(|(_, id)| *id));
+        // Whoever names a document wants it read: whole if it is short, and from its beginning if nothing else speaks for
+        // a piece of it.
+        if hits.is_empty() || pieces.len() <= query.limit {
+            let found: HashSet<ItemId> = hits.iter().map(|hit| hit.id).collect();
+            pieces.sort_by_key(|(number, _)| *number);
+            let rest = pieces.into_iter().filter(|(_, id)| !found.contains(id));
+            hits.extend(rest.map(|(_, id)| Hit { id, score: 0.0 }));
+            hits.truncate(query.limit);
+        }
+        hits
+    }
+
+    fn passage(&self, hit: Hit) -> Option<Passage> {
+        let ItemId::Chunk(id) = hit.id else { return None };
+        let (item, piece) = (self.index.get(hit.id)?, self.pieces.get(&id)?);
+        let chunk = ChunkRow {
+            id,
+            document: piece.document,
+            name: self.known.get(&piece.document)?.name.to_string(),
+            number: piece.number,
+            text: item.text.to_string(),
+            place: piece.place.to_string(),
+            suspicious: piece.suspicious,
+            at: item.at,
+        };
+        Some(Passage { chunk, score: hit.score })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let places: usize = self.pieces.values().map(|piece| piece.place.len()).sum();
+        let document =
+            |document: &Document| document.name.len() + document.pieces.len() * size_of::<(u32, ChunkId)>();
+        let documents: usize = self.known.values().map(document).sum();
+        self.index.bytes()
+            + places
+            + documents
+            + self.pieces.capacity() * size_of::<(ChunkId, Piece)>()
+            + self.known.capacity() * size_of::<(DocumentId, Document)>()
+    }
+}

@@ -1,0 +1,95 @@
+//! Vectors of what is asked. A message is looked up in several places at once, and embedded once for all of them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use model::{CachedEmbeddings, Embedder, Error};
+use tokio::sync::OnceCell;
+
+use super::vector::cosine;
+use super::{EMBED_BATCH, Hash, hash};
+
+/// How long a question waits for its vector; then it is answered by words alone.
+const EMBED_PATIENCE: Duration = Duration::from_secs(2);
+/// Questions whose vectors are kept. They are asked again within one run, not later.
+const MAX_QUESTIONS: usize = 64;
+/// Texts that questions are compared with are the same for everybody.
+const FOR_ALL: &str = "";
+
+pub(super) struct Questions {
+    embedder: Arc<dyn Embedder>,
+    /// The one asked last at the end. Locked for a look, never over an await.
+    last: Mutex<VecDeque<(Hash, Kept)>>,
+    compared: CachedEmbeddings<Arc<dyn Embedder>>,
+}
+
+/// Filled by whoever comes first, and waited for by the others.
+type Kept = Arc<OnceCell<Arc<[f32]>>>;
+
+impl Questions {
+    pub(super) fn new(embedder: Arc<dyn Embedder>) -> Self {
+        let compared = CachedEmbeddings::new(Arc::clone(&embedder));
+        Self { embedder, last: Mutex::default(), compared }
+    }
+
+    pub(super) fn embedder(&self) -> &dyn Embedder {
+        &*self.embedder
+    }
+
+    /// None when the embedder does not answer in time.
+    pub(super) async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
+        let kept = self.kept(text);
+        let make = || async {
+            let made = self.embedder.embed(&[text.to_owned()]).await?;
+            let vector = made.into_iter().next();
+            vector.map(Arc::from).ok_or_else(|| Error::Broken("no vector for a text".into()))
+        };
+        in_time(async { kept.get_or_try_init(make).await.cloned() }).await
+    }
+
+    /// How near the text is to each of the others, from -1 to 1.
+    pub(super) async fn likeness(&self, text: &str, others: &[String]) -> Option<Vec<f32>> {
+        if others.is_empty() {
+            return Some(Vec::new());
+        }
+        let (vector, others) = tokio::join!(self.vector(text), in_time(self.compared(others)));
+        let vector = vector?;
+        Some(others?.iter().map(|other| cosine(&vector, other)).collect())
+    }
+
+    /// A few at a time, so that those that were made in time are kept even if not all were.
+    async fn compared(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        for batch in texts.chunks(EMBED_BATCH) {
+            vectors.extend(self.compared.embed_in(FOR_ALL, batch).await?);
+        }
+        Ok(vectors)
+    }
+
+    fn kept(&self, text: &str) -> Kept {
+        let hash = hash(text);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = last.iter().position(|(other, _)| *other == hash);
+        let kept = at.and_then(|at| last.remove(at)).map(|(_, kept)| kept).unwrap_or_default();
+        last.push_back((hash, Arc::clone(&kept)));
+        if last.len() > MAX_QUESTIONS {
+            last.pop_front();
+        }
+        kept
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Option<T> {
+    match tokio::time::timeout(EMBED_PATIENCE, work).await {
+        Ok(Ok(made)) => Some(made),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "a question was not embedded; it is looked up by its words");
+            None
+        }
+        Err(_) => {
+            tracing::warn!("a question was not embedded in time; it is looked up by its words");
+            None
+        }
+    }
+}
