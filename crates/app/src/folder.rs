@@ -1,8 +1,10 @@
 //! Reads an app folder: `app.toml` for what can be set, `instructions.md` for what the model is told, `records/` for
-//! what its records look like.
+//! what its records look like, `personas/` and `context/` for what else a prompt can hold.
 
 mod answer;
+mod context;
 mod declared;
+mod markdown;
 mod memory;
 mod records;
 mod schema;
@@ -20,8 +22,9 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::source::{Problem, Source, Spanned, read_file};
-use crate::{App, AtLimit, Budget, History, LoopLimits, ToolRef};
+use crate::{App, AtLimit, Budget, LoopLimits, ToolRef};
 
+use context::{RawContext, RawHistory};
 use declared::RawTools;
 use memory::RawMemory;
 use settings::{RawRanges, RawSettings};
@@ -59,8 +62,6 @@ const MAX_TOKENS: i64 = 10_000_000;
 const MAX_FALLBACKS: usize = 8;
 const MAX_BUDGET_TOKENS: i64 = 1_000_000_000_000;
 const MAX_BUDGET_USD: f64 = 1_000_000.0;
-/// Below this not even the newest message has room.
-const MIN_HISTORY_TOKENS: i64 = 256;
 /// Twelve hexadecimal digits tell the revisions of one app apart.
 const REVISION_BYTES: usize = 6;
 
@@ -88,13 +89,16 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
     let file = dir.join("app.toml");
     let text = read_file(&file, "create it (it may be empty), or move the folder out of the apps folder")?;
     let instructions = instructions(&dir.join("instructions.md"))?;
-    let title = title(&dir.join("title.md"))?;
+    let title = optional_text(&dir.join("title.md"), "say how to name a thread")?;
     let source = Source { file: &file, text: &text };
     let raw: Raw = source.toml()?;
     let (answer, schema) = answer::answer(&source, dir, raw.answer)?;
     let ranges = settings::ranges(&source, raw.ranges)?;
     let (records, record_texts) = records::records(dir)?;
     let (memory, extract) = memory::memory(&source, dir, raw.memory, &records)?;
+    let (history, summarise) = context::history(&source, dir, raw.history)?;
+    let (personas, persona_texts) = markdown::personas(dir, &ranges)?;
+    let (sections, section_texts) = markdown::sections(dir, &records)?;
     let tools = tools(&source, raw.tools)?;
     let (declared, adjusted) = declared::declared(&source, raw.tool, &records, &tools)?;
     if let Some(beyond) = declared.get(MAX_TOOLS - tools.len()) {
@@ -105,7 +109,8 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
         .chain(title.as_deref())
         .chain(schema.as_deref())
         .chain(extract.as_deref())
-        .chain(record_texts.iter().map(String::as_str))
+        .chain(summarise.as_deref())
+        .chain([&record_texts, &persona_texts, &section_texts].into_iter().flatten().map(String::as_str))
         .collect();
     Ok(App {
         name: source.text("name", raw.name)?.unwrap_or_else(|| id.to_string()),
@@ -119,9 +124,10 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
         memory,
         budget: budget(&source, raw.budget)?,
         limits: limits(&source, raw.r#loop)?,
-        history: History {
-            budget: source.whole("history.budget", raw.history.budget, MIN_HISTORY_TOKENS..=MAX_TOKENS)?,
-        },
+        history,
+        context: context::context(&source, raw.context)?,
+        personas,
+        sections,
         records,
         tools,
         declared,
@@ -148,6 +154,7 @@ struct Raw {
     budget: RawBudget,
     r#loop: RawLoop,
     history: RawHistory,
+    context: RawContext,
 }
 
 #[derive(Default, Deserialize)]
@@ -178,12 +185,6 @@ enum RawAtLimit {
     Reply,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawHistory {
-    budget: Option<Spanned<i64>>,
-}
-
 fn id(dir: &Path) -> Result<AppId, Problem> {
     let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let letters = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-');
@@ -203,16 +204,16 @@ fn id(dir: &Path) -> Result<AppId, Problem> {
     Ok(AppId::new(name))
 }
 
-/// How threads are named; the file may be missing, but not empty.
-fn title(file: &Path) -> Result<Option<String>, Problem> {
+/// A prompt beside the instructions; the file may be missing, but not empty.
+fn optional_text(file: &Path, purpose: &str) -> Result<Option<String>, Problem> {
     if !file.exists() {
         return Ok(None);
     }
     let text = read_file(file, "create it, or leave it out")?;
     if text.trim().is_empty() {
-        return Err(Problem::of(file, "the file is empty", "say how to name a thread, or remove the file"));
+        return Err(Problem::of(file, "the file is empty", format!("{purpose}, or remove the file")));
     }
-    Ok(Some(text))
+    Ok(Some(text.trim().to_owned()))
 }
 
 fn instructions(file: &Path) -> Result<String, Problem> {

@@ -4,15 +4,20 @@
 //! wrong comes out as a [`Problem`] that names the file, the line and what to write instead. The server's own
 //! configuration is read through the same [`source`].
 
+mod context;
 mod folder;
+mod front;
 mod ranges;
+mod section;
 pub mod source;
 mod types;
 
+pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
 pub use folder::{Apps, MAX_TOOLS, load, load_all};
 pub use ranges::{OutOfRange, Ranges, Within};
+pub use section::{Section, SectionData};
 pub use source::Problem;
 pub use types::{
-    Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, History, Inject, LoopLimits, Memory,
+    Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, LoopLimits, Memory,
     Permission, RECORD_FORMAT, RecordType, ToolRef,
 };

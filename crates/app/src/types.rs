@@ -8,7 +8,7 @@ use protocol::{AppId, Cost, Settings};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{Problem, Ranges};
+use crate::{ContextRules, History, Persona, Problem, Ranges, Section};
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +34,11 @@ pub struct App {
     pub title: Option<String>,
     pub limits: LoopLimits,
     pub history: History,
+    pub context: ContextRules,
+    /// By id.
+    pub personas: BTreeMap<String, Persona>,
+    /// By the names of their files.
+    pub sections: Vec<Section>,
     /// By name.
     pub records: BTreeMap<String, RecordType>,
     /// Each name once, in the order they are offered to the model. Whether a tool or a family of that name exists is
@@ -285,13 +290,6 @@ pub struct Budget {
     /// Of one user in one day (UTC).
     pub day_tokens: Option<u64>,
     pub day_cost: Option<Cost>,
-}
-
-/// How much of the conversation the model is shown.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct History {
-    /// In tokens; what the model's window leaves when absent.
-    pub budget: Option<u32>,
 }
 
 /// A tool by name, with the place that names it.

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::source::{Problem, Source, Spanned, read_file};
+use super::optional_text;
+use crate::source::{Problem, Source, Spanned};
 use crate::{Extraction, Inject, Memory, RecordType};
 
 const MAX_MEMORIES: i64 = 1_000;
@@ -48,7 +49,7 @@ pub(super) fn memory(
     records: &BTreeMap<String, RecordType>,
 ) -> Result<(Memory, Option<String>), Problem> {
     let default = Memory::default();
-    let prompt = prompt(&dir.join("extract.md"))?;
+    let prompt = optional_text(&dir.join("extract.md"), "say what is worth remembering")?;
     let inject = match raw.inject {
         Some(RawInject::All) => Inject::All,
         Some(RawInject::Top) => Inject::Top,
@@ -78,22 +79,6 @@ pub(super) fn memory(
         extraction: raw.extract.unwrap_or(false).then_some(extraction),
     };
     Ok((memory, prompt))
-}
-
-/// How memories are looked for; the file may be missing, but not empty.
-fn prompt(file: &Path) -> Result<Option<String>, Problem> {
-    if !file.exists() {
-        return Ok(None);
-    }
-    let text = read_file(file, "create it, or leave it out")?;
-    if text.trim().is_empty() {
-        return Err(Problem::of(
-            file,
-            "the file is empty",
-            "say what is worth remembering, or remove the file",
-        ));
-    }
-    Ok(Some(text.trim().to_owned()))
 }
 
 fn types(

@@ -1,6 +1,8 @@
 //! App folders, good and bad.
 
+mod context;
 mod declared;
+mod markdown;
 mod memory;
 
 use std::fs;
@@ -10,7 +12,7 @@ use protocol::{Effort, OutputFormat, Settings};
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Answer, Ranges, Within};
+use crate::{Answer, ContextRules, History, HistoryStyle, Ranges, Summarise, Within};
 
 const PROMPT: &str = "Be helpful.";
 
@@ -30,6 +32,17 @@ fn add(apps: &TempDir, id: &str, toml: &str, prompt: &str) {
 
 fn demo(toml: &str, prompt: &str) -> App {
     load(&apps(toml, prompt).path().join("demo")).unwrap()
+}
+
+/// The app `demo` with these files beside `app.toml`.
+fn with(toml: &str, files: &[(&str, &str)]) -> TempDir {
+    let apps = apps(toml, PROMPT);
+    for (name, text) in files {
+        let path = apps.path().join("demo").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    apps
 }
 
 /// The problem as it is printed, with the path cut down to start at the apps folder.
@@ -66,7 +79,14 @@ fn an_empty_file_gets_every_default() {
             tool_timeout: Duration::from_secs(60),
             run_timeout: Duration::from_secs(900),
         },
-        history: History { budget: None },
+        history: History {
+            style: HistoryStyle::Plain,
+            budget: 3000,
+            summarise: Some(Summarise { prompt: None, model: None, after: 2000 }),
+        },
+        context: ContextRules::default(),
+        personas: BTreeMap::new(),
+        sections: Vec::new(),
         records: BTreeMap::new(),
         tools: Vec::new(),
         declared: Vec::new(),
@@ -115,7 +135,13 @@ tool_timeout_seconds = 5
 run_timeout_seconds = 30
 
 [history]
+style = "reference"
 budget = 4000
+summarise_model = "small"
+summarise_after = 1500
+
+[context]
+document_tokens = 900
 "#;
 
 #[test]
@@ -164,7 +190,14 @@ fn every_field_is_read() {
             tool_timeout: Duration::from_secs(5),
             run_timeout: Duration::from_secs(30),
         },
-        history: History { budget: Some(4000) },
+        history: History {
+            style: HistoryStyle::Reference,
+            budget: 4000,
+            summarise: Some(Summarise { prompt: None, model: Some("small".into()), after: 1500 }),
+        },
+        context: ContextRules { document_tokens: 900, ..ContextRules::default() },
+        personas: BTreeMap::new(),
+        sections: Vec::new(),
         records: BTreeMap::new(),
         tools: vec![tool("current_time", 8), tool("calculate", 9)],
         declared: Vec::new(),
@@ -311,8 +344,11 @@ fn a_tool_can_be_complained_about_where_it_is_named() {
 }
 
 #[test]
-fn the_studio_app_loads() {
-    let studio = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/studio")).unwrap();
+fn every_app_of_this_repository_loads() {
+    let apps = load_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps")).unwrap();
+    let ids: Vec<&str> = apps.keys().map(AppId::as_str).collect();
+    assert_eq!(ids, ["companion", "kalito", "studio", "trailhead", "tutor"]);
+    let studio = apps.get(&AppId::new("studio")).unwrap();
     let tools: Vec<&str> = studio.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!((studio.name.as_str(), tools), ("Studio", vec!["current_time", "calculate"]));
     assert_eq!(studio.limits, LoopLimits::default());

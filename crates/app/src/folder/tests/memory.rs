@@ -3,16 +3,6 @@
 use super::*;
 use crate::{Extraction, Inject, Memory};
 
-fn with(toml: &str, files: &[(&str, &str)]) -> TempDir {
-    let apps = apps(toml, PROMPT);
-    for (name, text) in files {
-        let path = apps.path().join("demo").join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    apps
-}
-
 const PLAN: (&str, &str) = (
     "records/plan.json",
     r#"{"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"], "additionalProperties": false}"#,

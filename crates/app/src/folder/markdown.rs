@@ -1,0 +1,203 @@
+//! `personas/*.md` and `context/*.md`: Markdown files with front matter, each named by its file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use protocol::{PersonaSettings, Settings};
+use serde_json::{Map, Value, json};
+
+use super::records::known;
+use crate::front::Front;
+use crate::section::{Mistake, Template};
+use crate::source::{Problem, Source, read_file};
+use crate::{Persona, Ranges, RecordType, Section, SectionData};
+
+/// Files of one folder.
+const MAX_FILES: usize = 100;
+const MAX_NAME_CHARS: usize = 64;
+const MAX_TRIGGER_CHARS: usize = 100;
+const MAX_WINDOW_TOKENS: i64 = 10_000_000;
+const MAX_SECTION_TOKENS: i64 = 100_000;
+const DEFAULT_SECTION_TOKENS: usize = 500;
+const PERSONA_KEYS: &[&str] = &[
+    "name",
+    "model",
+    "temperature",
+    "max_tokens",
+    "top_p",
+    "repeat_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+];
+/// Where a section stands among the others that are shown, and where when it does not say.
+const MAX_ORDER: i64 = 1_000;
+const DEFAULT_ORDER: u32 = 100;
+const SECTION_KEYS: &[&str] =
+    &["title", "records", "triggers", "always", "min_window", "max_tokens", "order"];
+
+/// The personas by id, and the texts they were read from.
+pub(super) fn personas(
+    dir: &Path,
+    ranges: &Ranges,
+) -> Result<(BTreeMap<String, Persona>, Vec<String>), Problem> {
+    let (mut personas, mut texts) = (BTreeMap::new(), Vec::new());
+    for (id, file) in files(&dir.join("personas"))? {
+        let text = read_file(&file, "create it")?;
+        personas.insert(id.clone(), persona(&id, Source { file: &file, text: &text }, ranges)?);
+        texts.extend([id, text]);
+    }
+    Ok((personas, texts))
+}
+
+fn persona(id: &str, source: Source<'_>, ranges: &Ranges) -> Result<Persona, Problem> {
+    let front = Front::parse(source, PERSONA_KEYS)?;
+    let prompt = front.body.trim();
+    if prompt.is_empty() {
+        return Err(Problem::of(
+            source.file,
+            "the prompt is empty",
+            "say who the persona is, and how it talks",
+        ));
+    }
+    let tokens = ranges.max_tokens.low as i64..=ranges.max_tokens.high as i64;
+    let settings = Settings {
+        temperature: front.number("temperature", ranges.temperature)?,
+        max_tokens: front.whole("max_tokens", tokens)?,
+        top_p: front.number("top_p", ranges.top_p)?,
+        frequency_penalty: front.number("frequency_penalty", ranges.frequency_penalty)?,
+        presence_penalty: front.number("presence_penalty", ranges.presence_penalty)?,
+        repeat_penalty: front.number("repeat_penalty", ranges.repeat_penalty)?,
+        ..Settings::default()
+    };
+    Ok(Persona {
+        id: id.to_owned(),
+        name: front.text("name")?.unwrap_or_else(|| id.to_owned()),
+        prompt: prompt.to_owned(),
+        settings: PersonaSettings { model: front.text("model")?, settings },
+    })
+}
+
+/// The sections in their order, then by the names of their files, and the texts they were read from.
+pub(super) fn sections(
+    dir: &Path,
+    records: &BTreeMap<String, RecordType>,
+) -> Result<(Vec<Section>, Vec<String>), Problem> {
+    let (mut sections, mut texts) = (Vec::new(), Vec::new());
+    for (name, file) in files(&dir.join("context"))? {
+        let text = read_file(&file, "create it")?;
+        sections.push(section(&name, Source { file: &file, text: &text }, records)?);
+        texts.extend([name, text]);
+    }
+    sections.sort_by_key(|section: &Section| section.order); // those of the same place stay by name
+    Ok((sections, texts))
+}
+
+fn section(
+    name: &str,
+    source: Source<'_>,
+    records: &BTreeMap<String, RecordType>,
+) -> Result<Section, Problem> {
+    let front = Front::parse(source, SECTION_KEYS)?;
+    let Some(title) = front.text("title")? else {
+        let remedy = "begin the file with a line of three dashes, \"title: …\", and three dashes again";
+        return Err(Problem::of(source.file, "the section has no title", remedy));
+    };
+    if front.body.trim().is_empty() {
+        return Err(Problem::of(source.file, "the template is empty", "write what to make of the records"));
+    }
+    let types = front.list("records")?;
+    if let Some(unknown) = types.iter().find(|name| !records.contains_key(*name)) {
+        let message = format!("there is no type of records {unknown:?}");
+        return Err(front.problem("records", message, known(records)));
+    }
+    let triggers = front.list("triggers")?;
+    if let Some(long) = triggers.iter().find(|trigger| trigger.chars().count() > MAX_TRIGGER_CHARS) {
+        let message = format!("the trigger {long:?} has more than {MAX_TRIGGER_CHARS} characters");
+        return Err(front.problem("triggers", message, "write a word or a short phrase"));
+    }
+    let at_line = |mistake: Mistake| Problem {
+        line: mistake.line.map(|line| line + front.body_line - 1),
+        ..Problem::of(source.file, format!("the template is wrong: {}", mistake.message), "correct it there")
+    };
+    let section = Section {
+        name: name.to_owned(),
+        title,
+        records: types,
+        triggers,
+        always: front.flag("always")?.unwrap_or(false),
+        min_window: front.whole("min_window", 0..=MAX_WINDOW_TOKENS)?.unwrap_or(0),
+        max_tokens: front.whole("max_tokens", 1..=MAX_SECTION_TOKENS)?.unwrap_or(DEFAULT_SECTION_TOKENS),
+        order: front.whole("order", 0..=MAX_ORDER)?.unwrap_or(DEFAULT_ORDER),
+        template: Template::new(front.body).map_err(at_line)?,
+    };
+    try_out(&section, records).map_err(at_line)?;
+    Ok(section)
+}
+
+/// Renders without records and with one of each type that has every field, as an unknown filter only shows when it is
+/// reached.
+fn try_out(section: &Section, records: &BTreeMap<String, RecordType>) -> Result<(), Mistake> {
+    let made_up = records.iter().map(|(name, record)| (name.clone(), vec![example(&record.schema)]));
+    for records in [BTreeMap::new(), made_up.collect()] {
+        let data = SectionData { records: &records, now: Timestamp::UNIX_EPOCH, zone: &TimeZone::UTC };
+        section.template.render(&section.records, &data)?;
+    }
+    Ok(())
+}
+
+/// A value that a schema describes, near enough for a template. The schema's depth is bounded already.
+fn example(schema: &Value) -> Value {
+    let choices = schema.get("enum").and_then(Value::as_array);
+    if let Some(first) = choices.and_then(|choices| choices.first()) {
+        return first.clone();
+    }
+    if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
+        let fields = fields.iter().map(|(name, inner)| (name.clone(), example(inner)));
+        return Value::Object(fields.collect::<Map<_, _>>());
+    }
+    if let Some(items) = schema.get("items") {
+        return json!([example(items)]);
+    }
+    let is = |kind: &str| schema.get("type").is_some_and(|given| given == kind);
+    match schema.get("format").and_then(Value::as_str) {
+        Some("date") => json!("1970-01-01"),
+        Some("date-time") => json!("1970-01-01T00:00:00Z"),
+        Some(_) | None if is("number") || is("integer") => json!(1),
+        Some(_) | None if is("boolean") => json!(true),
+        Some(_) | None => json!("example"),
+    }
+}
+
+/// The Markdown files of a folder with their names, in order; none where there is no such folder.
+fn files(folder: &Path) -> Result<Vec<(String, PathBuf)>, Problem> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let unreadable = |error: std::io::Error| {
+        Problem::of(folder, format!("cannot be read: {error}"), "make it a folder of Markdown files")
+    };
+    let mut files = Vec::new();
+    for entry in folder.read_dir().map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            files.push((name(&path)?, path));
+        }
+    }
+    if files.len() > MAX_FILES {
+        return Err(Problem::of(folder, format!("there are more than {MAX_FILES} files"), "remove some"));
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn name(file: &Path) -> Result<String, Problem> {
+    let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !name.is_empty() && name.len() <= MAX_NAME_CHARS && name.chars().all(letters) {
+        return Ok(name.to_owned());
+    }
+    let remedy = format!("rename it: letters, digits, underscores and dashes, at most {MAX_NAME_CHARS}");
+    Err(Problem::of(file, "the file's name cannot be an id", remedy))
+}

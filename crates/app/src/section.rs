@@ -1,0 +1,65 @@
+//! A section of an app's own context: a template over records, and when it belongs into a prompt.
+
+mod filters;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+pub(crate) use template::{Mistake, Template};
+
+/// What one section may write.
+pub(crate) const MAX_SECTION_BYTES: usize = 16 * 1024;
+
+/// A part of the prompt that an app fills from the user's records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Section {
+    /// The file's name.
+    pub name: String,
+    pub title: String,
+    /// Types of records that its template reads.
+    pub records: Vec<String>,
+    /// Words or phrases of a message that call for it.
+    pub triggers: Vec<String>,
+    /// Whether every prompt has it.
+    pub always: bool,
+    /// Tokens that the model's window must have.
+    pub min_window: u32,
+    /// Its place among those that are shown.
+    pub order: u32,
+    pub max_tokens: usize,
+    pub(crate) template: Template,
+}
+
+/// What a section is filled with.
+#[derive(Debug, Clone, Copy)]
+pub struct SectionData<'a> {
+    /// By type.
+    pub records: &'a BTreeMap<String, Vec<Value>>,
+    pub now: Timestamp,
+    /// The user's.
+    pub zone: &'a TimeZone,
+}
+
+impl Section {
+    /// The title and what the template makes of the records; empty when it has nothing to say. The error is the
+    /// template's, in words.
+    pub fn render(&self, data: &SectionData<'_>) -> Result<String, String> {
+        let body = self.template.render(&self.records, data).map_err(|mistake| mistake.to_string())?;
+        let only_title = body.strip_suffix(':').unwrap_or(&body) == self.title;
+        Ok(if body.is_empty() || only_title { String::new() } else { format!("{}:\n{body}", self.title) })
+    }
+
+    /// What a message is compared with to find out by meaning whether it calls for this section.
+    pub fn about(&self) -> String {
+        if self.triggers.is_empty() {
+            return self.title.clone();
+        }
+        format!("{}: {}", self.title, self.triggers.join(", "))
+    }
+}

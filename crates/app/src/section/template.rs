@@ -1,0 +1,178 @@
+//! The template of a section: bounded in what it does and writes, and never upset by what a record holds.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
+
+use jiff::Zoned;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value};
+use serde_json::Value as Json;
+
+use super::{MAX_SECTION_BYTES, SectionData, filters};
+
+/// Instructions that a template may take, so that none can run for ever.
+const MAX_INSTRUCTIONS: u64 = 500_000;
+/// Nesting of a record beyond which nothing is shown.
+const MAX_RECORD_DEPTH: usize = 16;
+const NAME: &str = "section";
+/// Stands where a section was cut, so that nobody takes it for the whole.
+const CUT: &str = "[There is more on record than is shown here.]";
+
+/// A template that parses. Two are equal when their texts are.
+#[derive(Clone)]
+pub(crate) struct Template {
+    source: String,
+    environment: Environment<'static>,
+}
+
+/// What is wrong with a template, and on which of its lines, from 1.
+#[derive(Debug)]
+pub(crate) struct Mistake {
+    pub(crate) line: Option<usize>,
+    pub(crate) message: String,
+}
+
+impl Template {
+    pub(crate) fn new(source: &str) -> Result<Self, Mistake> {
+        let mut environment = Environment::new();
+        environment.set_fuel(Some(MAX_INSTRUCTIONS));
+        environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(|error| mistake(&error))?);
+        environment.add_template_owned(NAME, source.to_owned()).map_err(|error| mistake(&error))?;
+        Ok(Self { source: source.to_owned(), environment })
+    }
+
+    /// What it writes, with no blank line at its ends or after another.
+    pub(crate) fn render(&self, types: &[String], data: &SectionData<'_>) -> Result<String, Mistake> {
+        let now = data.now.to_zoned(data.zone.clone());
+        let values = values(types, data.records, &now);
+        let mut environment = self.environment.clone();
+        filters::add(&mut environment, &now);
+        let template = environment.get_template(NAME).map_err(|error| mistake(&error))?;
+        let mut written = Bounded::default();
+        let result = template.render_captured_to(values, &mut written).map(|_| ());
+        match result {
+            Err(error) if !written.is_full => Err(mistake(&error)),
+            Err(_) | Ok(()) => Ok(written.text()),
+        }
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Template").field(&self.source).finish()
+    }
+}
+
+impl PartialEq for Template {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line} of the template: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+fn mistake(error: &Error) -> Mistake {
+    let message = match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    };
+    Mistake { line: error.line(), message }
+}
+
+/// What a template can name: a list for each type of records, with underscores for dashes, and the time.
+fn values(types: &[String], records: &BTreeMap<String, Vec<Json>>, now: &Zoned) -> Value {
+    let lists = types.iter().map(|name| {
+        let list = records.get(name).map(Vec::as_slice).unwrap_or_default();
+        let list: Value = list.iter().map(|record| value(record, MAX_RECORD_DEPTH)).collect();
+        (name.replace('-', "_"), list)
+    });
+    let time = [("now", now.datetime().to_string()), ("today", now.date().to_string())];
+    let time = time.map(|(name, text)| (name.to_owned(), Value::from(text)));
+    Value::from(lists.chain(time).collect::<BTreeMap<String, Value>>())
+}
+
+/// A record as templates see it. What is null is as if it were not there, and a text stays on its line: a record must
+/// not be able to look like lines of the prompt.
+fn value(json: &Json, depth: usize) -> Value {
+    if depth == 0 {
+        return Value::UNDEFINED;
+    }
+    match json {
+        Json::Null => Value::UNDEFINED,
+        Json::Bool(yes) => Value::from(*yes),
+        Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => Value::from(whole),
+            (None, Some(float)) => Value::from(float),
+            (None, None) => Value::UNDEFINED,
+        },
+        Json::String(text) => Value::from(one_line(text)),
+        Json::Array(list) => {
+            list.iter().filter(|inner| !inner.is_null()).map(|inner| value(inner, depth - 1)).collect()
+        }
+        Json::Object(fields) => {
+            let fields = fields.iter().filter(|(_, inner)| !inner.is_null());
+            let fields = fields.map(|(name, inner)| (name.clone(), value(inner, depth - 1)));
+            Value::from(fields.collect::<BTreeMap<String, Value>>())
+        }
+    }
+}
+
+/// The text with blanks for all that would end a line.
+fn one_line(text: &str) -> String {
+    let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    text.trim().split(ends_line).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Takes up to the bound, and refuses the rest, which ends the rendering.
+#[derive(Default)]
+struct Bounded {
+    bytes: Vec<u8>,
+    is_full: bool,
+}
+
+impl Bounded {
+    fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let whole = if self.is_full { text.rsplit_once('\n').map_or("", |(whole, _)| whole) } else { &text };
+        let mut lines: Vec<&str> = Vec::new();
+        for line in whole.lines().map(str::trim_end) {
+            let follows_blank = lines.last().is_none_or(|last| last.is_empty());
+            if !(line.is_empty() && follows_blank) {
+                lines.push(line);
+            }
+        }
+        if lines.last().is_some_and(|last| last.is_empty()) {
+            lines.pop();
+        }
+        if self.is_full {
+            lines.push(CUT);
+        }
+        lines.join("\n")
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > MAX_SECTION_BYTES {
+            self.is_full = true;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
