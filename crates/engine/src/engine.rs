@@ -4,14 +4,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use app::{App, Apps, Problem};
 use jiff::{SignedDuration, Timestamp};
 use memory::recall::Recall;
-use model::{Model, Registry as Models};
-use protocol::{AppId, Clock, Event, Ids, JobId, MemoryId, RunId, RunStatus, ThreadId};
+use model::{Counter, Model, Registry as Models};
+use protocol::{AppId, Clock, Event, Ids, JobId, MemoryId, RunId, RunStatus, SummaryId, ThreadId};
 use store::{JobRow, PageOf, RunRow, Stop, Store};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -20,12 +20,17 @@ use tokio_util::task::TaskTracker;
 use tools::{Catalog, Registry};
 
 use crate::bus::Bus;
+use crate::context::Fence;
+use crate::documents::Extractor;
 use crate::keys::Ring;
 use crate::run::{Limits, Run, RunState};
 use crate::{Error, jobs};
 
 /// Model calls of runs at once. More wait their turn, as when a start takes up thousands of runs.
 const MAX_MODEL_CALLS: usize = 256;
+
+/// Uploads that are read at once.
+const MAX_EXTRACTIONS: usize = 2;
 
 /// How long what was asked under a key is remembered.
 const KEYS_REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
@@ -40,6 +45,8 @@ pub struct Parts {
     pub models: Models,
     /// Over the same store.
     pub recall: Arc<Recall>,
+    /// Reads uploads.
+    pub extractor: Arc<dyn Extractor>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
 }
@@ -56,6 +63,11 @@ pub(crate) struct Shared {
     pub(crate) apps: BTreeMap<AppId, Serving>,
     pub(crate) models: Models,
     pub(crate) recall: Arc<Recall>,
+    pub(crate) extractor: Arc<dyn Extractor>,
+    /// Held by each upload while it is read.
+    pub(crate) extracting_documents: Semaphore,
+    /// What nobody outside knows; marks of data are made of it.
+    secret: OnceLock<[u8; 32]>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     keys: Ring,
@@ -94,6 +106,9 @@ impl Engine {
             apps,
             models: parts.models,
             recall: parts.recall,
+            extractor: parts.extractor,
+            extracting_documents: Semaphore::new(MAX_EXTRACTIONS),
+            secret: OnceLock::new(),
             clock: parts.clock,
             ids: parts.ids,
             keys: Ring::default(),
@@ -111,6 +126,8 @@ impl Engine {
     /// Takes over every run that an earlier process left unfinished, then becomes ready.
     pub async fn start(&self) -> Result<(), Error> {
         self.load_keys().await?;
+        let secret = self.store().secret().await?;
+        let _ = self.shared.secret.set(secret); // the same each time
         let unfinished = self.store().adopt().await?;
         if !unfinished.is_empty() {
             tracing::info!(runs = unfinished.len(), "taking up unfinished runs");
@@ -120,6 +137,8 @@ impl Engine {
                 self.spawn(row);
             }
         }
+        // Reading the table takes a moment, which the first run need not wait for.
+        self.shared.tasks.spawn_blocking(|| Counter::default().text(" "));
         self.in_background(self.clone().finish_begun_actions());
         self.in_background(self.clone().embed_all());
         self.sweep();
@@ -185,6 +204,11 @@ impl Engine {
         &self.shared.recall
     }
 
+    /// Marks what is data in the prompts of a thread.
+    pub(crate) fn fence(&self, thread: ThreadId) -> Fence {
+        Fence::of(self.shared.secret.get().unwrap_or(&[0; 32]), thread)
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.shared.clock.now()
     }
@@ -195,6 +219,10 @@ impl Engine {
 
     pub(crate) fn fresh_memory(&self) -> MemoryId {
         self.shared.ids.memory()
+    }
+
+    pub(crate) fn fresh_summary(&self) -> SummaryId {
+        self.shared.ids.summary()
     }
 
     pub(crate) fn fresh_id(&self) -> uuid::Uuid {
@@ -333,18 +361,24 @@ impl Engine {
     }
 
     async fn drive(&self, row: RunRow) -> Result<(), store::Error> {
-        let shared = &self.shared;
-        let facts = shared.store.facts(row.id).await?;
+        let facts = self.store().facts(row.id).await?;
         let events: Vec<Event> =
             facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
         let state = RunState::replay(&events);
-        let log = shared.store.log(&row);
-        let Some(serving) = shared.apps.get(&row.scope.app) else {
-            return crate::run::end_without_app(&row, &state, &*log, &*shared.ids).await;
+        let Ok(mut run) = self.driver(&row) else {
+            return crate::run::end_without_app(&row, &state, &*self.store().log(&row), &*self.shared.ids)
+                .await;
         };
+        run.drive(state).await.map(drop)
+    }
+
+    /// A run and what it needs to go on; an error if its app is gone.
+    pub(crate) fn driver(&self, row: &RunRow) -> Result<Run, Error> {
+        let shared = &self.shared;
+        let serving = shared.apps.get(&row.scope.app).ok_or(Error::NotFound { what: "app" })?;
         let stop = self.running().get(&row.id).map(watch::Sender::subscribe);
         let limits = &serving.app.limits;
-        let mut run = Run {
+        Ok(Run {
             id: row.id,
             thread: row.thread,
             app: Arc::clone(&serving.app),
@@ -353,7 +387,9 @@ impl Engine {
             models: self.models_for(&serving.app, row.model.as_deref()),
             store: Arc::clone(&shared.store),
             recall: Arc::clone(&shared.recall),
-            log,
+            fence: self.fence(row.thread),
+            counter: Counter::default(),
+            log: shared.store.log(row),
             clock: Arc::clone(&shared.clock),
             ids: Arc::clone(&shared.ids),
             started: row.created_at,
@@ -367,8 +403,7 @@ impl Engine {
             turns: Arc::clone(&shared.turns),
             deadline: Instant::now() + limits.run_timeout,
             context: None,
-        };
-        run.drive(state).await.map(drop)
+        })
     }
 
     /// Purges in the background.

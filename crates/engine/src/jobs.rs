@@ -7,23 +7,28 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use protocol::Event;
+use model::{Error, Model, Piece, Request};
+use protocol::{Event, Summary, Usage};
 use store::{Extraction, JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry, Spent};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Engine;
 
 mod embed;
 mod extract;
 mod naming;
+mod summarise;
 
 /// Names a thread after its first answer.
 pub(crate) const NAME_THREAD: &str = "name_thread";
 
 /// Looks for memories in what the user said.
 pub(crate) const EXTRACT: &str = "extract_memories";
+
+/// Summarises the older part of a conversation.
+pub(crate) const SUMMARISE: &str = "summarise";
 
 /// Makes vectors of what a user has that has none.
 pub(crate) const EMBED: &str = "embed";
@@ -109,22 +114,34 @@ async fn run(engine: &Engine, job: JobRow) {
     let attempt = AssertUnwindSafe(perform(engine, &job)).catch_unwind();
     let outcome = attempt.await.unwrap_or_else(|_| Err("the job panicked".to_owned()));
     let left = match outcome {
-        Ok(Done { extraction: Some(extraction), .. }) => {
+        Ok(Done { extraction: Some(extraction), turn, .. }) => {
             let extracted = engine.store().extract(&job, extraction).await;
+            drop(turn); // the next one sees what this one has done
             engine.embed_soon(&job.scope).await;
             extracted.map(drop)
         }
-        Ok(Done { effect, spent, extraction: None }) => engine.store().complete(&job, effect, spent).await,
-        Err(error) => {
-            let retry = retry(job.attempts, engine.now());
-            let dead = retry == Retry::Never;
-            tracing::warn!(job = %job.id, kind = job.kind, attempt = job.attempts, dead, error, "a job failed");
-            engine.store().fail(&job, error, retry).await
+        Ok(Done { summary: Some(summary), spent, .. }) => {
+            engine.store().summarise(&job, Some(summary), spent).await
         }
+        Ok(Done { effect, spent, extraction: None, summary: None, turn: _ }) => {
+            engine.store().complete(&job, effect, spent).await
+        }
+        Err(error) => failed(engine, &job, error).await,
+    };
+    let left = match left {
+        Err(store::Error::Changed(reason)) => failed(engine, &job, reason).await,
+        left => left,
     };
     if let Err(error) = left {
         tracing::warn!(job = %job.id, %error, "the outcome of a job was not recorded; it will run again");
     }
+}
+
+async fn failed(engine: &Engine, job: &JobRow, error: String) -> Result<(), store::Error> {
+    let retry = retry(job.attempts, engine.now());
+    let dead = retry == Retry::Never;
+    tracing::warn!(job = %job.id, kind = job.kind, attempt = job.attempts, dead, error, "a job failed");
+    engine.store().fail(job, error, retry).await
 }
 
 /// What a job has come to, to be committed with it.
@@ -135,6 +152,10 @@ struct Done {
     spent: Option<Spent>,
     /// What becomes of memories; it is an effect of its own.
     extraction: Option<Extraction>,
+    /// A summary and its text.
+    summary: Option<(Summary, String)>,
+    /// Held until it is committed.
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Done {
@@ -148,6 +169,7 @@ async fn perform(engine: &Engine, job: &JobRow) -> Result<Done, String> {
     match job.kind.as_str() {
         NAME_THREAD => naming::name(engine, job).await,
         EXTRACT => extract::extract(engine, job).await,
+        SUMMARISE => summarise::summarise(engine, job).await,
         EMBED => embed::embed(engine, job).await,
         SWEEP => {
             engine.clone().embed_all().await;
@@ -155,6 +177,33 @@ async fn perform(engine: &Engine, job: &JobRow) -> Result<Done, String> {
         }
         _ => Err("no such kind of job".to_owned()),
     }
+}
+
+/// Asks a model for a text of at most so many bytes, and says what that has cost.
+async fn ask(model: &Model, request: &Request, most: usize) -> Result<(String, Spent), Error> {
+    let mut stream = model.chat.stream(request).await?;
+    let (mut answer, mut usage) = (String::new(), None);
+    while let Some(piece) = stream.next().await {
+        match piece? {
+            Piece::Text(text) if answer.len() + text.len() <= most => answer.push_str(&text),
+            Piece::Usage(counted) => usage = Some(counted),
+            Piece::Text(_)
+            | Piece::Reasoning(_)
+            | Piece::CallStart { .. }
+            | Piece::CallInput { .. }
+            | Piece::Model(_)
+            | Piece::Provider(_)
+            | Piece::Finish(_) => {}
+        }
+    }
+    let estimated = || Usage {
+        input_tokens: model.tokens().request(request) as u64,
+        output_tokens: model.tokens().text(&answer) as u64,
+        estimated: true,
+        ..Usage::default()
+    };
+    let usage = model.priced(usage.unwrap_or_else(estimated));
+    Ok((answer, Spent { model: model.name().to_owned(), usage }))
 }
 
 /// Two seconds, eight, thirty-two, and so on, up to a quarter more, so that many do not come back at once.

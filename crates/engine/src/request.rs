@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use app::{OutOfRange, Ranges, Within};
 use jiff::Timestamp;
-use protocol::{JobId, MessageId, NewRun, Regenerate, Seq, ThreadId};
+use protocol::{JobId, MessageId, NewRun, Regenerate, Seq, Settings, ThreadId};
 use store::{Ask, JobCursor, ThreadCursor, TimeCursor};
 
 use crate::Error;
@@ -19,8 +19,17 @@ const MAX_SYSTEM_PROMPT_BYTES: usize = 64 * 1024;
 /// Bytes of a model's name.
 const MAX_MODEL_BYTES: usize = 200;
 
+/// Characters of a persona's id.
+pub(crate) const MAX_PERSONA_CHARS: usize = 64;
+
+/// Documents that one run may name.
+const MAX_DOCUMENTS: usize = 50;
+
 /// Bytes of a thread's title.
 const MAX_TITLE_BYTES: usize = 500;
+
+/// Bytes of a name.
+const MAX_NAME_BYTES: usize = 200;
 
 /// Entries of a page when the client does not say, and at most.
 const DEFAULT_PAGE: usize = 100;
@@ -138,18 +147,27 @@ pub(crate) fn options(new: &NewRun, ranges: &Ranges) -> Result<(), Error> {
     if new.system_prompt.as_ref().is_some_and(|prompt| prompt.len() > MAX_SYSTEM_PROMPT_BYTES) {
         return Err(Error::TooLarge { field: "systemPrompt", limit: MAX_SYSTEM_PROMPT_BYTES });
     }
-    if let Some(model) = &new.model {
-        let fits = !model.trim().is_empty()
-            && model.len() <= MAX_MODEL_BYTES
-            && !model.chars().any(char::is_control);
-        if !fits {
-            return Err(Error::invalid(
-                "model",
-                format!("must be a model's name of 1 to {MAX_MODEL_BYTES} bytes"),
-            ));
-        }
+    if new.document_ids.len() > MAX_DOCUMENTS {
+        return Err(Error::invalid("documentIds", format!("must name at most {MAX_DOCUMENTS} documents")));
     }
-    ranges.check(&new.settings).map_err(|outside| {
+    if let Some(model) = &new.model {
+        model_name("model", model)?;
+    }
+    settings(&new.settings, ranges)
+}
+
+pub(crate) fn model_name(field: &'static str, model: &str) -> Result<(), Error> {
+    let fits =
+        !model.trim().is_empty() && model.len() <= MAX_MODEL_BYTES && !model.chars().any(char::is_control);
+    if fits {
+        return Ok(());
+    }
+    Err(Error::invalid(field, format!("must be a model's name of 1 to {MAX_MODEL_BYTES} bytes")))
+}
+
+/// How a model is asked, within what the app allows.
+pub(crate) fn settings(settings: &Settings, ranges: &Ranges) -> Result<(), Error> {
+    ranges.check(settings).map_err(|outside| {
         let OutOfRange { field, within: Within { low, high }, .. } = outside;
         let message = format!("must be from {low} to {high}");
         Error::invalid(SETTINGS.iter().find(|name| name.ends_with(field)).unwrap_or(&"settings"), message)
@@ -166,13 +184,32 @@ const SETTINGS: [&str; 6] = [
     "settings.repeatPenalty",
 ];
 
-pub(crate) fn title(title: &str) -> Result<String, Error> {
-    let trimmed = title.trim();
-    if trimmed.is_empty() || trimmed.chars().any(char::is_control) {
-        return Err(Error::invalid("title", "must be one line of text"));
+/// A persona's id as a request gives it. Whether there is one is seen when it is to speak.
+pub(crate) fn persona(id: String) -> Result<String, Error> {
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if (1..=MAX_PERSONA_CHARS).contains(&id.len()) && id.chars().all(letters) {
+        return Ok(id);
     }
-    if trimmed.len() > MAX_TITLE_BYTES {
-        return Err(Error::TooLarge { field: "title", limit: MAX_TITLE_BYTES });
+    let message = format!("must be 1 to {MAX_PERSONA_CHARS} letters, digits, underscores or dashes");
+    Err(Error::invalid("personaId", message))
+}
+
+pub(crate) fn title(title: &str) -> Result<String, Error> {
+    line("title", title, MAX_TITLE_BYTES)
+}
+
+/// What somebody or something is called.
+pub(crate) fn name(name: &str) -> Result<String, Error> {
+    line("name", name, MAX_NAME_BYTES)
+}
+
+fn line(field: &'static str, text: &str, limit: usize) -> Result<String, Error> {
+    let trimmed = text.trim();
+    if trimmed.is_empty() || trimmed.chars().any(char::is_control) {
+        return Err(Error::invalid(field, "must be one line of text"));
+    }
+    if trimmed.len() > limit {
+        return Err(Error::TooLarge { field, limit });
     }
     Ok(trimmed.to_owned())
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use app::App;
 use protocol::{
-    AppId, AppView, Event, JobView, Kind, Message, NewRun, NewThread, Page, Principal, RunId, RunResult,
-    RunStatus, RunView, Scope, Seq, ThreadChange, ThreadId, ThreadView,
+    AppId, AppView, Event, JobView, Kind, Message, NewRun, NewThread, Page, PersonaSettings, Principal,
+    RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadChange, ThreadId, ThreadView,
 };
 use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadRow, Window};
 
 use crate::engine::Serving;
 use crate::request::{self, PageQuery};
 use crate::run::RunState;
-use crate::{Engine, Error, Follower, jobs, run, views};
+use crate::{Engine, Error, Follower, jobs, personas, run, views};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 
@@ -54,9 +54,10 @@ impl Engine {
         let ids = &self.shared.ids;
         let ask = request::ask(&new, || ids.message())?;
         request::options(&new, &serving.app.ranges)?;
-        let wanted = new.model.as_deref().or(serving.app.model.as_deref());
-        self.check_model(new.model.as_deref())?;
+        self.check_model("model", new.model.as_deref())?;
         let scope = principal.scope(serving.app.id.clone());
+        let (persona, speaks) = self.persona_of(principal, &scope, serving, &new).await?;
+        let wanted = new.model.as_deref().or(speaks.model.as_deref()).or(serving.app.model.as_deref());
         let spent = self.spent(&serving.app, &scope).await?;
         if let (Some(refusal), None) = (&spent, &once) {
             return Err(refusal.clone());
@@ -72,8 +73,10 @@ impl Engine {
             request: store::Request {
                 ask,
                 model: self.shared.models.name(wanted),
-                settings: new.settings.or(&serving.app.settings),
+                settings: new.settings.or(&speaks.settings).or(&serving.app.settings),
                 system_prompt: new.system_prompt,
+                persona,
+                documents: new.document_ids,
                 app_revision: serving.app.revision.clone(),
                 jobs,
             },
@@ -102,14 +105,38 @@ impl Engine {
         .await
     }
 
+    /// Who answers: the persona the request or its thread names, and what that one sets. One that cannot be used sets
+    /// nothing; the run says so.
+    async fn persona_of(
+        &self,
+        principal: &Principal,
+        scope: &Scope,
+        serving: &Serving,
+        new: &NewRun,
+    ) -> Result<(Option<String>, PersonaSettings), Error> {
+        let persona = match (&new.persona_id, new.thread_id) {
+            (Some(persona), _) => Some(persona.clone()),
+            (None, Some(thread)) => self.thread_row(principal, thread).await?.persona,
+            (None, None) => None,
+        };
+        let Some(id) = &persona else { return Ok((None, PersonaSettings::default())) };
+        let found = personas::find(&**self.store(), &serving.app, scope, id).await;
+        let mut speaks = found.map(|persona| persona.settings).unwrap_or_default();
+        if self.check_model("model", speaks.model.as_deref()).is_err() {
+            tracing::warn!(persona = id, model = speaks.model, "no provider serves a persona's model");
+            speaks.model = None;
+        }
+        Ok((persona, speaks))
+    }
+
     /// A model that nobody serves is refused before anything is stored. Without any model at all, runs say so.
-    fn check_model(&self, wanted: Option<&str>) -> Result<(), Error> {
+    pub(crate) fn check_model(&self, field: &'static str, wanted: Option<&str>) -> Result<(), Error> {
         let models = &self.shared.models;
         match wanted {
             Some(name) if !models.is_empty() && models.find(name).is_none() => {
                 let known: Vec<&str> = models.list().map(|model| model.name()).collect();
                 let message = format!("no provider serves {name:?}; there are {}", known.join(", "));
-                Err(Error::invalid("model", message))
+                Err(Error::invalid(field, message))
             }
             Some(_) | None => Ok(()),
         }
@@ -195,8 +222,9 @@ impl Engine {
     ) -> Result<ThreadView, Error> {
         let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
         let title = new.title.as_deref().map(request::title).transpose()?;
-        let thread = self.shared.ids.thread();
-        Ok(views::thread(self.store().create_thread(&scope, thread, title, once).await?))
+        let persona = new.persona_id.map(request::persona).transpose()?;
+        let thread = store::NewThread { id: self.shared.ids.thread(), title, persona };
+        Ok(views::thread(self.store().create_thread(&scope, thread, once).await?))
     }
 
     pub async fn threads(
@@ -225,9 +253,22 @@ impl Engine {
         change: ThreadChange,
         once: Option<Once>,
     ) -> Result<ThreadView, Error> {
-        let title = request::title(&change.title)?;
-        self.thread_row(principal, thread).await?;
-        Ok(views::thread(self.store().rename_thread(principal, thread, title, once).await?))
+        let title = change.title.as_deref().map(request::title).transpose()?;
+        let persona =
+            change.persona_id.map(|persona| persona.map(request::persona).transpose()).transpose()?;
+        if title.is_none() && persona.is_none() {
+            return Err(Error::invalid("title", "is required, unless `personaId` is given"));
+        }
+        let mut row = self.thread_row(principal, thread).await?;
+        // Under one key both are done again, which changes nothing; the key itself goes with the first.
+        let mut once = once;
+        if let Some(title) = title {
+            row = self.store().rename_thread(principal, thread, title, once.take()).await?;
+        }
+        if let Some(persona) = persona {
+            row = self.store().set_persona(principal, thread, persona, once).await?;
+        }
+        Ok(views::thread(row))
     }
 
     /// Hides the thread at once and cancels its run; its rows go in the background.
@@ -320,7 +361,7 @@ impl Engine {
         serving.ok_or(Error::NotFound { what: "app" })
     }
 
-    async fn run_row(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+    pub(crate) async fn run_row(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
         let row = self.store().run(principal, run).await?;
         if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "run" }) }
     }

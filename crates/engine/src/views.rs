@@ -24,6 +24,7 @@ pub(crate) fn thread(row: ThreadRow) -> ThreadView {
         head_id: row.head,
         message_count: row.message_count,
         model: row.model,
+        persona_id: row.persona,
         active_run_id: row.active_run,
         last_seq: row.last_seq,
         created_at: row.created_at,

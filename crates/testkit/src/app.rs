@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Bus, Engine, Parts};
+use engine::{Bus, Engine, InProcess, Parts};
 use memory::recall::Recall;
 use model::{Capabilities, Embedder, Endpoint, Kind, Listing, Price, Provider, Registry, Timeouts, Wire};
 use protocol::Ids;
@@ -242,6 +242,7 @@ fn engine(
     let clock = Arc::new(StandingClock);
     let bus = Arc::new(Bus::default());
     let store = Sqlite::open(&folder.join("data"), clock.clone(), bus.clone()).expect("the database opens");
+    stand_still(folder);
     let store: Arc<dyn Store> = Arc::new(store);
     let parts = Parts {
         recall: Arc::new(Recall::new(Arc::clone(&store), setup.embedder.clone())),
@@ -250,10 +251,17 @@ fn engine(
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),
         tools,
         models: if setup.model { models(setup, upstreams) } else { Registry::default() },
+        extractor: Arc::new(InProcess),
         clock,
         ids: ids as Arc<dyn Ids>,
     };
     Engine::new(parts).expect("the tools exist")
+}
+
+/// The marks around data in prompts are made of a secret; here it is the same every time.
+fn stand_still(folder: &Path) {
+    let database = Connection::open(folder.join("data/rondo.db")).expect("the database opens");
+    database.execute("UPDATE secrets SET value = zeroblob(32)", []).expect("the secret is set");
 }
 
 /// `test-model` at the upstream, `backup-model` at its backup.

@@ -15,6 +15,7 @@ use crate::{Registry, Tool, builtin};
 
 /// Tools that belong together, under the name by which an app can have all of them.
 const FAMILIES: &[(&str, &[&str])] = &[
+    ("documents", &["search_documents", "read_rest"]),
     ("markdown", &["listMarkdown", "readMarkdown", "writeMarkdownSection", "createMarkdownFile"]),
     ("memory", &["search_memories", "search_history", "save_memory"]),
     ("proposals", &[CREATE_PROPOSAL, UPDATE_PROPOSAL]),
@@ -48,6 +49,8 @@ impl Catalog {
         catalog.add(builtin::ReadMarkdown);
         catalog.add(builtin::WriteMarkdownSection);
         catalog.add(builtin::CreateMarkdownFile);
+        catalog.add(builtin::SearchDocuments);
+        catalog.add(builtin::ReadRest);
         catalog.add(builtin::SearchMemories);
         catalog.add(builtin::SearchHistory);
         catalog.add(builtin::SaveMemory);

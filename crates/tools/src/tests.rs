@@ -29,7 +29,7 @@ const EVIDENCE: &str = r#"{"type": "object", "additionalProperties": false, "req
 
 /// The tools of the app that most tests use.
 pub(crate) const TOML: &str = r#"
-tools = ["calculate", "markdown", "memory", "proposals", "undo"]
+tools = ["calculate", "documents", "markdown", "memory", "proposals", "undo"]
 [tool.searchParts]
 record = "part"
 does = "search"
@@ -163,6 +163,8 @@ impl World {
                 model: None,
                 settings: Settings::default(),
                 system_prompt: None,
+                persona: None,
+                documents: vec![],
                 app_revision: "r".into(),
                 jobs: vec![],
             },
@@ -181,6 +183,7 @@ impl World {
             output: outcome.output.clone(),
             duration_ms: 1,
             outside: false,
+            suspicious: false,
         };
         log.record(vec![Event::ToolComplete(result)], vec![], outcome.writes).await.unwrap();
         outcome.output
@@ -209,5 +212,6 @@ fn step(call: Call) -> Event {
         provider: None,
         fallback: None,
         structured: None,
+        prompt: None,
     })
 }

@@ -1,46 +1,80 @@
 //! What the model will see: everything a prompt needs, read at once, then put together by a pure function.
+//!
+//! [`gather()`] reads, each fragment of a prompt in a file of its own under `fragments` and `history`; what it read is
+//! noted in the log by name and kept beside it, so that [`rebuild()`] gives the same again. [`compose()`] orders the
+//! fragments as the app says, and makes them fit.
 
+mod assemble;
 mod compose;
-pub(crate) mod estimate;
+mod fence;
+mod fragments;
+mod gather;
 mod history;
-mod load;
+mod rebuild;
 mod shape;
-mod snapshot;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
-use model::{Message, ToolSpec};
-use protocol::Settings;
+use app::{ContextRules, Fragment};
+use model::ToolSpec;
+use protocol::{ContextLoaded, MessageId, Settings};
 
-pub(crate) use compose::{Budget, compose};
-pub(crate) use history::capped;
-pub(crate) use load::{Sources, load};
+pub(crate) use assemble::{Assembled, assemble};
+pub(crate) use compose::{Budget, Composed, Cuts, compose, half};
+pub(crate) use fence::Fence;
+pub(crate) use fragments::profile::zone;
+pub(crate) use gather::{Gathered, Sources, gather, hash, hex};
+pub(crate) use history::{History, Past, capped, chain, read_path, units};
+pub(crate) use rebuild::rebuild;
 pub(crate) use shape::{Shape, Wanted};
-pub(crate) use snapshot::{View, take as take_snapshot};
 
 /// Everything a run reads, read once and then fixed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Context {
-    /// The app's instructions, the caller's addition, memories, and the date: stable parts first.
-    pub(crate) system: String,
-    /// What was looked up for the message; empty when nothing was.
-    pub(crate) recalled: String,
-    /// The path before the message that is answered.
-    pub(crate) history: Vec<Message>,
+    /// Which fragment stands where, and what each may take.
+    pub(crate) rules: ContextRules,
+    /// Texts from outside the log, in the order in which they are shown.
+    pub(crate) pieces: Vec<Piece>,
+    /// The caller's addition to the instructions.
+    pub(crate) custom: Option<String>,
+    /// What the log says was loaded.
+    pub(crate) loaded: ContextLoaded,
+    /// The path before the message that is answered, as far as it is shown.
+    pub(crate) history: History,
     /// The message that is answered.
     pub(crate) message: String,
+    pub(crate) message_id: MessageId,
+    /// Marks what is data.
+    pub(crate) fence: Fence,
     pub(crate) tools: Arc<[ToolSpec]>,
     pub(crate) settings: Settings,
     /// What the answer must look like; words when none.
     pub(crate) shape: Option<Arc<Shape>>,
 }
 
-impl Context {
-    /// About how many tokens the earlier turns have.
-    pub(crate) fn history_tokens(&self) -> usize {
-        self.history.iter().map(estimate::message).sum()
+/// A text that enters a prompt from outside the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) fragment: Fragment,
+    /// What it comes from, by id.
+    pub(crate) source: String,
+    pub(crate) text: String,
+    /// Whether it reads like instructions to an assistant rather than like data.
+    pub(crate) suspicious: bool,
+}
+
+impl Piece {
+    pub(crate) fn new(fragment: Fragment, source: impl Display, text: String) -> Self {
+        Self { fragment, source: source.to_string(), text, suspicious: false }
+    }
+
+    /// The same, looked at for instructions in it.
+    pub(crate) fn of_data(fragment: Fragment, source: impl Display, text: String) -> Self {
+        let suspicious = memory::suspicion::is_instruction(&text);
+        Self { suspicious, ..Self::new(fragment, source, text) }
     }
 }
 

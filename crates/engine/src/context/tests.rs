@@ -1,22 +1,26 @@
 //! Whatever the rows and whatever the run did, the prompt is one a provider takes and one that fits.
 
+mod fitting;
+mod styles;
+
+use app::{ContextRules, Fragment, HistoryStyle};
 use model::chat::ChatCompletions;
 use model::{Endpoint, Message, Model, Request, ToolSpec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use protocol::{
-    Call, CallId, Event, Finish, MessageId, MessageUser, RunId, Settings, StepEnd, StepStart, StreamComplete,
-    ThreadId, ToolComplete, ToolStatus, Usage,
+    Call, CallId, ContextLoaded, Event, Finish, MessageId, MessageUser, RunId, Settings, StepEnd, StepStart,
+    StreamComplete, ThreadId, ToolComplete, ToolStatus, Usage,
 };
 use serde_json::{Value, json};
 use store::{MessageRow, RawEvent};
 use uuid::Uuid;
 
-use super::{Budget, Context, Offer, compose, estimate, history};
+use super::{Budget, Context, Fence, History, Offer, Past, Piece, compose};
 use crate::run::RunState;
 use crate::transcript;
 
-const ROOMY: Budget = Budget { prompt: 100_000_000, history: 100_000_000 };
+const ROOMY: Budget = Budget { prompt: 100_000_000 };
 
 /// Few ids, so that rows collide, repeat and miss each other.
 fn call_id() -> impl Strategy<Value = CallId> {
@@ -66,6 +70,7 @@ fn step_end() -> impl Strategy<Value = StepEnd> {
             provider: None,
             fallback: None,
             structured: None,
+            prompt: None,
         },
     )
 }
@@ -79,6 +84,7 @@ fn result() -> impl Strategy<Value = ToolComplete> {
         output,
         duration_ms: 1,
         outside: false,
+        suspicious: false,
     })
 }
 
@@ -140,17 +146,21 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn context(rows: &[MessageRow], message: String) -> Context {
-    let turns: Vec<_> = rows.iter().map(transcript::read).collect();
+    let past = |row: &MessageRow| Past { id: row.id, seq: row.seq, turn: transcript::read(row) };
     let tool = ToolSpec {
         name: "echo".into(),
         description: "gives back".into(),
         parameters: json!({ "type": "object", "properties": {} }),
     };
     Context {
-        recalled: String::new(),
-        system: "You are a test.".into(),
-        history: history::messages(&turns),
+        rules: ContextRules::default(),
+        pieces: vec![Piece::new(Fragment::Instructions, "app_1", "You are a test.".into())],
+        custom: None,
+        loaded: ContextLoaded { date: "Friday, 1 May 2026 (UTC)".into(), ..ContextLoaded::default() },
+        history: History { style: HistoryStyle::Plain, turns: rows.iter().map(past).collect() },
         message,
+        message_id: MessageId::new(Uuid::nil()),
+        fence: Fence::of(&[7; 32], ThreadId::new(Uuid::nil())),
         tools: [tool].into(),
         settings: Settings::default(),
         shape: None,
@@ -187,22 +197,27 @@ proptest! {
         let context = context(&rows, message);
         let state = RunState::replay(&events);
         let offer = if words { Offer::Words } else { Offer::Tools };
-        let request = compose(&context, &model(), &state, ROOMY, offer).unwrap().0;
-        prop_assert_eq!(testkit::upstream::complaint(sent(&request)), None, "{:#?}", request);
-        prop_assert_eq!(&compose(&context, &model(), &state, ROOMY, offer).unwrap().0, &request);
+        for style in [HistoryStyle::Plain, HistoryStyle::Reference] {
+            let history = History { style, ..context.history.clone() };
+            let context = Context { history, ..context.clone() };
+            let request = compose(&context, &model(), &state, ROOMY, offer).unwrap().request;
+            prop_assert_eq!(testkit::upstream::complaint(sent(&request)), None, "{:#?}", request);
+            prop_assert_eq!(&compose(&context, &model(), &state, ROOMY, offer).unwrap().request, &request);
+        }
     }
 
-    /// P1: what is built fits, or is refused; the newest turns are kept, whole, from a user message on.
+    /// P1: what is built fits, or is refused; earlier turns are kept whole, from a user message on.
     #[test]
     fn a_prompt_never_exceeds_its_budget(rows in vec(row(), 0..8), message in text(), tokens in 0usize..200) {
         let context = context(&rows, message);
-        let budget = Budget { prompt: tokens, history: tokens };
+        let budget = Budget { prompt: tokens };
         let composed = compose(&context, &model(), &RunState::default(), budget, Offer::Tools);
-        let Ok((request, _)) = composed else { return Ok(()) };
-        prop_assert!(estimate::of_request(&request) <= tokens as u64);
-        prop_assert_eq!(testkit::upstream::complaint(sent(&request)), None);
+        let Ok(composed) = composed else { return Ok(()) };
+        let request = &composed.request;
+        prop_assert!(model().tokens().request(request) <= tokens, "{:?}", composed.ledger);
+        prop_assert!(composed.ledger.tokens <= tokens as u64);
+        prop_assert_eq!(testkit::upstream::complaint(sent(request)), None);
         let (_, kept) = request.messages.split_last().unwrap();
-        prop_assert!(context.history.ends_with(kept));
         prop_assert!(kept.first().is_none_or(|first| matches!(first, Message::User(_))));
     }
 }
@@ -224,6 +239,7 @@ fn results_beyond_what_calls_allow_are_left_out() {
         provider: None,
         fallback: None,
         structured: None,
+        prompt: None,
     };
     let result = |n: u32| ToolComplete {
         call_id: id,
@@ -232,6 +248,7 @@ fn results_beyond_what_calls_allow_are_left_out() {
         output: json!(n),
         duration_ms: 0,
         outside: false,
+        suspicious: false,
     };
     let results: Vec<_> = (0..100).map(|n| raw_of(&Event::ToolComplete(result(n)))).collect();
     let row = MessageRow {
@@ -252,13 +269,4 @@ fn results_beyond_what_calls_allow_are_left_out() {
     assert_eq!(turn.trouble.results, Some((37_130, 2)), "min(37130, 1 call × 2, 100)");
     let thread = ThreadId::new(Uuid::nil());
     transcript::warn(thread, &row, turn.trouble);
-}
-
-#[test]
-fn a_message_alone_too_long_for_the_window_is_a_typed_error() {
-    let context = context(&[], "word ".repeat(1000));
-    let budget = Budget::of_window(1000, None, None);
-    let error = compose(&context, &model(), &RunState::default(), budget, Offer::Tools).unwrap_err();
-    assert_eq!(error.limit, 750);
-    assert!(error.needed > 1600, "{error}");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use app::{App, DocumentUse};
 use protocol::Scope;
 use store::{JobRow, NewJob};
 
@@ -20,7 +21,8 @@ pub(super) async fn embed(engine: &Engine, job: &JobRow) -> Result<Done, String>
 impl Engine {
     /// Sees to it that what the user has gets its vectors. If that fails, the next start looks again.
     pub(crate) async fn embed_soon(&self, scope: &Scope) {
-        let is_used = self.app(&scope.app).is_some_and(|app| app.memory.is_used());
+        let uses = |app: &App| app.memory.is_used() || app.context.documents != DocumentUse::None;
+        let is_used = self.app(&scope.app).is_some_and(|app| uses(app));
         if !is_used || self.recall().model().is_none() {
             return;
         }

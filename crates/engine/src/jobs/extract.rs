@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::{App, Extraction as How};
-use futures_util::StreamExt;
 use jiff::tz::TimeZone;
 use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Role, Turn};
 use memory::index::{Among, ItemId};
 use memory::recall::Question;
 use memory::remember::{self, Asked};
 use memory::tombstone::Forgotten;
-use model::{Error, Format, Message, Model, Piece, Schema, Structured};
-use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId, Usage};
+use model::{Error, Format, Message, Model, Schema, Structured};
+use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId};
 use serde_json::Value;
 use store::{
     Ask, Extraction, JobRow, MemoryChange, MemoryRow, MessageRow, NewMemory, PageOf, RecordQuery, RunJob,
@@ -20,7 +19,7 @@ use store::{
 };
 
 use super::{Done, EXTRACT};
-use crate::context::{capped, estimate};
+use crate::context::capped;
 use crate::{Engine, transcript};
 
 /// Memories that the model is shown: all of them if there are no more, else those near what was said.
@@ -61,16 +60,24 @@ pub(super) async fn extract(engine: &Engine, job: &JobRow) -> Result<Done, Strin
     };
     let Some(how) = &app.memory.extraction else { return Ok(Done::default()) };
     // One at a time for a thread, or two would pay for the same messages.
-    let turn = engine.extraction_turn(thread);
-    let _turn = turn.acquire().await.map_err(text)?;
+    let turn = engine.extraction_turn(thread).acquire_owned().await.map_err(text)?;
+    Ok(Done { turn: Some(turn), ..look(engine, job, (thread, &app), how).await? })
+}
+
+async fn look(
+    engine: &Engine,
+    job: &JobRow,
+    (thread, app): (ThreadId, &App),
+    how: &How,
+) -> Result<Done, String> {
     let store = engine.store();
     let rows = store.unextracted(thread, MAX_TURNS).await.map_err(text)?;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(Done::default()) };
     let nothing = Extraction { from: first.seq, through: last.seq, ..Extraction::default() };
     let is_off = store.memory_is_off(&job.scope).await.map_err(text)?;
     let forgotten = engine.recall().forgotten(&job.scope).await.map_err(text)?;
-    let mut turns = turns(&rows, &forgotten, &app);
-    let model = choose(engine, &app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
+    let mut turns = turns(&rows, &forgotten, app);
+    let model = choose(engine, app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
     let Some(model) = model.filter(|_| !is_off) else { return Ok(Done::extraction(nothing)) };
     let mut shown: Vec<Known> = known(engine, job, &turns).await?.values().map(shown).collect();
     let mut extra = records(engine, job, how).await?;
@@ -149,7 +156,7 @@ async fn known(
         for found in engine.recall().search(&job.scope, question).await.map_err(text)? {
             match found.item.id {
                 ItemId::Memory(id) if !ids.contains(&id) => ids.push(id),
-                ItemId::Memory(_) | ItemId::Message(_) => {}
+                ItemId::Memory(_) | ItemId::Message(_) | ItemId::Chunk(_) => {}
             }
         }
     }
@@ -213,29 +220,8 @@ async fn ask(model: &Model, ask: &extract::Ask) -> Result<(Option<Value>, Spent)
     let system = format!("{}{told}", ask.system);
     let request = model.request(system, vec![Message::User(ask.user.clone())], &settings);
     let request = model::Request { format, ..request };
-    let mut stream = model.chat.stream(&request).await?;
-    let (mut answer, mut usage) = (String::new(), None);
-    while let Some(piece) = stream.next().await {
-        match piece? {
-            Piece::Text(text) if answer.len() + text.len() <= MAX_RESULT_BYTES => answer.push_str(&text),
-            Piece::Usage(counted) => usage = Some(counted),
-            Piece::Text(_)
-            | Piece::Reasoning(_)
-            | Piece::CallStart { .. }
-            | Piece::CallInput { .. }
-            | Piece::Model(_)
-            | Piece::Provider(_)
-            | Piece::Finish(_) => {}
-        }
-    }
-    let estimated = || Usage {
-        input_tokens: estimate::of_request(&request),
-        output_tokens: estimate::of_bytes(answer.len()),
-        estimated: true,
-        ..Usage::default()
-    };
-    let usage = model.priced(usage.unwrap_or_else(estimated));
-    Ok((object(&answer), Spent { model: model.name().to_owned(), usage }))
+    let (answer, spent) = super::ask(model, &request, MAX_RESULT_BYTES).await?;
+    Ok((object(&answer), spent))
 }
 
 /// The object in an answer, though there may be words around it.

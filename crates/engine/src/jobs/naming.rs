@@ -1,13 +1,12 @@
 //! A name for a thread: by the model if the app says how, else by its first words.
 
-use futures_util::StreamExt;
-use model::{Message, Piece};
-use protocol::{Event, Settings, ThreadNamed, Usage};
+use model::Message;
+use protocol::{Event, Settings, ThreadNamed};
 use store::{JobRow, Spent, Window};
 
 use super::Done;
 use crate::Engine;
-use crate::context::{capped, estimate};
+use crate::context::capped;
 use crate::transcript;
 
 /// Characters of a title.
@@ -15,6 +14,9 @@ const MAX_TITLE_CHARS: usize = 80;
 
 /// Bytes of each message that the model is shown.
 const MAX_SHOWN_BYTES: usize = 2_000;
+
+/// Bytes of an answer in which a title is looked for.
+const MAX_TITLE_BYTES: usize = 4_096;
 
 /// Tokens a title may take.
 const MAX_TITLE_TOKENS: u32 = 64;
@@ -56,27 +58,9 @@ async fn ask(engine: &Engine, job: &JobRow, first: &str) -> Result<Option<(Strin
     let settings = Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() };
     let shown = vec![Message::User(capped(first, MAX_SHOWN_BYTES))];
     let request = model.request(prompt.clone(), shown, &settings);
-    let mut stream = model.chat.stream(&request).await.map_err(|error| error.to_string())?;
-    let (mut title, mut usage) = (String::new(), None);
-    while let Some(piece) = stream.next().await {
-        match piece.map_err(|error| error.to_string())? {
-            Piece::Text(text) => title.push_str(&text),
-            Piece::Usage(counted) => usage = Some(counted),
-            Piece::Reasoning(_)
-            | Piece::CallStart { .. }
-            | Piece::CallInput { .. }
-            | Piece::Model(_)
-            | Piece::Provider(_)
-            | Piece::Finish(_) => {}
-        }
-    }
-    let usage = model.priced(usage.unwrap_or_else(|| Usage {
-        input_tokens: estimate::of_request(&request),
-        output_tokens: estimate::of_bytes(title.len()),
-        estimated: true,
-        ..Usage::default()
-    }));
-    Ok(Some((title, Some(Spent { model: model.name().to_owned(), usage }))))
+    let (title, spent) =
+        super::ask(model, &request, MAX_TITLE_BYTES).await.map_err(|error| error.to_string())?;
+    Ok(Some((title, Some(spent))))
 }
 
 /// The first line without quotes and marks around it, at most so long, cut between words.

@@ -95,7 +95,7 @@ impl Engine {
 fn memory_score(found: &Found) -> Option<(MemoryId, f32)> {
     match found.item.id {
         ItemId::Memory(id) => Some((id, found.score)),
-        ItemId::Message(_) => None,
+        ItemId::Message(_) | ItemId::Chunk(_) => None,
     }
 }
 
@@ -105,7 +105,7 @@ fn said(item: &Item) -> Option<FoundMessage> {
             let text = capped(&item.text, MAX_SHOWN_BYTES);
             Some(FoundMessage { id, thread_id, role, text, created_at: item.at })
         }
-        (ItemId::Message(_) | ItemId::Memory(_), _, _) => None,
+        (ItemId::Message(_) | ItemId::Memory(_) | ItemId::Chunk(_), _, _) => None,
     }
 }
 

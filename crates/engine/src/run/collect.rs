@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ::model::{Model, Piece, Request};
-use protocol::{Call, CallId, Delta, Failure, Finish, Ids, StepEnd, Structured, Usage};
+use protocol::{Call, CallId, Delta, Failure, Finish, Ids, PromptLedger, StepEnd, Structured, Usage};
 use serde_json::Value;
 
 use super::object::TextOf;
-use crate::context::{Wanted, estimate};
+use crate::context::Wanted;
 use crate::transcript::MAX_CALLS_PER_STEP;
 
 /// Names of calls beyond the bound that are kept to tell the model.
@@ -32,6 +32,8 @@ pub(super) struct Collected {
     usage: Option<Usage>,
     model: Option<String>,
     provider: Option<Value>,
+    /// What the prompt was made of.
+    pub(super) ledger: Option<PromptLedger>,
 }
 
 /// A call whose arguments are still arriving.
@@ -58,6 +60,7 @@ impl Collected {
             dropped: Vec::new(),
             dropped_count: 0,
             usage: None,
+            ledger: None,
             model: None,
             provider: None,
         }
@@ -145,17 +148,19 @@ impl Collected {
         self.dropped_count = 0;
     }
 
-    /// Fills in the tokens where the provider did not count them, and what they cost.
+    /// Fills in the tokens where the provider did not count them, and what they cost. Where it did, how we count is
+    /// measured by it.
     pub(super) fn count(&mut self, request: &Request, model: &Model) {
+        let counter = model.tokens();
+        let asked = self.ledger.as_ref().map_or(0, |ledger| ledger.tokens);
+        if let Some(usage) = &self.usage {
+            counter.learn(request, usage.input_tokens);
+        }
         let usage = self.usage.unwrap_or_else(|| {
-            let arguments: usize = self.calls.iter().map(|call| call.json.len()).sum();
-            let written = self.text.len().max(self.raw.len()) + self.reasoning.len() + arguments;
-            Usage {
-                input_tokens: estimate::of_request(request),
-                output_tokens: estimate::of_bytes(written),
-                estimated: true,
-                ..Usage::default()
-            }
+            let written = if self.text.len() > self.raw.len() { &self.text } else { &self.raw };
+            let arguments = self.calls.iter().map(|call| counter.text(&call.json)).sum::<usize>();
+            let tokens = counter.text(written) + counter.text(&self.reasoning) + arguments;
+            Usage { input_tokens: asked, output_tokens: tokens as u64, estimated: true, ..Usage::default() }
         });
         self.usage = Some(model.priced(usage));
     }
@@ -201,6 +206,7 @@ impl Collected {
             provider: self.provider,
             fallback: self.fallback,
             structured,
+            prompt: self.ledger,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ::tools::Outcome;
+use app::Fragment;
 use protocol::{
     Call, Event, Ids, RunEnd, RunId, RunStatus, StreamComplete, ThreadId, ToolComplete, ToolStatus,
 };
@@ -12,7 +13,7 @@ use super::Run;
 use super::decide::{Ending, failure};
 use super::state::{Done, RunState};
 use super::tools::{is_beyond_knowing, unknown};
-use crate::jobs::NAME_THREAD;
+use crate::jobs::{NAME_THREAD, SUMMARISE};
 
 /// Results of one run above which something is wrong: no sane run makes so many calls.
 const MANY_RESULTS: usize = 100;
@@ -27,14 +28,25 @@ impl Run {
         let unsure = |call: &Call| state.has_begun(call.id) && is_beyond_knowing(&self.tools, &call.name);
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
         let events = last_events((self.id, self.thread), state, (ending, left), &*self.ids);
-        // Once per thread: the key sees to it.
-        let name = || NewJob {
-            id: self.ids.job(),
-            kind: NAME_THREAD,
-            key: self.thread.to_string(),
-            delay: Duration::ZERO,
-        };
-        self.record_with(events, completed.then(name).into_iter().collect(), Vec::new()).await
+        let job = |kind, key| NewJob { id: self.ids.job(), kind, key, delay: Duration::ZERO };
+        let mut jobs = Vec::new();
+        if completed {
+            jobs.push(job(NAME_THREAD, self.thread.to_string())); // once per thread: the key sees to it
+        }
+        if let (Some(start), true) = (&state.start, completed && self.is_long(state)) {
+            jobs.push(job(SUMMARISE, start.message_id.to_string()));
+        }
+        self.record_with(events, jobs, Vec::new()).await
+    }
+
+    /// Whether there is so much of the conversation that its older part is to be summarised.
+    fn is_long(&self, state: &RunState) -> bool {
+        let ledger = state.steps.iter().rev().find_map(|done| done.step.prompt.as_ref());
+        let (Some(summarise), Some(ledger)) = (&self.app.history.summarise, ledger) else { return false };
+        let history = Fragment::History.name();
+        let shown = ledger.fragments.iter().filter(|cost| cost.fragment == history).map(|cost| cost.tokens);
+        let left = ledger.left_out.iter().filter(|left| left.fragment == history).map(|left| left.tokens);
+        shown.chain(left).sum::<u64>() > u64::from(summarise.after)
     }
 }
 
@@ -92,5 +104,5 @@ fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
         (ToolStatus::Cancelled, "the run ended before this call was finished".into())
     };
     let (call_id, name) = (call.id, call.name.clone());
-    ToolComplete { call_id, name, status, output, duration_ms: 0, outside: false }
+    ToolComplete { call_id, name, status, output, duration_ms: 0, outside: false, suspicious: false }
 }

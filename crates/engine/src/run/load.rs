@@ -1,65 +1,113 @@
-//! What a run takes from outside its log, read once and noted: memories, earlier conversations, proposals, the date.
+//! What a run takes from outside its log, read once and noted; and what its message asks to keep.
 
-use app::Inject;
-use memory::index::{Among, ItemId};
-use memory::recall::{Found, Question};
 use memory::remember::{self, Asked, Outcome, Statement};
-use memory::secrets;
-use protocol::{ContextLoaded, Decision, Event, MemoryId, Remembered, RememberedOutcome};
-use store::{NewMemory, PageOf, ProposalRow, Source, Window, Write};
+use memory::{pinning, secrets};
+use protocol::{ContextLoaded, Event, MemoryId, Pinned, Remembered, RememberedOutcome, RunStart};
+use store::{NewMemory, NewPin, Source, Window, Write};
 
 use super::Run;
 use super::state::RunState;
-use crate::context;
+use crate::context::{self, Budget, Gathered};
 use crate::transcript;
 
 /// The tool that proposes calls which outlive their run.
 const CREATE_PROPOSAL: &str = "createProposal";
 
-/// Proposals of the user among which those of this conversation are looked for, and at most shown to the model.
-const MAX_PROPOSALS_LOOKED_AT: usize = 50;
-const MAX_PROPOSALS_SHOWN: usize = 10;
-
-/// Bytes of a proposal's input that the model is reminded of.
-const MAX_PROPOSAL_BYTES: usize = 300;
-
 /// What is kept because the user said so.
 const ASKED: &str = "asked";
 
-/// A past message that is less near than this says nothing about the question.
-const MIN_MESSAGE_SCORE: f32 = 0.3;
-
-/// What was read of memories.
-#[derive(Default)]
-struct Known {
-    memories: Vec<String>,
-    recalled: Vec<String>,
-}
+/// Tokens a model takes of which nothing is known.
+const UNKNOWN_WINDOW: u32 = 8_192;
 
 impl Run {
-    /// Notes what the prompt takes from outside the log, and keeps what the message asks to remember.
-    pub(super) async fn load(&self, state: &RunState) -> Result<Vec<Event>, store::Error> {
-        let date = self.started.strftime("%A, %-d %B %Y (UTC)").to_string();
+    /// Notes what the prompt takes from outside the log, and keeps what the message asks to remember or to pin.
+    pub(super) async fn load(&mut self, state: &RunState) -> Result<Vec<Event>, store::Error> {
+        let Some(start) = &state.start else { return Err(store::Error::NotFound("run:start")) };
+        let message = self.message(state).await?;
+        if let Some(text) = pinning::asked(&message) {
+            return self.pin(text).await;
+        }
         let memory = &self.app.memory;
-        let is_on = memory.is_used() && !self.store.memory_is_off(&self.scope).await?;
-        let message = if is_on { self.message(state).await? } else { String::new() };
-        let (remembered, writes) =
-            match (is_on && memory.remember).then(|| remember::asked(&message)).flatten() {
+        let remembers = memory.is_used() && !self.store.memory_is_off(&self.scope).await?;
+        let (remembered, mut writes) =
+            match (remembers && memory.remember).then(|| remember::asked(&message)).flatten() {
                 Some(asked) => self.remember(state, asked).await?,
                 None => (None, Vec::new()),
             };
-        let answered = remembered.as_ref().is_some_and(|remembered| remembered.reply.is_some());
-        let known = if is_on && !answered { self.recall(&message).await? } else { Known::default() };
-        let proposals = self.proposals().await?;
-        let Known { memories, recalled } = known;
-        let loaded = ContextLoaded { memories, recalled, remembered, summaries: vec![], proposals, date };
-        match self.record_with(vec![Event::ContextLoaded(loaded.clone())], Vec::new(), writes).await {
+        if remembered.as_ref().is_some_and(|remembered| remembered.reply.is_some()) {
+            let loaded = ContextLoaded { remembered, ..ContextLoaded::default() };
+            return self.note(vec![Event::ContextLoaded(loaded)], writes).await;
+        }
+        let Gathered { mut context, keep, sources } = self.gather(start, remembers).await?;
+        context.loaded.remembered = remembered;
+        writes.extend(keep.into_iter().map(Write::Keep));
+        let loaded = Event::ContextLoaded(context.loaded.clone());
+        let events = std::iter::once(loaded).chain(sources.into_iter().map(Event::Source)).collect();
+        let facts = self.note(events, writes).await?;
+        if let Some(Event::ContextLoaded(loaded)) = facts.first() {
+            context.loaded = loaded.clone();
+        }
+        self.context = Some(context);
+        Ok(facts)
+    }
+
+    async fn gather(&self, start: &RunStart, remembers: bool) -> Result<Gathered, store::Error> {
+        let profile = self.store.profile(&self.scope.user).await?;
+        let sources = context::Sources { remembers, ..self.sources(start, &profile) };
+        // Once in a run, and large: it has a place of its own.
+        Box::pin(context::gather(&sources, start, &profile, self.tools.specs())).await
+    }
+
+    /// Where the parts of this run's prompt come from.
+    pub(super) fn sources<'a>(
+        &'a self,
+        start: &RunStart,
+        profile: &store::ProfileRow,
+    ) -> context::Sources<'a> {
+        let model = self.models.first();
+        let window = model.map_or(UNKNOWN_WINDOW, |model| model.capabilities().context_window);
+        context::Sources {
+            store: &*self.store,
+            recall: &self.recall,
+            app: &self.app,
+            scope: &self.scope,
+            thread: self.thread,
+            fence: &self.fence,
+            now: self.started,
+            zone: context::zone(profile),
+            counter: model.map_or(&self.counter, |model| model.tokens()),
+            window,
+            limit: Budget::of_window(window, start.settings.max_tokens).prompt,
+            remembers: true,
+            proposes: self.tools.effect(CREATE_PROPOSAL).is_some(),
+        }
+    }
+
+    /// Commits what was loaded with what is kept. Where there is no room for a memory, the rest is kept without it.
+    async fn note(&self, events: Vec<Event>, mut writes: Vec<Write>) -> Result<Vec<Event>, store::Error> {
+        match self.record_with(events.clone(), Vec::new(), writes.clone()).await {
             Err(store::Error::Changed(reason)) => {
-                let remembered = loaded.remembered.map(|remembered| no_room(remembered, &reason));
-                self.record(vec![Event::ContextLoaded(ContextLoaded { remembered, ..loaded })]).await
+                writes.retain(|write| matches!(write, Write::Keep(_)));
+                let events = events.into_iter().map(|event| refused(event, &reason)).collect();
+                self.record_with(events, Vec::new(), writes).await
             }
             recorded => recorded,
         }
+    }
+
+    /// Pins what the message says to, which needs no model.
+    async fn pin(&self, text: pinning::Asked<'_>) -> Result<Vec<Event>, store::Error> {
+        let (pin, reply) = match text {
+            pinning::Asked::Keep(text) if secrets::find(text).is_some() => (None, pinning::SECRET.to_owned()),
+            pinning::Asked::Keep(text) => (Some(text), pinning::confirmation(text)),
+            pinning::Asked::Nothing => (None, pinning::HOW_TO.to_owned()),
+            pinning::Asked::TooLong => (None, pinning::TOO_LONG.to_owned()),
+        };
+        let pin =
+            pin.map(|text| NewPin { id: self.ids.pin(), thread: Some(self.thread), text: text.to_owned() });
+        let pinned = Pinned { pin_id: pin.as_ref().map(|pin| pin.id), reply };
+        let loaded = ContextLoaded { pinned: Some(pinned), ..ContextLoaded::default() };
+        self.note(vec![Event::ContextLoaded(loaded)], pin.map(Write::Pin).into_iter().collect()).await
     }
 
     /// What the user said.
@@ -67,50 +115,6 @@ impl Run {
         let Some(start) = &state.start else { return Ok(String::new()) };
         let rows = self.store.path(self.thread, start.message_id, Window::Newest(1)).await?;
         Ok(rows.last().map(|row| transcript::read(row).text).unwrap_or_default())
-    }
-
-    async fn recall(&self, message: &str) -> Result<Known, store::Error> {
-        let memory = &self.app.memory;
-        let ids = |rows: Vec<store::MemoryRow>| rows.iter().map(|row| row.id.to_string()).collect();
-        let memories = match memory.inject {
-            Inject::None | Inject::Top => Vec::new(),
-            Inject::All => ids(self.store.active_memories(&self.scope, memory.limit).await?),
-            Inject::Snapshot => {
-                let view = context::View {
-                    store: &*self.store,
-                    scope: &self.scope,
-                    thread: self.thread,
-                    memories: memory.limit,
-                    records: &memory.snapshot,
-                    now: self.started,
-                };
-                context::take_snapshot(view).await?;
-                Vec::new()
-            }
-        };
-        let among = match (memory.inject, memory.history) {
-            (Inject::Top, true) => Among::Both,
-            (Inject::Top, false) => Among::Memories,
-            (Inject::None | Inject::All | Inject::Snapshot, true) => Among::Messages,
-            (Inject::None | Inject::All | Inject::Snapshot, false) => {
-                return Ok(Known { memories, recalled: Vec::new() });
-            }
-        };
-        let mut question = Question::new(message, self.started, memory.limit, among);
-        question.without = Some(self.thread);
-        let found = self.recall.search(&self.scope, question).await?;
-        let mut known = Known { memories, recalled: Vec::new() };
-        let mut left = memory.recall_tokens;
-        for Found { item, score } in found {
-            let Some(rest) = left.checked_sub(context::estimate::text(&item.text)) else { continue };
-            match item.id {
-                ItemId::Memory(id) => known.memories.push(id.to_string()),
-                ItemId::Message(id) if score >= MIN_MESSAGE_SCORE => known.recalled.push(id.to_string()),
-                ItemId::Message(_) => continue,
-            }
-            left = rest;
-        }
-        Ok(known)
     }
 
     /// Keeps a statement, unless it is known or must not be kept.
@@ -167,22 +171,15 @@ impl Run {
         let saved = said(RememberedOutcome::Saved, Some(id), Outcome::Saved(&content));
         Ok((Some(saved), vec![Write::Remember(new)]))
     }
+}
 
-    /// How the newest proposals of this conversation stand that no run waits for.
-    async fn proposals(&self) -> Result<Vec<String>, store::Error> {
-        if self.tools.effect(CREATE_PROPOSAL).is_none() {
-            return Ok(Vec::new());
-        }
-        let newest = PageOf { after: None, limit: MAX_PROPOSALS_LOOKED_AT };
-        let mut rows = self.store.proposals(&self.scope, false, newest).await?;
-        rows.retain(|row| row.thread == Some(self.thread) && row.run.is_none());
-        let line = |row: &ProposalRow| {
-            let status = row.decision.map_or("open", Decision::name);
-            let input = context::capped(&row.input.to_string(), MAX_PROPOSAL_BYTES);
-            format!("{} {status}: {} {input}", row.id, row.tool)
-        };
-        Ok(rows.iter().take(MAX_PROPOSALS_SHOWN).map(line).collect())
-    }
+/// The same event, where there was no room for what it says was kept.
+fn refused(event: Event, reason: &str) -> Event {
+    let Event::ContextLoaded(mut loaded) = event else { return event };
+    loaded.remembered = loaded.remembered.map(|remembered| no_room(remembered, reason));
+    loaded.pinned =
+        loaded.pinned.map(|_| Pinned { pin_id: None, reply: format!("I could not pin that: {reason}.") });
+    Event::ContextLoaded(loaded)
 }
 
 /// What could not be kept because of what is kept already.

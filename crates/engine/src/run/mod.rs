@@ -15,7 +15,7 @@ mod tools;
 
 use std::sync::Arc;
 
-use ::model::Model;
+use ::model::{Counter, Model};
 use app::App;
 use jiff::Timestamp;
 use memory::recall::Recall;
@@ -24,7 +24,7 @@ use store::{NewJob, RunLog, Stop, Store, Write};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::context::{self, Context};
+use crate::context::{self, Context, Fence};
 
 pub(crate) use budget::{DAY_SPENT, day_spent, has_day};
 use decide::{Halt, Step, next_step};
@@ -45,6 +45,10 @@ pub(crate) struct Run {
     pub(crate) models: Vec<Arc<Model>>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) recall: Arc<Recall>,
+    /// Marks what is data.
+    pub(crate) fence: Fence,
+    /// Counts tokens where there is no model.
+    pub(crate) counter: Counter,
     pub(crate) log: Arc<dyn RunLog>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,

@@ -13,9 +13,9 @@ use protocol::{Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart};
 
 use super::Run;
 use super::collect::Collected;
-use super::decide::{Halt, MAX_RESTARTS, failure};
+use super::decide::{Halt, MAX_RESTARTS, Step, failure, next_step};
 use super::state::RunState;
-use crate::context::{self, Budget, Offer, Wanted, compose};
+use crate::context::{self, Budget, Composed, Context, Offer, Wanted, compose};
 
 /// Told to users when a run needs a model and there is none.
 const NOT_CONFIGURED: &str = "no model is configured: set OPENAI_API_KEY (and OPENAI_BASE_URL for another \
@@ -48,8 +48,10 @@ struct Tries {
     place: usize,
     retries: u32,
     resets: u32,
-    /// The provider found the prompt too long, and older turns were left out.
-    shortened: bool,
+    /// Tokens of the prompt that was last sent, without half of what can be left out.
+    half: usize,
+    /// The same, once the provider has found the prompt too long.
+    refused: Option<usize>,
     /// It refused tools together with a schema, or something else in that request; it gets them apart to find out.
     apart: bool,
 }
@@ -57,12 +59,12 @@ struct Tries {
 impl Tries {
     /// None yet of the model at `place`.
     fn of(place: usize) -> Self {
-        Self { place, retries: 0, resets: 0, shortened: false, apart: false }
+        Self { place, retries: 0, resets: 0, half: 0, refused: None, apart: false }
     }
 
     /// None, but for one: the provider is being left alone, and there is no other.
     fn last_of(place: usize) -> Self {
-        Self { place, retries: MAX_RETRIES, resets: MAX_RESETS, shortened: false, apart: false }
+        Self { retries: MAX_RETRIES, resets: MAX_RESETS, ..Self::of(place) }
     }
 }
 
@@ -112,11 +114,13 @@ impl Run {
             let end = Collected::new(step, Wanted::Words).end(Finish::Failed, Some(error));
             return Ok(vec![Event::StepEnd(end)]);
         };
-        let (request, wanted) = match self.request(&model, state, offer, tries).await? {
-            Ok(ready) => ready,
+        let Composed { request, wanted, ledger } = match self.request(&model, state, offer, tries).await? {
+            Ok(composed) => composed,
             Err(too_long) => return Ok(self.unasked(step, too_long, tries)),
         };
+        tries.half = context::half(&ledger);
         let mut collected = Collected::new(step, wanted);
+        collected.ledger = Some(ledger);
         let stopped = self.attempt(&model, &request, &mut collected).await;
         let rejected = matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. })));
         let both = !request.tools.is_empty() && matches!(request.format, Format::Schema(_));
@@ -165,28 +169,44 @@ impl Run {
         state: &RunState,
         offer: Offer,
         tries: &Tries,
-    ) -> Result<Result<(Request, Wanted), Failure>, store::Error> {
+    ) -> Result<Result<Composed, Failure>, store::Error> {
         let context = match self.context.take() {
             Some(context) => context,
-            None => self.load_context(state).await?,
+            None => self.rebuild(state).await?,
         };
         let window = model.capabilities().context_window;
-        let mut budget = Budget::of_window(window, context.settings.max_tokens, self.app.history.budget);
-        if tries.shortened {
-            budget.history = budget.history.min(context.history_tokens() / 2);
-        }
-        let request = compose(&context, model, state, budget, offer);
+        let budget = Budget::of_window(window, context.settings.max_tokens);
+        let shorter = tries.refused.map(|limit| Budget { prompt: limit.min(budget.prompt) });
+        let composed = shorter.map(|shorter| compose(&context, model, state, shorter, offer));
+        // Where nothing is left to leave out, the provider has the last word.
+        let composed = match composed {
+            Some(Ok(composed)) => Ok(composed),
+            Some(Err(_)) | None => compose(&context, model, state, budget, offer),
+        };
         self.context = Some(context);
-        Ok(request.map_err(|error| failure("context_too_long", &error.to_string())))
+        Ok(composed.map_err(|error| failure("context_too_long", &error.to_string())))
     }
 
-    async fn load_context(&self, state: &RunState) -> Result<context::Context, store::Error> {
+    /// What the model was shown, or is about to be.
+    pub(crate) async fn shown(&mut self, state: &RunState) -> Result<Context, store::Error> {
+        self.rebuild(state).await
+    }
+
+    /// Whether tools are on offer in the next step.
+    pub(crate) fn offer(&self, state: &RunState) -> Offer {
+        match next_step(state, &self.limits, None) {
+            Step::Answer => Offer::Words,
+            Step::Load | Step::CallModel | Step::RunTools(_) | Step::Wait | Step::Finish(_) => Offer::Tools,
+        }
+    }
+
+    /// The context as the log says it was.
+    async fn rebuild(&self, state: &RunState) -> Result<Context, store::Error> {
         let (Some(start), Some(loaded)) = (&state.start, &state.context) else {
             return Err(store::Error::NotFound("run:start"));
         };
-        let (store, recall, app, scope) = (&*self.store, &*self.recall, &*self.app, &self.scope);
-        let sources = context::Sources { store, recall, app, scope };
-        context::load(sources, self.tools.specs(), start, loaded).await
+        let sources = self.sources(start, &store::ProfileRow::default());
+        Box::pin(context::rebuild(&sources, start, loaded, self.tools.specs())).await
     }
 
     /// One try: streams until the provider says that it is done.
@@ -259,8 +279,8 @@ impl Run {
             tries.retries += 1;
             return vec![retry(step, reason, after, None)];
         }
-        if *error == Error::ContextLength && !tries.shortened {
-            tries.shortened = true;
+        if *error == Error::ContextLength && tries.refused.is_none() {
+            tries.refused = Some(tries.half);
             return vec![retry(step, reason, 0, None)];
         }
         self.note_failure(error, tries);
@@ -355,8 +375,10 @@ fn backoff(event: &Event) -> Option<Duration> {
         | Event::ProposalClosed(_)
         | Event::StreamComplete(_)
         | Event::RunEnd(_)
+        | Event::Source(_)
         | Event::ThreadNamed(_)
-        | Event::MemoryUpdate(_) => None,
+        | Event::MemoryUpdate(_)
+        | Event::Summary(_) => None,
     }
 }
 

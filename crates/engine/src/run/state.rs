@@ -61,7 +61,10 @@ impl RunState {
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::RunStart(start) => self.start = Some(start.clone()),
-            Event::ContextLoaded(loaded) => self.context = Some(loaded.clone()),
+            Event::ContextLoaded(loaded) => {
+                self.tainted |= !loaded.documents.is_empty(); // anybody's words too
+                self.context = Some(loaded.clone());
+            }
             Event::StepStart(start) => (self.open, self.restarts) = (Some(start.step), 0),
             Event::StepReset(reset) => match reset.usage {
                 Some(usage) => self.usage += usage,
@@ -89,8 +92,10 @@ impl RunState {
             | Event::ReasoningDelta(_)
             | Event::ToolInput(_)
             | Event::StepRetry(_)
+            | Event::Source(_)
             | Event::ThreadNamed(_)
-            | Event::MemoryUpdate(_) => {}
+            | Event::MemoryUpdate(_)
+            | Event::Summary(_) => {}
         }
     }
 
@@ -128,7 +133,9 @@ impl RunState {
 
     /// The answer to a message that only asked to remember something.
     pub(crate) fn remembered(&self) -> Option<&str> {
-        self.context.as_ref()?.remembered.as_ref()?.reply.as_deref()
+        let context = self.context.as_ref()?;
+        let pinned = context.pinned.as_ref().map(|pinned| pinned.reply.as_str());
+        pinned.or_else(|| context.remembered.as_ref()?.reply.as_deref())
     }
 
     pub(crate) fn last(&self) -> Option<&StepEnd> {
@@ -179,8 +186,10 @@ impl RunState {
             | Event::ProposalOpen(_)
             | Event::StreamComplete(_)
             | Event::RunEnd(_)
+            | Event::Source(_)
             | Event::ThreadNamed(_)
-            | Event::MemoryUpdate(_) => false,
+            | Event::MemoryUpdate(_)
+            | Event::Summary(_) => false,
         }
     }
 

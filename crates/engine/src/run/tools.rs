@@ -12,7 +12,7 @@ use ::tools::{Calling, Outcome, Prepared, Registry, Ruling};
 use futures_util::StreamExt;
 use jiff::SignedDuration;
 use protocol::{Call, Effect, Event, ProposalOpen, ToolComplete, ToolStart, ToolStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -172,7 +172,16 @@ impl Run {
         let event = |status, output| {
             let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let (call_id, name) = (call.id, call.name.clone());
-            Event::ToolComplete(ToolComplete { call_id, name, status, output, duration_ms, outside })
+            let suspicious = outside && is_instruction(&output);
+            Event::ToolComplete(ToolComplete {
+                call_id,
+                name,
+                status,
+                output,
+                duration_ms,
+                outside,
+                suspicious,
+            })
         };
         let Outcome { status, output, writes } = outcome;
         match self.record_with(vec![event(status, output)], Vec::new(), writes).await {
@@ -182,6 +191,14 @@ impl Run {
             }
             recorded => recorded,
         }
+    }
+}
+
+/// Whether what came from outside reads like instructions.
+fn is_instruction(output: &Value) -> bool {
+    match output.as_str() {
+        Some(text) => memory::suspicion::is_instruction(text),
+        None => memory::suspicion::is_instruction(&output.to_string()),
     }
 }
 

@@ -214,7 +214,10 @@ async fn tokens_nobody_counted_are_estimated_and_say_so() {
     let frames = app.say("Hi").await;
     let usage = &frames.iter().find(|frame| frame.event == "stream:complete").unwrap().data["usage"];
     assert_eq!(usage["estimated"], true);
-    assert!(usage["inputTokens"].as_u64().unwrap() > 0 && usage["outputTokens"] == 5, "{usage}");
+    assert!(
+        usage["inputTokens"].as_u64().unwrap() > 0 && usage["outputTokens"].as_u64().unwrap() >= 5,
+        "{usage}"
+    );
     let frames = app.say("Hi").await;
     let usage = &frames.iter().find(|frame| frame.event == "stream:complete").unwrap().data["usage"];
     assert_eq!(*usage, json!({ "inputTokens": 7, "outputTokens": 2 }));

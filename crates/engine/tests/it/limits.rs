@@ -140,23 +140,23 @@ async fn a_run_ends_when_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_message_too_long_for_the_model_is_a_typed_failure_and_the_thread_lives() {
+async fn a_message_too_long_for_the_model_is_shown_in_part_with_a_handle_to_the_rest() {
     let app = TestApp::with(Setup {
         capabilities: Capabilities { context_window: 1000, ..Setup::default().capabilities },
         ..Setup::default()
     })
     .await;
+    app.upstream.script([Reply::says("A lot."), Reply::says("Better.")]);
     let frames = app.say(&"word ".repeat(1000)).await;
-    let end = &frames.last().unwrap().data;
-    assert_eq!((&end["status"], &end["error"]["code"]), (&json!("failed"), &json!("context_too_long")));
-    let thread = &events(&frames, "run:start")[0]["threadId"];
-    app.upstream.script([Reply::says("Better.")]);
-    let frames = app
-        .stream("/v1/apps/test/runs", &json!({ "message": "Short", "threadId": thread }))
-        .await
-        .all()
-        .await;
+    assert_eq!(answer(&frames), "A lot.");
+    let start = &events(&frames, "run:start")[0];
+    let sent = app.upstream.requests()[0].body["messages"][1]["content"].as_str().unwrap().to_owned();
+    assert!(sent.len() < 3_500, "{}", sent.len());
+    let handle = format!("of {}]", start["messageId"].as_str().unwrap());
+    assert!(sent.contains("[cut: ") && sent.ends_with(&handle), "{sent}");
+    let body = json!({ "message": "Short", "threadId": start["threadId"] });
+    let frames = app.stream("/v1/apps/test/runs", &body).await.all().await;
     assert_eq!(answer(&frames), "Better.");
-    let sent = app.upstream.requests()[0].body["messages"].to_string();
+    let sent = app.upstream.requests()[1].body["messages"].to_string();
     assert!(!sent.contains("word word"), "the long message no longer fits, and is left out");
 }

@@ -82,7 +82,7 @@ impl Tool for SearchMemories {
             ItemId::Memory(id) => {
                 Some(json!({ "memoryId": id, "text": &*found.item.text, "since": day(&found.item) }))
             }
-            ItemId::Message(_) => None,
+            ItemId::Message(_) | ItemId::Chunk(_) => None,
         };
         let memories: Vec<Value> = found.map_err(failed)?.iter().filter_map(memory).collect();
         Ok(json!({ "memories": memories }).into())

@@ -2,9 +2,11 @@
 
 mod calculate;
 mod current_time;
+mod documents;
 mod markdown;
 mod memory;
 mod proposals;
+mod read_rest;
 mod records;
 mod undo;
 
@@ -14,9 +16,11 @@ use crate::Failed;
 
 pub(crate) use calculate::Calculate;
 pub(crate) use current_time::CurrentTime;
+pub(crate) use documents::SearchDocuments;
 pub(crate) use markdown::{CreateMarkdownFile, ListMarkdown, ReadMarkdown, WriteMarkdownSection};
 pub(crate) use memory::{SaveMemory, SearchHistory, SearchMemories};
 pub(crate) use proposals::{CreateProposal, UpdateProposal};
+pub(crate) use read_rest::ReadRest;
 pub(crate) use records::RecordTool;
 pub use records::{Reference, references};
 pub(crate) use undo::{ListRecentActions, UndoAction};

@@ -13,10 +13,10 @@ async fn the_nearest_memories_stand_before_the_message_with_their_ids() {
         app.engine.idle().await;
         let log = app.say("What does my cat eat?").await;
         let sent = last(&app.upstream.requests()[0]);
-        assert!(sent.starts_with("[Relevant context about the user"), "{sent}");
-        assert!(sent.ends_with("]\n\nWhat does my cat eat?"), "{sent}");
+        assert!(sent.starts_with("Relevant context about the user"), "{sent}");
+        assert!(sent.ends_with(">\n\nWhat does my cat eat?"), "{sent}");
         assert!((1..=5).contains(&sent.matches("- mem_").count()), "five at most: {sent}");
-        let first = sent.lines().nth(1).unwrap();
+        let first = sent.lines().nth(2).unwrap();
         assert!(first.starts_with(&format!("- {cat}: ")), "the best comes first: {first}");
         let loaded = log.iter().find(|frame| frame.event == "context:loaded").unwrap();
         assert_eq!(loaded.data["memories"][0], json!(cat));
@@ -53,7 +53,7 @@ async fn earlier_conversations_are_recalled_and_this_one_is_not() {
 
 #[tokio::test]
 async fn what_is_recalled_keeps_to_its_budget() {
-    let app = start("[memory]\ninject = \"top\"\nrecall_tokens = 60\n").await;
+    let app = start("[memory]\ninject = \"top\"\nrecall_tokens = 50\n").await;
     app.upstream.program(|_| Reply::says("Yes."));
     for number in 0..5 {
         add(&app, &format!("boat number {number} {}", "is painted blue and red ".repeat(4))).await;

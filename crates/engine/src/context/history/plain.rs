@@ -1,4 +1,4 @@
-//! Earlier turns as the model reads them: total over whatever was stored.
+//! Earlier turns as they were: roles kept, calls with their results. Total over whatever was stored.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,12 @@ use model::{Answered, Exchange, Message};
 use protocol::{Call, CallId, Role, ToolComplete, ToolStatus};
 use serde_json::Value;
 
+use super::Past;
+use crate::context::Fence;
 use crate::transcript::Turn;
 
 /// Bytes of a tool's result that the model is shown: what the registry keeps, and its note that there was more.
-pub(crate) const MAX_RESULT_BYTES: usize = tools::MAX_OUTPUT_BYTES + 256;
+pub(in crate::context) const MAX_RESULT_BYTES: usize = tools::MAX_OUTPUT_BYTES + 256;
 
 /// Bytes of a tool's name that providers take.
 const MAX_NAME_BYTES: usize = 64;
@@ -17,11 +19,13 @@ const MAX_NAME_BYTES: usize = 64;
 const NO_RESULT: &str = "no result was recorded for this call";
 
 /// A message or two per turn; turns of unknown roles are left out.
-pub(super) fn messages(turns: &[Turn]) -> Vec<Message> {
-    turns.iter().flat_map(turn).collect()
+pub(super) fn messages(turns: &[Past], fence: &Fence) -> Vec<Message> {
+    // Not every provider takes a conversation that begins with an answer.
+    let from_user = turns.iter().skip_while(|past| past.turn.role != Some(Role::User));
+    from_user.flat_map(|past| turn(&past.turn, fence)).collect()
 }
 
-fn turn(turn: &Turn) -> Vec<Message> {
+pub(super) fn turn(turn: &Turn, fence: &Fence) -> Vec<Message> {
     match turn.role {
         None => Vec::new(),
         Some(Role::User) => vec![Message::User(turn.text.clone())],
@@ -33,7 +37,7 @@ fn turn(turn: &Turn) -> Vec<Message> {
                 exchanges: step
                     .calls
                     .iter()
-                    .map(|call| exchange(call, results.get(&call.id).copied()))
+                    .map(|call| exchange(call, results.get(&call.id).copied(), fence))
                     .collect(),
                 provider: step.provider.clone(),
             });
@@ -53,12 +57,12 @@ fn turn(turn: &Turn) -> Vec<Message> {
 
 fn text_of(message: &Message) -> &str {
     match message {
-        Message::User(text) | Message::Assistant { text, .. } => text,
+        Message::User(text) | Message::System(text) | Message::Assistant { text, .. } => text,
     }
 }
 
-/// A call with its result, made acceptable to every provider.
-pub(crate) fn exchange(call: &Call, result: Option<&ToolComplete>) -> Exchange {
+/// A call with its result, made acceptable to every provider. What came from outside is marked as data.
+pub(in crate::context) fn exchange(call: &Call, result: Option<&ToolComplete>, fence: &Fence) -> Exchange {
     Exchange {
         id: call.id,
         name: name(&call.name),
@@ -70,15 +74,21 @@ pub(crate) fn exchange(call: &Call, result: Option<&ToolComplete>) -> Exchange {
         result: result.map_or_else(
             || Answered { text: NO_RESULT.to_owned(), success: false },
             |result| Answered {
-                text: capped(&plain(&result.output), MAX_RESULT_BYTES),
+                text: shown(result, MAX_RESULT_BYTES, fence),
                 success: result.status == ToolStatus::Complete,
             },
         ),
     }
 }
 
+/// A result of at most so many bytes, with a handle to the rest.
+pub(in crate::context) fn shown(result: &ToolComplete, limit: usize, fence: &Fence) -> String {
+    let text = cut(&plain(&result.output), limit, &result.call_id);
+    if result.outside { fence.wrap_marked(&text, result.suspicious) } else { text }
+}
+
 /// Text as it is, anything else as JSON.
-pub(crate) fn plain(output: &Value) -> String {
+pub(in crate::context) fn plain(output: &Value) -> String {
     output.as_str().map_or_else(|| output.to_string(), str::to_owned)
 }
 
@@ -90,6 +100,18 @@ pub(crate) fn capped(text: &str, limit: usize) -> String {
     let end = text.floor_char_boundary(limit);
     let kept = text.get(..end).unwrap_or_default();
     format!("{kept}\n[cut: {} of {} bytes shown]", kept.len(), text.len())
+}
+
+/// The same, where the whole can be read by its id.
+pub(in crate::context) fn cut(text: &str, limit: usize, handle: &dyn std::fmt::Display) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let kept = text.get(..text.floor_char_boundary(limit)).unwrap_or_default();
+    let (shown, all) = (kept.len(), text.len());
+    format!(
+        "{kept}\n[cut: {shown} of {all} bytes shown; the rest can be read with read_rest from {shown} of {handle}]"
+    )
 }
 
 fn name(stored: &str) -> String {

@@ -4,15 +4,15 @@
 //! else does.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
-use jiff::Timestamp;
-use protocol::{Effect, MemoryId, Scope, ThreadId};
+use app::Fragment;
+use protocol::{Effect, MemoryId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::{ActionFilter, PageOf, RecordQuery, Store};
+use store::{ActionFilter, PageOf, RecordQuery};
 
-use super::capped;
+use crate::context::gather::Sources;
+use crate::context::{Fence, Piece, capped};
 
 /// Kinds of memories that say who somebody is and what they are about; they come first.
 const IDENTITY: [&str; 6] = ["identity", "profile", "person", "focus", "goal", "preference"];
@@ -36,43 +36,38 @@ pub(super) struct Line {
     pub(super) text: String,
 }
 
-/// What to take a snapshot of.
-pub(crate) struct View<'a> {
-    pub(crate) store: &'a dyn Store,
-    pub(crate) scope: &'a Scope,
-    pub(crate) thread: ThreadId,
-    pub(crate) memories: usize,
-    pub(crate) records: &'a [String],
-    pub(crate) now: Timestamp,
+/// The thread's snapshot, taken now if it has none, without what was forgotten since.
+pub(in crate::context) async fn read(from: &Sources<'_>) -> Result<Vec<Piece>, store::Error> {
+    let body = match from.store.snapshot(from.scope, from.thread).await? {
+        Some(body) => body,
+        None => take(from).await?,
+    };
+    let lines: Vec<Line> = serde_json::from_str(&body).unwrap_or_default();
+    let memories: Vec<MemoryId> = lines.iter().filter_map(|line| line.memory).collect();
+    let gone: BTreeSet<MemoryId> =
+        from.store.forgotten_among(from.scope, &memories).await?.into_iter().collect();
+    let there = lines.into_iter().filter(|line| line.memory.is_none_or(|memory| !gone.contains(&memory)));
+    Ok(there.map(|line| piece(from, line)).collect())
 }
 
-/// Takes the thread's snapshot, unless it has one.
-pub(crate) async fn take(view: View<'_>) -> Result<(), store::Error> {
-    if view.store.snapshot(view.scope, view.thread).await?.is_some() {
-        return Ok(());
+fn piece(from: &Sources<'_>, line: Line) -> Piece {
+    match line.memory {
+        Some(memory) => Piece::of_data(Fragment::Snapshot, memory, line.text),
+        None => Piece::of_data(Fragment::Snapshot, from.thread, line.text),
     }
-    let mut lines = identity(&view).await?;
-    lines.extend(records(&view).await?);
-    lines.extend(changes(&view).await?);
-    lines.extend(sessions(&view).await?);
+}
+
+async fn take(from: &Sources<'_>) -> Result<String, store::Error> {
+    let mut lines = identity(from).await?;
+    lines.extend(records(from).await?);
+    lines.extend(changes(from).await?);
+    lines.extend(sessions(from).await?);
     let body = serde_json::to_string(&lines).unwrap_or_default();
-    view.store.keep_snapshot(view.scope, view.thread, body).await.map(drop)
+    from.store.keep_snapshot(from.scope, from.thread, body).await
 }
 
-/// The thread's snapshot as the model sees it; empty if there is none. Lines of memories that are `gone` are not in it.
-pub(super) fn text(body: &str, gone: &BTreeSet<MemoryId>) -> String {
-    let lines: Vec<Line> = serde_json::from_str(body).unwrap_or_default();
-    let mut out = String::new();
-    for line in lines.iter().filter(|line| line.memory.is_none_or(|memory| !gone.contains(&memory))) {
-        let _ = write!(out, "\n{}", line.text);
-    }
-    out
-}
-
-/// The memories that a snapshot was made of.
-pub(super) fn memories(body: &str) -> Vec<MemoryId> {
-    let lines: Vec<Line> = serde_json::from_str(body).unwrap_or_default();
-    lines.into_iter().filter_map(|line| line.memory).collect()
+pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
+    super::data("Relevant context about the user, as it was when this conversation began.", pieces, fence)
 }
 
 fn heading(text: &str) -> Line {
@@ -83,8 +78,8 @@ fn line(text: String) -> Line {
     Line { memory: None, text }
 }
 
-async fn identity(view: &View<'_>) -> Result<Vec<Line>, store::Error> {
-    let mut rows = view.store.active_memories(view.scope, view.memories).await?;
+async fn identity(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
+    let mut rows = from.store.active_memories(from.scope, from.app.memory.limit).await?;
     rows.sort_by_key(|row| IDENTITY.iter().position(|kind| *kind == row.kind).unwrap_or(IDENTITY.len()));
     let lines = rows
         .into_iter()
@@ -92,11 +87,11 @@ async fn identity(view: &View<'_>) -> Result<Vec<Line>, store::Error> {
     Ok(with_heading("Identity and focus", lines.collect()))
 }
 
-async fn records(view: &View<'_>) -> Result<Vec<Line>, store::Error> {
+async fn records(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
     let mut lines = Vec::new();
-    for kind in view.records {
+    for kind in &from.app.memory.snapshot {
         let page = PageOf { after: None, limit: MAX_RECORDS };
-        let rows = view.store.records(view.scope, kind, RecordQuery::default(), page).await?;
+        let rows = from.store.records(from.scope, kind, RecordQuery::default(), page).await?;
         let is_active = |data: &Value| {
             let status = data.get("status").and_then(Value::as_str);
             !status.is_some_and(|status| ENDED.contains(&status))
@@ -109,9 +104,9 @@ async fn records(view: &View<'_>) -> Result<Vec<Line>, store::Error> {
     Ok(with_heading("Active records", lines))
 }
 
-async fn changes(view: &View<'_>) -> Result<Vec<Line>, store::Error> {
+async fn changes(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
     let page = PageOf { after: None, limit: MAX_ACTIONS };
-    let rows = view.store.actions(view.scope, ActionFilter::default(), page).await?;
+    let rows = from.store.actions(from.scope, ActionFilter::default(), page).await?;
     let changed = rows.into_iter().filter(|row| row.effect != Effect::Read && row.status == "complete");
     let lines = changed.take(MAX_CHANGES).map(|row| {
         let day = row.started_at.strftime("%Y-%m-%d");
@@ -120,13 +115,13 @@ async fn changes(view: &View<'_>) -> Result<Vec<Line>, store::Error> {
     Ok(with_heading("Recent changes", lines.collect()))
 }
 
-async fn sessions(view: &View<'_>) -> Result<Vec<Line>, store::Error> {
+async fn sessions(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
     let page = PageOf { after: None, limit: MAX_THREADS + 1 };
-    let rows = view.store.threads(view.scope, page).await?;
-    let earlier = rows.into_iter().filter(|row| row.id != view.thread).take(MAX_THREADS);
+    let rows = from.store.threads(from.scope, page).await?;
+    let earlier = rows.into_iter().filter(|row| row.id != from.thread).take(MAX_THREADS);
     let lines = earlier.map(|row| {
         let title = Value::from(capped(row.title.as_deref().unwrap_or("untitled"), MAX_TITLE_BYTES));
-        let days = view.now.duration_since(row.updated_at).as_hours() / 24;
+        let days = from.now.duration_since(row.updated_at).as_hours() / 24;
         line(format!("- {title}, {} messages, {days} days ago", row.message_count))
     });
     Ok(with_heading("Recent conversations", lines.collect()))

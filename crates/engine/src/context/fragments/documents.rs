@@ -1,0 +1,94 @@
+//! Passages of the user's documents, each with the place it comes from, so that an answer can cite it.
+
+use app::{DocumentUse, Fragment};
+use memory::recall::Passage;
+use protocol::{DocumentId, LeftOut, Source, Warning};
+use serde_json::Value;
+
+use crate::context::gather::Sources;
+use crate::context::{Fence, Piece};
+
+/// Passages that are looked at.
+const MAX_PASSAGES: usize = 40;
+
+/// A part of the prompt that passages may take at most: one in so many.
+const SHARE: usize = 3;
+
+/// A passage that is less near than this says nothing about the question, where nobody named its document.
+const MIN_SCORE: f32 = 0.3;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(in crate::context) struct Chosen {
+    pub(in crate::context) pieces: Vec<Piece>,
+    pub(in crate::context) sources: Vec<Source>,
+    pub(in crate::context) left_out: Vec<LeftOut>,
+    pub(in crate::context) warnings: Vec<Warning>,
+}
+
+/// Passages for a message: of the documents the run names, or of all of the user's if the app says so.
+pub(in crate::context) async fn read(
+    from: &Sources<'_>,
+    message: &str,
+    named: &[DocumentId],
+) -> Result<Chosen, store::Error> {
+    let among = match from.app.context.documents {
+        DocumentUse::None => return Ok(Chosen::default()),
+        DocumentUse::Named if named.is_empty() => return Ok(Chosen::default()),
+        DocumentUse::Named | DocumentUse::All => (!named.is_empty()).then_some(named),
+    };
+    let found = from.recall.passages(from.scope, message, among, MAX_PASSAGES).await?;
+    let mut out = Chosen { warnings: missing(from, named).await?, ..Chosen::default() };
+    let mut left = from.app.context.document_tokens.min(from.share(SHARE));
+    let (mut taken, mut beyond) = (Vec::new(), (0, 0));
+    for passage in found.into_iter().filter(|found| among.is_some() || found.score >= MIN_SCORE) {
+        let tokens = from.counter.text(&passage.chunk.text);
+        match left.checked_sub(tokens) {
+            Some(rest) => {
+                left = rest;
+                taken.push(passage);
+            }
+            None => beyond = (beyond.0 + 1, beyond.1 + tokens),
+        }
+    }
+    if beyond.0 > 0 {
+        let what = format!("{} passages", beyond.0);
+        let fragment = Fragment::Documents.name().into();
+        out.left_out.push(LeftOut { fragment, what, tokens: beyond.1 as u64 });
+    }
+    // Read in the order in which they stand, not in which they were found.
+    taken.sort_by_key(|passage| (passage.chunk.document, passage.chunk.number));
+    for Passage { chunk, .. } in taken {
+        let head = format!("[{} {}, {}]", chunk.document, Value::from(chunk.name.as_str()), chunk.place);
+        let piece = Piece::new(Fragment::Documents, chunk.document, format!("{head}\n{}", chunk.text));
+        out.pieces.push(Piece { suspicious: chunk.suspicious, ..piece });
+        out.sources.push(Source {
+            kind: "document".into(),
+            id: chunk.document.to_string(),
+            title: chunk.name,
+            place: chunk.place,
+        });
+    }
+    Ok(out)
+}
+
+/// What is said of documents that were named and are not the user's, or gone.
+async fn missing(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning>, store::Error> {
+    let mut warnings = Vec::new();
+    for id in named {
+        if from.store.chunks(from.scope, *id, 0, 1).await?.is_empty() {
+            let message = format!("there is no document {id}; the answer does not rest on it");
+            warnings.push(Warning { code: "document_unknown".into(), message });
+        }
+    }
+    Ok(warnings)
+}
+
+pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
+    super::data(
+        "Passages from the user's documents, each after its document and place; say where a fact comes from when \
+         you use one.",
+        pieces,
+        fence,
+    )
+}

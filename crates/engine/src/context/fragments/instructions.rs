@@ -1,0 +1,9 @@
+//! The app's own instructions. They are as long as the app's author wrote them.
+
+use app::{App, Fragment};
+
+use crate::context::Piece;
+
+pub(in crate::context) fn read(app: &App) -> Piece {
+    Piece::new(Fragment::Instructions, format!("app_{}", app.revision), app.instructions.clone())
+}

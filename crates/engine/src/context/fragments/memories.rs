@@ -1,0 +1,19 @@
+//! All of the user's memories, up to the app's limit, for apps that show all of them.
+
+use app::Fragment;
+use serde_json::Value;
+use store::MemoryRow;
+
+use crate::context::{Fence, Piece};
+
+pub(super) const INTRO: &str = "Relevant context about the user, one memory a line, each after its id.";
+
+pub(in crate::context) fn piece(fragment: Fragment, memory: &MemoryRow) -> Piece {
+    // As a JSON string it stays on its line, whatever it holds.
+    let line = format!("- {}: {}", memory.id, Value::from(memory.text.as_str()));
+    Piece::of_data(fragment, memory.id, line)
+}
+
+pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
+    super::data(INTRO, pieces, fence)
+}

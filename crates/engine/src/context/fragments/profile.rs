@@ -1,0 +1,39 @@
+//! What the user says of themselves.
+
+use std::fmt::Write as _;
+
+use app::Fragment;
+use jiff::tz::TimeZone;
+use protocol::UserId;
+use serde_json::Value;
+use store::ProfileRow;
+
+use crate::context::{Fence, Piece, capped};
+
+/// Bytes of all of it.
+const MAX_BYTES: usize = 2_000;
+
+pub(in crate::context) fn piece(user: &UserId, profile: &ProfileRow) -> Option<Piece> {
+    let mut lines = String::new();
+    let known = [("Name", &profile.name), ("Timezone", &profile.timezone), ("Locale", &profile.locale)];
+    for (what, value) in known {
+        if let Some(value) = value {
+            let _ = writeln!(lines, "- {what}: {}", Value::from(value.as_str()));
+        }
+    }
+    for (what, value) in profile.fields.as_object().into_iter().flatten() {
+        let _ = writeln!(lines, "- {}: {value}", Value::from(what.as_str()));
+    }
+    let lines = lines.trim_end();
+    (!lines.is_empty())
+        .then(|| Piece::of_data(Fragment::Profile, format!("user_{user}"), capped(lines, MAX_BYTES)))
+}
+
+/// The zone the user lives in; UTC when they do not say, or say one that nobody knows.
+pub(crate) fn zone(profile: &ProfileRow) -> TimeZone {
+    profile.timezone.as_deref().and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC)
+}
+
+pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
+    super::data("What the user says of themselves.", pieces, fence)
+}

@@ -1,0 +1,271 @@
+//! Every read of a run, at once: each fragment's pieces within its bound, and what is to be noted of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use app::{App, Fragment, Inject};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use memory::recall::Recall;
+use model::{Counter, ToolSpec};
+use protocol::{ContextLoaded, LeftOut, Part, Role, RunStart, Scope, Source, ThreadId, Warning};
+use sha2::{Digest, Sha256};
+use store::{MAX_TEXT_BYTES, NewText, ProfileRow, Store};
+
+use super::fragments::{
+    self, documents, domain, memories, persona, pins, profile, proposals, recalled, snapshot, summaries,
+};
+use super::{Context, Fence, History, Piece, Shape, history};
+use crate::transcript;
+
+/// Parts of the prompt that history may take at most: one in so many.
+const HISTORY_SHARE: usize = 2;
+/// Parts of the history that pins and summaries may take.
+const PIN_SHARE: usize = 4;
+const SUMMARY_SHARE: usize = 3;
+
+/// Where a prompt's parts come from, and what they may take.
+pub(crate) struct Sources<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) recall: &'a Recall,
+    pub(crate) app: &'a App,
+    pub(crate) scope: &'a Scope,
+    pub(crate) thread: ThreadId,
+    pub(crate) fence: &'a Fence,
+    pub(crate) now: Timestamp,
+    /// Where the user lives.
+    pub(crate) zone: TimeZone,
+    pub(crate) counter: &'a Counter,
+    /// Tokens the model takes, answer included.
+    pub(crate) window: u32,
+    /// Tokens the prompt may have.
+    pub(crate) limit: usize,
+    /// Whether memories may be used.
+    pub(crate) remembers: bool,
+    /// Whether the app proposes calls that outlive their runs.
+    pub(crate) proposes: bool,
+}
+
+impl Sources<'_> {
+    /// One part of the prompt in so many.
+    pub(crate) fn share(&self, parts: usize) -> usize {
+        self.limit / parts
+    }
+
+    fn history_budget(&self) -> usize {
+        (self.app.history.budget as usize).min(self.share(HISTORY_SHARE))
+    }
+}
+
+/// What was read: a context, what to keep of it beside the log, and what to tell readers of it.
+pub(crate) struct Gathered {
+    pub(crate) context: Context,
+    pub(crate) keep: Vec<NewText>,
+    pub(crate) sources: Vec<Source>,
+}
+
+/// Reads what the prompt of a run needs.
+pub(crate) async fn gather(
+    from: &Sources<'_>,
+    start: &RunStart,
+    profile: &ProfileRow,
+    tools: Arc<[ToolSpec]>,
+) -> Result<Gathered, store::Error> {
+    let forgotten = match from.app.memory.is_used() {
+        true => Some(from.recall.forgotten(from.scope).await?),
+        false => None,
+    };
+    let budget = from.history_budget();
+    let mut past = history::read(from, start.message_id, budget, forgotten).await;
+    let message = past.message.take();
+    let said = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
+    let before = past.turns.iter().rev().find(|past| past.turn.role == Some(Role::User));
+    let before = before.map(|past| past.turn.text.as_str());
+    let (known, domain, documents, proposals, persona) = tokio::try_join!(
+        known(from, &said),
+        domain::read(from, &said, before),
+        documents::read(from, &said, &start.document_ids),
+        proposals::read(from),
+        async { Ok(who(from, start).await) },
+    )?;
+    let mut noted = Noted { warnings: past.warnings.split_off(0), ..Noted::default() };
+    let mut pieces = vec![fragments::instructions(from.app)];
+    pieces.extend(persona.and_then(|persona| noted.or_warn(persona)));
+    pieces.extend(profile::piece(&from.scope.user, profile));
+    pieces.extend(known);
+    let (shown, background) = background(from, past, &said, &mut noted);
+    pieces.extend(background);
+    noted.warnings.extend(domain.warnings);
+    noted.warnings.extend(documents.warnings);
+    noted.left_out.extend(domain.left_out);
+    noted.left_out.extend(documents.left_out);
+    pieces.extend(domain.pieces);
+    pieces.extend(documents.pieces);
+    let loaded = ContextLoaded {
+        history: Some(shown.stretches),
+        persona: pieces
+            .iter()
+            .any(|piece| piece.fragment == Fragment::Persona)
+            .then(|| start.persona_id.clone())
+            .flatten(),
+        sections: domain.names,
+        documents: distinct(documents.sources.iter().map(|source| source.id.clone())),
+        proposals,
+        date: fragments::date(from.now, &from.zone),
+        left_out: noted.left_out,
+        warnings: noted.warnings,
+        summaries: noted.summaries,
+        ..named(&pieces)
+    };
+    let keep = pieces.iter().map(text).collect();
+    let history = History { style: from.app.history.style, turns: shown.turns };
+    let context = context(from, start, (loaded, pieces, history, said), tools);
+    Ok(Gathered { context, keep, sources: documents.sources })
+}
+
+/// What is noted on the way.
+#[derive(Default)]
+struct Noted {
+    warnings: Vec<Warning>,
+    left_out: Vec<LeftOut>,
+    summaries: Vec<String>,
+}
+
+impl Noted {
+    fn or_warn(&mut self, piece: Result<Piece, Warning>) -> Option<Piece> {
+        piece.map_err(|warning| self.warnings.push(warning)).ok()
+    }
+}
+
+async fn who(from: &Sources<'_>, start: &RunStart) -> Option<Result<Piece, Warning>> {
+    match start.persona_id.as_deref() {
+        Some(id) => Some(persona::read(from, id).await),
+        None => None,
+    }
+}
+
+/// What is known of the user.
+async fn known(from: &Sources<'_>, message: &str) -> Result<Vec<Piece>, store::Error> {
+    if !from.remembers {
+        return Ok(Vec::new());
+    }
+    let memory = &from.app.memory;
+    let mut pieces = match memory.inject {
+        Inject::None | Inject::Top => Vec::new(),
+        Inject::Snapshot => snapshot::read(from).await?,
+        Inject::All => {
+            let rows = from.store.active_memories(from.scope, memory.limit).await?;
+            rows.iter().map(|row| memories::piece(Fragment::Memories, row)).collect()
+        }
+    };
+    pieces.extend(recalled::read(from, message).await?);
+    Ok(pieces)
+}
+
+/// Pins, summaries and turns under the budget of the history.
+fn background(
+    from: &Sources<'_>,
+    past: history::Rich,
+    message: &str,
+    noted: &mut Noted,
+) -> (history::Selected, Vec<Piece>) {
+    let budget = from.history_budget();
+    let pin_room = from.app.context.pin_tokens.min(budget / PIN_SHARE);
+    let (pins, left) = pins::choose(past.pins, message, pin_room, from.counter);
+    noted.left_out.extend(left);
+    let (mut pieces, mut room) = (Vec::new(), budget);
+    for pin in &pins {
+        room = room.saturating_sub(from.counter.text(&pin.text));
+        pieces.push(pins::piece(pin));
+    }
+    let mut summary_room = budget / SUMMARY_SHARE;
+    let mut background = Vec::new();
+    for summary in past.summaries.into_iter().rev() {
+        let text = summary.text.unwrap_or_default();
+        let tokens = from.counter.text(&text);
+        if let Some(rest) = summary_room.checked_sub(tokens) {
+            (summary_room, room) = (rest, room.saturating_sub(tokens));
+            noted.summaries.push(summary.id.to_string());
+            background.push(summaries::piece(from.thread, text));
+        } else {
+            let fragment = Fragment::Summaries.name().into();
+            let what = format!("the summary {}", summary.id);
+            noted.left_out.push(LeftOut { fragment, what, tokens: tokens as u64 });
+        }
+    }
+    background.reverse();
+    pieces.extend(background);
+    let pinned: Vec<&str> = pins.iter().map(|pin| pin.text.as_str()).collect();
+    let shown = history::select(past.turns, &pinned, room, (from.counter, from.fence));
+    noted.left_out.extend(shown.left_out.clone());
+    (shown, pieces)
+}
+
+/// What the log says of the pieces.
+fn named(pieces: &[Piece]) -> ContextLoaded {
+    let of = |fragments: &[Fragment], prefix: &str| -> Vec<String> {
+        let wanted = |piece: &&Piece| fragments.contains(&piece.fragment) && piece.source.starts_with(prefix);
+        pieces.iter().filter(wanted).map(|piece| piece.source.clone()).collect()
+    };
+    let part = |piece: &Piece| Part {
+        fragment: piece.fragment.name().into(),
+        source: piece.source.clone(),
+        hash: hex(&hash(&piece.text)),
+        suspicious: piece.suspicious,
+    };
+    ContextLoaded {
+        memories: of(&[Fragment::Memories, Fragment::Recalled], "mem_"),
+        recalled: of(&[Fragment::Recalled], "msg_"),
+        pins: of(&[Fragment::Pins], "pin_"),
+        parts: pieces.iter().map(part).collect(),
+        ..ContextLoaded::default()
+    }
+}
+
+fn distinct(ids: impl Iterator<Item = String>) -> Vec<String> {
+    ids.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn text(piece: &Piece) -> NewText {
+    let end = piece.text.floor_char_boundary(MAX_TEXT_BYTES);
+    let text = piece.text.get(..end).unwrap_or_default().to_owned();
+    NewText { source: piece.source.clone(), hash: hash(&piece.text), text }
+}
+
+/// Names a text.
+pub(crate) fn hash(text: &str) -> [u8; 16] {
+    let mut short = [0; 16];
+    for (to, from) in short.iter_mut().zip(Sha256::digest(text)) {
+        *to = from;
+    }
+    short
+}
+
+pub(crate) fn hex(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Puts together what was read, now or when the run began.
+pub(super) fn context(
+    from: &Sources<'_>,
+    start: &RunStart,
+    (loaded, pieces, history, message): (ContextLoaded, Vec<Piece>, History, String),
+    tools: Arc<[ToolSpec]>,
+) -> Context {
+    let there: BTreeSet<&str> = pieces.iter().map(|piece| piece.source.as_str()).collect();
+    let named: Vec<String> =
+        loaded.memories.iter().filter(|id| there.contains(id.as_str())).cloned().collect();
+    Context {
+        rules: from.app.context.clone(),
+        shape: Shape::of(&from.app.answer, &named).map(Arc::new),
+        custom: start.system_prompt.clone(),
+        settings: start.settings.clone(),
+        message_id: start.message_id,
+        fence: from.fence.clone(),
+        pieces,
+        loaded,
+        history,
+        message,
+        tools,
+    }
+}

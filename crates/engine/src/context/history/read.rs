@@ -1,0 +1,185 @@
+//! Reading earlier turns: no further back than the newest summary, or than the budget could show.
+
+use std::sync::Arc;
+
+use memory::tombstone::Forgotten;
+use protocol::{MessageId, Stretch, ThreadId, Warning};
+use store::{MessageRow, PinRow, Store, SummaryRow, Window};
+
+use super::Past;
+use crate::context::gather::Sources;
+use crate::transcript;
+
+/// Messages that are read at once, and if those are not enough: most prompts need a few.
+const WINDOWS: [usize; 3] = [24, 96, 400];
+
+/// Messages that are read when nothing else works, with the one that is answered.
+const FALLBACK: usize = 11;
+
+/// Tokens that a message has at least on average; so many messages fill a budget.
+const TOKENS_PER_MESSAGE: usize = 12;
+
+/// Bytes beyond which a token of history cannot reach: more than that need not be looked at.
+const MOST_BYTES_PER_TOKEN: usize = 12;
+
+/// What a prompt's history is made of.
+#[derive(Debug, Default)]
+pub(in crate::context) struct Rich {
+    /// After the newest summary, oldest first, without the message that is answered.
+    pub(in crate::context) turns: Vec<Past>,
+    /// The message that is answered.
+    pub(in crate::context) message: Option<Past>,
+    /// Oldest first, each beginning where the one before it ends.
+    pub(in crate::context) summaries: Vec<SummaryRow>,
+    pub(in crate::context) pins: Vec<PinRow>,
+    pub(in crate::context) warnings: Vec<Warning>,
+}
+
+/// Reads it all; if that fails, the last messages alone; if that fails too, nothing.
+pub(in crate::context) async fn read(
+    from: &Sources<'_>,
+    leaf: MessageId,
+    budget: usize,
+    forgotten: Option<Arc<Forgotten>>,
+) -> Rich {
+    match rich(from, leaf, budget, forgotten.as_deref()).await {
+        Ok(rich) => rich,
+        Err(error) => {
+            tracing::error!(thread = %from.thread, %error, "history was not read; the last messages alone are shown");
+            let warning = |what: &str| Warning { code: "history_reduced".into(), message: what.into() };
+            match from.store.path(from.thread, leaf, Window::Newest(FALLBACK)).await {
+                Ok(rows) => Rich {
+                    warnings: vec![warning(
+                        "summaries and pins could not be read; the last messages are shown",
+                    )],
+                    ..parted(pasts(from.thread, &rows, forgotten.as_deref(), leaf))
+                },
+                Err(error) => {
+                    tracing::error!(thread = %from.thread, %error, "no history could be read");
+                    Rich { warnings: vec![warning("earlier messages could not be read")], ..Rich::default() }
+                }
+            }
+        }
+    }
+}
+
+async fn rich(
+    from: &Sources<'_>,
+    leaf: MessageId,
+    budget: usize,
+    forgotten: Option<&Forgotten>,
+) -> Result<Rich, store::Error> {
+    let (all, pins) = tokio::try_join!(
+        from.store.summaries(from.thread, false),
+        from.store.pins(from.scope, Some(from.thread))
+    )?;
+    let (rows, end) = tail(from, leaf, budget, &all).await?;
+    let mut rich = parted(pasts(from.thread, &rows, forgotten, leaf));
+    for mut summary in end.map(|end| chain(&all, end)).unwrap_or_default() {
+        match summary.text.take() {
+            Some(text) => {
+                let text =
+                    forgotten.map(|gone| gone.clear(&text, summary.created_at).into_owned()).unwrap_or(text);
+                rich.summaries.push(SummaryRow { text: Some(text), ..summary });
+            }
+            None => {
+                tracing::warn!(thread = %from.thread, summary = %summary.id, "a summary has lost its text");
+                let message = format!("the summary {} has no text and was left out", summary.id);
+                rich.warnings.push(Warning { code: "summary_lost".into(), message });
+            }
+        }
+    }
+    rich.pins = pins;
+    Ok(rich)
+}
+
+/// The messages after the newest summary on the path, and the message that summary ends with. Without one, the newest.
+async fn tail(
+    from: &Sources<'_>,
+    leaf: MessageId,
+    budget: usize,
+    summaries: &[SummaryRow],
+) -> Result<(Vec<MessageRow>, Option<MessageId>), store::Error> {
+    let most = (budget / TOKENS_PER_MESSAGE).max(FALLBACK);
+    let mut newest = Vec::new();
+    for limit in WINDOWS {
+        let limit = limit.min(most);
+        let mut rows = from.store.path(from.thread, leaf, Window::Newest(limit + 1)).await?;
+        let ends = |row: &MessageRow| summaries.iter().any(|summary| summary.to_message == row.id);
+        if let Some(place) = rows.iter().rposition(ends) {
+            let end = rows.get(place).map(|row| row.id);
+            return Ok((rows.split_off(place + 1), end));
+        }
+        let bytes: usize = rows.iter().filter_map(|row| row.said.as_ref()).map(|said| said.body.len()).sum();
+        if rows.len() <= limit || limit == most || bytes > budget * MOST_BYTES_PER_TOKEN {
+            return Ok((rows, None));
+        }
+        newest = rows;
+    }
+    Ok((newest, None))
+}
+
+/// The summaries that lead up to a message, oldest first. Where several end at one message, the one that covers most.
+pub(crate) fn chain(all: &[SummaryRow], end: MessageId) -> Vec<SummaryRow> {
+    let mut chain: Vec<SummaryRow> = Vec::new();
+    let mut next = Some(end);
+    while let Some(end) = next {
+        let ending = all.iter().filter(|summary| summary.to_message == end);
+        // Each begins before the last one, so this ends even over rows that make no sense.
+        let before = |summary: &&SummaryRow| chain.last().is_none_or(|last| summary.to < last.from);
+        let Some(widest) = ending.filter(before).min_by_key(|summary| summary.from) else { break };
+        next = widest.after_message;
+        chain.push(widest.clone());
+    }
+    chain.reverse();
+    chain
+}
+
+/// The messages that the log says were shown.
+pub(in crate::context) async fn again(
+    (store, thread): (&dyn Store, ThreadId),
+    leaf: MessageId,
+    shown: Option<&[Stretch]>,
+    forgotten: Option<&Forgotten>,
+) -> Result<Rich, store::Error> {
+    let most = WINDOWS.last().map_or(0, |most| most + 1);
+    let rows = store.path(thread, leaf, Window::Newest(most)).await?;
+    let mut rich = parted(pasts(thread, &rows, forgotten, leaf));
+    if let Some(shown) = shown {
+        let is_shown =
+            |past: &Past| shown.iter().any(|stretch| (stretch.from..=stretch.to).contains(&past.seq));
+        rich.turns.retain(is_shown);
+    }
+    Ok(rich)
+}
+
+/// The messages of a path as far as they can be read, without forgotten words.
+pub(crate) fn read_path(thread: ThreadId, rows: &[MessageRow], forgotten: Option<&Forgotten>) -> Vec<Past> {
+    let read = |row: &MessageRow| {
+        let mut turn = transcript::read(row);
+        transcript::warn(thread, row, turn.trouble);
+        if let Some(forgotten) = forgotten {
+            turn.text = forgotten.clear(&turn.text, row.created_at).into_owned();
+        }
+        Past { id: row.id, seq: row.seq, turn }
+    };
+    rows.iter().map(read).collect()
+}
+
+/// The same, with the message that is answered as it was said.
+fn pasts(thread: ThreadId, rows: &[MessageRow], forgotten: Option<&Forgotten>, leaf: MessageId) -> Vec<Past> {
+    let (answered, earlier) = match rows.split_last() {
+        Some((last, earlier)) if last.id == leaf => (Some(last), earlier),
+        Some(_) | None => (None, rows),
+    };
+    let mut pasts = read_path(thread, earlier, forgotten);
+    pasts
+        .extend(answered.map(|row| read_path(thread, std::slice::from_ref(row), None)).into_iter().flatten());
+    pasts
+}
+
+/// The message that is answered, which is the last, and those before it.
+fn parted(mut pasts: Vec<Past>) -> Rich {
+    let message = pasts.pop();
+    Rich { turns: pasts, message, ..Rich::default() }
+}

@@ -1,0 +1,97 @@
+//! Which earlier turns are shown: all that fit; else the last exchange, and then those that matter most.
+
+use std::ops::Range;
+
+use model::Counter;
+use protocol::{LeftOut, Role, Stretch};
+
+use super::{Past, importance, plain};
+use crate::context::Fence;
+
+/// Units that are shown whatever they matter, the newest ones, as long as they fit.
+const ALWAYS: usize = 2;
+
+/// What is shown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::context) struct Selected {
+    pub(in crate::context) turns: Vec<Past>,
+    /// Where they stand, neighbours together.
+    pub(in crate::context) stretches: Vec<Stretch>,
+    pub(in crate::context) left_out: Option<LeftOut>,
+}
+
+/// Parts that stay together: what a user said and everything up to what they said next, so that no call is parted from
+/// its result.
+pub(crate) fn units(turns: &[Past]) -> Vec<Range<usize>> {
+    let mut units: Vec<Range<usize>> = Vec::new();
+    for (index, past) in turns.iter().enumerate() {
+        match units.last_mut() {
+            Some(unit) if past.turn.role != Some(Role::User) => unit.end = index + 1,
+            Some(_) | None => units.push(index..index + 1),
+        }
+    }
+    units
+}
+
+/// Chooses under a budget of tokens.
+pub(in crate::context) fn select(
+    turns: Vec<Past>,
+    pins: &[&str],
+    room: usize,
+    (counter, fence): (&Counter, &Fence),
+) -> Selected {
+    let units = units(&turns);
+    let cost =
+        |past: &Past| plain::turn(&past.turn, fence).iter().map(|said| counter.message(said)).sum::<usize>();
+    let costs: Vec<usize> =
+        units.iter().map(|unit| turns.get(unit.clone()).into_iter().flatten().map(cost).sum()).collect();
+    let kept = if costs.iter().sum::<usize>() <= room {
+        vec![true; units.len()]
+    } else {
+        keep(&importance::of(&turns, pins), &units, &costs, room)
+    };
+    let missing = || kept.iter().zip(&costs).filter(|(kept, _)| !**kept);
+    let left_out = missing().next().is_some().then(|| LeftOut {
+        fragment: app::Fragment::History.name().into(),
+        what: format!("{} of {} exchanges", missing().count(), units.len()),
+        tokens: missing().map(|(_, cost)| *cost as u64).sum(),
+    });
+    let shown: Vec<bool> =
+        units.iter().zip(&kept).flat_map(|(unit, kept)| unit.clone().map(|_| *kept)).collect();
+    let stretches = stretches(&turns, &shown);
+    let turns = turns.into_iter().zip(shown).filter_map(|(past, shown)| shown.then_some(past)).collect();
+    Selected { turns, stretches, left_out }
+}
+
+/// The newest few, then by importance, as long as they fit.
+fn keep(importance: &[f32], units: &[Range<usize>], costs: &[usize], room: usize) -> Vec<bool> {
+    let most =
+        |unit: &Range<usize>| importance.get(unit.clone()).into_iter().flatten().copied().fold(0.0, f32::max);
+    let mut ranked: Vec<(usize, f32)> = units.iter().map(most).enumerate().collect();
+    let newest = units.len().saturating_sub(ALWAYS);
+    ranked
+        .sort_by(|a, b| (b.0 >= newest).cmp(&(a.0 >= newest)).then(b.1.total_cmp(&a.1)).then(b.0.cmp(&a.0)));
+    let (mut left, mut kept) = (room, vec![false; units.len()]);
+    for (index, _) in ranked {
+        let Some(rest) = costs.get(index).and_then(|cost| left.checked_sub(*cost)) else { continue };
+        left = rest;
+        if let Some(kept) = kept.get_mut(index) {
+            *kept = true;
+        }
+    }
+    kept
+}
+
+fn stretches(turns: &[Past], shown: &[bool]) -> Vec<Stretch> {
+    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut joined = false;
+    for (past, shown) in turns.iter().zip(shown) {
+        match stretches.last_mut() {
+            Some(last) if *shown && joined => last.to = past.seq,
+            Some(_) | None if *shown => stretches.push(Stretch { from: past.seq, to: past.seq }),
+            Some(_) | None => {}
+        }
+        joined = *shown;
+    }
+    stretches
+}

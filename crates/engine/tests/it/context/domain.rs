@@ -1,0 +1,57 @@
+//! What the app's records say, when the message is about it.
+
+use super::*;
+
+const PATIENT: &str = r#"{"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
+    "additionalProperties": false}"#;
+const MEDICATION: &str = r#"{"type": "object", "properties": {"name": {"type": "string"}, "dosage": {"type": "string"}},
+    "required": ["name"], "additionalProperties": false}"#;
+const FILES: &[(&str, &str)] = &[
+    ("records/patient.json", PATIENT),
+    ("records/medication.json", MEDICATION),
+    (
+        "context/a_patient.md",
+        "---\ntitle: Patient\nrecords: patient\nalways: true\n---\n{% for p in patient %}- Name: {{ p.name }}\n{% endfor %}",
+    ),
+    (
+        "context/b_medications.md",
+        "---\ntitle: Current Medications\nrecords: medication\ntriggers: medication, pills\n---\n{% for m in medication %}- {{ m.name }} {{ m.dosage }}\n{% endfor %}",
+    ),
+];
+
+#[tokio::test]
+async fn sections_are_chosen_by_what_the_message_is_about() {
+    let app = start("", FILES).await;
+    app.post("/v1/apps/test/records/patient", &json!({ "name": "Mary Smith" })).await;
+    app.post("/v1/apps/test/records/medication", &json!({ "name": "Lisinopril", "dosage": "10mg" })).await;
+    let log = run(&app, json!({ "message": "Which medications does she take?" })).await;
+    assert_eq!(event(&log, "context:loaded")["sections"], json!(["a_patient", "b_medications"]));
+    let shown = said(&app.upstream.requests()[0]).pop().unwrap().1;
+    assert!(
+        shown.contains("Patient:\n- Name: Mary Smith\n\nCurrent Medications:\n- Lisinopril 10mg"),
+        "{shown}"
+    );
+    let thread = thread_of(&log);
+    let log = say_in(&app, &thread, "And in the evening?").await;
+    assert_eq!(
+        event(&log, "context:loaded")["sections"],
+        json!(["a_patient", "b_medications"]),
+        "a message that says nothing of it follows one that does"
+    );
+    let log = run(&app, json!({ "message": "Tell me a story" })).await;
+    assert_eq!(event(&log, "context:loaded")["sections"], json!(["a_patient"]));
+}
+
+#[tokio::test]
+async fn sections_keep_to_their_budget_and_another_users_records_stay_out() {
+    let app = start("[context]\ndomain_tokens = 30\n", FILES).await;
+    app.post("/v1/apps/test/records/patient", &json!({ "name": "Mary Smith" })).await;
+    for number in 0..40 {
+        let dosage = format!("{number}mg");
+        app.post("/v1/apps/test/records/medication", &json!({ "name": "Drug", "dosage": dosage })).await;
+    }
+    let log = run(&app, json!({ "message": "Which pills?" })).await;
+    let loaded = event(&log, "context:loaded");
+    assert_eq!(loaded["sections"], json!(["a_patient"]), "{loaded}");
+    assert_eq!(loaded["leftOut"][0]["fragment"], "domain");
+}
