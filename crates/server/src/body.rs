@@ -122,13 +122,18 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {
 
 async fn read(request: Request, limits: &Limits) -> Result<(Bytes, Option<Once>), Problem> {
     let (parts, body) = request.into_parts();
+    let body = bounded(body, limits).await?;
+    let once = once(&parts, &body)?;
+    Ok((body, once))
+}
+
+/// The whole body, if it is as small and as fast as it must be.
+pub(crate) async fn bounded(body: Body, limits: &Limits) -> Result<Bytes, Problem> {
     // A body that announces its size is refused before any of it is read.
     if body.size_hint().lower() > limits.max_body_bytes as u64 {
         return Err(too_large(limits.max_body_bytes));
     }
-    let body = collect(body, limits).await?;
-    let once = once(&parts, &body)?;
-    Ok((body, once))
+    collect(body, limits).await
 }
 
 async fn collect(body: Body, limits: &Limits) -> Result<Bytes, Problem> {

@@ -24,8 +24,13 @@ macro_rules! codes {
         }
 
         impl Code {
-            #[cfg(test)]
             const ALL: &'static [Code] = &[$(Code::$variant),*];
+
+            /// The code of something that the engine names: a conflict, unless it stands in the list.
+            fn named(name: &'static str) -> Self {
+                let listed = Self::ALL.iter().find(|code| code.name() == name);
+                listed.copied().unwrap_or(Code::Conflict(name))
+            }
 
             pub(crate) fn name(self) -> &'static str {
                 match self {
@@ -65,8 +70,13 @@ codes! {
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body took too long";
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "A field is too large";
+    DocumentTooLarge = "document_too_large", PAYLOAD_TOO_LARGE, "The document is too large";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Not the right content type";
+    DocumentUnsupported = "document_unsupported", UNSUPPORTED_MEDIA_TYPE, "Not a document that can be read";
     InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "The request is not valid";
+    DocumentUnreadable = "document_unreadable", UNPROCESSABLE_ENTITY, "The document cannot be read";
+    DocumentEncrypted = "document_encrypted", UNPROCESSABLE_ENTITY, "The document is encrypted";
+    DocumentEmpty = "document_empty", UNPROCESSABLE_ENTITY, "The document has no text";
     Secret = "secret", UNPROCESSABLE_ENTITY, "This looks like a secret";
     KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The key was used for another request";
     TooManyStreams = "too_many_streams", TOO_MANY_REQUESTS, "Too many streams";
@@ -103,7 +113,6 @@ impl Problem {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    #[cfg(test)]
     pub(crate) fn code(&self) -> Code {
         self.code
     }
@@ -138,7 +147,7 @@ impl From<Error> for Problem {
         match error {
             Error::NotFound { .. } => Self::new(Code::NotFound, detail),
             Error::Invalid { field, message } => Self::invalid(field, message),
-            Error::Conflict { code, message } => Self::new(Code::Conflict(code), message),
+            Error::Conflict { code, message } => Self::new(Code::named(code), message),
             Error::KeyReused => Self::new(Code::KeyReused, detail),
             Error::TooLarge { field, limit } => Self {
                 field: Some(field.into()),
@@ -229,13 +238,18 @@ mod tests {
     use super::*;
 
     /// The codes of conflicts, which the engine names.
-    const CONFLICTS: [&str; 11] = [
+    const CONFLICTS: [&str; 16] = [
         "cannot_undo",
         "changed",
+        "documents_full",
         "export_too_large",
         "files_full",
         "memories_full",
         "memory_off",
+        "persona_exists",
+        "persona_of_app",
+        "personas_full",
+        "pins_full",
         "proposal_decided",
         "queue_full",
         "records_full",
@@ -294,6 +308,22 @@ mod tests {
         let error = Error::Conflict { code: "thread_busy", message: "a run is under way".into() };
         let (status, _, document) = written(error.into()).await;
         assert_eq!((status, &document["code"]), (StatusCode::CONFLICT, &json!("thread_busy")));
+    }
+
+    #[tokio::test]
+    async fn a_code_that_is_listed_has_the_status_of_the_list() {
+        for (code, expected) in [
+            ("document_unsupported", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            ("document_unreadable", StatusCode::UNPROCESSABLE_ENTITY),
+            ("document_too_large", StatusCode::PAYLOAD_TOO_LARGE),
+            ("documents_full", StatusCode::CONFLICT),
+        ] {
+            let (status, _, document) = written(Error::Conflict { code, message: "so".into() }.into()).await;
+            assert_eq!(
+                (status, &document["code"], &document["detail"]),
+                (expected, &json!(code), &json!("so"))
+            );
+        }
     }
 
     #[test]

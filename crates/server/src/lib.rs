@@ -15,12 +15,15 @@ mod routes;
 mod serve;
 mod sse;
 mod streams;
+mod upload;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use engine::Engine;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use auth::on_this_machine;
@@ -87,6 +90,8 @@ struct Api {
     following: streams::Streams,
     /// Streams that answer a message.
     answering: streams::Streams,
+    /// Held by each upload until it is stored.
+    uploads: Arc<Semaphore>,
     shutdown: Shutdown,
     /// The address we listen on; a loopback one turns the check of `Host` on.
     bound: IpAddr,

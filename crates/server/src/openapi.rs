@@ -32,10 +32,12 @@ use crate::error::{Document, MEDIA_TYPE};
         protocol::ToolComplete,
         protocol::ProposalOpen,
         protocol::ProposalClosed,
+        protocol::Source,
         protocol::StreamComplete,
         protocol::RunEnd,
         protocol::ThreadNamed,
         protocol::MemoryUpdate,
+        protocol::Summary,
         protocol::Snapshot,
     ))
 )]

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use engine::{
     ActionQuery, ExportFormat, FilePlace, MessageQuery, PageQuery, RecordPlace, RecordSearch, RecordsPlace,
 };
-use protocol::{ActionId, KeyId, MemoryId, ProposalId, RunId, Seq, ThreadId};
+use protocol::{ActionId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RunId, Seq, ThreadId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -48,6 +48,14 @@ impl Named for ActionId {
 
 impl Named for ProposalId {
     const WHAT: &'static str = "proposal";
+}
+
+impl Named for PinId {
+    const WHAT: &'static str = "pin";
+}
+
+impl Named for DocumentId {
+    const WHAT: &'static str = "document";
 }
 
 /// An app's name; the engine knows which exist.
@@ -96,6 +104,22 @@ impl FromRequestParts<Api> for At<FilePlace> {
         let names = Path::<(String, String)>::from_request_parts(parts, api).await;
         let Path((app, path)) = names.map_err(|_| nothing("file"))?;
         Ok(Self(FilePlace { app, path }))
+    }
+}
+
+/// A persona by its app and id.
+pub(crate) struct PersonaPlace {
+    pub(crate) app: String,
+    pub(crate) id: String,
+}
+
+impl FromRequestParts<Api> for At<PersonaPlace> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let names = Path::<(String, String)>::from_request_parts(parts, api).await;
+        let Path((app, id)) = names.map_err(|_| nothing("persona"))?;
+        Ok(Self(PersonaPlace { app, id }))
     }
 }
 
@@ -259,6 +283,58 @@ impl FromRequestParts<Api> for WhichMessages {
     }
 }
 
+/// Which summaries to list.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AllParams {
+    /// `true` for those, too, that a later one took the place of.
+    #[param(value_type = Option<bool>)]
+    all: Option<String>,
+}
+
+/// Whether everything is asked for.
+pub(crate) struct All(pub(crate) bool);
+
+impl FromRequestParts<Api> for All {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let all = params::<AllParams>(parts)?.all.map(|text| yes_or_no("all", &text)).transpose()?;
+        Ok(Self(all.unwrap_or(false)))
+    }
+}
+
+/// Which part of a document's text.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PieceParams {
+    /// The piece to begin with: 0 when absent, then the `next` of the part before.
+    #[param(value_type = Option<u32>)]
+    from: Option<String>,
+}
+
+/// [`PieceParams`], read.
+pub(crate) struct FromPiece(pub(crate) u32);
+
+impl FromRequestParts<Api> for FromPiece {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let Some(text) = params::<PieceParams>(parts)?.from else { return Ok(Self(0)) };
+        let from = digits(&text).and_then(|from| u32::try_from(from).ok());
+        let invalid = || Problem::invalid("from", "must be the number of a piece, such as 12");
+        from.map(Self).ok_or_else(invalid)
+    }
+}
+
+/// What an upload is called.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct NameParams {
+    /// Required unless the body is a form, whose file has a name.
+    pub(crate) name: Option<String>,
+}
+
 /// `q` and `field.NAME`, as pairs; the rest is for others.
 pub(crate) struct WhichRecords(pub(crate) RecordSearch);
 
@@ -374,7 +450,7 @@ fn digits(text: &str) -> Option<u64> {
     number.and_then(|number| u64::try_from(number).ok())
 }
 
-fn params<T: DeserializeOwned>(parts: &Parts) -> Result<T, Problem> {
+pub(crate) fn params<T: DeserializeOwned>(parts: &Parts) -> Result<T, Problem> {
     let parsed = Query::<T>::try_from_uri(&parts.uri);
     parsed.map(|Query(params)| params).map_err(|_| {
         Problem::new(Code::InvalidRequest, "the query string cannot be read; give each parameter once")

@@ -1,6 +1,6 @@
 //! Bodies that a client should not have sent, and what they are told.
 
-use protocol::{NewRun, ThreadChange};
+use protocol::{NewPin, NewRun};
 
 use super::*;
 
@@ -73,8 +73,8 @@ fn the_field_at_fault_is_named() {
     for (body, field, message) in cases {
         assert_eq!(refusal(body), Problem::invalid(field, message), "{body}");
     }
-    let missing = parse::<ThreadChange>(b"{}").unwrap_err();
-    assert_eq!(missing, Problem::invalid("title", "missing field `title`"));
+    let missing = parse::<NewPin>(b"{}").unwrap_err();
+    assert_eq!(missing, Problem::invalid("text", "missing field `text`"));
 }
 
 #[test]

@@ -2,29 +2,36 @@
 
 mod actions;
 mod admin;
+mod documents;
 mod files;
+mod me;
 mod memories;
+mod personas;
+mod pins;
 mod proposals;
 mod records;
 mod runs;
 mod search;
 mod stream;
+mod summaries;
 mod system;
 mod threads;
 mod usage;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use engine::{Engine, Follower};
 use protocol::Principal;
+use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::error::{Code, Problem};
 use crate::streams::{Permit, Streams};
-use crate::{Api, Limits, Shutdown, edge, openapi, sse};
+use crate::{Api, Limits, Shutdown, edge, openapi, sse, upload};
 
 /// Answers a user may have streamed at once for each stream they may follow. A thread alone takes twenty messages that
 /// wait, each with its stream; a message is not to be refused because of that.
@@ -37,7 +44,8 @@ pub(crate) fn router(engine: Engine, limits: Limits, bound: IpAddr, shutdown: Sh
     let (router, description) = described().split_for_parts();
     let document = openapi::encode(description);
     let (following, answering) = (Streams::default(), Streams::default());
-    let api = Api { engine, limits, following, answering, shutdown, bound, document };
+    let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
+    let api = Api { engine, limits, following, answering, uploads, shutdown, bound, document };
     router
         .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
         .method_not_allowed_fallback(async || {
@@ -53,6 +61,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(runs::create))
         .routes(routes!(runs::show))
         .routes(routes!(runs::events))
+        .routes(routes!(runs::prompt))
         .routes(routes!(runs::cancel))
         .routes(routes!(threads::create, threads::list))
         .routes(routes!(threads::show, threads::change, threads::delete))
@@ -68,6 +77,17 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(memories::restore))
         .routes(routes!(memories::history))
         .routes(routes!(search::messages))
+        .routes(routes!(personas::create, personas::list))
+        .routes(routes!(personas::show, personas::change, personas::delete))
+        .routes(routes!(pins::create, pins::list))
+        .routes(routes!(pins::create_for_all, pins::list_for_all))
+        .routes(routes!(pins::delete))
+        .routes(routes!(summaries::list))
+        .routes(routes!(documents::create, documents::list))
+        .routes(routes!(documents::search))
+        .routes(routes!(documents::show, documents::delete))
+        .routes(routes!(documents::text))
+        .routes(routes!(me::show, me::change))
         .routes(routes!(actions::list))
         .routes(routes!(actions::show))
         .routes(routes!(actions::undo))

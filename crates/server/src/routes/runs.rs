@@ -1,17 +1,20 @@
 //! Runs: start one, read it, follow it, cancel it.
 
 use axum::Json as Answer;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use engine::{Once, Submitted};
-use protocol::{NewRun, Principal, RunId, RunResult, RunView};
+use protocol::{NewRun, Principal, PromptView, RunId, RunResult, RunView};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::Api;
 use crate::body::Json;
 use crate::error::{Code, Problem};
 use crate::once::Key;
-use crate::query::{After, AfterParams, InPath};
+use crate::query::{After, AfterParams, InPath, params};
 
 /// Seconds after which a server that is stopping is likely to be back.
 const RESTART_RETRY_AFTER: u32 = 2;
@@ -123,6 +126,43 @@ pub(super) async fn events(
     let follower = api.engine.follow_run(&principal, run, after).await?;
     let response = follower.map(|follower| api.stream(follower, permit));
     Ok(response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response()))
+}
+
+/// Which step of a run.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct StepParams {
+    /// From 1; the last one when absent.
+    step: Option<u32>,
+}
+
+/// [`StepParams`].
+pub(super) struct Step(Option<u32>);
+
+impl FromRequestParts<Api> for Step {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        params::<StepParams>(parts).map(|params| Self(params.step))
+    }
+}
+
+/// What the model saw in a step of a run, fragment by fragment, with what each took and what was left out.
+#[utoipa::path(
+    get,
+    path = "/v1/runs/{run}/prompt",
+    tag = "runs",
+    operation_id = "run_prompt",
+    params(("run" = RunId, Path), StepParams),
+    responses((status = 200, description = "The prompt as it was sent", body = PromptView))
+)]
+pub(super) async fn prompt(
+    State(api): State<Api>,
+    principal: Principal,
+    InPath(run): InPath<RunId>,
+    Step(step): Step,
+) -> Result<Answer<PromptView>, Problem> {
+    Ok(Answer(api.engine.prompt(&principal, run, step).await?))
 }
 
 /// Asks a run to stop. What it said so far is kept; a run that has ended stays as it is.

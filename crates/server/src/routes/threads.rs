@@ -1,4 +1,4 @@
-//! Threads: create, list, read, rename, delete, and follow their log.
+//! Threads: create, list, read, rename, choose who answers, delete, and follow their log.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -66,7 +66,7 @@ pub(super) async fn show(
     Ok(Answer(api.engine.thread(&principal, thread).await?))
 }
 
-/// Renames a thread.
+/// Renames a thread, or sets who answers in it. What is absent stays as it is; a `personaId` of null removes it.
 #[utoipa::path(
     patch,
     path = "/v1/threads/{thread}",

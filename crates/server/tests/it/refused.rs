@@ -204,7 +204,8 @@ async fn a_thread_named_badly() {
 async fn l1_a_message_of_256_kib_is_taken() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::says("Long.")]);
-    let message = "é".repeat(128 * KIB);
+    let message = "word ".repeat(52_428) + "word"; // 262 144 bytes
+    assert_eq!(message.len(), 256 * KIB);
     let names = say(&app, &message).await;
     assert_eq!(good(app.get(&names.messages_path()).await)["data"][0]["text"], message.as_str());
     let request = &app.upstream.requests()[0].body;

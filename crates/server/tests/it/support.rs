@@ -1,6 +1,7 @@
 //! What these tests share: small readings of answers, streams and rows.
 
 use axum::http::Method;
+use engine::NewKey;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::upstream::Reply;
@@ -74,6 +75,51 @@ pub(crate) async fn delete(app: &TestApp, path: &str) -> Answer {
 
 pub(crate) async fn patch(app: &TestApp, path: &str, body: &Value) -> Answer {
     app.send(app.request(Method::PATCH, path).json(body)).await
+}
+
+/// Sends a request, under a key if one is given; without a body where that is null.
+pub(crate) async fn keyed(
+    app: &TestApp,
+    key: Option<&str>,
+    method: Method,
+    (path, body): (&str, &Value),
+) -> Answer {
+    let mut request = app.request(method, path);
+    if let Some(key) = key {
+        request = request.header("idempotency-key", key);
+    }
+    if !body.is_null() {
+        request = request.json(body);
+    }
+    app.send(request).await
+}
+
+/// The token of a user of the app `test`.
+pub(crate) async fn token(app: &TestApp, user: &str) -> String {
+    let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
+    app.engine.add_key(key, None).await.unwrap().token.unwrap()
+}
+
+/// Sends a request as the user with this token; without a body where that is null.
+pub(crate) async fn send_as(
+    app: &TestApp,
+    token: &str,
+    method: Method,
+    (path, body): (&str, &Value),
+) -> Answer {
+    let mut request = app.request(method, path).bearer_auth(token);
+    if !body.is_null() {
+        request = request.json(body);
+    }
+    app.send(request).await
+}
+
+/// The instructions and all else that the model was told in request `index` before the conversation.
+pub(crate) fn system(app: &TestApp, index: usize) -> String {
+    let request = &app.upstream.requests()[index];
+    let messages = request.body["messages"].as_array().unwrap();
+    let told = messages.iter().filter(|message| message["role"] == "system");
+    told.map(|message| message["content"].as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
 /// The body of an answer that must be a success.

@@ -1,0 +1,82 @@
+//! What users say of themselves: the same in every app, changed field by field, and nobody else's.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use testkit::TestApp;
+
+use crate::support::{good, patch, problem, refused, send_as, token};
+
+const ME: &str = "/v1/me";
+const KIB: usize = 1024;
+
+#[tokio::test]
+async fn a_profile_is_empty_at_first_and_changes_field_by_field() {
+    let app = TestApp::start().await;
+    let empty = good(app.get(ME).await);
+    assert!(!empty["userId"].as_str().unwrap().is_empty());
+    assert_eq!(
+        (&empty["name"], &empty["fields"], &empty["updatedAt"]),
+        (&Value::Null, &json!({}), &Value::Null)
+    );
+    let all = json!({
+        "name": " Ada ",
+        "timezone": "europe/lisbon",
+        "locale": "pt-PT",
+        "fields": { "team": "blue", "pets": ["cat"] },
+    });
+    let changed = good(patch(&app, ME, &all).await);
+    assert_eq!(
+        (&changed["name"], &changed["timezone"], &changed["locale"], &changed["fields"]),
+        (&json!("Ada"), &json!("Europe/Lisbon"), &json!("pt-PT"), &all["fields"])
+    );
+    assert_eq!(good(app.get(ME).await), changed);
+    let changed = good(patch(&app, ME, &json!({ "name": null, "fields": { "team": null, "age": 7 } })).await);
+    assert_eq!(
+        (&changed["name"], &changed["timezone"], &changed["fields"]),
+        (&Value::Null, &json!("Europe/Lisbon"), &json!({ "pets": ["cat"], "age": 7 }))
+    );
+    assert_eq!(good(patch(&app, ME, &json!({})).await), changed);
+}
+
+#[tokio::test]
+async fn a_profile_described_badly_is_refused() {
+    let app = TestApp::start().await;
+    let many: serde_json::Map<String, Value> = (0..65).map(|n| (format!("f{n}"), json!(n))).collect();
+    good(patch(&app, ME, &json!({ "name": "n".repeat(200) })).await);
+    let before = good(app.get(ME).await);
+    for (body, status, field, words) in [
+        (json!({ "name": "" }), 422, "name", "one line"),
+        (json!({ "name": "a\nb" }), 422, "name", "one line"),
+        (json!({ "name": "n".repeat(201) }), 413, "name", "200 bytes"),
+        (json!({ "name": 5 }), 422, "name", "expected a string"),
+        (json!({ "timezone": "Lisbon" }), 422, "timezone", "Europe/Lisbon"),
+        (json!({ "timezone": "" }), 422, "timezone", "Europe/Lisbon"),
+        (json!({ "locale": "pt_PT" }), 422, "locale", "pt-PT"),
+        (json!({ "locale": "x".repeat(36) }), 422, "locale", "pt-PT"),
+        (json!({ "fields": many }), 422, "fields", "at most 64"),
+        (json!({ "fields": { "": 1 } }), 422, "fields", "1 to 64 bytes"),
+        (json!({ "fields": { "a": "x".repeat(16 * KIB) } }), 413, "fields", "16384 bytes"),
+        (json!({ "userId": "eve" }), 422, "userId", "unknown field"),
+    ] {
+        let problem = problem(patch(&app, ME, &body).await);
+        let error = &problem["errors"][0];
+        assert_eq!((&problem["status"], &error["field"]), (&json!(status), &json!(field)), "{problem}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{problem}");
+    }
+    for body in [json!([]), json!({ "fields": [] })] {
+        refused(patch(&app, ME, &body).await, 422, "invalid_request");
+    }
+    assert_eq!(good(app.get(ME).await), before);
+}
+
+#[tokio::test]
+async fn each_user_has_their_own() {
+    let app = TestApp::start().await;
+    let (ann, bob) = (token(&app, "ann").await, token(&app, "bob").await);
+    good(send_as(&app, &ann, Method::PATCH, (ME, &json!({ "name": "Ann" }))).await);
+    let bobs = good(send_as(&app, &bob, Method::GET, (ME, &Value::Null)).await);
+    assert_eq!((&bobs["userId"], &bobs["name"]), (&json!("bob"), &Value::Null));
+    let anns = good(send_as(&app, &ann, Method::GET, (ME, &Value::Null)).await);
+    assert_eq!((&anns["userId"], &anns["name"]), (&json!("ann"), &json!("Ann")));
+    refused(app.get(ME).await, 401, "unauthorized");
+}
