@@ -5,21 +5,17 @@
 //! writer, the database, the bus and a follower that folds them back into the text, which must come out whole.
 
 use std::error::Error;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Bus, Engine, Parts};
+use engine::Engine;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, stream};
-use memory::recall::Recall;
-use model::{Capabilities, ChatModel, Kind, Piece, PieceStream, Provider, Registry, Request, Wire};
-use protocol::{Event, Finish, NewRun, Principal, SystemClock, TimeOrderedIds, UserId};
+use model::{ChatModel, Piece, PieceStream, Request};
+use protocol::{Event, Finish, NewRun, Principal, UserId};
 use store::sqlite::Coalesce;
-use store::{Sqlite, Store};
-use tools::Catalog;
 
-use crate::cpu;
+use crate::{cpu, world};
 
 const DELTA: &str = "hello";
 
@@ -70,7 +66,7 @@ fn option(options: &[String], name: &str, default: usize) -> Result<usize, Box<d
 
 async fn measure(runs: usize, deltas: usize, coalesce: Coalesce) -> Result<Measured, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let engine = engine(folder.path(), deltas, coalesce)?;
+    let engine = world::engine(folder.path(), Arc::new(Talker { deltas }), coalesce)?;
     engine.start().await?;
     let user = Principal::authenticated(UserId::new("bench"));
     let (started, cpu) = (Instant::now(), cpu::spent()?);
@@ -79,36 +75,6 @@ async fn measure(runs: usize, deltas: usize, coalesce: Coalesce) -> Result<Measu
     let events = counts.into_iter().sum::<Result<usize, _>>()?;
     engine.idle().await;
     Ok(Measured { events, wall, cpu })
-}
-
-fn engine(folder: &Path, deltas: usize, coalesce: Coalesce) -> Result<Engine, Box<dyn Error>> {
-    let app = folder.join("apps/talk");
-    std::fs::create_dir_all(&app)?;
-    std::fs::write(app.join("app.toml"), "name = \"Talk\"\n")?;
-    std::fs::write(app.join("instructions.md"), "Talk.\n")?;
-    let bus = Arc::new(Bus::default());
-    let clock = Arc::new(SystemClock);
-    let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), coalesce)?;
-    let provider = Provider {
-        name: "bench".into(),
-        wire: Some(Wire::Chat),
-        kind: Kind::Cloud,
-        chat: Arc::new(Talker { deltas }),
-        open: true,
-        capabilities: Capabilities::of_kind(Kind::Cloud),
-    };
-    let store: Arc<dyn Store> = Arc::new(store);
-    let parts = Parts {
-        recall: Arc::new(Recall::new(Arc::clone(&store), None)),
-        store,
-        bus,
-        apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,
-        tools: Catalog::default(),
-        models: Registry::new(vec![provider], Vec::new(), Some("talker".into())),
-        clock,
-        ids: Arc::new(TimeOrderedIds),
-    };
-    Ok(Engine::new(parts).map_err(|problem| problem.to_string())?)
 }
 
 /// One run from message to end; gives back how many events it had.

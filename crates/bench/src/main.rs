@@ -1,15 +1,18 @@
 //! Benchmarks: each prints a table of ratios and figures from one run. `cargo xtask bench NAME` builds and runs them.
 
+mod context;
 mod cpu;
 mod local;
 mod locomo;
 mod log;
 mod memory;
+mod world;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask bench log [--runs N] [--deltas N]
+       cargo xtask bench context
        cargo xtask bench local
        cargo xtask bench memory
        cargo xtask eval locomo --data FILE [--json] [--model FOLDER]
@@ -18,6 +21,7 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
   log   text deltas through the thread log: committed one by one or together, then sent to a subscriber
         --runs    concurrent runs (default 64)
         --deltas  deltas per run (default 10000)
+  context what a run costs, in time and tokens, in threads of 10, 200 and 10,000 messages
   local models in this process beside llama.cpp and onnxruntime, and what others notice meanwhile
   memory  adding and recalling with up to a hundred thousand memories, beside numpy, faiss and sqlite-vec
   locomo  how much of the evidence for LoCoMo's questions recall finds, and how fast
@@ -32,6 +36,7 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.split_first() {
         Some((name, options)) if name == "log" => log::run(options).await,
+        Some((name, _)) if name == "context" => context::run().await,
         Some((name, _)) if name == "local" => local::run().await,
         Some((name, _)) if name == "memory" => memory::run().await,
         Some((name, options)) if name == "locomo" => locomo::run(options).await,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Bus, Engine, Parts};
+use engine::{Bus, Engine, Extractor, InProcess, Parts};
 use memory::recall::Recall;
 use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, Registry, Secret, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
@@ -10,6 +10,7 @@ use store::{Sqlite, Store};
 use tools::Catalog;
 
 use crate::config::{Config, Embeddings, Provider};
+use crate::extract::Apart;
 use crate::{Trouble, local};
 
 /// Opens the data folder and reads the apps. Nothing runs until the engine is started.
@@ -27,10 +28,19 @@ pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
         apps,
         tools: Catalog::builtin(clock.clone()),
         models,
+        extractor: extractor(),
         clock,
         ids: Arc::new(TimeOrderedIds),
     };
     Ok(Engine::new(parts)?)
+}
+
+/// Uploads are read in processes of their own; in this one where that cannot be.
+fn extractor() -> Arc<dyn Extractor> {
+    match Apart::new() {
+        Some(apart) => Arc::new(apart),
+        None => Arc::new(InProcess),
+    }
 }
 
 /// The data folder alone, for who neither runs nor serves anything.

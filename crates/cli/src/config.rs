@@ -238,6 +238,11 @@ pub(crate) fn load(named: Option<&Path>, environment: &Environment<'_>) -> Resul
     Ok(Config { file: file.clone(), ..raw::read(Source { file: path, text: &text }, environment)? })
 }
 
+/// Where this program is.
+pub(crate) fn this_program() -> Option<PathBuf> {
+    std::env::current_exe().ok()
+}
+
 /// The environment of this process.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 pub(crate) fn process_environment(name: &str) -> Option<String> {

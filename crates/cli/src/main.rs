@@ -10,6 +10,7 @@ mod desk;
 mod discover;
 mod doctor;
 mod export;
+mod extract;
 mod import;
 mod local;
 mod memories;
@@ -124,6 +125,9 @@ enum Command {
         #[command(flatten)]
         places: Places,
     },
+    /// Reads a document from standard input; the server calls this for uploads
+    #[command(name = extract::COMMAND, hide = true)]
+    ExtractDocument { kind: String },
     /// Print a configuration file with every key, its default and what it is for
     Config,
 }
@@ -195,6 +199,7 @@ fn run(cli: Cli) -> Result<(), Trouble> {
         Command::Chat { options, places } => block_on(chat::chat(places.load(file), options)),
         Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
         Command::Keys { command, places } => block_on(admin::keys(places.load(file)?, command)),
+        Command::ExtractDocument { kind } => extract::answer(&kind),
         Command::Jobs(places) => block_on(admin::jobs(places.load(file)?)),
         Command::Actions { command, places } => block_on(actions::actions(places.load(file)?, command)),
         Command::Import { options, places } => block_on(import::import(places.load(file)?, options)),

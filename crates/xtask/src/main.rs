@@ -19,7 +19,7 @@ Commands:
   check         Formatting, lints and tidy, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words
                 that belong to one room
-  bench [args]  Run a benchmark in release mode, such as `bench log`, `bench local` or `bench memory`
+  bench [args]  Run a benchmark in release mode, such as `bench log`, `bench context`, `bench local` or `bench memory`
   eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]`, in release mode
 
 Commands run from the root of the repository, wherever they are called. `test` and `check` run every part even

@@ -25,20 +25,24 @@ impl Screen {
                 self.note(&format!("{} {}: {output}", result.name, result.status.name()))
             }
             Event::ProposalClosed(closed) => self.note(closed.decision.name()),
+            Event::Source(source) => self.note(&format!("from {}, {}", source.title, source.place)),
+            Event::ContextLoaded(loaded) => {
+                loaded.warnings.iter().try_for_each(|warning| self.note(&warning.message))
+            }
             // Whoever shows it also asks.
             Event::ProposalOpen(_)
             | Event::ToolComplete(_)
             | Event::StepEnd(_)
             | Event::MessageUser(_)
             | Event::RunStart(_)
-            | Event::ContextLoaded(_)
             | Event::StepStart(_)
             | Event::ReasoningDelta(_)
             | Event::ToolInput(_)
             | Event::StreamComplete(_)
             | Event::RunEnd(_)
             | Event::ThreadNamed(_)
-            | Event::MemoryUpdate(_) => Ok(()),
+            | Event::MemoryUpdate(_)
+            | Event::Summary(_) => Ok(()),
         }
     }
 

@@ -18,6 +18,7 @@ mod docs;
 mod doctor;
 mod drain;
 mod import;
+mod kalito;
 mod keys;
 mod memories;
 mod models;

@@ -11,7 +11,7 @@ use crate::world::APPS;
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
 /// Pages, with how many app files each shows at least.
-const PAGES: [(&str, usize); 2] = [("tools.md", 3), ("memory.md", 1)];
+const PAGES: [(&str, usize); 3] = [("tools.md", 3), ("memory.md", 1), ("context.md", 1)];
 
 /// The blocks of a page whose first line says that they are an app.toml.
 fn app_files(page: &str) -> Vec<String> {

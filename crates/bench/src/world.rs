@@ -1,0 +1,49 @@
+//! An engine over a real database, with one app and a model in this process.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::{Bus, Engine, InProcess, Parts};
+use memory::recall::Recall;
+use model::{Capabilities, ChatModel, Kind, Provider, Registry, Wire};
+use protocol::{SystemClock, TimeOrderedIds};
+use store::sqlite::Coalesce;
+use store::{Sqlite, Store};
+use tools::Catalog;
+
+/// The app is `talk`.
+pub(crate) fn engine(
+    folder: &Path,
+    chat: Arc<dyn ChatModel>,
+    coalesce: Coalesce,
+) -> Result<Engine, Box<dyn Error>> {
+    let app = folder.join("apps/talk");
+    std::fs::create_dir_all(&app)?;
+    std::fs::write(app.join("app.toml"), "name = \"Talk\"\n")?;
+    std::fs::write(app.join("instructions.md"), "Talk.\n")?;
+    let bus = Arc::new(Bus::default());
+    let clock = Arc::new(SystemClock);
+    let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), coalesce)?;
+    let provider = Provider {
+        name: "bench".into(),
+        wire: Some(Wire::Chat),
+        kind: Kind::Cloud,
+        chat,
+        open: true,
+        capabilities: Capabilities::of_kind(Kind::Cloud),
+    };
+    let store: Arc<dyn Store> = Arc::new(store);
+    let parts = Parts {
+        recall: Arc::new(Recall::new(Arc::clone(&store), None)),
+        store,
+        bus,
+        apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,
+        tools: Catalog::default(),
+        models: Registry::new(vec![provider], Vec::new(), Some("talker".into())),
+        extractor: Arc::new(InProcess),
+        clock,
+        ids: Arc::new(TimeOrderedIds),
+    };
+    Ok(Engine::new(parts).map_err(|problem| problem.to_string())?)
+}

@@ -1,0 +1,166 @@
+//! Reads uploads in a process of its own, so that a file made to break a parser breaks nothing else: it has so much time
+//! and so much memory, and when it has used them up, it is gone.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use engine::{Extractor, InProcess};
+use memory::documents::{self, Block, BlockKind, Extracted, Kind, MAX_DOCUMENT_BYTES, Problem};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use crate::{Trouble, config};
+
+/// The hidden command that reads a document from its input.
+pub(crate) const COMMAND: &str = "extract-document";
+
+/// How long a document may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of memory, and seconds of work, that one may take.
+const MAX_MEMORY: u64 = 2 * 1024 * 1024 * 1024;
+const MAX_SECONDS: u64 = 60;
+
+/// Bytes that the process may answer with: all text there may be, as JSON.
+const MAX_ANSWER_BYTES: u64 = 128 * 1024 * 1024;
+
+/// Why a document could not be read whose process ended without a word.
+const BROKE: Problem = Problem::Unreadable { what: "reading it takes more time or memory than there is" };
+
+/// Runs this program again for each document.
+pub(crate) struct Apart {
+    program: PathBuf,
+}
+
+/// As the process answers.
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    Read { title: Option<String>, pages: Option<u32>, blocks: Vec<Piece> },
+    Encrypted,
+    NoText,
+    Empty,
+    TooManyPages(u32),
+    TooLarge,
+    Unreadable,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Piece {
+    kind: u8,
+    text: String,
+    headings: Vec<String>,
+    page: Option<u32>,
+}
+
+/// Kinds of blocks by their number.
+const KINDS: [BlockKind; 5] =
+    [BlockKind::Heading, BlockKind::Paragraph, BlockKind::List, BlockKind::Table, BlockKind::Code];
+
+impl Apart {
+    /// None where this program cannot find itself.
+    pub(crate) fn new() -> Option<Self> {
+        config::this_program().map(|program| Self { program })
+    }
+
+    async fn ask(&self, kind: Kind, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+        let mut child = Command::new(&self.program)
+            .args([COMMAND, kind.name()])
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Ok(Vec::new());
+        };
+        let mut answer = Vec::new();
+        let mut output = output.take(MAX_ANSWER_BYTES);
+        let write = async {
+            let written = input.write_all(bytes).await;
+            drop(input);
+            written
+        };
+        let (written, read) = tokio::join!(write, output.read_to_end(&mut answer));
+        child.wait().await?;
+        read?;
+        // One that ended early has not read all of it.
+        if answer.is_empty() { written.map(|()| answer) } else { Ok(answer) }
+    }
+}
+
+#[async_trait]
+impl Extractor for Apart {
+    async fn extract(&self, kind: Kind, bytes: Vec<u8>) -> Result<Extracted, Problem> {
+        match kind {
+            Kind::Text | Kind::Markdown => return InProcess.extract(kind, bytes).await,
+            Kind::Html | Kind::Pdf | Kind::Docx => {}
+        }
+        match tokio::time::timeout(PATIENCE, self.ask(kind, &bytes)).await {
+            Ok(Ok(answer)) => serde_json::from_slice(&answer).map_or(Err(BROKE), said),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, kind = kind.name(), "a process to read a document failed");
+                Err(BROKE)
+            }
+            Err(_) => Err(BROKE),
+        }
+    }
+}
+
+fn said(answer: Answer) -> Result<Extracted, Problem> {
+    match answer {
+        Answer::Read { title, pages, blocks } => {
+            let block = |piece: Piece| {
+                let kind = KINDS.get(usize::from(piece.kind)).copied().unwrap_or(BlockKind::Paragraph);
+                Block { kind, text: piece.text, headings: piece.headings, page: piece.page }
+            };
+            Ok(Extracted { title, pages, blocks: blocks.into_iter().map(block).collect() })
+        }
+        Answer::Encrypted => Err(Problem::Encrypted),
+        Answer::NoText => Err(Problem::NoText),
+        Answer::Empty => Err(Problem::Empty),
+        Answer::TooManyPages(pages) => Err(Problem::TooManyPages { pages, limit: documents::MAX_PAGES }),
+        Answer::TooLarge => {
+            Err(Problem::TooLarge { what: "bytes of text", limit: documents::MAX_TEXT_BYTES })
+        }
+        Answer::Unreadable => Err(Problem::Unreadable { what: "its parts do not fit together" }),
+    }
+}
+
+/// What the process itself does: takes a document from its input and answers on its output.
+pub(crate) fn answer(kind: &str) -> Result<(), Trouble> {
+    bound(rustix::process::Resource::As, MAX_MEMORY);
+    bound(rustix::process::Resource::Cpu, MAX_SECONDS);
+    let kind = Kind::ALL.into_iter().find(|known| known.name() == kind).ok_or("no such kind of document")?;
+    let mut bytes = Vec::new();
+    std::io::stdin().take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    let answer = match documents::extract(kind, &bytes) {
+        Ok(Extracted { title, blocks, pages }) => {
+            Answer::Read { title, pages, blocks: blocks.into_iter().map(piece).collect() }
+        }
+        Err(Problem::Encrypted) => Answer::Encrypted,
+        Err(Problem::NoText) => Answer::NoText,
+        Err(Problem::Empty) => Answer::Empty,
+        Err(Problem::TooManyPages { pages, .. }) => Answer::TooManyPages(pages),
+        Err(Problem::TooLarge { .. }) => Answer::TooLarge,
+        Err(Problem::Unreadable { .. } | Problem::Unsupported { .. }) => Answer::Unreadable,
+    };
+    std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;
+    Ok(())
+}
+
+fn piece(block: Block) -> Piece {
+    let kind = KINDS.iter().position(|kind| *kind == block.kind).unwrap_or(1);
+    let kind = u8::try_from(kind).unwrap_or(1);
+    Piece { kind, text: block.text, headings: block.headings, page: block.page }
+}
+
+/// Where the system has no such bound, time alone bounds the process.
+fn bound(what: rustix::process::Resource, most: u64) {
+    let limit = rustix::process::Rlimit { current: Some(most), maximum: Some(most) };
+    let _ = rustix::process::setrlimit(what, limit);
+}
