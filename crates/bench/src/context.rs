@@ -8,7 +8,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::Engine;
+use engine::{Engine, Submitted};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, stream};
 use model::{ChatModel, Message, Piece, PieceStream, Request};
@@ -63,16 +63,17 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     );
     for size in SIZES {
         while said + 2 * MEASURED < size {
-            thread = Some(one(&engine, &user, &listener, thread).await?.0);
+            thread = Some(one(&engine, &user, &listener, thread).await?.0.thread);
             said += 2;
         }
         let mut costs = Vec::with_capacity(MEASURED);
         let runs = MEASURED.min(size / 2);
         for _ in 0..runs {
-            let (place, cost) = one(&engine, &user, &listener, thread).await?;
-            thread = Some(place);
+            let (submitted, to_model, cpu) = one(&engine, &user, &listener, thread).await?;
+            thread = Some(submitted.thread);
             said += 2;
-            costs.push(cost);
+            let ledger = engine.prompt(&user, submitted.run, None).await?.ledger;
+            costs.push(Cost { to_model, cpu, ledger });
         }
         engine.idle().await;
         let summaries = engine.summaries(&user, thread.ok_or("no thread")?, false).await?.data.len();
@@ -103,7 +104,7 @@ async fn one(
     user: &Principal,
     listener: &Listener,
     thread: Option<ThreadId>,
-) -> Result<(ThreadId, Cost), Box<dyn Error>> {
+) -> Result<(Submitted, Duration, Duration), Box<dyn Error>> {
     let (begun, cpu) = (Instant::now(), cpu::spent()?);
     let new = NewRun { message: Some(WORDS.into()), thread_id: thread, ..NewRun::default() };
     let submitted = engine.submit(user, "talk", new, None).await?;
@@ -111,6 +112,5 @@ async fn one(
     let spent = cpu::spent()?.saturating_sub(cpu);
     let asked = *listener.asked.lock().unwrap_or_else(PoisonError::into_inner);
     let to_model = asked.ok_or("the model was not asked")?.saturating_duration_since(begun);
-    let ledger = engine.prompt(user, submitted.run, None).await?.ledger;
-    Ok((submitted.thread, Cost { to_model, cpu: spent, ledger }))
+    Ok((submitted, to_model, spent))
 }

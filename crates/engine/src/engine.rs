@@ -80,8 +80,8 @@ pub(crate) struct Shared {
     turns: Arc<Semaphore>,
     /// There may be a job to do.
     job_notice: Notify,
-    /// Held by the job that looks for memories in a thread.
-    extracting: Mutex<HashMap<ThreadId, Weak<Semaphore>>>,
+    /// Held by the one job of a kind that looks at a thread.
+    looking: Mutex<HashMap<(&'static str, ThreadId), Weak<Semaphore>>>,
     /// How to stop each run of this process. Locked for a look-up, never over an await.
     running: Mutex<HashMap<RunId, watch::Sender<Option<Stop>>>>,
 }
@@ -117,7 +117,7 @@ impl Engine {
             abandoned: CancellationToken::new(),
             turns: Arc::new(Semaphore::new(MAX_MODEL_CALLS)),
             job_notice: Notify::new(),
-            extracting: Mutex::default(),
+            looking: Mutex::default(),
             running: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -239,15 +239,15 @@ impl Engine {
         self.shared.tasks.spawn(async move { abandoned.run_until_cancelled(work).await });
     }
 
-    /// What the one job that looks for memories in this thread holds.
-    pub(crate) fn extraction_turn(&self, thread: ThreadId) -> Arc<Semaphore> {
-        let mut turns = self.shared.extracting.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What the one job of this kind that looks at a thread holds, so that two do not pay for the same.
+    pub(crate) fn turn(&self, kind: &'static str, thread: ThreadId) -> Arc<Semaphore> {
+        let mut turns = self.shared.looking.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| turn.strong_count() > 0); // as many as there are such jobs
-        if let Some(turn) = turns.get(&thread).and_then(Weak::upgrade) {
+        if let Some(turn) = turns.get(&(kind, thread)).and_then(Weak::upgrade) {
             return turn;
         }
         let turn = Arc::new(Semaphore::new(1));
-        turns.insert(thread, Arc::downgrade(&turn));
+        turns.insert((kind, thread), Arc::downgrade(&turn));
         turn
     }
 

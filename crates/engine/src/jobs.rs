@@ -120,8 +120,10 @@ async fn run(engine: &Engine, job: JobRow) {
             engine.embed_soon(&job.scope).await;
             extracted.map(drop)
         }
-        Ok(Done { summary: Some(summary), spent, .. }) => {
-            engine.store().summarise(&job, Some(summary), spent).await
+        Ok(Done { summary: Some(summary), spent, turn, .. }) => {
+            let committed = engine.store().summarise(&job, Some(summary), spent).await;
+            drop(turn);
+            committed
         }
         Ok(Done { effect, spent, extraction: None, summary: None, turn: _ }) => {
             engine.store().complete(&job, effect, spent).await

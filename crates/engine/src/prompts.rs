@@ -24,7 +24,9 @@ impl Engine {
         let done = RunState::replay(&events);
         let last = u32::try_from(done.steps.len()).unwrap_or(u32::MAX);
         let step = step.unwrap_or(last.max(1));
-        if done.context.is_none() || step == 0 || step > last.max(1) {
+        // A pin or a memory is kept without a model: then there is no prompt.
+        let unasked = done.context.is_none() || done.end.is_some() && last == 0;
+        if unasked || step == 0 || step > last.max(1) {
             return Err(Error::NotFound { what: "step" });
         }
         let ended = done.steps.get(step as usize - 1).map(|done| done.step.clone());

@@ -60,7 +60,7 @@ pub(super) async fn extract(engine: &Engine, job: &JobRow) -> Result<Done, Strin
     };
     let Some(how) = &app.memory.extraction else { return Ok(Done::default()) };
     // One at a time for a thread, or two would pay for the same messages.
-    let turn = engine.extraction_turn(thread).acquire_owned().await.map_err(text)?;
+    let turn = engine.turn(EXTRACT, thread).acquire_owned().await.map_err(text)?;
     Ok(Done { turn: Some(turn), ..look(engine, job, (thread, &app), how).await? })
 }
 

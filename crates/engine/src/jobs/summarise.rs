@@ -8,7 +8,7 @@ use model::{Message, Model};
 use protocol::{MessageId, Role, Settings, Summary, ThreadId};
 use store::{JobRow, MessageRow, SummaryRow, Window};
 
-use super::{Done, ask};
+use super::{Done, SUMMARISE, ask};
 use crate::Engine;
 use crate::context::{Past, capped, chain, hash, hex, read_path, units};
 
@@ -57,6 +57,7 @@ pub(super) async fn summarise(engine: &Engine, job: &JobRow) -> Result<Done, Str
     };
     let Some(how) = &app.history.summarise else { return Ok(Done::default()) };
     let Some(model) = choose(engine, app, how) else { return Ok(Done::default()) };
+    let turn = engine.turn(SUMMARISE, thread).acquire_owned().await.map_err(text)?;
     let summaries = engine.store().summaries(thread, false).await.map_err(text)?;
     let rows = engine.store().path(thread, leaf, Window::Newest(MAX_MESSAGES)).await.map_err(text)?;
     let work = match many(&rows, &summaries) {
@@ -77,7 +78,7 @@ pub(super) async fn summarise(engine: &Engine, job: &JobRow) -> Result<Done, Str
     }
     let summary = event(engine, &work, &answer);
     tracing::debug!(%thread, level = summary.level, messages = summary.messages, "a stretch was summarised");
-    Ok(Done { summary: Some((summary, answer)), spent: Some(spent), ..Done::default() })
+    Ok(Done { summary: Some((summary, answer)), spent: Some(spent), turn: Some(turn), ..Done::default() })
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -67,15 +67,16 @@ fn skeleton(
     };
     let newest = matches!(window, Window::Newest(_));
     let depth = if newest { sql(limit as u64) } else { MAX_PATH };
+    // Along the path, in this order: left to itself, the planner goes through the whole thread.
     let mut find = conn.prepare_cached(
         "WITH RECURSIVE path (id, parent, depth) AS (
              SELECT id, parent, 1 FROM messages WHERE thread = ?1 AND id = ?2
              UNION ALL
-             SELECT m.id, m.parent, path.depth + 1 FROM path JOIN messages m ON m.thread = ?1 AND m.id = path.parent
-                 WHERE path.depth < ?3)
+             SELECT m.id, m.parent, path.depth + 1
+                 FROM path CROSS JOIN messages m ON m.thread = ?1 AND m.id = path.parent WHERE path.depth < ?3)
          SELECT m.id, m.role, m.parent, m.run, r.model, m.seq, m.created_at, path.depth
-             FROM path JOIN messages m ON m.thread = ?1 AND m.id = path.id LEFT JOIN runs r ON r.id = m.run
-             WHERE m.seq > ?4 ORDER BY path.depth DESC",
+             FROM path CROSS JOIN messages m ON m.thread = ?1 AND m.id = path.id LEFT JOIN runs r ON r.id = m.run
+             WHERE +m.seq > ?4 ORDER BY path.depth DESC",
     )?;
     let found = find.query_map(params![thread.bytes(), leaf.bytes(), depth, sql(after)], message)?;
     let mut rows = found.collect::<Result<Vec<_>, _>>()?;
