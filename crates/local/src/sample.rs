@@ -37,11 +37,8 @@ impl Sampler {
         Self {
             temperature: number(settings.temperature, DEFAULT_TEMPERATURE),
             top_p: number(settings.top_p, DEFAULT_TOP_P),
-            // Zero, which settings allow, would divide by nothing; it means no penalty.
-            repeat: settings
-                .repeat_penalty
-                .filter(|penalty| *penalty > 0.0)
-                .map_or(1.0, |penalty| penalty as f32),
+            // Below one, which settings allow, it would reward what was said already; nobody means that by a penalty.
+            repeat: number(settings.repeat_penalty, 1.0).max(1.0),
             frequency: number(settings.frequency_penalty, 0.0),
             presence: number(settings.presence_penalty, 0.0),
             random: seed.map_or_else(Rng::new, Rng::with_seed),

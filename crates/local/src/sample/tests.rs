@@ -54,6 +54,9 @@ fn what_was_said_is_said_less() {
     assert_eq!(choose(presence, &[0, 0]), Some(0));
     let frequency = Settings { frequency_penalty: Some(0.3), ..settings(0.0) };
     assert_eq!((choose(frequency.clone(), &[0]), choose(frequency, &[0, 0])), (Some(0), Some(1)));
-    let nothing = Settings { repeat_penalty: Some(0.0), ..settings(0.0) };
-    assert_eq!(choose(nothing, &[0]), Some(0));
+    for none in [0.0, 0.5, 1.0] {
+        let nothing = Settings { repeat_penalty: Some(none), ..settings(0.0) };
+        let choose = |before: &[u32]| Sampler::new(&nothing, None).choose(&mut [2.0, 1.5, -1.0], before);
+        assert_eq!((choose(&[0]), choose(&[1, 1])), (Some(0), Some(0)), "{none}");
+    }
 }

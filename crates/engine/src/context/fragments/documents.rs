@@ -14,8 +14,10 @@ const MAX_PASSAGES: usize = 40;
 /// A part of the prompt that passages may take at most: one in so many.
 const SHARE: usize = 3;
 
-/// A passage that is less near than this says nothing about the question, where nobody named its document.
-const MIN_SCORE: f32 = 0.3;
+/// A passage that is less near than this says nothing about the question, where nobody named its document; and neither
+/// does one that is much less near than the best.
+const MIN_SCORE: f32 = 0.22;
+const MIN_PART_OF_BEST: f32 = 0.5;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -41,7 +43,9 @@ pub(in crate::context) async fn read(
     let mut out = Chosen { warnings: missing(from, named).await?, ..Chosen::default() };
     let mut left = from.app.context.document_tokens.min(from.share(SHARE));
     let (mut taken, mut beyond) = (Vec::new(), (0, 0));
-    for passage in found.into_iter().filter(|found| among.is_some() || found.score >= MIN_SCORE) {
+    let best = found.first().map_or(0.0, |best| best.score);
+    let least = if among.is_some() { 0.0 } else { MIN_SCORE.max(best * MIN_PART_OF_BEST) };
+    for passage in found.into_iter().filter(|found| found.score >= least) {
         let tokens = from.counter.text(&passage.chunk.text);
         match left.checked_sub(tokens) {
             Some(rest) => {

@@ -55,3 +55,17 @@ async fn sections_keep_to_their_budget_and_another_users_records_stay_out() {
     assert_eq!(loaded["sections"], json!(["a_patient"]), "{loaded}");
     assert_eq!(loaded["leftOut"][0]["fragment"], "domain");
 }
+
+#[tokio::test]
+async fn a_section_is_found_by_its_meaning_where_none_of_its_words_are_said() {
+    let night = "---\ntitle: How the night went\nrecords: patient\ntriggers: insomnia\n---\n- Slept well.";
+    let files = [FILES[0], FILES[1], ("context/night.md", night)];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
+    let embedder = Some(std::sync::Arc::new(testkit::WordVectors("words")) as _);
+    let app = TestApp::with(Setup { files, embedder, ..Setup::app("") }).await;
+    app.upstream.program(|_| Reply::says("Fine."));
+    let log = run(&app, json!({ "message": "How went the night?" })).await;
+    assert_eq!(event(&log, "context:loaded")["sections"], json!(["night"]));
+    let log = run(&app, json!({ "message": "Please write a poem about trains" })).await;
+    assert_eq!(event(&log, "context:loaded").get("sections"), None);
+}
