@@ -127,10 +127,15 @@ async fn a_prompt_beyond_its_window_is_shortened(real: &RealModel, wire: Wire) {
     let capabilities = Capabilities { context_window: 100_000, ..Capabilities::of_kind(Kind::Local) };
     let base_url = Some(real.base_url());
     let app = TestApp::with(Setup { wire, base_url, capabilities, ..Setup::app("") }).await;
-    let long = "word ".repeat(CONTEXT_WINDOW as usize + 1000);
-    let frames = answered(&app, &long).await;
-    assert_eq!(end(&frames)["error"]["code"], "context_too_long", "{wire:?}: {frames:#?}");
     let retries = |frames: &[Frame]| frames.iter().filter(|frame| frame.event == "step:retry").count();
+    if wire == Wire::Chat {
+        // Half of it fits; reading that much takes a while, so one wire is enough.
+        let frames = answered(&app, &"word ".repeat(CONTEXT_WINDOW as usize + 1000)).await;
+        assert_eq!((&end(&frames)["status"], retries(&frames)), (&json!("completed"), 1), "{frames:#?}");
+        assert!(first(&frames, "step:end")["prompt"]["messageBytes"].is_number(), "{frames:#?}");
+    }
+    let frames = answered(&app, &"word ".repeat(CONTEXT_WINDOW as usize * 4)).await;
+    assert_eq!(end(&frames)["error"]["code"], "context_too_long", "{wire:?}: {frames:#?}");
     assert_eq!(retries(&frames), 1, "{wire:?}: one try with less: {frames:#?}");
 
     let body = json!({
@@ -139,7 +144,7 @@ async fn a_prompt_beyond_its_window_is_shortened(real: &RealModel, wire: Wire) {
     });
     let frames = app.stream(RUNS, &body).await.all().await;
     assert_eq!(end(&frames)["status"], "completed", "{wire:?}: the long message is left out: {frames:#?}");
-    assert_eq!(retries(&frames), 1, "{wire:?}: {frames:#?}");
+    assert_eq!(retries(&frames), 0, "{wire:?}: {frames:#?}");
 }
 
 async fn the_same_question_has_the_same_answer(app: &TestApp) {
