@@ -1,5 +1,6 @@
 //! Summaries as the outside asks for them: what stands for the older parts of a conversation.
 
+use memory::tombstone::Forgotten;
 use protocol::{Page, Principal, SummaryView, ThreadId};
 use store::SummaryRow;
 
@@ -13,13 +14,16 @@ impl Engine {
         thread: ThreadId,
         all: bool,
     ) -> Result<Page<SummaryView>, Error> {
-        self.scope_of_thread(principal, thread).await?;
+        let scope = self.scope_of_thread(principal, thread).await?;
         let rows = self.store().summaries(thread, all).await?;
-        Ok(Page { data: rows.into_iter().map(view).collect(), next: None })
+        let forgotten = self.recall().forgotten(&scope).await?;
+        let data = rows.into_iter().map(|row| view(row, &forgotten)).collect();
+        Ok(Page { data, next: None })
     }
 }
 
-fn view(row: SummaryRow) -> SummaryView {
+/// Without words that were forgotten since.
+fn view(row: SummaryRow, forgotten: &Forgotten) -> SummaryView {
     SummaryView {
         id: row.id,
         level: row.level,
@@ -28,7 +32,7 @@ fn view(row: SummaryRow) -> SummaryView {
         from: row.from,
         to: row.to,
         messages: row.messages,
-        text: row.text,
+        text: row.text.map(|text| forgotten.clear(&text, row.created_at).into_owned()),
         merged: row.merged,
         created_at: row.created_at,
     }

@@ -21,14 +21,38 @@ pub(crate) async fn rebuild(
         false => None,
     };
     let of = (from.store, from.thread);
-    let (pieces, mut past) = tokio::try_join!(
+    let (mut pieces, mut past) = tokio::try_join!(
         pieces(from, &loaded.parts),
         history::again(of, start.message_id, loaded.history.as_deref(), forgotten.as_deref())
     )?;
+    for piece in &mut pieces {
+        if let (Some(forgotten), true) = (&forgotten, holds_what_was_said(piece)) {
+            piece.text = forgotten.clear(&piece.text, from.now).into_owned();
+        }
+    }
     let message = past.message.take();
     let message = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
     let history = History { style: from.app.history.style, turns: past.turns };
     Ok(context(from, start, (loaded.clone(), pieces, history, message), tools))
+}
+
+/// Whether words of a conversation are in it, which can be forgotten without the text itself being deleted.
+fn holds_what_was_said(piece: &Piece) -> bool {
+    match piece.fragment {
+        Fragment::Recalled | Fragment::Summaries | Fragment::Snapshot => true,
+        Fragment::Instructions
+        | Fragment::Persona
+        | Fragment::Custom
+        | Fragment::Profile
+        | Fragment::Memories
+        | Fragment::Pins
+        | Fragment::Proposals
+        | Fragment::Date
+        | Fragment::Focus
+        | Fragment::History
+        | Fragment::Domain
+        | Fragment::Documents => false,
+    }
 }
 
 async fn pieces(from: &Sources<'_>, parts: &[Part]) -> Result<Vec<Piece>, store::Error> {

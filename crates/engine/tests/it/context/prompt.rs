@@ -91,3 +91,18 @@ async fn a_provider_that_finds_a_prompt_too_long_is_asked_with_half_of_it() {
     let ledger = &event(&log, "step:end")["prompt"];
     assert!(ledger["droppedExchanges"].as_u64().unwrap() >= 1, "{ledger}");
 }
+
+#[tokio::test]
+async fn what_is_forgotten_is_gone_from_what_a_prompt_kept_of_other_conversations_and_of_summaries() {
+    let app = start("[memory]\ninject = \"none\"\nhistory = true\nremember = true\n", &[]).await;
+    run(&app, json!({ "message": "Remember that my locker at the gym is number 47, please." })).await;
+    let log = run(&app, json!({ "message": "Which number has my locker at the gym?" })).await;
+    let path = format!("/v1/runs/{}/prompt", event(&log, "run:start")["runId"].as_str().unwrap());
+    let prompt = app.get(&path).await.body.to_string();
+    assert!(prompt.contains("number 47"), "{prompt}");
+    let memories = app.get("/v1/apps/test/memories").await.body;
+    let memory = format!("/v1/memories/{}", memories["data"][0]["id"].as_str().unwrap());
+    assert_eq!(app.send(app.request(Method::DELETE, &memory)).await.status, 204);
+    let prompt = app.get(&path).await.body.to_string();
+    assert!(!prompt.contains("number 47"), "{prompt}");
+}
