@@ -71,7 +71,15 @@ pub(super) async fn summarise(engine: &Engine, job: &JobRow) -> Result<Done, Str
     let said = Message::User(engine.fence(thread).wrap(&work.text));
     let request = model.request(prompt, vec![said], &settings);
     let most = (tokens * BYTES_PER_TOKEN) as usize;
-    let (answer, spent) = ask(&model, &request, most).await.map_err(|error| error.to_string())?;
+    let (answer, spent) = match ask(&model, &request, most).await {
+        Ok(answered) => answered,
+        Err(error) if error.is_retryable() => return Err(error.to_string()),
+        // Asked again it would refuse again; the next run of a thread that is too long causes another job.
+        Err(error) => {
+            tracing::warn!(%thread, model = model.name(), %error, "a stretch was not summarised");
+            return Ok(Done::default());
+        }
+    };
     let answer = answer.trim().to_owned();
     if answer.is_empty() {
         return Err("the model wrote no summary".to_owned());
