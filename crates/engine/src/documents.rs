@@ -27,12 +27,6 @@ const TURN_RETRY_AFTER: u32 = 10;
 /// Bytes of a document's text that are shown at once; a single piece is always shown.
 const MAX_SHOWN_BYTES: usize = 64 * 1024;
 
-const MAX_QUERY_CHARS: usize = 1_000;
-
-/// Hits when nobody says, and at most.
-const DEFAULT_HITS: u32 = 10;
-const MAX_HITS: u32 = 100;
-
 /// Documents that one search may be narrowed to.
 const MAX_NAMED: usize = 50;
 
@@ -184,7 +178,7 @@ impl Engine {
         query: DocumentQuery,
     ) -> Result<Page<DocumentHit>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
-        let (text, limit) = (question(&query.query)?, hits(query.limit)?);
+        let (text, limit) = (request::question("query", &query.query)?, request::hits(query.limit)?);
         let named = &query.document_ids;
         if named.len() > MAX_NAMED {
             return Err(Error::invalid("documentIds", format!("must name at most {MAX_NAMED} documents")));
@@ -254,21 +248,6 @@ impl Engine {
 /// In the words of whoever could not read it.
 fn refused(problem: &Problem) -> Error {
     Error::Conflict { code: problem.code(), message: problem.to_string() }
-}
-
-fn question(text: &str) -> Result<&str, Error> {
-    if text.trim().is_empty() || text.chars().nth(MAX_QUERY_CHARS).is_some() {
-        let message = format!("must be 1 to {MAX_QUERY_CHARS} characters to look for");
-        return Err(Error::invalid("query", message));
-    }
-    Ok(text)
-}
-
-fn hits(limit: Option<u32>) -> Result<usize, Error> {
-    match limit.unwrap_or(DEFAULT_HITS) {
-        limit @ 1..=MAX_HITS => Ok(limit as usize),
-        _ => Err(Error::invalid("limit", format!("must be a number from 1 to {MAX_HITS}"))),
-    }
 }
 
 fn hit(found: Passage) -> DocumentHit {

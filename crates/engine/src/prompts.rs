@@ -31,9 +31,9 @@ impl Engine {
         }
         let ended = done.steps.get(step as usize - 1).map(|done| done.step.clone());
         let before = before(&events, step);
-        let mut driver = self.driver(&row)?;
-        let shown = driver.shown(&before).await?;
-        Ok(view(&row, (step, ended), (&shown, &driver), &before))
+        let driver = self.driver(&row)?;
+        let context = driver.rebuild(&before).await?;
+        Ok(view(&row, (step, ended), (&context, &driver), &before))
     }
 }
 

@@ -19,6 +19,13 @@ const MAX_SYSTEM_PROMPT_BYTES: usize = 64 * 1024;
 /// Bytes of a model's name.
 const MAX_MODEL_BYTES: usize = 200;
 
+/// Characters of what is looked for.
+const MAX_QUERY_CHARS: usize = 1_000;
+
+/// Hits of a search when nobody says, and at most.
+const DEFAULT_HITS: u32 = 10;
+const MAX_HITS: u32 = 100;
+
 /// Characters of a persona's id.
 pub(crate) const MAX_PERSONA_CHARS: usize = 64;
 
@@ -183,6 +190,22 @@ const SETTINGS: [&str; 6] = [
     "settings.presencePenalty",
     "settings.repeatPenalty",
 ];
+
+/// What to look for.
+pub(crate) fn question<'q>(field: &'static str, text: &'q str) -> Result<&'q str, Error> {
+    if text.trim().is_empty() || text.chars().nth(MAX_QUERY_CHARS).is_some() {
+        return Err(Error::invalid(field, format!("must be 1 to {MAX_QUERY_CHARS} characters to look for")));
+    }
+    Ok(text)
+}
+
+/// How much to find.
+pub(crate) fn hits(limit: Option<u32>) -> Result<usize, Error> {
+    match limit.unwrap_or(DEFAULT_HITS) {
+        limit @ 1..=MAX_HITS => Ok(limit as usize),
+        _ => Err(Error::invalid("limit", format!("must be a number from 1 to {MAX_HITS}"))),
+    }
+}
 
 /// A persona's id as a request gives it. Whether there is one is seen when it is to speak.
 pub(crate) fn persona(id: String) -> Result<String, Error> {

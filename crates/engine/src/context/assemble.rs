@@ -48,7 +48,7 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: Offer, cuts: 
         Some(limit) => history::cut(&context.message, limit, &context.message_id),
         None => context.message.clone(),
     };
-    let history = history::messages(context, cuts.dropped);
+    let history = history::messages(context, cuts);
     Assembled { system, history, before, message, steps }
 }
 

@@ -11,13 +11,8 @@ use memory::recall::{Found, Question};
 use protocol::{FoundMessage, MemoryHit, MemoryId, MemoryQuery, MessageHit, Page, Principal, Scope};
 
 use crate::context::capped;
+use crate::request::{hits, question};
 use crate::{Engine, Error, views};
-
-const MAX_QUERY_CHARS: usize = 1_000;
-
-/// Hits when nobody says, and at most.
-const DEFAULT_HITS: u32 = 10;
-const MAX_HITS: u32 = 100;
 
 /// Messages that are shown on each side of one that was found.
 const NEIGHBOURS: usize = 2;
@@ -106,20 +101,6 @@ fn said(item: &Item) -> Option<FoundMessage> {
             Some(FoundMessage { id, thread_id, role, text, created_at: item.at })
         }
         (ItemId::Message(_) | ItemId::Memory(_) | ItemId::Chunk(_), _, _) => None,
-    }
-}
-
-fn question<'q>(field: &'static str, text: &'q str) -> Result<&'q str, Error> {
-    if text.trim().is_empty() || text.chars().nth(MAX_QUERY_CHARS).is_some() {
-        return Err(Error::invalid(field, format!("must be 1 to {MAX_QUERY_CHARS} characters to look for")));
-    }
-    Ok(text)
-}
-
-fn hits(limit: Option<u32>) -> Result<usize, Error> {
-    match limit.unwrap_or(DEFAULT_HITS) {
-        limit @ 1..=MAX_HITS => Ok(limit as usize),
-        _ => Err(Error::invalid("limit", format!("must be a number from 1 to {MAX_HITS}"))),
     }
 }
 

@@ -187,11 +187,6 @@ impl Run {
         Ok(composed.map_err(|error| failure("context_too_long", &error.to_string())))
     }
 
-    /// What the model was shown, or is about to be.
-    pub(crate) async fn shown(&mut self, state: &RunState) -> Result<Context, store::Error> {
-        self.rebuild(state).await
-    }
-
     /// Whether tools are on offer in the next step.
     pub(crate) fn offer(&self, state: &RunState) -> Offer {
         match next_step(state, &self.limits, None) {
@@ -201,7 +196,7 @@ impl Run {
     }
 
     /// The context as the log says it was.
-    async fn rebuild(&self, state: &RunState) -> Result<Context, store::Error> {
+    pub(crate) async fn rebuild(&self, state: &RunState) -> Result<Context, store::Error> {
         let (Some(start), Some(loaded)) = (&state.start, &state.context) else {
             return Err(store::Error::NotFound("run:start"));
         };

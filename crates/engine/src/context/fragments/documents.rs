@@ -89,7 +89,7 @@ async fn missing(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning
 }
 
 pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
-    super::data(
+    super::paragraphs(
         "Passages from the user's documents, each after its document and place; say where a fact comes from when \
          you use one.",
         pieces,

@@ -15,5 +15,5 @@ pub(in crate::context) fn piece(fragment: Fragment, memory: &MemoryRow) -> Piece
 }
 
 pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
-    super::data(INTRO, pieces, fence)
+    super::lines(INTRO, pieces, fence)
 }

@@ -61,7 +61,7 @@ pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
         ..(*piece).clone()
     };
     let lines: Vec<Piece> = pieces.iter().map(line).collect();
-    super::data(
+    super::lines(
         "What the user has pinned as important, one a line.",
         &lines.iter().collect::<Vec<_>>(),
         fence,

@@ -35,5 +35,5 @@ pub(crate) fn zone(profile: &ProfileRow) -> TimeZone {
 }
 
 pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
-    super::data("What the user says of themselves.", pieces, fence)
+    super::lines("What the user says of themselves.", pieces, fence)
 }

@@ -67,8 +67,8 @@ fn earlier(item: &Item) -> Piece {
 pub(super) fn text(pieces: &[&Piece], loaded: &ContextLoaded, fence: &Fence) -> String {
     let of_memory = |piece: &&&Piece| loaded.memories.contains(&piece.source);
     let (memories, earlier): (Vec<&Piece>, Vec<&Piece>) = pieces.iter().partition(of_memory);
-    let mut out = super::data(memories::INTRO, &memories, fence);
-    let said = super::data("From earlier conversations with the user, as they were said.", &earlier, fence);
+    let mut out = super::lines(memories::INTRO, &memories, fence);
+    let said = super::lines("From earlier conversations with the user, as they were said.", &earlier, fence);
     for part in [said.as_str(), note(loaded).unwrap_or_default()] {
         if !part.is_empty() {
             let line = if out.is_empty() { "" } else { "\n\n" };

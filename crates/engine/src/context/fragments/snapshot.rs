@@ -67,7 +67,7 @@ async fn take(from: &Sources<'_>) -> Result<String, store::Error> {
 }
 
 pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
-    super::data("Relevant context about the user, as it was when this conversation began.", pieces, fence)
+    super::lines("Relevant context about the user, as it was when this conversation began.", pieces, fence)
 }
 
 fn heading(text: &str) -> Line {

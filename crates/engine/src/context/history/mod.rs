@@ -10,7 +10,7 @@ use app::HistoryStyle;
 use model::{Counter, Message};
 use protocol::{MessageId, Seq};
 
-use super::Context;
+use super::{Context, Cuts};
 use crate::transcript::Turn;
 
 pub(crate) use plain::capped;
@@ -35,14 +35,17 @@ pub(crate) struct Past {
     pub(crate) turn: Turn,
 }
 
-/// The messages of the history without its oldest units, in the app's style.
-pub(super) fn messages(context: &Context, without: usize) -> Vec<Message> {
+/// The messages of the history without what does not fit, in the app's style.
+pub(super) fn messages(context: &Context, cuts: &Cuts) -> Vec<Message> {
     let units = units(&context.history.turns);
-    let from = units.get(without).map_or(context.history.turns.len(), |unit| unit.start);
+    let from = units.get(cuts.dropped).map_or(context.history.turns.len(), |unit| unit.start);
     let turns = context.history.turns.get(from..).unwrap_or_default();
     match context.history.style {
         HistoryStyle::Plain => plain::messages(turns, &context.fence),
-        HistoryStyle::Reference => reference::messages(turns, &context.pieces),
+        HistoryStyle::Reference => {
+            let there = context.pieces.iter().filter(|piece| !cuts.without.contains(&piece.fragment));
+            reference::messages(turns, &there.collect::<Vec<_>>())
+        }
     }
 }
 

@@ -20,7 +20,7 @@ const SEPARATOR: &str = "--- RECENT CONVERSATION ---";
 const RECENT: usize = 2;
 
 /// The blocks; none when there is nothing to refer to. Turns of unknown roles are left out.
-pub(super) fn messages(turns: &[Past], pieces: &[Piece]) -> Vec<Message> {
+pub(super) fn messages(turns: &[Past], pieces: &[&Piece]) -> Vec<Message> {
     let texts = |fragment: Fragment| -> Vec<&str> {
         pieces.iter().filter(|piece| piece.fragment == fragment).map(|piece| piece.text.as_str()).collect()
     };
