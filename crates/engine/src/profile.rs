@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use jiff::tz::TimeZone;
 use protocol::{Principal, ProfilePatch, ProfileView};
 use serde_json::{Map, Value};
-use store::{MAX_PROFILE_BYTES, ProfileRow};
+use store::{MAX_PROFILE_BYTES, Once, ProfileRow};
 
 use crate::{Engine, Error, request};
 
 /// Fields of a profile beside those that every profile has.
 const MAX_FIELDS: usize = 64;
+
+/// Times a change is made again because of another that came first.
+const MAX_TRIES: usize = 8;
 
 /// Bytes of a field's name.
 const MAX_FIELD_BYTES: usize = 64;
@@ -24,25 +27,33 @@ impl Engine {
         Ok(view(principal, self.store().profile(principal.user()).await?))
     }
 
-    /// Changes what the patch names. Sent again it changes nothing more, so it needs no key.
+    /// Changes what the patch names. Another change that comes in between is not lost.
     pub async fn change_profile(
         &self,
         principal: &Principal,
         patch: ProfilePatch,
+        once: Option<Once>,
     ) -> Result<ProfileView, Error> {
         let ProfilePatch { name, timezone, locale, fields } = patch;
         let name = name.map(|name| name.as_deref().map(request::name).transpose()).transpose()?;
         let timezone = timezone.map(|name| name.as_deref().map(zone).transpose()).transpose()?;
         let locale = locale.map(|name| name.as_deref().map(good_locale).transpose()).transpose()?;
-        let row = self.store().profile(principal.user()).await?;
-        let changed = ProfileRow {
-            name: name.unwrap_or(row.name),
-            timezone: timezone.unwrap_or(row.timezone),
-            locale: locale.unwrap_or(row.locale),
-            fields: merged(row.fields, fields)?,
-            updated_at: row.updated_at,
-        };
-        Ok(view(principal, self.store().put_profile(principal.user(), changed).await?))
+        for _ in 0..MAX_TRIES {
+            let row = self.store().profile(principal.user()).await?;
+            let changed = ProfileRow {
+                name: name.clone().unwrap_or(row.name),
+                timezone: timezone.clone().unwrap_or(row.timezone),
+                locale: locale.clone().unwrap_or(row.locale),
+                fields: merged(row.fields, fields.clone())?,
+                ..row
+            };
+            match self.store().put_profile(principal.user(), changed, once.clone()).await {
+                Err(store::Error::Changed(_)) => {}
+                put => return Ok(view(principal, put?)),
+            }
+        }
+        let message = "the profile is being changed by others; send it again".to_owned();
+        Err(Error::Unavailable { message, retry_after: 1 })
     }
 }
 

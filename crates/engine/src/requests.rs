@@ -7,7 +7,7 @@ use protocol::{
     AppId, AppView, Event, JobView, Kind, Message, NewRun, NewThread, Page, PersonaSettings, Principal,
     RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadChange, ThreadId, ThreadView,
 };
-use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadRow, Window};
+use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadEdit, ThreadRow, Window};
 
 use crate::engine::Serving;
 use crate::request::{self, PageQuery};
@@ -259,16 +259,9 @@ impl Engine {
         if title.is_none() && persona.is_none() {
             return Err(Error::invalid("title", "is required, unless `personaId` is given"));
         }
-        let mut row = self.thread_row(principal, thread).await?;
-        // Under one key both are done again, which changes nothing; the key itself goes with the first.
-        let mut once = once;
-        if let Some(title) = title {
-            row = self.store().rename_thread(principal, thread, title, once.take()).await?;
-        }
-        if let Some(persona) = persona {
-            row = self.store().set_persona(principal, thread, persona, once).await?;
-        }
-        Ok(views::thread(row))
+        self.thread_row(principal, thread).await?;
+        let change = ThreadEdit { title, persona };
+        Ok(views::thread(self.store().change_thread(principal, thread, change, once).await?))
     }
 
     /// Hides the thread at once and cancels its run; its rows go in the background.

@@ -152,6 +152,8 @@ pub struct ChunkRow {
 /// What a user says of themselves, the same in every app.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProfileRow {
+    /// Grows with each change; 0 where nothing was said.
+    pub version: u64,
     pub name: Option<String>,
     pub timezone: Option<String>,
     pub locale: Option<String>,
@@ -261,5 +263,12 @@ pub trait Documents: Send + Sync {
 pub trait Profiles: Send + Sync {
     /// Empty if nothing was said.
     async fn profile(&self, user: &protocol::UserId) -> Result<ProfileRow, Error>;
-    async fn put_profile(&self, user: &protocol::UserId, profile: ProfileRow) -> Result<ProfileRow, Error>;
+    /// Puts it in the place of the one of its version; [`Error::Changed`] if there is another by now. Under a key
+    /// ([`Once`]) that happens once; a second time gives what there is now.
+    async fn put_profile(
+        &self,
+        user: &protocol::UserId,
+        profile: ProfileRow,
+        once: Option<Once>,
+    ) -> Result<ProfileRow, Error>;
 }

@@ -38,8 +38,8 @@ pub use memory::{
 };
 pub use rows::{
     Admitted, Ask, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThread, Once, PageOf, RawEvent, Request,
-    Retry, RunJob, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor, ThreadRow, UsageRow,
-    Window,
+    Retry, RunJob, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor, ThreadEdit, ThreadRow,
+    UsageRow, Window,
 };
 pub use sqlite::{Sqlite, day};
 
@@ -126,20 +126,12 @@ pub trait Threads: Send + Sync {
     async fn thread(&self, principal: &Principal, id: ThreadId) -> Result<ThreadRow, Error>;
     /// Newest first.
     async fn threads(&self, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<Vec<ThreadRow>, Error>;
-    /// Sets the title and records `thread:named`.
-    async fn rename_thread(
+    /// Changes what is named, all of it or nothing; a title is recorded as `thread:named`.
+    async fn change_thread(
         &self,
         principal: &Principal,
         id: ThreadId,
-        title: String,
-        once: Option<Once>,
-    ) -> Result<ThreadRow, Error>;
-    /// Sets who answers in the thread unless a run says otherwise.
-    async fn set_persona(
-        &self,
-        principal: &Principal,
-        id: ThreadId,
-        persona: Option<String>,
+        change: ThreadEdit,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error>;
     /// Hides the thread at once and ends what waits for it; [`Maintenance::purge`] removes its rows later. Gives back

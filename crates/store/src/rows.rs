@@ -32,6 +32,14 @@ pub struct NewThread {
     pub persona: Option<String>,
 }
 
+/// What is to be changed of a thread; the rest stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThreadEdit {
+    pub title: Option<String>,
+    /// None for nobody.
+    pub persona: Option<Option<String>>,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
     pub id: RunId,

@@ -35,7 +35,7 @@ pub(super) async fn show(
 pub(super) async fn change(
     State(api): State<Api>,
     principal: Principal,
-    Json(patch, _): Json<ProfilePatch>,
+    Json(patch, once): Json<ProfilePatch>,
 ) -> Result<Answer<ProfileView>, Problem> {
-    Ok(Answer(api.engine.change_profile(&principal, patch).await?))
+    Ok(Answer(api.engine.change_profile(&principal, patch, once).await?))
 }

@@ -80,3 +80,25 @@ async fn each_user_has_their_own() {
     assert_eq!((&anns["userId"], &anns["name"]), (&json!("ann"), &json!("Ann")));
     refused(app.get(ME).await, 401, "unauthorized");
 }
+
+#[tokio::test]
+async fn changes_at_the_same_time_are_all_kept_and_one_under_a_key_happens_once() {
+    let app = TestApp::start().await;
+    let change = |number: usize| {
+        let body = json!({ "fields": { format!("field{number}"): number } });
+        let request = app.request(Method::PATCH, ME).json(&body);
+        app.send(request)
+    };
+    let answers = futures_util::future::join_all((0..6).map(change)).await;
+    assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
+    assert_eq!(good(app.get(ME).await)["fields"].as_object().map(serde_json::Map::len), Some(6));
+
+    let named = |name: &str, key: &str| {
+        let request = app.request(Method::PATCH, ME).header("idempotency-key", key);
+        app.send(request.json(&json!({ "name": name })))
+    };
+    assert_eq!(good(named("Ada", "one").await)["name"], "Ada");
+    assert_eq!(good(named("Eve", "two").await)["name"], "Eve");
+    assert_eq!(good(named("Ada", "one").await)["name"], "Eve", "it was done, and is not done again");
+    assert_eq!(named("Bob", "one").await.status, 422, "the key was for something else");
+}

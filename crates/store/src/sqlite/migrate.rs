@@ -11,6 +11,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_ledger.sql"),
     include_str!("migrations/0004_memory.sql"),
     include_str!("migrations/0005_context.sql"),
+    include_str!("migrations/0006_outside.sql"),
 ];
 
 pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {

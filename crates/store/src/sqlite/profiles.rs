@@ -1,14 +1,15 @@
 //! Profiles: what users say of themselves, the same in every app.
 
 use async_trait::async_trait;
-use protocol::UserId;
+use protocol::{AppId, Scope, UserId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
+use uuid::Uuid;
 
-use super::Sqlite;
 use super::append::Batch;
-use super::read::{maybe_time, text};
-use crate::{Error, MAX_PROFILE_BYTES, ProfileRow, Profiles};
+use super::read::{count, maybe_time, text};
+use super::{Sqlite, once};
+use crate::{Error, MAX_PROFILE_BYTES, Once, ProfileRow, Profiles};
 
 #[async_trait]
 impl Profiles for Sqlite {
@@ -17,11 +18,20 @@ impl Profiles for Sqlite {
         self.readers.read(move |conn| find(conn, &user)).await
     }
 
-    async fn put_profile(&self, user: &UserId, profile: ProfileRow) -> Result<ProfileRow, Error> {
-        let user = user.clone();
+    async fn put_profile(
+        &self,
+        user: &UserId,
+        profile: ProfileRow,
+        once: Option<Once>,
+    ) -> Result<ProfileRow, Error> {
+        // It is no app's, so its keys are none's either.
+        let scope = Scope { app: AppId::new(""), user: user.clone() };
         let work = move |batch: &mut Batch<'_>| {
-            put(batch, &user, &profile)?;
-            find(batch.conn(), &user)
+            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
+                put(batch, &scope.user, &profile)?;
+                once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            }
+            find(batch.conn(), &scope.user)
         };
         self.writer.write(work).await
     }
@@ -39,12 +49,17 @@ fn put(batch: &Batch<'_>, user: &UserId, profile: &ProfileRow) -> Result<(), Err
         let message = format!("the fields of a profile have at most {MAX_PROFILE_BYTES} bytes");
         return Err(Error::Changed(message));
     }
+    if find(batch.conn(), user)?.version != profile.version {
+        return Err(Error::Changed("the profile was changed meanwhile".into()));
+    }
     batch
         .conn()
         .prepare_cached(
-            "INSERT INTO profiles (user, name, timezone, locale, fields, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            "INSERT INTO profiles (user, name, timezone, locale, fields, updated_at, version)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1)
                 ON CONFLICT (user) DO UPDATE SET name = excluded.name, timezone = excluded.timezone,
-                    locale = excluded.locale, fields = excluded.fields, updated_at = excluded.updated_at",
+                    locale = excluded.locale, fields = excluded.fields, updated_at = excluded.updated_at,
+                    version = version + 1",
         )?
         .execute(params![
             user.as_str(),
@@ -58,8 +73,9 @@ fn put(batch: &Batch<'_>, user: &UserId, profile: &ProfileRow) -> Result<(), Err
 }
 
 fn find(conn: &Connection, user: &UserId) -> Result<ProfileRow, Error> {
-    let mut find = conn
-        .prepare_cached("SELECT name, timezone, locale, fields, updated_at FROM profiles WHERE user = ?1")?;
+    let mut find = conn.prepare_cached(
+        "SELECT name, timezone, locale, fields, updated_at, version FROM profiles WHERE user = ?1",
+    )?;
     let nothing = || ProfileRow { fields: Value::Object(serde_json::Map::new()), ..ProfileRow::default() };
     Ok(find.query_row([user.as_str()], profile_row).optional()?.unwrap_or_else(nothing))
 }
@@ -71,5 +87,6 @@ fn profile_row(row: &Row<'_>) -> rusqlite::Result<ProfileRow> {
         locale: row.get(2)?,
         fields: serde_json::from_str(&text(row, 3)?).unwrap_or_default(),
         updated_at: maybe_time(row, 4)?,
+        version: count(row, 5)?,
     })
 }

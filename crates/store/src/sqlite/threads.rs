@@ -7,7 +7,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::append::Batch;
 use super::read::{count, id, maybe_id, text, time};
 use super::{Sqlite, history, once, queue, recall};
-use crate::{Error, MessageRow, NewThread, Once, PageOf, ThreadCursor, ThreadRow, Threads, Window};
+use crate::{
+    Error, MessageRow, NewThread, Once, PageOf, ThreadCursor, ThreadEdit, ThreadRow, Threads, Window,
+};
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
     (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')),
@@ -43,11 +45,11 @@ impl Threads for Sqlite {
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
-    async fn rename_thread(
+    async fn change_thread(
         &self,
         principal: &Principal,
         thread: ThreadId,
-        title: String,
+        change: ThreadEdit,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error> {
         let user = principal.user().clone();
@@ -57,33 +59,20 @@ impl Threads for Sqlite {
                 return Ok(row);
             }
             once::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
-            let seq = batch.record(thread, None, &Event::ThreadNamed(ThreadNamed { title }))?;
+            if let Some(persona) = change.persona {
+                batch
+                    .conn()
+                    .prepare_cached("UPDATE threads SET persona = ?2 WHERE id = ?1")?
+                    .execute(params![thread.bytes(), persona])?;
+            }
+            let named = change.title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
+            let seq = match named {
+                Some(named) => batch.record(thread, None, &named)?,
+                None => None,
+            };
             let row = find(batch.conn(), thread, user.as_str())?;
             // The row's own number is written at the end of the batch.
             Ok(ThreadRow { last_seq: seq.unwrap_or(row.last_seq), ..row })
-        };
-        self.writer.write(work).await
-    }
-
-    async fn set_persona(
-        &self,
-        principal: &Principal,
-        thread: ThreadId,
-        persona: Option<String>,
-        once: Option<Once>,
-    ) -> Result<ThreadRow, Error> {
-        let user = principal.user().clone();
-        let work = move |batch: &mut Batch<'_>| {
-            let row = find(batch.conn(), thread, user.as_str())?;
-            if once::earlier(batch, &row.scope, once.as_ref())?.is_some() {
-                return Ok(row);
-            }
-            once::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
-            batch
-                .conn()
-                .prepare_cached("UPDATE threads SET persona = ?2 WHERE id = ?1")?
-                .execute(params![thread.bytes(), persona])?;
-            Ok(ThreadRow { persona, ..row })
         };
         self.writer.write(work).await
     }

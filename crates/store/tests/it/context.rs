@@ -10,7 +10,7 @@ use protocol::{AppId, ContextLoaded, Event, Scope, UserId};
 use serde_json::{Map, Value, json};
 use store::{Error, MAX_PROFILE_BYTES, Maintenance, NewText, ProfileRow, Profiles, RunLog, Texts, Write};
 
-use crate::support::{Fixture, Published, after, open, scope};
+use crate::support::{Fixture, Published, after, once, open, scope};
 
 /// The same user in another app.
 fn elsewhere() -> Scope {
@@ -50,13 +50,21 @@ async fn a_profile_is_the_users_own_in_every_app() {
         locale: None,
         fields: json!({ "z": 1, "a": [0.1] }),
         updated_at: None,
+        version: 0,
     };
-    let kept = fixture.store.put_profile(&alice, said.clone()).await.unwrap();
-    assert_eq!(kept, ProfileRow { updated_at: Some(after(0)), ..said });
+    let kept = fixture.store.put_profile(&alice, said.clone(), once("one", 1)).await.unwrap();
+    assert_eq!(kept, ProfileRow { updated_at: Some(after(0)), version: 1, ..said.clone() });
+    let again = fixture.store.put_profile(&alice, said.clone(), once("one", 1)).await.unwrap();
+    assert_eq!(again, kept, "a second time gives what there is now");
+    let reused = fixture.store.put_profile(&alice, said.clone(), once("one", 2)).await;
+    assert!(matches!(reused, Err(Error::KeyReused)));
+    let late = fixture.store.put_profile(&alice, said, None).await;
+    assert!(matches!(late, Err(Error::Changed(_))), "it was made for nothing having been said");
     assert_eq!(fixture.store.profile(&alice).await.unwrap(), kept);
     assert_eq!(fixture.store.profile(&bob).await.unwrap(), nothing);
-    let emptied = fixture.store.put_profile(&alice, ProfileRow::default()).await.unwrap();
-    assert_eq!(emptied, ProfileRow { updated_at: Some(after(0)), ..nothing });
+    let empty = ProfileRow { version: 1, ..ProfileRow::default() };
+    let emptied = fixture.store.put_profile(&alice, empty, None).await.unwrap();
+    assert_eq!(emptied, ProfileRow { updated_at: Some(after(0)), version: 2, ..nothing });
 }
 
 #[tokio::test]
@@ -74,7 +82,8 @@ async fn the_fields_of_a_profile_are_an_object_of_so_many_bytes() {
         (json!("x"), false),
     ];
     for (fields, good) in cases {
-        let put = fixture.store.put_profile(&alice, ProfileRow { fields, ..ProfileRow::default() }).await;
+        let put =
+            fixture.store.put_profile(&alice, ProfileRow { fields, ..ProfileRow::default() }, None).await;
         assert_eq!(put.is_ok(), good);
         assert!(good || matches!(put, Err(Error::Changed(_))));
     }

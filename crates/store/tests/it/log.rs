@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol::{Event, Ids, MessageId, RunId, RunStatus, ThreadNamed};
-use store::{Error, Log, Maintenance, PageOf, RunLog, Runs, Target, Threads, Window};
+use store::{Error, Log, Maintenance, PageOf, RunLog, Runs, Target, ThreadEdit, Threads, Window};
 use tokio::task::JoinSet;
 
 use crate::support::{
@@ -65,6 +65,10 @@ async fn many_runs_write_at_once_without_gap_or_mixture() {
     }
 }
 
+fn named(title: &str) -> ThreadEdit {
+    ThreadEdit { title: Some(title.into()), ..ThreadEdit::default() }
+}
+
 #[tokio::test]
 async fn a_refused_write_leaves_its_neighbours_alone() {
     let fixture = Fixture::new();
@@ -73,7 +77,7 @@ async fn a_refused_write_leaves_its_neighbours_alone() {
     // All four are queued before the writer can commit the first, so they share a transaction.
     let alice = alice();
     let (named, refused, also_refused, kept) = tokio::join!(
-        fixture.store.rename_thread(&alice, submitted.thread, "a name".into(), None),
+        fixture.store.change_thread(&alice, submitted.thread, named("a name"), None),
         log.record(vec![step_end(vec![]), result(fixture.ids.call(), "no such call")], vec![], vec![]),
         fixture.store.submit(fixture.submission(Target::Existing(submitted.thread))),
         log.record(vec![step_end(vec![call(id)])], vec![], vec![]),
@@ -119,7 +123,7 @@ async fn another_user_finds_nothing() {
     assert!(matches!(fixture.store.thread(&mallory, submitted.thread).await, Err(Error::NotFound("thread"))));
     assert!(matches!(fixture.store.run(&mallory, submitted.run).await, Err(Error::NotFound("run"))));
     assert!(matches!(fixture.store.cancel(&mallory, submitted.run, None).await, Err(Error::NotFound("run"))));
-    let rename = fixture.store.rename_thread(&mallory, submitted.thread, "mine".into(), None).await;
+    let rename = fixture.store.change_thread(&mallory, submitted.thread, named("mine"), None).await;
     assert!(matches!(rename, Err(Error::NotFound("thread"))));
     assert!(matches!(
         fixture.store.delete_thread(&mallory, submitted.thread, None).await,

@@ -4,7 +4,7 @@ use protocol::{Event, Ids, Scope};
 use serde_json::json;
 use store::{
     Error, Log, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, NewThread, PersonaRow, Personas, Runs,
-    Target, Threads,
+    Target, ThreadEdit, Threads,
 };
 
 use super::elsewhere;
@@ -105,6 +105,10 @@ async fn prompts_have_so_many_bytes_and_there_are_so_many_personas() {
     fixture.store.add_persona(&alice, new("z", "x"), None).await.unwrap();
 }
 
+fn by(persona: Option<&str>) -> ThreadEdit {
+    ThreadEdit { title: None, persona: Some(persona.map(str::to_owned)) }
+}
+
 #[tokio::test]
 async fn a_thread_has_a_persona_until_that_is_deleted() {
     let fixture = Fixture::new();
@@ -117,20 +121,15 @@ async fn a_thread_has_a_persona_until_that_is_deleted() {
     };
     let (hers, bobs, others) = (begin(&alice).await, begin(&scope("bob")).await, begin(&elsewhere()).await);
     let set = async |persona: Option<&str>, key| {
-        fixture
-            .store
-            .set_persona(&her, hers.id, persona.map(str::to_owned), once(key, 1))
-            .await
-            .unwrap()
-            .persona
+        fixture.store.change_thread(&her, hers.id, by(persona), once(key, 1)).await.unwrap().persona
     };
     assert_eq!(set(Some("b"), "one").await.as_deref(), Some("b"));
     assert_eq!(set(None, "two").await, None);
     assert_eq!(set(Some("b"), "one").await, None, "a second time gives what there is now");
     assert_eq!(set(Some("a"), "three").await.as_deref(), Some("a"));
-    let reused = fixture.store.set_persona(&her, hers.id, None, once("one", 2)).await;
+    let reused = fixture.store.change_thread(&her, hers.id, by(None), once("one", 2)).await;
     assert!(matches!(reused, Err(Error::KeyReused)));
-    let stolen = fixture.store.set_persona(&principal("mallory"), hers.id, None, None).await;
+    let stolen = fixture.store.change_thread(&principal("mallory"), hers.id, by(None), None).await;
     assert!(matches!(stolen, Err(Error::NotFound("thread"))));
     assert_eq!(fixture.store.thread(&her, hers.id).await.unwrap(), hers, "nothing else of it changes");
     fixture.store.add_persona(&alice, new("a", "Ada"), None).await.unwrap();
