@@ -1,14 +1,19 @@
 //! Reads an app folder: `app.toml` for what can be set, `instructions.md` for what the model is told, `records/` for
-//! what its records look like, `personas/` and `context/` for what else a prompt can hold.
+//! what its records look like, `personas/` and `context/` for what else a prompt can hold, `tools/` for further tools.
 
 mod answer;
 mod context;
 mod declared;
+mod inside;
+mod json;
 mod markdown;
+mod mcp;
 mod memory;
+mod outside;
 mod records;
 mod schema;
 mod settings;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -26,8 +31,10 @@ use crate::{App, AtLimit, Budget, LoopLimits, ToolRef};
 
 use context::{RawContext, RawHistory};
 use declared::RawTools;
+use mcp::RawServers;
 use memory::RawMemory;
 use settings::{RawRanges, RawSettings};
+use tables::{Tables, Toolset, toolset};
 
 /// Every app by its id.
 pub type Apps = BTreeMap<AppId, Arc<App>>;
@@ -100,22 +107,20 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
     let (personas, persona_texts) = markdown::personas(dir, &ranges)?;
     let (sections, section_texts) = markdown::sections(dir, &records)?;
     let tools = tools(&source, raw.tools)?;
-    let (declared, adjusted) = declared::declared(&source, raw.tool, &records, &tools)?;
-    if let Some(beyond) = declared.get(MAX_TOOLS - tools.len()) {
-        return Err(too_many_tools(&beyond.tool));
-    }
-    let texts: Vec<&str> = [&*text, &*instructions]
-        .into_iter()
-        .chain(title.as_deref())
-        .chain(schema.as_deref())
-        .chain(extract.as_deref())
-        .chain(summarise.as_deref())
+    let files = tables::files(dir)?;
+    let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
+    let Toolset { declared, adjusted, mcp } = toolset(dir, first, &files, &records, &tools)?;
+    let optional = [title.as_deref(), schema.as_deref(), extract.as_deref(), summarise.as_deref()];
+    let texts = [&*text, &*instructions].into_iter().chain(optional.into_iter().flatten());
+    let texts = texts
         .chain([&record_texts, &persona_texts, &section_texts].into_iter().flatten().map(String::as_str))
-        .collect();
+        .chain(files.iter().map(|(_, text)| text.as_str()));
+    let contents = tables::contents(&declared);
+    let revision = revision(texts.map(str::as_bytes).chain(contents.iter().map(Vec::as_slice)));
     Ok(App {
         name: source.text("name", raw.name)?.unwrap_or_else(|| id.to_string()),
         description: raw.description,
-        revision: revision(&texts),
+        revision,
         model: source.text("model", raw.model)?,
         fallbacks: fallbacks(&source, raw.fallbacks)?,
         settings: settings::settings(&source, raw.settings, &ranges)?,
@@ -132,6 +137,7 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
         tools,
         declared,
         adjusted,
+        mcp,
         id,
         instructions,
         title,
@@ -148,6 +154,7 @@ struct Raw {
     answer: Option<Spanned<String>>,
     tools: Vec<Spanned<String>>,
     tool: RawTools,
+    mcp: RawServers,
     settings: RawSettings,
     ranges: RawRanges,
     memory: RawMemory,
@@ -297,8 +304,7 @@ fn too_many_tools(beyond: &ToolRef) -> Problem {
 /// A tool's name and the place it stands at.
 fn tool_ref(source: &Source<'_>, entry: &Spanned<String>) -> Result<ToolRef, Problem> {
     let name = entry.get_ref();
-    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.is_empty() || name.len() > MAX_TOOL_NAME_CHARS || !name.chars().all(letters) {
+    if !is_tool_name(name) {
         let remedy = format!("write 1 to {MAX_TOOL_NAME_CHARS} letters, digits, underscores or dashes");
         return Err(source.problem(entry.span(), format!("{name:?} cannot be a tool's name"), remedy));
     }
@@ -306,12 +312,17 @@ fn tool_ref(source: &Source<'_>, entry: &Spanned<String>) -> Result<ToolRef, Pro
     Ok(ToolRef { file: source.file.into(), line, column, name: name.clone() })
 }
 
+fn is_tool_name(name: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.len() <= MAX_TOOL_NAME_CHARS && name.chars().all(letters)
+}
+
 /// Lengths go in too, so that text moved from one file to the next is a change.
-fn revision(texts: &[&str]) -> String {
+fn revision<'a>(contents: impl Iterator<Item = &'a [u8]>) -> String {
     let mut hash = Sha256::new();
-    for text in texts {
-        hash.update((text.len() as u64).to_be_bytes());
-        hash.update(text);
+    for content in contents {
+        hash.update((content.len() as u64).to_be_bytes());
+        hash.update(content);
     }
     hash.finalize().iter().take(REVISION_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }

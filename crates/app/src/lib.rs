@@ -7,17 +7,23 @@
 mod context;
 mod folder;
 mod front;
+mod outside;
 mod ranges;
 mod section;
 pub mod source;
+mod template;
 mod types;
 
 pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
 pub use folder::{Apps, MAX_TOOLS, load, load_all};
+pub use outside::{
+    Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,
+    RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,
+};
 pub use ranges::{OutOfRange, Ranges, Within};
 pub use section::{Section, SectionData};
 pub use source::Problem;
 pub use types::{
-    Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, LoopLimits, Memory,
-    Permission, RECORD_FORMAT, RecordType, ToolRef,
+    Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, Kind, LoopLimits, Memory,
+    Permission, RECORD_FORMAT, RecordTool, RecordType, ToolRef,
 };

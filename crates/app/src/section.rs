@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-pub(crate) use template::{Mistake, Template};
+pub(crate) use template::Template;
 
 /// What one section may write.
 pub(crate) const MAX_SECTION_BYTES: usize = 16 * 1024;

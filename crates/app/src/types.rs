@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use protocol::{AppId, Cost, Settings};
+use protocol::{AppId, Cost, Effect, Settings};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{ContextRules, History, Persona, Problem, Ranges, Section};
+use crate::{
+    ContextRules, Flow, History, HttpTool, McpServer, Persona, Problem, Ranges, SandboxTool, Section,
+};
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,10 +46,12 @@ pub struct App {
     /// Each name once, in the order they are offered to the model. Whether a tool or a family of that name exists is
     /// for the registry to say, through [`ToolRef::problem`].
     pub tools: Vec<ToolRef>,
-    /// Tools over records, offered after `tools` in the order of the file.
+    /// Offered after `tools`, in the order of the files.
     pub declared: Vec<Declared>,
-    /// What the app says about tools it lists.
+    /// What the app says about tools it lists, and about those of its MCP servers.
     pub adjusted: Vec<Adjusted>,
+    /// In the order of the files.
+    pub mcp: Vec<McpServer>,
 }
 
 /// The `format` of a field that holds the id of a record begins so; the record's type follows.
@@ -124,15 +128,31 @@ pub enum Permission {
     Deny,
 }
 
-/// A tool over one type of records.
+/// A tool that an app declares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     pub tool: ToolRef,
+    /// Never absent for tools that reach outside or run in a sandbox.
+    pub description: Option<String>,
+    pub permission: Option<Permission>,
+    pub flows: Vec<Flow>,
+    pub kind: Kind,
+}
+
+/// What a declared tool is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    Record(RecordTool),
+    Http(Box<HttpTool>),
+    Sandbox(SandboxTool),
+}
+
+/// A tool over one type of records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordTool {
     /// One of the app's record types.
     pub record: String,
     pub does: Does,
-    pub description: Option<String>,
-    pub permission: Option<Permission>,
     /// So many distinct records of these types must exist and be named in the call.
     pub requires: BTreeMap<String, usize>,
     /// Set when the model does not.
@@ -145,12 +165,17 @@ pub struct Declared {
     pub limit: usize,
 }
 
-/// What an app says about a tool that it lists but does not declare.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What an app says about a tool that it does not declare.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Adjusted {
     pub tool: ToolRef,
     pub description: Option<String>,
     pub permission: Option<Permission>,
+    /// Only for tools of MCP servers.
+    pub effect: Option<Effect>,
+    pub flows: Vec<Flow>,
+    /// Shown in the answer while a call is made.
+    pub marker: Option<String>,
 }
 
 /// The bounds of one run.

@@ -1,19 +1,25 @@
-//! `[tool.NAME]`: tools over records that the app declares, and what it says about tools it lists.
+//! `[tool.NAME]`: tools that the app declares, and what it says about tools that it does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::Path;
 
+use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::json::InOrder;
+use super::outside::{RawFlow, RawHttp, RawWasm};
 use super::records::known;
 use crate::source::{Problem, Source, Spanned};
-use crate::types::{Adjusted, Declared, Does, Permission, RecordType, ToolRef};
+use crate::types::{Adjusted, Declared, Does, Kind, Permission, RecordTool, RecordType, ToolRef};
+use crate::{McpServer, outside};
 
 /// Records that one call may need as evidence.
 const MAX_REQUIRED: i64 = 50;
 const MAX_RESULTS: i64 = 100;
 const DEFAULT_RESULTS: usize = 20;
+const MAX_MARKER_CHARS: usize = 64;
 
 /// By name, in no order: the places say which came first.
 pub(super) type RawTools = BTreeMap<Spanned<String>, RawTool>;
@@ -21,87 +27,199 @@ pub(super) type RawTools = BTreeMap<Spanned<String>, RawTool>;
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawTool {
-    record: Option<Spanned<String>>,
-    does: Option<Spanned<Does>>,
-    description: Option<Spanned<String>>,
-    requires: BTreeMap<Spanned<String>, Spanned<i64>>,
+    pub(super) description: Option<Spanned<String>>,
     confirm: Option<Spanned<bool>>,
     policy: Option<Spanned<Permission>>,
+    flow: Vec<RawFlow>,
+    pub(super) marker: Option<Spanned<String>>,
+    pub(super) effect: Option<Spanned<Effect>>,
+    pub(super) parameters: Option<Spanned<InOrder>>,
+    pub(super) parameters_file: Option<Spanned<String>>,
+    pub(super) http: Option<Spanned<RawHttp>>,
+    pub(super) undo: Option<Spanned<RawHttp>>,
+    pub(super) wasm: Option<Spanned<RawWasm>>,
+    record: Option<Spanned<String>>,
+    does: Option<Spanned<Does>>,
+    requires: BTreeMap<Spanned<String>, Spanned<i64>>,
     defaults: BTreeMap<Spanned<String>, toml::Value>,
     fixed: BTreeMap<Spanned<String>, toml::Value>,
     fields: Option<Spanned<Vec<Spanned<String>>>>,
     limit: Option<Spanned<i64>>,
 }
 
-/// What a `[tool.NAME]` is read against.
-struct Reading<'a> {
-    source: &'a Source<'a>,
-    types: &'a BTreeMap<String, RecordType>,
-    /// The full name of the table, for messages.
-    table: String,
-    /// Where its name stands.
-    span: Range<usize>,
+/// What the tools of an app are read against.
+pub(super) struct Beside<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) types: &'a BTreeMap<String, RecordType>,
+    pub(super) listed: &'a [ToolRef],
+    pub(super) servers: &'a [McpServer],
 }
 
-pub(super) fn declared(
-    source: &Source<'_>,
-    raw: RawTools,
-    types: &BTreeMap<String, RecordType>,
-    listed: &[ToolRef],
-) -> Result<(Vec<Declared>, Vec<Adjusted>), Problem> {
-    let mut in_order: Vec<(Spanned<String>, RawTool)> = raw.into_iter().collect();
-    in_order.sort_by_key(|(name, _)| name.span().start);
-    let (mut declared, mut adjusted) = (Vec::new(), Vec::new());
-    for (name, tool) in in_order {
-        let place = super::tool_ref(source, &name)?;
-        let reading = Reading { source, types, table: format!("tool.{}", place.name), span: name.span() };
-        if tool.record.is_none() && tool.does.is_none() {
-            adjusted.push(reading.adjusted(place, tool)?);
-        } else if listed.iter().any(|other| other.name == place.name) {
-            let message = format!("the tool {:?} is listed under tools and declared here", place.name);
-            return Err(source.problem(reading.span, message, "remove one, or give it another name"));
-        } else {
-            declared.push(reading.declared(place, tool)?);
+/// One `[tool.NAME]` that is being read.
+pub(super) struct Reading<'a> {
+    pub(super) source: Source<'a>,
+    pub(super) beside: &'a Beside<'a>,
+    /// The full name of the table, for messages.
+    pub(super) table: String,
+    /// Where its name stands.
+    pub(super) span: Range<usize>,
+}
+
+/// What a `[tool.NAME]` turned out to be.
+pub(super) enum Read {
+    Declared(Box<Declared>),
+    Adjusted(Adjusted),
+}
+
+/// Reads one table; `tool` is its name and where it stands.
+pub(super) fn tool(
+    source: Source<'_>,
+    beside: &Beside<'_>,
+    tool: ToolRef,
+    span: Range<usize>,
+    raw: RawTool,
+) -> Result<Read, Problem> {
+    let reading = Reading { source, beside, table: format!("tool.{}", tool.name), span };
+    let kinds = [
+        ("record", raw.record.is_some() || raw.does.is_some()),
+        ("http", raw.http.is_some()),
+        ("wasm", raw.wasm.is_some()),
+    ];
+    let kinds: Vec<&str> = kinds.into_iter().filter(|(_, is_said)| *is_said).map(|(kind, _)| kind).collect();
+    match kinds.as_slice() {
+        [] => reading.adjusted(tool, raw).map(Read::Adjusted),
+        [kind] => reading.declared(tool, kind, raw).map(|declared| Read::Declared(Box::new(declared))),
+        several => {
+            let message = format!("{} is {} at once", reading.table, several.join(" and "));
+            Err(reading.problem(message, "keep one, or make two tools of it"))
         }
     }
-    Ok((declared, adjusted))
 }
 
 impl Reading<'_> {
     fn adjusted(&self, tool: ToolRef, raw: RawTool) -> Result<Adjusted, Problem> {
-        let beyond = !raw.requires.is_empty()
-            || !raw.defaults.is_empty()
-            || !raw.fixed.is_empty()
-            || raw.fields.is_some()
-            || raw.limit.is_some();
-        if beyond {
-            let message = format!("{} names no record type", self.table);
-            return Err(self.problem(message, "add record and does, or keep only policy and description"));
+        let of_records = self.of_records(&raw);
+        let beyond = [
+            ("parameters", raw.parameters.as_ref().map(Spanned::span)),
+            ("parameters_file", raw.parameters_file.as_ref().map(Spanned::span)),
+            ("undo", raw.undo.as_ref().map(Spanned::span)),
+        ];
+        if of_records.into_iter().chain(beyond).any(|(_, span)| span.is_some()) {
+            let message = format!("{} names no record type, no request and no module", self.table);
+            let remedy =
+                "add record and does, http or wasm; or keep only what can be said of a tool that is listed";
+            return Err(self.problem(message, remedy));
         }
+        let effect = raw.effect.as_ref().map(|effect| self.effect_of_server(&tool, effect)).transpose()?;
         Ok(Adjusted {
             tool,
             description: self.source.text(&self.field("description"), raw.description)?,
             permission: self.permission(raw.policy, raw.confirm)?,
+            effect,
+            flows: self.flows(raw.flow)?,
+            marker: self.marker(raw.marker)?,
         })
     }
 
-    fn declared(&self, tool: ToolRef, raw: RawTool) -> Result<Declared, Problem> {
+    /// What only a server knows of its tools, an app may have to say in its place.
+    fn effect_of_server(&self, tool: &ToolRef, effect: &Spanned<Effect>) -> Result<Effect, Problem> {
+        let at = |message: String, remedy: &str| self.source.problem(effect.span(), message, remedy);
+        if outside::server_of(self.beside.servers, &tool.name).is_none() {
+            let message = format!("{} is no tool of an MCP server, and says itself what it does", self.table);
+            return Err(at(message, "remove effect"));
+        }
+        if *effect.get_ref() == Effect::Reversible {
+            let message = format!("{} is a tool of an MCP server, which nothing takes back", self.table);
+            return Err(at(message, "write \"read\", \"idempotent\" or \"irreversible\""));
+        }
+        Ok(*effect.get_ref())
+    }
+
+    fn declared(&self, tool: ToolRef, kind: &str, mut raw: RawTool) -> Result<Declared, Problem> {
+        self.is_free(&tool)?;
+        let description = self.source.text(&self.field("description"), raw.description.take())?;
+        if description.is_none() && kind != "record" {
+            let message = format!("{} has no description", self.table);
+            return Err(self.problem(message, "add description = \"…\": it is all the model knows of it"));
+        }
+        let permission = self.permission(raw.policy.take(), raw.confirm.take())?;
+        let flows = self.flows(std::mem::take(&mut raw.flow))?;
+        let kind = match (raw.http.take(), raw.wasm.take()) {
+            (Some(http), _) => Kind::Http(Box::new(self.http(http, raw)?)),
+            (None, Some(wasm)) => Kind::Sandbox(self.sandbox(wasm, raw)?),
+            (None, None) => Kind::Record(self.record(raw)?),
+        };
+        Ok(Declared { tool, description, permission, flows, kind })
+    }
+
+    fn is_free(&self, tool: &ToolRef) -> Result<(), Problem> {
+        if self.beside.listed.iter().any(|other| other.name == tool.name) {
+            let message = format!("the tool {:?} is listed under tools and declared here", tool.name);
+            return Err(self.problem(message, "remove one, or give it another name"));
+        }
+        if let Some(server) = outside::server_of(self.beside.servers, &tool.name) {
+            let message =
+                format!("{:?} is the name of a tool of the MCP server {:?}", tool.name, server.name.name);
+            return Err(self.problem(message, "give it another name"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn marker(&self, raw: Option<Spanned<String>>) -> Result<Option<String>, Problem> {
+        let Some(marker) = raw else { return Ok(None) };
+        let text = marker.get_ref();
+        if text.trim().is_empty()
+            || text.chars().count() > MAX_MARKER_CHARS
+            || text.chars().any(char::is_control)
+        {
+            let message = format!("{} is {text:?}", self.field("marker"));
+            let remedy = format!("write one line of 1 to {MAX_MARKER_CHARS} characters");
+            return Err(self.source.problem(marker.span(), message, remedy));
+        }
+        Ok(Some(marker.into_inner()))
+    }
+
+    /// What is said that means nothing for a tool of this kind.
+    pub(super) fn refuse<'a>(
+        &self,
+        kind: &str,
+        said: impl IntoIterator<Item = (&'a str, Option<Range<usize>>)>,
+    ) -> Result<(), Problem> {
+        match said.into_iter().find_map(|(key, span)| Some((key, span?))) {
+            None => Ok(()),
+            Some((key, span)) => {
+                let message = format!("{key} means nothing for {kind}");
+                Err(self.source.problem(span, message, "remove it"))
+            }
+        }
+    }
+
+    /// What can only be said of a tool over records, and where it is.
+    pub(super) fn of_records(&self, raw: &RawTool) -> [(&'static str, Option<Range<usize>>); 5] {
+        let first = |map: &BTreeMap<Spanned<String>, toml::Value>| map.keys().next().map(Spanned::span);
+        [
+            ("requires", raw.requires.keys().next().map(Spanned::span)),
+            ("defaults", first(&raw.defaults)),
+            ("fixed", first(&raw.fixed)),
+            ("fields", raw.fields.as_ref().map(Spanned::span)),
+            ("limit", raw.limit.as_ref().map(Spanned::span)),
+        ]
+    }
+
+    fn record(&self, raw: RawTool) -> Result<RecordTool, Problem> {
         let Some(does) = raw.does.as_ref().map(|does| *does.get_ref()) else {
             let message = format!("{} does not say what it does", self.table);
             return Err(self.problem(message, format!("add does = {}", Does::choices())));
         };
         let Some(record) = raw.record.as_ref() else {
             let message = format!("{} names no record type", self.table);
-            return Err(self.problem(message, format!("add record = \"…\"; {}", known(self.types))));
+            return Err(self.problem(message, format!("add record = \"…\"; {}", known(self.beside.types))));
         };
         let record = self.record_type(record)?;
         self.fits(does, &raw)?;
-        let declared = Declared {
-            tool,
+        let tool = RecordTool {
             record: record.name.clone(),
             does,
-            description: self.source.text(&self.field("description"), raw.description)?,
-            permission: self.permission(raw.policy, raw.confirm)?,
             requires: self.requires(raw.requires, record)?,
             defaults: self.values("defaults", raw.defaults, record)?,
             fixed: self.values("fixed", raw.fixed, record)?,
@@ -111,36 +229,36 @@ impl Reading<'_> {
                 .whole(&self.field("limit"), raw.limit, 1..=MAX_RESULTS)?
                 .unwrap_or(DEFAULT_RESULTS),
         };
-        self.consistent(&declared, record)?;
-        Ok(declared)
+        self.consistent(&tool, record)?;
+        Ok(tool)
     }
 
     fn record_type(&self, name: &Spanned<String>) -> Result<&RecordType, Problem> {
-        self.types.get(name.get_ref()).ok_or_else(|| {
+        self.beside.types.get(name.get_ref()).ok_or_else(|| {
             let message = format!("there is no record type {:?}", name.get_ref());
-            self.source.problem(name.span(), message, known(self.types))
+            self.source.problem(name.span(), message, known(self.beside.types))
         })
     }
 
     /// What is said must mean something for what the tool does.
     fn fits(&self, does: Does, raw: &RawTool) -> Result<(), Problem> {
-        let first = |map: &BTreeMap<Spanned<String>, toml::Value>| map.keys().next().map(Spanned::span);
-        let writes = matches!(does, Does::Create | Does::Update);
-        let finds = matches!(does, Does::List | Does::Search);
-        let said = [
-            ("requires", raw.requires.keys().next().map(Spanned::span), writes),
-            ("defaults", first(&raw.defaults), does == Does::Create),
-            ("fixed", first(&raw.fixed), writes),
-            ("fields", raw.fields.as_ref().map(Spanned::span), writes || does == Does::List),
-            ("limit", raw.limit.as_ref().map(Spanned::span), finds),
+        let of_others = [
+            ("effect", raw.effect.as_ref().map(Spanned::span)),
+            ("marker", raw.marker.as_ref().map(Spanned::span)),
+            ("parameters", raw.parameters.as_ref().map(Spanned::span)),
+            ("parameters_file", raw.parameters_file.as_ref().map(Spanned::span)),
+            ("undo", raw.undo.as_ref().map(Spanned::span)),
         ];
-        for (key, span, fits) in said {
-            if let Some(span) = span.filter(|_| !fits) {
-                let message = format!("{key} means nothing for a tool that does {:?}", does.name());
-                return Err(self.source.problem(span, message, "remove it"));
-            }
-        }
-        Ok(())
+        self.refuse("a tool over records", of_others)?;
+        let writes = matches!(does, Does::Create | Does::Update);
+        let fits = |key: &str| match key {
+            "defaults" => does == Does::Create,
+            "fields" => writes || does == Does::List,
+            "limit" => matches!(does, Does::List | Does::Search),
+            _ => writes,
+        };
+        let unfit = self.of_records(raw).into_iter().filter(|(key, _)| !fits(key));
+        self.refuse(&format!("a tool that does {:?}", does.name()), unfit)
     }
 
     fn permission(
@@ -216,7 +334,7 @@ impl Reading<'_> {
     }
 
     /// A field has one source, and a record that is made has all it must have.
-    fn consistent(&self, declared: &Declared, record: &RecordType) -> Result<(), Problem> {
+    fn consistent(&self, declared: &RecordTool, record: &RecordType) -> Result<(), Problem> {
         let given = |name: &String| declared.fields.as_ref().is_none_or(|fields| fields.contains(name));
         let sources = |name: &String| {
             let named = declared.fields.as_ref().is_some_and(|fields| fields.contains(name));
@@ -246,11 +364,11 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn field(&self, key: &str) -> String {
+    pub(super) fn field(&self, key: &str) -> String {
         format!("{}.{key}", self.table)
     }
 
-    fn problem(&self, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    pub(super) fn problem(&self, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
         self.source.problem(self.span.clone(), message, remedy)
     }
 }

@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::records::known;
 use crate::front::Front;
-use crate::section::{Mistake, Template};
+use crate::section::Template;
 use crate::source::{Problem, Source, read_file};
+use crate::template::Mistake;
 use crate::{Persona, Ranges, RecordType, Section, SectionData};
 
 /// Files of one folder.
@@ -119,7 +120,7 @@ fn section(
     }
     let at_line = |mistake: Mistake| Problem {
         line: mistake.line.map(|line| line + front.body_line - 1),
-        ..Problem::of(source.file, format!("the template is wrong: {}", mistake.message), "correct it there")
+        ..Problem::of(source.file, format!("the template is wrong: {}", mistake.message), mistake.remedy)
     };
     let section = Section {
         name: name.to_owned(),

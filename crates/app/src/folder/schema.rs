@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::source::Problem;
 
@@ -12,6 +12,8 @@ const MAX_SCHEMA_DEPTH: usize = 10;
 /// What an object of a schema must be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Objects {
+    /// Anything goes.
+    Any,
     /// It allows no properties but those it names.
     Closed,
     /// And each of them is required, as strict providers want it.
@@ -20,24 +22,45 @@ pub(super) enum Objects {
 
 /// A schema of type object.
 pub(super) fn schema(file: &Path, text: &str, objects: Objects) -> Result<Value, Problem> {
-    let schema: Value = serde_json::from_str(text).map_err(|error| Problem {
+    let schema = parse(file, text)?;
+    match check(&schema, objects) {
+        Ok(()) => Ok(schema),
+        Err((message, remedy)) => Err(Problem::of(file, message, remedy)),
+    }
+}
+
+pub(super) fn parse(file: &Path, text: &str) -> Result<Value, Problem> {
+    serde_json::from_str(text).map_err(|error| Problem {
         line: Some(error.line()),
         column: Some(error.column()),
         ..Problem::of(file, "this is not JSON", "write one JSON Schema")
-    })?;
-    match complaint(&schema, objects, MAX_SCHEMA_DEPTH) {
-        _ if schema.get("type") != Some(&"object".into()) => {
-            Err(Problem::of(file, "the schema is not of type object", "describe one object"))
+    })
+}
+
+/// The schema of a tool's arguments, which are closed even where it does not say so; or what is wrong and what to do.
+pub(super) fn arguments(mut schema: Value) -> Result<Value, (String, &'static str)> {
+    check(&schema, Objects::Any)?;
+    if let Some(object) = schema.as_object_mut() {
+        object.entry("properties").or_insert_with(|| json!({}));
+        let open = object.entry("additionalProperties").or_insert(Value::Bool(false));
+        if *open != Value::Bool(false) {
+            return Err(("the schema is open".into(), "remove additionalProperties, or make it false"));
         }
-        Some((message, remedy)) => Err(Problem::of(file, message, remedy)),
-        None => match jsonschema::validator_for(&schema) {
-            Ok(_) => Ok(schema),
-            Err(error) => {
-                let place = error.instance_path().to_string();
-                Err(Problem::of(file, format!("{place} is not JSON Schema: {error}"), "correct it there"))
-            }
-        },
     }
+    Ok(schema)
+}
+
+fn check(schema: &Value, objects: Objects) -> Result<(), (String, &'static str)> {
+    if schema.get("type") != Some(&"object".into()) {
+        return Err(("the schema is not of type object".into(), "describe one object"));
+    }
+    if let Some(complaint) = complaint(schema, objects, MAX_SCHEMA_DEPTH) {
+        return Err(complaint);
+    }
+    jsonschema::validator_for(schema).map(drop).map_err(|error| {
+        let place = error.instance_path().to_string();
+        (format!("{place} is not JSON Schema: {error}"), "correct it there")
+    })
 }
 
 fn complaint(schema: &Value, objects: Objects, depth: usize) -> Option<(String, &'static str)> {
@@ -46,7 +69,8 @@ fn complaint(schema: &Value, objects: Objects, depth: usize) -> Option<(String, 
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     let is_object = properties.is_some() || schema.get("type") == Some(&"object".into());
-    if is_object && schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+    let must_close = is_object && objects != Objects::Any;
+    if must_close && schema.get("additionalProperties") != Some(&Value::Bool(false)) {
         let message = "an object of the schema is open".to_owned();
         return Some((message, "add \"additionalProperties\": false to each object"));
     }

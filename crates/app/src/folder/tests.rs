@@ -3,7 +3,9 @@
 mod context;
 mod declared;
 mod markdown;
+mod mcp;
 mod memory;
+mod outside;
 
 use std::fs;
 use std::time::Duration;
@@ -91,6 +93,7 @@ fn an_empty_file_gets_every_default() {
         tools: Vec::new(),
         declared: Vec::new(),
         adjusted: Vec::new(),
+        mcp: Vec::new(),
     };
     assert_eq!(app, expected);
 }
@@ -202,6 +205,7 @@ fn every_field_is_read() {
         tools: vec![tool("current_time", 8), tool("calculate", 9)],
         declared: Vec::new(),
         adjusted: Vec::new(),
+        mcp: Vec::new(),
     };
     assert_eq!(app, expected);
 }

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Write};
 
 use jiff::Zoned;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value};
+use minijinja::{Environment, Value};
 use serde_json::Value as Json;
 
 use super::{MAX_SECTION_BYTES, SectionData, filters};
+use crate::template::{Bounded, Mistake, environment};
 
-/// Instructions that a template may take, so that none can run for ever.
-const MAX_INSTRUCTIONS: u64 = 500_000;
 /// Nesting of a record beyond which nothing is shown.
 const MAX_RECORD_DEPTH: usize = 16;
 const NAME: &str = "section";
@@ -26,22 +24,11 @@ pub(crate) struct Template {
     environment: Environment<'static>,
 }
 
-/// What is wrong with a template, and on which of its lines, from 1.
-#[derive(Debug)]
-pub(crate) struct Mistake {
-    pub(crate) line: Option<usize>,
-    pub(crate) message: String,
-}
-
 impl Template {
     pub(crate) fn new(source: &str) -> Result<Self, Mistake> {
-        let mut environment = Environment::new();
-        environment.set_fuel(Some(MAX_INSTRUCTIONS));
-        environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|error| mistake(&error))?);
-        environment.add_template_owned(NAME, source.to_owned()).map_err(|error| mistake(&error))?;
+        let mut environment =
+            environment(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+        environment.add_template_owned(NAME, source.to_owned())?;
         Ok(Self { source: source.to_owned(), environment })
     }
 
@@ -51,12 +38,12 @@ impl Template {
         let values = values(types, data.records, &now);
         let mut environment = self.environment.clone();
         filters::add(&mut environment, &now);
-        let template = environment.get_template(NAME).map_err(|error| mistake(&error))?;
-        let mut written = Bounded::default();
+        let template = environment.get_template(NAME)?;
+        let mut written = Bounded::new(MAX_SECTION_BYTES);
         let result = template.render_captured_to(values, &mut written).map(|_| ());
         match result {
-            Err(error) if !written.is_full => Err(mistake(&error)),
-            Err(_) | Ok(()) => Ok(written.text()),
+            Err(error) if !written.is_full => Err(error.into()),
+            Err(_) | Ok(()) => Ok(tidy(written)),
         }
     }
 }
@@ -71,23 +58,6 @@ impl PartialEq for Template {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "line {line} of the template: {}", self.message),
-            None => f.write_str(&self.message),
-        }
-    }
-}
-
-fn mistake(error: &Error) -> Mistake {
-    let message = match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
-    };
-    Mistake { line: error.line(), message }
 }
 
 /// What a template can name: a list for each type of records, with underscores for dashes, and the time.
@@ -134,45 +104,23 @@ fn one_line(text: &str) -> String {
     text.trim().split(ends_line).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Takes up to the bound, and refuses the rest, which ends the rendering.
-#[derive(Default)]
-struct Bounded {
-    bytes: Vec<u8>,
-    is_full: bool,
-}
-
-impl Bounded {
-    fn text(&self) -> String {
-        let text = String::from_utf8_lossy(&self.bytes);
-        let whole = if self.is_full { text.rsplit_once('\n').map_or("", |(whole, _)| whole) } else { &text };
-        let mut lines: Vec<&str> = Vec::new();
-        for line in whole.lines().map(str::trim_end) {
-            let follows_blank = lines.last().is_none_or(|last| last.is_empty());
-            if !(line.is_empty() && follows_blank) {
-                lines.push(line);
-            }
+/// What was written without blank lines too many, and, where it was cut, up to the last whole line.
+fn tidy(written: Bounded) -> String {
+    let is_full = written.is_full;
+    let text = written.text();
+    let whole = if is_full { text.rsplit_once('\n').map_or("", |(whole, _)| whole) } else { &text };
+    let mut lines: Vec<&str> = Vec::new();
+    for line in whole.lines().map(str::trim_end) {
+        let follows_blank = lines.last().is_none_or(|last| last.is_empty());
+        if !(line.is_empty() && follows_blank) {
+            lines.push(line);
         }
-        if lines.last().is_some_and(|last| last.is_empty()) {
-            lines.pop();
-        }
-        if self.is_full {
-            lines.push(CUT);
-        }
-        lines.join("\n")
     }
-}
-
-impl Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > MAX_SECTION_BYTES {
-            self.is_full = true;
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
+    if lines.last().is_some_and(|last| last.is_empty()) {
+        lines.pop();
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    if is_full {
+        lines.push(CUT);
     }
+    lines.join("\n")
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{Adjusted, Declared, Does, Permission};
+use crate::{Adjusted, Declared, Does, Kind, Permission, RecordTool};
 
 const PART: &str = r#"{"type": "object", "title": "part", "additionalProperties": false, "required": ["name"],
     "properties": {"name": {"type": "string"}, "status": {"type": "string"}, "source": {"type": "string"},
@@ -57,35 +57,49 @@ fn declared_tools_are_read_in_the_order_of_the_file() {
     let file = apps.path().join("demo/app.toml");
     let app = load(&apps.path().join("demo")).unwrap();
     let tool = |name: &str, line| ToolRef { name: name.into(), file: file.clone(), line, column: 7 };
-    let plain = |tool, record: &str, does| Declared {
-        tool,
+    let plain = |record: &str, does| RecordTool {
         record: record.into(),
         does,
-        description: None,
-        permission: None,
         requires: BTreeMap::new(),
         defaults: serde_json::Map::new(),
         fixed: serde_json::Map::new(),
         fields: None,
         limit: 20,
     };
+    let declared = |tool, record| Declared {
+        tool,
+        description: None,
+        permission: None,
+        flows: Vec::new(),
+        kind: Kind::Record(record),
+    };
     let object = |value: serde_json::Value| value.as_object().unwrap().clone();
+    let emerging = RecordTool {
+        requires: BTreeMap::from([("evidence".into(), 3)]),
+        defaults: object(json!({ "status": "emerging" })),
+        fixed: object(json!({ "source": "agent" })),
+        fields: Some(BTreeSet::from(["name".into(), "status".into()])),
+        ..plain("part", Does::Create)
+    };
     let expected = vec![
-        Declared { limit: 5, ..plain(tool("searchParts", 4), "part", Does::Search) },
+        declared(tool("searchParts", 4), RecordTool { limit: 5, ..plain("part", Does::Search) }),
         Declared {
             description: Some("Creates a part.".into()),
             permission: Some(Permission::Ask),
-            requires: BTreeMap::from([("evidence".into(), 3)]),
-            defaults: object(json!({ "status": "emerging" })),
-            fixed: object(json!({ "source": "agent" })),
-            fields: Some(BTreeSet::from(["name".into(), "status".into()])),
-            ..plain(tool("createEmergingPart", 9), "part", Does::Create)
+            ..declared(tool("createEmergingPart", 9), emerging)
         },
-        plain(tool("addEvidence", 19), "evidence", Does::Create),
+        declared(tool("addEvidence", 19), plain("evidence", Does::Create)),
     ];
     assert_eq!(app.declared, expected);
     let denied = tool("readMarkdown", 23);
-    let adjusted = Adjusted { tool: denied, description: None, permission: Some(Permission::Deny) };
+    let adjusted = Adjusted {
+        tool: denied,
+        description: None,
+        permission: Some(Permission::Deny),
+        effect: None,
+        flows: Vec::new(),
+        marker: None,
+    };
     assert_eq!(app.adjusted, [adjusted]);
     assert_eq!(app.records.keys().collect::<Vec<_>>(), ["evidence", "part"]);
     let part = &app.records["part"];
@@ -190,7 +204,8 @@ fn a_declared_tool_that_cannot_work_is_refused() {
         ("does = 'get'", "1:7: tool.x names no record type; add record = \"…\"; use one of evidence, part"),
         (
             "limit = 3",
-            "1:7: tool.x names no record type; add record and does, or keep only policy and description",
+            "1:7: tool.x names no record type, no request and no module; \
+             add record and does, http or wasm; or keep only what can be said of a tool that is listed",
         ),
         (
             "record = 'part'\ndoes = 'create'\nrequires = { cloud = 3 }",

@@ -1,0 +1,179 @@
+//! `[mcp.SERVER]`: servers whose tools the app has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::MAX_TOOLS;
+use super::inside::inside;
+use super::outside::{MAX_TIMEOUT_SECONDS, RawTexts, headers, mistaken, texts};
+use crate::source::{Problem, Source, Spanned};
+use crate::template::Mistake;
+use crate::{McpServer, McpTransport, Names, ToolRef, UrlTemplate};
+
+const MAX_NAME_CHARS: usize = 24;
+const MAX_ARGUMENTS: usize = 64;
+const MAX_TOOL_NAME_CHARS: usize = 128;
+
+/// By name, in no order: the places say which came first.
+pub(super) type RawServers = BTreeMap<Spanned<String>, RawServer>;
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawServer {
+    command: Option<Spanned<String>>,
+    args: Option<Spanned<Vec<String>>>,
+    env: Option<Spanned<RawTexts>>,
+    cwd: Option<Spanned<String>>,
+    url: Option<Spanned<String>>,
+    headers: Option<Spanned<RawTexts>>,
+    tools: Option<Spanned<Vec<Spanned<String>>>>,
+    timeout_seconds: Option<Spanned<i64>>,
+}
+
+/// One `[mcp.SERVER]` that is being read.
+struct Reading<'a> {
+    source: Source<'a>,
+    dir: &'a Path,
+    /// The full name of the table, for messages.
+    table: String,
+    /// Where its name stands.
+    span: Range<usize>,
+}
+
+pub(super) fn server(
+    source: Source<'_>,
+    dir: &Path,
+    name: &Spanned<String>,
+    mut raw: RawServer,
+) -> Result<McpServer, Problem> {
+    let reading = Reading { source, dir, table: format!("mcp.{}", name.get_ref()), span: name.span() };
+    let name = reading.name(name)?;
+    let tools = raw.tools.take().map(|tools| reading.tools(&tools)).transpose()?;
+    let timeout = source.seconds(
+        &reading.field("timeout_seconds"),
+        raw.timeout_seconds.take(),
+        1..=MAX_TIMEOUT_SECONDS,
+    )?;
+    Ok(McpServer { name, transport: reading.transport(raw)?, tools, timeout })
+}
+
+impl Reading<'_> {
+    fn name(&self, name: &Spanned<String>) -> Result<ToolRef, Problem> {
+        let text = name.get_ref();
+        let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let is_plain = !text.is_empty() && text.len() <= MAX_NAME_CHARS && text.chars().all(letters);
+        if !is_plain || text.contains("__") || text.ends_with('_') {
+            let remedy = format!(
+                "write 1 to {MAX_NAME_CHARS} letters, digits, dashes or single underscores, none at the end"
+            );
+            return Err(self.problem(format!("{text:?} cannot be a server's name"), remedy));
+        }
+        let (line, column) = self.source.place(name.span().start);
+        Ok(ToolRef { name: text.clone(), file: self.source.file.into(), line, column })
+    }
+
+    fn tools(&self, raw: &Spanned<Vec<Spanned<String>>>) -> Result<BTreeSet<String>, Problem> {
+        let names = raw.get_ref();
+        if names.is_empty() || names.len() > MAX_TOOLS {
+            let message = format!("{} names {} tools", self.field("tools"), names.len());
+            let remedy = format!("name 1 to {MAX_TOOLS}, or remove the line to have all");
+            return Err(self.source.problem(raw.span(), message, remedy));
+        }
+        let is_odd = |name: &str| name.trim().is_empty() || name.chars().count() > MAX_TOOL_NAME_CHARS;
+        if let Some(odd) = names.iter().find(|name| is_odd(name.get_ref())) {
+            let message = format!("{:?} cannot be a tool's name", odd.get_ref());
+            return Err(self.source.problem(odd.span(), message, "write it as the server does"));
+        }
+        Ok(names.iter().map(|name| name.get_ref().clone()).collect())
+    }
+
+    fn transport(&self, raw: RawServer) -> Result<McpTransport, Problem> {
+        match (raw.command, raw.url) {
+            (Some(command), None) => {
+                self.refuse("headers", raw.headers.as_ref().map(Spanned::span), "command")?;
+                let command = self.source.text(&self.field("command"), Some(command))?.unwrap_or_default();
+                Ok(McpTransport::Stdio {
+                    command,
+                    args: self.arguments(raw.args)?,
+                    env: self.env(raw.env.map(Spanned::into_inner).unwrap_or_default())?,
+                    cwd: raw
+                        .cwd
+                        .map(|cwd| inside(&self.source, self.dir, &self.field("cwd"), &cwd))
+                        .transpose()?,
+                })
+            }
+            (None, Some(url)) => {
+                self.refuse("args", raw.args.as_ref().map(Spanned::span), "url")?;
+                self.refuse("env", raw.env.as_ref().map(Spanned::span), "url")?;
+                self.refuse("cwd", raw.cwd.as_ref().map(Spanned::span), "url")?;
+                let raw_headers = raw.headers.map(Spanned::into_inner).unwrap_or_default();
+                Ok(McpTransport::Http {
+                    url: self.url(&url)?,
+                    headers: headers(&self.source, &self.field("headers"), raw_headers, Names::Connection)?,
+                })
+            }
+            (Some(_), Some(url)) => {
+                let message = format!("{} has both command and url", self.table);
+                Err(self.source.problem(url.span(), message, "keep one"))
+            }
+            (None, None) => {
+                let message = format!("{} does not say how to reach the server", self.table);
+                Err(self.problem(message, "add command = \"…\" to start it, or url = \"https://…\""))
+            }
+        }
+    }
+
+    fn arguments(&self, raw: Option<Spanned<Vec<String>>>) -> Result<Vec<String>, Problem> {
+        match raw {
+            Some(args) if args.get_ref().len() > MAX_ARGUMENTS => {
+                let message = format!("{} has more than {MAX_ARGUMENTS} entries", self.field("args"));
+                Err(self.source.problem(args.span(), message, "put them into a file of the server's"))
+            }
+            args => Ok(args.map(Spanned::into_inner).unwrap_or_default()),
+        }
+    }
+
+    fn env(&self, raw: RawTexts) -> Result<Vec<(String, crate::Template)>, Problem> {
+        let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_odd = |name: &str| {
+            name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(letters)
+        };
+        if let Some(odd) = raw.keys().find(|name| is_odd(name.get_ref())) {
+            let message = format!("{:?} cannot be the name of an environment variable", odd.get_ref());
+            return Err(self.source.problem(odd.span(), message, "write letters, digits and underscores"));
+        }
+        texts(&self.source, &self.field("env"), raw, Names::Connection)
+    }
+
+    fn url(&self, url: &Spanned<String>) -> Result<String, Problem> {
+        let at = |mistake: &Mistake| mistaken(&self.source, url.span(), &self.field("url"), mistake);
+        if url.get_ref().contains("{{") {
+            let remedy = "write it out; only headers may hold {{ … }}";
+            return Err(at(&Mistake::new("the url is a template", remedy)));
+        }
+        let read = UrlTemplate::read(url.get_ref(), Names::Connection).map_err(|mistake| at(&mistake))?;
+        read.render(&serde_json::Value::Null)
+            .map_err(|error| at(&Mistake::new(error, "write the address that is meant")))
+    }
+
+    fn refuse(&self, key: &str, span: Option<Range<usize>>, with: &str) -> Result<(), Problem> {
+        match span {
+            None => Ok(()),
+            Some(span) => {
+                let message = format!("{} means nothing beside {with}", self.field(key));
+                Err(self.source.problem(span, message, "remove it"))
+            }
+        }
+    }
+
+    fn field(&self, key: &str) -> String {
+        format!("{}.{key}", self.table)
+    }
+
+    fn problem(&self, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+        self.source.problem(self.span.clone(), message, remedy)
+    }
+}

@@ -1,0 +1,154 @@
+//! `[tool.*]` and `[mcp.*]` of `app.toml` and of the files under `tools/`, put together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::declared::{Beside, RawTools, Read, tool};
+use super::mcp::{RawServers, server};
+use super::{MAX_TOOLS, too_many_tools, tool_ref};
+use crate::source::{Problem, Source, read_file};
+use crate::types::{Adjusted, Declared, RecordType, ToolRef};
+use crate::{Kind, McpServer};
+
+const MAX_FILES: usize = 100;
+const MAX_SERVERS: usize = 16;
+
+/// What one file says.
+pub(super) struct Tables<'a> {
+    pub(super) source: Source<'a>,
+    pub(super) tool: RawTools,
+    pub(super) mcp: RawServers,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawTables {
+    tool: RawTools,
+    mcp: RawServers,
+}
+
+/// What all files say.
+#[derive(Default)]
+pub(super) struct Toolset {
+    pub(super) declared: Vec<Declared>,
+    pub(super) adjusted: Vec<Adjusted>,
+    pub(super) mcp: Vec<McpServer>,
+}
+
+/// The files under `tools/` with their texts, by name.
+pub(super) fn files(dir: &Path) -> Result<Vec<(PathBuf, String)>, Problem> {
+    let folder = dir.join("tools");
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let unreadable = |error: std::io::Error| {
+        Problem::of(&folder, format!("cannot be read: {error}"), "make it a folder of TOML files")
+    };
+    let mut files = Vec::new();
+    for entry in folder.read_dir().map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    if files.len() > MAX_FILES {
+        let message = format!("there are more than {MAX_FILES} files of tools");
+        return Err(Problem::of(&folder, message, "put some of them together"));
+    }
+    files.sort();
+    let read = |file: PathBuf| read_file(&file, "create it").map(|text| (file, text));
+    files.into_iter().map(read).collect()
+}
+
+/// Reads the tables of `app.toml` first, then those of the other files.
+pub(super) fn toolset(
+    dir: &Path,
+    first: Tables<'_>,
+    files: &[(PathBuf, String)],
+    types: &BTreeMap<String, RecordType>,
+    listed: &[ToolRef],
+) -> Result<Toolset, Problem> {
+    let mut all = vec![first];
+    for (file, text) in files {
+        let source = Source { file, text };
+        let RawTables { tool, mcp } = source.toml()?;
+        all.push(Tables { source, tool, mcp });
+    }
+    let mcp = servers(dir, &mut all)?;
+    let beside = Beside { dir, types, listed, servers: &mcp };
+    let mut set = Toolset::default();
+    let mut seen = Seen { what: "tool", dir, places: BTreeMap::new() };
+    for Tables { source, tool: raw, .. } in all {
+        let mut in_order: Vec<_> = raw.into_iter().collect();
+        in_order.sort_by_key(|(name, _)| name.span().start);
+        for (name, raw) in in_order {
+            let place = tool_ref(&source, &name)?;
+            seen.add(&place)?;
+            match tool(source, &beside, place, name.span(), raw)? {
+                Read::Declared(declared) => set.declared.push(*declared),
+                Read::Adjusted(adjusted) => set.adjusted.push(adjusted),
+            }
+        }
+    }
+    if let Some(beyond) = set.declared.get(MAX_TOOLS - listed.len()) {
+        return Err(too_many_tools(&beyond.tool));
+    }
+    Ok(Toolset { mcp, ..set })
+}
+
+fn servers(dir: &Path, all: &mut [Tables<'_>]) -> Result<Vec<McpServer>, Problem> {
+    let mut servers = Vec::new();
+    let mut seen = Seen { what: "MCP server", dir, places: BTreeMap::new() };
+    for Tables { source, mcp, .. } in all {
+        let mut in_order: Vec<_> = std::mem::take(mcp).into_iter().collect();
+        in_order.sort_by_key(|(name, _)| name.span().start);
+        for (name, raw) in in_order {
+            let server = server(*source, dir, &name, raw)?;
+            seen.add(&server.name)?;
+            if servers.len() == MAX_SERVERS {
+                let message = format!("there are more than {MAX_SERVERS} MCP servers");
+                return Err(server.name.problem(message, "connect the app to fewer"));
+            }
+            servers.push(server);
+        }
+    }
+    Ok(servers)
+}
+
+/// Which file said a name first.
+struct Seen<'a> {
+    what: &'static str,
+    dir: &'a Path,
+    places: BTreeMap<String, PathBuf>,
+}
+
+impl Seen<'_> {
+    fn add(&mut self, place: &ToolRef) -> Result<(), Problem> {
+        match self.places.insert(place.name.clone(), place.file.clone()) {
+            None => Ok(()),
+            Some(first) => {
+                let first = first.strip_prefix(self.dir).unwrap_or(&first).display();
+                let message = format!("the {} {:?} is in {first} too", self.what, place.name);
+                Err(place.problem(message, "remove one, or give it another name"))
+            }
+        }
+    }
+}
+
+/// What tools are made of beyond the files that declare them.
+pub(super) fn contents(declared: &[Declared]) -> Vec<Vec<u8>> {
+    let mut contents = Vec::new();
+    for Declared { kind, .. } in declared {
+        match kind {
+            Kind::Record(_) => {}
+            Kind::Http(tool) => contents.push(tool.parameters.to_string().into_bytes()),
+            Kind::Sandbox(tool) => {
+                contents.push(tool.parameters.to_string().into_bytes());
+                contents.push(tool.module.to_vec());
+            }
+        }
+    }
+    contents
+}

@@ -1,0 +1,176 @@
+//! Tools that reach outside, as an app declares them: requests over HTTP, code in a sandbox and MCP servers.
+
+mod address;
+mod request;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::Effect;
+use serde_json::{Map, Value};
+
+pub use address::UrlTemplate;
+pub use request::{Body, Method, Rendered, RenderedBody, Request, header_values};
+pub(crate) use template::Writing;
+pub use template::{JsonTemplate, Names, Template};
+
+use crate::{App, Kind, ToolRef};
+
+/// Stands between an MCP server's name and its tool's.
+const BETWEEN: &str = "__";
+
+/// What may cause a call after words from outside came into the prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flow {
+    /// Tools whose words they were, or `documents`; any when absent.
+    pub from: Option<Vec<String>>,
+    /// Arguments that must be exactly so, or, where it is a list, one of these.
+    pub input: Map<String, Value>,
+}
+
+impl Flow {
+    pub fn allows(&self, source: &str, input: &Value) -> bool {
+        let is_from = self.from.as_ref().is_none_or(|names| names.iter().any(|name| name == source));
+        let fits = |(name, wanted): (&String, &Value)| match (input.get(name), wanted) {
+            (Some(given), Value::Array(choices)) => choices.contains(given),
+            (Some(given), wanted) => given == wanted,
+            (None, _) => false,
+        };
+        is_from && self.input.iter().all(fits)
+    }
+}
+
+/// A tool that is one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpTool {
+    pub effect: Effect,
+    /// Shown in the answer while a call is made.
+    pub marker: Option<String>,
+    /// A JSON Schema of a closed object.
+    pub parameters: Value,
+    pub request: Request,
+    /// What takes a call back; there for reversible tools, and only for them.
+    pub undo: Option<Request>,
+    pub answer: Answered,
+    /// Whether a request that failed is made again.
+    pub retry: bool,
+    /// Statuses beside 2xx that are answers and not failures.
+    pub accept_status: Vec<u16>,
+}
+
+impl HttpTool {
+    pub fn secrets(&self) -> BTreeSet<&str> {
+        [&self.request].into_iter().chain(&self.undo).flat_map(Request::secrets).collect()
+    }
+}
+
+/// What of an answer the model gets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answered {
+    Whole,
+    /// A JSON pointer.
+    Pointer(String),
+    Text(Template),
+}
+
+/// A tool that is code of the app's, able to compute and nothing else.
+#[derive(Clone, PartialEq)]
+pub struct SandboxTool {
+    /// A JSON Schema of a closed object.
+    pub parameters: Value,
+    /// WebAssembly.
+    pub module: Arc<[u8]>,
+    pub fuel: u64,
+    pub memory_bytes: usize,
+    pub timeout: Duration,
+}
+
+impl std::fmt::Debug for SandboxTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SandboxTool")
+            .field("parameters", &self.parameters)
+            .field("module_bytes", &self.module.len())
+            .field("fuel", &self.fuel)
+            .field("memory_bytes", &self.memory_bytes)
+            .field("timeout", &self.timeout)
+            .finish()
+    }
+}
+
+/// A server whose tools an app has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpServer {
+    /// Its name, and the place that names it.
+    pub name: ToolRef,
+    pub transport: McpTransport,
+    /// Only these of its tools; all when absent.
+    pub tools: Option<BTreeSet<String>>,
+    /// Of one request to it.
+    pub timeout: Option<Duration>,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum McpTransport {
+    Stdio { command: String, args: Vec<String>, env: Vec<(String, Template)>, cwd: Option<PathBuf> },
+    Http { url: String, headers: Vec<(String, Template)> },
+}
+
+impl McpServer {
+    pub fn secrets(&self) -> BTreeSet<&str> {
+        self.templates().flat_map(Template::secrets).map(String::as_str).collect()
+    }
+
+    pub fn credentials(&self) -> BTreeSet<&str> {
+        self.templates().flat_map(Template::credentials).map(String::as_str).collect()
+    }
+
+    /// Whether each user needs a connection of their own.
+    pub fn is_per_user(&self) -> bool {
+        self.templates().any(Template::is_per_user)
+    }
+
+    fn templates(&self) -> impl Iterator<Item = &Template> {
+        let named = match &self.transport {
+            McpTransport::Stdio { env, .. } => env,
+            McpTransport::Http { headers, .. } => headers,
+        };
+        named.iter().map(|(_, template)| template)
+    }
+}
+
+impl App {
+    /// The server that a tool of this name would be one of.
+    pub fn server_of(&self, tool: &str) -> Option<&McpServer> {
+        server_of(&self.mcp, tool)
+    }
+
+    /// The operator's secrets that its tools and servers name, each with the first place that does.
+    pub fn secrets(&self) -> BTreeMap<&str, &ToolRef> {
+        let of_tools = self.declared.iter().flat_map(|declared| {
+            let names = match &declared.kind {
+                Kind::Http(tool) => tool.secrets(),
+                Kind::Record(_) | Kind::Sandbox(_) => BTreeSet::new(),
+            };
+            names.into_iter().map(|name| (name, &declared.tool))
+        });
+        let of_servers =
+            self.mcp.iter().flat_map(|server| server.secrets().into_iter().map(|name| (name, &server.name)));
+        let mut first = BTreeMap::new();
+        for (name, place) in of_tools.chain(of_servers) {
+            first.entry(name).or_insert(place);
+        }
+        first
+    }
+}
+
+/// A server's name has no two underscores in a row and none at its end, so the first two end it.
+pub(crate) fn server_of<'a>(servers: &'a [McpServer], tool: &str) -> Option<&'a McpServer> {
+    let (name, _) = tool.split_once(BETWEEN)?;
+    servers.iter().find(|server| server.name.name == name)
+}

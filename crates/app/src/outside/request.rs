@@ -1,0 +1,148 @@
+//! One request over HTTP: what it is made of, and what it comes to for a call.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
+
+use super::{JsonTemplate, Template, UrlTemplate};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    #[default]
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    pub method: Method,
+    pub url: UrlTemplate,
+    /// Parameters beside those of the address.
+    pub query: Vec<(String, Template)>,
+    pub headers: Vec<(String, Template)>,
+    pub body: Option<Body>,
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    Json(JsonTemplate),
+    Form(Vec<(String, Template)>),
+    Text(Template),
+}
+
+/// A request of one call. It may hold secrets.
+#[derive(Clone, PartialEq)]
+pub struct Rendered {
+    pub method: Method,
+    /// With all parameters.
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<RenderedBody>,
+}
+
+#[derive(Clone, PartialEq)]
+pub enum RenderedBody {
+    Json(Value),
+    Form(Vec<(String, String)>),
+    Text(String),
+}
+
+impl fmt::Debug for Rendered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rendered").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl Request {
+    /// What is sent for these values: an object of `input`, `secret`, `credential`, `user`, `app`, `thread`, `call` and,
+    /// for an undo, `output`. The error names the part that is at fault, and no value.
+    pub fn render(&self, values: &Value) -> Result<Rendered, String> {
+        let mut url = self.url.render(values).map_err(|error| format!("url: {error}"))?;
+        let query = texts("query", &self.query, values)?;
+        if !query.is_empty() {
+            let mut whole = Url::parse(&url).map_err(|error| format!("url: {error}"))?;
+            whole.query_pairs_mut().extend_pairs(query);
+            url = whole.into();
+        }
+        let body = match &self.body {
+            None => None,
+            Some(Body::Json(json)) => {
+                let json = json.render(values).map_err(|error| format!("body: {error}"))?;
+                Some(RenderedBody::Json(json))
+            }
+            Some(Body::Form(fields)) => Some(RenderedBody::Form(texts("form", fields, values)?)),
+            Some(Body::Text(text)) => {
+                let text = text.text(values).map_err(|error| format!("text: {error}"))?;
+                Some(RenderedBody::Text(text.unwrap_or_default()))
+            }
+        };
+        Ok(Rendered { method: self.method, url, headers: header_values(&self.headers, values)?, body })
+    }
+
+    pub fn secrets(&self) -> BTreeSet<&str> {
+        self.templates().flat_map(Template::secrets).map(String::as_str).collect()
+    }
+
+    pub fn credentials(&self) -> BTreeSet<&str> {
+        self.templates().flat_map(Template::credentials).map(String::as_str).collect()
+    }
+
+    /// Those that may hold secrets.
+    fn templates(&self) -> impl Iterator<Item = &Template> {
+        let of_body = match &self.body {
+            None => Vec::new(),
+            Some(Body::Json(json)) => json.templates(),
+            Some(Body::Form(fields)) => fields.iter().map(|(_, template)| template).collect(),
+            Some(Body::Text(text)) => vec![text],
+        };
+        self.query.iter().chain(&self.headers).map(|(_, template)| template).chain(of_body)
+    }
+}
+
+/// The headers that have a value. None can end its line.
+pub fn header_values(
+    headers: &[(String, Template)],
+    values: &Value,
+) -> Result<Vec<(String, String)>, String> {
+    let texts = texts("headers", headers, values)?;
+    match texts.iter().find(|(_, value)| value.chars().any(char::is_control)) {
+        Some((name, _)) => Err(format!("headers.{name}: it holds a line break or another control character")),
+        None => Ok(texts),
+    }
+}
+
+fn texts(
+    part: &str,
+    templates: &[(String, Template)],
+    values: &Value,
+) -> Result<Vec<(String, String)>, String> {
+    let mut texts = Vec::new();
+    for (name, template) in templates {
+        let text = template.text(values).map_err(|error| format!("{part}.{name}: {error}"))?;
+        texts.extend(text.map(|text| (name.clone(), text)));
+    }
+    Ok(texts)
+}
