@@ -379,6 +379,9 @@ pub struct ToolStart {
     pub input: Value,
     #[serde(default)]
     pub effect: Effect,
+    /// A text that contracts without events put before the answer, such as a note that the web is searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marker: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -10,6 +10,7 @@ mod context;
 mod event;
 mod id;
 mod memory;
+mod outside;
 mod scope;
 mod settings;
 mod usage;
@@ -41,6 +42,10 @@ pub use id::{
 pub use memory::{
     FoundMessage, ImportRefused, ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery,
     MemorySettings, MemorySource, MemoryVersionView, MemoryView, MessageHit, NewMemory, SaidView,
+};
+pub use outside::{
+    CredentialRequest, CredentialView, McpApproval, McpApprovalOf, McpServerView, McpState, McpToolState,
+    McpToolView, McpTransport,
 };
 pub use scope::{AppId, Principal, Scope, UserId};
 pub use settings::{Effort, OutputFormat, Settings};

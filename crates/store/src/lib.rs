@@ -9,6 +9,7 @@ mod deeds;
 mod error;
 mod memory;
 mod outbox;
+mod outside;
 mod rows;
 pub mod sqlite;
 
@@ -35,6 +36,11 @@ pub use error::Error;
 pub use memory::{
     Extracted, Extraction, Item, ItemRef, ItemRow, MemoryChange, MemoryCursor, MemoryEdit, MemoryHistory,
     MemoryRow, MemoryVersion, NewMemory, NewVector, Said, Source, StoredVector, Tombstone,
+};
+pub use outside::{
+    Approved, CredentialRow, Credentials, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES,
+    MAX_CREDENTIALS_PER_SCOPE, MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP,
+    MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow, McpTools,
 };
 pub use rows::{
     Admitted, Ask, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThread, Once, PageOf, RawEvent, Request,
@@ -357,6 +363,17 @@ pub trait Actions: Send + Sync {
         by: NewAction,
         once: Option<Once>,
     ) -> Result<ActionRow, Error>;
+    /// Begins to take back an action that acted outside: commits the intent of `by`, which is to be ended with
+    /// [`Actions::end_action`]. Complete, it has taken the action back; failed, another may try; unknown, none may.
+    /// [`Error::Changed`] says why the action cannot be taken back. Under the key of an earlier request, gives what that
+    /// one began, as it is now.
+    async fn begin_undo(
+        &self,
+        principal: &Principal,
+        id: ActionId,
+        by: NewAction,
+        once: Option<Once>,
+    ) -> Result<ActionRow, Error>;
     /// Confirms an open proposal that outlives its run, and commits the intent of the action it becomes. Under the key
     /// of an earlier request, gives the action that one made. [`Error::Decided`] if it is decided already or too late.
     async fn begin_action(
@@ -454,7 +471,8 @@ pub trait Maintenance: Send + Sync {
     async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error>;
     /// When the next open proposal expires.
     async fn next_expiry(&self) -> Result<Option<Timestamp>, Error>;
-    /// Actions without a run that were begun and not ended, with the proposal each came from: their process has died.
+    /// Actions without a run that were begun and not ended, oldest first: their process has died. Those with `undo_of`
+    /// set out to take back another.
     async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error>;
     /// Goes through every chain of the ledger.
     async fn verify_ledger(&self) -> Result<Verified, Error>;
@@ -484,6 +502,8 @@ pub trait Store:
     + Summaries
     + Documents
     + Profiles
+    + McpTools
+    + Credentials
     + Maintenance
     + 'static
 {
@@ -508,6 +528,8 @@ impl<T> Store for T where
         + Summaries
         + Documents
         + Profiles
+        + McpTools
+        + Credentials
         + Maintenance
         + 'static
 {

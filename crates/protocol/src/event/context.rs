@@ -34,6 +34,9 @@ pub struct ContextLoaded {
     /// Ids of the documents of which something is in the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<String>,
+    /// Tools that reach outside and whose words are in the earlier messages of the prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<String>,
     /// Which of the earlier messages of the path are in the prompt. Absent in logs of older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<Stretch>>,

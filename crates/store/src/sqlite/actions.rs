@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{
-    ActionId, Effect, Principal, ProposalId, RunId, Scope, ThreadId, ToolComplete, ToolStart, canonical,
+    ActionId, Effect, Principal, ProposalId, RunId, Scope, ThreadId, ToolComplete, ToolStart, ToolStatus,
+    canonical,
 };
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
 use serde_json::Value;
@@ -60,6 +61,17 @@ impl Actions for Sqlite {
         self.writer.write(move |batch| undo::by_hand(batch, user.as_str(), action, by, once.as_ref())).await
     }
 
+    async fn begin_undo(
+        &self,
+        principal: &Principal,
+        action: ActionId,
+        by: NewAction,
+        once: Option<Once>,
+    ) -> Result<ActionRow, Error> {
+        let user = principal.user().clone();
+        self.writer.write(move |batch| undo::begin(batch, user.as_str(), action, by, once.as_ref())).await
+    }
+
     async fn begin_action(
         &self,
         scope: &Scope,
@@ -74,7 +86,7 @@ impl Actions for Sqlite {
             }
             once::remember(batch, &scope, once.as_ref(), action.id.uuid())?;
             let thread = proposals::confirm(batch, &scope, proposal, &action)?;
-            begin(batch, &scope, thread, action)
+            begin(batch, &scope, thread, None, action)
         };
         self.writer.write(work).await
     }
@@ -96,7 +108,7 @@ impl Actions for Sqlite {
 
 /// A call of a run is about to be made, for the first time or again.
 pub(super) fn started(batch: &Batch<'_>, run: RunId, start: &ToolStart) -> Result<(), Error> {
-    let ToolStart { call_id, name, input, effect } = start;
+    let ToolStart { call_id, name, input, effect, marker: _ } = start;
     let known = find(batch.conn(), (*call_id).into())?;
     let announced = known.is_some();
     let mut action = match known {
@@ -144,16 +156,17 @@ fn come_late(batch: &Batch<'_>, action: &ActionRow, status: &str, output: &Value
     ledger::append(batch, &action.scope, action.id, Kind::Late, &payload).map(drop)
 }
 
-/// Begins an action that no run calls.
+/// Begins an action that no run calls, and says which other it is to take back if that happens outside.
 pub(super) fn begin(
     batch: &Batch<'_>,
     scope: &Scope,
     thread: Option<ThreadId>,
+    undo_of: Option<ActionId>,
     new: NewAction,
 ) -> Result<ActionRow, Error> {
     let NewAction { id, tool, effect, input } = new;
     let mut action = blank(batch, id, scope.clone(), tool)?;
-    (action.thread, action.effect, action.input) = (thread, effect, input);
+    (action.thread, action.undo_of, action.effect, action.input) = (thread, undo_of, effect, input);
     action.position = ledger::append(batch, scope, id, Kind::Intent, &Payload::intent(&action))?;
     insert(batch, &action)?;
     Ok(action)
@@ -165,7 +178,15 @@ pub(super) fn settle(batch: &Batch<'_>, mut action: ActionRow, end: ActionEnd) -
     action.status = end.status.name().to_owned();
     action.output = end.output;
     action.duration_ms = Some(end.duration_ms);
-    (action.changes, action.undo_of) = (applied.changes, applied.undo_of);
+    action.changes = applied.changes;
+    let undone = match (applied.undo_of, action.undo_of) {
+        // What was to be taken back outside is, once that has happened.
+        (None, begun) => begun.filter(|_| end.status == ToolStatus::Complete),
+        (Some(own), None) => Some(own),
+        (Some(own), Some(begun)) if own == begun => Some(own),
+        (Some(_), Some(_)) => return Err(Error::Changed("a call takes back one action at most".into())),
+    };
+    action.undo_of = action.undo_of.or(undone);
     let announced = action.position > 0;
     let payload = Payload::outcome(&action, announced);
     let position = ledger::append(batch, &action.scope, action.id, Kind::Outcome, &payload)?;
@@ -175,7 +196,7 @@ pub(super) fn settle(batch: &Batch<'_>, mut action: ActionRow, end: ActionEnd) -
         action.position = position;
         insert(batch, &action)?;
     }
-    if let Some(undone) = action.undo_of {
+    if let Some(undone) = undone {
         undo::mark(batch, &action, undone)?;
     }
     Ok(action)

@@ -53,7 +53,8 @@ impl Kind {
     }
 }
 
-/// What an entry says: an intent has the upper part, an outcome the middle, or both if nothing went before it.
+/// What an entry says: an intent has the upper part, an outcome the middle, or both if nothing went before it. The intent
+/// of an undo that reaches outside also names what it is to undo.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Payload {
@@ -97,6 +98,7 @@ impl Payload {
             thread: action.thread,
             run: action.run,
             step: action.step,
+            undo_of: action.undo_of,
             ..Self::default()
         }
     }

@@ -3,6 +3,7 @@
 mod actions;
 mod append;
 mod checkpoint;
+mod credentials;
 mod documents;
 mod events;
 mod files;
@@ -11,6 +12,7 @@ mod jobs;
 mod keys;
 mod ledger;
 mod maintain;
+mod mcp;
 mod memories;
 mod migrate;
 mod once;

@@ -29,7 +29,7 @@ pub(super) fn by_hand(
     }
     once::remember(batch, &undone.scope, once, by.id.uuid())?;
     // It belongs to the same thread, so that what it says goes when that is deleted.
-    let by = actions::begin(batch, &undone.scope, undone.thread, by)?;
+    let by = actions::begin(batch, &undone.scope, undone.thread, None, by)?;
     let end = ActionEnd {
         status: ToolStatus::Complete,
         output: json!({ "undone": action }),
@@ -39,11 +39,34 @@ pub(super) fn by_hand(
     actions::settle(batch, by, end)
 }
 
+/// The user begins to take back an action that acted outside. What does so is called between this and its outcome.
+pub(super) fn begin(
+    batch: &Batch<'_>,
+    user: &str,
+    action: ActionId,
+    by: NewAction,
+    once: Option<&Once>,
+) -> Result<ActionRow, Error> {
+    let undone = actions::of_user(batch.conn(), action, user)?;
+    if let Some(earlier) = once::earlier(batch, &undone.scope, once)? {
+        return actions::of_user(batch.conn(), earlier.into(), user);
+    }
+    let reason = match refusal(batch, &undone, by.id)? {
+        None => refusal_outside(batch, &undone)?,
+        reason => reason,
+    };
+    if let Some(reason) = reason {
+        return Err(Error::Changed(reason.into()));
+    }
+    once::remember(batch, &undone.scope, once, by.id.uuid())?;
+    actions::begin(batch, &undone.scope, undone.thread, Some(action), by)
+}
+
 /// Puts back what an action has changed, newest change first. Gives what that changed.
 pub(super) fn take_back(batch: &Batch<'_>, by: &ActionRow, action: ActionId) -> Result<Vec<Change>, Error> {
     let known = actions::find(batch.conn(), action)?.filter(|row| row.scope == by.scope);
     let undone = known.ok_or_else(|| Error::Changed("there is no such action".into()))?;
-    if let Some(reason) = refusal(&undone, by) {
+    if let Some(reason) = refusal(batch, &undone, by.id)?.or_else(|| refusal_here(&undone)) {
         return Err(Error::Changed(reason.into()));
     }
     let mut restored = Vec::new();
@@ -77,25 +100,55 @@ pub(super) fn mark(batch: &Batch<'_>, by: &ActionRow, undone: ActionId) -> Resul
     Ok(())
 }
 
-/// Why the action can never be taken back, or not any more.
-fn refusal(undone: &ActionRow, by: &ActionRow) -> Option<&'static str> {
+/// Why `by` cannot take back the action, whatever it did.
+fn refusal(batch: &Batch<'_>, undone: &ActionRow, by: ActionId) -> Result<Option<&'static str>, Error> {
+    if undone.id == by {
+        return Ok(Some("an action cannot take back itself"));
+    }
+    if undone.undo_of.is_some() {
+        return Ok(Some("what took back another action cannot be taken back"));
+    }
+    if undone.undone_by.is_some() {
+        return Ok(Some("the action was taken back already"));
+    }
+    if undone.status != ToolStatus::Complete.name() {
+        return Ok(Some("the action was not completed, so there is nothing to take back"));
+    }
+    let attempt: Option<String> = batch
+        .conn()
+        .prepare_cached(
+            "SELECT status FROM actions
+                WHERE undo_of = ?1 AND id <> ?2 AND status IN ('started', 'complete', 'unknown')",
+        )?
+        .query_row(params![undone.id.bytes(), by.bytes()], |row| text(row, 0))
+        .optional()?;
+    Ok(attempt.map(|status| match status.as_str() {
+        actions::STARTED => "the action is just being taken back",
+        _ => "the action may have been taken back already, and nobody can know",
+    }))
+}
+
+/// Why nothing that the action did here can be put back.
+fn refusal_here(undone: &ActionRow) -> Option<&'static str> {
     let lasting = match undone.effect {
         Effect::Idempotent | Effect::Reversible => false,
         Effect::Read | Effect::Irreversible => true,
     };
-    if undone.id == by.id {
-        Some("an action cannot take back itself")
-    } else if undone.undo_of.is_some() {
-        Some("what took back another action cannot be taken back")
-    } else if undone.undone_by.is_some() {
-        Some("the action was taken back already")
-    } else if undone.status != ToolStatus::Complete.name() {
-        Some("the action was not completed, so there is nothing to take back")
-    } else if lasting || undone.changes.is_empty() {
-        Some("the action changed nothing that can be put back")
-    } else {
-        None
+    (lasting || undone.changes.is_empty()).then_some("the action changed nothing that can be put back")
+}
+
+/// Why what the action did outside cannot be taken back.
+fn refusal_outside(batch: &Batch<'_>, undone: &ActionRow) -> Result<Option<&'static str>, Error> {
+    match undone.effect {
+        Effect::Reversible => {}
+        Effect::Read | Effect::Idempotent | Effect::Irreversible => {
+            return Ok(Some("the action did nothing that can be taken back"));
+        }
     }
+    // What it did is not known any more, and nothing would erase what its undo says.
+    let mut erased = batch.conn().prepare_cached("SELECT 1 FROM actions WHERE id = ?1 AND input IS NULL")?;
+    let erased = erased.exists([undone.id.bytes()])?;
+    Ok(erased.then_some("the conversation was deleted, and with it what the action did"))
 }
 
 /// All that an action did to one thing: its first change to it, and the version its last one has left.

@@ -231,7 +231,10 @@ fn fold(action: &ActionRow, entries: &[Found]) -> Option<ActionRow> {
         let said = found.payload.as_deref().and_then(|payload| serde_json::from_str::<Payload>(payload).ok());
         let Some(said) = said else { continue };
         match found.entry.kind {
-            Kind::Intent => ask(&mut told, said),
+            Kind::Intent => {
+                told.undo_of = said.undo_of;
+                ask(&mut told, said);
+            }
             Kind::Outcome => {
                 told.status = said.status.clone().unwrap_or_default();
                 told.output = said.output.clone();

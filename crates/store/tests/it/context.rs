@@ -13,7 +13,7 @@ use store::{Error, MAX_PROFILE_BYTES, Maintenance, NewText, ProfileRow, Profiles
 use crate::support::{Fixture, Published, after, once, open, scope};
 
 /// The same user in another app.
-fn elsewhere() -> Scope {
+pub(crate) fn elsewhere() -> Scope {
     Scope { app: AppId::new("other"), ..scope("alice") }
 }
 

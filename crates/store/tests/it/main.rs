@@ -11,11 +11,13 @@
 mod actions;
 mod constraints;
 mod context;
+mod credentials;
 mod documents;
 mod files;
 mod jobs;
 mod ledger;
 mod log;
+mod mcp;
 mod memories;
 mod migration;
 mod proposals;

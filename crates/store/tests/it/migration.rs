@@ -16,6 +16,7 @@ const FIRST: &str = include_str!("../../src/sqlite/migrations/0001_log.sql");
 const SECOND: &str = include_str!("../../src/sqlite/migrations/0002_memories.sql");
 const THIRD: &str = include_str!("../../src/sqlite/migrations/0003_ledger.sql");
 const FOURTH: &str = include_str!("../../src/sqlite/migrations/0004_memory.sql");
+const FIFTH: &str = include_str!("../../src/sqlite/migrations/0005_context.sql");
 
 /// One thread with a run that has ended and one that is under way.
 const DATA: &str = "
@@ -210,6 +211,71 @@ async fn a_database_from_before_documents_keeps_the_order_of_its_changes() {
     assert_ne!(store.secret().await.unwrap(), [0; 32]);
 }
 
+/// An action that was taken back, the undo that did so, and one that was begun without a run.
+const FIFTH_DATA: &str = "
+    INSERT INTO actions VALUES
+        (x'00000000000000000000000000000001', 'app', 'alice', x'00000000000000000000000000000011',
+         x'00000000000000000000000000000012', 3, 'write', 'reversible', 'complete', '{\"a\":1}', '\"done\"',
+         '[{\"what\":\"file\",\"path\":\"a.md\",\"before\":null,\"was\":0,\"version\":1}]', 5, 6,
+         x'00000000000000000000000000000002', NULL, 1),
+        (x'00000000000000000000000000000002', 'app', 'alice', NULL, NULL, NULL, 'undoAction', 'reversible', 'complete',
+         '{}', '{}', NULL, 7, 0, NULL, x'00000000000000000000000000000001', 3),
+        (x'00000000000000000000000000000003', 'app', 'alice', NULL, NULL, NULL, 'send', 'irreversible', 'started', '{}',
+         NULL, NULL, 8, NULL, NULL, NULL, 6);";
+
+#[tokio::test]
+async fn a_database_from_before_undo_outside_keeps_its_actions_and_what_guards_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rondo.db");
+    let old = Connection::open(&path).unwrap();
+    for sql in [FIRST, SECOND, THIRD, FOURTH, FIFTH, FIFTH_DATA] {
+        old.execute_batch(sql).unwrap();
+    }
+    old.pragma_update(None, "user_version", 5).unwrap();
+    let schema = |conn: &Connection| -> Vec<String> {
+        let mut find = conn
+            .prepare(
+                "SELECT type || ' ' || sql FROM sqlite_schema WHERE tbl_name = 'actions' AND type <> 'table'
+                AND sql IS NOT NULL ORDER BY name",
+            )
+            .unwrap();
+        find.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    let rows = |conn: &Connection| -> Vec<Vec<rusqlite::types::Value>> {
+        let mut find = conn.prepare("SELECT * FROM actions ORDER BY id").unwrap();
+        let row = |row: &rusqlite::Row<'_>| (0..17).map(|column| row.get(column)).collect();
+        find.query_map([], row).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    let before = (schema(&old), rows(&old));
+    drop(old);
+    let store = open(folder.path(), Arc::new(Published::default())).unwrap();
+    let conn = Connection::open(&path).unwrap();
+    assert_eq!(rows(&conn), before.1);
+    let (new, kept): (Vec<_>, Vec<_>) =
+        schema(&conn).into_iter().partition(|sql| sql.contains("INDEX actions_undo "));
+    assert_eq!((kept, new.len()), (before.0, 1));
+    let begun: Vec<_> = store.begun_actions().await.unwrap().into_iter().map(|row| row.tool).collect();
+    assert_eq!(begun, ["send"]);
+    let again = |status: &str| {
+        let undo_of = "x'00000000000000000000000000000001'";
+        let values = format!("'app', 'alice', 'undo', 'reversible', '{status}', 9, {undo_of}");
+        let columns = "id, app, user, tool, effect, status, started_at, undo_of, position";
+        let next = "(SELECT max(position) + 1 FROM actions)";
+        conn.execute(&format!("INSERT INTO actions ({columns}) SELECT randomblob(16), {values}, {next}"), [])
+    };
+    for (status, free) in [
+        ("failed", true),
+        ("failed", true),
+        ("denied", true),
+        ("cancelled", true),
+        ("started", false),
+        ("complete", false),
+        ("unknown", false),
+    ] {
+        assert_eq!(again(status).is_ok(), free, "{status}");
+    }
+}
+
 #[tokio::test]
 async fn opening_twice_changes_nothing_and_a_newer_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -219,7 +285,7 @@ async fn opening_twice_changes_nothing_and_a_newer_database_is_refused() {
     };
     drop(open(folder.path(), Arc::new(Published::default())).unwrap());
     let newest = version();
-    assert!(newest >= 5);
+    assert!(newest >= 6);
     drop(open(folder.path(), Arc::new(Published::default())).unwrap());
     assert_eq!(version(), newest);
     let conn = Connection::open(folder.path().join("rondo.db")).unwrap();

@@ -147,7 +147,8 @@ pub(crate) fn result(call_id: CallId, output: &str) -> Event {
 }
 
 pub(crate) fn start(call_id: CallId, name: &str, effect: Effect) -> Event {
-    Event::ToolStart(ToolStart { call_id, name: name.into(), input: json!({ "n": 1 }), effect })
+    let input = json!({ "n": 1 });
+    Event::ToolStart(ToolStart { call_id, name: name.into(), input, effect, marker: None })
 }
 
 /// A clock that a test can set forward, in seconds after the standing one.

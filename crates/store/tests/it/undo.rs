@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use protocol::{ActionId, AppId, Effect, Ids, RecordId, Scope};
+use protocol::{ActionId, AppId, Effect, Ids, RecordId, Scope, ToolStatus};
 use serde_json::{Value, json};
 use store::{
-    ActionFilter, ActionRow, Actions, Change, Error, Files, Maintenance, NewAction, PageOf, RecordQuery,
-    Records, Write,
+    ActionEnd, ActionFilter, ActionRow, Actions, Change, Error, Files, Maintenance, NewAction, PageOf,
+    RecordQuery, Records, Threads, Write,
 };
 
 use crate::actions::{ALL, act, action, file, kinds, record, refusal, run_with_calls};
-use crate::support::{Fixture, Forward, once, principal, result, scope, start};
+use crate::support::{Fixture, Forward, after, once, open, principal, result, scope, start};
 
 fn by(fixture: &Fixture) -> NewAction {
     let input = json!({ "by": "hand" });
@@ -296,4 +296,208 @@ async fn e4_a_call_that_changes_a_thing_twice_is_undone_as_one() {
     act(&log, calls[0], writes).await.unwrap();
     undo(&fixture, calls[0]).await.unwrap();
     assert_eq!(data(&fixture, part).await, Some((5, json!("first"))));
+}
+
+/// A call that acted outside, as the ledger has it afterwards.
+async fn acted_outside(fixture: &Fixture) -> (store::Submitted, ActionId) {
+    let (submitted, log, calls) = run_with_calls(fixture, 1).await;
+    act(&log, calls[0], vec![]).await.unwrap();
+    (submitted, calls[0].into())
+}
+
+async fn begin(fixture: &Fixture, id: ActionId) -> Result<ActionRow, Error> {
+    fixture.store.begin_undo(&principal("alice"), id, by(fixture), None).await
+}
+
+fn ended(status: ToolStatus) -> ActionEnd {
+    ActionEnd { status, output: json!({ "said": status }), duration_ms: 7, writes: vec![] }
+}
+
+async fn end(fixture: &Fixture, id: ActionId, status: ToolStatus) -> ActionRow {
+    fixture.store.end_action(&scope("alice"), id, ended(status)).await.unwrap()
+}
+
+async fn no_faults(fixture: &Fixture) {
+    assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn e4_an_undo_outside_names_what_it_undoes_from_its_beginning_and_marks_it_at_its_end() {
+    let fixture = Fixture::new();
+    let (submitted, done) = acted_outside(&fixture).await;
+    let begun = begin(&fixture, done).await.unwrap();
+    let expected = (Some(done), Some(submitted.thread), None, "started");
+    assert_eq!((begun.undo_of, begun.thread, begun.run, begun.status.as_str()), expected);
+    assert_eq!(action(&fixture, begun.id).await, begun);
+    assert_eq!(action(&fixture, done).await.undone_by, None, "nothing has happened yet");
+    no_faults(&fixture).await;
+    let undone = end(&fixture, begun.id, ToolStatus::Complete).await;
+    assert_eq!((undone.undo_of, undone.status.as_str()), (Some(done), "complete"));
+    assert_eq!(action(&fixture, begun.id).await, undone);
+    assert_eq!(action(&fixture, done).await.undone_by, Some(begun.id));
+    let conn = fixture.database();
+    assert_eq!(kinds(&conn, done), ["intent", "outcome", "undo"]);
+    assert_eq!(kinds(&conn, begun.id), ["intent", "outcome"]);
+    assert_eq!(refusal(begin(&fixture, done).await), "the action was taken back already");
+    let of_undo = refusal(begin(&fixture, begun.id).await);
+    assert_eq!(of_undo, "what took back another action cannot be taken back");
+    end(&fixture, begun.id, ToolStatus::Failed).await;
+    assert_eq!(action(&fixture, begun.id).await, undone, "a second outcome is only noted");
+    assert_eq!(action(&fixture, done).await.undone_by, Some(begun.id));
+    no_faults(&fixture).await;
+}
+
+#[tokio::test]
+async fn e4_of_many_undos_outside_at_once_exactly_one_begins() {
+    let fixture = Fixture::new();
+    let (_, done) = acted_outside(&fixture).await;
+    let all = tokio::join!(begin(&fixture, done), begin(&fixture, done), begin(&fixture, done));
+    let (begun, refused): (Vec<_>, Vec<_>) = [all.0, all.1, all.2].into_iter().partition(Result::is_ok);
+    assert_eq!(begun.len(), 1);
+    for refused in refused {
+        assert_eq!(refusal(refused), "the action is just being taken back");
+    }
+    assert_eq!(fixture.store.begun_actions().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn e4_a_failed_undo_outside_frees_the_action_and_an_unknown_one_never_does() {
+    let fixture = Fixture::new();
+    let (_, done) = acted_outside(&fixture).await;
+    for nothing in [ToolStatus::Failed, ToolStatus::Denied, ToolStatus::Cancelled, ToolStatus::Failed] {
+        let begun = begin(&fixture, done).await.unwrap();
+        let row = end(&fixture, begun.id, nothing).await;
+        assert_eq!((row.undo_of, row.status.as_str()), (Some(done), nothing.name()));
+        assert_eq!(action(&fixture, done).await.undone_by, None);
+    }
+    let begun = begin(&fixture, done).await.unwrap();
+    end(&fixture, begun.id, ToolStatus::Unknown).await;
+    assert_eq!(action(&fixture, done).await.undone_by, None, "nobody can know");
+    let words = "the action may have been taken back already, and nobody can know";
+    assert_eq!(refusal(begin(&fixture, done).await), words);
+    end(&fixture, begun.id, ToolStatus::Complete).await;
+    assert_eq!(action(&fixture, done).await.undone_by, None, "what comes late changes nothing");
+    assert_eq!(refusal(begin(&fixture, done).await), words);
+    no_faults(&fixture).await;
+}
+
+#[tokio::test]
+async fn e4_an_undo_outside_is_refused_where_there_is_nothing_to_take_back() {
+    let fixture = Fixture::new();
+    let (_, log, calls) = run_with_calls(&fixture, 4).await;
+    for (call, effect) in
+        calls.iter().zip([Effect::Read, Effect::Idempotent, Effect::Irreversible, Effect::Reversible])
+    {
+        log.record(vec![start(*call, "echo", effect)], vec![], vec![]).await.unwrap();
+        let early = refusal(begin(&fixture, (*call).into()).await);
+        assert_eq!(early, "the action was not completed, so there is nothing to take back");
+        log.record(vec![result(*call, "done")], vec![], vec![]).await.unwrap();
+        let begun = begin(&fixture, (*call).into()).await;
+        match effect {
+            Effect::Reversible => drop(begun.unwrap()),
+            Effect::Read | Effect::Idempotent | Effect::Irreversible => {
+                assert_eq!(refusal(begun), "the action did nothing that can be taken back");
+            }
+        }
+    }
+    assert!(matches!(begin(&fixture, fixture.ids.action()).await, Err(Error::NotFound("action"))));
+    let (_, done) = acted_outside(&fixture).await;
+    let foreign = fixture.store.begin_undo(&principal("bob"), done, by(&fixture), None).await;
+    assert!(matches!(foreign, Err(Error::NotFound("action"))));
+    let begun = begin(&fixture, done).await.unwrap();
+    let foreign = fixture.store.end_action(&scope("bob"), begun.id, ended(ToolStatus::Complete)).await;
+    assert!(matches!(foreign, Err(Error::NotFound("action"))));
+    assert_eq!(action(&fixture, done).await.undone_by, None);
+}
+
+#[tokio::test]
+async fn q3_under_a_key_an_undo_outside_begins_once_and_is_given_again_as_it_is() {
+    let fixture = Fixture::new();
+    let ((_, done), (_, other)) = (acted_outside(&fixture).await, acted_outside(&fixture).await);
+    let keyed = async |action: ActionId, asked| {
+        let (key, by) = (once("k", asked), by(&fixture));
+        fixture.store.begin_undo(&principal("alice"), action, by, key).await
+    };
+    let begun = keyed(done, 1).await.unwrap();
+    assert_eq!(keyed(done, 1).await.unwrap(), begun);
+    assert!(matches!(keyed(other, 2).await, Err(Error::KeyReused)));
+    let failed = end(&fixture, begun.id, ToolStatus::Failed).await;
+    assert_eq!(keyed(done, 1).await.unwrap(), failed, "the same request is not another try");
+    assert_eq!(fixture.store.begun_actions().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn e4_after_a_restart_an_undo_outside_that_was_cut_is_found_and_ended() {
+    let fixture = Fixture::new();
+    let (_, done) = acted_outside(&fixture).await;
+    let begun = begin(&fixture, done).await.unwrap();
+    let Fixture { store, published, ids, folder } = fixture;
+    drop(store);
+    let store = open(folder.path(), published.clone()).unwrap();
+    let fixture = Fixture { store, published, ids, folder };
+    assert_eq!(fixture.store.begun_actions().await.unwrap(), std::slice::from_ref(&begun));
+    assert_eq!(refusal(begin(&fixture, done).await), "the action is just being taken back");
+    end(&fixture, begun.id, ToolStatus::Complete).await;
+    assert_eq!(action(&fixture, done).await.undone_by, Some(begun.id));
+    assert_eq!(fixture.store.begun_actions().await.unwrap(), []);
+    no_faults(&fixture).await;
+}
+
+#[tokio::test]
+async fn e4_undo_here_and_undo_outside_stand_in_each_others_way() {
+    let fixture = Fixture::new();
+    let (_, log, calls) = run_with_calls(&fixture, 3).await;
+    for (call, path) in calls.iter().zip(["a.md", "b.md", "c.md"]) {
+        act(&log, *call, vec![file(path, Some("new"), 0)]).await.unwrap();
+    }
+    let both = begin(&fixture, calls[0].into()).await.unwrap();
+    assert_eq!(refusal(undo(&fixture, calls[0]).await), "the action is just being taken back");
+    let end_with = async |action| {
+        let end = ActionEnd { writes: vec![Write::Undo { action }], ..ended(ToolStatus::Complete) };
+        fixture.store.end_action(&scope("alice"), both.id, end).await
+    };
+    assert_eq!(refusal(end_with(calls[1].into()).await), "a call takes back one action at most");
+    assert_eq!(action(&fixture, calls[1]).await.undone_by, None);
+    let row = end_with(calls[0].into()).await.unwrap();
+    assert_eq!((row.undo_of, row.changes.len()), (Some(calls[0].into()), 1), "both at once");
+    assert_eq!(action(&fixture, calls[0]).await.undone_by, Some(both.id));
+    undo(&fixture, calls[2]).await.unwrap();
+    assert_eq!(refusal(begin(&fixture, calls[2].into()).await), "the action was taken back already");
+    no_faults(&fixture).await;
+}
+
+#[tokio::test]
+async fn e3_what_an_undo_outside_is_of_cannot_be_changed_unseen() {
+    let fixture = Fixture::new();
+    let ((_, done), (_, other)) = (acted_outside(&fixture).await, acted_outside(&fixture).await);
+    let begun = begin(&fixture, done).await.unwrap();
+    let conn = fixture.database();
+    for undo_of in [None, Some(other), Some(done)] {
+        let bytes = undo_of.as_ref().map(ActionId::bytes);
+        conn.execute("UPDATE actions SET undo_of = ?2 WHERE id = ?1", (begun.id.bytes(), bytes)).unwrap();
+        let faults = fixture.store.verify_ledger().await.unwrap().faults;
+        assert_eq!(faults.is_empty(), undo_of == Some(done), "{faults:?}");
+        assert!(faults.iter().all(|fault| fault.ends_with("is not what its entries say: undo_of")));
+    }
+}
+
+#[tokio::test]
+async fn e4_what_went_with_its_conversation_is_not_taken_back_outside() {
+    let fixture = Fixture::new();
+    let (submitted, log, calls) = run_with_calls(&fixture, 1).await;
+    act(&log, calls[0], vec![]).await.unwrap();
+    let over = crate::support::end(submitted.run, protocol::RunStatus::Completed);
+    log.record(vec![over], vec![], vec![]).await.unwrap();
+    let alice = principal("alice");
+    let begun = begin(&fixture, calls[0].into()).await.unwrap();
+    fixture.store.delete_thread(&alice, submitted.thread, None).await.unwrap();
+    let purge = async || while fixture.store.purge(after(1), after(0)).await.unwrap() {};
+    purge().await;
+    assert_eq!(action(&fixture, begun.id).await, begun, "what is under way is ended first");
+    end(&fixture, begun.id, ToolStatus::Failed).await;
+    purge().await;
+    assert_eq!(action(&fixture, begun.id).await.input, Value::Null);
+    let words = refusal(begin(&fixture, calls[0].into()).await);
+    assert_eq!(words, "the conversation was deleted, and with it what the action did");
+    no_faults(&fixture).await;
 }

@@ -1,0 +1,120 @@
+//! Credentials: sealed bytes by name, each in its scope.
+
+use async_trait::async_trait;
+use protocol::Scope;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::append::Batch;
+use super::read::{count, text, time};
+use super::{Sqlite, once};
+use crate::{
+    CredentialRow, Credentials, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES,
+    MAX_CREDENTIALS_PER_SCOPE, Once,
+};
+
+#[async_trait]
+impl Credentials for Sqlite {
+    async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialRow>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| list(conn, &scope)).await
+    }
+
+    async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let (scope, name) = (scope.clone(), name.to_owned());
+        self.readers.read(move |conn| sealed(conn, &scope, &name)).await
+    }
+
+    async fn put_credential(
+        &self,
+        scope: &Scope,
+        name: &str,
+        sealed: Vec<u8>,
+        once: Option<Once>,
+    ) -> Result<CredentialRow, Error> {
+        let (scope, name) = (scope.clone(), name.to_owned());
+        let work = move |batch: &mut Batch<'_>| {
+            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
+                once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+                put(batch, &scope, &name, &sealed)?;
+            }
+            find(batch.conn(), &scope, &name)?.ok_or(Error::NotFound("credential"))
+        };
+        self.writer.write(work).await
+    }
+
+    async fn delete_credential(&self, scope: &Scope, name: &str, once: Option<Once>) -> Result<(), Error> {
+        let (scope, name) = (scope.clone(), name.to_owned());
+        let work = move |batch: &mut Batch<'_>| {
+            if once::earlier(batch, &scope, once.as_ref())?.is_some() {
+                return Ok(());
+            }
+            once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            delete(batch, &scope, &name)
+        };
+        self.writer.write(work).await
+    }
+}
+
+fn put(batch: &Batch<'_>, scope: &Scope, name: &str, sealed: &[u8]) -> Result<(), Error> {
+    if let Some(reason) = refusal(batch.conn(), scope, name, sealed)? {
+        return Err(Error::Changed(reason));
+    }
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO credentials (app, user, name, sealed, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
+                ON CONFLICT (app, user, name) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at",
+        )?
+        .execute(params![scope.app.as_str(), scope.user.as_str(), name, sealed, batch.at()])?;
+    Ok(())
+}
+
+/// Why a credential cannot be kept.
+fn refusal(conn: &Connection, scope: &Scope, name: &str, sealed: &[u8]) -> Result<Option<String>, Error> {
+    if name.is_empty() || name.len() > MAX_CREDENTIAL_NAME_BYTES {
+        return Ok(Some(format!("the name of a credential has 1 to {MAX_CREDENTIAL_NAME_BYTES} bytes")));
+    }
+    if sealed.len() > MAX_CREDENTIAL_BYTES {
+        return Ok(Some(format!("a sealed credential has at most {MAX_CREDENTIAL_BYTES} bytes")));
+    }
+    let mut others =
+        conn.prepare_cached("SELECT count(*) FROM credentials WHERE app = ?1 AND user = ?2 AND name <> ?3")?;
+    let there = others.query_row([scope.app.as_str(), scope.user.as_str(), name], |row| count(row, 0))?;
+    let full = there >= MAX_CREDENTIALS_PER_SCOPE as u64;
+    Ok(full.then(|| format!("there are already {MAX_CREDENTIALS_PER_SCOPE} credentials; delete some first")))
+}
+
+fn delete(batch: &Batch<'_>, scope: &Scope, name: &str) -> Result<(), Error> {
+    let deleted = batch
+        .conn()
+        .prepare_cached("DELETE FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3")?
+        .execute([scope.app.as_str(), scope.user.as_str(), name])?;
+    if deleted == 0 { Err(Error::NotFound("credential")) } else { Ok(()) }
+}
+
+fn find(conn: &Connection, scope: &Scope, name: &str) -> Result<Option<CredentialRow>, Error> {
+    let mut find = conn.prepare_cached(
+        "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3",
+    )?;
+    Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), name], credential_row).optional()?)
+}
+
+fn sealed(conn: &Connection, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    let mut find =
+        conn.prepare_cached("SELECT sealed FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3")?;
+    Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), name], |row| row.get(0)).optional()?)
+}
+
+fn list(conn: &Connection, scope: &Scope) -> Result<Vec<CredentialRow>, Error> {
+    let mut find = conn.prepare_cached(
+        "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 ORDER BY name LIMIT ?3",
+    )?;
+    let bound = MAX_CREDENTIALS_PER_SCOPE as i64;
+    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), bound], credential_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn credential_row(row: &Row<'_>) -> rusqlite::Result<CredentialRow> {
+    Ok(CredentialRow { name: text(row, 0)?, updated_at: time(row, 1)? })
+}

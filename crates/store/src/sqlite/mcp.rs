@@ -1,0 +1,295 @@
+//! Tools of servers: what each offers, beside the definition that was approved.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use protocol::AppId;
+use rusqlite::{Connection, Row, params};
+use serde_json::Value;
+
+use super::Sqlite;
+use super::append::Batch;
+use super::read::{count, maybe_time, text, time};
+use crate::{
+    Approved, Error, MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP,
+    MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow, McpTools,
+};
+
+const COLUMNS: &str =
+    "server, tool, definition, hash, approved_hash, approved_definition, approved_at, approved_by,
+    present, seen_at";
+
+/// Tools that one read returns at most: all that there can be.
+const MAX_TOOLS_PER_READ: usize = MAX_MCP_SERVERS_PER_APP * MAX_MCP_TOOLS_PER_SERVER;
+
+#[async_trait]
+impl McpTools for Sqlite {
+    async fn mcp_tools(&self, app: &AppId) -> Result<Vec<McpToolRow>, Error> {
+        let app = app.clone();
+        self.readers.read(move |conn| list(conn, &app)).await
+    }
+
+    async fn put_mcp_tools(
+        &self,
+        app: &AppId,
+        server: &str,
+        offered: Vec<McpOffer>,
+    ) -> Result<Vec<McpToolRow>, Error> {
+        let key = Key::new(app, server);
+        let work = move |batch: &mut Batch<'_>| {
+            put(batch, &key, &offered)?;
+            key.all(batch.conn())
+        };
+        self.writer.write(work).await
+    }
+
+    async fn approve_mcp_tools(
+        &self,
+        app: &AppId,
+        server: &str,
+        wanted: Vec<(String, String)>,
+        by: &str,
+    ) -> Result<Vec<McpToolRow>, Error> {
+        let (key, by) = (Key::new(app, server), by.to_owned());
+        let work = move |batch: &mut Batch<'_>| {
+            approve(batch, &key, &wanted, &by)?;
+            key.all(batch.conn())
+        };
+        self.writer.write(work).await
+    }
+
+    async fn revoke_mcp_tools(&self, app: &AppId, server: &str, tools: Vec<String>) -> Result<(), Error> {
+        let key = Key::new(app, server);
+        self.writer.write(move |batch| revoke(batch, &key, &tools)).await
+    }
+}
+
+/// A server in an app.
+struct Key {
+    app: AppId,
+    server: String,
+}
+
+impl Key {
+    fn new(app: &AppId, server: &str) -> Self {
+        Self { app: app.clone(), server: server.to_owned() }
+    }
+
+    fn all(&self, conn: &Connection) -> Result<Vec<McpToolRow>, Error> {
+        let mut find = conn.prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM mcp_tools WHERE app = ?1 AND server = ?2 ORDER BY position, tool LIMIT ?3"
+        ))?;
+        let bound = MAX_MCP_TOOLS_PER_SERVER as i64;
+        let rows = find.query_map(params![self.app.as_str(), self.server, bound], tool_row)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn put(batch: &Batch<'_>, key: &Key, offered: &[McpOffer]) -> Result<(), Error> {
+    let known = Known::of(batch.conn(), key)?;
+    if let Some(reason) = refusal(batch.conn(), key, offered, &known)? {
+        return Err(Error::Changed(reason));
+    }
+    let first_sight = known.0.is_empty();
+    for (position, offer) in (0_i64..).zip(offered) {
+        let definition = offer.definition.to_string();
+        let there = known.0.get(&offer.tool);
+        let same = there.is_some_and(|there| there.is(offer, &definition, position));
+        if !same {
+            upsert(batch, key, Offered { offer, definition, position, first_sight })?;
+        }
+    }
+    let now: BTreeSet<&str> = offered.iter().map(|offer| offer.tool.as_str()).collect();
+    for (tool, _) in known.0.iter().filter(|(tool, there)| there.present && !now.contains(tool.as_str())) {
+        batch
+            .conn()
+            .prepare_cached(
+                "UPDATE mcp_tools SET present = 0, seen_at = ?4 WHERE app = ?1 AND server = ?2 AND tool = ?3",
+            )?
+            .execute(params![key.app.as_str(), key.server, tool, batch.at()])?;
+    }
+    forget_surplus(batch, key)
+}
+
+/// What of a server was put down before, by tool.
+struct Known(BTreeMap<String, There>);
+
+struct There {
+    definition: String,
+    hash: String,
+    present: bool,
+    position: i64,
+}
+
+impl There {
+    fn is(&self, offer: &McpOffer, definition: &str, position: i64) -> bool {
+        self.present && self.position == position && self.hash == offer.hash && self.definition == definition
+    }
+}
+
+impl Known {
+    fn of(conn: &Connection, key: &Key) -> Result<Self, Error> {
+        let mut find = conn.prepare_cached(
+            "SELECT tool, definition, hash, present, position FROM mcp_tools WHERE app = ?1 AND server = ?2 LIMIT ?3",
+        )?;
+        let there = |row: &Row<'_>| {
+            let (definition, hash) = (text(row, 1)?, text(row, 2)?);
+            Ok((text(row, 0)?, There { definition, hash, present: row.get(3)?, position: row.get(4)? }))
+        };
+        let bound = MAX_MCP_TOOLS_PER_SERVER as i64;
+        let rows = find.query_map(params![key.app.as_str(), key.server, bound], there)?;
+        Ok(Self(rows.collect::<Result<_, _>>()?))
+    }
+}
+
+/// What is wrong with what a server offers.
+fn refusal(
+    conn: &Connection,
+    key: &Key,
+    offered: &[McpOffer],
+    known: &Known,
+) -> Result<Option<String>, Error> {
+    let server = &key.server;
+    if offered.len() > MAX_MCP_TOOLS_PER_SERVER {
+        return Ok(Some(format!("{server} offers more than {MAX_MCP_TOOLS_PER_SERVER} tools")));
+    }
+    let long = |name: &str| name.is_empty() || name.len() > MAX_MCP_NAME_BYTES;
+    if long(server) || offered.iter().any(|offer| long(&offer.tool)) {
+        return Ok(Some(format!("the names of {server} and its tools have 1 to {MAX_MCP_NAME_BYTES} bytes")));
+    }
+    let mut seen = BTreeSet::new();
+    for McpOffer { tool, definition, .. } in offered {
+        if !seen.insert(tool) {
+            return Ok(Some(format!("{server} offers {tool} twice")));
+        }
+        if definition.to_string().len() > MAX_MCP_DEFINITION_BYTES {
+            let bound = MAX_MCP_DEFINITION_BYTES;
+            return Ok(Some(format!("the definition of {tool} of {server} has more than {bound} bytes")));
+        }
+    }
+    if !known.0.is_empty() {
+        return Ok(None);
+    }
+    let mut servers = conn.prepare_cached("SELECT count(DISTINCT server) FROM mcp_tools WHERE app = ?1")?;
+    let servers = servers.query_row([key.app.as_str()], |row| count(row, 0))?;
+    let full = servers >= MAX_MCP_SERVERS_PER_APP as u64;
+    Ok(full.then(|| format!("there are already tools of {MAX_MCP_SERVERS_PER_APP} servers")))
+}
+
+/// A tool to be put down, with the definition as it is stored.
+struct Offered<'a> {
+    offer: &'a McpOffer,
+    definition: String,
+    position: i64,
+    first_sight: bool,
+}
+
+fn upsert(batch: &Batch<'_>, key: &Key, offered: Offered<'_>) -> Result<(), Error> {
+    let Offered { offer, definition, position, first_sight } = offered;
+    let approved = first_sight.then_some((&offer.hash, &definition, batch.at()));
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO mcp_tools (app, server, tool, definition, hash, approved_hash, approved_definition, approved_at,
+                    present, seen_at, position)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10)
+                ON CONFLICT (app, server, tool) DO UPDATE SET definition = excluded.definition, hash = excluded.hash,
+                    present = 1, seen_at = excluded.seen_at, position = excluded.position",
+        )?
+        .execute(params![
+            key.app.as_str(),
+            key.server,
+            offer.tool,
+            definition,
+            offer.hash,
+            approved.map(|(hash, ..)| hash),
+            approved.map(|(_, definition, _)| definition),
+            approved.map(|(.., at)| at),
+            batch.at(),
+            position
+        ])?;
+    Ok(())
+}
+
+/// Makes room where a server keeps offering other tools. As many rows stay as may, so that it is never seen for the
+/// first time again.
+fn forget_surplus(batch: &Batch<'_>, key: &Key) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "DELETE FROM mcp_tools WHERE app = ?1 AND server = ?2 AND tool IN
+                (SELECT tool FROM mcp_tools WHERE app = ?1 AND server = ?2
+                    ORDER BY present DESC, approved_hash IS NOT NULL DESC, seen_at DESC, tool LIMIT -1 OFFSET ?3)",
+        )?
+        .execute(params![key.app.as_str(), key.server, MAX_MCP_TOOLS_PER_SERVER as i64])?;
+    Ok(())
+}
+
+fn approve(batch: &Batch<'_>, key: &Key, wanted: &[(String, String)], by: &str) -> Result<(), Error> {
+    let known = Known::of(batch.conn(), key)?;
+    let mut changed = Vec::new();
+    for (tool, hash) in wanted {
+        let there = known.0.get(tool).ok_or(Error::NotFound("tool"))?;
+        if !there.present || there.hash != *hash {
+            changed.push(tool.as_str());
+        }
+    }
+    if !changed.is_empty() {
+        let message = format!("{} of {} changed meanwhile; look again", changed.join(", "), key.server);
+        return Err(Error::Changed(message));
+    }
+    for (tool, _) in wanted {
+        batch
+            .conn()
+            .prepare_cached(
+                "UPDATE mcp_tools SET approved_hash = hash, approved_definition = definition, approved_at = ?4,
+                    approved_by = ?5 WHERE app = ?1 AND server = ?2 AND tool = ?3",
+            )?
+            .execute(params![key.app.as_str(), key.server, tool, batch.at(), by])?;
+    }
+    Ok(())
+}
+
+fn revoke(batch: &Batch<'_>, key: &Key, tools: &[String]) -> Result<(), Error> {
+    for tool in tools {
+        let known = batch
+            .conn()
+            .prepare_cached(
+                "UPDATE mcp_tools SET approved_hash = NULL, approved_definition = NULL, approved_at = NULL,
+                    approved_by = NULL WHERE app = ?1 AND server = ?2 AND tool = ?3",
+            )?
+            .execute(params![key.app.as_str(), key.server, tool])?;
+        if known == 0 {
+            return Err(Error::NotFound("tool"));
+        }
+    }
+    Ok(())
+}
+
+fn list(conn: &Connection, app: &AppId) -> Result<Vec<McpToolRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM mcp_tools WHERE app = ?1 ORDER BY server, position, tool LIMIT ?2"
+    ))?;
+    let rows = find.query_map(params![app.as_str(), MAX_TOOLS_PER_READ as i64], tool_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {
+    Ok(serde_json::from_str(&text(row, column)?).unwrap_or_default())
+}
+
+fn tool_row(row: &Row<'_>) -> rusqlite::Result<McpToolRow> {
+    let approved = match (row.get(4)?, maybe_time(row, 6)?) {
+        (Some(hash), Some(at)) => Some(Approved { hash, definition: json(row, 5)?, at, by: row.get(7)? }),
+        (None, _) | (_, None) => None,
+    };
+    Ok(McpToolRow {
+        server: text(row, 0)?,
+        tool: text(row, 1)?,
+        definition: json(row, 2)?,
+        hash: text(row, 3)?,
+        approved,
+        present: row.get(8)?,
+        seen_at: time(row, 9)?,
+    })
+}
