@@ -40,6 +40,7 @@ pub(crate) fn engine(
         bus,
         apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,
         tools: Catalog::default(),
+        vault_key: [0; 32],
         models: Registry::new(vec![provider], Vec::new(), Some("talker".into())),
         extractor: Arc::new(InProcess),
         clock,

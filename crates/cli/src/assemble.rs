@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use app::Apps;
 use engine::{Bus, Engine, Extractor, InProcess, Parts};
 use memory::recall::Recall;
 use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, Registry, Secret, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
 use store::{Sqlite, Store};
-use tools::Catalog;
+use tools::{Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
-use crate::config::{Config, Embeddings, Provider};
+use crate::config::{self, Config, Embeddings, Provider};
 use crate::extract::Apart;
-use crate::{Trouble, local};
+use crate::{Trouble, local, vault};
 
 /// Opens the data folder and reads the apps. Nothing runs until the engine is started.
 pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
@@ -25,14 +26,45 @@ pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
         recall: Arc::new(Recall::new(Arc::clone(&store), embedder)),
         store,
         bus,
-        apps,
-        tools: Catalog::builtin(clock.clone()),
+        tools: catalog(config, &apps)?,
+        vault_key: vault::key(&config.data)?,
         models,
         extractor: extractor(),
         clock,
         ids: Arc::new(TimeOrderedIds),
+        apps,
     };
     Ok(Engine::new(parts)?)
+}
+
+/// The tools that apps can have.
+pub(crate) fn catalog(config: &Config, apps: &Apps) -> Result<Catalog, Trouble> {
+    Ok(Catalog::builtin(Arc::new(SystemClock)).reaching(outside(config, apps)?))
+}
+
+/// What a process that serves tools is told of its surroundings; nothing else of ours is its business.
+const SURROUNDINGS: &[&str] =
+    &["PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "SystemRoot", "APPDATA"];
+
+/// The way outside, with the secrets that the apps name.
+fn outside(config: &Config, apps: &Apps) -> Result<Outside, Trouble> {
+    let settings = &config.outside;
+    let untrusted = |error| format!("tools cannot reach anybody: {error}; install the root certificates");
+    let egress = Egress::new(settings.allow.clone()).map_err(untrusted)?;
+    let (values, missing) = settings.secrets_for(apps, &config::process_environment)?;
+    for problem in missing.into_iter().chain(settings.missing_searches(apps)) {
+        tracing::warn!("{problem}");
+    }
+    let secrets = Arc::new(Secrets::new(values));
+    let given = |name: &&str| Some(((*name).to_owned(), config::process_environment(name)?));
+    let env = SURROUNDINGS.iter().filter_map(|name| given(name)).collect();
+    let tavily = settings
+        .tavily
+        .as_ref()
+        .map(|account| Tavily { base_url: account.base_url.clone(), key: account.key.expose().to_owned() });
+    let search = Search { tavily, searxng: settings.searxng.clone() };
+    let mcp = Arc::new(Hub::new(egress.clone(), Arc::clone(&secrets), env));
+    Ok(Outside { egress, secrets, search, mcp })
 }
 
 /// Uploads are read in processes of their own; in this one where that cannot be.

@@ -4,11 +4,13 @@
 //! has been checked; what is wrong comes out as the same [`Problem`] that an app folder gives.
 
 mod catalogue;
+mod outside;
 mod raw;
 mod secret;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +19,7 @@ use app::Problem;
 use app::source::{Source, read_file};
 use model::known::KnownProvider;
 use model::{Capabilities, Kind, Listing, Timeouts, Wire, known};
+use tools::Allowed;
 
 use crate::pull::Pulled;
 
@@ -47,6 +50,7 @@ pub(crate) struct Config {
     pub(crate) embeddings: Option<Embeddings>,
     /// Whether to look for Ollama on this machine when there is no provider.
     pub(crate) discover: bool,
+    pub(crate) outside: Outside,
     pub(crate) pull: Pull,
     pub(crate) local: Local,
     /// The models whose weights are in the data folder, by name.
@@ -120,6 +124,25 @@ pub(crate) struct Embeddings {
     pub(crate) dimensions: Option<u32>,
 }
 
+/// What tools may reach, and with what.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Outside {
+    /// Beside public hosts.
+    pub(crate) allow: Allowed,
+    /// The same as the operator has written it, without the addresses of searches.
+    pub(crate) opened: Vec<String>,
+    /// By the names that apps know them by.
+    pub(crate) secrets: BTreeMap<String, Secret>,
+    pub(crate) tavily: Option<TavilyAccount>,
+    pub(crate) searxng: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TavilyAccount {
+    pub(crate) base_url: String,
+    pub(crate) key: Secret,
+}
+
 /// Where `rondo models pull` looks. Other programs use the same variables for more than Rondo takes, so these are
 /// checked where they are used, not when another command starts.
 #[derive(Clone, PartialEq)]
@@ -187,6 +210,7 @@ impl Default for Config {
             models: Vec::new(),
             embeddings: None,
             discover: true,
+            outside: Outside::default(),
             pull: Pull::default(),
             local: Local::default(),
             pulled: Vec::new(),

@@ -1,6 +1,7 @@
 //! `rondo doctor`: what is configured, what can be reached, what is missing, and what to do about it.
 
 mod models;
+mod outside;
 
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +12,7 @@ use app::{App, Apps};
 use reqwest::StatusCode;
 
 use crate::config::Config;
-use crate::{Trouble, discover, offers};
+use crate::{Trouble, assemble, discover, offers};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,6 +42,7 @@ pub(crate) async fn doctor(config: Config) -> Result<(), Trouble> {
             Apps::new()
         }
     };
+    findings.extend(outside::check(&config, &apps).await);
     findings.extend(models::check(&config, &apps).await);
     findings.push(server(&config).await?);
     report(&findings)
@@ -66,13 +68,18 @@ fn report(findings: &[Finding]) -> Result<(), Trouble> {
 fn folder(data: &Path) -> Finding {
     let shown = data.display();
     let there = data.is_dir();
-    let place = data.ancestors().find(|place| place.exists()).filter(|place| !place.as_os_str().is_empty());
-    let probe = place.unwrap_or(Path::new(".")).join(".rondo-doctor");
+    let probe = beside(data).join(".rondo-doctor");
     match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
         Ok(()) if there => Finding::Good(format!("data folder: {shown}")),
         Ok(()) => Finding::Good(format!("data folder: {shown}, which the first start makes")),
         Err(error) => Finding::Bad(format!("data folder: {shown}: {error}; choose another with RONDO_DATA")),
     }
+}
+
+/// The folder itself, or the nearest one above it that is there.
+fn beside(data: &Path) -> &Path {
+    let place = data.ancestors().find(|place| place.exists()).filter(|place| !place.as_os_str().is_empty());
+    place.unwrap_or(Path::new("."))
 }
 
 fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
@@ -81,8 +88,11 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
         let text = format!("apps: there is none in {place}; add a folder with app.toml and instructions.md");
         return vec![Finding::Bad(text)];
     }
-    let catalog = tools::Catalog::builtin(Arc::new(protocol::SystemClock));
-    let check = |app: &Arc<App>| match catalog.registry(app) {
+    let catalog = match assemble::catalog(config, apps) {
+        Ok(catalog) => catalog,
+        Err(trouble) => return vec![Finding::Bad(format!("tools: {trouble}"))],
+    };
+    let check = |app: &Arc<App>| match catalog.registry(app, &[]) {
         Ok(_) => Finding::Good(format!("app {}: {}", app.id, app.name)),
         Err(problem) => Finding::Bad(format!("app {}: {problem}", app.id)),
     };

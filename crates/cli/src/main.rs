@@ -13,6 +13,7 @@ mod export;
 mod extract;
 mod import;
 mod local;
+mod mcp;
 mod memories;
 mod models;
 mod offers;
@@ -20,6 +21,8 @@ mod pull;
 mod serve;
 mod shelf;
 mod shown;
+mod tools;
+mod vault;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -118,10 +121,24 @@ enum Command {
         #[command(flatten)]
         places: Places,
     },
+    /// List the MCP servers whose tools apps use, say what those tools are, and approve them
+    Mcp {
+        #[command(subcommand)]
+        command: mcp::Mcp,
+        #[command(flatten)]
+        places: Places,
+    },
     /// List the models, try one, or fetch weights for this process
     Models {
         #[command(subcommand)]
         command: models::Models,
+        #[command(flatten)]
+        places: Places,
+    },
+    /// Write declarations of tools for an app from descriptions of what they reach
+    Tools {
+        #[command(subcommand)]
+        command: tools::Tools,
         #[command(flatten)]
         places: Places,
     },
@@ -205,7 +222,9 @@ fn run(cli: Cli) -> Result<(), Trouble> {
         Command::Import { options, places } => block_on(import::import(places.load(file)?, options)),
         Command::Export { options, places } => block_on(export::export(places.load(file)?, options)),
         Command::Memories { command, places } => block_on(memories::memories(places.load(file)?, command)),
+        Command::Mcp { command, places } => block_on(mcp::mcp(places.load(file)?, command)),
         Command::Models { command, places } => block_on(models::models(places.load(file)?, command)),
+        Command::Tools { command, places } => tools::tools(&places.load(file)?, command),
         Command::Config => Ok(std::io::stdout().write_all(config::DEFAULT_FILE.as_bytes())?),
     }
 }

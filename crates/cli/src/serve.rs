@@ -122,6 +122,8 @@ fn start_logging(config: &Config) -> Result<(), Trouble> {
     let filter = EnvFilter::try_new(level).map_err(|error| {
         format!("log.level \"{level}\" is not a filter: {error}; write info, or info,engine=debug")
     })?;
+    // It would repeat what servers of tools say, which may be anything.
+    let filter = filter.add_directive("rmcp=off".parse()?);
     let mut subscriber =
         tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
     if !std::io::stderr().is_terminal() {

@@ -45,11 +45,11 @@ impl Engine {
         let more = rows.len() > limit;
         rows.truncate(limit);
         let last = rows.last().map(|row| row.position.to_string());
-        Ok(Page { data: rows.into_iter().map(view).collect(), next: last.filter(|_| more) })
+        Ok(Page { data: rows.into_iter().map(|row| self.view(row)).collect(), next: last.filter(|_| more) })
     }
 
     pub async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionView, Error> {
-        Ok(view(self.action_row(principal, action).await?))
+        Ok(self.view(self.action_row(principal, action).await?))
     }
 
     /// Takes back what an action changed. Gives the action that did so.
@@ -59,12 +59,30 @@ impl Engine {
         action: ActionId,
         once: Option<Once>,
     ) -> Result<ActionView, Error> {
-        self.action_row(principal, action).await?;
-        let undone = self.store().undo(principal, action, self.undoing(action), once).await;
-        undone.map(view).map_err(|error| match undo_refusal(error) {
-            Ok(message) => Error::Conflict { code: "cannot_undo", message },
-            Err(error) => error,
-        })
+        let row = self.action_row(principal, action).await?;
+        let undone = self.undo_row(principal, row, once).await?;
+        undone.map_err(|message| Error::Conflict { code: "cannot_undo", message })
+    }
+
+    /// Takes one action back, here or outside; or says why that cannot be.
+    async fn undo_row(
+        &self,
+        principal: &Principal,
+        row: ActionRow,
+        once: Option<Once>,
+    ) -> Result<Result<ActionView, String>, Error> {
+        let by = self.undoing(row.id);
+        if self.outside_undo(&row).is_none() {
+            return match self.store().undo(principal, row.id, by, once).await {
+                Ok(by) => Ok(Ok(self.view(by))),
+                Err(error) => Ok(Err(undo_refusal(error)?)),
+            };
+        }
+        let begun = self.undo_outside(principal, row, by, once).await?;
+        Ok(begun.and_then(|by| match outside_refusal(&by) {
+            Some(reason) => Err(reason),
+            None => Ok(self.view(by)),
+        }))
     }
 
     /// Takes back what the actions of a run changed, newest first. Those that were taken back before are in the report
@@ -93,18 +111,16 @@ impl Engine {
         let mut report = UndoReport { undone: Vec::new(), refused: Vec::new() };
         for row in self.store().actions(scope, filter, page).await? {
             let refusal = |reason| UndoRefused { action_id: row.id, tool: row.tool.clone(), reason };
-            match standing(&row) {
+            match standing(&row, self.outside_undo(&row).is_some()) {
                 Standing::Nothing => {}
                 Standing::Undone(by) => {
-                    report.undone.push(view(self.store().action(principal, by).await?));
+                    report.undone.push(self.view(self.store().action(principal, by).await?));
                 }
                 Standing::Stays(reason) => report.refused.push(refusal(reason.into())),
-                Standing::Undoable => {
-                    match self.store().undo(principal, row.id, self.undoing(row.id), None).await {
-                        Ok(by) => report.undone.push(view(by)),
-                        Err(error) => report.refused.push(refusal(undo_refusal(error)?)),
-                    }
-                }
+                Standing::Undoable => match self.undo_row(principal, row.clone(), None).await? {
+                    Ok(by) => report.undone.push(by),
+                    Err(reason) => report.refused.push(refusal(reason)),
+                },
             }
         }
         Ok(report)
@@ -117,6 +133,11 @@ impl Engine {
             effect: Effect::Idempotent,
             input: json!({ "actionId": action }),
         }
+    }
+
+    fn view(&self, row: ActionRow) -> ActionView {
+        let outside = self.outside_undo(&row).is_some();
+        view(row, outside)
     }
 
     async fn action_row(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
@@ -136,7 +157,8 @@ enum Standing {
     Stays(&'static str),
 }
 
-fn standing(row: &ActionRow) -> Standing {
+/// `outside` says that its tool can take it back by another call.
+fn standing(row: &ActionRow, outside: bool) -> Standing {
     let is = |status: ToolStatus| row.status == status.name();
     if let Some(by) = row.undone_by {
         return Standing::Undone(by);
@@ -150,7 +172,9 @@ fn standing(row: &ActionRow) -> Standing {
             Standing::Stays("nobody knows whether it happened; look there, and put it back by hand")
         }
         Effect::Irreversible if is(ToolStatus::Complete) => Standing::Stays("it cannot be taken back"),
-        Effect::Idempotent | Effect::Reversible if is(ToolStatus::Complete) && !row.changes.is_empty() => {
+        Effect::Idempotent | Effect::Reversible
+            if is(ToolStatus::Complete) && (outside || !row.changes.is_empty()) =>
+        {
             Standing::Undoable
         }
         Effect::Idempotent | Effect::Reversible | Effect::Irreversible => Standing::Nothing,
@@ -162,9 +186,21 @@ fn undo_refusal(error: store::Error) -> Result<String, Error> {
     if let store::Error::Changed(reason) = error { Ok(reason) } else { Err(error.into()) }
 }
 
-pub(crate) fn view(row: ActionRow) -> ActionView {
+/// Why what was to be taken back outside is not.
+fn outside_refusal(by: &ActionRow) -> Option<String> {
+    let said = || by.output.get("message").and_then(serde_json::Value::as_str).unwrap_or("no reason was given");
+    if by.status == ToolStatus::Complete.name() {
+        None
+    } else if by.status == ToolStatus::Unknown.name() {
+        Some("it is not known whether it was taken back; look there, and put it back by hand".into())
+    } else {
+        Some(format!("it could not be taken back: {}", said()))
+    }
+}
+
+fn view(row: ActionRow, outside: bool) -> ActionView {
     ActionView {
-        undoable: standing(&row) == Standing::Undoable,
+        undoable: standing(&row, outside) == Standing::Undoable,
         undone: row.undone_by.is_some(),
         id: row.id,
         tool: row.tool,
@@ -232,38 +268,42 @@ mod tests {
         }
     }
 
+    fn stands(row: &ActionRow) -> Standing {
+        standing(row, false)
+    }
+
     #[test]
     fn what_was_done_and_can_be_put_back_is_undoable() {
-        assert_eq!(standing(&row()), Standing::Undoable);
-        assert!(view(row()).undoable);
+        assert_eq!(stands(&row()), Standing::Undoable);
+        assert!(view(row(), false).undoable);
         for status in ["started", "failed", "denied", "cancelled"] {
-            assert_eq!(standing(&ActionRow { status: status.into(), ..row() }), Standing::Nothing);
+            assert_eq!(stands(&ActionRow { status: status.into(), ..row() }), Standing::Nothing);
         }
-        assert_eq!(standing(&ActionRow { changes: Vec::new(), ..row() }), Standing::Nothing);
+        assert_eq!(stands(&ActionRow { changes: Vec::new(), ..row() }), Standing::Nothing);
     }
 
     #[test]
     fn an_undo_is_not_undone_and_nothing_is_undone_twice() {
         let other = ActionId::new(Uuid::from_u128(2));
-        assert_eq!(standing(&ActionRow { undo_of: Some(other), ..row() }), Standing::Nothing);
+        assert_eq!(stands(&ActionRow { undo_of: Some(other), ..row() }), Standing::Nothing);
         let undone = ActionRow { undone_by: Some(other), ..row() };
-        assert_eq!(standing(&undone), Standing::Undone(other));
-        let view = view(undone);
+        assert_eq!(stands(&undone), Standing::Undone(other));
+        let view = view(undone, false);
         assert_eq!((view.undone, view.undoable, view.undone_by), (true, false, Some(other)));
     }
 
     #[test]
     fn what_cannot_be_put_back_is_said_to_stay() {
         let sent = ActionRow { effect: Effect::Irreversible, ..row() };
-        assert!(matches!(standing(&sent), Standing::Stays(_)));
+        assert!(matches!(stands(&sent), Standing::Stays(_)));
         let sent = ActionRow { changes: Vec::new(), ..sent };
-        assert!(matches!(standing(&sent), Standing::Stays(_)));
-        assert_eq!(standing(&ActionRow { status: "denied".into(), ..sent.clone() }), Standing::Nothing);
+        assert!(matches!(stands(&sent), Standing::Stays(_)));
+        assert_eq!(stands(&ActionRow { status: "denied".into(), ..sent.clone() }), Standing::Nothing);
         for (effect, stays) in
             [(Effect::Idempotent, true), (Effect::Irreversible, true), (Effect::Read, false)]
         {
             let cut = ActionRow { status: "unknown".into(), effect, ..sent.clone() };
-            assert_eq!(matches!(standing(&cut), Standing::Stays(_)), stays, "{effect:?}");
+            assert_eq!(matches!(stands(&cut), Standing::Stays(_)), stays, "{effect:?}");
         }
     }
 

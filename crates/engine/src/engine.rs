@@ -3,8 +3,8 @@
 //! What the outside asks of it is in `requests`; this is how runs are taken up, driven, stopped and let go.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use app::{App, Apps, Problem};
@@ -17,13 +17,14 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tools::{Catalog, Registry};
+use tools::{Catalog, Registry, Vault};
 
 use crate::bus::Bus;
 use crate::context::Fence;
 use crate::documents::Extractor;
 use crate::keys::Ring;
 use crate::run::{Limits, Run, RunState};
+use crate::vault::SealedVault;
 use crate::{Error, jobs};
 
 /// Model calls of runs at once. More wait their turn, as when a start takes up thousands of runs.
@@ -42,6 +43,8 @@ pub struct Parts {
     pub bus: Arc<Bus>,
     pub apps: Apps,
     pub tools: Catalog,
+    /// Seals the credentials of users.
+    pub vault_key: [u8; 32],
     pub models: Models,
     /// Over the same store.
     pub recall: Arc<Recall>,
@@ -61,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) bus: Arc<Bus>,
     pub(crate) apps: BTreeMap<AppId, Serving>,
+    pub(crate) catalog: Catalog,
+    pub(crate) vault: Arc<SealedVault>,
     pub(crate) models: Models,
     pub(crate) recall: Arc<Recall>,
     pub(crate) extractor: Arc<dyn Extractor>,
@@ -72,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) ids: Arc<dyn Ids>,
     keys: Ring,
     tasks: TaskTracker,
+    /// Tasks that have no end.
+    steady: AtomicUsize,
     /// Takes new runs, and is ready for all others.
     ready: AtomicBool,
     /// Cancelled when this process lets go of its runs.
@@ -89,18 +96,33 @@ pub(crate) struct Shared {
 /// An app with its tools.
 pub(crate) struct Serving {
     pub(crate) app: Arc<App>,
-    pub(crate) tools: Arc<Registry>,
+    /// Others when what is approved of the app's servers changes. Locked for a look, never over an await.
+    tools: RwLock<Arc<Registry>>,
+}
+
+impl Serving {
+    /// Its tools as of now. A run keeps those it began with.
+    pub(crate) fn tools(&self) -> Arc<Registry> {
+        Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_tools(&self, tools: Registry) {
+        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
+    }
 }
 
 impl Engine {
     /// Fails if an app names a tool that does not exist.
     pub fn new(parts: Parts) -> Result<Self, Problem> {
         let serve = |(id, app): (AppId, Arc<App>)| {
-            let tools = Arc::new(parts.tools.registry(&app)?);
+            let tools = RwLock::new(Arc::new(parts.tools.registry(&app, &[])?));
             Ok((id, Serving { app, tools }))
         };
         let apps = parts.apps.into_iter().map(serve).collect::<Result<_, Problem>>()?;
+        let vault = SealedVault::new(Arc::clone(&parts.store), &parts.vault_key);
         let shared = Shared {
+            catalog: parts.tools,
+            vault: Arc::new(vault),
             store: parts.store,
             bus: parts.bus,
             apps,
@@ -113,6 +135,7 @@ impl Engine {
             ids: parts.ids,
             keys: Ring::default(),
             tasks: TaskTracker::new(),
+            steady: AtomicUsize::new(0),
             ready: AtomicBool::new(false),
             abandoned: CancellationToken::new(),
             turns: Arc::new(Semaphore::new(MAX_MODEL_CALLS)),
@@ -128,6 +151,7 @@ impl Engine {
         self.load_keys().await?;
         let secret = self.store().secret().await?;
         let _ = self.shared.secret.set(secret); // the same each time
+        self.read_pinned_tools().await?;
         let unfinished = self.store().adopt().await?;
         if !unfinished.is_empty() {
             tracing::info!(runs = unfinished.len(), "taking up unfinished runs");
@@ -142,7 +166,11 @@ impl Engine {
         self.in_background(self.clone().finish_begun_actions());
         self.in_background(self.clone().embed_all());
         self.sweep();
-        self.in_background(jobs::work(self.clone()));
+        self.for_good(jobs::work(self.clone()));
+        if let Some(hub) = self.shared.catalog.hub().filter(|_| self.uses_servers()) {
+            self.for_good(self.clone().look_after_servers(Arc::clone(hub)));
+            self.in_background(self.clone().look_at_servers());
+        }
         self.shared.ready.store(true, Ordering::Release);
         Ok(())
     }
@@ -177,6 +205,9 @@ impl Engine {
         self.shared.abandoned.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
+        if let Some(hub) = self.shared.catalog.hub() {
+            hub.close().await;
+        }
     }
 
     /// Waits until no run of this process is under way and no job is due. For tests.
@@ -184,7 +215,8 @@ impl Engine {
         let mut look = tokio::time::interval(DRAIN_LOOK);
         loop {
             look.tick().await;
-            let working = !self.running().is_empty() || self.shared.tasks.len() > 1;
+            let steady = self.shared.steady.load(Ordering::Acquire);
+            let working = !self.running().is_empty() || self.shared.tasks.len() > steady;
             // A job that was just claimed is neither due nor yet a task.
             let jobs = self.store().jobs(PageOf { after: None, limit: 100 }).await.unwrap_or_default();
             let now = self.now();
@@ -198,6 +230,10 @@ impl Engine {
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
+    }
+
+    pub(crate) fn vault(&self) -> Arc<dyn Vault> {
+        Arc::clone(&self.shared.vault) as Arc<dyn Vault>
     }
 
     pub(crate) fn recall(&self) -> &Arc<Recall> {
@@ -237,6 +273,12 @@ impl Engine {
     pub(crate) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         let abandoned = self.shared.abandoned.clone();
         self.shared.tasks.spawn(async move { abandoned.run_until_cancelled(work).await });
+    }
+
+    /// The same for work that has no end.
+    fn for_good(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.shared.steady.fetch_add(1, Ordering::AcqRel);
+        self.in_background(work);
     }
 
     /// What the one job of this kind that looks at a thread holds, so that two do not pay for the same.
@@ -382,7 +424,8 @@ impl Engine {
             id: row.id,
             thread: row.thread,
             app: Arc::clone(&serving.app),
-            tools: Arc::clone(&serving.tools),
+            tools: serving.tools(),
+            vault: self.vault(),
             scope: row.scope.clone(),
             models: self.models_for(&serving.app, row.model.as_deref()),
             store: Arc::clone(&shared.store),

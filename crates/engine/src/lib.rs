@@ -13,6 +13,7 @@ mod files;
 mod follow;
 mod jobs;
 mod keys;
+mod mcp;
 mod memories;
 mod personas;
 mod pins;
@@ -25,7 +26,9 @@ mod requests;
 mod run;
 mod summaries;
 mod transcript;
+mod undo;
 mod usage;
+mod vault;
 mod views;
 
 pub use actions::ActionQuery;

@@ -3,15 +3,18 @@
 //! A proposal of a run is decided in its log, and the run goes on from there. One that outlives its run becomes an action
 //! of its own when it is confirmed.
 
+use std::sync::Arc;
+
 use protocol::{CallId, Decision, Effect, Page, Principal, ProposalId, ProposalView, Scope, ToolStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{ActionEnd, ActionRow, NewAction, Once, PageOf, ProposalRow};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tools::{Calling, Outcome};
+use tools::{Calling, Outcome, Taint, Vault};
 
 use crate::request::{self, PageQuery};
-use crate::{Engine, Error, run, views};
+use crate::engine::Serving;
+use crate::{Engine, Error, views};
 
 impl Engine {
     /// Newest first; only the open ones if so asked.
@@ -123,18 +126,26 @@ impl Engine {
     }
 
     async fn finish_begun(&self, action: ActionRow) -> Result<(), Error> {
-        let tools = self.shared.apps.get(&action.scope.app).map(|serving| &serving.tools);
-        if !tools.is_some_and(|tools| run::is_beyond_knowing(tools, &action.tool)) {
+        if let Some(undone) = action.undo_of {
+            return self.finish_undo(action, undone).await;
+        }
+        let tools = self.shared.apps.get(&action.scope.app).map(Serving::tools);
+        if !tools.is_some_and(|tools| tools.is_beyond_knowing(&action.tool)) {
             return self.perform(action).await;
         }
-        let Outcome { status, output, writes } = run::unknown();
+        self.end_unknown(action).await
+    }
+
+    /// Ends an action of which nobody knows what became.
+    pub(crate) async fn end_unknown(&self, action: ActionRow) -> Result<(), Error> {
+        let Outcome { status, output, writes, .. } = Outcome::unknown();
         let end = ActionEnd { status, output, duration_ms: 0, writes };
         self.store().end_action(&action.scope, action.id, end).await?;
         Ok(())
     }
 
     fn effect_of(&self, scope: &Scope, tool: &str) -> Effect {
-        let tools = self.shared.apps.get(&scope.app).map(|serving| &serving.tools);
+        let tools = self.shared.apps.get(&scope.app).map(Serving::tools);
         tools.and_then(|tools| tools.effect(tool)).unwrap_or_default()
     }
 
@@ -142,7 +153,7 @@ impl Engine {
     async fn perform(&self, action: ActionRow) -> Result<(), Error> {
         let began = Instant::now();
         let (scope, id) = (action.scope.clone(), action.id);
-        let Outcome { status, output, writes } = self.outcome_of(action).await;
+        let Outcome { status, output, writes, .. } = self.outcome_of(action).await;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let end = ActionEnd { status, output, duration_ms, writes };
         match self.store().end_action(&scope, id, end).await {
@@ -160,22 +171,37 @@ impl Engine {
         let Some(serving) = self.shared.apps.get(&action.scope.app) else {
             return tools::Failed::new("app_gone", "the app of this call is no longer there").into();
         };
-        let stop = CancellationToken::new();
+        let (stop, vault, tools) = (CancellationToken::new(), self.vault(), serving.tools());
+        let id = CallId::new(action.id.uuid());
         let calling = Calling {
-            id: CallId::new(action.id.uuid()),
-            input: action.input,
-            scope: &action.scope,
             thread: action.thread,
+            ..self.calling((id, &action.scope), action.input, (&vault, &stop))
+        };
+        if let Err(failed) = tools.prepare(&action.tool, &calling, &Taint::new()).await {
+            return failed.into();
+        }
+        tools.run(&action.tool, calling, serving.app.limits.tool_timeout).await
+    }
+
+    /// A call that no run makes.
+    pub(crate) fn calling<'a>(
+        &'a self,
+        (id, scope): (CallId, &'a Scope),
+        input: Value,
+        (vault, stop): (&'a Arc<dyn Vault>, &'a CancellationToken),
+    ) -> Calling<'a> {
+        Calling {
+            id,
+            input,
+            scope,
+            thread: None,
             run: None,
             store: self.store(),
+            vault,
             recall: self.recall(),
             ids: &self.shared.ids,
             now: self.now(),
-            stop: &stop,
-        };
-        if let Err(failed) = serving.tools.prepare(&action.tool, &calling, false).await {
-            return failed.into();
+            stop,
         }
-        serving.tools.run(&action.tool, calling, serving.app.limits.tool_timeout).await
     }
 }

@@ -30,7 +30,7 @@ impl Engine {
             name: serving.app.name.clone(),
             description: serving.app.description.clone(),
             model: self.shared.models.name(serving.app.model.as_deref()),
-            tools: serving.tools.specs().iter().map(|tool| tool.name.clone()).collect(),
+            tools: serving.tools().specs().iter().map(|tool| tool.name.clone()).collect(),
         };
         self.shared.apps.values().map(view).collect()
     }
@@ -184,7 +184,7 @@ impl Engine {
             | RunStatus::Interrupted => Vec::new(),
         };
         let proposals = proposals.into_iter().map(views::proposal).collect();
-        Ok(RunResult { proposals, ..views::outcome(row, &self.store().facts(run).await?) })
+        Ok(RunResult { proposals, ..views::answered(row, &self.store().facts(run).await?) })
     }
 
     /// Whether there is nothing a run can do before the user has decided.

@@ -3,7 +3,7 @@
 use protocol::{
     Decision, Event, JobView, KeyView, Kind, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView,
     Message, ProposalView, Role, RunResult, RunView, SaidView, Seq, Stored, ThreadView, ToolCallView,
-    ToolComplete, ToolResultView, ToolStatus,
+    ToolComplete, ToolResultView, ToolStart, ToolStatus,
 };
 use store::{
     JobRow, KeyRow, MemoryHistory, MemoryRow, MemoryVersion, MessageRow, ProposalRow, RawEvent, RunRow,
@@ -173,8 +173,14 @@ fn result(result: ToolComplete) -> ToolResultView {
     }
 }
 
+/// A run that has ended, from its facts, for front ends that see no events.
+pub(crate) fn answered(row: RunRow, facts: &[RawEvent]) -> RunResult {
+    let result = outcome(row, facts);
+    RunResult { reply: marked(facts, &result.reply), ..result }
+}
+
 /// A run that has ended, from its facts.
-pub(crate) fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
+fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
     let events: Vec<Event> = facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
     let state = RunState::replay(&events);
     let answer = events
@@ -202,6 +208,19 @@ pub(crate) fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
         proposals: Vec::new(),
         error: row.error,
     }
+}
+
+/// The answer after the markers of the calls it rests on, each once.
+fn marked(facts: &[RawEvent], reply: &str) -> String {
+    let mut markers: Vec<String> = Vec::new();
+    for fact in facts.iter().filter(|fact| fact.kind == Kind::ToolStart.name()) {
+        if let Ok(Event::ToolStart(ToolStart { marker: Some(marker), .. })) = Event::read(&fact.kind, &fact.body)
+            && !markers.contains(&marker)
+        {
+            markers.push(marker);
+        }
+    }
+    markers.iter().map(|marker| format!("{marker}\n\n")).collect::<String>() + reply
 }
 
 /// Where the step that is streaming began, or began again, if one is.

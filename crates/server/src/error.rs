@@ -238,9 +238,11 @@ mod tests {
     use super::*;
 
     /// The codes of conflicts, which the engine names.
-    const CONFLICTS: [&str; 16] = [
+    const CONFLICTS: [&str; 18] = [
         "cannot_undo",
         "changed",
+        "credentials_full",
+        "definition_changed",
         "documents_full",
         "export_too_large",
         "files_full",

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tools::Catalog;
+use tools::{Allowed, Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
 use crate::frames::{Frame, Frames};
 use crate::samples::{self, Arrivals};
@@ -29,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The same where a real model answers, which on a busy machine thinks for long.
 const PATIENCE_WITH_REAL: Duration = Duration::from_secs(300);
+
+/// The key that tests give for Tavily.
+pub const TAVILY_KEY: &str = "tvly-test";
 
 /// How a [`TestApp`] differs from the usual one. Its one app is called `test`.
 pub struct Setup {
@@ -53,6 +56,40 @@ pub struct Setup {
     pub files: Vec<(String, String)>,
     /// Who makes vectors; without, everything is found by its words.
     pub embedder: Option<Arc<dyn Embedder>>,
+    /// What tools may reach outside.
+    pub reach: Reach,
+}
+
+/// What an operator opens to tools. Nothing on this machine is open by itself.
+#[derive(Debug, Clone, Default)]
+pub struct Reach {
+    /// Hosts and addresses.
+    pub allow: Vec<String>,
+    /// By name.
+    pub secrets: Vec<(String, String)>,
+    /// The base URL of Tavily; its key is `tvly-test`.
+    pub tavily: Option<String>,
+    pub searxng: Option<String>,
+}
+
+impl Reach {
+    fn outside(&self) -> Outside {
+        let mut allowed = Allowed::default();
+        for entry in &self.allow {
+            allowed.add(entry).expect("a host");
+        }
+        for url in self.tavily.iter().chain(&self.searxng) {
+            allowed.add_url(url).expect("a URL");
+        }
+        let egress = Egress::new(allowed).expect("there are root certificates");
+        let secrets = Arc::new(Secrets::new(self.secrets.iter().cloned().collect()));
+        let tavily =
+            self.tavily.clone().map(|base_url| Tavily { base_url, key: TAVILY_KEY.into() });
+        let path = option_env!("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
+        let env = vec![("PATH".to_owned(), path.to_owned())];
+        let mcp = Arc::new(Hub::new(egress.clone(), Arc::clone(&secrets), env));
+        Outside { egress, secrets, search: Search { tavily, searxng: self.searxng.clone() }, mcp }
+    }
 }
 
 impl Default for Setup {
@@ -70,6 +107,7 @@ impl Default for Setup {
             title: None,
             files: Vec::new(),
             embedder: None,
+            reach: Reach::default(),
         }
     }
 }
@@ -249,7 +287,8 @@ fn engine(
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),
-        tools,
+        tools: tools.reaching(setup.reach.outside()),
+        vault_key: [7; 32],
         models: if setup.model { models(setup, upstreams) } else { Registry::default() },
         extractor: Arc::new(InProcess),
         clock,

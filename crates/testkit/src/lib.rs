@@ -9,13 +9,15 @@
 mod app;
 mod audit;
 mod frames;
+pub mod mcp;
 pub mod real;
 mod samples;
 pub mod still;
 pub mod upstream;
 mod vectors;
+pub mod web;
 
-pub use app::{Answer, Setup, TestApp, registry};
+pub use app::{Answer, Reach, Setup, TAVILY_KEY, TestApp, registry};
 pub use audit::audit;
 pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;

@@ -1,45 +1,43 @@
-//! A tool as an app has it: with a description or a policy of the app's own.
+//! A tool as an app has it: with a description, a policy, flows or an effect of the app's own.
 
 use std::sync::Arc;
 
-use app::Permission;
+use app::{Flow, Permission};
 use async_trait::async_trait;
 use protocol::Effect;
+use serde_json::Value;
 
 use crate::{Calling, Done, Failed, Policy, Tool, ToolSpec};
 
-pub(crate) struct AdjustedTool {
+/// What an app says about a tool.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Changes {
+    pub(crate) description: Option<String>,
+    pub(crate) permission: Option<Permission>,
+    pub(crate) effect: Option<Effect>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) marker: Option<String>,
+}
+
+struct AdjustedTool {
     tool: Arc<dyn Tool>,
-    description: Option<String>,
-    policy: Option<Policy>,
+    changes: Changes,
 }
 
 /// The tool, with what the app says about it.
-pub(crate) fn adjusted(
-    tool: Arc<dyn Tool>,
-    description: Option<&str>,
-    permission: Option<Permission>,
-) -> Arc<dyn Tool> {
-    if description.is_none() && permission.is_none() {
-        return tool;
-    }
-    let policy = permission.map(|permission| match permission {
-        Permission::Allow => Policy::Allow,
-        Permission::Ask => Policy::Ask,
-        Permission::Deny => Policy::Deny,
-    });
-    Arc::new(AdjustedTool { tool, description: description.map(str::to_owned), policy })
+pub(crate) fn adjusted(tool: Arc<dyn Tool>, changes: Changes) -> Arc<dyn Tool> {
+    if changes == Changes::default() { tool } else { Arc::new(AdjustedTool { tool, changes }) }
 }
 
 #[async_trait]
 impl Tool for AdjustedTool {
     fn spec(&self) -> ToolSpec {
         let spec = self.tool.spec();
-        ToolSpec { description: self.description.clone().unwrap_or(spec.description), ..spec }
+        ToolSpec { description: self.changes.description.clone().unwrap_or(spec.description), ..spec }
     }
 
     fn effect(&self) -> Effect {
-        self.tool.effect()
+        self.changes.effect.unwrap_or_else(|| self.tool.effect())
     }
 
     fn is_outside(&self) -> bool {
@@ -51,7 +49,20 @@ impl Tool for AdjustedTool {
     }
 
     fn policy(&self) -> Policy {
-        self.policy.unwrap_or_else(|| self.tool.policy())
+        match self.changes.permission {
+            Some(Permission::Allow) => Policy::Allow,
+            Some(Permission::Ask) => Policy::Ask,
+            Some(Permission::Deny) => Policy::Deny,
+            None => self.tool.policy(),
+        }
+    }
+
+    fn flows(&self) -> &[Flow] {
+        &self.changes.flows
+    }
+
+    fn marker(&self) -> Option<&str> {
+        self.changes.marker.as_deref().or_else(|| self.tool.marker())
     }
 
     fn exclusive(&self) -> Option<&str> {
@@ -64,5 +75,13 @@ impl Tool for AdjustedTool {
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         self.tool.call(calling).await
+    }
+
+    fn undo_effect(&self) -> Option<Effect> {
+        self.tool.undo_effect()
+    }
+
+    async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<Done, Failed> {
+        self.tool.undo(calling, output).await
     }
 }

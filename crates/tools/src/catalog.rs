@@ -7,10 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::source::nearest;
-use app::{Adjusted, App, MAX_TOOLS, Problem, ToolRef};
+use app::{Adjusted, App, Declared, Kind, MAX_TOOLS, Problem, SandboxTool, ToolRef};
 use protocol::Clock;
+use store::McpToolRow;
 
-use crate::adjusted::adjusted;
+use crate::adjusted::{Changes, adjusted};
+use crate::outside::{
+    Code, HttpCall, Hub, McpTool, Outside, Sandboxed, SearxngSearch, Server, TavilySearch,
+};
 use crate::{Registry, Tool, builtin};
 
 /// Tools that belong together, under the name by which an app can have all of them.
@@ -20,7 +24,10 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("memory", &["search_memories", "search_history", "save_memory"]),
     ("proposals", &[CREATE_PROPOSAL, UPDATE_PROPOSAL]),
     ("undo", &[UNDO_ACTION, "listRecentActions"]),
+    ("web_search", SEARCHES),
 ];
+/// Offered where the operator has chosen who searches.
+const SEARCHES: &[&str] = &["tavily_search", "searxng_search"];
 const CREATE_PROPOSAL: &str = "createProposal";
 const UPDATE_PROPOSAL: &str = "updateProposal";
 const UNDO_ACTION: &str = "undoAction";
@@ -29,12 +36,14 @@ const UNDO_ACTION: &str = "undoAction";
 #[derive(Clone, Default)]
 pub struct Catalog {
     tools: BTreeMap<String, Arc<dyn Tool>>,
+    /// Without it, no tool that reaches outside can be had.
+    outside: Option<Outside>,
 }
 
 /// A tool that an app has, with the place that names it.
 struct Chosen<'a> {
     place: &'a ToolRef,
-    name: &'a str,
+    name: String,
     /// None while it waits for the app's other tools.
     tool: Option<Arc<dyn Tool>>,
 }
@@ -59,41 +68,95 @@ impl Catalog {
         catalog
     }
 
+    /// The same, with a way outside.
+    #[must_use]
+    pub fn reaching(mut self, outside: Outside) -> Self {
+        if let Some(tavily) = outside.search.tavily.clone() {
+            self.add(TavilySearch { tavily, egress: outside.egress.clone() });
+        }
+        if let Some(base_url) = outside.search.searxng.clone() {
+            self.add(SearxngSearch { base_url, egress: outside.egress.clone() });
+        }
+        Self { outside: Some(outside), ..self }
+    }
+
+    /// All servers of tools, if any can be reached.
+    pub fn hub(&self) -> Option<&Arc<Hub>> {
+        self.outside.as_ref().map(|outside| &outside.mcp)
+    }
+
+    /// The servers of tools of an app.
+    pub fn servers(&self, app: &App) -> Vec<Arc<Server>> {
+        let server = |outside: &Outside| app.mcp.iter().map(|config| outside.mcp.server(&app.id, config)).collect();
+        self.outside.as_ref().map(server).unwrap_or_default()
+    }
+
     /// Adds a tool under its own name, in place of an earlier one of that name.
     pub fn add(&mut self, tool: impl Tool) {
         self.tools.insert(tool.spec().name, Arc::new(tool));
     }
 
-    /// The tools an app lists and declares, or the line that is wrong about one of them.
-    pub fn registry(&self, app: &App) -> Result<Registry, Problem> {
+    /// The tools an app lists and declares, and those of its servers that are approved; or the line that is wrong about
+    /// one of them.
+    pub fn registry(&self, app: &App, pinned: &[McpToolRow]) -> Result<Registry, Problem> {
         let mut chosen = Vec::new();
         for wanted in &app.tools {
             for name in members(&wanted.name) {
-                chosen.push(Chosen { place: wanted, name, tool: self.find(wanted, name, &app.adjusted)? });
+                if let Some(tool) = self.find(wanted, name, &app.adjusted)? {
+                    chosen.push(Chosen { place: wanted, name: name.to_owned(), tool: tool.into_tool() });
+                }
             }
         }
-        check_adjusted(&app.adjusted, &chosen)?;
+        check_adjusted(app, &chosen)?;
         for declared in &app.declared {
-            let tool: Arc<dyn Tool> = Arc::new(builtin::RecordTool::new(declared, app)?);
-            let tool = adjusted(tool, declared.description.as_deref(), declared.permission);
-            chosen.push(Chosen { place: &declared.tool, name: &declared.tool.name, tool: Some(tool) });
+            let tool = adjusted(self.made(declared, app)?, own_changes(declared));
+            chosen.push(Chosen { place: &declared.tool, name: declared.tool.name.clone(), tool: Some(tool) });
         }
         check_names(&chosen)?;
+        self.add_served(&mut chosen, app, pinned);
         add_proposals(&mut chosen, &app.adjusted)?;
         build(&chosen.iter().collect::<Vec<_>>())
     }
 
-    /// None for a tool that is made of the app's others.
-    fn find(
-        &self,
-        wanted: &ToolRef,
-        name: &str,
-        changes: &[Adjusted],
-    ) -> Result<Option<Arc<dyn Tool>>, Problem> {
+    /// None for a search that nobody has set up.
+    fn find(&self, wanted: &ToolRef, name: &str, changes: &[Adjusted]) -> Result<Option<Listed>, Problem> {
         match self.tools.get(name) {
-            Some(tool) => Ok(Some(as_the_app_has_it(Arc::clone(tool), name, changes))),
-            None if name == CREATE_PROPOSAL || name == UPDATE_PROPOSAL => Ok(None),
+            Some(tool) => Ok(Some(Listed::Tool(as_the_app_has_it(Arc::clone(tool), name, changes)))),
+            None if name == CREATE_PROPOSAL || name == UPDATE_PROPOSAL => Ok(Some(Listed::OfOthers)),
+            None if SEARCHES.contains(&name) => Ok(None),
             None => Err(wanted.problem(format!("there is no tool named \"{name}\""), self.remedy(name))),
+        }
+    }
+
+    fn made(&self, declared: &Declared, app: &App) -> Result<Arc<dyn Tool>, Problem> {
+        let (place, description) = (&declared.tool, declared.description.as_deref().unwrap_or_default());
+        match (&declared.kind, &self.outside) {
+            (Kind::Record(tool), _) => Ok(Arc::new(builtin::RecordTool::new(place, tool, app)?)),
+            (Kind::Http(tool), Some(outside)) => Ok(Arc::new(HttpCall::new(&place.name, description, tool, outside))),
+            (Kind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
+            (Kind::Sandbox(tool), _) => {
+                let SandboxTool { parameters, module, fuel, memory_bytes, timeout } = tool;
+                let code = Code { module, fuel: *fuel, memory_bytes: *memory_bytes, timeout: *timeout };
+                let made = Sandboxed::new(&place.name, description, parameters.clone(), code);
+                let wrong = |reason| place.problem(reason, "mend the module and build it again");
+                Ok(Arc::new(made.map_err(wrong)?))
+            }
+        }
+    }
+
+    /// Servers can offer more than a model takes; what is beyond is left out, and said so.
+    fn add_served<'a>(&self, chosen: &mut Vec<Chosen<'a>>, app: &'a App, pinned: &[McpToolRow]) {
+        for (server, config) in self.servers(app).iter().zip(&app.mcp) {
+            let rows = pinned.iter().filter(|row| row.server == server.name());
+            for tool in rows.filter_map(|row| McpTool::new(server, row)) {
+                let name = tool.spec().name;
+                if chosen.len() >= MAX_TOOLS || chosen.iter().any(|chosen| chosen.name == name) {
+                    tracing::warn!(app = %app.id, tool = name, "a tool of a server is not offered: there is no room, or another has its name");
+                    continue;
+                }
+                let tool = as_the_app_has_it(Arc::new(tool), &name, &app.adjusted);
+                chosen.push(Chosen { place: &config.name, name, tool: Some(tool) });
+            }
         }
     }
 
@@ -117,21 +180,57 @@ fn members(name: &str) -> Vec<&str> {
     family.map_or_else(|| vec![name], |(_, members)| members.to_vec())
 }
 
+/// A tool that an app lists.
+enum Listed {
+    Tool(Arc<dyn Tool>),
+    /// It is made of the app's others.
+    OfOthers,
+}
+
+impl Listed {
+    fn into_tool(self) -> Option<Arc<dyn Tool>> {
+        match self {
+            Self::Tool(tool) => Some(tool),
+            Self::OfOthers => None,
+        }
+    }
+}
+
+/// What an app says about a tool that it declares itself. A description is part of the others.
+fn own_changes(declared: &Declared) -> Changes {
+    let description = match declared.kind {
+        Kind::Record(_) => declared.description.clone(),
+        Kind::Http(_) | Kind::Sandbox(_) => None,
+    };
+    Changes { description, permission: declared.permission, flows: declared.flows.clone(), ..Changes::default() }
+}
+
 fn as_the_app_has_it(tool: Arc<dyn Tool>, name: &str, changes: &[Adjusted]) -> Arc<dyn Tool> {
     match changes.iter().find(|change| change.tool.name == name) {
-        Some(change) => adjusted(tool, change.description.as_deref(), change.permission),
+        Some(change) => adjusted(
+            tool,
+            Changes {
+                description: change.description.clone(),
+                permission: change.permission,
+                effect: change.effect,
+                flows: change.flows.clone(),
+                marker: change.marker.clone(),
+            },
+        ),
         None => tool,
     }
 }
 
-/// What an app says about a tool must be about one that it has.
-fn check_adjusted(changes: &[Adjusted], chosen: &[Chosen<'_>]) -> Result<(), Problem> {
-    for Adjusted { tool, .. } in changes {
-        if !chosen.iter().any(|chosen| chosen.name == tool.name) {
-            let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name).collect();
+/// What an app says about a tool must be about one that it has. Which tools an MCP server has is known only once it
+/// has answered.
+fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
+    for Adjusted { tool, .. } in &app.adjusted {
+        let is_chosen = chosen.iter().any(|chosen| chosen.name == tool.name);
+        if !is_chosen && app.server_of(&tool.name).is_none() {
+            let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name.as_str()).collect();
             let remedy = match nearest(&tool.name, &names) {
                 Some(near) => format!("did you mean {near:?}?"),
-                None => "list it under tools, or add record and does to declare it".to_owned(),
+                None => "list it under tools, or add record and does, http or wasm to declare it".to_owned(),
             };
             return Err(tool.problem(format!("the app has no tool named {:?}", tool.name), remedy));
         }

@@ -9,18 +9,22 @@ mod adjusted;
 mod builtin;
 mod catalog;
 pub mod files;
+mod outside;
 mod policy;
 mod registry;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::memory::recall::Recall;
+use app::Flow;
 use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{CallId, Effect, Ids, RunId, Scope, ThreadId, ToolStatus};
+use protocol::{CallId, Effect, Ids, RunId, Scope, Source, ThreadId, ToolStatus};
 use serde_json::Value;
 use store::{Store, Write};
 use tokio_util::sync::CancellationToken;
@@ -28,6 +32,9 @@ use tokio_util::sync::CancellationToken;
 pub use builtin::{Reference, references};
 pub use catalog::Catalog;
 pub use model::ToolSpec;
+pub use outside::{
+    Allowed, Egress, Health, Hub, NotAllowable, Outside, Search, Secrets, Server, Tavily, Vault, mcp_tool_name,
+};
 pub use policy::{Policy, Ruling};
 pub use registry::{MAX_OUTPUT_BYTES, Prepared, Registry};
 
@@ -58,6 +65,16 @@ pub trait Tool: Send + Sync + 'static {
         Policy::ByEffect
     }
 
+    /// What may cause a call once words from outside are in the prompt.
+    fn flows(&self) -> &[Flow] {
+        &[]
+    }
+
+    /// A text that stands for a call where there are no events to tell of it.
+    fn marker(&self) -> Option<&str> {
+        None
+    }
+
     /// Calls of one run that name the same thing here are made one after the other.
     fn exclusive(&self) -> Option<&str> {
         None
@@ -71,7 +88,20 @@ pub trait Tool: Send + Sync + 'static {
     /// Does it. The arguments have passed the schema. `stop` is cancelled when nobody wants the result any more; a few
     /// seconds later the future is dropped.
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed>;
+
+    /// What taking back a call does to the world, for a tool that acts outside and has an undo of its own.
+    fn undo_effect(&self) -> Option<Effect> {
+        None
+    }
+
+    /// Takes back a call that had this output. The input is the call's; the key is the undo's own.
+    async fn undo(&self, _calling: Calling<'_>, _output: &Value) -> Result<Done, Failed> {
+        Err(Failed::new("cannot_undo", "the tool has no undo"))
+    }
 }
+
+/// Whose words from outside are in the prompt: the names of tools, and `documents`.
+pub type Taint = BTreeSet<String>;
 
 /// A call on its way to a tool. Who is speaking comes from here, never from the arguments.
 #[derive(Clone)]
@@ -83,6 +113,8 @@ pub struct Calling<'a> {
     pub run: Option<RunId>,
     /// For reading.
     pub store: &'a Arc<dyn Store>,
+    /// For the user's own credentials.
+    pub vault: &'a Arc<dyn Vault>,
     /// For looking up what is known of the user.
     pub recall: &'a Arc<Recall>,
     pub ids: &'a Arc<dyn Ids>,
@@ -103,12 +135,21 @@ pub struct Done {
     pub output: Value,
     /// To be committed with the result, or not at all.
     pub writes: Vec<Write>,
+    /// What the output is taken from.
+    pub sources: Vec<Source>,
+}
+
+impl Done {
+    /// A result that is committed with what it writes.
+    pub fn writing(output: Value, write: Write) -> Self {
+        Self { output, writes: vec![write], sources: Vec::new() }
+    }
 }
 
 impl From<Value> for Done {
     /// A result that changes nothing.
     fn from(output: Value) -> Self {
-        Self { output, writes: Vec::new() }
+        Self { output, ..Self::default() }
     }
 }
 
@@ -118,11 +159,25 @@ pub struct Failed {
     /// A stable word, such as `timeout`.
     pub error: &'static str,
     pub message: String,
+    /// What was asked for may have happened all the same.
+    pub uncertain: bool,
+    /// Another try may do, after this long; it is made where that does no harm.
+    pub again: Option<Duration>,
 }
 
 impl Failed {
     pub fn new(error: &'static str, message: impl Into<String>) -> Self {
-        Self { error, message: message.into() }
+        Self { error, message: message.into(), uncertain: false, again: None }
+    }
+
+    /// The same where nobody can say that nothing has happened.
+    pub fn uncertain(error: &'static str, message: impl Into<String>) -> Self {
+        Self { uncertain: true, ..Self::new(error, message) }
+    }
+
+    /// The same for a connection that broke in the middle of a call, which another try may mend.
+    pub(crate) fn broken(message: impl Into<String>) -> Self {
+        Self { again: Some(Duration::ZERO), ..Self::uncertain("broken", message) }
     }
 }
 
@@ -139,12 +194,25 @@ pub struct Outcome {
     /// The result, or `{error, message}`.
     pub output: Value,
     pub writes: Vec<Write>,
+    pub sources: Vec<Source>,
+}
+
+impl Outcome {
+    /// A call that came to nothing.
+    pub fn refused(status: ToolStatus, error: &str, message: &str) -> Self {
+        let output = serde_json::json!({ "error": error, "message": message });
+        Self { status, output, writes: Vec::new(), sources: Vec::new() }
+    }
+
+    /// A call that may or may not have happened.
+    pub fn unknown() -> Self {
+        let message = "it is not known whether this call took effect; do not repeat it without asking the user";
+        Self::refused(ToolStatus::Unknown, "unknown", message)
+    }
 }
 
 impl From<Failed> for Outcome {
     fn from(failed: Failed) -> Self {
-        let Failed { error, message } = failed;
-        let output = serde_json::json!({ "error": error, "message": message });
-        Self { status: ToolStatus::Failed, output, writes: Vec::new() }
+        Self::refused(ToolStatus::Failed, failed.error, &failed.message)
     }
 }

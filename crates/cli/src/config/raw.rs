@@ -1,6 +1,7 @@
 //! `rondo.toml` as it is written, and the way from there to checked values.
 
 mod models;
+mod outside;
 mod providers;
 
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::models::{RawEmbeddings, RawModels};
+use self::outside::{RawEgress, RawSearch, RawSecrets};
 use self::providers::RawProviders;
 use super::{Config, Environment, Local, Log, LogFormat, Pull, Server};
 
@@ -40,6 +42,9 @@ pub(super) struct Raw {
     models: RawModels,
     embeddings: Option<RawEmbeddings>,
     pull: RawPull,
+    egress: RawEgress,
+    secrets: RawSecrets,
+    web_search: RawSearch,
     local: RawLocal,
     server: RawServer,
     log: RawLog,
@@ -102,6 +107,7 @@ pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<
         discover: reader.discover(raw.discover)?.unwrap_or(default.discover),
         providers: reader.providers(raw.providers)?,
         pull: reader.pull(raw.pull)?,
+        outside: reader.outside(raw.egress, raw.secrets, raw.web_search)?,
         local: reader.local(raw.local)?,
         server: reader.server(raw.server)?,
         log: reader.log(raw.log)?,

@@ -1,6 +1,7 @@
 //! Files and environments, good and bad.
 
 mod models;
+mod outside;
 mod providers;
 
 use std::collections::BTreeMap;
@@ -44,7 +45,7 @@ fn the_default_file_shows_every_key() {
     let raw: raw::Raw = app::source::read_toml(Path::new("rondo.toml"), &uncommented(|_| true)).unwrap();
     let shown = format!("{raw:?}");
     assert!(!shown.contains("None"), "a key is missing: {shown}");
-    for section in ["RawProvider {", "RawModel {", "RawPrice {", "RawEmbeddings {"] {
+    for section in ["RawProvider {", "RawModel {", "RawPrice {", "RawEmbeddings {", "RawSecret {"] {
         assert!(shown.contains(section), "{section} is missing: {shown}");
     }
 }

@@ -10,6 +10,7 @@
 
 mod actions;
 mod backlog;
+mod border;
 mod chat;
 mod config;
 mod crash;
@@ -20,8 +21,10 @@ mod drain;
 mod import;
 mod kalito;
 mod keys;
+mod mcp;
 mod memories;
 mod models;
+mod openapi;
 mod process;
 mod pull;
 mod recovery;

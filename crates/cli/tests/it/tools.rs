@@ -24,7 +24,7 @@ fn tool_names(apps: &Path, app: &str) -> Result<Vec<String>, String> {
     let apps = app::load_all(apps).map_err(|problem| problem.to_string())?;
     let app = apps.values().find(|other| other.id.as_str() == app).expect("the app is there");
     let registry =
-        Catalog::builtin(Arc::new(SystemClock)).registry(app).map_err(|problem| problem.to_string())?;
+        Catalog::builtin(Arc::new(SystemClock)).registry(app, &[]).map_err(|problem| problem.to_string())?;
     Ok(registry.specs().iter().map(|spec| spec.name.clone()).collect())
 }
 

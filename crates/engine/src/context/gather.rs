@@ -102,6 +102,7 @@ pub(crate) async fn gather(
     pieces.extend(domain.pieces);
     pieces.extend(documents.pieces);
     let loaded = ContextLoaded {
+        outside: distinct(shown.turns.iter().flat_map(outside)),
         history: Some(shown.stretches),
         persona: pieces
             .iter()
@@ -220,6 +221,11 @@ fn named(pieces: &[Piece]) -> ContextLoaded {
         parts: pieces.iter().map(part).collect(),
         ..ContextLoaded::default()
     }
+}
+
+/// Tools that reach outside and whose words are in an earlier turn.
+fn outside(past: &history::Past) -> impl Iterator<Item = String> {
+    past.turn.results.iter().filter(|result| result.outside).map(|result| result.name.clone())
 }
 
 fn distinct(ids: impl Iterator<Item = String>) -> Vec<String> {

@@ -12,7 +12,7 @@ use store::{NewJob, RunLog, RunRow};
 use super::Run;
 use super::decide::{Ending, failure};
 use super::state::{Done, RunState};
-use super::tools::{is_beyond_knowing, unknown};
+
 use crate::jobs::{NAME_THREAD, SUMMARISE};
 
 /// Results of one run above which something is wrong: no sane run makes so many calls.
@@ -25,7 +25,7 @@ impl Run {
             tracing::warn!(thread = %self.thread, run = %self.id, results, "a run ends with very many tool results");
         }
         let completed = matches!(ending, Ending::Completed { .. });
-        let unsure = |call: &Call| state.has_begun(call.id) && is_beyond_knowing(&self.tools, &call.name);
+        let unsure = |call: &Call| state.has_begun(call.id) && self.tools.is_beyond_knowing(&call.name);
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
         let events = last_events((self.id, self.thread), state, (ending, left), &*self.ids);
         let job = |kind, key| NewJob { id: self.ids.job(), kind, key, delay: Duration::ZERO };
@@ -98,7 +98,7 @@ fn last_events(
 /// The result of a call that the end of its run left without one.
 fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
     let (status, output) = if unsure {
-        let Outcome { status, output, .. } = unknown();
+        let Outcome { status, output, .. } = Outcome::unknown();
         (status, output)
     } else {
         (ToolStatus::Cancelled, "the run ended before this call was finished".into())

@@ -32,7 +32,6 @@ pub(crate) use decide::{Limits, REPEATS_WARNED};
 pub(crate) use finish::end_without_app;
 pub(crate) use object::{MEMORIES_FIELD, TEXT_FIELD};
 pub(crate) use state::{Done, RunState};
-pub(crate) use tools::{is_beyond_knowing, unknown};
 
 /// A run and what it needs to go on.
 pub(crate) struct Run {
@@ -45,6 +44,7 @@ pub(crate) struct Run {
     pub(crate) models: Vec<Arc<Model>>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) recall: Arc<Recall>,
+    pub(crate) vault: Arc<dyn ::tools::Vault>,
     /// Marks what is data.
     pub(crate) fence: Fence,
     /// Counts tokens where there is no model.

@@ -7,7 +7,12 @@ use protocol::{
     ToolStatus, Usage, canonical,
 };
 
+use tools::Taint;
+
 use crate::transcript::MAX_CALLS_PER_STEP;
+
+/// The name by which a flow knows the words of documents.
+const DOCUMENTS: &str = "documents";
 
 /// Everything a run has done so far, as its log tells it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,8 +30,8 @@ pub(crate) struct RunState {
     pub(crate) usage: Usage,
     pub(crate) answered: bool,
     pub(crate) end: Option<RunEnd>,
-    /// Whether words from outside are among the results.
-    pub(crate) tainted: bool,
+    /// Whose words from outside are in the prompt.
+    pub(crate) taint: Taint,
     /// Calls whose intent is committed.
     begun: HashSet<CallId>,
     /// Calls that wait for the user's yes.
@@ -62,7 +67,10 @@ impl RunState {
         match event {
             Event::RunStart(start) => self.start = Some(start.clone()),
             Event::ContextLoaded(loaded) => {
-                self.tainted |= !loaded.documents.is_empty(); // anybody's words too
+                self.taint.extend(loaded.outside.iter().cloned());
+                if !loaded.documents.is_empty() {
+                    self.taint.insert(DOCUMENTS.to_owned()); // anybody's words too
+                }
                 self.context = Some(loaded.clone());
             }
             Event::StepStart(start) => (self.open, self.restarts) = (Some(start.step), 0),
@@ -117,7 +125,9 @@ impl RunState {
     fn end_call(&mut self, result: &ToolComplete) {
         self.pending.retain(|call| call.id != result.call_id);
         self.waiting.remove(&result.call_id);
-        self.tainted |= result.outside;
+        if result.outside {
+            self.taint.insert(result.name.clone());
+        }
         let invalid = result.status == ToolStatus::Failed
             && result.output.get("error").and_then(|error| error.as_str()) == Some(INVALID_ARGUMENTS);
         self.invalid_in_a_row = if invalid { self.invalid_in_a_row + 1 } else { 0 };

@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::tools::{Calling, Outcome, Prepared, Registry, Ruling};
+use ::tools::{Calling, Outcome, Ruling, Taint};
 use futures_util::StreamExt;
 use jiff::SignedDuration;
-use protocol::{Call, Effect, Event, ProposalOpen, ToolComplete, ToolStart, ToolStatus};
+use protocol::{Call, Event, ProposalOpen, ToolComplete, ToolStart, ToolStatus};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
@@ -40,8 +40,8 @@ enum Verdict {
 /// What the calls of one step share.
 #[derive(Default)]
 struct Shared {
-    /// Words from outside are in the prompt.
-    tainted: bool,
+    /// Whose words from outside are in the prompt.
+    taint: Taint,
     /// Tells calls under way to end.
     stop: CancellationToken,
     /// Calls that must not overlap wait here for each other.
@@ -65,7 +65,7 @@ impl Run {
         state: &RunState,
         calls: Vec<Call>,
     ) -> Result<Vec<Event>, store::Error> {
-        let shared = Shared { tainted: state.tainted, ..Shared::default() };
+        let shared = Shared { taint: state.taint.clone(), ..Shared::default() };
         let verdicts = verdicts(state, &calls);
         let each = |(call, verdict)| self.run_tool(call, verdict, &shared);
         let work = calls.into_iter().zip(verdicts).map(each);
@@ -106,13 +106,13 @@ impl Run {
         let begun_at = Instant::now();
         let (approved, begun) = match verdict {
             Verdict::Refuse(outcome) => return self.settle(&call, outcome, begun_at).await,
-            Verdict::Run { begun: true, .. } if is_beyond_knowing(&self.tools, &call.name) => {
-                return self.settle(&call, unknown(), begun_at).await;
+            Verdict::Run { begun: true, .. } if self.tools.is_beyond_knowing(&call.name) => {
+                return self.settle(&call, Outcome::unknown(), begun_at).await;
             }
             Verdict::Run { approved, begun } => (approved, begun),
         };
         let calling = self.calling(&call, &shared.stop);
-        let prepared = match self.tools.prepare(&call.name, &calling, shared.tainted).await {
+        let prepared = match self.tools.prepare(&call.name, &calling, &shared.taint).await {
             Ok(prepared) => prepared,
             Err(failed) => return self.settle(&call, failed.into(), begun_at).await,
         };
@@ -124,13 +124,13 @@ impl Run {
         let _lane = shared.lane(prepared.exclusive.as_deref()).await;
         if !begun {
             let (call_id, name, input) = (call.id, call.name.clone(), call.input.clone());
-            let start = ToolStart { call_id, name, input, effect: prepared.effect };
+            let start = ToolStart { call_id, name, input, effect: prepared.effect, marker: prepared.marker };
             let recorded = self.record(vec![Event::ToolStart(start)]).await?;
             shared.begun.lock().await.extend(recorded);
         }
         let begun_at = Instant::now();
         let outcome = self.tools.run(&call.name, calling, self.app.limits.tool_timeout).await;
-        self.settle(&call, honest(outcome, &prepared), begun_at).await
+        self.settle(&call, outcome, begun_at).await
     }
 
     fn calling<'a>(&'a self, call: &Call, stop: &'a CancellationToken) -> Calling<'a> {
@@ -141,6 +141,7 @@ impl Run {
             thread: Some(self.thread),
             run: Some(self.id),
             store: &self.store,
+            vault: &self.vault,
             recall: &self.recall,
             ids: &self.ids,
             now: self.clock.now(),
@@ -183,8 +184,10 @@ impl Run {
                 suspicious,
             })
         };
-        let Outcome { status, output, writes } = outcome;
-        match self.record_with(vec![event(status, output)], Vec::new(), writes).await {
+        let Outcome { status, output, writes, sources } = outcome;
+        let mut events = vec![event(status, output)];
+        events.extend(sources.into_iter().map(Event::Source));
+        match self.record_with(events, Vec::new(), writes).await {
             Err(store::Error::Changed(reason)) => {
                 let output = json!({ "error": "conflict", "message": reason });
                 self.record(vec![event(ToolStatus::Failed, output)]).await
@@ -202,32 +205,8 @@ fn is_instruction(output: &Value) -> bool {
     }
 }
 
-/// Whether nobody can know what became of a call to this tool that was cut: it acts elsewhere, and doing it again would
-/// do it twice.
-pub(crate) fn is_beyond_knowing(tools: &Registry, tool: &str) -> bool {
-    let repeatable = |effect| matches!(effect, Effect::Read | Effect::Idempotent);
-    tools.is_outside(tool) && !tools.effect(tool).is_some_and(repeatable)
-}
-
-fn refused(status: ToolStatus, error: &str, message: &str) -> Outcome {
-    Outcome { status, output: json!({ "error": error, "message": message }), writes: Vec::new() }
-}
-
 fn denied() -> Outcome {
-    refused(ToolStatus::Denied, "denied", "the app does not allow this call")
-}
-
-/// The result of a call that may or may not have happened.
-pub(crate) fn unknown() -> Outcome {
-    let message = "it is not known whether this call took effect; do not repeat it without asking the user";
-    refused(ToolStatus::Unknown, "unknown", message)
-}
-
-/// A call that acts elsewhere and gave no answer is not said to have failed: it may have happened.
-fn honest(outcome: Outcome, prepared: &Prepared) -> Outcome {
-    let silent = outcome.output.get("error").is_some_and(|error| error == "timeout" || error == "crashed");
-    let failed = outcome.status == ToolStatus::Failed && silent;
-    if failed && prepared.outside && prepared.effect != Effect::Read { unknown() } else { outcome }
+    Outcome::refused(ToolStatus::Denied, "denied", "the app does not allow this call")
 }
 
 /// Decides for each call of the step whether it runs, counting the ones before it.
@@ -238,7 +217,7 @@ fn verdicts(state: &RunState, calls: &[Call]) -> Vec<Verdict> {
 }
 
 fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: usize) -> Verdict {
-    let refuse = |status, error, message: &str| Verdict::Refuse(refused(status, error, message));
+    let refuse = |status, error, message: &str| Verdict::Refuse(Outcome::refused(status, error, message));
     if call.raw.is_some() {
         let message = "the arguments were not a complete JSON object; the call was not run";
         return refuse(ToolStatus::Failed, INVALID_ARGUMENTS, message);

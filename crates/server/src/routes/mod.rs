@@ -2,8 +2,10 @@
 
 mod actions;
 mod admin;
+mod credentials;
 mod documents;
 mod files;
+mod mcp;
 mod me;
 mod memories;
 mod personas;
@@ -100,12 +102,19 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(records::show, records::replace, records::change, records::delete))
         .routes(routes!(files::list))
         .routes(routes!(files::show, files::put, files::delete))
+        .routes(routes!(credentials::list))
+        .routes(routes!(credentials::put, credentials::delete))
         .routes(routes!(usage::report))
         .routes(routes!(usage::models))
         .routes(routes!(admin::jobs))
         .routes(routes!(admin::ledger))
         .routes(routes!(admin::keys, admin::add_key))
         .routes(routes!(admin::revoke_key))
+        .routes(routes!(mcp::list))
+        .routes(routes!(mcp::show))
+        .routes(routes!(mcp::refresh))
+        .routes(routes!(mcp::approve))
+        .routes(routes!(mcp::revoke))
         .routes(routes!(system::healthz))
         .routes(routes!(system::readyz))
         .routes(routes!(system::openapi))

@@ -36,7 +36,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-const ROUTES: [&str; 74] = [
+const ROUTES: [&str; 82] = [
     "GET /healthz",
     "GET /openapi.json",
     "GET /readyz",
@@ -47,8 +47,16 @@ const ROUTES: [&str; 74] = [
     "POST /v1/admin/keys",
     "DELETE /v1/admin/keys/{key}",
     "GET /v1/admin/ledger",
+    "GET /v1/admin/mcp",
+    "GET /v1/admin/mcp/{app}/{server}",
+    "POST /v1/admin/mcp/{app}/{server}/approve",
+    "POST /v1/admin/mcp/{app}/{server}/refresh",
+    "POST /v1/admin/mcp/{app}/{server}/revoke",
     "GET /v1/apps",
     "GET /v1/apps/{app}/actions",
+    "GET /v1/apps/{app}/credentials",
+    "DELETE /v1/apps/{app}/credentials/{name}",
+    "PUT /v1/apps/{app}/credentials/{name}",
     "GET /v1/apps/{app}/documents",
     "POST /v1/apps/{app}/documents",
     "POST /v1/apps/{app}/documents/search",
@@ -147,6 +155,11 @@ fn what_changes_anything_takes_an_idempotency_key() {
             "POST /v1/actions/{action}/undo",
             "POST /v1/admin/keys",
             "DELETE /v1/admin/keys/{key}",
+            "POST /v1/admin/mcp/{app}/{server}/approve",
+            "POST /v1/admin/mcp/{app}/{server}/refresh",
+            "POST /v1/admin/mcp/{app}/{server}/revoke",
+            "DELETE /v1/apps/{app}/credentials/{name}",
+            "PUT /v1/apps/{app}/credentials/{name}",
             "POST /v1/apps/{app}/documents",
             "DELETE /v1/apps/{app}/files/{path}",
             "PUT /v1/apps/{app}/files/{path}",

@@ -166,7 +166,7 @@ impl Tool for SaveMemory {
             created_at: None,
         };
         let output = json!({ "memoryId": id, "saved": true });
-        Ok(Done { output, writes: vec![Write::Remember(memory)] })
+        Ok(Done::writing(output, Write::Remember(memory)))
     }
 }
 

@@ -14,7 +14,7 @@ use store::{NewProposal, ProposalRow, Write};
 
 use super::{closed, failed, text};
 use crate::policy::Ruling;
-use crate::{Calling, Done, Failed, Registry, Tool, ToolSpec};
+use crate::{Taint, Calling, Done, Failed, Registry, Tool, ToolSpec};
 
 const MAX_NOTE_CHARS: usize = 2_000;
 const MAX_HOURS: i64 = 720;
@@ -81,10 +81,8 @@ impl Tool for CreateProposal {
             note: text(input, "note").map(str::to_owned),
             expires_at,
         };
-        Ok(Done {
-            output: json!({ "proposalId": proposal.id, "status": "open", "expiresAt": expires_at }),
-            writes: vec![Write::Propose(proposal)],
-        })
+        let output = json!({ "proposalId": proposal.id, "status": "open", "expiresAt": expires_at });
+        Ok(Done::writing(output, Write::Propose(proposal)))
     }
 }
 
@@ -138,11 +136,11 @@ impl Tool for UpdateProposal {
         let (id, input) = (proposal.id, &calling.input);
         if withdraws(input) {
             let output = json!({ "proposalId": id, "status": "withdrawn" });
-            return Ok(Done { output, writes: vec![Write::Withdraw { id }] });
+            return Ok(Done::writing(output, Write::Withdraw { id }));
         }
         let note = text(input, "note").map(str::to_owned);
         let output = json!({ "proposalId": id, "status": "open", "expiresAt": proposal.expires_at });
-        Ok(Done { output, writes: vec![Write::Reword { id, input: input.get("input").cloned(), note }] })
+        Ok(Done::writing(output, Write::Reword { id, input: input.get("input").cloned(), note }))
     }
 }
 
@@ -161,7 +159,7 @@ fn withdraws(input: &Value) -> bool {
 async fn possible(others: &Registry, tool: &str, input: Value, calling: &Calling<'_>) -> Result<(), Failed> {
     let proposed = Calling { input, ..calling.clone() };
     // A proposal is put before the user in any case, so it does not matter where its words come from.
-    let prepared = others.prepare(tool, &proposed, false).await?;
+    let prepared = others.prepare(tool, &proposed, &Taint::new()).await?;
     match prepared.ruling {
         Ruling::Allow | Ruling::Ask => Ok(()),
         Ruling::Deny => Err(Failed::new("denied", format!("this app does not allow {tool}"))),

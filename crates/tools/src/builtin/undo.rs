@@ -104,10 +104,8 @@ impl Tool for UndoAction {
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         let action = find(&calling).await?;
-        Ok(Done {
-            output: json!({ "actionId": action.id, "tool": action.tool, "undone": true }),
-            writes: vec![Write::Undo { action: action.id }],
-        })
+        let output = json!({ "actionId": action.id, "tool": action.tool, "undone": true });
+        Ok(Done::writing(output, Write::Undo { action: action.id }))
     }
 }
 
@@ -121,6 +119,8 @@ fn obstacle(action: &ActionRow) -> Option<&'static str> {
         Some("the action is still under way")
     } else if action.status != "complete" {
         Some("the action did not succeed, so it changed nothing")
+    } else if action.changes.is_empty() && action.effect == Effect::Reversible {
+        Some("the action acted outside; only the user can take it back, in their list of actions")
     } else if action.changes.is_empty() {
         Some("the action changed nothing that can be put back")
     } else {

@@ -7,14 +7,14 @@ use crate::tests::{app, catalog};
 
 fn names(toml: &str) -> Vec<String> {
     let (_folder, app) = app(toml);
-    let registry = catalog().registry(&app).unwrap_or_else(|problem| panic!("{problem}"));
+    let registry = catalog().registry(&app, &[]).unwrap_or_else(|problem| panic!("{problem}"));
     registry.specs().iter().map(|spec| spec.name.clone()).collect()
 }
 
 fn problem(toml: &str) -> String {
     let (folder, app) = app(toml);
     let file = format!("{}/demo/", folder.path().display());
-    catalog().registry(&app).err().map(|problem| problem.to_string().replace(&file, "")).unwrap_or_default()
+    catalog().registry(&app, &[]).err().map(|problem| problem.to_string().replace(&file, "")).unwrap_or_default()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_family_stands_for_its_members_in_the_order_of_the_file() {
 fn a_proposal_can_be_of_any_other_tool_but_an_undo() {
     let (_folder, app) =
         app("tools = ['proposals', 'undo', 'calculate']\n[tool.a]\nrecord = 'part'\ndoes = 'list'");
-    let specs = catalog().registry(&app).unwrap().specs();
+    let specs = catalog().registry(&app, &[]).unwrap().specs();
     let create = specs.iter().find(|spec| spec.name == "createProposal").unwrap();
     let names = &create.parameters["properties"]["tool"]["enum"];
     assert_eq!(names, &json!(["listRecentActions", "calculate", "a"]));
@@ -55,7 +55,7 @@ fn a_proposal_can_be_of_any_other_tool_but_an_undo() {
 #[test]
 fn what_does_not_exist_or_exists_twice_is_refused_where_it_is_named() {
     let all =
-        "use one of calculate, current_time, documents, markdown, memory, proposals, undo, or remove it";
+        "use one of calculate, current_time, documents, markdown, memory, proposals, undo, web_search, or remove it";
     for (toml, expected) in [
         ("tools = ['clock']", format!("1:10: there is no tool named \"clock\"; {all}")),
         (
@@ -81,7 +81,7 @@ fn what_does_not_exist_or_exists_twice_is_refused_where_it_is_named() {
         (
             "[tool.calculate]\npolicy = 'ask'",
             "1:7: the app has no tool named \"calculate\"; \
-             list it under tools, or add record and does to declare it"
+             list it under tools, or add record and does, http or wasm to declare it"
                 .into(),
         ),
         (
@@ -109,7 +109,7 @@ fn a_schema_that_is_none_is_refused() {
     let (_folder, mut app) = app("[tool.a]\nrecord = 'part'\ndoes = 'get'");
     let part = app.records.get_mut("part").unwrap();
     part.schema["properties"]["name"]["type"] = json!("words");
-    let problem = catalog().registry(&app).err().unwrap();
+    let problem = catalog().registry(&app, &[]).err().unwrap();
     assert!(problem.message.starts_with("records/part.json is not a JSON Schema: "), "{problem}");
     assert_eq!(problem.line, Some(1));
 }
@@ -131,7 +131,7 @@ fn families_count_as_many_as_they_are() {
     (0..125).for_each(|number| catalog.add(Numbered(number)));
     let listed: Vec<String> = (0..125).map(|number| format!("'t{number}'")).collect();
     let (_folder, app) = app(&format!("tools = [{}, 'markdown']", listed.join(", ")));
-    let problem = catalog.registry(&app).err().unwrap();
+    let problem = catalog.registry(&app, &[]).err().unwrap();
     assert_eq!(problem.message, "there are more than 128 tools");
 }
 
@@ -139,7 +139,7 @@ fn families_count_as_many_as_they_are() {
 fn an_app_has_words_and_rules_of_its_own_for_a_tool() {
     let toml = "tools = ['markdown']\n[tool.readMarkdown]\ndescription = 'Reads the diary.'";
     let (_folder, app) = app(toml);
-    let specs = catalog().registry(&app).unwrap().specs();
+    let specs = catalog().registry(&app, &[]).unwrap().specs();
     let read = specs.iter().find(|spec| spec.name == "readMarkdown").unwrap();
     assert_eq!(read.description, "Reads the diary.");
 }
@@ -148,7 +148,7 @@ fn an_app_has_words_and_rules_of_its_own_for_a_tool() {
 fn every_app_in_this_repository_gets_the_tools_it_names() {
     let apps = app::load_all(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps")).unwrap();
     for app in apps.values() {
-        let registry = catalog().registry(app).unwrap_or_else(|problem| panic!("{problem}"));
+        let registry = catalog().registry(app, &[]).unwrap_or_else(|problem| panic!("{problem}"));
         assert!(registry.specs().len() >= app.tools.len() + app.declared.len(), "{}", app.id);
     }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use app::Problem;
-use app::source::{Spanned, read_file};
+use app::source::Spanned;
 use model::known::{KnownProvider, PROVIDERS};
 use model::{Capabilities, Kind, Structured, Timeouts, Wire};
 use serde::Deserialize;
 
+use super::outside::RawSecret;
 use super::{Chosen, Reader};
 use crate::config::{Provider, Secret};
 use crate::local;
@@ -180,25 +181,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The key from the variable, or else from the file. A variable that somebody chose by name must be set.
     fn api_key(&self, usual: Option<&str>, raw: &RawProvider) -> Result<Option<Secret>, Problem> {
-        let chosen = self.in_file(raw.api_key_env.clone())?;
-        let name = chosen.as_ref().map(|chosen| chosen.value.as_str()).or(usual);
-        if let Some((name, value)) = name.and_then(|name| Some((name, self.variable(name)?))) {
-            return secret(Path::new(name), &value).map(Some);
-        }
-        if let Some(chosen) = self.in_file(raw.api_key_file.clone())? {
-            let path = Path::new(&chosen.value);
-            let text = read_file(path, "create it, or correct api_key_file")?;
-            return secret(path, &text).map(Some);
-        }
-        match chosen {
-            Some(chosen) if Some(chosen.value.as_str()) != usual => {
-                let message = format!("the environment variable {} is not set", chosen.value);
-                Err(chosen.problem(message, "set it, or remove this line"))
-            }
-            _ => Ok(None),
-        }
+        self.key(usual, RawSecret { env: raw.api_key_env.clone(), file: raw.api_key_file.clone() })
     }
 }
 
@@ -238,7 +222,7 @@ fn ollama_url(chosen: &Chosen<'_>, text: &str) -> Result<String, Problem> {
     Ok(without_slash(&url))
 }
 
-fn http_url(chosen: &Chosen<'_>, text: &str, example: &str) -> Result<reqwest::Url, Problem> {
+pub(super) fn http_url(chosen: &Chosen<'_>, text: &str, example: &str) -> Result<reqwest::Url, Problem> {
     let remedy = format!("write it as in {example}");
     let url = match reqwest::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => url,
@@ -254,12 +238,12 @@ fn http_url(chosen: &Chosen<'_>, text: &str, example: &str) -> Result<reqwest::U
     Ok(url)
 }
 
-fn without_slash(url: &reqwest::Url) -> String {
+pub(super) fn without_slash(url: &reqwest::Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
 /// Never quotes the key.
-fn secret(origin: &Path, text: &str) -> Result<Secret, Problem> {
+pub(super) fn secret(origin: &Path, text: &str) -> Result<Secret, Problem> {
     Secret::new(text).ok_or_else(|| {
         Problem::of(
             origin,

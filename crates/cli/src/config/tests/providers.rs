@@ -139,7 +139,7 @@ fn a_key_comes_from_the_variable_named_or_a_file() {
         assert_eq!(key(&[]), Err(format!("{}: {message}", file.display())));
         assert_eq!(key(&[("MINE", "a b")]), Err(format!("MINE: {message}")));
         fs::remove_file(&file).unwrap();
-        let missing = "there is no such file; create it, or correct api_key_file";
+        let missing = "there is no such file; create it, or correct the line that names it";
         assert_eq!(key(&[]), Err(format!("{}: {missing}", file.display())));
     }
     let none = only("[providers.lan]\nbase_url = 'http://h/v1'", &[("OPENAI_API_KEY", " ")]);

@@ -241,10 +241,8 @@ async fn section(calling: &Calling<'_>) -> Result<(FileRow, String), Failed> {
 }
 
 fn written(path: &str, content: String, expected: u64) -> Done {
-    Done {
-        output: json!({ "path": path, "version": expected + 1, "bytes": content.len() }),
-        writes: vec![Write::File { path: path.to_owned(), content: Some(content), expected }],
-    }
+    let output = json!({ "path": path, "version": expected + 1, "bytes": content.len() });
+    Done::writing(output, Write::File { path: path.to_owned(), content: Some(content), expected })
 }
 
 fn path(input: &Value) -> Result<&str, Failed> {

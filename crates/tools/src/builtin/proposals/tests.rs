@@ -67,9 +67,9 @@ async fn only_a_call_that_could_be_made_is_proposed() {
 async fn what_the_app_denies_cannot_be_proposed_either() {
     let world = World::new();
     let toml = "tools = ['calculate', 'proposals']\n[tool.calculate]\npolicy = 'deny'";
-    let registry = catalog().registry(&app(toml).1).unwrap();
+    let registry = catalog().registry(&app(toml).1, &[]).unwrap();
     let calling = world.calling(json!({ "tool": "calculate", "input": { "expression": "1" } }));
-    let denied = registry.prepare("createProposal", &calling, false).await.unwrap_err();
+    let denied = registry.prepare("createProposal", &calling, &crate::Taint::new()).await.unwrap_err();
     assert_eq!((denied.error, denied.message.as_str()), ("denied", "this app does not allow calculate"));
 }
 

@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use app::{App, Declared, Does, Problem, RecordType};
+use app::{App, Does, Kind, Problem, RecordType, ToolRef};
 use async_trait::async_trait;
 use jsonschema::Validator;
 use protocol::{Effect, RecordId};
@@ -38,7 +38,7 @@ const RECORDS: &str = "records";
 
 pub(crate) struct RecordTool {
     spec: ToolSpec,
-    declared: Declared,
+    declared: app::RecordTool,
     record: RecordType,
     whole: Validator,
     requirements: Vec<Requirement>,
@@ -63,22 +63,23 @@ struct Plan {
 
 impl RecordTool {
     /// The tool, or what is wrong with the schema or the values it is made from.
-    pub(crate) fn new(declared: &Declared, app: &App) -> Result<Self, Problem> {
+    pub(crate) fn new(tool: &ToolRef, declared: &app::RecordTool, app: &App) -> Result<Self, Problem> {
         let unknown = || {
-            declared
-                .tool
-                .problem(format!("there is no record type {:?}", declared.record), "add it under records/")
+            tool.problem(format!("there is no record type {:?}", declared.record), "add it under records/")
         };
         let record = app.records.get(&declared.record).ok_or_else(unknown)?;
         let unfit = |error: &dyn std::fmt::Display| {
             let message = format!("records/{}.json is not a JSON Schema: {error}", record.name);
-            declared.tool.problem(message, "mend the schema")
+            tool.problem(message, "mend the schema")
         };
         let whole = jsonschema::validator_for(&record.schema).map_err(|error| unfit(&error))?;
-        check_values(declared, record)?;
+        check_values(tool, declared, record)?;
         let made_by = |kind: &str| {
-            let makes = |other: &&Declared| other.does == Does::Create && other.record == kind;
-            app.declared.iter().find(makes).map(|other| other.tool.name.clone())
+            let makes = |other: &Kind| match other {
+                Kind::Record(other) => other.does == Does::Create && other.record == kind,
+                Kind::Http(_) | Kind::Sandbox(_) => false,
+            };
+            app.declared.iter().find(|other| makes(&other.kind)).map(|other| other.tool.name.clone())
         };
         let requirement = |(kind, count): (&String, &usize)| Requirement {
             kind: kind.clone(),
@@ -87,7 +88,7 @@ impl RecordTool {
         };
         Ok(Self {
             spec: ToolSpec {
-                name: declared.tool.name.clone(),
+                name: tool.name.clone(),
                 description: arguments::description(declared, record),
                 parameters: arguments::parameters(declared, record),
             },
@@ -203,18 +204,14 @@ impl RecordTool {
         if !changed {
             return Ok(json!({ "id": id, "type": kind, "version": version, "data": data }).into());
         }
-        Ok(Done {
-            output: json!({ "id": id, "type": kind, "version": version + 1, "data": data }),
-            writes: vec![Write::Record { id, kind, data: Some(data), expected: version }],
-        })
+        let output = json!({ "id": id, "type": kind, "version": version + 1, "data": data });
+        Ok(Done::writing(output, Write::Record { id, kind, data: Some(data), expected: version }))
     }
 
     async fn delete(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
         let RecordRow { id, kind, version, .. } = self.existing(calling).await?;
-        Ok(Done {
-            output: json!({ "id": id, "type": kind, "deleted": true }),
-            writes: vec![Write::Record { id, kind, data: None, expected: version }],
-        })
+        let output = json!({ "id": id, "type": kind, "deleted": true });
+        Ok(Done::writing(output, Write::Record { id, kind, data: None, expected: version }))
     }
 
     async fn find(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
@@ -290,12 +287,12 @@ fn view(row: &RecordRow) -> Value {
 }
 
 /// What the app sets by itself must fit the fields it is for.
-fn check_values(declared: &Declared, record: &RecordType) -> Result<(), Problem> {
+fn check_values(tool: &ToolRef, declared: &app::RecordTool, record: &RecordType) -> Result<(), Problem> {
     let mut loose = record.schema.clone();
     if let Some(schema) = loose.as_object_mut() {
         schema.remove("required");
     }
-    let unfit = |what: String| declared.tool.problem(what, "write values that fit the record's schema");
+    let unfit = |what: String| tool.problem(what, "write values that fit the record's schema");
     let fields = jsonschema::validator_for(&loose).map_err(|error| unfit(error.to_string()))?;
     for (key, values) in [("defaults", &declared.defaults), ("fixed", &declared.fixed)] {
         validate(&fields, &Value::Object(values.clone())).map_err(|failed| {

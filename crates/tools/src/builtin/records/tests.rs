@@ -23,7 +23,7 @@ async fn evidence(world: &World, number: usize) -> Vec<Value> {
 }
 
 fn parameters(name: &str) -> Value {
-    let registry = catalog().registry(&app(TOML).1).unwrap();
+    let registry = catalog().registry(&app(TOML).1, &[]).unwrap();
     let specs = registry.specs();
     specs.iter().find(|spec| spec.name == name).unwrap().parameters.clone()
 }
@@ -239,12 +239,12 @@ async fn a_list_is_cut_between_records() {
 #[tokio::test]
 async fn what_is_declared_rules_the_call() {
     let world = World::new();
-    let registry = catalog().registry(&app(TOML).1).unwrap();
+    let registry = catalog().registry(&app(TOML).1, &[]).unwrap();
     let ids = evidence(&world, 3).await;
     let asked = world.calling(json!({ "name": "W", "evidence": ids }));
-    let prepared = registry.prepare("createEmergingPart", &asked, false).await.unwrap();
+    let prepared = registry.prepare("createEmergingPart", &asked, &crate::Taint::new()).await.unwrap();
     assert_eq!((prepared.ruling, prepared.effect), (Ruling::Ask, Effect::Reversible));
     assert_eq!(prepared.exclusive.as_deref(), Some("records"));
-    let prepared = registry.prepare("listParts", &world.calling(json!({})), true).await.unwrap();
+    let prepared = registry.prepare("listParts", &world.calling(json!({})), &["web".to_owned()].into()).await.unwrap();
     assert_eq!((prepared.ruling, prepared.effect, prepared.exclusive), (Ruling::Allow, Effect::Read, None));
 }

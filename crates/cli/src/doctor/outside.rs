@@ -1,0 +1,131 @@
+//! What tools that reach outside have and lack: hosts that are open, somebody who searches, secrets, and servers of tools.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use app::{App, Apps, McpServer, McpTransport};
+use futures_util::future::join_all;
+use protocol::{McpServerView, McpState, McpToolState};
+
+use super::{Finding, beside};
+use crate::config::{self, Config};
+use crate::mcp::{Desk, revealed, waiting};
+
+/// How long a server of tools may take to be started or reached, and to say what tools it has.
+const LOOK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What everybody says who was kept from a host that is not open.
+const CLOSED: &str = "[egress] allow";
+
+/// The data folder of a look, where there is none yet.
+const SCRATCH: &str = ".rondo-doctor-data";
+
+pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
+    let settings = &config.outside;
+    let mut findings = Vec::new();
+    if !settings.opened.is_empty() {
+        let open = settings.opened.join(", ");
+        findings.push(Finding::Good(format!("egress: beside public hosts, tools may reach {open}")));
+    }
+    if let Some(tavily) = &settings.tavily {
+        findings.push(Finding::Good(format!("web search: Tavily at {}", tavily.base_url)));
+    }
+    if let Some(url) = &settings.searxng {
+        findings.push(Finding::Good(format!("web search: SearXNG at {url}")));
+    }
+    let missing = settings.missing_searches(apps);
+    findings.extend(missing.into_iter().map(|problem| Finding::Note(format!("web search: {problem}"))));
+    match settings.secrets_for(apps, &config::process_environment) {
+        Ok((_, missing)) => {
+            findings.extend(missing.into_iter().map(|problem| Finding::Bad(format!("secret: {problem}"))));
+        }
+        Err(problem) => findings.push(Finding::Bad(format!("secret: {problem}"))),
+    }
+    findings.extend(servers(config, apps).await);
+    findings
+}
+
+async fn servers(config: &Config, apps: &Apps) -> Vec<Finding> {
+    let all: Vec<(&App, &McpServer)> =
+        apps.values().flat_map(|app| app.mcp.iter().map(|server| (&**app, server))).collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    // A look keeps what it saw, and a check leaves no data folder behind.
+    let scratch = (!config.data.is_dir()).then(|| Scratch(beside(&config.data).join(SCRATCH)));
+    let data = scratch.as_ref().map_or_else(|| config.data.clone(), |scratch| scratch.0.clone());
+    let desk = match Desk::of(&Config { data, ..config.clone() }) {
+        Ok(desk) => desk,
+        Err(trouble) => return vec![Finding::Bad(format!("MCP servers: {trouble}"))],
+    };
+    let findings = join_all(all.into_iter().map(|(app, server)| look(&desk, app, server))).await;
+    drop(desk);
+    findings
+}
+
+async fn look(desk: &Desk, app: &App, server: &McpServer) -> Finding {
+    let about = format!("MCP server {} of {}", server.name.name, app.id);
+    if server.is_per_user() {
+        let reason = "it needs a credential of each user's own, so it was not tried";
+        return Finding::Note(format!("{about}: {reason}"));
+    }
+    let asked = desk.refresh(app.id.as_str(), &server.name.name);
+    match tokio::time::timeout(LOOK_PATIENCE, asked).await {
+        Ok(Ok(view)) => seen(&about, server, &view),
+        Ok(Err(trouble)) => Finding::Bad(format!("{about}: {trouble}")),
+        Err(_) => {
+            let reason = format!("it did not answer within {} s", LOOK_PATIENCE.as_secs());
+            Finding::Bad(format!("{about}: {reason}; {}", remedy(server)))
+        }
+    }
+}
+
+fn seen(about: &str, server: &McpServer, view: &McpServerView) -> Finding {
+    let offered = view.tools.iter().filter(|tool| tool.state != McpToolState::Gone).count();
+    let count = match offered {
+        1 => "1 tool".to_owned(),
+        count => format!("{count} tools"),
+    };
+    let (app, name) = (&view.app, &view.server);
+    match (view.state, waiting(view).count()) {
+        (McpState::Connected, 0) => Finding::Good(format!("{about}: {count}")),
+        (McpState::Connected, new) => Finding::Note(format!(
+            "{about}: {count}, {new} of them waiting for approval; see `rondo mcp show {app} {name}`"
+        )),
+        (McpState::Failing | McpState::Open, _) => {
+            let reason = view.last_error.as_deref().unwrap_or("it cannot be used");
+            let remedy =
+                opening(server).filter(|_| reason.contains(CLOSED)).unwrap_or_else(|| remedy(server));
+            Finding::Bad(format!("{about}: {}; {remedy}", revealed(reason)))
+        }
+        (McpState::Idle, _) => Finding::Bad(format!("{about}: it was not tried, for want of a secret")),
+    }
+}
+
+/// The line that opens the host of a server.
+fn opening(server: &McpServer) -> Option<String> {
+    let McpTransport::Http { url, .. } = &server.transport else { return None };
+    let url = reqwest::Url::parse(url).ok()?;
+    let host = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
+    Some(format!("add allow = [\"{host}\"] under [egress] in rondo.toml, or set RONDO_EGRESS_ALLOW={host}"))
+}
+
+fn remedy(server: &McpServer) -> String {
+    let place = format!("{}:{}", server.name.file.display(), server.name.line);
+    match &server.transport {
+        McpTransport::Stdio { command, .. } => {
+            format!("check that `{command}` runs by itself, and the lines from {place}")
+        }
+        McpTransport::Http { url, .. } => format!("is {url} right? see {place}"),
+    }
+}
+
+/// A folder that is gone afterwards.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let Self(folder) = self;
+        let _ = std::fs::remove_dir_all::<&Path>(folder); // it may never have come to be
+    }
+}

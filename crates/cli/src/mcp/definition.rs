@@ -1,0 +1,183 @@
+//! What a server says of a tool, in lines that people can read: nothing in them is hidden, and changes are marked.
+
+use protocol::canonical;
+use serde_json::Value;
+
+/// What people read first, in this order; the rest follows by name.
+const FIRST: &[&str] = &["name", "title", "description"];
+
+/// Pairs of lines that are compared. Two texts that are longer are shown one after the other.
+const MAX_PAIRS: usize = 4_000_000;
+
+/// A text with everything that a reader would not see, or that could command the terminal, spelt out.
+pub(crate) fn revealed(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\'' | '\\' => shown.push(c),
+            _ => shown.extend(c.escape_debug()),
+        }
+    }
+    shown
+}
+
+/// A definition in lines: texts as they are written, all else as JSON. The order in which a server says it is no change.
+pub(super) fn lines(definition: &Value) -> Vec<String> {
+    let sorted = serde_json::from_str(&canonical(definition)).unwrap_or_else(|_| definition.clone());
+    let Value::Object(fields) = &sorted else { return json(&sorted) };
+    let first = FIRST.iter().filter_map(|key| fields.get_key_value(*key));
+    let rest = fields.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
+    let mut lines = Vec::new();
+    for (key, value) in first.chain(rest) {
+        let key = revealed(key);
+        let mut below = match value {
+            Value::String(text) => text.split('\n').map(revealed).collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                json(value)
+            }
+        };
+        match below.as_mut_slice() {
+            [only] => lines.push(format!("{key}: {only}")),
+            many => {
+                lines.push(format!("{key}:"));
+                lines.extend(many.iter().map(|line| format!("  {line}")));
+            }
+        }
+    }
+    lines
+}
+
+fn json(value: &Value) -> Vec<String> {
+    format!("{value:#}").split('\n').map(revealed).collect()
+}
+
+/// Both texts as one: lines that are gone after a minus, new ones after a plus.
+pub(super) fn changes(old: &[String], new: &[String]) -> Vec<String> {
+    let same_start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let (start, old) = old.split_at(same_start);
+    let new = new.get(same_start..).unwrap_or_default();
+    let same_end = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+    let (old, end) = old.split_at(old.len() - same_end);
+    let new = new.get(..new.len() - same_end).unwrap_or_default();
+    let kept = |lines: &[String]| lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>();
+    [kept(start), between(old, new), kept(end)].concat()
+}
+
+/// The same where the first lines differ, and the last.
+fn between(old: &[String], new: &[String]) -> Vec<String> {
+    let (gone, come) = (|line: &String| format!("- {line}"), |line: &String| format!("+ {line}"));
+    if old.len().saturating_mul(new.len()) > MAX_PAIRS {
+        return old.iter().map(gone).chain(new.iter().map(come)).collect();
+    }
+    let common = common(old, new);
+    let length = |i: usize, j: usize| common.get(i).and_then(|row| row.get(j)).copied().unwrap_or(0);
+    let (mut i, mut j, mut lines) = (0, 0, Vec::new());
+    while i < old.len() || j < new.len() {
+        match (old.get(i), new.get(j)) {
+            (Some(left), Some(right)) if left == right => {
+                lines.push(format!("  {left}"));
+                (i, j) = (i + 1, j + 1);
+            }
+            (Some(left), right) if right.is_none() || length(i + 1, j) >= length(i, j + 1) => {
+                lines.push(gone(left));
+                i += 1;
+            }
+            (_, right) => {
+                lines.extend(right.map(come));
+                j += 1;
+            }
+        }
+    }
+    lines
+}
+
+/// How many lines the rests of both texts have in common, from each pair of lines on.
+fn common(old: &[String], new: &[String]) -> Vec<Vec<u32>> {
+    let mut table = vec![vec![0; new.len() + 1]];
+    for left in old.iter().rev() {
+        let below = table.last().cloned().unwrap_or_default();
+        let mut row = vec![0];
+        // From the last line to the first, so each row is made the wrong way round.
+        for (index, right) in new.iter().enumerate().rev() {
+            let at = |index: usize| below.get(index).copied().unwrap_or(0);
+            let beside = row.last().copied().unwrap_or(0);
+            row.push(if left == right { at(index + 1) + 1 } else { at(index).max(beside) });
+        }
+        row.reverse();
+        table.push(row);
+    }
+    table.reverse();
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn texts(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_a_reader_would_not_see_is_spelt_out() {
+        assert_eq!(revealed("plain \"text\" with a \\ and é, 数"), "plain \"text\" with a \\ and é, 数");
+        for (text, shown) in [
+            ("a\u{200b}b", "a\\u{200b}b"),
+            ("\u{202e}txt", "\\u{202e}txt"),
+            ("\u{1b}[2J", "\\u{1b}[2J"),
+            ("x\u{e0041}", "x\\u{e0041}"),
+            ("\u{fe0f}", "\\u{fe0f}"),
+            ("a\r\nb", "a\\r\\nb"),
+            ("\u{a0}", "\\u{a0}"),
+        ] {
+            assert_eq!(revealed(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_definition_reads_from_its_name_down() {
+        let definition = json!({
+            "inputSchema": { "type": "object", "required": [] }, "description": "Adds.\nBoth\u{200b}.", "name": "add", "annotations": {},
+        });
+        let expected = [
+            "name: add",
+            "description:",
+            "  Adds.",
+            "  Both\\u{200b}.",
+            "annotations: {}",
+            "inputSchema:",
+            "  {",
+            "    \"required\": [],",
+            "    \"type\": \"object\"",
+            "  }",
+        ];
+        assert_eq!(lines(&definition), expected);
+        assert_eq!(lines(&json!("x")), ["\"x\""]);
+    }
+
+    #[test]
+    fn changes_are_marked_line_by_line() {
+        for (old, new, expected) in [
+            (vec!["a", "b", "c"], vec!["a", "x", "c"], vec!["  a", "- b", "+ x", "  c"]),
+            (vec!["a"], vec!["a"], vec!["  a"]),
+            (vec![], vec!["a"], vec!["+ a"]),
+            (vec!["a"], vec![], vec!["- a"]),
+            (
+                vec!["a", "b", "c", "d", "e"],
+                vec!["x", "b", "y", "d", "z"],
+                vec!["- a", "+ x", "  b", "- c", "+ y", "  d", "- e", "+ z"],
+            ),
+        ] {
+            assert_eq!(changes(&texts(&old), &texts(&new)), expected);
+        }
+    }
+
+    #[test]
+    fn texts_that_are_too_long_to_compare_stand_one_after_the_other() {
+        let many = |word: &str| (0..2_001).map(|n| format!("{word}{n}")).collect::<Vec<_>>();
+        let shown = changes(&many("a"), &many("b"));
+        assert_eq!((shown.len(), shown[0].as_str(), shown[2_001].as_str()), (4_002, "- a0", "+ b0"));
+    }
+}

@@ -1,0 +1,144 @@
+//! `rondo tools`: declarations of tools that are written for an app, from descriptions of what they reach.
+
+mod openapi;
+mod report;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+
+use crate::config::Config;
+use crate::{Trouble, assemble, shown};
+
+use openapi::{Document, Imported, Wanted};
+
+#[derive(Subcommand)]
+pub(crate) enum Tools {
+    /// Write declarations of tools from a description of an interface
+    Import {
+        #[command(subcommand)]
+        from: From,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum From {
+    /// HTTP tools from an OpenAPI description, version 3.0 or 3.1, in JSON or YAML
+    Openapi(Options),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The description
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write the tools for this app; without it, to standard output
+    #[arg(long)]
+    app: Option<String>,
+    /// Only these operations, by id or as "GET /path"; may be repeated
+    #[arg(long, value_name = "OPERATION", num_args = 1..)]
+    only: Vec<String>,
+    /// Only operations with one of these tags; may be repeated
+    #[arg(long, value_name = "TAG", num_args = 1.., conflicts_with = "only")]
+    tag: Vec<String>,
+    /// Where the service is, instead of what the description says
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Put this before the names of tools and secrets, and name the file so
+    #[arg(long, value_name = "NAME")]
+    prefix: Option<String>,
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
+    /// Say what would be written, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn tools(config: &Config, command: Tools) -> Result<(), Trouble> {
+    match command {
+        Tools::Import { from: From::Openapi(options) } => import(config, options),
+    }
+}
+
+fn import(config: &Config, options: Options) -> Result<(), Trouble> {
+    let document = Document::read(&options.file)?;
+    let Options { only, tag: tags, base_url, prefix, .. } = options;
+    let wanted = Wanted { only, tags, base_url, prefix };
+    let imported = openapi::import(&document, &wanted).map_err(|trouble| {
+        format!("{}: {}", options.file.display(), shown::harmless(&trouble.to_string()))
+    })?;
+    let Some(app) = options.app else {
+        std::io::stdout().write_all(imported.toml.as_bytes())?;
+        let report = report::report(config, &imported, report::Place::Output)?;
+        return Ok(std::io::stderr().write_all(report.as_bytes())?);
+    };
+    let folder = folder(config, &app)?;
+    let file = folder.join("tools").join(format!("{}.toml", imported.file_name));
+    if file.exists() && !options.force {
+        return Err(format!("{} is there already; give --force to replace it", file.display()).into());
+    }
+    let place = if options.dry_run {
+        report::Place::Nowhere(&file)
+    } else {
+        put(config, &folder, &file, &imported)?;
+        report::Place::File(&file)
+    };
+    let report = report::report(config, &imported, place)?;
+    Ok(std::io::stdout().write_all(report.as_bytes())?)
+}
+
+/// The app's folder. Its name is checked against those that are there, so it cannot lead elsewhere.
+fn folder(config: &Config, app: &str) -> Result<PathBuf, Trouble> {
+    let unreadable = |error: std::io::Error| format!("{}: {error}", config.apps.display());
+    let mut names = Vec::new();
+    for entry in config.apps.read_dir().map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        if entry.path().join("app.toml").is_file() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort_unstable();
+    if names.iter().any(|name| name == app) {
+        return Ok(config.apps.join(app));
+    }
+    Err(format!("there is no app \"{app}\"; there is {}", names.join(", ")).into())
+}
+
+/// Writes the file and reads the app with it. If that fails, all is as it was before.
+fn put(config: &Config, folder: &Path, file: &Path, imported: &Imported) -> Result<(), Trouble> {
+    let before = match std::fs::read(file) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(format!("{}: {error}", file.display()).into()),
+    };
+    write(file, imported.toml.as_bytes()).map_err(|error| format!("{}: {error}", file.display()))?;
+    let Err(trouble) = check(config, folder) else { return Ok(()) };
+    match before {
+        Some(bytes) => write(file, &bytes)?,
+        None => std::fs::remove_file(file)?,
+    }
+    Err(format!("the app cannot have these tools, and nothing was written: {trouble}").into())
+}
+
+/// Reads the app as the server would.
+fn check(config: &Config, folder: &Path) -> Result<(), Trouble> {
+    let app = std::sync::Arc::new(app::load(folder)?);
+    let apps = app::Apps::from([(app.id.clone(), std::sync::Arc::clone(&app))]);
+    assemble::catalog(config, &apps)?.registry(&app, &[])?;
+    Ok(())
+}
+
+/// Whole or not at all.
+fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let beside = file.with_extension("new");
+    let mut new = OpenOptions::new().write(true).create(true).truncate(true).open(&beside)?;
+    new.write_all(bytes)?;
+    new.sync_all()?;
+    std::fs::rename(&beside, file)
+}

@@ -1,0 +1,209 @@
+//! An OpenAPI description as declarations of HTTP tools.
+//!
+//! A description is somebody else's text. Nothing of it becomes a template, all of it is written by a serialiser, and
+//! what cannot be said is left out and told.
+
+mod address;
+mod arguments;
+mod body;
+mod document;
+mod operation;
+mod parameter;
+mod schema;
+mod security;
+#[cfg(test)]
+mod tests;
+mod text;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use app::MAX_TOOLS;
+use app::source::MAX_FILE_BYTES;
+use serde_json::Value;
+
+use crate::Trouble;
+
+use address::{Base, server};
+pub(crate) use document::Document;
+pub(crate) use operation::Declaration;
+use operation::{Found, declare};
+use security::Credential;
+
+/// Operations that are named when one has to be chosen.
+const MAX_NAMED: usize = 500;
+
+const METHODS: [(&str, app::Method); 6] = [
+    ("get", app::Method::Get),
+    ("head", app::Method::Head),
+    ("post", app::Method::Post),
+    ("put", app::Method::Put),
+    ("patch", app::Method::Patch),
+    ("delete", app::Method::Delete),
+];
+
+/// What is wanted of a description.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    /// Operations by their ids, their tools' names or their methods and paths; all when there are none.
+    pub(crate) only: Vec<String>,
+    pub(crate) tags: Vec<String>,
+    /// Instead of all servers of the description.
+    pub(crate) base_url: Option<String>,
+    /// Stands before the names of tools and of secrets.
+    pub(crate) prefix: Option<String>,
+}
+
+/// What a description came to.
+pub(crate) struct Imported {
+    /// A name for the file, without its ending.
+    pub(crate) file_name: String,
+    pub(crate) toml: String,
+    pub(crate) tools: Vec<Declaration>,
+    /// Operations, and why there is no tool for them.
+    pub(crate) left_out: Vec<(String, String)>,
+}
+
+impl Imported {
+    /// By name: what each secret has to hold, and where it is sent.
+    pub(crate) fn secrets(&self) -> BTreeMap<&str, (&str, BTreeSet<&str>)> {
+        let mut secrets: BTreeMap<&str, (&str, BTreeSet<&str>)> = BTreeMap::new();
+        for tool in &self.tools {
+            for Credential { name, holds, .. } in &tool.credentials {
+                let (_, origins) = secrets.entry(name).or_insert((holds, BTreeSet::new()));
+                origins.insert(&tool.origin);
+            }
+        }
+        secrets
+    }
+
+    pub(crate) fn origins(&self) -> BTreeSet<&str> {
+        self.tools.iter().map(|tool| tool.origin.as_str()).collect()
+    }
+
+    /// What could not be said, by tool.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.tools.iter().flat_map(|tool| tool.notes.iter().map(|note| (tool.name.as_str(), note.as_str())))
+    }
+}
+
+pub(crate) fn import(document: &Document, wanted: &Wanted) -> Result<Imported, Trouble> {
+    let all = operations(document)?;
+    let (chosen, mut left_out) = choose(&all, wanted)?;
+    let given = wanted.base_url.as_deref().map(|url| Base::new(url, wanted.prefix.as_deref())).transpose()?;
+    let mut tools: Vec<Declaration> = Vec::new();
+    for found in chosen {
+        let name = words::free(&name(&found, wanted), |name| tools.iter().any(|tool| tool.name == name));
+        let base = match &given {
+            Some(base) => Ok(base.clone()),
+            None => Base::new(&server(document, found.item, found.operation), wanted.prefix.as_deref()),
+        };
+        match base.and_then(|base| declare(document, found, &base, name)) {
+            Ok(tool) => tools.push(tool),
+            Err(reason) => left_out.push((shown(&found), words::line(&reason))),
+        }
+    }
+    let title = words::line(document.text("/info/title").unwrap_or_default());
+    if tools.is_empty() {
+        return Err(nothing(&left_out).into());
+    }
+    let version = document.text("/info/version").unwrap_or_default();
+    let source = words::line(&format!("{title} {version}"));
+    let head = format!("# {source}, as `rondo tools import openapi` read it.\n");
+    let toml = text::file(&head, &tools)?;
+    if toml.len() as u64 > MAX_FILE_BYTES {
+        let most = MAX_FILE_BYTES / 1024;
+        let remedy = "choose fewer operations with --only or --tag";
+        return Err(format!("the tools come to more than the {most} KiB of one file; {remedy}").into());
+    }
+    let file_name = words::file_name(wanted.prefix.as_deref().unwrap_or(&title));
+    Ok(Imported { file_name, toml, tools, left_out })
+}
+
+/// All operations in the order of the description.
+fn operations(document: &Document) -> Result<Vec<Found<'_>>, Trouble> {
+    let Some(paths) = document.get("paths").and_then(Value::as_object).filter(|paths| !paths.is_empty())
+    else {
+        return Err("the description has no paths, so there is nothing to call".into());
+    };
+    let mut all = Vec::new();
+    for (path, item) in paths {
+        let item = document.follow(item)?;
+        for (key, method) in METHODS {
+            if let Some(operation) = item.get(key).filter(|operation| operation.is_object()) {
+                all.push(Found { path, method, item, operation });
+            }
+        }
+    }
+    Ok(all)
+}
+
+type Choice<'a> = (Vec<Found<'a>>, Vec<(String, String)>);
+
+/// Those that are wanted, and those that are not, with the reason.
+fn choose<'a>(all: &[Found<'a>], wanted: &Wanted) -> Result<Choice<'a>, Trouble> {
+    let is_called = |found: &Found<'_>, text: &str| {
+        found.id() == Some(text) || found.line() == text || name(found, wanted) == text
+    };
+    if let Some(unknown) = wanted.only.iter().find(|text| !all.iter().any(|found| is_called(found, text))) {
+        return Err(format!("there is no operation {unknown:?}; there is {}", list(all)).into());
+    }
+    let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
+    for found in all {
+        let is_named = wanted.only.iter().any(|text| is_called(found, text));
+        let is_meant =
+            is_named || wanted.only.is_empty() && (wanted.tags.is_empty() || found.has_tag(&wanted.tags));
+        if is_meant && found.is_deprecated() && !is_named {
+            left_out.push((shown(found), "it is deprecated; name it with --only to have it".into()));
+        } else if is_meant {
+            chosen.push(*found);
+        }
+    }
+    if chosen.is_empty() && left_out.is_empty() {
+        return Err(format!("no operation has such a tag; there is {}", list(all)).into());
+    }
+    if chosen.len() > MAX_TOOLS {
+        let message =
+            format!("there are {} operations, and an app has at most {MAX_TOOLS} tools", chosen.len());
+        return Err(format!("{message}; choose with --only or --tag among {}", list(&chosen)).into());
+    }
+    Ok((chosen, left_out))
+}
+
+fn list(all: &[Found<'_>]) -> String {
+    let mut names: Vec<String> = all.iter().take(MAX_NAMED).map(shown).collect();
+    if all.len() > MAX_NAMED {
+        names.push(format!("and {} more", all.len() - MAX_NAMED));
+    }
+    names.join(", ")
+}
+
+/// What a person calls an operation by.
+fn shown(found: &Found<'_>) -> String {
+    found.id().map_or_else(|| found.line(), words::line)
+}
+
+fn name(found: &Found<'_>, wanted: &Wanted) -> String {
+    let own = match found.id() {
+        Some(id) => id.to_owned(),
+        None => format!("{} {}", found.method.name().to_lowercase(), found.path),
+    };
+    match &wanted.prefix {
+        Some(prefix) => words::tool_name(&format!("{prefix}_{own}")),
+        None => words::tool_name(&own),
+    }
+}
+
+fn nothing(left_out: &[(String, String)]) -> String {
+    match left_out {
+        [] => "the description has no operations".into(),
+        [(name, reason), rest @ ..] if rest.iter().all(|(_, other)| other == reason) => {
+            format!("no operation can be a tool; {name}: {reason}")
+        }
+        several => {
+            let lines: Vec<String> =
+                several.iter().map(|(name, reason)| format!("\n  {name}: {reason}")).collect();
+            format!("no operation can be a tool:{}", lines.concat())
+        }
+    }
+}

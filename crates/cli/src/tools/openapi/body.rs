@@ -1,0 +1,84 @@
+//! What an operation sends: JSON, a form or text.
+
+use serde_json::{Map, Value};
+
+use super::arguments::plain;
+use super::operation::{Body, Draft};
+use super::schema;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+
+/// Keywords by which an object is more than its properties.
+const CHOICES: &[&str] = &["oneOf", "anyOf", "allOf", "not"];
+
+impl<'a> Draft<'a> {
+    /// A body is always sent, so what it requires is required.
+    pub(super) fn body(&mut self, raw: &'a Value, can_have_one: bool) -> Result<Option<Body>, String> {
+        let raw = self.document.follow(raw)?;
+        let content = raw.get("content").and_then(Value::as_object);
+        let Some(content) = content.filter(|content| !content.is_empty()) else { return Ok(None) };
+        let is_required = raw.get("required") == Some(&Value::Bool(true));
+        if !can_have_one {
+            self.leave_out(is_required, "a body cannot be sent with this method".into())?;
+            return Ok(None);
+        }
+        let essence = |media: &str| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let find = |fits: &dyn Fn(&str) -> bool| content.iter().find(|(media, _)| fits(&essence(media)));
+        let is_json = |media: &str| media.ends_with("+json");
+        let (found, media) = if let Some(found) = find(&|media| media == JSON || media == "*/*") {
+            (found, JSON.to_owned())
+        } else if let Some(found) = find(&is_json) {
+            (found, essence(found.0))
+        } else if let Some(found) = find(&|media| media == FORM) {
+            (found, FORM.to_owned())
+        } else if let Some(found) = find(&|media| media == TEXT) {
+            (found, TEXT.to_owned())
+        } else {
+            let media: Vec<&str> = content.keys().map(String::as_str).collect();
+            return Err(format!("its body is {}", media.join(" or ")));
+        };
+        let schema = found.1.get("schema").map(|schema| self.schemas.convert(schema)).unwrap_or_default();
+        match media.as_str() {
+            TEXT => Ok(Some(Body::Text(self.whole(raw, schema)?))),
+            FORM if is_plain(&schema) => Ok(Some(Body::Form(self.form(&schema)?))),
+            FORM => Err("its form is no object with fields".into()),
+            JSON => self.json(raw, schema).map(Some),
+            _ if !media.chars().all(|c| c.is_ascii_alphanumeric() || "/.+-_".contains(c)) => {
+                Err(format!("its body is {media}"))
+            }
+            _ => {
+                self.headers.push(("Content-Type".into(), media));
+                self.json(raw, schema).map(Some)
+            }
+        }
+    }
+
+    /// The fields of an object are arguments beside the others; anything else is one argument.
+    fn json(&mut self, raw: &'a Value, schema: Map<String, Value>) -> Result<Body, String> {
+        if !is_plain(&schema) {
+            return self.whole(raw, schema).map(Body::Whole);
+        }
+        let mut body = Vec::new();
+        let required: Vec<&str> = schema::names(schema.get("required")).collect();
+        for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let property = property.as_object().cloned().unwrap_or_default();
+            let argument = self.arguments.add(name, "body", property, required.contains(&name.as_str()))?;
+            body.push((name.clone(), plain(&argument)));
+        }
+        Ok(Body::Json(body))
+    }
+
+    fn whole(&mut self, raw: &Value, mut schema: Map<String, Value>) -> Result<String, String> {
+        schema.extend(raw.as_object().and_then(schema::description));
+        Ok(plain(&self.arguments.add("body", "body", schema, true)?))
+    }
+}
+
+/// Whether an object is known by its properties.
+fn is_plain(schema: &Map<String, Value>) -> bool {
+    let has_some =
+        schema.get("properties").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty());
+    has_some && schema::is_of(schema, "object") && !CHOICES.iter().any(|choice| schema.contains_key(*choice))
+}

@@ -1,0 +1,86 @@
+//! An OpenAPI description as it was read: JSON or YAML of a version that is known, and what its references lead to.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Bytes of a description.
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
+
+/// References that lead to references.
+const MAX_HOPS: usize = 16;
+
+pub(crate) struct Document {
+    root: Value,
+}
+
+impl Document {
+    pub(crate) fn read(file: &Path) -> Result<Self, String> {
+        let named = |message: String| format!("{}: {message}", file.display());
+        let mut text = String::new();
+        let read = File::open(file).and_then(|open| open.take(MAX_BYTES + 1).read_to_string(&mut text));
+        if read.map_err(|error| named(error.to_string()))? as u64 > MAX_BYTES {
+            return Err(named(format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024)));
+        }
+        Self::parse(&text).map_err(named)
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim_start_matches('\u{feff}');
+        let root: Value = if text.trim_start().starts_with('{') {
+            serde_json::from_str(text).map_err(|error| format!("this is not JSON: {error}"))?
+        } else {
+            serde_saphyr::from_str(text)
+                .map_err(|error| format!("this is not YAML: {}", error.without_snippet()))?
+        };
+        if root.get("swagger").is_some() {
+            let remedy = "convert it to OpenAPI 3 first, for example with `npx swagger2openapi FILE`";
+            return Err(format!("this is Swagger 2.0, which is not read; {remedy}"));
+        }
+        match root.get("openapi").and_then(Value::as_str) {
+            Some(version) if version.starts_with("3.0") || version.starts_with("3.1") => Ok(Self { root }),
+            Some(version) => Err(format!("this is OpenAPI {version}; 3.0 and 3.1 are read")),
+            None => Err("this is no OpenAPI description: it does not begin with \"openapi\"".into()),
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        self.root.get(key)
+    }
+
+    pub(super) fn text(&self, pointer: &str) -> Option<&str> {
+        self.root.pointer(pointer)?.as_str()
+    }
+
+    /// What a reference within the description leads to. Other files are not read: they are not part of what was given.
+    pub(super) fn target(&self, reference: &str) -> Option<&Value> {
+        let pointer = reference.strip_prefix('#')?;
+        self.root.pointer(pointer).or_else(|| self.root.pointer(&decoded(pointer)?))
+    }
+
+    /// The value, or what it refers to.
+    pub(super) fn follow<'a>(&'a self, value: &'a Value) -> Result<&'a Value, String> {
+        let mut at = value;
+        for _ in 0..MAX_HOPS {
+            let Some(reference) = at.get("$ref").and_then(Value::as_str) else { return Ok(at) };
+            at = self.target(reference).ok_or_else(|| format!("{reference} is not in the description"))?;
+        }
+        Err("a reference leads to itself".into())
+    }
+}
+
+/// Without percent-encoding; none if that is no text.
+fn decoded(pointer: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(pointer.len());
+    let mut rest = pointer;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend_from_slice(before.as_bytes());
+        let digits = after.get(..2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after.get(2..)?;
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,260 @@
+//! One operation as the declaration of a tool.
+
+use std::collections::BTreeSet;
+
+use app::{Method, Names, UrlTemplate};
+use protocol::Effect;
+use serde_json::{Map, Value, json};
+
+use super::address::Base;
+use super::arguments::{Arguments, plain};
+use super::document::Document;
+use super::schema::Schemas;
+use super::security::{Credential, Place, credentials};
+use super::words;
+
+/// Parameters, headers or fields of one request, as an app may have them.
+const MAX_FIELDS: usize = 64;
+
+/// An operation where it stands in the description.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub(super) path: &'a str,
+    pub(super) method: Method,
+    pub(super) item: &'a Value,
+    pub(super) operation: &'a Value,
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn id(&self) -> Option<&'a str> {
+        self.operation.get("operationId").and_then(Value::as_str).filter(|id| !id.trim().is_empty())
+    }
+
+    /// Method and path.
+    pub(super) fn line(&self) -> String {
+        words::line(&format!("{} {}", self.method.name(), self.path))
+    }
+
+    pub(super) fn is_deprecated(&self) -> bool {
+        self.operation.get("deprecated") == Some(&Value::Bool(true))
+    }
+
+    pub(super) fn has_tag(&self, tags: &[String]) -> bool {
+        super::schema::names(self.operation.get("tags")).any(|tag| tags.iter().any(|wanted| wanted == tag))
+    }
+
+    fn description(&self) -> String {
+        let text = |key: &str| self.operation.get(key).and_then(Value::as_str).map(words::line);
+        let (summary, description) =
+            (text("summary").unwrap_or_default(), text("description").unwrap_or_default());
+        let both = match (summary.as_str(), description.as_str()) {
+            ("", _) => description,
+            (_, "") => summary,
+            _ if description.starts_with(&summary) => description,
+            _ if summary.ends_with(['.', '!', '?']) => format!("{summary} {description}"),
+            _ => format!("{summary}. {description}"),
+        };
+        if both.is_empty() { self.line() } else { words::line(&both) }
+    }
+
+    fn effect(&self) -> Effect {
+        match self.method {
+            Method::Get | Method::Head => Effect::Read,
+            Method::Put | Method::Delete => Effect::Idempotent,
+            Method::Post | Method::Patch => Effect::Irreversible,
+        }
+    }
+}
+
+/// What a request carries, as templates.
+pub(super) enum Body {
+    /// An object of fields.
+    Json(Vec<(String, String)>),
+    /// One argument that is all of it.
+    Whole(String),
+    Form(Vec<(String, String)>),
+    Text(String),
+}
+
+/// A tool that can be declared.
+pub(crate) struct Declaration {
+    pub(crate) name: String,
+    /// Method and path.
+    pub(crate) line: String,
+    pub(crate) effect: Effect,
+    pub(super) credentials: Vec<Credential>,
+    /// Scheme, host and port.
+    pub(super) origin: String,
+    /// As the table of the tool.
+    pub(super) table: Map<String, Value>,
+    pub(super) notes: BTreeSet<String>,
+}
+
+/// A tool that is being made of an operation.
+pub(super) struct Draft<'a> {
+    pub(super) document: &'a Document,
+    pub(super) schemas: Schemas<'a>,
+    pub(super) arguments: Arguments,
+    path: Vec<Piece<'a>>,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) headers: Vec<(String, String)>,
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    Placeholder(&'a str),
+    Template(String),
+}
+
+/// The declaration, or why there can be none.
+pub(super) fn declare(
+    document: &Document,
+    found: Found<'_>,
+    base: &Base,
+    name: String,
+) -> Result<Declaration, String> {
+    let credentials = credentials(document, found.operation, &base.owner)?;
+    let mut draft = Draft {
+        document,
+        schemas: Schemas::new(document),
+        arguments: Arguments::default(),
+        path: pieces(found.path)?,
+        query: Vec::new(),
+        headers: Vec::new(),
+    };
+    for Credential { place, .. } in &credentials {
+        match place.clone() {
+            Place::Header(name, value) => draft.headers.push((name, value)),
+            Place::Query(name, value) => draft.query.push((name, value)),
+        }
+    }
+    draft.parameters([found.item.get("parameters"), found.operation.get("parameters")])?;
+    draft.fill_rest()?;
+    let can_have_body = !matches!(found.method, Method::Get | Method::Head);
+    let body = match found.operation.get("requestBody") {
+        Some(raw) => draft.body(raw, can_have_body)?,
+        None => None,
+    };
+    let url = draft.url(&base.url)?;
+    let mut http = json!({ "method": found.method.name(), "url": url });
+    let Draft { schemas, arguments, query, headers, .. } = draft;
+    put_fields(&mut http, "query", query)?;
+    put_fields(&mut http, "headers", headers)?;
+    match body {
+        None => {}
+        Some(Body::Json(fields)) => http["body"] = object(fields),
+        Some(Body::Whole(template)) => http["body"] = template.into(),
+        Some(Body::Form(fields)) => put_fields(&mut http, "form", fields)?,
+        Some(Body::Text(template)) => http["text"] = template.into(),
+    }
+    let effect = found.effect();
+    let mut table = Map::new();
+    table.insert("description".into(), found.description().into());
+    table.insert("effect".into(), effect.name().into());
+    if let Some(parameters) = arguments.schema() {
+        jsonschema::validator_for(&parameters).map_err(|error| format!("its arguments: {error}"))?;
+        table.insert("parameters".into(), parameters);
+    }
+    table.insert("http".into(), http);
+    let (origin, notes) = (base.origin.clone(), schemas.notes);
+    Ok(Declaration { name, line: found.line(), effect, credentials, origin, table, notes })
+}
+
+fn object(fields: Vec<(String, String)>) -> Value {
+    Value::Object(fields.into_iter().map(|(name, template)| (name, template.into())).collect())
+}
+
+fn put_fields(http: &mut Value, key: &str, fields: Vec<(String, String)>) -> Result<(), String> {
+    if fields.len() > MAX_FIELDS {
+        return Err(format!("it has more than {MAX_FIELDS} entries in its {key}"));
+    }
+    if !fields.is_empty() {
+        http[key] = object(fields);
+    }
+    Ok(())
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn note(&mut self, note: String) {
+        self.schemas.notes.insert(note);
+    }
+
+    pub(super) fn has_placeholder(&self, name: &str) -> bool {
+        self.path.iter().any(|piece| matches!(piece, Piece::Placeholder(other) if *other == name))
+    }
+
+    pub(super) fn fill_path(&mut self, name: &str, template: String) {
+        for piece in &mut self.path {
+            if matches!(piece, Piece::Placeholder(other) if *other == name) {
+                *piece = Piece::Template(template.clone());
+            }
+        }
+    }
+
+    /// What the path names and nobody describes is a text.
+    fn fill_rest(&mut self) -> Result<(), String> {
+        let names: BTreeSet<&'a str> = self
+            .path
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Placeholder(name) => Some(*name),
+                Piece::Text(_) | Piece::Template(_) => None,
+            })
+            .collect();
+        for name in names {
+            let schema = Map::from_iter([("type".to_owned(), "string".into())]);
+            let argument = self.arguments.add(name, "path", schema, true)?;
+            self.fill_path(name, plain(&argument));
+        }
+        Ok(())
+    }
+
+    /// Checked as an app checks it.
+    fn url(&self, base: &str) -> Result<String, String> {
+        let mut url = base.trim_end_matches('/').to_owned();
+        for piece in &self.path {
+            match piece {
+                Piece::Text(text) | Piece::Placeholder(text) => url.push_str(&encoded(text)),
+                Piece::Template(template) => url.push_str(template),
+            }
+        }
+        UrlTemplate::new(&url, Names::Call).map_err(|mistake| format!("its address: {mistake}"))?;
+        Ok(url)
+    }
+}
+
+/// Cuts a path at its `{placeholders}`.
+fn pieces(path: &str) -> Result<Vec<Piece<'_>>, String> {
+    if !path.starts_with('/') || path.contains(['?', '#']) {
+        return Err("its path does not begin with a slash, or has a query in it".into());
+    }
+    let mut pieces = Vec::new();
+    let mut rest = path;
+    while let Some((text, after)) = rest.split_once('{') {
+        pieces.push(Piece::Text(text));
+        let Some((name, after)) = after.split_once('}').filter(|(name, _)| !name.contains('{')) else {
+            return Err("its path has braces that name nothing".into());
+        };
+        pieces.push(Piece::Placeholder(name));
+        rest = after;
+    }
+    pieces.push(Piece::Text(rest));
+    Ok(pieces)
+}
+
+/// Whatever could mean something in an address or a template is percent-encoded; what is encoded stays so.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for (at, byte) in text.bytes().enumerate() {
+        let is_escape = || {
+            let digits = text.as_bytes().get(at + 1..at + 3);
+            byte == b'%' && digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+        };
+        if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) || is_escape() {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}

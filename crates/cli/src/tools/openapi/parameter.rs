@@ -1,0 +1,239 @@
+//! The parameters of an operation: what of a request each of them fills, and how.
+
+use serde_json::{Map, Value};
+
+use super::arguments::{joined, json, plain};
+use super::operation::Draft;
+use super::schema;
+
+/// Headers that say how a message is sent or what it is, which are not for a call to choose; and the key that is sent
+/// with every call anyway.
+const OWN_HEADERS: &[&str] = &[
+    "accept",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "host",
+    "idempotency-key",
+    "transfer-encoding",
+];
+
+/// What an object that has to be taken apart is called, where it cannot be.
+const APART: &str = "is an object whose fields cannot be told apart";
+
+/// One parameter, after its reference was followed.
+struct Parameter<'a> {
+    name: &'a str,
+    required: bool,
+    style: Option<&'a str>,
+    explode: Option<bool>,
+    schema: Map<String, Value>,
+    is_json: bool,
+}
+
+/// How a value is written.
+enum Kind {
+    Json,
+    Single,
+    List,
+    Object,
+}
+
+impl Parameter<'_> {
+    fn kind(&self) -> Kind {
+        if self.is_json {
+            Kind::Json
+        } else if schema::is_of(&self.schema, "array") {
+            Kind::List
+        } else if schema::is_of(&self.schema, "object") {
+            Kind::Object
+        } else {
+            Kind::Single
+        }
+    }
+}
+
+impl<'a> Draft<'a> {
+    /// The parameters of the path and the operation; those of the operation replace others of the same name and place.
+    pub(super) fn parameters(&mut self, lists: [Option<&'a Value>; 2]) -> Result<(), String> {
+        let mut all: Vec<(&str, &str, &'a Value)> = Vec::new();
+        for parameter in lists.into_iter().flatten().filter_map(Value::as_array).flatten() {
+            let parameter = self.document.follow(parameter)?;
+            let text = |key: &str| parameter.get(key).and_then(Value::as_str);
+            let (Some(name), Some(place)) = (text("name"), text("in")) else {
+                return Err("a parameter has no name or no place".into());
+            };
+            all.retain(|(other, where_, _)| (*other, *where_) != (name, place));
+            all.push((name, place, parameter));
+        }
+        for (name, place, raw) in all {
+            let read = self.read(name, raw);
+            match place {
+                "path" => self.in_path(read)?,
+                "query" => self.in_query(read)?,
+                "header" => self.in_header(read)?,
+                "cookie" => self.note(format!("the cookie {name:?} is left out")),
+                other => return Err(format!("the parameter {name:?} is in {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, name: &'a str, raw: &'a Value) -> Parameter<'a> {
+        let content = raw.get("content").and_then(Value::as_object).and_then(|content| content.iter().next());
+        let described = content.map_or(Some(raw), |(_, media)| Some(media)).and_then(|of| of.get("schema"));
+        let mut schema = described.map(|schema| self.schemas.convert(schema)).unwrap_or_default();
+        schema.extend(raw.as_object().and_then(schema::description));
+        Parameter {
+            name,
+            required: raw.get("required") == Some(&Value::Bool(true)),
+            style: raw.get("style").and_then(Value::as_str),
+            explode: raw.get("explode").and_then(Value::as_bool),
+            schema,
+            is_json: content.is_some_and(|(media, _)| media.contains("json")),
+        }
+    }
+
+    fn in_path(&mut self, parameter: Parameter<'a>) -> Result<(), String> {
+        if !self.has_placeholder(parameter.name) {
+            return Ok(());
+        }
+        let name = parameter.name;
+        if parameter.style.is_some_and(|style| style != "simple") {
+            return Err(format!("the path writes {name:?} in the style {:?}", parameter.style.unwrap_or("")));
+        }
+        let kind = parameter.kind();
+        let argument = self.arguments.add(name, "path", parameter.schema, true)?;
+        let template = match kind {
+            Kind::Single => plain(&argument),
+            Kind::List => joined(&argument, ','),
+            Kind::Json => json(&argument),
+            Kind::Object => return Err(format!("the parameter {name:?} of the path {APART}")),
+        };
+        self.fill_path(name, template);
+        Ok(())
+    }
+
+    fn in_query(&mut self, parameter: Parameter<'a>) -> Result<(), String> {
+        let name = parameter.name;
+        if self.query.iter().any(|(other, _)| other == name) {
+            return Ok(()); // a secret is sent there
+        }
+        let explode = parameter.explode.unwrap_or(matches!(parameter.style, None | Some("form")));
+        let template = match parameter.kind() {
+            Kind::Single => {
+                plain(&self.arguments.add(name, "query", parameter.schema, parameter.required)?)
+            }
+            Kind::Json => json(&self.arguments.add(name, "query", parameter.schema, parameter.required)?),
+            Kind::List if explode => plain(&self.one_of(parameter, "query")?),
+            Kind::List => {
+                let between = match parameter.style {
+                    Some("spaceDelimited") => ' ',
+                    Some("pipeDelimited") => '|',
+                    _ => ',',
+                };
+                joined(&self.arguments.add(name, "query", parameter.schema, parameter.required)?, between)
+            }
+            Kind::Object => return self.apart(&parameter, explode),
+        };
+        self.query.push((name.to_owned(), template));
+        Ok(())
+    }
+
+    /// A request has each name once, so of a list whose name is repeated one value can be given.
+    fn one_of(&mut self, parameter: Parameter<'_>, place: &str) -> Result<String, String> {
+        let Parameter { name, required, mut schema, .. } = parameter;
+        let mut item = match schema.shift_remove("items") {
+            Some(Value::Object(item)) => item,
+            _ => Map::new(),
+        };
+        item.extend(schema.shift_remove_entry("description"));
+        self.note(format!("{name:?} takes one value, since a name cannot be repeated"));
+        self.arguments.add(name, place, item, required)
+    }
+
+    /// Each field of an object is a parameter of its own.
+    fn apart(&mut self, parameter: &Parameter<'a>, explode: bool) -> Result<(), String> {
+        let Parameter { name, required, schema, .. } = parameter;
+        let is_deep = parameter.style == Some("deepObject");
+        let fields = schema.get("properties").and_then(Value::as_object);
+        let Some(fields) = fields.filter(|fields| !fields.is_empty() && (is_deep || explode)) else {
+            return self.leave_out(*required, format!("the parameter {name:?} {APART}"));
+        };
+        for (field, of) in fields {
+            let of = of.as_object().cloned().unwrap_or_default();
+            let must = *required && schema::names(schema.get("required")).any(|one| one == field);
+            let written = if is_deep { format!("{name}[{field}]") } else { field.clone() };
+            if schema::is_of(&of, "array") || schema::is_of(&of, "object") {
+                self.leave_out(must, format!("{written:?} is more than one value"))?;
+                continue;
+            }
+            if self.query.iter().any(|(other, _)| *other == written) {
+                continue;
+            }
+            let template = plain(&self.arguments.add(&written, "query", of, must)?);
+            self.query.push((written, template));
+        }
+        Ok(())
+    }
+
+    fn in_header(&mut self, parameter: Parameter<'a>) -> Result<(), String> {
+        let name = parameter.name;
+        let is_own = |other: &&str| other.eq_ignore_ascii_case(name);
+        if OWN_HEADERS.iter().any(|other| is_own(&other))
+            || self.headers.iter().any(|(other, _)| is_own(&other.as_str()))
+        {
+            return Ok(());
+        }
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(is_token) {
+            return self.leave_out(parameter.required, format!("{name:?} cannot be a header's name"));
+        }
+        let kind = parameter.kind();
+        if matches!(kind, Kind::Object) {
+            return self.leave_out(parameter.required, format!("the header {name} {APART}"));
+        }
+        let argument = self.arguments.add(name, "header", parameter.schema, parameter.required)?;
+        let template = match kind {
+            Kind::List => joined(&argument, ','),
+            Kind::Json => json(&argument),
+            Kind::Single | Kind::Object => plain(&argument),
+        };
+        self.headers.push((name.to_owned(), template));
+        Ok(())
+    }
+
+    /// What a call has to have cannot be left out of it.
+    pub(super) fn leave_out(&mut self, is_required: bool, reason: String) -> Result<(), String> {
+        if is_required {
+            return Err(reason);
+        }
+        self.note(format!("{reason}, and is left out"));
+        Ok(())
+    }
+
+    /// The fields of a form, of which each name stands once.
+    pub(super) fn form(&mut self, schema: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+        let mut form = Vec::new();
+        let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        for (name, of) in fields {
+            let of = of.as_object().cloned().unwrap_or_default();
+            let required = schema::names(schema.get("required")).any(|one| one == name);
+            if schema::is_of(&of, "object") {
+                self.leave_out(required, format!("the field {name:?} {APART}"))?;
+                continue;
+            }
+            let is_list = schema::is_of(&of, "array");
+            let field = Parameter { name, required, style: None, explode: None, schema: of, is_json: false };
+            let argument = if is_list {
+                self.one_of(field, "body")?
+            } else {
+                self.arguments.add(name, "body", field.schema, required)?
+            };
+            form.push((name.clone(), plain(&argument)));
+        }
+        Ok(form)
+    }
+}

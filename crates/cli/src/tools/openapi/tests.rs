@@ -1,0 +1,1 @@
+//! Each rule of the mapping, on descriptions that are about nothing else.

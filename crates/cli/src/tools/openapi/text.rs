@@ -1,0 +1,66 @@
+//! Declarations as TOML that a person can read: one argument a line, and tables of their own for what is long.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::operation::Declaration;
+use crate::Trouble;
+
+/// Characters up to which a table stands on one line.
+const MAX_LINE: usize = 100;
+
+pub(super) fn file(head: &str, tools: &[Declaration]) -> Result<String, Trouble> {
+    let mut text = head.to_owned();
+    for tool in tools {
+        table(&mut text, &format!("tool.{}", tool.name), &tool.table)?;
+    }
+    Ok(text)
+}
+
+/// A table, and after it those within it that are too long for a line.
+fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> Result<(), Trouble> {
+    let (mut lines, mut later) = (String::new(), Vec::new());
+    for (name, value) in fields {
+        let line = inline(value)?;
+        match value {
+            Value::Object(inner) if line.len() > MAX_LINE => later.push((name, inner)),
+            _ => writeln!(lines, "{} = {line}", key(name)?)?,
+        }
+    }
+    if !lines.is_empty() {
+        write!(text, "\n[{path}]\n{lines}")?;
+    }
+    for (name, inner) in later {
+        table(text, &format!("{path}.{}", key(name)?), inner)?;
+    }
+    Ok(())
+}
+
+fn inline(value: &Value) -> Result<String, Trouble> {
+    let mut text = String::new();
+    sayable(value).serialize(toml::ser::ValueSerializer::new(&mut text))?;
+    Ok(text)
+}
+
+/// A key as TOML writes it, with quotes where it needs them.
+fn key(name: &str) -> Result<String, Trouble> {
+    let line = toml::to_string(&Map::from_iter([(name.to_owned(), Value::from(0))]))?;
+    Ok(line.trim_end().trim_end_matches(" = 0").to_owned())
+}
+
+/// TOML has no null, and no whole numbers beyond 64 bits with a sign.
+fn sayable(value: &Value) -> Value {
+    match value {
+        Value::Number(number) if number.as_i64().is_none() => {
+            number.as_f64().map_or(Value::Null, Value::from)
+        }
+        Value::Array(items) => items.iter().filter(|item| !item.is_null()).map(sayable).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(_, field)| !field.is_null());
+            Value::Object(fields.map(|(name, field)| (name.clone(), sayable(field))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}

@@ -1,0 +1,150 @@
+//! What an import tells the person who ran it: tools, what is missing, and what to do next.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::path::Path;
+
+use protocol::Effect;
+use reqwest::Url;
+
+use super::openapi::Imported;
+use crate::config::{self, Config};
+use crate::{Trouble, shown};
+
+/// Notes that are told.
+const MAX_NOTES: usize = 100;
+
+/// Ports that tools may reach on every public host.
+const PUBLIC_PORTS: [u16; 2] = [80, 443];
+
+/// Endings of names that only an own network knows.
+const OWN_ENDINGS: [&str; 5] = [".local", ".internal", ".lan", ".home.arpa", ".localhost"];
+
+/// Where the declarations went.
+pub(super) enum Place<'a> {
+    Output,
+    Nowhere(&'a Path),
+    File(&'a Path),
+}
+
+pub(super) fn report(config: &Config, imported: &Imported, place: Place<'_>) -> Result<String, Trouble> {
+    let mut text = String::new();
+    let count = match imported.tools.len() {
+        1 => "1 tool".to_owned(),
+        several => format!("{several} tools"),
+    };
+    match place {
+        Place::Output => writeln!(text, "{count}:")?,
+        Place::Nowhere(file) => writeln!(text, "{count}, which would be written to {}:", file.display())?,
+        Place::File(file) => writeln!(text, "{count}, written to {}:", file.display())?,
+    }
+    let width = imported.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
+    for tool in &imported.tools {
+        writeln!(text, "  {:<width$}  {:<12}  {}", tool.name, tool.effect.name(), tool.line)?;
+    }
+    if imported.tools.iter().any(|tool| tool.effect == Effect::Irreversible) {
+        writeln!(text, "those that are irreversible ask the user first; if one is not, correct its effect")?;
+    }
+    let left_out: Vec<(&str, &str)> =
+        imported.left_out.iter().map(|(name, reason)| (name.as_str(), reason.as_str())).collect();
+    list(&mut text, "left out:", &left_out)?;
+    list(&mut text, "to know:", &imported.notes().collect::<Vec<_>>())?;
+    secrets(&mut text, config, imported)?;
+    hosts(&mut text, imported)?;
+    let next = match place {
+        Place::Output => "next: review it, and save it in the folder of an app as tools/NAME.toml",
+        Place::Nowhere(_) => "next: run the same without --dry-run",
+        Place::File(_) => "next: review the file, run `rondo doctor`, and restart the server",
+    };
+    writeln!(text, "{next}")?;
+    Ok(shown::harmless(&text).into_owned())
+}
+
+fn list(text: &mut String, title: &str, lines: &[(&str, &str)]) -> Result<(), Trouble> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "{title}")?;
+    for (name, line) in lines.iter().take(MAX_NOTES) {
+        writeln!(text, "  {name}: {line}")?;
+    }
+    if lines.len() > MAX_NOTES {
+        writeln!(text, "  and {} more", lines.len() - MAX_NOTES)?;
+    }
+    Ok(())
+}
+
+fn secrets(text: &mut String, config: &Config, imported: &Imported) -> Result<(), Trouble> {
+    for (name, (holds, origins)) in imported.secrets() {
+        let origins = origins.into_iter().collect::<Vec<_>>().join(" and ");
+        let variable = format!("RONDO_SECRET_{}", name.to_uppercase());
+        let is_set = config.outside.secrets.contains_key(name)
+            || config::process_environment(&variable).is_some_and(|value| !value.trim().is_empty());
+        if is_set {
+            writeln!(text, "secret {name}: is set already; make sure that it is meant for {origins}")?;
+        } else {
+            writeln!(
+                text,
+                "secret {name}: set {variable} to {holds}, or add [secrets.{name}] to rondo.toml; it is sent to {origins}"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Hosts that tools may not reach unless the operator says so.
+fn hosts(text: &mut String, imported: &Imported) -> Result<(), Trouble> {
+    for origin in imported.origins() {
+        if let Some(entry) = to_allow(origin) {
+            writeln!(
+                text,
+                "host {entry}: is not public, or its port is not; set RONDO_EGRESS_ALLOW={entry}, or add it to allow under \
+                 [egress] in rondo.toml"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// What to write into the list of hosts, for one that would be refused without it.
+fn to_allow(origin: &str) -> Option<String> {
+    let url = Url::parse(origin).ok()?;
+    let (host, port) = (url.host_str()?, url.port_or_known_default()?);
+    let is_own = match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(address) => is_own_address(address),
+        Err(_) => !host.contains('.') || OWN_ENDINGS.iter().any(|ending| host.ends_with(ending)),
+    };
+    (is_own || !PUBLIC_PORTS.contains(&port)).then(|| format!("{host}:{port}"))
+}
+
+fn is_own_address(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.is_private() || v4.is_loopback() || v4.is_link_local() || v4.is_unspecified(),
+        IpAddr::V6(v6) => {
+            v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local() || v6.is_unspecified()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_are_not_public_have_to_be_allowed() {
+        for public in ["https://api.example.com", "http://example.org", "https://8.8.8.8"] {
+            assert_eq!(to_allow(public), None, "{public}");
+        }
+        let own = [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("http://[::1]:9", "[::1]:9"),
+            ("https://10.0.0.7", "10.0.0.7:443"),
+            ("http://tickets", "tickets:80"),
+            ("https://wiki.internal", "wiki.internal:443"),
+            ("https://api.example.com:8443", "api.example.com:8443"),
+        ];
+        for (origin, entry) in own {
+            assert_eq!(to_allow(origin).as_deref(), Some(entry));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The key of the vault: a file beside the database, so that a copy of the database alone tells no credential.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::{Trouble, config};
+
+const FILE: &str = "vault.key";
+const BYTES: usize = 32;
+
+/// The variable that holds the key where no file is wanted: 64 hexadecimal digits.
+const VARIABLE: &str = "RONDO_VAULT_KEY";
+
+/// Reads the key, and makes one the first time.
+pub(crate) fn key(data: &Path) -> Result<[u8; BYTES], Trouble> {
+    let file = data.join(FILE);
+    if let Some(text) = config::process_environment(VARIABLE).filter(|text| !text.trim().is_empty()) {
+        return parsed(&text).ok_or_else(|| format!("{VARIABLE} must be 64 hexadecimal digits").into());
+    }
+    match std::fs::read_to_string(&file) {
+        Ok(text) => parsed(&text).ok_or_else(|| unusable(&file, "it does not hold 64 hexadecimal digits")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => made(&file),
+        Err(error) => Err(unusable(&file, &error.to_string())),
+    }
+}
+
+fn unusable(file: &Path, reason: &str) -> Trouble {
+    format!(
+        "{}: {reason}; restore it from a backup, or remove it and let users give their credentials again",
+        file.display()
+    )
+    .into()
+}
+
+/// Written whole or not at all, and readable by nobody else.
+fn made(file: &Path) -> Result<[u8; BYTES], Trouble> {
+    let mut key = [0; BYTES];
+    getrandom::fill(&mut key)?;
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let beside = file.with_extension("new");
+    let mut new = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    new.write_all(digits.as_bytes())?;
+    new.sync_all()?;
+    std::fs::rename(&beside, file)?;
+    Ok(key)
+}
+
+fn parsed(text: &str) -> Option<[u8; BYTES]> {
+    let digits = text.trim().as_bytes();
+    if digits.len() != BYTES * 2 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut key = [0; BYTES];
+    for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_is_nobody_elses_to_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = key(&folder.path().join("data")).unwrap();
+        assert_eq!(key(&folder.path().join("data")).unwrap(), first);
+        assert_ne!(first, [0; BYTES]);
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &std::fs::metadata(folder.path().join("data/vault.key")).unwrap().permissions(),
+        );
+        assert_eq!(mode & 0o077, 0);
+    }
+
+    #[test]
+    fn a_key_is_64_hexadecimal_digits() {
+        assert_eq!(parsed(&format!(" {}\n", "0F".repeat(BYTES))), Some([15; BYTES]));
+        for wrong in
+            ["", &"0f".repeat(BYTES - 1), &"0f".repeat(BYTES + 1), &"+f".repeat(BYTES), &"é".repeat(BYTES)]
+        {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_none_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE), "short").unwrap();
+        assert!(key(folder.path()).unwrap_err().to_string().contains("vault.key"));
+        assert_eq!(std::fs::read_to_string(folder.path().join(FILE)).unwrap(), "short");
+    }
+}

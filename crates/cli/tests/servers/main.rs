@@ -1,0 +1,179 @@
+//! The real binary against other people's software: the reference server of MCP over both of its transports, and a
+//! description that everybody knows.
+//!
+//! `cargo xtask test` fetches the packages into `target/real-servers`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    dead_code,
+    reason = "helpers of tests may fail like the tests themselves, and are shared with tests that need more of them"
+)]
+
+#[path = "../it/process.rs"]
+mod process;
+#[path = "../it/world.rs"]
+mod world;
+
+use std::path::Path;
+use std::process::Command;
+
+use process::{Process, within};
+use serde_json::{Value, json};
+use testkit::upstream::{Call, Reply};
+use testkit::web::{self, Web};
+use world::{Server, World};
+
+const PACKAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/real-servers/node_modules");
+
+fn package(path: &str) -> String {
+    let file = Path::new(PACKAGES).join(path);
+    assert!(file.exists(), "{} is not there; `cargo xtask test` fetches it", file.display());
+    file.to_str().unwrap().to_owned()
+}
+
+fn everything() -> String {
+    package("@modelcontextprotocol/server-everything/dist/index.js")
+}
+
+fn write_app(world: &World, servers: &str) {
+    world.write("apps/demo/app.toml", &format!("name = \"Demo\"\n{servers}"));
+    world.write("apps/demo/instructions.md", "Do what you are asked.\n");
+}
+
+fn rondo(world: &World, args: &[&str]) -> Command {
+    let mut command = world.rondo(args);
+    command.env("RONDO_APPS", world.path("apps")).env("PATH", env!("PATH"));
+    command.env("OPENAI_API_KEY", "sk-not-for-tools");
+    command
+}
+
+/// Waits until the tools of the app's server are known.
+async fn seen(server: &Server, name: &str) -> Vec<String> {
+    let listed = async {
+        loop {
+            let (_, apps) = server.get("/v1/apps").await;
+            let tools: Vec<String> = serde_json::from_value(apps["data"][0]["tools"].clone()).unwrap();
+            if tools.iter().any(|tool| tool.starts_with(name)) {
+                return tools;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the tools of the server", listed).await
+}
+
+/// What a run that makes these calls gets for them, by name.
+async fn call(world: &World, server: &Server, calls: &[(&str, Value)]) -> Vec<(String, bool, Value)> {
+    let step = calls.iter().fold(Reply::stream(), |reply, (name, input)| reply.call(Call::new(name, &input.to_string())));
+    world.upstream.script([step, Reply::says("Done.")]);
+    let (status, run) = server.post("/v1/apps/demo/runs", &json!({ "message": "Go", "stream": false })).await;
+    assert_eq!((status, &run["status"]), (200, &json!("completed")), "{run}");
+    let results = run["toolResults"].as_array().unwrap().iter();
+    let told = |result: &Value| {
+        (result["name"].as_str().unwrap().to_owned(), result["success"] == true, result["result"].clone())
+    };
+    results.map(told).collect()
+}
+
+fn of<'a>(results: &'a [(String, bool, Value)], name: &str) -> (bool, &'a Value) {
+    let (_, success, result) = results.iter().find(|(tool, ..)| tool == name).unwrap();
+    (*success, result)
+}
+
+/// Everything that the reference server can be asked here, over whichever transport.
+async fn uses_everything(world: &World, server: &Server) {
+    let tools = seen(server, "everything__").await;
+    for tool in ["everything__echo", "everything__get-sum", "everything__get-structured-content"] {
+        assert!(tools.iter().any(|name| name == tool), "{tool} is not among {tools:?}");
+    }
+    let calls = [
+        ("everything__echo", json!({ "message": "hello" })),
+        ("everything__get-sum", json!({ "a": 2, "b": 3 })),
+        ("everything__get-structured-content", json!({ "location": "New York" })),
+        ("everything__get-tiny-image", json!({})),
+        ("everything__get-resource-links", json!({ "count": 2 })),
+        ("everything__trigger-long-running-operation", json!({ "duration": 1, "steps": 4 })),
+        ("everything__get-env", json!({})),
+    ];
+    let results = call(world, server, &calls).await;
+    assert_eq!(of(&results, "everything__echo"), (true, &json!("Echo: hello")));
+    assert_eq!(of(&results, "everything__get-sum"), (true, &json!("The sum of 2 and 3 is 5.")));
+    assert!(of(&results, "everything__get-structured-content").1["temperature"].is_number());
+    let image = of(&results, "everything__get-tiny-image").1.as_str().unwrap();
+    assert!(image.contains("image/png") && image.contains("was left out"), "{image}");
+    assert!(of(&results, "everything__get-resource-links").0);
+    assert!(of(&results, "everything__trigger-long-running-operation").0);
+    assert!(!of(&results, "everything__get-env").1.to_string().contains("sk-not-for-tools"));
+    // What does not fit the schema never leaves.
+    let wrong = call(world, server, &[("everything__get-sum", json!({ "a": "two" }))]).await;
+    assert_eq!(of(&wrong, "everything__get-sum").1["error"], "invalid_arguments");
+}
+
+const ALL_READ: &str = r#"
+[tool.everything__echo]
+effect = "read"
+[tool.everything__get-sum]
+effect = "read"
+[tool.everything__get-structured-content]
+effect = "read"
+[tool.everything__get-tiny-image]
+effect = "read"
+[tool.everything__get-resource-links]
+effect = "read"
+[tool.everything__trigger-long-running-operation]
+effect = "read"
+[tool.everything__get-env]
+effect = "read"
+"#;
+
+#[tokio::test]
+async fn the_reference_server_over_its_input_and_output() {
+    let world = World::new().await;
+    let config = format!("[mcp.everything]\ncommand = \"node\"\nargs = [{:?}, \"stdio\"]\n{ALL_READ}", everything());
+    write_app(&world, &config);
+    let server = Server::start(&mut rondo(&world, &["serve"])).await;
+    uses_everything(&world, &server).await;
+}
+
+#[tokio::test]
+async fn the_reference_server_over_http() {
+    let world = World::new().await;
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Command::new("node");
+    command.args([&everything(), "streamableHttp"]).env("PORT", port.to_string());
+    let other = Process::start(&mut command);
+    other.errors.line("listening on port").await;
+    write_app(&world, &format!("[mcp.everything]\nurl = \"http://127.0.0.1:{port}/mcp\"\n{ALL_READ}"));
+    let mut command = rondo(&world, &["serve"]);
+    let server = Server::start(command.env("RONDO_EGRESS_ALLOW", format!("127.0.0.1:{port}"))).await;
+    uses_everything(&world, &server).await;
+}
+
+/// The public pet store, as its description says, with a host of our own behind it.
+#[tokio::test]
+async fn a_public_description_becomes_tools_that_work() {
+    let (world, web) = (World::new().await, Web::start().await);
+    write_app(&world, "[tool.addPet]\npolicy = \"allow\"\n");
+    world.write("apps/demo/app.toml", "name = \"Demo\"\n");
+    let description = package("@readme/oas-examples/3.0/json/petstore.json");
+    let args = [
+        "tools", "import", "openapi", &description, "--app", "demo", "--base-url", &web.url(), "--only", "getPetById",
+        "--only", "findPetsByStatus",
+    ];
+    let imported = Process::start(&mut rondo(&world, &args)).ended().await;
+    assert_eq!(imported.code, Some(0), "{imported:?}");
+    web.on("GET", "/pet/7", [web::Reply::json(&json!({ "id": 7, "name": "Rex", "status": "available" }))]);
+    let mut command = rondo(&world, &["serve"]);
+    for secret in ["API_KEY", "PETSTORE_API_KEY", "PETSTORE_AUTH", "SWAGGER_PETSTORE_API_KEY"] {
+        command.env(format!("RONDO_SECRET_{secret}"), "pet-secret");
+    }
+    let server = Server::start(command.env("RONDO_EGRESS_ALLOW", web.host())).await;
+    let results = call(&world, &server, &[("getPetById", json!({ "petId": 7 }))]).await;
+    let (success, pet) = of(&results, "getPetById");
+    assert!(success && pet["name"] == "Rex", "{results:?}\n{}", server.process.errors.text());
+    let arrival = &web.arrivals()[0];
+    assert!(arrival.header("idempotency-key").is_some(), "{arrival:?}");
+}

@@ -1,0 +1,257 @@
+//! What a scripted server of tools answers.
+
+use serde_json::{Value, json};
+
+use super::McpArrival;
+use crate::upstream::Gate;
+
+/// Bytes of an answer that has no end, as far as any client is concerned: a gibibyte.
+pub(super) const ENDLESS_BYTES: u64 = 1 << 30;
+
+/// An answer to one request. It is one JSON text, or, where something is said before or after it, a stream of events.
+#[derive(Debug, Clone)]
+pub struct McpReply {
+    kind: Kind,
+    headers: Vec<(String, String)>,
+    /// What is said before the answer, within its stream.
+    before: Vec<Before>,
+    gate: Option<Gate>,
+    twice: bool,
+    streamed: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Usual,
+    Result(Value),
+    Error { code: i64, message: String },
+    Garbage,
+    Status(u16),
+    BreaksOff,
+    Never,
+    Endless,
+}
+
+#[derive(Debug, Clone)]
+enum Before {
+    Message(Value),
+    Progress,
+    /// The answer, to somebody else's question.
+    OtherId,
+}
+
+/// What is done on the wire.
+pub(super) enum Act {
+    Write(Vec<u8>),
+    Wait(Gate),
+    Stall,
+    Endless,
+    Close,
+}
+
+impl McpReply {
+    /// What it would answer without a script, to be held back or told in another way.
+    pub fn usual() -> Self {
+        Self::of(Kind::Usual)
+    }
+
+    /// Any result at all.
+    pub fn result(result: Value) -> Self {
+        Self::of(Kind::Result(result))
+    }
+
+    /// A tool's answer in words.
+    pub fn text(text: &str) -> Self {
+        Self::result(json!({ "content": [{ "type": "text", "text": text }] }))
+    }
+
+    /// A tool's answer as data, and the same in words.
+    pub fn structured(value: &Value) -> Self {
+        let text = value.to_string();
+        Self::result(json!({ "content": [{ "type": "text", "text": text }], "structuredContent": value }))
+    }
+
+    /// A tool that says it has failed.
+    pub fn tool_error(text: &str) -> Self {
+        Self::result(json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
+    }
+
+    /// An error of JSON-RPC.
+    pub fn rpc_error(code: i64, message: &str) -> Self {
+        Self::of(Kind::Error { code, message: message.to_owned() })
+    }
+
+    /// A success whose body is not JSON.
+    pub fn garbage() -> Self {
+        Self::of(Kind::Garbage)
+    }
+
+    /// A status without a body.
+    pub fn status(status: u16) -> Self {
+        Self::of(Kind::Status(status))
+    }
+
+    /// Reads the request and closes the connection.
+    pub fn breaks_off() -> Self {
+        Self::of(Kind::BreaksOff)
+    }
+
+    /// Reads the request and stays silent until the client goes.
+    pub fn never() -> Self {
+        Self::of(Kind::Never)
+    }
+
+    /// A gibibyte of a JSON text that never ends.
+    pub fn endless() -> Self {
+        Self::of(Kind::Endless)
+    }
+
+    /// With one more header.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Holds the answer back, but not what is said before it, until the gate is opened.
+    pub fn wait(mut self, gate: &Gate) -> Self {
+        self.gate = Some(gate.clone());
+        self
+    }
+
+    /// As a stream of events, even where one JSON text would do.
+    pub fn streamed(mut self) -> Self {
+        self.streamed = true;
+        self
+    }
+
+    /// Says a message first, such as a notification.
+    pub fn after(self, message: Value) -> Self {
+        self.preceded(Before::Message(message))
+    }
+
+    /// Tells of progress first, under the token that came with the request.
+    pub fn after_progress(self) -> Self {
+        self.preceded(Before::Progress)
+    }
+
+    /// Gives the same answer to a question that nobody asked first.
+    pub fn after_other_id(self) -> Self {
+        self.preceded(Before::OtherId)
+    }
+
+    /// Gives the answer twice.
+    pub fn twice(mut self) -> Self {
+        self.twice = true;
+        self.streamed()
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self { kind, headers: Vec::new(), before: Vec::new(), gate: None, twice: false, streamed: false }
+    }
+
+    fn preceded(mut self, before: Before) -> Self {
+        self.before.push(before);
+        self.streamed()
+    }
+
+    pub(super) fn is_usual(&self) -> bool {
+        matches!(self.kind, Kind::Usual)
+    }
+
+    /// The same, with what another one says.
+    pub(super) fn filled(mut self, usual: Self) -> Self {
+        self.kind = usual.kind;
+        self.headers.extend(usual.headers);
+        self
+    }
+
+    pub(super) fn acts(self, arrival: &McpArrival) -> Vec<Act> {
+        if self.streamed { self.events(arrival) } else { self.whole(arrival) }
+    }
+
+    fn whole(self, arrival: &McpArrival) -> Vec<Act> {
+        let mut acts: Vec<Act> = self.gate.into_iter().map(Act::Wait).collect();
+        acts.push(match (self.kind.text(&arrival.id()), &self.kind) {
+            (_, Kind::Status(status)) => with_length(*status, &self.headers, b""),
+            (Ok(text), _) => json_answer(200, &self.headers, &text),
+            (Err(fault), _) => fault,
+        });
+        acts
+    }
+
+    fn events(self, arrival: &McpArrival) -> Vec<Act> {
+        let headers = lines(&self.headers);
+        let head = format!(
+            "HTTP/1.1 200 Scripted\r\ncontent-type: text/event-stream\r\n{headers}transfer-encoding: chunked\r\n\r\n"
+        );
+        let mut acts = vec![Act::Write(head.into_bytes())];
+        for before in &self.before {
+            let text = match before {
+                Before::Message(message) => Ok(message.to_string()),
+                Before::Progress => Ok(progress(&arrival.meta("progressToken"))),
+                Before::OtherId => self.kind.text(&json!("nobody-asked")),
+            };
+            acts.push(text.map_or_else(|fault| fault, |text| event(&text)));
+        }
+        acts.extend(self.gate.map(Act::Wait));
+        for _ in 0..=usize::from(self.twice) {
+            acts.push(self.kind.text(&arrival.id()).map_or_else(|fault| fault, |text| event(&text)));
+        }
+        acts.push(Act::Write(b"0\r\n\r\n".to_vec()));
+        acts
+    }
+}
+
+impl Kind {
+    /// The text of the answer, or what happens in its place.
+    fn text(&self, id: &Value) -> Result<String, Act> {
+        match self {
+            Kind::Result(result) => Ok(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()),
+            Kind::Error { code, message } => Ok(error_text(id, *code, message)),
+            Kind::Garbage => Ok("{\"jsonrpc\": \"2.0\", \"id\"".to_owned()),
+            Kind::Usual | Kind::Status(_) | Kind::BreaksOff => Err(Act::Close),
+            Kind::Never => Err(Act::Stall),
+            Kind::Endless => Err(Act::Endless),
+        }
+    }
+}
+
+/// Those who asked for no progress hear of something else.
+fn progress(token: &Value) -> String {
+    if token.is_null() {
+        let params = json!({ "level": "info", "data": "half of it" });
+        return json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params }).to_string();
+    }
+    let params = json!({ "progressToken": token, "progress": 1, "total": 2 });
+    json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }).to_string()
+}
+
+pub(super) fn error_text(id: &Value, code: i64, message: &str) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }).to_string()
+}
+
+pub(super) fn json_answer(status: u16, headers: &[(String, String)], text: &str) -> Act {
+    let mut headers = headers.to_vec();
+    headers.push(("content-type".into(), "application/json".into()));
+    with_length(status, &headers, text.as_bytes())
+}
+
+pub(super) fn status_answer(status: u16) -> Act {
+    with_length(status, &[], b"")
+}
+
+fn with_length(status: u16, headers: &[(String, String)], body: &[u8]) -> Act {
+    let headers = lines(headers);
+    let head = format!("HTTP/1.1 {status} Scripted\r\n{headers}content-length: {}\r\n\r\n", body.len());
+    Act::Write([head.as_bytes(), body].concat())
+}
+
+fn lines(headers: &[(String, String)]) -> String {
+    headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect()
+}
+
+/// An event in an HTTP chunk of its own.
+fn event(text: &str) -> Act {
+    let event = format!("event: message\ndata: {text}\n\n");
+    Act::Write(format!("{:x}\r\n{event}\r\n", event.len()).into_bytes())
+}

@@ -1,0 +1,471 @@
+//! A server of the world outside, on a real socket, that does what a test tells it: for tools that are requests, and for
+//! web search.
+//!
+//! What it answers stands in a queue for each method and path, one reply a request. A request that nothing is scripted
+//! for, or that Tavily or SearXNG would refuse, is remembered, and fails the test when the server is dropped.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::TAVILY_KEY;
+use crate::upstream::Gate;
+
+/// Bytes of an endless body that are written at once.
+const PIECE: usize = 64 * 1024;
+
+/// What Tavily knows of in a search.
+const TAVILY_FIELDS: &[&str] = &["query", "max_results", "search_depth", "include_answer", "topic", "time_range"];
+
+/// Dropping it closes its socket and every connection.
+pub struct Web {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    /// Holds the accept loop, which holds the connections.
+    _tasks: JoinSet<()>,
+}
+
+/// A request as it came in.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    pub method: String,
+    /// As it was sent, still encoded.
+    pub path: String,
+    pub query: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub at: Instant,
+}
+
+impl Arrival {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Null when it was no JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// One reply.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Body,
+    gate: Option<Gate>,
+    end: End,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Bytes(Vec<u8>),
+    /// So many bytes, never all in memory.
+    Endless(u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Whole,
+    /// The body goes out byte by byte.
+    Drip,
+    /// The connection is closed before anything was answered.
+    Nothing,
+    /// The connection is closed in the middle of the body.
+    Half,
+}
+
+impl Reply {
+    pub fn status(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Body::Bytes(Vec::new()), gate: None, end: End::Whole }
+    }
+
+    pub fn json(value: &Value) -> Self {
+        Self::status(200).header("content-type", "application/json").bytes(value.to_string())
+    }
+
+    pub fn text(text: &str) -> Self {
+        Self::status(200).header("content-type", "text/plain; charset=utf-8").bytes(text)
+    }
+
+    pub fn redirect(status: u16, to: &str) -> Self {
+        Self::status(status).header("location", to)
+    }
+
+    /// Reads the request, and closes the connection without a word.
+    pub fn broken() -> Self {
+        Self { end: End::Nothing, ..Self::status(200) }
+    }
+
+    /// A body of `x`, so many bytes long.
+    pub fn endless(bytes: u64) -> Self {
+        Self { body: Body::Endless(bytes), ..Self::status(200).header("content-type", "text/plain") }
+    }
+
+    #[must_use]
+    pub fn with_status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    #[must_use]
+    pub fn bytes(self, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { body: Body::Bytes(bytes.into()), ..self }
+    }
+
+    /// Holds all of the answer back until the gate is open.
+    #[must_use]
+    pub fn wait(self, gate: &Gate) -> Self {
+        Self { gate: Some(gate.clone()), ..self }
+    }
+
+    #[must_use]
+    pub fn drip(self) -> Self {
+        Self { end: End::Drip, ..self }
+    }
+
+    /// Closes the connection in the middle of the body.
+    #[must_use]
+    pub fn half(self) -> Self {
+        Self { end: End::Half, ..self }
+    }
+
+    /// What Tavily answers a search with; a page is its title, address and content.
+    pub fn tavily(answer: Option<&str>, pages: &[(&str, &str, &str)]) -> Self {
+        let result = |(title, url, content): &(&str, &str, &str)| {
+            json!({ "title": title, "url": url, "content": content, "score": 0.9, "raw_content": null })
+        };
+        let results: Vec<Value> = pages.iter().map(result).collect();
+        Self::json(&json!({
+            "query": "as it was asked", "answer": answer, "images": [], "follow_up_questions": null,
+            "results": results, "response_time": 0.7, "request_id": "r-1",
+        }))
+    }
+
+    /// What SearXNG answers a search with.
+    pub fn searxng(pages: &[(&str, &str, &str)]) -> Self {
+        let result = |(title, url, content): &(&str, &str, &str)| {
+            json!({
+                "title": title, "url": url, "content": content, "engine": "test", "engines": ["test"],
+                "positions": [1], "score": 1.0, "category": "general", "template": "default.html",
+                "parsed_url": ["https", "example.com", "/", "", "", ""], "publishedDate": null,
+            })
+        };
+        let results: Vec<Value> = pages.iter().map(result).collect();
+        Self::json(&json!({
+            "query": "as it was asked", "number_of_results": 0, "results": results, "answers": [],
+            "corrections": [], "infoboxes": [], "suggestions": [], "unresponsive_engines": [],
+        }))
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Held for a few lines at a time, never over an await.
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct State {
+    replies: HashMap<(String, String), VecDeque<Reply>>,
+    arrivals: Vec<Arrival>,
+    /// Of the connection of each arrival.
+    closed: Vec<Option<Instant>>,
+    /// Bytes of all bodies that were written.
+    written: u64,
+    violations: Vec<String>,
+}
+
+impl Web {
+    /// Listens on a free port of the loopback interface.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a loopback port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let shared = Arc::new(Shared::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, Arc::clone(&shared)));
+        Self { address, shared, _tasks: tasks }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What an operator writes to open it: the address with its port.
+    pub fn host(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Adds replies for the next requests to a path, one each.
+    pub fn on(&self, method: &str, path: &str, replies: impl IntoIterator<Item = Reply>) {
+        let place = (method.to_owned(), path.to_owned());
+        self.shared.lock().replies.entry(place).or_default().extend(replies);
+    }
+
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        self.shared.lock().arrivals.clone()
+    }
+
+    /// The arrivals, once there are at least `count`.
+    pub async fn wait_for(&self, count: usize) -> Vec<Arrival> {
+        self.until(|state| (state.arrivals.len() >= count).then(|| state.arrivals.clone())).await
+    }
+
+    /// When the connection of arrival `index` was closed, by whoever did.
+    pub async fn closed(&self, index: usize) -> Instant {
+        self.until(|state| *state.closed.get(index)?).await
+    }
+
+    /// Bytes of bodies that were written so far.
+    pub fn written(&self) -> u64 {
+        self.shared.lock().written
+    }
+
+    /// Takes what was asked for without being scripted, or out of shape.
+    pub fn violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.shared.lock().violations)
+    }
+
+    async fn until<T>(&self, mut ready: impl FnMut(&State) -> Option<T>) -> T {
+        let mut changed = self.shared.changed.subscribe();
+        loop {
+            if let Some(value) = ready(&self.shared.lock()) {
+                return value;
+            }
+            let _ = changed.changed().await; // the sender lives as long as `self`
+        }
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let violations = self.violations();
+        if !violations.is_empty() && !std::thread::panicking() {
+            panic!("the world outside saw requests that nobody expects: {violations:#?}");
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let value = change(&mut self.lock());
+        self.changed.send_replace(());
+        value
+    }
+
+    /// Takes note of a request and says what to do about it.
+    fn receive(&self, arrival: Arrival) -> (usize, Reply) {
+        self.change(|state| {
+            let index = state.arrivals.len();
+            let place = (arrival.method.clone(), arrival.path.clone());
+            let scripted = state.replies.get_mut(&place).and_then(VecDeque::pop_front);
+            let complaint = complaint(&arrival);
+            state.arrivals.push(arrival);
+            state.closed.push(None);
+            let reply = match (complaint, scripted) {
+                (None, Some(reply)) => return (index, reply),
+                (Some(complaint), _) => {
+                    state.violations.push(complaint);
+                    Reply::status(400)
+                }
+                (None, None) => {
+                    state.violations.push(format!("nothing is scripted for {} {}", place.0, place.1));
+                    Reply::status(500)
+                }
+            };
+            (index, reply)
+        })
+    }
+}
+
+/// What the search engine that is asked here would refuse, if anything.
+fn complaint(arrival: &Arrival) -> Option<String> {
+    match (arrival.method.as_str(), arrival.path.as_str()) {
+        ("POST", "/search") => tavily_complaint(arrival),
+        ("GET", "/search") => {
+            let parameters: Vec<&str> = arrival.query.split('&').collect();
+            let has = |name: &str| parameters.iter().any(|pair| pair.starts_with(name) && pair.len() > name.len());
+            let fits = has("q=") && parameters.contains(&"format=json");
+            (!fits).then(|| format!("SearXNG wants q and format=json, not {}", arrival.query))
+        }
+        _ => None,
+    }
+}
+
+fn tavily_complaint(arrival: &Arrival) -> Option<String> {
+    if arrival.header("authorization") != Some(format!("Bearer {TAVILY_KEY}").as_str()) {
+        return Some("Tavily wants its key".into());
+    }
+    if arrival.header("content-type") != Some("application/json") {
+        return Some("Tavily wants JSON".into());
+    }
+    let body = arrival.json();
+    let fields = body.as_object().cloned().unwrap_or_default();
+    if let Some((field, _)) = fields.iter().find(|(field, _)| !TAVILY_FIELDS.contains(&field.as_str())) {
+        return Some(format!("Tavily knows no {field}"));
+    }
+    let has_query = fields.get("query").and_then(Value::as_str).is_some_and(|query| !query.is_empty());
+    (!has_query).then(|| format!("Tavily wants a query: {body}"))
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(serve(stream, Arc::clone(&shared)));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Answers requests until either side closes.
+async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
+    let _ = stream.set_nodelay(true);
+    let mut served = Vec::new();
+    let (half, mut writer) = stream.split();
+    let mut reader = Reader { half, buffer: Vec::new() };
+    while let Some(arrival) = reader.request().await {
+        let is_head = arrival.method == "HEAD";
+        let (index, reply) = shared.receive(arrival);
+        served.push(index);
+        let goes_on = tokio::select! {
+            biased;
+            goes_on = answer(reply, is_head, &mut writer, &shared) => goes_on.unwrap_or(false),
+            () = reader.gone() => false,
+        };
+        if !goes_on {
+            break;
+        }
+    }
+    drop(stream);
+    shared.change(|state| {
+        for index in served {
+            if let Some(closed) = state.closed.get_mut(index) {
+                closed.get_or_insert_with(Instant::now);
+            }
+        }
+    });
+}
+
+/// Carries out a reply and says whether the connection may carry another.
+async fn answer(
+    reply: Reply,
+    is_head: bool,
+    writer: &mut WriteHalf<'_>,
+    shared: &Shared,
+) -> std::io::Result<bool> {
+    if let Some(gate) = &reply.gate {
+        gate.pass().await;
+    }
+    if reply.end == End::Nothing {
+        return Ok(false);
+    }
+    writer.write_all(head(&reply).as_bytes()).await?;
+    match reply.body {
+        Body::Bytes(_) if is_head => {}
+        Body::Bytes(bytes) => {
+            let sent = if reply.end == End::Half { bytes.len() / 2 } else { bytes.len() };
+            let piece = if reply.end == End::Drip { 1 } else { bytes.len().max(1) };
+            for piece in bytes.iter().copied().take(sent).collect::<Vec<u8>>().chunks(piece) {
+                writer.write_all(piece).await?;
+                shared.change(|state| state.written += piece.len() as u64);
+                tokio::task::yield_now().await;
+            }
+        }
+        Body::Endless(bytes) => endless(bytes, writer, shared).await?,
+    }
+    Ok(reply.end != End::Half)
+}
+
+async fn endless(mut left: u64, writer: &mut WriteHalf<'_>, shared: &Shared) -> std::io::Result<()> {
+    let piece = vec![b'x'; PIECE];
+    while left > 0 {
+        let now = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        writer.write_all(piece.get(..now).unwrap_or_default()).await?;
+        left -= now as u64;
+        shared.change(|state| state.written += now as u64);
+    }
+    Ok(())
+}
+
+fn head(reply: &Reply) -> String {
+    let length = match &reply.body {
+        Body::Bytes(bytes) => bytes.len() as u64,
+        Body::Endless(bytes) => *bytes,
+    };
+    let lines: String = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("HTTP/1.1 {} Scripted\r\n{lines}content-length: {length}\r\n\r\n", reply.status)
+}
+
+struct Reader<'a> {
+    half: ReadHalf<'a>,
+    buffer: Vec<u8>,
+}
+
+impl Reader<'_> {
+    /// Returns when the client has closed the connection.
+    async fn gone(&mut self) {
+        while self.fill().await {}
+    }
+
+    async fn fill(&mut self) -> bool {
+        self.half.read_buf(&mut self.buffer).await.is_ok_and(|bytes| bytes > 0)
+    }
+
+    async fn request(&mut self) -> Option<Arrival> {
+        let head_end = loop {
+            if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+                break at + 4;
+            }
+            if !self.fill().await {
+                return None;
+            }
+        };
+        let head = String::from_utf8_lossy(self.buffer.get(..head_end)?).into_owned();
+        let mut arrival = parse_head(&head)?;
+        let length = arrival.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        while self.buffer.len() < head_end + length {
+            if !self.fill().await {
+                return None;
+            }
+        }
+        arrival.body = self.buffer.get(head_end..head_end + length)?.to_vec();
+        self.buffer.drain(..head_end + length);
+        Some(arrival)
+    }
+}
+
+fn parse_head(head: &str) -> Option<Arrival> {
+    let mut lines = head.lines();
+    let mut words = lines.next()?.split(' ');
+    let (method, target) = (words.next()?.to_owned(), words.next()?);
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let headers = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let (path, query) = (path.to_owned(), query.to_owned());
+    Some(Arrival { method, path, query, headers, body: Vec::new(), at: Instant::now() })
+}

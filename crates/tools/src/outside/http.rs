@@ -1,0 +1,252 @@
+//! Tools that an app declares as a request over HTTP, and that take back what they did by another.
+
+use std::time::Duration;
+
+use app::{Answered, HttpTool, Method, Request, Rendered, RenderedBody};
+use async_trait::async_trait;
+use bytes::Bytes;
+use protocol::Effect;
+use reqwest::Url;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use serde_json::{Value, json};
+
+use super::Outside;
+use super::border::Hidden;
+use super::egress::{Incoming, Outgoing};
+use super::secrets::{Filling, Needs};
+use crate::registry::timed_out;
+use crate::{Calling, Done, Failed, Tool, ToolSpec};
+
+/// Where the key of a call stands, so that a server that sees it twice can tell.
+const KEY: &str = "idempotency-key";
+
+/// Bytes of an answer up to which it is read as JSON when all of it is the result. More is cut anyway.
+const MAX_WHOLE_BYTES: usize = 1024 * 1024;
+
+/// Bytes of JSON out of which a part is taken. As values it takes many times the room that it has as a text.
+const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
+
+/// Bytes of a text that are looked at. Of these the result keeps fewer.
+const MAX_TEXT_BYTES: usize = 1024 * 1024;
+
+/// Bytes of what a server says of its failure.
+const MAX_REASON_BYTES: usize = 2 * 1024;
+
+/// The longest wait that a server can ask for before another try.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const USUAL_PAUSE: Duration = Duration::from_secs(1);
+
+pub(crate) struct HttpCall {
+    spec: ToolSpec,
+    tool: HttpTool,
+    outside: Outside,
+    needs: Needs,
+    undo_needs: Needs,
+}
+
+impl HttpCall {
+    pub(crate) fn new(name: &str, description: &str, tool: &HttpTool, outside: &Outside) -> Self {
+        let (name, description) = (name.to_owned(), description.to_owned());
+        Self {
+            spec: ToolSpec { name, description, parameters: tool.parameters.clone() },
+            needs: needs(&tool.request),
+            undo_needs: tool.undo.as_ref().map(needs).unwrap_or_default(),
+            tool: tool.clone(),
+            outside: outside.clone(),
+        }
+    }
+
+    async fn answer(&self, calling: &Calling<'_>, filling: &Filling) -> Result<Done, Failed> {
+        let mut values = Value::Object(filling.values.clone());
+        let answer = self.exchange(calling, &self.tool.request, &values).await?;
+        if !is_success(&answer) {
+            // What is picked out of an answer is part of one that did what was asked.
+            let accepted = self.tool.accept_status.contains(&answer.status);
+            return if accepted { Ok(whole(&answer)?.into()) } else { Err(refusal(&answer, self.tool.retry, &filling.hidden)) };
+        }
+        match &self.tool.answer {
+            Answered::Whole => Ok(whole(&answer)?.into()),
+            Answered::Pointer(pointer) => match json_of(&answer)?.pointer_mut(pointer) {
+                Some(value) => Ok(value.take().into()),
+                None => Err(Failed::uncertain("invalid_answer", format!("the answer has nothing at {pointer}"))),
+            },
+            Answered::Text(template) => {
+                let output = json_of(&answer)?;
+                if let Some(values) = values.as_object_mut() {
+                    values.insert("output".into(), output);
+                }
+                let text = template.text(&values).map_err(|reason| Failed::uncertain("invalid_answer", reason))?;
+                Ok(Value::String(text.unwrap_or_default()).into())
+            }
+        }
+    }
+
+    /// Sends a request and waits for the answer, the tool's time or the end of the run, whichever is first.
+    async fn exchange(&self, calling: &Calling<'_>, request: &Request, values: &Value) -> Result<Incoming, Failed> {
+        let rendered = request.render(values).map_err(|reason| Failed::new("invalid_arguments", reason))?;
+        let outgoing = outgoing(rendered, &calling.key())?;
+        let limit = request.timeout;
+        let sent = tokio::select! {
+            biased; // nothing is sent once nobody waits
+            () = calling.stop.cancelled() => return Err(Failed::uncertain("cancelled", "nobody waits for it any more")),
+            sent = self.outside.egress.send(outgoing) => sent,
+            () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),
+        };
+        sent.map_err(|trouble| {
+            let again = self.tool.retry.then_some(Duration::ZERO).filter(|_| trouble.is_passing());
+            let failed = Failed::new("unreachable", trouble.to_string());
+            Failed { uncertain: trouble.may_have_arrived(), again, ..failed }
+        })
+    }
+}
+
+#[async_trait]
+impl Tool for HttpCall {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn effect(&self) -> Effect {
+        self.tool.effect
+    }
+
+    fn is_outside(&self) -> bool {
+        true
+    }
+
+    fn marker(&self) -> Option<&str> {
+        self.tool.marker.as_deref()
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let filling = Filling::gather(&calling, &self.outside.secrets, &self.needs).await?;
+        filling.hidden.told(self.answer(&calling, &filling).await)
+    }
+
+    fn undo_effect(&self) -> Option<Effect> {
+        self.tool.undo.as_ref().map(|undo| match undo.method {
+            Method::Get | Method::Head | Method::Put | Method::Delete => Effect::Idempotent,
+            Method::Post | Method::Patch => Effect::Irreversible,
+        })
+    }
+
+    async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<Done, Failed> {
+        let Some(undo) = &self.tool.undo else {
+            return Err(Failed::new("cannot_undo", "the app declares no undo for this tool"));
+        };
+        let mut filling = Filling::gather(&calling, &self.outside.secrets, &self.undo_needs).await?;
+        filling.values.insert("output".into(), output.clone());
+        let undone = async {
+            let answer = self.exchange(&calling, undo, &Value::Object(filling.values.clone())).await?;
+            if !is_success(&answer) {
+                return Err(refusal(&answer, false, &filling.hidden));
+            }
+            Ok(json!({ "status": answer.status }).into())
+        };
+        let undone = undone.await;
+        filling.hidden.told(undone)
+    }
+}
+
+fn needs(request: &Request) -> Needs {
+    Needs::new(request.secrets(), request.credentials())
+}
+
+fn outgoing(rendered: Rendered, key: &str) -> Result<Outgoing, Failed> {
+    let impossible = |what: &str| Failed::new("invalid_arguments", format!("{what} cannot be sent"));
+    let url = Url::parse(&rendered.url).map_err(|_| impossible("the address"))?;
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/*;q=0.9, */*;q=0.1"));
+    headers.insert(KEY, HeaderValue::from_str(key).map_err(|_| impossible("the key"))?);
+    let body = match rendered.body {
+        None => None,
+        Some(RenderedBody::Json(value)) => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            Some(Bytes::from(value.to_string()))
+        }
+        Some(RenderedBody::Form(fields)) => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+            Some(Bytes::from(url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()))
+        }
+        Some(RenderedBody::Text(text)) => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+            Some(Bytes::from(text))
+        }
+    };
+    for (name, value) in rendered.headers {
+        let name = HeaderName::try_from(name).map_err(|_| impossible("a header"))?;
+        let value = HeaderValue::try_from(value).map_err(|_| impossible("a header"))?;
+        headers.insert(name, value);
+    }
+    let method = match rendered.method {
+        Method::Get => reqwest::Method::GET,
+        Method::Head => reqwest::Method::HEAD,
+        Method::Post => reqwest::Method::POST,
+        Method::Put => reqwest::Method::PUT,
+        Method::Patch => reqwest::Method::PATCH,
+        Method::Delete => reqwest::Method::DELETE,
+    };
+    Ok(Outgoing { method, url, headers, body })
+}
+
+/// All of an answer: as JSON if it is some, else as text.
+fn whole(answer: &Incoming) -> Result<Value, Failed> {
+    if answer.body.is_empty() {
+        return Ok(json!({ "status": answer.status }));
+    }
+    if is_json(answer.content_type()) && !answer.cut && answer.body.len() <= MAX_WHOLE_BYTES {
+        return json_of(answer);
+    }
+    let kept = answer.body.get(..MAX_TEXT_BYTES).unwrap_or(&answer.body);
+    let is_cut = answer.cut || kept.len() < answer.body.len();
+    match std::str::from_utf8(kept) {
+        Ok(text) => Ok(text.into()),
+        Err(error) if is_cut && error.error_len().is_none() => {
+            let (valid, _) = kept.split_at_checked(error.valid_up_to()).unwrap_or_default();
+            Ok(String::from_utf8_lossy(valid).into())
+        }
+        Err(_) => Err(Failed::uncertain("invalid_answer", "the answer is neither JSON nor text")),
+    }
+}
+
+fn is_success(answer: &Incoming) -> bool {
+    (200..300).contains(&answer.status)
+}
+
+/// Whether this is one JSON value; a stream of many is a text.
+fn is_json(content_type: &str) -> bool {
+    let name = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    matches!(name.as_str(), "application/json" | "text/json") || name.ends_with("+json")
+}
+
+pub(super) fn json_of(answer: &Incoming) -> Result<Value, Failed> {
+    if answer.cut || answer.body.len() > MAX_JSON_BYTES {
+        let message = format!("the answer is longer than the {} MiB that are read", MAX_JSON_BYTES / 1024 / 1024);
+        return Err(Failed::uncertain("too_large", message));
+    }
+    serde_json::from_slice(&answer.body)
+        .map_err(|_| Failed::uncertain("invalid_answer", "the answer is not the JSON that it should be"))
+}
+
+/// What a server says that does not do what was asked. Of those in between nobody knows what became of the request.
+pub(super) fn refusal(answer: &Incoming, retry: bool, hidden: &Hidden) -> Failed {
+    // Hidden before it is cut: of a secret that the bound falls into, a part would be left.
+    let said = answer.body.get(..MAX_TEXT_BYTES).unwrap_or(&answer.body);
+    let said = hidden.text(&String::from_utf8_lossy(said));
+    let said = said.get(..said.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or_default().trim();
+    let message = match said {
+        "" => format!("the server answered with the status {}", answer.status),
+        said => format!("the server answered with the status {}: {said}", answer.status),
+    };
+    let asked = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let pause = asked.map_or(USUAL_PAUSE, Duration::from_secs);
+    let busy = matches!(answer.status, 429 | 502 | 503 | 504) && pause <= LONGEST_PAUSE;
+    Failed {
+        uncertain: matches!(answer.status, 408 | 502 | 504),
+        again: (retry && busy).then_some(pause),
+        ..Failed::new("http_error", message)
+    }
+}
+
+#[cfg(test)]
+mod tests;

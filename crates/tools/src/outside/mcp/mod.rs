@@ -1,0 +1,359 @@
+//! Servers of tools that speak MCP: reached when they are needed, used only as their definitions were approved.
+
+mod connection;
+mod content;
+mod definition;
+mod http;
+mod line;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use app::{McpServer, McpTransport, Template, header_values};
+use async_trait::async_trait;
+use protocol::{AppId, Effect, UserId};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, RequestMetaObject};
+use rmcp::service::ServiceError;
+use serde_json::Value;
+use store::{McpOffer, McpToolRow};
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+
+use self::connection::{Address, Dial};
+use self::line::{Line, Reached};
+use super::egress::{Egress, Trouble};
+use super::secrets::{Filling, Needs, Secrets};
+use crate::registry::timed_out;
+use crate::{Calling, Done, Failed, Tool, ToolSpec};
+
+pub use self::definition::mcp_tool_name;
+pub use self::line::Health;
+
+/// Users who have a line of their own to one server at once.
+const MAX_LINES: usize = 64;
+
+/// A line that nobody has used for so long is closed when another is needed.
+const IDLE: Duration = Duration::from_secs(10 * 60);
+
+/// How long processes may take to end.
+const FAREWELL: Duration = Duration::from_secs(4);
+
+/// Where a call's key stands, so that a server that sees it twice can tell.
+const KEY: &str = "dev.rondo/idempotency-key";
+
+/// All servers of tools of all apps.
+pub struct Hub {
+    egress: Egress,
+    secrets: Arc<Secrets>,
+    /// What a process is told of its surroundings, such as where programs are.
+    env: Vec<(String, String)>,
+    servers: Mutex<BTreeMap<(AppId, String), Arc<Server>>>,
+    notices: Arc<Notices>,
+    tasks: TaskTracker,
+}
+
+/// Apps whose servers offer something else than is known.
+#[derive(Default)]
+struct Notices {
+    apps: Mutex<BTreeSet<AppId>>,
+    more: Notify,
+}
+
+/// One server of one app.
+pub struct Server {
+    app: AppId,
+    config: McpServer,
+    egress: Egress,
+    secrets: Arc<Secrets>,
+    env: Vec<(String, String)>,
+    notices: Arc<Notices>,
+    tasks: TaskTracker,
+    needs: Needs,
+    /// One for all, or one for each user where the user's own credentials are needed.
+    lines: Mutex<HashMap<Option<UserId>, Arc<Line>>>,
+}
+
+impl Hub {
+    pub fn new(egress: Egress, secrets: Arc<Secrets>, env: Vec<(String, String)>) -> Self {
+        Self { egress, secrets, env, servers: Mutex::default(), notices: Arc::default(), tasks: TaskTracker::new() }
+    }
+
+    /// Waits until a server offers something else than is known, and gives the apps of which that is so.
+    pub async fn changed(&self) -> BTreeSet<AppId> {
+        loop {
+            let more = self.notices.more.notified();
+            let apps = std::mem::take(&mut *self.notices.apps.lock().unwrap_or_else(PoisonError::into_inner));
+            if !apps.is_empty() {
+                return apps;
+            }
+            more.await;
+        }
+    }
+
+    /// Lets go of every server, and waits a moment until its processes have ended.
+    pub async fn close(&self) {
+        let servers: Vec<Arc<Server>> = {
+            let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *servers).into_values().collect()
+        };
+        for line in servers.iter().flat_map(|server| server.open_lines()) {
+            line.close();
+        }
+        self.tasks.close();
+        let _ = tokio::time::timeout(FAREWELL, self.tasks.wait()).await;
+    }
+
+    /// The server of an app, with the lines it has already while its configuration is the same.
+    pub fn server(&self, app: &AppId, config: &McpServer) -> Arc<Server> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (app.clone(), config.name.name.clone());
+        if let Some(known) = servers.get(&key).filter(|known| known.config == *config) {
+            return Arc::clone(known);
+        }
+        let server = Arc::new(Server {
+            app: app.clone(),
+            needs: Needs::new(config.secrets(), config.credentials()),
+            config: config.clone(),
+            egress: self.egress.clone(),
+            secrets: Arc::clone(&self.secrets),
+            env: self.env.clone(),
+            notices: Arc::clone(&self.notices),
+            tasks: self.tasks.clone(),
+            lines: Mutex::default(),
+        });
+        servers.insert(key, Arc::clone(&server));
+        server
+    }
+}
+
+impl Server {
+    pub fn name(&self) -> &str {
+        &self.config.name.name
+    }
+
+    pub fn is_process(&self) -> bool {
+        matches!(self.config.transport, McpTransport::Stdio { .. })
+    }
+
+    /// Whether each user has a line of their own.
+    pub fn is_personal(&self) -> bool {
+        self.config.is_per_user()
+    }
+
+    /// How the line is; of a server with a line for each user, the worst of them.
+    pub fn health(&self) -> Health {
+        let mut worst = Health { state: "idle", last_error: None };
+        let rank = |health: &Health| ["idle", "connected", "failing", "open"].iter().position(|word| *word == health.state);
+        for line in self.open_lines() {
+            let health = line.health();
+            if rank(&health) > rank(&worst) {
+                worst = health;
+            }
+        }
+        worst
+    }
+
+    fn open_lines(&self) -> Vec<Arc<Line>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
+    }
+
+    async fn reach(&self, line: &Line, filling: &Filling) -> Result<Reached, Failed> {
+        let dial = Dial { hidden: &filling.hidden, tasks: &self.tasks };
+        line.reach(self.name(), self.address(filling)?, &dial).await
+    }
+
+    /// What the server offers now, of what the app wants of it.
+    pub async fn offers(&self, calling: &Calling<'_>) -> Result<Vec<McpOffer>, Failed> {
+        let filling = Filling::gather(calling, &self.secrets, &self.needs).await?;
+        let line = self.line(calling);
+        let reached = self.reach(&line, &filling).await?;
+        line.worked();
+        Ok(self.wanted(&reached))
+    }
+
+    fn wanted(&self, reached: &Reached) -> Vec<McpOffer> {
+        let wanted = |tool: &str| self.config.tools.as_ref().is_none_or(|names| names.contains(tool));
+        reached.tools.iter().filter(|tool| wanted(&tool.name)).map(definition::offer).collect()
+    }
+
+    fn line(&self, calling: &Calling<'_>) -> Arc<Line> {
+        let whose = self.is_personal().then(|| calling.scope.user.clone());
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() >= MAX_LINES && !lines.contains_key(&whose) {
+            lines.retain(|_, line| line.last_used().is_none_or(|at| at.elapsed() < IDLE));
+            let oldest = lines.iter().filter_map(|(whose, line)| Some((line.last_used()?, whose.clone()))).min_by_key(|(at, _)| *at);
+            if let Some((_, oldest)) = oldest.filter(|_| lines.len() >= MAX_LINES) {
+                lines.remove(&oldest);
+            }
+        }
+        Arc::clone(lines.entry(whose).or_default())
+    }
+
+    fn address(&self, filling: &Filling) -> Result<Address, Failed> {
+        let values = Value::Object(filling.values.clone());
+        let filled = |pairs: &[(String, Template)]| {
+            header_values(pairs, &values).map_err(|reason| Failed::new("not_configured", reason))
+        };
+        Ok(match &self.config.transport {
+            McpTransport::Http { url, headers } => {
+                Address::Host { url: url.clone(), headers: filled(headers)?, egress: self.egress.clone() }
+            }
+            McpTransport::Stdio { command, args, env, cwd } => Address::Process {
+                command: command.clone(),
+                args: args.clone(),
+                env: self.env.iter().cloned().chain(filled(env)?).collect(),
+                folder: cwd.clone().unwrap_or_else(|| PathBuf::from(".")),
+            },
+        })
+    }
+
+    async fn call(&self, calling: &Calling<'_>, tool: &Pinned) -> Result<Done, Failed> {
+        let filling = Filling::gather(calling, &self.secrets, &self.needs).await?;
+        let result = self.try_call(calling, tool, &filling).await;
+        filling.hidden.told(result)
+    }
+
+    async fn try_call(&self, calling: &Calling<'_>, tool: &Pinned, filling: &Filling) -> Result<Done, Failed> {
+        let line = self.line(calling);
+        let reached = tokio::select! {
+            reached = self.reach(&line, filling) => reached?,
+            () = calling.stop.cancelled() => return Err(Failed::new("cancelled", "the call was not made")),
+        };
+        self.check(calling, tool, &reached).await?;
+        let limit = self.config.timeout;
+        let answer = tokio::select! {
+            answer = reached.connection.call(params(calling, tool)) => answer,
+            () = calling.stop.cancelled() => return Err(Failed::uncertain("cancelled", "nobody waits for it any more")),
+            () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),
+        };
+        match answer {
+            Ok(CallToolResponse::Complete(result)) => {
+                line.worked();
+                content::told(result)
+            }
+            Ok(_) => {
+                line.worked();
+                let message = "the server wants to ask the user something, or to go on by itself; that cannot be done here";
+                Err(Failed::uncertain("unsupported", message))
+            }
+            Err(error) => {
+                let (failed, broken) = failure(&error);
+                if broken {
+                    line.broke(self.name(), &reached.connection, filling.hidden.text(&error.to_string()));
+                }
+                Err(failed)
+            }
+        }
+    }
+
+    /// A tool is called only while its server says of it what was approved.
+    async fn check(&self, calling: &Calling<'_>, tool: &Pinned, reached: &Reached) -> Result<(), Failed> {
+        let offers = self.wanted(reached);
+        match offers.iter().find(|offer| offer.tool == tool.tool) {
+            Some(offer) if offer.hash == tool.hash => return Ok(()),
+            Some(_) | None => {}
+        }
+        let gone = !offers.iter().any(|offer| offer.tool == tool.tool);
+        if let Err(error) = calling.store.put_mcp_tools(&self.app, self.name(), offers).await {
+            tracing::error!(%error, server = self.name(), "what a server offers was not kept");
+        }
+        self.notices.apps.lock().unwrap_or_else(PoisonError::into_inner).insert(self.app.clone());
+        self.notices.more.notify_one();
+        Err(if gone {
+            Failed::new("tool_gone", "its server no longer offers this tool")
+        } else {
+            let message = "its server has changed what it says of this tool; the operator must approve it first";
+            Failed::new("tool_changed", message)
+        })
+    }
+}
+
+fn params(calling: &Calling<'_>, tool: &Pinned) -> CallToolRequestParams {
+    let mut params = CallToolRequestParams::new(tool.tool.clone());
+    params.arguments = Some(calling.input.as_object().cloned().unwrap_or_default());
+    let mut meta = RequestMetaObject::new();
+    meta.insert(KEY.to_owned(), calling.key().into());
+    params.meta = Some(meta);
+    params
+}
+
+/// What a failure means for the call, and whether the connection is of no more use.
+fn failure(error: &ServiceError) -> (Failed, bool) {
+    if let ServiceError::McpError(error) = error {
+        let refused = [
+            ErrorCode::INVALID_PARAMS,
+            ErrorCode::METHOD_NOT_FOUND,
+            ErrorCode::INVALID_REQUEST,
+            ErrorCode::PARSE_ERROR,
+        ];
+        let message = format!("the server answered with the error {}: {}", error.code.0, error.message);
+        let uncertain = !refused.contains(&error.code);
+        return (Failed { uncertain, ..Failed::new("tool_error", message) }, false);
+    }
+    let sending = if let ServiceError::TransportSend(error) = error { trouble(&*error.error) } else { None };
+    let failed = match sending {
+        Some(trouble) => {
+            let again = trouble.is_passing().then_some(Duration::ZERO);
+            let failed = Failed::new("unreachable", trouble.to_string());
+            Failed { uncertain: trouble.may_have_arrived(), again, ..failed }
+        }
+        None => Failed::broken("the server broke off before it had answered"),
+    };
+    (failed, true)
+}
+
+fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Trouble> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(trouble) = error.downcast_ref::<Trouble>() {
+            return Some(trouble);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// A tool of a server as it was approved.
+struct Pinned {
+    tool: String,
+    hash: String,
+}
+
+/// A tool of a server. What the server hints about it changes nothing: it counts as irreversible until the app says
+/// otherwise.
+pub(crate) struct McpTool {
+    server: Arc<Server>,
+    pinned: Pinned,
+    spec: ToolSpec,
+}
+
+impl McpTool {
+    /// None for one that may not be used as it is offered now.
+    pub(crate) fn new(server: &Arc<Server>, row: &McpToolRow) -> Option<Self> {
+        let approved = row.approved.as_ref().filter(|approved| row.present && approved.hash == row.hash)?;
+        let spec = definition::spec(server.name(), &row.tool, &approved.definition);
+        let pinned = Pinned { tool: row.tool.clone(), hash: approved.hash.clone() };
+        Some(Self { server: Arc::clone(server), pinned, spec })
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Irreversible
+    }
+
+    fn is_outside(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        self.server.call(&calling, &self.pinned).await
+    }
+}

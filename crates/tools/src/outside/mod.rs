@@ -1,0 +1,39 @@
+//! Tools that reach beyond this process, and the border they cross.
+
+mod border;
+mod egress;
+mod http;
+mod mcp;
+mod sandbox;
+mod search;
+mod secrets;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use egress::{Allowed, Egress, NotAllowable};
+pub use mcp::{Health, Hub, Server, mcp_tool_name};
+pub use search::{Search, Tavily};
+pub use secrets::{Secrets, Vault};
+
+pub(crate) use http::HttpCall;
+pub(crate) use mcp::McpTool;
+pub(crate) use sandbox::{Code, Sandboxed};
+pub(crate) use search::{SearxngSearch, TavilySearch};
+
+/// What tools that reach outside share. Cheap to clone.
+#[derive(Clone)]
+pub struct Outside {
+    pub egress: Egress,
+    pub secrets: Arc<Secrets>,
+    pub search: Search,
+    pub mcp: Arc<Hub>,
+}
+
+/// Ends when the time is over, if there is a limit.
+async fn after(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,244 @@
+//! Searching the web, by whoever the operator has chosen: Tavily, or a `SearXNG` of one's own.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use protocol::Source;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Url};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::border::Hidden;
+use super::egress::{Egress, Incoming, Outgoing};
+use super::http::{json_of, refusal};
+use crate::{Calling, Done, Failed, Tool, ToolSpec};
+
+/// What front ends without events show while the web is searched.
+const MARKER: &str = "[SEARCHING_ONLINE]";
+
+const MAX_QUERY_CHARS: usize = 400;
+const MAX_RESULTS: usize = 5;
+
+/// Characters of one result that the model reads.
+const MAX_CONTENT_CHARS: usize = 1_500;
+const MAX_TITLE_CHARS: usize = 200;
+
+/// Bytes of an address beyond which it is none that anybody could follow.
+const MAX_URL_BYTES: usize = 2_048;
+
+/// Who searches the web.
+#[derive(Clone, Default)]
+pub struct Search {
+    pub tavily: Option<Tavily>,
+    /// The address of a `SearXNG`.
+    pub searxng: Option<String>,
+}
+
+#[derive(Clone)]
+pub struct Tavily {
+    pub base_url: String,
+    pub key: String,
+}
+
+/// What a search has found.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    answer: Option<String>,
+    pages: Vec<Page>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Page {
+    #[serde(default)]
+    title: Option<String>,
+    url: String,
+    #[serde(default)]
+    content: Option<String>,
+}
+
+pub(crate) struct TavilySearch {
+    pub(crate) tavily: Tavily,
+    pub(crate) egress: Egress,
+}
+
+pub(crate) struct SearxngSearch {
+    pub(crate) base_url: String,
+    pub(crate) egress: Egress,
+}
+
+#[async_trait]
+impl Tool for TavilySearch {
+    fn spec(&self) -> ToolSpec {
+        spec("tavily_search")
+    }
+
+    fn is_outside(&self) -> bool {
+        true
+    }
+
+    fn marker(&self) -> Option<&str> {
+        Some(MARKER)
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let mut hidden = Hidden::default();
+        hidden.add("the key", &self.tavily.key);
+        let query = query(&calling);
+        let found = self.found(&calling, query, &hidden).await.map(|found| told(query, &found));
+        hidden.told(found)
+    }
+}
+
+impl TavilySearch {
+    async fn found(&self, calling: &Calling<'_>, query: &str, hidden: &Hidden) -> Result<Found, Failed> {
+        let url = address(&self.tavily.base_url, "search")?;
+        let mut headers = HeaderMap::new();
+        let key = HeaderValue::from_str(&format!("Bearer {}", self.tavily.key));
+        headers.insert(AUTHORIZATION, key.map_err(|_| Failed::new("not_configured", "the key cannot be sent"))?);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let asked = json!({
+            "query": query, "max_results": MAX_RESULTS, "search_depth": "basic", "include_answer": true,
+        });
+        let body = Some(Bytes::from(asked.to_string()));
+        let answer = ask(calling, &self.egress, Outgoing { method: Method::POST, url, headers, body }).await?;
+        match answer.status {
+            401 | 403 => return Err(Failed::new("not_configured", "Tavily does not take the key; tell the user")),
+            432 | 433 => return Err(Failed::new("rate_limited", "the searches of Tavily's plan are used up")),
+            _ => {}
+        }
+        let answer = json_of(&accepted(answer, hidden)?)?;
+        let said = answer.get("answer").and_then(Value::as_str).map(str::to_owned);
+        Ok(Found { answer: said, pages: pages(&answer) })
+    }
+}
+
+#[async_trait]
+impl Tool for SearxngSearch {
+    fn spec(&self) -> ToolSpec {
+        spec("searxng_search")
+    }
+
+    fn is_outside(&self) -> bool {
+        true
+    }
+
+    fn marker(&self) -> Option<&str> {
+        Some(MARKER)
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let query = query(&calling);
+        let found = self.found(&calling, query).await.map(|found| told(query, &found));
+        Hidden::default().told(found)
+    }
+}
+
+impl SearxngSearch {
+    async fn found(&self, calling: &Calling<'_>, query: &str) -> Result<Found, Failed> {
+        let mut url = address(&self.base_url, "search")?;
+        url.query_pairs_mut().append_pair("q", query).append_pair("format", "json");
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let request = Outgoing { method: Method::GET, url, headers, body: None };
+        let answer = ask(calling, &self.egress, request).await?;
+        if answer.status == 403 {
+            let message = "SearXNG does not answer in JSON; its operator must add json to search.formats in its settings";
+            return Err(Failed::new("not_configured", message));
+        }
+        let answer = json_of(&accepted(answer, &Hidden::default())?)?;
+        let said = answer.get("answers").and_then(|answers| answers.get(0)).and_then(|first| {
+            first.as_str().or_else(|| first.get("answer").and_then(Value::as_str)).map(str::to_owned)
+        });
+        Ok(Found { answer: said, pages: pages(&answer) })
+    }
+}
+
+fn spec(name: &str) -> ToolSpec {
+    let query = json!({
+        "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": "The search query",
+    });
+    ToolSpec {
+        name: name.into(),
+        description: "Search the web for current information. Name the pages you use.".into(),
+        parameters: json!({
+            "type": "object", "properties": { "query": query }, "required": ["query"], "additionalProperties": false,
+        }),
+    }
+}
+
+fn query<'a>(calling: &'a Calling<'_>) -> &'a str {
+    calling.input.get("query").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn address(base: &str, path: &str) -> Result<Url, Failed> {
+    let whole = format!("{}/{path}", base.trim_end_matches('/'));
+    Url::parse(&whole).map_err(|_| Failed::new("not_configured", "the address of the search is none"))
+}
+
+async fn ask(calling: &Calling<'_>, egress: &Egress, request: Outgoing) -> Result<Incoming, Failed> {
+    tokio::select! {
+        biased; // nothing is sent once nobody waits
+        () = calling.stop.cancelled() => Err(Failed::new("cancelled", "nobody waits for it any more")),
+        answer = egress.send(request) => answer.map_err(|trouble| Failed {
+            again: trouble.is_passing().then_some(std::time::Duration::ZERO),
+            ..Failed::new("unreachable", trouble.to_string())
+        }),
+    }
+}
+
+fn accepted(answer: Incoming, hidden: &Hidden) -> Result<Incoming, Failed> {
+    if answer.status == 200 { Ok(answer) } else { Err(refusal(&answer, true, hidden)) }
+}
+
+/// Those that can be read and followed. One that is out of shape does not cost the others.
+fn pages(answer: &Value) -> Vec<Page> {
+    let results = answer.get("results").and_then(Value::as_array);
+    results.into_iter().flatten().filter_map(page).take(MAX_RESULTS).collect()
+}
+
+fn page(result: &Value) -> Option<Page> {
+    let page: Page = serde_json::from_value(result.clone()).ok()?;
+    let url = Url::parse(&page.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    // As a browser would write it: nothing in it is unseen.
+    let url = String::from(url);
+    (url.len() <= MAX_URL_BYTES).then_some(Page { url, ..page })
+}
+
+/// What was found, as a text for the model, with where it is from.
+fn told(query: &str, found: &Found) -> Done {
+    let mut parts = Vec::new();
+    if let Some(answer) = found.answer.as_deref().map(str::trim).filter(|answer| !answer.is_empty()) {
+        parts.push(format!("In short: {}", first(answer, MAX_CONTENT_CHARS)));
+    }
+    for (page, number) in found.pages.iter().zip(1..) {
+        let content = first(page.content.as_deref().unwrap_or_default().trim(), MAX_CONTENT_CHARS);
+        parts.push(format!("{number}. {}\n{}\n{content}", title(page), page.url).trim_end().to_owned());
+    }
+    if parts.is_empty() {
+        parts.push(format!("Nothing was found on the web for {query:?}."));
+    }
+    let source = |page: &Page| Source {
+        kind: "web".into(),
+        id: page.url.clone(),
+        title: title(page),
+        place: page.url.clone(),
+    };
+    Done { sources: found.pages.iter().map(source).collect(), ..Value::String(parts.join("\n\n")).into() }
+}
+
+fn title(page: &Page) -> String {
+    // On one line, so that none looks like the next result.
+    let words: Vec<&str> = page.title.as_deref().unwrap_or_default().split_whitespace().collect();
+    let title = if words.is_empty() { page.url.clone() } else { words.join(" ") };
+    first(&title, MAX_TITLE_CHARS)
+}
+
+fn first(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Secrets by name: the operator's, and the user's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use async_trait::async_trait;
+use protocol::Scope;
+use serde_json::{Map, Value, json};
+
+use super::border::Hidden;
+use crate::{Calling, Failed};
+
+/// What the operator has given for templates to name.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    values: BTreeMap<String, String>,
+}
+
+impl Secrets {
+    pub fn new(values: BTreeMap<String, String>) -> Self {
+        Self { values }
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.values.keys()).finish()
+    }
+}
+
+/// Where the credentials of users are kept.
+#[async_trait]
+pub trait Vault: Send + Sync + 'static {
+    /// None when the user has given none of that name.
+    async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<String>, Failed>;
+}
+
+/// What the templates of one call name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Needs {
+    pub(super) secrets: BTreeSet<String>,
+    pub(super) credentials: BTreeSet<String>,
+}
+
+impl Needs {
+    pub(super) fn new(secrets: BTreeSet<&str>, credentials: BTreeSet<&str>) -> Self {
+        let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
+        Self { secrets: owned(secrets), credentials: owned(credentials) }
+    }
+}
+
+/// What templates are filled with, and what of that must not be told.
+pub(super) struct Filling {
+    pub(super) values: Map<String, Value>,
+    pub(super) hidden: Hidden,
+}
+
+impl Filling {
+    /// Takes together what a call's templates name, and nothing else.
+    pub(super) async fn gather(
+        calling: &Calling<'_>,
+        secrets: &Secrets,
+        needs: &Needs,
+    ) -> Result<Self, Failed> {
+        let mut hidden = Hidden::default();
+        let (mut operators, mut users) = (Map::new(), Map::new());
+        for name in &needs.secrets {
+            let value = secrets.get(name).ok_or_else(|| not_configured(name))?;
+            hidden.add(name, value);
+            operators.insert(name.clone(), value.into());
+        }
+        for name in &needs.credentials {
+            let value = calling.vault.credential(calling.scope, name).await?;
+            let value = value.ok_or_else(|| not_given(calling.scope, name))?;
+            hidden.add(name, &value);
+            users.insert(name.clone(), value.into());
+        }
+        let mut values = Map::new();
+        values.insert("input".into(), calling.input.clone());
+        values.insert("secret".into(), operators.into());
+        values.insert("credential".into(), users.into());
+        values.insert("user".into(), json!({ "id": calling.scope.user.as_str() }));
+        values.insert("app".into(), json!({ "id": calling.scope.app.as_str() }));
+        values.insert("thread".into(), json!({ "id": calling.thread }));
+        values.insert("call".into(), json!({ "key": calling.key() }));
+        Ok(Self { values, hidden })
+    }
+}
+
+fn not_configured(name: &str) -> Failed {
+    Failed::new("not_configured", format!("the operator has not set the secret {name:?}; tell the user"))
+}
+
+fn not_given(scope: &Scope, name: &str) -> Failed {
+    let message = format!(
+        "the user has not given the credential {name:?} yet; ask them to connect it (PUT /v1/apps/{}/credentials/{name})",
+        scope.app
+    );
+    Failed::new("credential_required", message)
+}

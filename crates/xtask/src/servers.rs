@@ -1,0 +1,39 @@
+//! Other people's servers that some tests speak to: packages of npm.
+//!
+//! They are fetched once, into the repository's `target`. Nothing is installed on the machine.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Name and version. Pinned, because another version may answer differently.
+const PACKAGES: &[&str] = &["@modelcontextprotocol/server-everything@2026.8.31", "@readme/oas-examples@8.2.2"];
+
+/// Names what was fetched, so that a change of the list fetches again.
+const STAMP: &str = "fetched";
+
+/// Makes sure that the packages are there. The error says what is missing and what to do.
+pub(crate) fn install(root: &Path) -> Result<(), String> {
+    let folder = root.join("target/real-servers");
+    let stamp = folder.join(STAMP);
+    let wanted = PACKAGES.join("\n");
+    if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
+        return Ok(());
+    }
+    let has = |program: &str| {
+        let mut asked = Command::new(program);
+        let status = asked.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    if let Some(missing) = ["node", "npm"].into_iter().find(|program| !has(program)) {
+        return Err(format!("there is no {missing}; install Node.js 20 or newer"));
+    }
+    println!("fetching servers to speak to, and descriptions of others: 40 MB");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", "--prefix"]);
+    let status = npm.arg(&folder).args(PACKAGES).status();
+    if !status.is_ok_and(|status| status.success()) {
+        return Err("npm could not fetch the packages; look at what it says above".into());
+    }
+    std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
+}
