@@ -57,7 +57,7 @@ fn outside(config: &Config, apps: &Apps) -> Result<Outside, Trouble> {
     }
     let secrets = Arc::new(Secrets::new(values));
     let given = |name: &&str| Some(((*name).to_owned(), config::process_environment(name)?));
-    let env = SURROUNDINGS.iter().filter_map(|name| given(name)).collect();
+    let env = SURROUNDINGS.iter().filter_map(given).collect();
     let tavily = settings
         .tavily
         .as_ref()

@@ -331,16 +331,16 @@ fn described(tool: &McpToolView) -> Result<String, Trouble> {
 
 fn looked_at(server: &McpServerView) -> Result<String, Trouble> {
     let (app, name) = (&server.app, &server.server);
-    match server.state {
-        McpState::Connected => listed(std::slice::from_ref(server)),
-        McpState::Failing | McpState::Open => {
-            let reason = server.last_error.as_deref().unwrap_or("no reason was given");
+    match (&server.last_error, server.state) {
+        (Some(reason), _) => {
             Err(format!("the server {name} of {app} cannot be used: {}", revealed(reason)).into())
         }
-        McpState::Idle => Err(format!(
-            "the server {name} of {app} was not asked: it needs a secret that is not set, which `rondo doctor` names, or a \
-             credential of each user's own"
-        )
-        .into()),
+        (None, McpState::Idle) => {
+            Err(format!("the server {name} of {app} was not asked: it needs a credential of each user's own")
+                .into())
+        }
+        (None, McpState::Connected | McpState::Failing | McpState::Open) => {
+            listed(std::slice::from_ref(server))
+        }
     }
 }

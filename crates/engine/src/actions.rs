@@ -188,7 +188,8 @@ fn undo_refusal(error: store::Error) -> Result<String, Error> {
 
 /// Why what was to be taken back outside is not.
 fn outside_refusal(by: &ActionRow) -> Option<String> {
-    let said = || by.output.get("message").and_then(serde_json::Value::as_str).unwrap_or("no reason was given");
+    let said =
+        || by.output.get("message").and_then(serde_json::Value::as_str).unwrap_or("no reason was given");
     if by.status == ToolStatus::Complete.name() {
         None
     } else if by.status == ToolStatus::Unknown.name() {

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tools::{Calling, Outcome, Taint, Vault};
 
-use crate::request::{self, PageQuery};
 use crate::engine::Serving;
+use crate::request::{self, PageQuery};
 use crate::{Engine, Error, views};
 
 impl Engine {

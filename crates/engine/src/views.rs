@@ -214,7 +214,8 @@ fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
 fn marked(facts: &[RawEvent], reply: &str) -> String {
     let mut markers: Vec<String> = Vec::new();
     for fact in facts.iter().filter(|fact| fact.kind == Kind::ToolStart.name()) {
-        if let Ok(Event::ToolStart(ToolStart { marker: Some(marker), .. })) = Event::read(&fact.kind, &fact.body)
+        if let Ok(Event::ToolStart(ToolStart { marker: Some(marker), .. })) =
+            Event::read(&fact.kind, &fact.body)
             && !markers.contains(&marker)
         {
             markers.push(marker);

@@ -83,8 +83,7 @@ impl Reach {
         }
         let egress = Egress::new(allowed).expect("there are root certificates");
         let secrets = Arc::new(Secrets::new(self.secrets.iter().cloned().collect()));
-        let tavily =
-            self.tavily.clone().map(|base_url| Tavily { base_url, key: TAVILY_KEY.into() });
+        let tavily = self.tavily.clone().map(|base_url| Tavily { base_url, key: TAVILY_KEY.into() });
         let path = option_env!("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
         let env = vec![("PATH".to_owned(), path.to_owned())];
         let mcp = Arc::new(Hub::new(egress.clone(), Arc::clone(&secrets), env));

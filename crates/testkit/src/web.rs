@@ -2,7 +2,7 @@
 //! web search.
 //!
 //! What it answers stands in a queue for each method and path, one reply a request. A request that nothing is scripted
-//! for, or that Tavily or SearXNG would refuse, is remembered, and fails the test when the server is dropped.
+//! for, or that the engine of a web search would refuse, is remembered, and fails the test when the server is dropped.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -23,7 +23,8 @@ use crate::upstream::Gate;
 const PIECE: usize = 64 * 1024;
 
 /// What Tavily knows of in a search.
-const TAVILY_FIELDS: &[&str] = &["query", "max_results", "search_depth", "include_answer", "topic", "time_range"];
+const TAVILY_FIELDS: &[&str] =
+    &["query", "max_results", "search_depth", "include_answer", "topic", "time_range"];
 
 /// Dropping it closes its socket and every connection.
 pub struct Web {
@@ -151,9 +152,7 @@ impl Reply {
 
     /// What Tavily answers a search with; a page is its title, address and content.
     pub fn tavily(answer: Option<&str>, pages: &[(&str, &str, &str)]) -> Self {
-        let result = |(title, url, content): &(&str, &str, &str)| {
-            json!({ "title": title, "url": url, "content": content, "score": 0.9, "raw_content": null })
-        };
+        let result = |(title, url, content): &(&str, &str, &str)| json!({ "title": title, "url": url, "content": content, "score": 0.9, "raw_content": null });
         let results: Vec<Value> = pages.iter().map(result).collect();
         Self::json(&json!({
             "query": "as it was asked", "answer": answer, "images": [], "follow_up_questions": null,
@@ -161,7 +160,7 @@ impl Reply {
         }))
     }
 
-    /// What SearXNG answers a search with.
+    /// The same as `SearXNG` says it.
     pub fn searxng(pages: &[(&str, &str, &str)]) -> Self {
         let result = |(title, url, content): &(&str, &str, &str)| {
             json!({
@@ -308,7 +307,8 @@ fn complaint(arrival: &Arrival) -> Option<String> {
         ("POST", "/search") => tavily_complaint(arrival),
         ("GET", "/search") => {
             let parameters: Vec<&str> = arrival.query.split('&').collect();
-            let has = |name: &str| parameters.iter().any(|pair| pair.starts_with(name) && pair.len() > name.len());
+            let has =
+                |name: &str| parameters.iter().any(|pair| pair.starts_with(name) && pair.len() > name.len());
             let fits = has("q=") && parameters.contains(&"format=json");
             (!fits).then(|| format!("SearXNG wants q and format=json, not {}", arrival.query))
         }
@@ -468,4 +468,54 @@ fn parse_head(head: &str) -> Option<Arrival> {
         .collect();
     let (path, query) = (path.to_owned(), query.to_owned());
     Some(Arrival { method, path, query, headers, body: Vec::new(), at: Instant::now() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_path_answers_in_the_order_of_its_script_and_keeps_what_came() {
+        let web = Web::start().await;
+        web.on("POST", "/a", [Reply::text("one"), Reply::json(&json!(2)).with_status(418)]);
+        let client = reqwest::Client::new();
+        let ask = async || {
+            let url = format!("{}/a?x=1", web.url());
+            let answer = client.post(url).body("hello").send().await.unwrap();
+            (answer.status().as_u16(), answer.text().await.unwrap())
+        };
+        assert_eq!(ask().await, (200, "one".into()));
+        assert_eq!(ask().await, (418, "2".into()));
+        let arrival = web.arrivals().remove(1);
+        assert_eq!(
+            (arrival.method.as_str(), arrival.path.as_str(), arrival.query.as_str()),
+            ("POST", "/a", "x=1")
+        );
+        assert_eq!((arrival.text(), arrival.header("content-length")), ("hello".into(), Some("5")));
+    }
+
+    #[tokio::test]
+    async fn what_nobody_expects_is_a_violation() {
+        let web = Web::start().await;
+        web.on("POST", "/search", [Reply::tavily(None, &[])]);
+        let client = reqwest::Client::new();
+        let status = async |request: reqwest::RequestBuilder| request.send().await.unwrap().status().as_u16();
+        assert_eq!(status(client.get(format!("{}/nothing", web.url()))).await, 500);
+        let search = format!("{}/search", web.url());
+        assert_eq!(status(client.get(format!("{search}?q=x"))).await, 400);
+        assert_eq!(status(client.post(&search).json(&json!({ "query": "x" }))).await, 400);
+        let asked = json!({ "query": "x", "api_key": "k" });
+        assert_eq!(status(client.post(&search).bearer_auth(TAVILY_KEY).json(&asked)).await, 400);
+        let found = web.violations();
+        let expected = [
+            "nothing is scripted for GET /nothing",
+            "SearXNG wants",
+            "Tavily wants its key",
+            "Tavily knows no api_key",
+        ];
+        assert!(
+            found.len() == 4 && found.iter().zip(expected).all(|(found, start)| found.starts_with(start)),
+            "{found:?}"
+        );
+    }
 }

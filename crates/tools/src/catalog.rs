@@ -12,9 +12,7 @@ use protocol::Clock;
 use store::McpToolRow;
 
 use crate::adjusted::{Changes, adjusted};
-use crate::outside::{
-    Code, HttpCall, Hub, McpTool, Outside, Sandboxed, SearxngSearch, Server, TavilySearch,
-};
+use crate::outside::{Code, HttpCall, Hub, McpTool, Outside, Sandboxed, SearxngSearch, Server, TavilySearch};
 use crate::{Registry, Tool, builtin};
 
 /// Tools that belong together, under the name by which an app can have all of them.
@@ -87,7 +85,8 @@ impl Catalog {
 
     /// The servers of tools of an app.
     pub fn servers(&self, app: &App) -> Vec<Arc<Server>> {
-        let server = |outside: &Outside| app.mcp.iter().map(|config| outside.mcp.server(&app.id, config)).collect();
+        let server =
+            |outside: &Outside| app.mcp.iter().map(|config| outside.mcp.server(&app.id, config)).collect();
         self.outside.as_ref().map(server).unwrap_or_default()
     }
 
@@ -132,7 +131,9 @@ impl Catalog {
         let (place, description) = (&declared.tool, declared.description.as_deref().unwrap_or_default());
         match (&declared.kind, &self.outside) {
             (Kind::Record(tool), _) => Ok(Arc::new(builtin::RecordTool::new(place, tool, app)?)),
-            (Kind::Http(tool), Some(outside)) => Ok(Arc::new(HttpCall::new(&place.name, description, tool, outside))),
+            (Kind::Http(tool), Some(outside)) => {
+                Ok(Arc::new(HttpCall::new(&place.name, description, tool, outside)))
+            }
             (Kind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
             (Kind::Sandbox(tool), _) => {
                 let SandboxTool { parameters, module, fuel, memory_bytes, timeout } = tool;
@@ -202,7 +203,12 @@ fn own_changes(declared: &Declared) -> Changes {
         Kind::Record(_) => declared.description.clone(),
         Kind::Http(_) | Kind::Sandbox(_) => None,
     };
-    Changes { description, permission: declared.permission, flows: declared.flows.clone(), ..Changes::default() }
+    Changes {
+        description,
+        permission: declared.permission,
+        flows: declared.flows.clone(),
+        ..Changes::default()
+    }
 }
 
 fn as_the_app_has_it(tool: Arc<dyn Tool>, name: &str, changes: &[Adjusted]) -> Arc<dyn Tool> {

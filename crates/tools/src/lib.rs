@@ -33,7 +33,8 @@ pub use builtin::{Reference, references};
 pub use catalog::Catalog;
 pub use model::ToolSpec;
 pub use outside::{
-    Allowed, Egress, Health, Hub, NotAllowable, Outside, Search, Secrets, Server, Tavily, Vault, mcp_tool_name,
+    Allowed, Egress, Health, Hub, NotAllowable, Outside, Search, Secrets, Server, Tavily, Vault,
+    mcp_tool_name,
 };
 pub use policy::{Policy, Ruling};
 pub use registry::{MAX_OUTPUT_BYTES, Prepared, Registry};
@@ -206,7 +207,8 @@ impl Outcome {
 
     /// A call that may or may not have happened.
     pub fn unknown() -> Self {
-        let message = "it is not known whether this call took effect; do not repeat it without asking the user";
+        let message =
+            "it is not known whether this call took effect; do not repeat it without asking the user";
         Self::refused(ToolStatus::Unknown, "unknown", message)
     }
 }

@@ -114,7 +114,8 @@ mod tests {
             input: [("to".to_owned(), json!(to))].into_iter().collect(),
         };
         let ruled = |flows: &[Flow], taint: &Taint| {
-            let subject = Subject { effect: Effect::Irreversible, outside: true, flows, input: &input, ..PLAIN };
+            let subject =
+                Subject { effect: Effect::Irreversible, outside: true, flows, input: &input, ..PLAIN };
             rule(&subject, taint)
         };
         let mine = [flow(Some(&["tavily_search"]), "me@example.com")];

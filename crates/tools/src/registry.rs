@@ -84,7 +84,13 @@ impl Registry {
         let subject = Subject { effect, outside, policy, lasting, flows, input: &calling.input };
         let ruling = policy::rule(&subject, taint);
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        Ok(Prepared { effect, outside, ruling, exclusive: owned(tool.exclusive()), marker: owned(tool.marker()) })
+        Ok(Prepared {
+            effect,
+            outside,
+            ruling,
+            exclusive: owned(tool.exclusive()),
+            marker: owned(tool.marker()),
+        })
     }
 
     /// What a tool does to the world, if there is one of that name.
@@ -113,14 +119,12 @@ impl Registry {
         match self.entry(name) {
             Ok(entry) => {
                 let (tool, effect) = (&entry.tool, entry.tool.effect());
-                let call = async || {
-                    match tool.call(calling.clone()).await {
-                        Err(Failed { again: Some(pause), .. }) if is_repeatable(effect) => {
-                            tokio::time::sleep(pause).await;
-                            tool.call(calling.clone()).await
-                        }
-                        result => result,
+                let call = async || match tool.call(calling.clone()).await {
+                    Err(Failed { again: Some(pause), .. }) if is_repeatable(effect) => {
+                        tokio::time::sleep(pause).await;
+                        tool.call(calling.clone()).await
                     }
+                    result => result,
                 };
                 let changes = tool.is_outside() && effect != Effect::Read;
                 outcome(bounded(name, timeout, call()).await, changes)

@@ -22,7 +22,10 @@ pub(crate) fn obstacle() -> Option<String> {
     let probe = probe.args(["ip", "link", "set", "lo", "up"]).stdout(Stdio::null()).stderr(Stdio::null());
     match probe.status() {
         Ok(status) if status.success() => None,
-        Ok(_) => Some("this machine lets nobody make a network namespace; run it where `unshare --net` is allowed".into()),
+        Ok(_) => Some(
+            "this machine lets nobody make a network namespace; run it where `unshare --net` is allowed"
+                .into(),
+        ),
         Err(_) => Some("there is no `unshare`; install util-linux and iproute2".into()),
     }
 }
@@ -41,7 +44,9 @@ pub(crate) fn run(root: &Path, program: &Path) -> bool {
     script.push_str("exec \"$0\"");
     let mut inside = namespace();
     let status = inside.args(["sh", "-c", &script]).arg(program).arg(&resolver).status();
-    status.inspect_err(|error| eprintln!("error: cannot run unshare: {error}")).is_ok_and(|status| status.success())
+    status
+        .inspect_err(|error| eprintln!("error: cannot run unshare: {error}"))
+        .is_ok_and(|status| status.success())
 }
 
 fn namespace() -> Command {

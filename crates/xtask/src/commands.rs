@@ -52,7 +52,8 @@ pub(crate) fn border(root: &Path) -> bool {
         eprintln!("error: {why}");
         return false;
     }
-    build(root, &["--package", "testkit", "--bin", "border"], "border").is_some_and(|program| border::run(root, &program))
+    build(root, &["--package", "testkit", "--bin", "border"], "border")
+        .is_some_and(|program| border::run(root, &program))
 }
 
 pub(crate) fn tidy(root: &Path) -> bool {

@@ -6,7 +6,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Name and version. Pinned, because another version may answer differently.
-const PACKAGES: &[&str] = &["@modelcontextprotocol/server-everything@2026.8.31", "@readme/oas-examples@8.2.2"];
+const PACKAGES: &[&str] = &[
+    "@modelcontextprotocol/node@2.1.2",
+    "@modelcontextprotocol/server@2.4.0",
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@readme/oas-examples@8.2.2",
+    "zod@4.6.7",
+];
 
 /// Names what was fetched, so that a change of the list fetches again.
 const STAMP: &str = "fetched";
@@ -30,7 +36,15 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     println!("fetching servers to speak to, and descriptions of others: 40 MB");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut npm = Command::new("npm");
-    npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", "--prefix"]);
+    npm.args([
+        "install",
+        "--no-save",
+        "--no-audit",
+        "--no-fund",
+        "--no-package-lock",
+        "--loglevel=error",
+        "--prefix",
+    ]);
     let status = npm.arg(&folder).args(PACKAGES).status();
     if !status.is_ok_and(|status| status.success()) {
         return Err("npm could not fetch the packages; look at what it says above".into());

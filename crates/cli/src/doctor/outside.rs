@@ -1,11 +1,12 @@
 //! What tools that reach outside have and lack: hosts that are open, somebody who searches, secrets, and servers of tools.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use app::{App, Apps, McpServer, McpTransport};
 use futures_util::future::join_all;
-use protocol::{McpServerView, McpState, McpToolState};
+use protocol::{McpServerView, McpToolState};
 
 use super::{Finding, beside};
 use crate::config::{self, Config};
@@ -36,16 +37,16 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
     let missing = settings.missing_searches(apps);
     findings.extend(missing.into_iter().map(|problem| Finding::Note(format!("web search: {problem}"))));
     match settings.secrets_for(apps, &config::process_environment) {
-        Ok((_, missing)) => {
+        Ok((secrets, missing)) => {
             findings.extend(missing.into_iter().map(|problem| Finding::Bad(format!("secret: {problem}"))));
+            findings.extend(servers(config, apps, &secrets).await);
         }
         Err(problem) => findings.push(Finding::Bad(format!("secret: {problem}"))),
     }
-    findings.extend(servers(config, apps).await);
     findings
 }
 
-async fn servers(config: &Config, apps: &Apps) -> Vec<Finding> {
+async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String>) -> Vec<Finding> {
     let all: Vec<(&App, &McpServer)> =
         apps.values().flat_map(|app| app.mcp.iter().map(|server| (&**app, server))).collect();
     if all.is_empty() {
@@ -58,20 +59,27 @@ async fn servers(config: &Config, apps: &Apps) -> Vec<Finding> {
         Ok(desk) => desk,
         Err(trouble) => return vec![Finding::Bad(format!("MCP servers: {trouble}"))],
     };
-    let findings = join_all(all.into_iter().map(|(app, server)| look(&desk, app, server))).await;
-    drop(desk);
-    findings
+    let look = async |(app, server): (&App, &McpServer)| {
+        let about = format!("MCP server {} of {}", server.name.name, app.id);
+        // A server that runs may have been given what this command was not.
+        let wants =
+            matches!(desk, Desk::Own(_)) && server.secrets().iter().any(|name| !secrets.contains_key(*name));
+        if wants {
+            return Finding::Bad(format!("{about}: it was not tried, for want of a secret"));
+        }
+        look(&desk, &about, app, server).await
+    };
+    join_all(all.into_iter().map(look)).await
 }
 
-async fn look(desk: &Desk, app: &App, server: &McpServer) -> Finding {
-    let about = format!("MCP server {} of {}", server.name.name, app.id);
+async fn look(desk: &Desk, about: &str, app: &App, server: &McpServer) -> Finding {
     if server.is_per_user() {
         let reason = "it needs a credential of each user's own, so it was not tried";
         return Finding::Note(format!("{about}: {reason}"));
     }
     let asked = desk.refresh(app.id.as_str(), &server.name.name);
     match tokio::time::timeout(LOOK_PATIENCE, asked).await {
-        Ok(Ok(view)) => seen(&about, server, &view),
+        Ok(Ok(view)) => seen(about, server, &view),
         Ok(Err(trouble)) => Finding::Bad(format!("{about}: {trouble}")),
         Err(_) => {
             let reason = format!("it did not answer within {} s", LOOK_PATIENCE.as_secs());
@@ -87,18 +95,15 @@ fn seen(about: &str, server: &McpServer, view: &McpServerView) -> Finding {
         count => format!("{count} tools"),
     };
     let (app, name) = (&view.app, &view.server);
-    match (view.state, waiting(view).count()) {
-        (McpState::Connected, 0) => Finding::Good(format!("{about}: {count}")),
-        (McpState::Connected, new) => Finding::Note(format!(
+    if let Some(reason) = &view.last_error {
+        let remedy = opening(server).filter(|_| reason.contains(CLOSED)).unwrap_or_else(|| remedy(server));
+        return Finding::Bad(format!("{about}: {}; {remedy}", revealed(reason)));
+    }
+    match waiting(view).count() {
+        0 => Finding::Good(format!("{about}: {count}")),
+        new => Finding::Note(format!(
             "{about}: {count}, {new} of them waiting for approval; see `rondo mcp show {app} {name}`"
         )),
-        (McpState::Failing | McpState::Open, _) => {
-            let reason = view.last_error.as_deref().unwrap_or("it cannot be used");
-            let remedy =
-                opening(server).filter(|_| reason.contains(CLOSED)).unwrap_or_else(|| remedy(server));
-            Finding::Bad(format!("{about}: {}; {remedy}", revealed(reason)))
-        }
-        (McpState::Idle, _) => Finding::Bad(format!("{about}: it was not tried, for want of a secret")),
     }
 }
 
@@ -126,6 +131,6 @@ struct Scratch(PathBuf);
 impl Drop for Scratch {
     fn drop(&mut self) {
         let Self(folder) = self;
-        let _ = std::fs::remove_dir_all::<&Path>(folder); // it may never have come to be
+        let _ = std::fs::remove_dir_all(folder); // it may never have come to be
     }
 }

@@ -21,6 +21,7 @@ const PUBLIC_PORTS: [u16; 2] = [80, 443];
 const OWN_ENDINGS: [&str; 5] = [".local", ".internal", ".lan", ".home.arpa", ".localhost"];
 
 /// Where the declarations went.
+#[derive(Clone, Copy)]
 pub(super) enum Place<'a> {
     Output,
     Nowhere(&'a Path),

@@ -15,7 +15,10 @@ use crate::world::{Server, World};
 fn write_app(world: &World, web: &Web) {
     let mut app = String::from("name = \"Border\"\n");
     for effect in ["read", "idempotent", "reversible", "irreversible"] {
-        let undo = format!("[tool.{effect}.undo]\nmethod = \"DELETE\"\nurl = \"{}/{effect}/{{{{ output.id }}}}\"\n", web.url());
+        let undo = format!(
+            "[tool.{effect}.undo]\nmethod = \"DELETE\"\nurl = \"{}/{effect}/{{{{ output.id }}}}\"\n",
+            web.url()
+        );
         app.push_str(&format!(
             "[tool.{effect}]\ndescription = \"x\"\neffect = \"{effect}\"\npolicy = \"allow\"\n\
              parameters = {{ type = \"object\", properties = {{ sum = {{ type = \"integer\" }} }} }}\n\
@@ -49,10 +52,9 @@ async fn cut_in_mid_request(effect: &str) -> (Vec<testkit::Frame>, Vec<web::Arri
     write_app(&world, &web);
     let gate = Gate::new();
     web.on("POST", &format!("/{effect}"), [done().wait(&gate), done()]);
-    world.upstream.script([
-        Reply::stream().call(Call::new(effect, r#"{"sum":5}"#)),
-        Reply::says("That is that."),
-    ]);
+    world
+        .upstream
+        .script([Reply::stream().call(Call::new(effect, r#"{"sum":5}"#)), Reply::says("That is that.")]);
     let server = Server::start(&mut rondo(&world, &web)).await;
     let frames = server.stream("/v1/apps/border/runs", &json!({ "message": "Pay" })).await;
     let cut = Cut::of(Vec::new(), &frames);
@@ -98,8 +100,13 @@ async fn an_answer_that_may_not_have_been_recorded_is_not_asked_for_again() {
         let gate = Gate::new();
         web.on("POST", "/irreversible", [done().wait(&gate)]);
         world.upstream.program(|request| {
-            let answered = request["messages"].as_array().unwrap().iter().any(|message| message["role"] == "tool");
-            if answered { Reply::says("Paid.") } else { Reply::stream().call(Call::new("irreversible", r#"{"sum":5}"#)) }
+            let answered =
+                request["messages"].as_array().unwrap().iter().any(|message| message["role"] == "tool");
+            if answered {
+                Reply::says("Paid.")
+            } else {
+                Reply::stream().call(Call::new("irreversible", r#"{"sum":5}"#))
+            }
         });
         let server = Server::start(&mut rondo(&world, &web)).await;
         let frames = server.stream("/v1/apps/border/runs", &json!({ "message": "Pay" })).await;
@@ -126,7 +133,9 @@ async fn an_undo_that_was_cut_is_ended_by_the_next_start() {
     let gate = Gate::new();
     web.on("POST", "/reversible", [done()]);
     web.on("DELETE", "/reversible/7", [web::Reply::status(204).wait(&gate), web::Reply::status(204)]);
-    world.upstream.script([Reply::stream().call(Call::new("reversible", r#"{"sum":5}"#)), Reply::says("Done.")]);
+    world
+        .upstream
+        .script([Reply::stream().call(Call::new("reversible", r#"{"sum":5}"#)), Reply::says("Done.")]);
     let server = Server::start(&mut rondo(&world, &web)).await;
     server.stream("/v1/apps/border/runs", &json!({ "message": "Book" })).await.all().await;
     let (_, actions) = server.get("/v1/apps/border/actions").await;

@@ -67,7 +67,7 @@ async fn mistakes_in_an_app_folder() {
         ("name = 'Mine'\ntolls = []", "2:1: unknown key \"tolls\"; did you mean \"tools\"?"),
         (
             "tools = ['calculate',\n  'clock']",
-            "2:3: there is no tool named \"clock\"; use one of calculate, current_time, documents, markdown, memory, proposals, undo, or \
+            "2:3: there is no tool named \"clock\"; use one of calculate, current_time, documents, markdown, memory, proposals, undo, web_search, or \
              remove it",
         ),
         ("[loop]\nmax_steps = 0", "2:13: loop.max_steps is 0; write a whole number from 1 to 200"),
@@ -100,7 +100,7 @@ async fn the_printed_file_is_a_good_one() {
 #[tokio::test]
 async fn every_command_explains_itself() {
     let world = World::new().await;
-    for command in ["serve", "chat", "doctor", "keys", "jobs", "models", "config"] {
+    for command in ["serve", "chat", "doctor", "keys", "jobs", "mcp", "models", "tools", "config"] {
         let help = world.run(&[command, "--help"]).await;
         assert_eq!((help.code, help.errors.as_str()), (Some(0), ""));
         assert!(help.output.contains("--config <FILE>"), "{}", help.output);

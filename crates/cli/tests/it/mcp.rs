@@ -223,7 +223,7 @@ async fn what_there_is_not_is_named_with_what_there_is() {
         .write("apps/mine/app.toml", "[mcp.sums]\ncommand = \"x\"\nenv = { A = \"{{ secret.moon }}\" }");
     let failed = sums.run(&["mcp", "refresh", "mine", "sums"]).await;
     assert!(
-        failed.code == Some(1) && failed.errors.contains("a secret that is not set"),
+        failed.code == Some(1) && failed.errors.contains("not set the secret \"moon\""),
         "{}",
         failed.errors
     );
@@ -343,7 +343,15 @@ headers = { Authorization = \"{{ credential.sky }}\" }
         fs::read_dir(sums.world.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["apps"], "it leaves nothing behind");
     sums.world.upstream.violations(); // it does not list its models
+}
 
+#[tokio::test]
+async fn the_doctor_says_who_searches_and_how_many_tools_wait() {
+    let sums =
+        Sums::new("[mcp.own]\nurl = \"https://sky.test/mcp\"\nheaders = { A = \"{{ credential.sky }}\" }")
+            .await;
+    let own = "the server own of mine was not asked: it needs a credential of each user's own";
+    sums.refused(&["mcp", "refresh", "mine", "own"], own).await;
     sums.told(&["mcp", "refresh", "mine", "sums"]).await;
     sums.offer(&[tool("more", "Adds more."), tool("wipe", "Wipes.")]);
     let mut doctor = sums.rondo(&["doctor"]);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use testkit::upstream::{Call, Reply};
 use testkit::web::{self, Web};
 
+use crate::cut::{Cut, reply, status};
 use crate::process::{Ended, Process};
 use crate::world::{Server, World, send};
 
@@ -66,8 +67,6 @@ next: review the file, run `rondo doctor`, and restart the server
     let app = app::load(&world.path("apps/shelter")).unwrap();
     let names: Vec<&str> = app.declared.iter().map(|declared| declared.tool.name.as_str()).collect();
     assert_eq!(names, ["findPets", "addPet", "getPetById", "put_pets_petId"]);
-    let doctor = Process::start(&mut world.rondo(&["doctor", "--apps", "apps"])).ended().await;
-    assert!(doctor.output.contains("app shelter: Shelter"), "{doctor:?}");
 }
 
 #[tokio::test]
@@ -94,15 +93,12 @@ X_Request_ID = { type = \"string\", maxLength = 64 }
 [tool.den_findPets.http]
 method = \"GET\"
 url = \"https://eu.pets.example.com/v1/pets\"
+headers = { X-Shelter-Key = \"{{ secret.den_shelter_key }}\", X-Request-ID = \"{{ input.X_Request_ID }}\" }
 
 [tool.den_findPets.http.query]
 kind = \"{{ input.kind }}\"
 tags = '{{ input.tags | join(\",\") if input.tags }}'
 page = \"{{ input.page }}\"
-
-[tool.den_findPets.http.headers]
-X-Shelter-Key = \"{{ secret.den_shelter_key }}\"
-X-Request-ID = \"{{ input.X_Request_ID }}\"
 
 [tool.den_getPetById]
 description = \"GET /pets/{petId}\"
@@ -123,7 +119,22 @@ query = { fields = \"{{ input.fields }}\" }
 headers = { X-Shelter-Key = \"{{ secret.den_shelter_key }}\" }
 ";
     assert_eq!(ended.output, expected);
-    assert!(ended.errors.starts_with("2 tools:\n") && ended.errors.contains("RONDO_SECRET_DEN_SHELTER_KEY"), "{ended:?}");
+    assert!(
+        ended.errors.starts_with("2 tools:\n") && ended.errors.contains("RONDO_SECRET_DEN_SHELTER_KEY"),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_secret_that_is_set_is_not_given_away_without_a_word() {
+    let world = world().await;
+    let mut command = world.rondo(&["tools", "import", "openapi", PETS, "--only", "getPetById"]);
+    command.env("RONDO_SECRET_EU_PETS_EXAMPLE_COM_SHELTER_KEY", "open-sesame-42");
+    let ended = Process::start(&mut command).ended().await;
+    let line = "secret eu_pets_example_com_shelter_key: is set already; make sure that it is meant for \
+                https://eu.pets.example.com\n";
+    assert!(ended.errors.contains(line), "{ended:?}");
+    assert!(!ended.errors.contains("open-sesame") && !ended.output.contains("open-sesame"), "{ended:?}");
 }
 
 #[tokio::test]
@@ -162,7 +173,10 @@ async fn an_app_that_cannot_have_the_tools_is_as_it_was() {
 async fn what_cannot_be_imported_is_said_with_what_to_do() {
     let world = world().await;
     refused(&import(&world, &["missing.yaml"]).await, &["missing.yaml: "]);
-    refused(&import(&world, &[PETS, "--app", "other"]).await, &["there is no app \"other\"; there is shelter"]);
+    refused(
+        &import(&world, &[PETS, "--app", "other"]).await,
+        &["there is no app \"other\"; there is shelter"],
+    );
     refused(&import(&world, &[PETS, "--app", ".."]).await, &["there is no app"]);
     refused(
         &import(&world, &[PETS, "--only", "ride"]).await,
@@ -172,7 +186,8 @@ async fn what_cannot_be_imported_is_said_with_what_to_do() {
     refused(&import(&world, &[PETS, "--base-url", "/v1"]).await, &["the server's address is \"/v1\""]);
     world.write("old.json", "{\"swagger\": \"2.0\"}");
     refused(&import(&world, &["old.json"]).await, &["old.json: this is Swagger 2.0", "convert it"]);
-    let paths: Value = (0..129).map(|i| (format!("/{i}"), json!({ "get": { "operationId": format!("op{i}") } }))).collect();
+    let paths: Value =
+        (0..129).map(|i| (format!("/{i}"), json!({ "get": { "operationId": format!("op{i}") } }))).collect();
     let many = json!({ "openapi": "3.1.0", "servers": [{ "url": "https://example.com" }], "paths": paths });
     world.write("many.json", &many.to_string());
     let parts = ["there are 129 operations", "at most 128", "--only or --tag", "op0, op1, ", ", op128"];
@@ -209,17 +224,21 @@ async fn a_model_reads_and_after_a_yes_adds_through_imported_tools() {
     assert_eq!(arrived.len(), 1, "nothing is added before a yes");
     let got = &arrived[0];
     assert_eq!((got.method.as_str(), got.path.as_str()), ("GET", "/v1/pets/7"));
-    assert_eq!((got.query.as_str(), got.header("x-shelter-key")), ("fields=name+%26+kind", Some("open-sesame-42")));
+    assert_eq!(
+        (got.query.as_str(), got.header("x-shelter-key")),
+        ("fields=name+%26+kind", Some("open-sesame-42"))
+    );
     assert!(got.header("idempotency-key").is_some());
 
     assert_eq!(decide(&server, &before.last().unwrap().data, "confirm").await, 200);
-    let run = before[0].data["runId"].as_str().unwrap();
-    let mut rest = server.follow(&format!("/v1/runs/{run}/events"), before.last().unwrap().id).await;
-    let after = rest.until("run:end").await;
-    assert_eq!(after.last().unwrap().data["status"], "completed");
+    let whole = Cut::of(before, &frames).follow(&server).await;
+    assert_eq!((status(&whole), reply(&whole)), ("completed", "Welcome."));
     let arrived = web.arrivals();
     let added = arrived.get(1).unwrap();
-    assert_eq!((added.method.as_str(), added.path.as_str(), added.query.as_str()), ("POST", "/v1/pets", "notify=true"));
+    assert_eq!(
+        (added.method.as_str(), added.path.as_str(), added.query.as_str()),
+        ("POST", "/v1/pets", "notify=true")
+    );
     assert_eq!(added.json(), json!({ "name": "Mi{{ secret.x }}a", "parent": { "id": 7 } }));
     assert_eq!(added.header("x-shelter-key"), Some("open-sesame-42"));
     assert_ne!(added.header("idempotency-key"), got.header("idempotency-key"));

@@ -67,7 +67,9 @@ async fn seen(server: &Server, name: &str) -> Vec<String> {
 
 /// What a run that makes these calls gets for them, by name.
 async fn call(world: &World, server: &Server, calls: &[(&str, Value)]) -> Vec<(String, bool, Value)> {
-    let step = calls.iter().fold(Reply::stream(), |reply, (name, input)| reply.call(Call::new(name, &input.to_string())));
+    let step = calls
+        .iter()
+        .fold(Reply::stream(), |reply, (name, input)| reply.call(Call::new(name, &input.to_string())));
     world.upstream.script([step, Reply::says("Done.")]);
     let (status, run) = server.post("/v1/apps/demo/runs", &json!({ "message": "Go", "stream": false })).await;
     assert_eq!((status, &run["status"]), (200, &json!("completed")), "{run}");
@@ -132,7 +134,8 @@ effect = "read"
 #[tokio::test]
 async fn the_reference_server_over_its_input_and_output() {
     let world = World::new().await;
-    let config = format!("[mcp.everything]\ncommand = \"node\"\nargs = [{:?}, \"stdio\"]\n{ALL_READ}", everything());
+    let config =
+        format!("[mcp.everything]\ncommand = \"node\"\nargs = [{:?}, \"stdio\"]\n{ALL_READ}", everything());
     write_app(&world, &config);
     let server = Server::start(&mut rondo(&world, &["serve"])).await;
     uses_everything(&world, &server).await;
@@ -152,28 +155,71 @@ async fn the_reference_server_over_http() {
     uses_everything(&world, &server).await;
 }
 
+/// A server of the newer protocol alone, over both transports: the older handshake is refused by it.
+#[tokio::test]
+async fn a_server_that_knows_only_the_newer_protocol() {
+    let world = World::new().await;
+    // It finds its packages from where it lies.
+    let script = Path::new(PACKAGES).with_file_name("newer.mjs");
+    std::fs::write(&script, include_str!("newer.mjs")).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let other = Process::start(Command::new("node").arg(&script).arg(port.to_string()));
+    other.errors.line("ready").await;
+    let config = format!(
+        "[mcp.host]\nurl = \"http://127.0.0.1:{port}/mcp\"\n[mcp.pipe]\ncommand = \"node\"\nargs = [{script:?}, \"stdio\"]\n\
+         [tool.host__greet]\neffect = \"read\"\n[tool.pipe__greet]\neffect = \"read\"\n"
+    );
+    write_app(&world, &config);
+    let mut command = rondo(&world, &["serve"]);
+    let server = Server::start(command.env("RONDO_EGRESS_ALLOW", format!("127.0.0.1:{port}"))).await;
+    seen(&server, "host__").await;
+    seen(&server, "pipe__").await;
+    let calls = [("host__greet", json!({ "name": "Ann" })), ("pipe__greet", json!({ "name": "Bob" }))];
+    let results = call(&world, &server, &calls).await;
+    for (tool, name) in [("host__greet", "Ann"), ("pipe__greet", "Bob")] {
+        let (success, said) = of(&results, tool);
+        let said = said.as_str().unwrap();
+        assert!(success && said.starts_with(&format!("Hello {name}, key \"call_")), "{tool}: {said}");
+    }
+}
+
 /// The public pet store, as its description says, with a host of our own behind it.
 #[tokio::test]
 async fn a_public_description_becomes_tools_that_work() {
     let (world, web) = (World::new().await, Web::start().await);
-    write_app(&world, "[tool.addPet]\npolicy = \"allow\"\n");
-    world.write("apps/demo/app.toml", "name = \"Demo\"\n");
+    write_app(&world, "");
     let description = package("@readme/oas-examples/3.0/json/petstore.json");
-    let args = [
-        "tools", "import", "openapi", &description, "--app", "demo", "--base-url", &web.url(), "--only", "getPetById",
-        "--only", "findPetsByStatus",
-    ];
+    let url = web.url();
+    let args =
+        ["tools", "import", "openapi", &description, "--app", "demo", "--base-url", &url, "--prefix", "pets"];
     let imported = Process::start(&mut rondo(&world, &args)).ended().await;
     assert_eq!(imported.code, Some(0), "{imported:?}");
-    web.on("GET", "/pet/7", [web::Reply::json(&json!({ "id": 7, "name": "Rex", "status": "available" }))]);
+    let rex = json!({ "id": 7, "name": "Rex", "status": "available" });
+    web.on("GET", "/pet/7", [web::Reply::json(&rex)]);
+    web.on("POST", "/pet", [web::Reply::json(&rex)]);
     let mut command = rondo(&world, &["serve"]);
-    for secret in ["API_KEY", "PETSTORE_API_KEY", "PETSTORE_AUTH", "SWAGGER_PETSTORE_API_KEY"] {
-        command.env(format!("RONDO_SECRET_{secret}"), "pet-secret");
-    }
+    command.env("RONDO_SECRET_PETS_API_KEY", "pet-key").env("RONDO_SECRET_PETS_PETSTORE_AUTH", "pet-token");
     let server = Server::start(command.env("RONDO_EGRESS_ALLOW", web.host())).await;
-    let results = call(&world, &server, &[("getPetById", json!({ "petId": 7 }))]).await;
-    let (success, pet) = of(&results, "getPetById");
-    assert!(success && pet["name"] == "Rex", "{results:?}\n{}", server.process.errors.text());
-    let arrival = &web.arrivals()[0];
-    assert!(arrival.header("idempotency-key").is_some(), "{arrival:?}");
+    let results = call(&world, &server, &[("pets_getPetById", json!({ "petId": 7 }))]).await;
+    assert_eq!(of(&results, "pets_getPetById"), (true, &rex));
+    adds_a_pet(&world, &server).await;
+    let arrivals = web.arrivals();
+    assert_eq!(arrivals[0].header("api_key"), Some("pet-key"));
+    assert_eq!(arrivals[1].header("authorization"), Some("Bearer pet-token"));
+    assert_eq!(arrivals[1].json(), json!({ "name": "Rex", "photoUrls": [] }));
+    assert!(arrivals.iter().all(|arrival| arrival.header("idempotency-key").is_some()));
+}
+
+/// What cannot be taken back is asked for first.
+async fn adds_a_pet(world: &World, server: &Server) {
+    let add = Call::new("pets_addPet", r#"{"name":"Rex","photoUrls":[]}"#);
+    world.upstream.script([Reply::stream().call(add), Reply::says("Added.")]);
+    let (_, run) = server.post("/v1/apps/demo/runs", &json!({ "message": "Add Rex", "stream": false })).await;
+    assert_eq!(run["status"], "waiting", "{run}");
+    let proposal = run["proposals"][0]["id"].as_str().unwrap();
+    let (confirmed, _) = server.post(&format!("/v1/proposals/{proposal}/confirm"), &json!({})).await;
+    assert_eq!(confirmed, 200);
+    let run = run["runId"].as_str().unwrap();
+    let events = server.follow(&format!("/v1/runs/{run}/events"), 0).await.all().await;
+    assert_eq!(events.last().unwrap().data["status"], "completed");
 }

@@ -159,7 +159,10 @@ async fn a_body_is_json_a_form_or_a_text_and_what_is_wanted_is_picked_out_of_the
     assert_eq!((key, key), (start["callId"].as_str(), arrivals[0].header("x-trace")));
     assert_eq!(arrivals[1].header("content-type"), Some("application/x-www-form-urlencoded"));
     assert_eq!(arrivals[1].text(), "text=1%262%3D%C3%A9&kind=a+b");
-    assert_eq!((arrivals[2].header("content-type"), arrivals[2].text()), (Some("text/plain; charset=utf-8"), "He said: hi".into()));
+    assert_eq!(
+        (arrivals[2].header("content-type"), arrivals[2].text()),
+        (Some("text/plain; charset=utf-8"), "He said: hi".into())
+    );
     assert_ne!(arrivals[1].header("idempotency-key"), arrivals[2].header("idempotency-key"));
 }
 
@@ -168,8 +171,16 @@ async fn an_answer_is_what_the_app_accepts_and_all_else_is_a_failure_with_the_re
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, TICKETS)).await;
     let gone = json!({ "error": "nobody listens" });
-    web.on("POST", "/say", [web::Reply::json(&gone).with_status(404), web::Reply::text("not so loud").with_status(422)]);
-    web.on("POST", "/tickets", [web::Reply::status(404), web::Reply::json(&json!({})), web::Reply::status(204)]);
+    web.on(
+        "POST",
+        "/say",
+        [web::Reply::json(&gone).with_status(404), web::Reply::text("not so loud").with_status(422)],
+    );
+    web.on(
+        "POST",
+        "/tickets",
+        [web::Reply::status(404), web::Reply::json(&json!({})), web::Reply::status(204)],
+    );
     let accepted = call(&app, "say", &json!({ "text": "a" })).await;
     assert_eq!((status(&accepted), &accepted["output"]), ("complete", &gone));
     let refused = call(&app, "say", &json!({ "text": "b" })).await;
@@ -185,16 +196,21 @@ async fn an_answer_is_what_the_app_accepts_and_all_else_is_a_failure_with_the_re
 #[tokio::test]
 async fn an_answer_out_of_shape_is_a_failure_of_the_call_and_of_nothing_else() {
     let web = Web::start().await;
-    let tools = tool("look", "read", "url = 'WEB/look'") + &tool("act", "irreversible", "method = 'POST'\nurl = 'WEB/act'");
+    let tools = tool("look", "read", "url = 'WEB/look'")
+        + &tool("act", "irreversible", "method = 'POST'\nurl = 'WEB/act'");
     let app = TestApp::with(setup(&web, &tools)).await;
     let json = |body: &[u8]| web::Reply::status(200).header("content-type", "application/json").bytes(body);
-    web.on("GET", "/look", [
-        json(b"{\"a\": "),
-        json(b"\"caf\xe9\""),
-        web::Reply::text("").bytes(&b"\xff\xfe\0x"[..]),
-        web::Reply::status(204),
-        web::Reply::status(200).header("content-type", "application/x-ndjson").bytes("1\n2\n"),
-    ]);
+    web.on(
+        "GET",
+        "/look",
+        [
+            json(b"{\"a\": "),
+            json(b"\"caf\xe9\""),
+            web::Reply::text("").bytes(&b"\xff\xfe\0x"[..]),
+            web::Reply::status(204),
+            web::Reply::status(200).header("content-type", "application/x-ndjson").bytes("1\n2\n"),
+        ],
+    );
     web.on("POST", "/act", [json(b"{"), json(b"{}")]);
     for _ in 0..3 {
         let result = call(&app, "look", &json!({})).await;
@@ -211,17 +227,22 @@ async fn what_a_reader_would_not_see_does_not_reach_the_model() {
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, &tool("look", "read", "url = 'WEB/look'"))).await;
     let dirty = "a\u{1b}[31mred\u{1b}[0m\u{202e}b\u{200b}c\u{0}d\u{e0041}e\u{feff}\u{1b}]0;t\u{7}f\r\ng";
-    web.on("GET", "/look", [
-        web::Reply::text(dirty),
-        web::Reply::json(&json!({ dirty: [dirty] })),
-        web::Reply::text(dirty).with_status(400),
-    ]);
+    web.on(
+        "GET",
+        "/look",
+        [
+            web::Reply::text(dirty),
+            web::Reply::json(&json!({ dirty: [dirty] })),
+            web::Reply::text(dirty).with_status(400),
+        ],
+    );
     let clean = "aredbcdef\ng";
     assert_eq!(call(&app, "look", &json!({})).await["output"], clean);
     assert_eq!(call(&app, "look", &json!({})).await["output"], json!({ clean: [clean] }));
     let result = call(&app, "look", &json!({})).await;
     assert_eq!(failure(&result).1, format!("the server answered with the status 400: {clean}"));
-    let events = app.database().query_row("SELECT group_concat(body) FROM events", [], |row| row.get::<_, String>(0));
+    let events =
+        app.database().query_row("SELECT group_concat(body) FROM events", [], |row| row.get::<_, String>(0));
     let events = events.unwrap();
     for unseen in ["\\u001b", "\u{202e}", "\u{200b}", "\\u0000", "\u{e0041}", "\u{feff}"] {
         assert!(!events.contains(unseen), "{unseen:?}");
@@ -238,15 +259,20 @@ fn peak_kib() -> u64 {
 #[tokio::test]
 async fn an_answer_of_a_gigabyte_is_cut_and_takes_no_room() {
     let web = Web::start().await;
-    let tools = tool("look", "read", "url = 'WEB/look'") + &tool("part", "read", "url = 'WEB/look'\nresult = '/a'");
+    let tools =
+        tool("look", "read", "url = 'WEB/look'") + &tool("part", "read", "url = 'WEB/look'\nresult = '/a'");
     let app = TestApp::with(setup(&web, &tools)).await;
     let json = |reply: web::Reply| reply.header("content-type", "application/json");
-    web.on("GET", "/look", [
-        web::Reply::text("warm"),
-        web::Reply::endless(1 << 30),
-        web::Reply::endless(1 << 30).with_status(500),
-        json(web::Reply::status(200).bytes("[".to_owned() + &"0,".repeat(4 << 20) + "0]")),
-    ]);
+    web.on(
+        "GET",
+        "/look",
+        [
+            web::Reply::text("warm"),
+            web::Reply::endless(1 << 30),
+            web::Reply::endless(1 << 30).with_status(500),
+            json(web::Reply::status(200).bytes("[".to_owned() + &"0,".repeat(4 << 20) + "0]")),
+        ],
+    );
     call(&app, "look", &json!({})).await;
     let before = peak_kib();
     let result = call(&app, "look", &json!({})).await;
@@ -275,7 +301,8 @@ async fn what_is_inside_stays_unreached_unless_the_operator_opens_it() {
         format!("http://[::ffff:127.0.0.1]:{port}"),
         "http://169.254.169.254/latest".into(),
     ];
-    let mut tools = tool("hop", "read", "url = 'WEB/hop'") + &tool("post", "irreversible", "method = 'POST'\nurl = 'WEB/hop'");
+    let mut tools = tool("hop", "read", "url = 'WEB/hop'")
+        + &tool("post", "irreversible", "method = 'POST'\nurl = 'WEB/hop'");
     for (index, url) in closed.iter().enumerate() {
         tools += &tool(&format!("inner{index}"), "read", &format!("url = '{url}/x'"));
     }

@@ -14,7 +14,7 @@ use store::{NewProposal, ProposalRow, Write};
 
 use super::{closed, failed, text};
 use crate::policy::Ruling;
-use crate::{Taint, Calling, Done, Failed, Registry, Tool, ToolSpec};
+use crate::{Calling, Done, Failed, Registry, Taint, Tool, ToolSpec};
 
 const MAX_NOTE_CHARS: usize = 2_000;
 const MAX_HOURS: i64 = 720;

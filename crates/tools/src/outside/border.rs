@@ -82,7 +82,8 @@ impl Hidden {
 /// The text without what a reader would not see: control characters and the sequences of terminals, marks that reorder
 /// text, characters without width, and tags. Joiners stay between letters that need them.
 pub(crate) fn clean(text: &str) -> String {
-    if text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control() && !matches!(byte, b'\n' | b'\t')) {
+    if text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control() && !matches!(byte, b'\n' | b'\t'))
+    {
         return text.to_owned();
     }
     let mut kept = String::with_capacity(text.len());
@@ -160,7 +161,11 @@ mod tests {
         let mut hidden = Hidden::default();
         hidden.add("weather", "s3cr3t/\"key\"+");
         for spelling in [
-            "s3cr3t/\"key\"+", "s3cr3t/\\\"key\\\"+", "s3cr3t%2F%22key%22%2B", "czNjcjN0LyJrZXkiKw==", "czNjcjN0LyJrZXkiKw",
+            "s3cr3t/\"key\"+",
+            "s3cr3t/\\\"key\\\"+",
+            "s3cr3t%2F%22key%22%2B",
+            "czNjcjN0LyJrZXkiKw==",
+            "czNjcjN0LyJrZXkiKw",
         ] {
             let told = hidden.text(&format!("got {spelling} from you"));
             assert_eq!(told, "got [weather is hidden] from you", "{spelling}");
@@ -176,7 +181,10 @@ mod tests {
         hidden.add("short", "abc");
         let output = json!({ "a": ["x hushhush", { "hushhush": 1 }], "b": "abc" });
         let done = hidden.told(Ok(output.into())).unwrap();
-        assert_eq!(done.output, json!({ "a": ["x [weather is hidden]", { "[weather is hidden]": 1 }], "b": "abc" }));
+        assert_eq!(
+            done.output,
+            json!({ "a": ["x [weather is hidden]", { "[weather is hidden]": 1 }], "b": "abc" })
+        );
         let failed = hidden.told(Err(Failed::new("http_error", "401 for hushhush"))).unwrap_err();
         assert_eq!(failed.message, "401 for [weather is hidden]");
     }

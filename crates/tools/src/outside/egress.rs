@@ -70,7 +70,9 @@ pub(crate) struct Incoming {
 /// Why there is no answer, in words that tell nothing of what is behind the border.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Trouble {
-    #[error("tools may not reach {0}: it is not a public address. The operator can open it with [egress] allow")]
+    #[error(
+        "tools may not reach {0}: it is not a public address. The operator can open it with [egress] allow"
+    )]
     Closed(String),
     #[error("{0} could not be reached")]
     Unreached(String),
@@ -115,7 +117,12 @@ impl Egress {
     pub(crate) async fn send(&self, request: Outgoing) -> Result<Incoming, Trouble> {
         let Outgoing { method, mut url, mut headers, mut body } = request;
         for _ in 0..=MAX_REDIRECTS {
-            let hop = Outgoing { method: method.clone(), url: url.clone(), headers: headers.clone(), body: body.take() };
+            let hop = Outgoing {
+                method: method.clone(),
+                url: url.clone(),
+                headers: headers.clone(),
+                body: body.take(),
+            };
             let response = self.open(hop).await?;
             if !response.status().is_redirection() || !response.headers().contains_key(LOCATION) {
                 return read(response).await;
@@ -142,12 +149,15 @@ impl Egress {
     /// The client that may speak to the host of a URL. It follows no redirect.
     fn client(&self, url: &Url) -> Result<&Client, Trouble> {
         let closed = || Trouble::Closed(host(url));
-        if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
+        if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some()
+        {
             return Err(closed());
         }
         let port = url.port_or_known_default().ok_or_else(closed)?;
         match url.host().ok_or_else(closed)? {
-            url::Host::Domain(name) if self.allowed.name(name.trim_end_matches('.'), port) => Ok(&self.opened),
+            url::Host::Domain(name) if self.allowed.name(name.trim_end_matches('.'), port) => {
+                Ok(&self.opened)
+            }
             url::Host::Domain(_) if Allowed::port(port) => Ok(&self.public),
             url::Host::Domain(_) => Err(closed()),
             url::Host::Ipv4(address) => self.literal(address.into(), port).ok_or_else(closed),
@@ -216,7 +226,11 @@ fn trouble(url: &Url, error: reqwest::Error) -> Trouble {
     // The reason may name addresses, so it is for whoever runs the server; the URL may hold a secret.
     let error = error.without_url();
     tracing::warn!(host = %host(url), error = ?error, "a tool could not reach a host");
-    if error.is_connect() || error.is_builder() { Trouble::Unreached(host(url)) } else { Trouble::Broken(host(url)) }
+    if error.is_connect() || error.is_builder() {
+        Trouble::Unreached(host(url))
+    } else {
+        Trouble::Broken(host(url))
+    }
 }
 
 fn is_closed(error: &reqwest::Error) -> bool {

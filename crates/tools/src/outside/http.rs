@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use app::{Answered, HttpTool, Method, Request, Rendered, RenderedBody};
+use app::{Answered, HttpTool, Method, Rendered, RenderedBody, Request};
 use async_trait::async_trait;
 use bytes::Bytes;
 use protocol::Effect;
@@ -62,27 +62,39 @@ impl HttpCall {
         if !is_success(&answer) {
             // What is picked out of an answer is part of one that did what was asked.
             let accepted = self.tool.accept_status.contains(&answer.status);
-            return if accepted { Ok(whole(&answer)?.into()) } else { Err(refusal(&answer, self.tool.retry, &filling.hidden)) };
+            return if accepted {
+                Ok(whole(&answer)?.into())
+            } else {
+                Err(refusal(&answer, self.tool.retry, &filling.hidden))
+            };
         }
         match &self.tool.answer {
             Answered::Whole => Ok(whole(&answer)?.into()),
             Answered::Pointer(pointer) => match json_of(&answer)?.pointer_mut(pointer) {
                 Some(value) => Ok(value.take().into()),
-                None => Err(Failed::uncertain("invalid_answer", format!("the answer has nothing at {pointer}"))),
+                None => {
+                    Err(Failed::uncertain("invalid_answer", format!("the answer has nothing at {pointer}")))
+                }
             },
             Answered::Text(template) => {
                 let output = json_of(&answer)?;
                 if let Some(values) = values.as_object_mut() {
                     values.insert("output".into(), output);
                 }
-                let text = template.text(&values).map_err(|reason| Failed::uncertain("invalid_answer", reason))?;
+                let text =
+                    template.text(&values).map_err(|reason| Failed::uncertain("invalid_answer", reason))?;
                 Ok(Value::String(text.unwrap_or_default()).into())
             }
         }
     }
 
     /// Sends a request and waits for the answer, the tool's time or the end of the run, whichever is first.
-    async fn exchange(&self, calling: &Calling<'_>, request: &Request, values: &Value) -> Result<Incoming, Failed> {
+    async fn exchange(
+        &self,
+        calling: &Calling<'_>,
+        request: &Request,
+        values: &Value,
+    ) -> Result<Incoming, Failed> {
         let rendered = request.render(values).map_err(|reason| Failed::new("invalid_arguments", reason))?;
         let outgoing = outgoing(rendered, &calling.key())?;
         let limit = request.timeout;
@@ -166,7 +178,9 @@ fn outgoing(rendered: Rendered, key: &str) -> Result<Outgoing, Failed> {
         }
         Some(RenderedBody::Form(fields)) => {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
-            Some(Bytes::from(url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()))
+            Some(Bytes::from(
+                url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish(),
+            ))
         }
         Some(RenderedBody::Text(text)) => {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -175,7 +189,8 @@ fn outgoing(rendered: Rendered, key: &str) -> Result<Outgoing, Failed> {
     };
     for (name, value) in rendered.headers {
         let name = HeaderName::try_from(name).map_err(|_| impossible("a header"))?;
-        let value = HeaderValue::try_from(value).map_err(|_| impossible("a header"))?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| impossible("a header"))?;
+        value.set_sensitive(true); // it may hold a secret, which nothing is to write down
         headers.insert(name, value);
     }
     let method = match rendered.method {
@@ -221,7 +236,8 @@ fn is_json(content_type: &str) -> bool {
 
 pub(super) fn json_of(answer: &Incoming) -> Result<Value, Failed> {
     if answer.cut || answer.body.len() > MAX_JSON_BYTES {
-        let message = format!("the answer is longer than the {} MiB that are read", MAX_JSON_BYTES / 1024 / 1024);
+        let message =
+            format!("the answer is longer than the {} MiB that are read", MAX_JSON_BYTES / 1024 / 1024);
         return Err(Failed::uncertain("too_large", message));
     }
     serde_json::from_slice(&answer.body)

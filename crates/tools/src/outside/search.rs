@@ -94,16 +94,23 @@ impl TavilySearch {
         let url = address(&self.tavily.base_url, "search")?;
         let mut headers = HeaderMap::new();
         let key = HeaderValue::from_str(&format!("Bearer {}", self.tavily.key));
-        headers.insert(AUTHORIZATION, key.map_err(|_| Failed::new("not_configured", "the key cannot be sent"))?);
+        let mut key = key.map_err(|_| Failed::new("not_configured", "the key cannot be sent"))?;
+        key.set_sensitive(true);
+        headers.insert(AUTHORIZATION, key);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let asked = json!({
             "query": query, "max_results": MAX_RESULTS, "search_depth": "basic", "include_answer": true,
         });
         let body = Some(Bytes::from(asked.to_string()));
-        let answer = ask(calling, &self.egress, Outgoing { method: Method::POST, url, headers, body }).await?;
+        let answer =
+            ask(calling, &self.egress, Outgoing { method: Method::POST, url, headers, body }).await?;
         match answer.status {
-            401 | 403 => return Err(Failed::new("not_configured", "Tavily does not take the key; tell the user")),
-            432 | 433 => return Err(Failed::new("rate_limited", "the searches of Tavily's plan are used up")),
+            401 | 403 => {
+                return Err(Failed::new("not_configured", "Tavily does not take the key; tell the user"));
+            }
+            432 | 433 => {
+                return Err(Failed::new("rate_limited", "the searches of Tavily's plan are used up"));
+            }
             _ => {}
         }
         let answer = json_of(&accepted(answer, hidden)?)?;

@@ -96,7 +96,7 @@ impl Filling {
 }
 
 fn not_configured(name: &str) -> Failed {
-    Failed::new("not_configured", format!("the operator has not set the secret {name:?}; tell the user"))
+    Failed::new("not_configured", format!("the operator has not set the secret {name:?}"))
 }
 
 fn not_given(scope: &Scope, name: &str) -> Failed {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::words;
 
@@ -43,13 +43,13 @@ impl Arguments {
         if self.properties.is_empty() {
             return None;
         }
-        let mut schema = json!({ "type": "object" });
+        let mut schema = Map::from_iter([("type".to_owned(), "object".into())]);
         if !self.required.is_empty() {
             let in_order = self.properties.keys().filter(|name| self.required.contains(*name));
-            schema["required"] = in_order.map(String::as_str).collect();
+            schema.insert("required".into(), in_order.map(String::as_str).collect());
         }
-        schema["properties"] = self.properties.into();
-        Some(schema)
+        schema.insert("properties".into(), self.properties.into());
+        Some(schema.into())
     }
 }
 

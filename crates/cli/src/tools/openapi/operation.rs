@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use app::{Method, Names, UrlTemplate};
 use protocol::Effect;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::address::Base;
 use super::arguments::{Arguments, plain};
@@ -136,16 +136,18 @@ pub(super) fn declare(
         None => None,
     };
     let url = draft.url(&base.url)?;
-    let mut http = json!({ "method": found.method.name(), "url": url });
+    let mut http = Map::new();
+    http.insert("method".into(), found.method.name().into());
+    http.insert("url".into(), url.into());
     let Draft { schemas, arguments, query, headers, .. } = draft;
     put_fields(&mut http, "query", query)?;
     put_fields(&mut http, "headers", headers)?;
     match body {
         None => {}
-        Some(Body::Json(fields)) => http["body"] = object(fields),
-        Some(Body::Whole(template)) => http["body"] = template.into(),
+        Some(Body::Json(fields)) => drop(http.insert("body".into(), object(fields))),
+        Some(Body::Whole(template)) => drop(http.insert("body".into(), template.into())),
         Some(Body::Form(fields)) => put_fields(&mut http, "form", fields)?,
-        Some(Body::Text(template)) => http["text"] = template.into(),
+        Some(Body::Text(template)) => drop(http.insert("text".into(), template.into())),
     }
     let effect = found.effect();
     let mut table = Map::new();
@@ -155,7 +157,7 @@ pub(super) fn declare(
         jsonschema::validator_for(&parameters).map_err(|error| format!("its arguments: {error}"))?;
         table.insert("parameters".into(), parameters);
     }
-    table.insert("http".into(), http);
+    table.insert("http".into(), http.into());
     let (origin, notes) = (base.origin.clone(), schemas.notes);
     Ok(Declaration { name, line: found.line(), effect, credentials, origin, table, notes })
 }
@@ -164,12 +166,12 @@ fn object(fields: Vec<(String, String)>) -> Value {
     Value::Object(fields.into_iter().map(|(name, template)| (name, template.into())).collect())
 }
 
-fn put_fields(http: &mut Value, key: &str, fields: Vec<(String, String)>) -> Result<(), String> {
+fn put_fields(http: &mut Map<String, Value>, key: &str, fields: Vec<(String, String)>) -> Result<(), String> {
     if fields.len() > MAX_FIELDS {
         return Err(format!("it has more than {MAX_FIELDS} entries in its {key}"));
     }
     if !fields.is_empty() {
-        http[key] = object(fields);
+        http.insert(key.into(), object(fields));
     }
     Ok(())
 }
@@ -183,10 +185,10 @@ impl<'a> Draft<'a> {
         self.path.iter().any(|piece| matches!(piece, Piece::Placeholder(other) if *other == name))
     }
 
-    pub(super) fn fill_path(&mut self, name: &str, template: String) {
+    pub(super) fn fill_path(&mut self, name: &str, template: &str) {
         for piece in &mut self.path {
             if matches!(piece, Piece::Placeholder(other) if *other == name) {
-                *piece = Piece::Template(template.clone());
+                *piece = Piece::Template(template.to_owned());
             }
         }
     }
@@ -204,7 +206,7 @@ impl<'a> Draft<'a> {
         for name in names {
             let schema = Map::from_iter([("type".to_owned(), "string".into())]);
             let argument = self.arguments.add(name, "path", schema, true)?;
-            self.fill_path(name, plain(&argument));
+            self.fill_path(name, &plain(&argument));
         }
         Ok(())
     }

@@ -101,8 +101,8 @@ impl<'a> Draft<'a> {
             return Ok(());
         }
         let name = parameter.name;
-        if parameter.style.is_some_and(|style| style != "simple") {
-            return Err(format!("the path writes {name:?} in the style {:?}", parameter.style.unwrap_or("")));
+        if let Some(style) = parameter.style.filter(|style| *style != "simple") {
+            return Err(format!("the path writes {name:?} in the style {style:?}"));
         }
         let kind = parameter.kind();
         let argument = self.arguments.add(name, "path", parameter.schema, true)?;
@@ -112,7 +112,7 @@ impl<'a> Draft<'a> {
             Kind::Json => json(&argument),
             Kind::Object => return Err(format!("the parameter {name:?} of the path {APART}")),
         };
-        self.fill_path(name, template);
+        self.fill_path(name, &template);
         Ok(())
     }
 
@@ -181,10 +181,9 @@ impl<'a> Draft<'a> {
 
     fn in_header(&mut self, parameter: Parameter<'a>) -> Result<(), String> {
         let name = parameter.name;
-        let is_own = |other: &&str| other.eq_ignore_ascii_case(name);
-        if OWN_HEADERS.iter().any(|other| is_own(&other))
-            || self.headers.iter().any(|(other, _)| is_own(&other.as_str()))
-        {
+        let mut taken =
+            self.headers.iter().map(|(other, _)| other.as_str()).chain(OWN_HEADERS.iter().copied());
+        if taken.any(|other| other.eq_ignore_ascii_case(name)) {
             return Ok(());
         }
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);

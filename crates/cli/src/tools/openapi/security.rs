@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::document::Document;
 use super::words;
 
-/// Headers that say how a message is sent.
-const OWN_HEADERS: &[&str] = &["host", "content-length", "transfer-encoding", "connection"];
+/// Headers that say how a message is sent or what it is.
+const OWN_HEADERS: &[&str] = &["host", "content-length", "content-type", "transfer-encoding", "connection"];
 
 /// A secret, and the place in a request that it goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,7 +26,12 @@ fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> Result<(
         let line = inline(value)?;
         match value {
             Value::Object(inner) if line.len() > MAX_LINE => later.push((name, inner)),
-            _ => writeln!(lines, "{} = {line}", key(name)?)?,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => writeln!(lines, "{} = {line}", key(name)?)?,
         }
     }
     if !lines.is_empty() {

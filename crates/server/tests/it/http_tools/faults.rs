@@ -162,6 +162,22 @@ async fn c1_cancelling_lets_go_of_the_server_and_says_what_is_not_known() {
 }
 
 #[tokio::test]
+async fn c1_a_call_that_was_to_be_tried_again_is_not_once_the_run_is_cancelled() {
+    let web = Web::start().await;
+    let app = TestApp::with(setup(&web, &tools(""))).await;
+    web.on("GET", "/read", [web::Reply::status(503).header("retry-after", "1")]);
+    app.upstream.script([Reply::stream().call(Call::new("read", "{}"))]);
+    let stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
+    let names = Names::of(&stream);
+    web.wait_for(1).await;
+    let asked = Instant::now();
+    app.send(app.request(Method::POST, &format!("{}/cancel", names.run_path()))).await;
+    assert_eq!(status_of(&stream.all().await), "cancelled");
+    assert!(asked.elapsed() < Duration::from_secs(6));
+    assert_eq!(web.arrivals().len(), 1);
+}
+
+#[tokio::test]
 async fn e2_after_a_crash_what_cannot_be_repeated_is_unknown_and_arrived_once() {
     for effect in [("reversible", "POST"), ("irreversible", "POST")] {
         let web = Web::start().await;
@@ -193,7 +209,8 @@ async fn e2_after_a_crash_what_can_be_repeated_is_made_again_under_the_same_key(
         let action = action(&app, &names).await;
         assert_eq!((&action["status"], &action["output"]), (&json!("complete"), &json!("done")));
         let arrivals = web.arrivals();
-        let keys: Vec<_> = arrivals.iter().map(|arrival| arrival.header("idempotency-key").unwrap()).collect();
+        let keys: Vec<_> =
+            arrivals.iter().map(|arrival| arrival.header("idempotency-key").unwrap()).collect();
         assert!(keys.len() == 2 && keys[0] == keys[1], "{keys:?}");
         assert_eq!(audit(&app.data()), [""; 0]);
     }

@@ -63,11 +63,18 @@ async fn e4_an_action_is_taken_back_outside_once() {
     web.on("DELETE", "/a%20b/tickets/7%2F8", [web::Reply::status(204)]);
     let by = good(undo(&app, &action, Some("k")).await);
     assert_eq!((&by["status"], &by["undoOf"]), (&json!("complete"), &action["id"]));
-    assert_eq!(good(undo(&app, &action, Some("k")).await)["id"], by["id"], "the same request, the same answer");
+    assert_eq!(
+        good(undo(&app, &action, Some("k")).await)["id"],
+        by["id"],
+        "the same request, the same answer"
+    );
     let detail = refused(undo(&app, &action, None).await, 409, "cannot_undo");
     assert_eq!(detail, "the action was taken back already");
     let undone = good(app.get(&format!("/v1/actions/{}", action["id"].as_str().unwrap())).await);
-    assert_eq!((&undone["undone"], &undone["undoable"], &undone["undoneBy"]), (&json!(true), &json!(false), &by["id"]));
+    assert_eq!(
+        (&undone["undone"], &undone["undoable"], &undone["undoneBy"]),
+        (&json!(true), &json!(false), &by["id"])
+    );
     refused(undo(&app, &by, None).await, 409, "cannot_undo");
     let arrivals = web.arrivals();
     assert_eq!(arrivals.len(), 2);
@@ -84,7 +91,11 @@ async fn e4_an_undo_that_failed_can_be_tried_again() {
     let app = start(&web, "POST").await;
     let names = opened(&app, &web, &["1"]).await;
     let action = actions(&app, &names).await.remove(0);
-    web.on("POST", "/a%20b/tickets/1", [web::Reply::text("it is locked").with_status(500), web::Reply::status(200)]);
+    web.on(
+        "POST",
+        "/a%20b/tickets/1",
+        [web::Reply::text("it is locked").with_status(500), web::Reply::status(200)],
+    );
     let detail = refused(undo(&app, &action, None).await, 409, "cannot_undo");
     assert_eq!(detail, "it could not be taken back: the server answered with the status 500: it is locked");
     assert_eq!(actions(&app, &names).await[0]["undoable"], true);
@@ -120,7 +131,8 @@ async fn e4_a_run_is_taken_back_newest_first_and_what_stays_is_named() {
     web.on("DELETE", "/a%20b/tickets/3", [web::Reply::status(200)]);
     web.on("DELETE", "/a%20b/tickets/2", [web::Reply::text("no").with_status(403)]);
     web.on("DELETE", "/a%20b/tickets/1", [web::Reply::status(200)]);
-    let undo = async || good(app.send(app.request(Method::POST, &format!("{}/undo", names.run_path()))).await);
+    let undo =
+        async || good(app.send(app.request(Method::POST, &format!("{}/undo", names.run_path()))).await);
     let report = undo().await;
     assert_eq!(report["undone"].as_array().map(Vec::len), Some(2), "{report}");
     let refused = &report["refused"][0];
@@ -154,44 +166,6 @@ async fn e4_two_undos_at_once_arrive_as_one() {
     assert_eq!(web.arrivals().len(), 2);
 }
 
-#[tokio::test]
-async fn e4_an_undo_that_a_crash_cut_is_finished_if_that_does_no_harm() {
-    for (method, arrivals, status) in [("DELETE", 3, "complete"), ("POST", 2, "unknown")] {
-        let web = Web::start().await;
-        let app = start(&web, method).await;
-        let names = opened(&app, &web, &["1"]).await;
-        let action = actions(&app, &names).await.remove(0);
-        let gate = Gate::new();
-        web.on(method, "/a%20b/tickets/1", [web::Reply::status(200).wait(&gate)]);
-        let path = format!("{}/v1/actions/{}/undo", app.url, action["id"].as_str().unwrap());
-        let asking = tokio::spawn(async move { drop(ask_and_forget(&path).await) });
-        gate.reached().await;
-        if arrivals == 3 {
-            web.on(method, "/a%20b/tickets/1", [web::Reply::status(200)]);
-        }
-        asking.abort();
-        let app = app.restart().await;
-        app.engine.idle().await;
-        let found = web.wait_for(arrivals).await;
-        assert_eq!(found.len(), arrivals);
-        assert_eq!(found[1].header("idempotency-key"), found[arrivals - 1].header("idempotency-key"));
-        let undone = good(app.get("/v1/apps/test/actions?tool=undoAction").await)["data"][0].clone();
-        assert_eq!(undone["status"], status, "{undone}");
-        assert_eq!(actions(&app, &names).await[0]["undone"], status == "complete");
-        assert_eq!(audit(&app.data()), [""; 0]);
-    }
-}
-
-/// A request that nobody waits for.
-async fn ask_and_forget(url: &str) -> std::io::Result<()> {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let (host, path) = url.trim_start_matches("http://").split_once('/').unwrap();
-    let mut socket = tokio::net::TcpStream::connect(host).await?;
-    let request = format!("POST /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: 0\r\n\r\n");
-    socket.write_all(request.as_bytes()).await?;
-    socket.read_u8().await.map(drop)
-}
-
 const PAY: &str = "method = 'POST'\nurl = 'WEB/pay'";
 
 fn paying(more: &str) -> String {
@@ -220,7 +194,8 @@ async fn what_cannot_be_taken_back_asks_first_and_a_yes_is_one_request() {
     }
     assert_eq!(web.arrivals().len(), 1);
     let page = good(app.get("/v1/apps/test/actions?tool=pay").await);
-    let statuses: Vec<&Value> = page["data"].as_array().unwrap().iter().map(|action| &action["status"]).collect();
+    let statuses: Vec<&Value> =
+        page["data"].as_array().unwrap().iter().map(|action| &action["status"]).collect();
     assert_eq!(statuses, ["complete", "denied"]);
     let paid = &page["data"][0];
     assert_eq!(paid["undoable"], false);
@@ -241,7 +216,8 @@ async fn a_proposal_of_its_own_is_one_request_and_what_nobody_knows_is_unknown()
     ] {
         let before = web.arrivals().len();
         let input = json!({ "tool": "pay", "input": {}, "note": status }).to_string();
-        app.upstream.script([Reply::stream().call(Call::new("createProposal", &input)), Reply::says("Proposed.")]);
+        app.upstream
+            .script([Reply::stream().call(Call::new("createProposal", &input)), Reply::says("Proposed.")]);
         told(&app, json!({ "message": "Propose it" })).await;
         let open = good(app.get("/v1/apps/test/proposals?open=true").await);
         web.on("POST", "/pay", [reply]);

@@ -94,14 +94,21 @@ max_parallel_tools = 8
 "#;
 
 fn tool(name: &str, url: &str) -> String {
-    format!("[tool.{name}]\ndescription = \"x\"\neffect = \"read\"\n[tool.{name}.http]\nurl = {}\nretry = false\n", json!(url))
+    format!(
+        "[tool.{name}]\ndescription = \"x\"\neffect = \"read\"\n[tool.{name}.http]\nurl = {}\nretry = false\n",
+        json!(url)
+    )
 }
 
 /// The addresses that an app can be given at all, under names; and how many cannot.
 fn declared() -> (Vec<(String, &'static str)>, usize) {
     let good = |url: &&&str| app::UrlTemplate::new(url, app::Names::Call).is_ok();
-    let tools: Vec<_> =
-        ADDRESSES.iter().filter(good).zip(0..).map(|(url, number)| (format!("reach{number}"), *url)).collect();
+    let tools: Vec<_> = ADDRESSES
+        .iter()
+        .filter(good)
+        .zip(0..)
+        .map(|(url, number)| (format!("reach{number}"), *url))
+        .collect();
     let refused = ADDRESSES.len() - tools.len();
     (tools, refused)
 }

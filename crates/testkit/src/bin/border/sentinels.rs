@@ -13,8 +13,17 @@ use crate::corpus::REDIRECTS;
 pub(crate) const PUBLIC: [u8; 4] = [93, 184, 216, 34];
 
 const CLOSED: &[&str] = &[
-    "127.0.0.1", "127.127.127.127", "169.254.169.254", "10.0.0.1", "10.0.0.2", "192.168.1.1", "172.16.0.1",
-    "100.64.0.1", "198.18.0.1", "[::1]", "[fd00:ec2::254]",
+    "127.0.0.1",
+    "127.127.127.127",
+    "169.254.169.254",
+    "10.0.0.1",
+    "10.0.0.2",
+    "192.168.1.1",
+    "172.16.0.1",
+    "100.64.0.1",
+    "198.18.0.1",
+    "[::1]",
+    "[fd00:ec2::254]",
 ];
 const PORTS: &[u16] = &[22, 80, 443, 6379, 8080];
 
@@ -46,7 +55,10 @@ impl Sentinels {
         let open = listen("10.0.0.2:8088").await;
         tokio::spawn(async move {
             while let Ok((socket, _)) = open.accept().await {
-                tokio::spawn(answer(socket, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nopen".into()));
+                tokio::spawn(answer(
+                    socket,
+                    "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nopen".into(),
+                ));
             }
         });
         this
@@ -72,7 +84,9 @@ impl Sentinels {
 }
 
 async fn listen(address: &str) -> TcpListener {
-    TcpListener::bind(address).await.unwrap_or_else(|error| unreachable!("{address} cannot be listened on: {error}"))
+    TcpListener::bind(address)
+        .await
+        .unwrap_or_else(|error| unreachable!("{address} cannot be listened on: {error}"))
 }
 
 async fn answer(mut socket: TcpStream, answer: String) {
@@ -91,7 +105,9 @@ async fn redirect(mut socket: TcpStream) {
     let number = path.strip_prefix("/redirect/").and_then(|number| number.parse::<usize>().ok());
     let status = if asked.starts_with("POST") { "307 Temporary Redirect" } else { "302 Found" };
     let said = match number.and_then(|number| REDIRECTS.get(number)) {
-        Some(to) => format!("HTTP/1.1 {status}\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+        Some(to) => {
+            format!("HTTP/1.1 {status}\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        }
         None => "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
     };
     let _ = socket.write_all(said.as_bytes()).await;

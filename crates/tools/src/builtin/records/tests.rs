@@ -245,6 +245,7 @@ async fn what_is_declared_rules_the_call() {
     let prepared = registry.prepare("createEmergingPart", &asked, &crate::Taint::new()).await.unwrap();
     assert_eq!((prepared.ruling, prepared.effect), (Ruling::Ask, Effect::Reversible));
     assert_eq!(prepared.exclusive.as_deref(), Some("records"));
-    let prepared = registry.prepare("listParts", &world.calling(json!({})), &["web".to_owned()].into()).await.unwrap();
+    let prepared =
+        registry.prepare("listParts", &world.calling(json!({})), &["web".to_owned()].into()).await.unwrap();
     assert_eq!((prepared.ruling, prepared.effect, prepared.exclusive), (Ruling::Allow, Effect::Read, None));
 }

@@ -17,8 +17,14 @@ pub struct Allowed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     /// A name, as it stands in a URL.
-    Name { name: String, port: Option<u16> },
-    Address { address: IpAddr, port: Option<u16> },
+    Name {
+        name: String,
+        port: Option<u16>,
+    },
+    Address {
+        address: IpAddr,
+        port: Option<u16>,
+    },
     Network(IpNet),
 }
 
@@ -98,7 +104,9 @@ fn parse(entry: &str) -> Option<Entry> {
         None if entry.parse::<IpAddr>().is_ok() => (entry, None),
         None => entry.split_once(':').map_or((entry, None), |(host, port)| (host, Some(port))),
     };
-    let port = port.map(|port| port.parse::<u16>().ok().filter(|port| *port > 0)).map_or(Some(None), |port| port.map(Some))?;
+    let port = port
+        .map(|port| port.parse::<u16>().ok().filter(|port| *port > 0))
+        .map_or(Some(None), |port| port.map(Some))?;
     if let Ok(address) = host.parse::<IpAddr>() {
         return Some(Entry::Address { address: address.to_canonical(), port });
     }
@@ -155,7 +163,18 @@ mod tests {
 
     #[test]
     fn what_is_no_host_is_refused_with_what_to_write() {
-        for entry in ["", "http://x.test", "a b", "x:0", "x:99999", "x:port", "*.internal", "[::1]9", "10.0.0.0/64", "a@b"] {
+        for entry in [
+            "",
+            "http://x.test",
+            "a b",
+            "x:0",
+            "x:99999",
+            "x:port",
+            "*.internal",
+            "[::1]9",
+            "10.0.0.0/64",
+            "a@b",
+        ] {
             let error = Allowed::default().add(entry).unwrap_err().to_string();
             assert!(error.contains("search.internal"), "{entry}: {error}");
         }

@@ -26,7 +26,8 @@ impl Listener {
         tasks.spawn(async move {
             while let Ok((mut socket, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
-                let (answer, ears): (String, Arc<std::sync::Mutex<Vec<String>>>) = (answer.clone(), Arc::clone(&ears));
+                let (answer, ears): (String, Arc<std::sync::Mutex<Vec<String>>>) =
+                    (answer.clone(), Arc::clone(&ears));
                 more.spawn(async move {
                     let mut buffer = vec![0; 16 * 1024];
                     let read = socket.read(&mut buffer).await.unwrap_or(0);
@@ -94,11 +95,25 @@ async fn a_name_that_leads_inside_is_closed_even_on_the_usual_ports() {
 #[tokio::test]
 async fn every_spelling_of_an_inner_address_is_closed() {
     for url in [
-        "http://127.1/", "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://127.0.0.1./",
-        "http://[::1]/", "http://[::]/", "http://0/", "http://[::ffff:7f00:1]/", "http://[64:ff9b::7f00:1]/",
-        "http://169.254.169.254/latest/meta-data/", "http://①②⑦.⓪.⓪.①/", "http://[fd00:ec2::254]/",
-        "http://user:pass@example.com/", "ftp://example.com/", "file:///etc/passwd", "gopher://127.0.0.1/",
-        "http://example.com:22/", "http://example.com:6379/",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://127.0.0.1./",
+        "http://[::1]/",
+        "http://[::]/",
+        "http://0/",
+        "http://[::ffff:7f00:1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://①②⑦.⓪.⓪.①/",
+        "http://[fd00:ec2::254]/",
+        "http://user:pass@example.com/",
+        "ftp://example.com/",
+        "file:///etc/passwd",
+        "gopher://127.0.0.1/",
+        "http://example.com:22/",
+        "http://example.com:6379/",
     ] {
         let error = egress(&[]).client(&Url::parse(url).unwrap()).unwrap_err();
         assert!(matches!(error, Trouble::Closed(_)), "{url}: {error}");
@@ -108,7 +123,9 @@ async fn every_spelling_of_an_inner_address_is_closed() {
 #[tokio::test]
 async fn a_redirect_is_checked_like_any_other_address() {
     let inner = Listener::answering(ok("secret")).await;
-    for target in [inner.url.as_str(), "file:///etc/passwd", "gopher://127.0.0.1:1/", "http://169.254.169.254/"] {
+    for target in
+        [inner.url.as_str(), "file:///etc/passwd", "gopher://127.0.0.1:1/", "http://169.254.169.254/"]
+    {
         let outer = Listener::answering(redirect(target)).await;
         let result = egress(&[&outer.url]).send(get(&outer.url)).await;
         assert!(matches!(result, Err(Trouble::Closed(_))), "{target}: {result:?}");
@@ -123,7 +140,11 @@ async fn credentials_stay_with_the_host_they_are_for() {
     let answer = egress(&[&first.url, &other.url]).send(get(&first.url)).await.unwrap();
     assert_eq!(answer.body, b"there");
     assert!(first.heard().contains("bearer hush"));
-    assert!(!other.heard().contains("hush") && other.heard().contains("application/json"), "{}", other.heard());
+    assert!(
+        !other.heard().contains("hush") && other.heard().contains("application/json"),
+        "{}",
+        other.heard()
+    );
 }
 
 #[tokio::test]

@@ -5,9 +5,9 @@ use serde_json::json;
 use super::*;
 
 fn incoming(status: u16, headers: &[(&'static str, &str)], body: &[u8]) -> Incoming {
-    let headers = headers.iter().map(|(name, value)| {
-        (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
-    });
+    let headers = headers
+        .iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()));
     Incoming { status, headers: headers.collect(), body: body.to_vec(), cut: false }
 }
 
@@ -41,7 +41,8 @@ fn an_answer_out_of_shape_is_no_result() {
 #[test]
 fn a_long_answer_is_a_text_that_ends_at_a_whole_character() {
     let long = "é".repeat(MAX_TEXT_BYTES);
-    for (content_type, body) in [("text/plain", format!("x{long}")), ("application/json", format!("x{long}"))] {
+    for (content_type, body) in [("text/plain", format!("x{long}")), ("application/json", format!("x{long}"))]
+    {
         let text = answered(content_type, body.as_bytes()).unwrap();
         assert_eq!(text.as_str().map(str::len), Some(MAX_TEXT_BYTES - 1), "{content_type}");
     }
@@ -78,7 +79,8 @@ fn a_refusal_says_what_the_server_says_and_no_secret_of_which_a_part_would_be_le
 #[test]
 fn another_try_is_made_where_the_server_is_busy_and_says_no_longer_than_we_wait() {
     let again = |status, after: Option<&str>, retry| {
-        let headers: Vec<(&'static str, &str)> = after.map(|after| ("retry-after", after)).into_iter().collect();
+        let headers: Vec<(&'static str, &str)> =
+            after.map(|after| ("retry-after", after)).into_iter().collect();
         refusal(&incoming(status, &headers, b""), retry, &Hidden::default()).again
     };
     for status in [429, 502, 503, 504] {
@@ -96,7 +98,9 @@ fn another_try_is_made_where_the_server_is_busy_and_says_no_longer_than_we_wait(
 
 #[test]
 fn what_stands_between_us_and_the_server_cannot_say_that_nothing_happened() {
-    for (status, uncertain) in [(400, false), (404, false), (408, true), (429, false), (500, false), (502, true), (504, true)] {
+    for (status, uncertain) in
+        [(400, false), (404, false), (408, true), (429, false), (500, false), (502, true), (504, true)]
+    {
         let failed = refusal(&incoming(status, &[], b""), true, &Hidden::default());
         assert_eq!((failed.error, failed.uncertain), ("http_error", uncertain), "{status}");
     }
@@ -111,11 +115,15 @@ fn a_header_of_the_app_stands_before_ours() {
         body,
     };
     let sent = outgoing(rendered(&[], Some(RenderedBody::Json(json!({ "a": 1 })))), "call_1").unwrap();
-    assert_eq!((sent.headers[KEY].as_bytes(), sent.headers[CONTENT_TYPE].as_bytes()), (&b"call_1"[..], &b"application/json"[..]));
+    assert_eq!(
+        (sent.headers[KEY].as_bytes(), sent.headers[CONTENT_TYPE].as_bytes()),
+        (&b"call_1"[..], &b"application/json"[..])
+    );
     assert_eq!(sent.body.as_deref(), Some(&b"{\"a\":1}"[..]));
     let own = [("Idempotency-Key", "mine"), ("content-type", "application/vnd.x+json")];
     let sent = outgoing(rendered(&own, Some(RenderedBody::Json(json!(1)))), "call_1").unwrap();
     assert_eq!((sent.headers[KEY].as_bytes(), sent.headers.len()), (&b"mine"[..], 3));
+    assert!(!format!("{:?}", sent.headers).contains("mine"), "it may be a secret");
     let fields = vec![("a b".into(), "1&2".into())];
     let sent = outgoing(rendered(&[], Some(RenderedBody::Form(fields))), "call_1").unwrap();
     assert_eq!(sent.body.as_deref(), Some(&b"a+b=1%262"[..]));

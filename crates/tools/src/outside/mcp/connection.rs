@@ -8,27 +8,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams,
-    ProtocolVersion, Tool,
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
+    PaginatedRequestParams, ProtocolVersion, Tool,
 };
 use rmcp::service::{
-    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext, Peer,
-    RoleClient, RunningService, ServiceError,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext,
+    Peer, RoleClient, RunningService, ServiceError,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::ClientHandler;
-use sha2::{Digest, Sha256};
 use rustix::process::{Pid, Signal, kill_process_group};
+use sha2::{Digest, Sha256};
 use store::MAX_MCP_TOOLS_PER_SERVER;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::http::Out;
+use super::http::{Out, trouble};
 use crate::outside::border::Hidden;
 use crate::outside::egress::{Egress, MAX_ANSWER_BYTES};
 
@@ -73,6 +73,8 @@ impl Address {
 
 /// What it takes to reach a server, beside its address.
 pub(super) struct Dial<'a> {
+    /// What it offers is asked for even if that is known.
+    pub(super) anew: bool,
     /// Must not be told.
     pub(super) hidden: &'a Hidden,
     /// Holds what runs beside a connection.
@@ -169,7 +171,8 @@ async fn connect(address: Address, dial: &Dial<'_>) -> Result<Connection, String
             let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
                 return Err("its input and output could not be opened".into());
             };
-            let transport = AsyncRwTransport::new_client(output, input).with_max_line_length(MAX_ANSWER_BYTES);
+            let transport =
+                AsyncRwTransport::new_client(output, input).with_max_line_length(MAX_ANSWER_BYTES);
             let ending = watch((child, group), dial, command);
             (handler.serve_with_lifecycle(transport, lifecycle()).await, Some(ending))
         }
@@ -189,9 +192,15 @@ fn lifecycle() -> ClientLifecycleMode {
 
 /// The innermost cause says most.
 fn reason(error: &ClientInitializeError) -> String {
-    let mut innermost: &dyn std::error::Error = error;
+    let mut innermost: &(dyn std::error::Error + 'static) = error;
     if let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = error {
-        innermost = fallback;
+        innermost = &**fallback;
+    }
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        innermost = &*error.error;
+    }
+    if let Some(trouble) = trouble(innermost) {
+        return trouble.to_string();
     }
     while let Some(cause) = innermost.source() {
         innermost = cause;

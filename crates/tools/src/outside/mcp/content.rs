@@ -14,7 +14,8 @@ pub(super) fn told(result: CallToolResult) -> Result<Done, Failed> {
     if result.is_error == Some(true) {
         let text = text();
         let reason = text.get(..text.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or_default();
-        let reason = if reason.trim().is_empty() { "the tool says that it failed, and not why" } else { reason };
+        let reason =
+            if reason.trim().is_empty() { "the tool says that it failed, and not why" } else { reason };
         return Err(Failed::new("tool_error", reason));
     }
     match result.structured_content {
@@ -32,7 +33,10 @@ fn block(block: &ContentBlock) -> String {
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("{uri}:\n{text}"),
             ResourceContents::BlobResourceContents { uri, blob, mime_type, .. } => {
-                format!("{uri}: {}", left_out("a file", mime_type.as_deref().unwrap_or("of no known type"), blob))
+                format!(
+                    "{uri}: {}",
+                    left_out("a file", mime_type.as_deref().unwrap_or("of no known type"), blob)
+                )
             }
             _ => "[a resource of a kind that is not known was left out]".to_owned(),
         },

@@ -58,7 +58,11 @@ pub(super) fn spec(server: &str, tool: &str, definition: &Value) -> ToolSpec {
         Some(Value::Object(schema)) => Value::Object(object(schema.clone())),
         Some(_) | None => json!({ "type": "object", "properties": {} }),
     };
-    ToolSpec { name: mcp_tool_name(server, tool), description: format!("[{server}] {description}"), parameters }
+    ToolSpec {
+        name: mcp_tool_name(server, tool),
+        description: format!("[{server}] {description}"),
+        parameters,
+    }
 }
 
 /// Providers want a schema of an object, with properties, and know no dialects.

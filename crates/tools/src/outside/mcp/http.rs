@@ -7,20 +7,31 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage,
-};
-use rmcp::transport::common::http_header::{
-    EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE,
-};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
 use crate::outside::egress::{Egress, Incoming, MAX_ANSWER_BYTES, Outgoing, Trouble, read};
 
 type Failure = StreamableHttpError<Trouble>;
+
+/// Why the way out did not work, if that is what an error rests on.
+pub(super) fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Trouble> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(Failure::Client(trouble)) = error.downcast_ref::<Failure>() {
+            return Some(trouble);
+        }
+        cause = error.source();
+    }
+    None
+}
 
 /// Speaks for one server of tools.
 #[derive(Clone)]
@@ -52,8 +63,10 @@ impl StreamableHttpClient for Out {
         }
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let given = header(HEADER_SESSION_ID).map(str::to_owned);
-        if status.is_success() && header("content-type").is_some_and(|kind| kind.starts_with(EVENT_STREAM_MIME_TYPE)) {
-            return Ok(StreamableHttpPostResponse::Sse(events(response), given));
+        if status.is_success()
+            && header("content-type").is_some_and(|kind| kind.starts_with(EVENT_STREAM_MIME_TYPE))
+        {
+            return Ok(StreamableHttpPostResponse::Sse(events(response, id(&message)), given));
         }
         let answer = read(response).await.map_err(StreamableHttpError::Client)?;
         taken(&message, session.is_some(), &answer, given)
@@ -110,10 +123,14 @@ fn taken(
     let said = serde_json::from_slice::<ServerJsonRpcMessage>(&answer.body).ok().filter(|_| !answer.cut);
     let success = (200..300).contains(&answer.status);
     let waits = matches!(asked, JsonRpcMessage::Request(_));
-    match said {
+    let stray =
+        waits && std::str::from_utf8(&answer.body).is_ok_and(|text| is_stray(text, id(asked).as_ref()));
+    match said.filter(|_| !(success && stray)) {
         Some(said) if success => Ok(StreamableHttpPostResponse::Json(said, session)),
         None if success && !waits => Ok(StreamableHttpPostResponse::Accepted),
-        None if success => Err(StreamableHttpError::UnexpectedServerResponse("the answer is no JSON-RPC".into())),
+        None if success => {
+            Err(StreamableHttpError::UnexpectedServerResponse("the answer is no JSON-RPC".into()))
+        }
         said => {
             let client_error = (400..500).contains(&answer.status) && !matches!(answer.status, 401 | 403);
             if let Some(older) = older(asked, said.as_ref()).filter(|_| client_error && !in_session) {
@@ -127,6 +144,19 @@ fn taken(
             }
         }
     }
+}
+
+/// Whether a message answers something else than what was asked.
+fn is_stray(message: &str, asked: Option<&Value>) -> bool {
+    #[derive(Deserialize)]
+    struct Envelope {
+        id: Option<Value>,
+        method: Option<IgnoredAny>,
+    }
+    let envelope = serde_json::from_str::<Envelope>(message);
+    envelope.is_ok_and(|envelope| {
+        envelope.method.is_none() && envelope.id.is_some() && envelope.id.as_ref() != asked
+    })
 }
 
 /// A server of the older protocol does not know the question that the newer one begins with. It is told to the
@@ -147,13 +177,24 @@ fn older(
     Some(StreamableHttpPostResponse::Json(answer, None))
 }
 
-/// The events of an answer, up to the bound of all answers.
-fn events(response: reqwest::Response) -> BoxStream<'static, Result<Sse, SseError>> {
+/// The id that an answer must have.
+fn id(asked: &ClientJsonRpcMessage) -> Option<Value> {
+    let JsonRpcMessage::Request(asked) = asked else { return None };
+    serde_json::to_value(&asked.id).ok()
+}
+
+/// The events of an answer, up to the bound of all answers, without answers to what was not asked.
+fn events(response: reqwest::Response, asked: Option<Value>) -> BoxStream<'static, Result<Sse, SseError>> {
     let mut room = MAX_ANSWER_BYTES;
     let bounded = response.bytes_stream().map(move |chunk| {
         let chunk = chunk.map_err(|error| std::io::Error::other(error.without_url()))?;
-        room = room.checked_sub(chunk.len()).ok_or_else(|| std::io::Error::other("the answer is too long"))?;
+        room =
+            room.checked_sub(chunk.len()).ok_or_else(|| std::io::Error::other("the answer is too long"))?;
         Ok::<_, std::io::Error>(chunk)
     });
-    SseStream::from_bytes_stream(bounded).boxed()
+    let ours = move |event: &Result<Sse, SseError>| {
+        let said = event.as_ref().ok().and_then(|event| event.data.as_deref());
+        std::future::ready(!said.is_some_and(|said| is_stray(said, asked.as_ref())))
+    };
+    SseStream::from_bytes_stream(bounded).filter(ours).boxed()
 }

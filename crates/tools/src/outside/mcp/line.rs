@@ -64,11 +64,16 @@ pub(super) struct Reached {
 }
 
 impl Line {
-    /// The server with its tools as of now. Nothing has been asked of it if this fails.
-    pub(super) async fn reach(&self, server: &str, address: Address, dial: &Dial<'_>) -> Result<Reached, Failed> {
+    /// The server with its tools as of a moment ago. Nothing has been asked of it if this fails.
+    pub(super) async fn reach(
+        &self,
+        server: &str,
+        address: Address,
+        dial: &Dial<'_>,
+    ) -> Result<Reached, Failed> {
         let _turn = self.turn.acquire().await; // never closed
         let connection = self.connected(server, address, dial).await?;
-        if connection.take_changed() {
+        if connection.take_changed() || dial.anew {
             self.state().listed = None;
         }
         if let Some(tools) = self.state().fresh() {
@@ -88,7 +93,12 @@ impl Line {
         }
     }
 
-    async fn connected(&self, server: &str, address: Address, dial: &Dial<'_>) -> Result<Arc<Connection>, Failed> {
+    async fn connected(
+        &self,
+        server: &str,
+        address: Address,
+        dial: &Dial<'_>,
+    ) -> Result<Arc<Connection>, Failed> {
         let mark = address.mark();
         let wait = {
             let mut state = self.state();
@@ -133,7 +143,8 @@ impl Line {
 
     pub(super) fn health(&self) -> Health {
         let state = self.state();
-        let resting = state.failures >= MAX_FAILURES && state.not_before.is_some_and(|at| at > Instant::now());
+        let resting =
+            state.failures >= MAX_FAILURES && state.not_before.is_some_and(|at| at > Instant::now());
         let connected = state.connection.as_ref().is_some_and(|connection| !connection.is_closed());
         let word = match () {
             () if resting => "open",
@@ -167,8 +178,10 @@ impl State {
             return Ok(Some(at));
         }
         let seconds = at.saturating_duration_since(Instant::now()).as_secs() + 1;
-        let message =
-            format!("the server {server:?} has failed {} times; it is tried again in {seconds} s", self.failures);
+        let message = format!(
+            "the server {server:?} has failed {} times; it is tried again in {seconds} s",
+            self.failures
+        );
         Err(Failed::new("unavailable", message))
     }
 

@@ -22,8 +22,9 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use self::connection::{Address, Dial};
+use self::http::trouble;
 use self::line::{Line, Reached};
-use super::egress::{Egress, Trouble};
+use super::egress::Egress;
 use super::secrets::{Filling, Needs, Secrets};
 use crate::registry::timed_out;
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
@@ -77,7 +78,14 @@ pub struct Server {
 
 impl Hub {
     pub fn new(egress: Egress, secrets: Arc<Secrets>, env: Vec<(String, String)>) -> Self {
-        Self { egress, secrets, env, servers: Mutex::default(), notices: Arc::default(), tasks: TaskTracker::new() }
+        Self {
+            egress,
+            secrets,
+            env,
+            servers: Mutex::default(),
+            notices: Arc::default(),
+            tasks: TaskTracker::new(),
+        }
     }
 
     /// Waits until a server offers something else than is known, and gives the apps of which that is so.
@@ -145,7 +153,9 @@ impl Server {
     /// How the line is; of a server with a line for each user, the worst of them.
     pub fn health(&self) -> Health {
         let mut worst = Health { state: "idle", last_error: None };
-        let rank = |health: &Health| ["idle", "connected", "failing", "open"].iter().position(|word| *word == health.state);
+        let rank = |health: &Health| {
+            ["idle", "connected", "failing", "open"].iter().position(|word| *word == health.state)
+        };
         for line in self.open_lines() {
             let health = line.health();
             if rank(&health) > rank(&worst) {
@@ -159,8 +169,8 @@ impl Server {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
     }
 
-    async fn reach(&self, line: &Line, filling: &Filling) -> Result<Reached, Failed> {
-        let dial = Dial { hidden: &filling.hidden, tasks: &self.tasks };
+    async fn reach(&self, line: &Line, filling: &Filling, anew: bool) -> Result<Reached, Failed> {
+        let dial = Dial { anew, hidden: &filling.hidden, tasks: &self.tasks };
         line.reach(self.name(), self.address(filling)?, &dial).await
     }
 
@@ -168,7 +178,7 @@ impl Server {
     pub async fn offers(&self, calling: &Calling<'_>) -> Result<Vec<McpOffer>, Failed> {
         let filling = Filling::gather(calling, &self.secrets, &self.needs).await?;
         let line = self.line(calling);
-        let reached = self.reach(&line, &filling).await?;
+        let reached = self.reach(&line, &filling, true).await?;
         line.worked();
         Ok(self.wanted(&reached))
     }
@@ -183,7 +193,10 @@ impl Server {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() >= MAX_LINES && !lines.contains_key(&whose) {
             lines.retain(|_, line| line.last_used().is_none_or(|at| at.elapsed() < IDLE));
-            let oldest = lines.iter().filter_map(|(whose, line)| Some((line.last_used()?, whose.clone()))).min_by_key(|(at, _)| *at);
+            let oldest = lines
+                .iter()
+                .filter_map(|(whose, line)| Some((line.last_used()?, whose.clone())))
+                .min_by_key(|(at, _)| *at);
             if let Some((_, oldest)) = oldest.filter(|_| lines.len() >= MAX_LINES) {
                 lines.remove(&oldest);
             }
@@ -215,10 +228,15 @@ impl Server {
         filling.hidden.told(result)
     }
 
-    async fn try_call(&self, calling: &Calling<'_>, tool: &Pinned, filling: &Filling) -> Result<Done, Failed> {
+    async fn try_call(
+        &self,
+        calling: &Calling<'_>,
+        tool: &Pinned,
+        filling: &Filling,
+    ) -> Result<Done, Failed> {
         let line = self.line(calling);
         let reached = tokio::select! {
-            reached = self.reach(&line, filling) => reached?,
+            reached = self.reach(&line, filling, false) => reached?,
             () = calling.stop.cancelled() => return Err(Failed::new("cancelled", "the call was not made")),
         };
         self.check(calling, tool, &reached).await?;
@@ -264,7 +282,8 @@ impl Server {
         Err(if gone {
             Failed::new("tool_gone", "its server no longer offers this tool")
         } else {
-            let message = "its server has changed what it says of this tool; the operator must approve it first";
+            let message =
+                "its server has changed what it says of this tool; the operator must approve it first";
             Failed::new("tool_changed", message)
         })
     }
@@ -302,17 +321,6 @@ fn failure(error: &ServiceError) -> (Failed, bool) {
         None => Failed::broken("the server broke off before it had answered"),
     };
     (failed, true)
-}
-
-fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Trouble> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(trouble) = error.downcast_ref::<Trouble>() {
-            return Some(trouble);
-        }
-        cause = error.source();
-    }
-    None
 }
 
 /// A tool of a server as it was approved.
