@@ -36,6 +36,7 @@ async fn main() -> ExitCode {
         ..Setup::default()
     };
     let app = TestApp::with(setup).await;
+    app.engine.idle().await; // the servers of tools have been looked for
     let mut calls: Vec<Call> = Vec::new();
     for _ in 0..TIMES {
         calls.extend(tools.iter().map(|(name, _)| Call::new(name, "{}")));
@@ -87,6 +88,18 @@ description = "Is open."
 effect = "read"
 [tool.allowed.http]
 url = "http://10.0.0.2:8088/"
+
+[mcp.inner]
+url = "http://127.0.0.1:8080/mcp"
+
+[mcp.metadata]
+url = "http://169.254.169.254/mcp"
+
+[mcp.rebind]
+url = "http://rebind.test/mcp"
+
+[mcp.named]
+url = "http://inner.test/mcp"
 
 [loop]
 tool_timeout_seconds = 5
