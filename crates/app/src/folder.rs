@@ -6,6 +6,7 @@ mod context;
 mod declared;
 mod inside;
 mod json;
+mod limits;
 mod markdown;
 mod mcp;
 mod memory;
@@ -31,6 +32,7 @@ use crate::{App, AtLimit, Budget, LoopLimits, ToolRef};
 
 use context::{RawContext, RawHistory};
 use declared::RawTools;
+use limits::RawLimits;
 use mcp::RawServers;
 use memory::RawMemory;
 use settings::{RawRanges, RawSettings};
@@ -128,7 +130,8 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
         answer,
         memory,
         budget: budget(&source, raw.budget)?,
-        limits: limits(&source, raw.r#loop)?,
+        limits: loop_limits(&source, raw.r#loop)?,
+        user_limits: limits::limits(&source, raw.limits)?,
         history,
         context: context::context(&source, raw.context)?,
         personas,
@@ -160,6 +163,7 @@ struct Raw {
     memory: RawMemory,
     budget: RawBudget,
     r#loop: RawLoop,
+    limits: RawLimits,
     history: RawHistory,
     context: RawContext,
 }
@@ -255,7 +259,7 @@ fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {
     })
 }
 
-fn limits(source: &Source<'_>, raw: RawLoop) -> Result<LoopLimits, Problem> {
+fn loop_limits(source: &Source<'_>, raw: RawLoop) -> Result<LoopLimits, Problem> {
     let default = LoopLimits::default();
     let tool_timeout = source.seconds(
         "loop.tool_timeout_seconds",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use protocol::{AppId, Cost, Effect, Settings};
+use protocol::{AppId, Cost, Effect, Settings, UserLimits};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -35,6 +35,8 @@ pub struct App {
     /// How the model is told to name a thread; without it, a thread is named by its first words.
     pub title: Option<String>,
     pub limits: LoopLimits,
+    /// What one user may do in a while.
+    pub user_limits: UserLimits,
     pub history: History,
     pub context: ContextRules,
     /// By id.

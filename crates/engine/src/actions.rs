@@ -166,6 +166,9 @@ fn standing(row: &ActionRow, outside: bool) -> Standing {
     if row.undo_of.is_some() {
         return Standing::Nothing;
     }
+    if row.undo_under_way {
+        return Standing::Stays("it is being taken back, or may have been: nobody knows; look there");
+    }
     match row.effect {
         Effect::Read => Standing::Nothing,
         Effect::Idempotent | Effect::Reversible | Effect::Irreversible if is(ToolStatus::Unknown) => {
@@ -265,6 +268,7 @@ mod tests {
             duration_ms: None,
             undone_by: None,
             undo_of: None,
+            undo_under_way: false,
             position: 1,
         }
     }

@@ -1,5 +1,7 @@
 //! What the engine answers instead of a result, by what a client can do about it.
 
+use crate::limits;
+
 /// Every message here is safe to show.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
@@ -19,6 +21,9 @@ pub enum Error {
     /// What the app lets a user spend in a day is spent.
     #[error("{message}")]
     Budget { message: String, retry_after: u32 },
+    /// The user has done as much as the app allows for now.
+    #[error("{message}")]
+    RateLimited { message: String, retry_after: u32 },
     #[error("{message}")]
     Unavailable { message: String, retry_after: u32 },
     #[error("the server's disk is full; reading still works, and writing will once there is space")]
@@ -39,6 +44,7 @@ impl Error {
             Error::TooLarge { .. } => "too_large",
             Error::Secret { .. } => "secret",
             Error::Budget { .. } => "budget_exceeded",
+            Error::RateLimited { .. } => "rate_limited",
             Error::Unavailable { .. } => "unavailable",
             Error::Full => "disk_full",
             Error::Internal => "internal",
@@ -71,6 +77,7 @@ impl From<store::Error> for Error {
                 code: "proposal_decided",
                 message: format!("the proposal is {how} already; it is decided once"),
             },
+            store::Error::Limited(allowance) => limits::refusal(&allowance),
             store::Error::KeyReused => Error::KeyReused,
             store::Error::NothingToAnswer => Error::invalid(
                 "regenerate",

@@ -13,6 +13,7 @@ mod files;
 mod follow;
 mod jobs;
 mod keys;
+mod limits;
 mod mcp;
 mod memories;
 mod personas;

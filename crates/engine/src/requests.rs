@@ -70,6 +70,7 @@ impl Engine {
             on_busy: new.on_busy,
             once,
             replay_only: spent.is_some(),
+            limits: serving.app.user_limits,
             request: store::Request {
                 ask,
                 model: self.shared.models.name(wanted),

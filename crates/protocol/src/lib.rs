@@ -9,6 +9,7 @@ mod clock;
 mod context;
 mod event;
 mod id;
+mod limits;
 mod memory;
 mod outside;
 mod scope;
@@ -39,6 +40,7 @@ pub use id::{
     ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, ParseIdError, PinId,
     ProposalId, RecordId, RunId, Seq, SummaryId, ThreadId,
 };
+pub use limits::{Allowance, DAY_SECONDS, MINUTE_SECONDS, Quota, Used, UserLimits};
 pub use memory::{
     FoundMessage, ImportRefused, ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery,
     MemorySettings, MemorySource, MemoryVersionView, MemoryView, MessageHit, NewMemory, SaidView,

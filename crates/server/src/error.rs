@@ -81,6 +81,7 @@ codes! {
     KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The key was used for another request";
     TooManyStreams = "too_many_streams", TOO_MANY_REQUESTS, "Too many streams";
     BudgetExceeded = "budget_exceeded", TOO_MANY_REQUESTS, "The budget is used up";
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too much for now";
     HeadersTooLarge = "headers_too_large", REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large";
     Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available now";
@@ -159,6 +160,9 @@ impl From<Error> for Problem {
             }
             Error::Budget { message, retry_after } => {
                 Self::new(Code::BudgetExceeded, message).retry_after(retry_after)
+            }
+            Error::RateLimited { message, retry_after } => {
+                Self::new(Code::RateLimited, message).retry_after(retry_after)
             }
             Error::Unavailable { message, retry_after } => {
                 Self::new(Code::Unavailable, message).retry_after(retry_after)

@@ -3,6 +3,7 @@
 //! A handler turns a request into one call of the engine and the engine's answer into a response; nothing here knows
 //! how a run works. [`serve`] is the whole face of the crate, [`serve_router`] the same loop over any router.
 
+mod allowance;
 mod auth;
 mod body;
 mod edge;

@@ -90,6 +90,8 @@ pub struct ActionRow {
     pub duration_ms: Option<u64>,
     pub undone_by: Option<ActionId>,
     pub undo_of: Option<ActionId>,
+    /// Another action is taking it back, or may have: nobody knows.
+    pub undo_under_way: bool,
     /// Its place among the scope's actions.
     pub position: u64,
 }

@@ -1,6 +1,8 @@
 //! What a store can answer instead of a result, by what the caller can do.
 
-/// A store's failure. The first nine are the caller's to explain, the rest end the work at hand.
+use protocol::Allowance;
+
+/// A store's failure. The first ten are the caller's to explain, the rest end the work at hand.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no such {0}")]
@@ -14,6 +16,9 @@ pub enum Error {
     /// As much is remembered of the user in this app as may be.
     #[error("too much is remembered already")]
     MemoriesFull,
+    /// The user has done as much as may be done for now.
+    #[error("nothing is left of {}", .0.quota.name())]
+    Limited(Allowance),
     /// The key was used for something else.
     #[error("the idempotency key was used for another request")]
     KeyReused,

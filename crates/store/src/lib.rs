@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{
     ActionId, Decision, Delta, Event, KeyId, MemoryId, MessageId, Principal, ProposalId, RecordId, RunId,
-    Scope, Seq, Stored, ThreadId, Usage,
+    Scope, Seq, Stored, ThreadId, Usage, Used,
 };
 use std::sync::Arc;
 
@@ -156,7 +156,8 @@ pub trait Threads: Send + Sync {
 /// Runs and the log they write.
 #[async_trait]
 pub trait Runs: Send + Sync {
-    /// Message, run and their first events, in one transaction; or what the thread's state and the key make of it.
+    /// Message, run and their first events, in one transaction; or what the thread's state, the key and the limits
+    /// ([`Error::Limited`]) make of it.
     async fn submit(&self, submission: Submission) -> Result<Submitted, Error>;
     /// The run if it is this principal's and its thread is not deleted.
     async fn run(&self, principal: &Principal, id: RunId) -> Result<RunRow, Error>;
@@ -338,6 +339,8 @@ pub trait Usages: Send + Sync {
     -> Result<Vec<UsageRow>, Error>;
     /// What the scope has used on a day, over all models.
     async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error>;
+    /// What the scope has done in the minute and the day of a moment, and how many of its runs work now.
+    async fn used(&self, scope: &Scope, at: Timestamp) -> Result<Used, Error>;
 }
 
 /// The ledger of what tools did. Actions of runs are written with the events that tell of them.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use protocol::{
     DocumentId, Failure, JobId, KeyId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId,
-    Usage,
+    Usage, UserLimits,
 };
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +151,8 @@ pub struct Submission {
     pub once: Option<Once>,
     /// Nothing new may begin; only what was asked before under the same key is found again.
     pub replay_only: bool,
+    /// What the user may do; what came before under the same key is not held against it.
+    pub limits: UserLimits,
     pub request: Request,
 }
 

@@ -167,6 +167,9 @@ pub struct Failed {
 }
 
 impl Failed {
+    /// The error of a call that nobody waits for any more.
+    pub const CANCELLED: &'static str = "cancelled";
+
     pub fn new(error: &'static str, message: impl Into<String>) -> Self {
         Self { error, message: message.into(), uncertain: false, again: None }
     }
@@ -196,13 +199,15 @@ pub struct Outcome {
     pub output: Value,
     pub writes: Vec<Write>,
     pub sources: Vec<Source>,
+    /// Somebody else's words may be in it.
+    pub outside: bool,
 }
 
 impl Outcome {
     /// A call that came to nothing.
     pub fn refused(status: ToolStatus, error: &str, message: &str) -> Self {
         let output = serde_json::json!({ "error": error, "message": message });
-        Self { status, output, writes: Vec::new(), sources: Vec::new() }
+        Self { status, output, writes: Vec::new(), sources: Vec::new(), outside: false }
     }
 
     /// A call that may or may not have happened.
@@ -215,6 +220,7 @@ impl Outcome {
 
 impl From<Failed> for Outcome {
     fn from(failed: Failed) -> Self {
-        Self::refused(ToolStatus::Failed, failed.error, &failed.message)
+        let status = if failed.error == Failed::CANCELLED { ToolStatus::Cancelled } else { ToolStatus::Failed };
+        Self::refused(status, failed.error, &failed.message)
     }
 }

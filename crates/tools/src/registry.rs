@@ -10,6 +10,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use protocol::{Effect, ToolStatus};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::policy::{self, Ruling, Subject};
 use crate::{Calling, Done, Failed, Outcome, Taint, Tool, ToolSpec};
@@ -116,29 +117,27 @@ impl Registry {
 
     /// Runs a call that was prepared. Never fails: what goes wrong is told to the model.
     pub async fn run(&self, name: &str, calling: Calling<'_>, timeout: Duration) -> Outcome {
-        match self.entry(name) {
-            Ok(entry) => {
-                let (tool, effect) = (&entry.tool, entry.tool.effect());
-                let call = async || match tool.call(calling.clone()).await {
-                    Err(Failed { again: Some(pause), .. }) if is_repeatable(effect) => {
-                        tokio::time::sleep(pause).await;
-                        tool.call(calling.clone()).await
-                    }
-                    result => result,
-                };
-                let changes = tool.is_outside() && effect != Effect::Read;
-                outcome(bounded(name, timeout, call()).await, changes)
-            }
-            Err(failed) => failed.into(),
-        }
+        let entry = match self.entry(name) {
+            Ok(entry) => entry,
+            Err(failed) => return failed.into(),
+        };
+        let (tool, effect, stop) = (&entry.tool, entry.tool.effect(), calling.stop);
+        let call = again_if_harmless(effect, stop, || tool.call(calling.clone()));
+        let result = bounded(name, timeout, call).await;
+        let outcome = outcome(result, tool.is_outside() && effect != Effect::Read);
+        Outcome { outside: tool.is_outside(), ..outcome }
     }
 
     /// Takes back a call that acted outside. Never fails either.
     pub async fn undo(&self, name: &str, calling: Calling<'_>, output: &Value, timeout: Duration) -> Outcome {
-        match self.entry(name) {
-            Ok(entry) => outcome(bounded(name, timeout, entry.tool.undo(calling, output)).await, true),
-            Err(failed) => failed.into(),
-        }
+        let entry = match self.entry(name) {
+            Ok(entry) => entry,
+            Err(failed) => return failed.into(),
+        };
+        let (tool, effect, stop) = (&entry.tool, entry.tool.undo_effect(), calling.stop);
+        let effect = effect.unwrap_or(Effect::Irreversible);
+        let call = again_if_harmless(effect, stop, || tool.undo(calling.clone(), output));
+        outcome(bounded(name, timeout, call).await, true)
     }
 
     fn entry(&self, name: &str) -> Result<&Entry, Failed> {
@@ -147,6 +146,21 @@ impl Registry {
             let message = format!("there is no tool of that name; there are: {}", names.join(", "));
             Failed::new("unknown_tool", message)
         })
+    }
+}
+
+/// A call, and once more after a failure that another try may mend, where that does no harm.
+async fn again_if_harmless<F: Future<Output = Result<Done, Failed>>>(
+    effect: Effect,
+    stop: &CancellationToken,
+    call: impl Fn() -> F,
+) -> Result<Done, Failed> {
+    match call().await {
+        Err(failed) if is_repeatable(effect) => match failed.again {
+            Some(pause) if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() => call().await,
+            Some(_) | None => Err(failed),
+        },
+        result => result,
     }
 }
 
@@ -166,7 +180,7 @@ async fn bounded(
 fn outcome(result: Result<Done, Failed>, changes: bool) -> Outcome {
     match result {
         Ok(Done { output, writes, sources }) => {
-            Outcome { status: ToolStatus::Complete, output: capped(output), writes, sources }
+            Outcome { status: ToolStatus::Complete, output: capped(output), writes, sources, outside: false }
         }
         Err(failed) if failed.uncertain && changes => Outcome::unknown(),
         Err(failed) => {

@@ -171,6 +171,7 @@ impl World {
             on_busy: OnBusy::Reject,
             once: None,
             replay_only: false,
+            limits: protocol::UserLimits::default(),
             request: Request {
                 ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
                 model: None,

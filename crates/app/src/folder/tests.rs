@@ -10,7 +10,7 @@ mod outside;
 use std::fs;
 use std::time::Duration;
 
-use protocol::{Effort, OutputFormat, Settings};
+use protocol::{Effort, OutputFormat, Settings, UserLimits};
 use tempfile::TempDir;
 
 use super::*;
@@ -81,6 +81,7 @@ fn an_empty_file_gets_every_default() {
             tool_timeout: Duration::from_secs(60),
             run_timeout: Duration::from_secs(900),
         },
+        user_limits: UserLimits::default(),
         history: History {
             style: HistoryStyle::Plain,
             budget: 3000,
@@ -136,6 +137,13 @@ failure_reply = "Later."
 max_parallel_tools = 2
 tool_timeout_seconds = 5
 run_timeout_seconds = 30
+
+[limits]
+runs_per_minute = 20
+runs_per_day = 500
+tokens_per_minute = 50_000
+tokens_per_day = 1_000_000
+max_running = 4
 
 [history]
 style = "reference"

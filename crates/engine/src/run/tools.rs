@@ -169,7 +169,7 @@ impl Run {
         outcome: Outcome,
         begun: Instant,
     ) -> Result<Vec<Event>, store::Error> {
-        let outside = self.tools.is_outside(&call.name);
+        let Outcome { status, output, writes, sources, outside } = outcome;
         let event = |status, output| {
             let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let (call_id, name) = (call.id, call.name.clone());
@@ -184,7 +184,6 @@ impl Run {
                 suspicious,
             })
         };
-        let Outcome { status, output, writes, sources } = outcome;
         let mut events = vec![event(status, output)];
         events.extend(sources.into_iter().map(Event::Source));
         match self.record_with(events, Vec::new(), writes).await {

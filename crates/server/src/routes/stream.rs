@@ -8,7 +8,6 @@ use utoipa::ToSchema;
 
 use crate::Api;
 use crate::body::Json;
-use crate::error::Problem;
 use crate::query::InPath;
 use crate::routes::runs;
 
@@ -61,9 +60,10 @@ pub(super) async fn create(
     principal: Principal,
     InPath(app): InPath<String>,
     Json(chat, once): Json<ChatMessage>,
-) -> Result<Response, Problem> {
+) -> Response {
     let started = runs::streamed(&api, &principal, &app, (chat.into(), once)).await;
-    started.map_err(|problem| problem.rename_field(chat_field))
+    let started = started.map_err(|problem| problem.rename_field(chat_field));
+    api.with_allowance(&principal, &app, started).await
 }
 
 /// A run's field by the name it has in this contract.

@@ -19,6 +19,11 @@ const COLUMNS: &str =
     "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
     duration_ms, undone_by, undo_of, position";
 
+/// What is read of an action: its columns, and whether another is taking it back or may have.
+const READ: &str = "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
+    duration_ms, undone_by, undo_of, position,
+    EXISTS (SELECT 1 FROM actions u WHERE u.undo_of = actions.id AND u.status IN ('started', 'unknown'))";
+
 /// The status of an action that has begun and not ended.
 pub(super) const STARTED: &str = "started";
 
@@ -221,7 +226,7 @@ pub(super) fn erase(batch: &Batch<'_>, thread: ThreadId, limit: i64) -> Result<b
 /// Those that no run will end, oldest first.
 pub(super) fn begun(conn: &Connection) -> Result<Vec<ActionRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM actions WHERE status = 'started' AND run IS NULL ORDER BY started_at LIMIT ?1"
+        "SELECT {READ} FROM actions WHERE status = 'started' AND run IS NULL ORDER BY started_at LIMIT ?1"
     ))?;
     Ok(find.query_map([MAX_BEGUN], action_row)?.collect::<Result<_, _>>()?)
 }
@@ -244,6 +249,7 @@ fn blank(batch: &Batch<'_>, id: ActionId, scope: Scope, tool: String) -> Result<
         duration_ms: None,
         undone_by: None,
         undo_of: None,
+        undo_under_way: false,
         position: 0,
     })
 }
@@ -327,7 +333,7 @@ pub(super) fn changes(action: &ActionRow) -> Result<Option<String>, Error> {
 }
 
 pub(super) fn find(conn: &Connection, action: ActionId) -> Result<Option<ActionRow>, Error> {
-    let mut find = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM actions WHERE id = ?1"))?;
+    let mut find = conn.prepare_cached(&format!("SELECT {READ} FROM actions WHERE id = ?1"))?;
     Ok(find.query_row([action.bytes()], action_row).optional()?)
 }
 
@@ -339,7 +345,7 @@ pub(super) fn of_user(conn: &Connection, action: ActionId, user: &str) -> Result
 /// All actions in the order of their ids, for going through them.
 pub(super) fn after(conn: &Connection, last: [u8; 16], limit: i64) -> Result<Vec<ActionRow>, Error> {
     let mut find =
-        conn.prepare_cached(&format!("SELECT {COLUMNS} FROM actions WHERE id > ?1 ORDER BY id LIMIT ?2"))?;
+        conn.prepare_cached(&format!("SELECT {READ} FROM actions WHERE id > ?1 ORDER BY id LIMIT ?2"))?;
     Ok(find.query_map(params![last, limit], action_row)?.collect::<Result<_, _>>()?)
 }
 
@@ -368,7 +374,7 @@ fn list(
     let conditions: Vec<&str> = wanted.iter().map(|(condition, _)| *condition).collect();
     let limit = page.limit as i64;
     let mut find = conn.prepare(&format!(
-        "SELECT {COLUMNS} FROM actions WHERE {} ORDER BY position DESC LIMIT ?",
+        "SELECT {READ} FROM actions WHERE {} ORDER BY position DESC LIMIT ?",
         conditions.join(" AND ")
     ))?;
     let values = wanted.iter().map(|(_, value)| *value).chain([&limit as &dyn ToSql]);
@@ -399,6 +405,7 @@ fn action_row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
         duration_ms: row.get::<_, Option<i64>>(13)?.and_then(|duration| u64::try_from(duration).ok()),
         undone_by: maybe_id(row, 14)?,
         undo_of: maybe_id(row, 15)?,
+        undo_under_way: row.get(17)?,
         position: count(row, 16)?,
     })
 }

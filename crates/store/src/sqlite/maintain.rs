@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::append::Batch;
 use super::read::id;
 use super::verify::Check;
-use super::{Sqlite, actions, documents, jobs, proposals, recall, runs, texts};
+use super::{Sqlite, actions, documents, jobs, pace, proposals, recall, runs, texts};
 use crate::{ActionRow, Error, Maintenance, RunRow, Verified};
 
 /// Events removed in one transaction: a few milliseconds, so that streams do not feel it.
@@ -36,7 +36,9 @@ impl Maintenance for Sqlite {
 
     async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error> {
         let work = move |batch: &mut Batch<'_>| {
-            let forgotten = forget(batch, forget_before)? || jobs::forget(batch, forget_before)?;
+            let forgotten = forget(batch, forget_before)?
+                || jobs::forget(batch, forget_before)?
+                || pace::forget(batch, forget_before)?;
             Ok(purge(batch, deleted_before)? || documents::purge(batch, deleted_before)? || forgotten)
         };
         self.writer.write(work).await

@@ -16,6 +16,7 @@ mod mcp;
 mod memories;
 mod migrate;
 mod once;
+mod pace;
 mod personas;
 mod pins;
 mod profiles;

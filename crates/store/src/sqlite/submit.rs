@@ -8,14 +8,14 @@ use rusqlite::{OptionalExtension, params};
 use super::append::Batch;
 use super::jobs::Task;
 use super::read::{id, maybe_id, sql, text};
-use super::{jobs, once, proposals, queue, threads};
+use super::{jobs, once, pace, proposals, queue, threads};
 use crate::{Admitted, Ask, Error, NewThread, Request, RunJob, Stop, Submission, Submitted, Target};
 
 /// Jobs that one message causes.
 const MAX_JOBS_PER_MESSAGE: usize = 16;
 
 pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Submitted, Error> {
-    let Submission { scope, thread, run, on_busy, once, replay_only, request } = submission;
+    let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
     if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
         let thread = thread_of(batch, earlier.into())?;
         return Ok(Submitted { thread, run: earlier.into(), admitted: Admitted::Replayed });
@@ -30,7 +30,9 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
         }
         Target::Existing(thread) => thread,
     };
-    let admitted = match active(batch, &scope, thread)? {
+    let active = active(batch, &scope, thread)?;
+    pace::admit(batch, &scope, &limits, active.is_none())?;
+    let admitted = match active {
         None => {
             insert(batch, &scope, thread, (run, &request))?;
             begin(batch, thread, run, request)?;
@@ -44,6 +46,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
             Admitted::Queued { interrupted, resumed }
         }
     };
+    pace::accepted(batch, &scope)?;
     once::remember(batch, &scope, once.as_ref(), run.uuid())?;
     Ok(Submitted { thread, run, admitted })
 }

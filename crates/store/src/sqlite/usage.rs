@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use protocol::{Cost, Principal, RunId, Scope, Seq, Usage};
+use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, Used};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, sql, text};
-use super::{Sqlite, threads};
+use super::{Sqlite, pace, threads};
 use crate::{Error, MAX_USAGE_ROWS, UsageRow, Usages};
 
 /// As [`read`] expects them.
@@ -29,6 +29,11 @@ impl Usages for Sqlite {
     async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| of_day(conn, &scope, &day)).await
+    }
+
+    async fn used(&self, scope: &Scope, at: Timestamp) -> Result<Used, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| pace::used(conn, &scope, at)).await
     }
 }
 
@@ -98,6 +103,7 @@ fn asked(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Erro
 
 /// Adds one model call to what the scope has used today.
 pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) -> Result<(), Error> {
+    pace::spent(batch, scope, used.total())?;
     let today = day(Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH));
     let (user, app) = (scope.user.as_str(), scope.app.as_str());
     let before = batch

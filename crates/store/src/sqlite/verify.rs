@@ -225,6 +225,7 @@ fn fold(action: &ActionRow, entries: &[Found]) -> Option<ActionRow> {
         duration_ms: None,
         undone_by: None,
         undo_of: None,
+        undo_under_way: action.undo_under_way, // told by the other action
         position: first.entry.position,
     };
     for found in entries {

@@ -77,6 +77,7 @@ async fn e1_an_intent_comes_before_and_an_outcome_with_what_was_changed() {
         duration_ms: None,
         undone_by: None,
         undo_of: None,
+        undo_under_way: false,
         position: 1,
     };
     assert_eq!(action(&fixture, calls[0]).await, begun);

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::{
     AppId, Call, CallId, Clock, Delta, Effect, Event, Finish, Ids, MessageId, OnBusy, Principal, RunEnd,
     RunId, RunStatus, Scope, Settings, StepEnd, StepReset, Stored, StreamComplete, ThreadId, ToolComplete,
-    ToolStart, ToolStatus, Usage, UserId,
+    ToolStart, ToolStatus, Usage, UserId, UserLimits,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -67,6 +67,7 @@ impl Fixture {
             on_busy: OnBusy::Reject,
             once: None,
             replay_only: false,
+            limits: UserLimits::default(),
             request: Request {
                 ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
                 model: Some("m".into()),

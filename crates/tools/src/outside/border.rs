@@ -2,13 +2,22 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::{Done, Failed};
 
 /// A value shorter than this is not looked for: it would be found in everything.
 const MIN_SECRET_BYTES: usize = 4;
+
+/// What is encoded in URLs: all but letters and digits, or less, as RFC 3986, forms and JavaScript have it.
+const ENCODINGS: &[&AsciiSet] = &[
+    NON_ALPHANUMERIC,
+    &PLAINER.remove(b'~'),
+    &PLAINER.remove(b'*'),
+    &PLAINER.remove(b'~').remove(b'*').remove(b'!').remove(b'\'').remove(b'(').remove(b')'),
+];
+const PLAINER: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// What must not be told, in every spelling in which it may come back.
 #[derive(Clone, Default)]
@@ -24,15 +33,25 @@ impl Hidden {
             return;
         }
         let quoted = Value::from(value).to_string();
-        let spellings = [
+        let quoted = quoted
+            .strip_prefix('"')
+            .and_then(|quoted| quoted.strip_suffix('"'))
+            .unwrap_or_default()
+            .to_owned();
+        let mut spellings = vec![
             value.to_owned(),
-            quoted.trim_matches('"').to_owned(),
-            utf8_percent_encode(value, NON_ALPHANUMERIC).to_string(),
+            quoted.replace('/', "\\/"),
+            quoted,
             STANDARD.encode(value),
             STANDARD_NO_PAD.encode(value),
             URL_SAFE.encode(value),
             URL_SAFE_NO_PAD.encode(value),
         ];
+        for encoding in ENCODINGS {
+            let upper = utf8_percent_encode(value, encoding).to_string();
+            let lower = in_small_digits(&upper);
+            spellings.extend([upper.replace("%20", "+"), lower.replace("%20", "+"), upper, lower]);
+        }
         for spelling in spellings {
             if !self.spellings.iter().any(|(known, _)| *known == spelling) {
                 self.spellings.push((spelling, format!("[{name} is hidden]")));
@@ -48,6 +67,7 @@ impl Hidden {
             Ok(done) => {
                 let mut sources = done.sources;
                 for source in &mut sources {
+                    source.id = self.text(&source.id);
                     source.title = self.text(&source.title);
                     source.place = self.text(&source.place);
                 }
@@ -77,6 +97,19 @@ impl Hidden {
             Value::Null | Value::Bool(_) | Value::Number(_) => value,
         }
     }
+}
+
+/// The same with the digits of each `%2F` written small.
+fn in_small_digits(encoded: &str) -> String {
+    let mut parts = encoded.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        text.push('%');
+        text.push_str(&digits.to_ascii_lowercase());
+        text.push_str(rest);
+    }
+    text
 }
 
 /// The text without what a reader would not see: control characters and the sequences of terminals, marks that reorder
@@ -164,6 +197,8 @@ mod tests {
             "s3cr3t/\"key\"+",
             "s3cr3t/\\\"key\\\"+",
             "s3cr3t%2F%22key%22%2B",
+            "s3cr3t%2f%22key%22%2b",
+            "s3cr3t\\/\\\"key\\\"+",
             "czNjcjN0LyJrZXkiKw==",
             "czNjcjN0LyJrZXkiKw",
         ] {

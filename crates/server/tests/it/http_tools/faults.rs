@@ -153,7 +153,7 @@ async fn c1_cancelling_lets_go_of_the_server_and_says_what_is_not_known() {
         assert_eq!(status_of(&stream.all().await), "cancelled");
         assert!(asked.elapsed() < Duration::from_secs(6));
         let action = action(&app, &names).await;
-        let expected = if effect.0 == "read" { "failed" } else { "unknown" };
+        let expected = if effect.0 == "read" { "cancelled" } else { "unknown" };
         assert_eq!(action["status"], expected, "{action}");
         assert_eq!(action["undoable"], false);
     }

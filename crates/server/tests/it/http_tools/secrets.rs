@@ -29,16 +29,36 @@ url = "WEB/look"
 headers = { Authorization = "Bearer {{ secret.look }}" }
 "#;
 
+fn hex(bytes: &[u8], upper: bool) -> String {
+    let hex = |byte: &u8| if upper { format!("%{byte:02X}") } else { format!("%{byte:02x}") };
+    bytes.iter().map(hex).collect()
+}
+
 /// The secret as servers may give it back.
 fn spellings() -> Vec<(&'static str, String)> {
-    let percent =
-        |c: char| if c.is_ascii_alphanumeric() { c.to_string() } else { format!("%{:02X}", c as u32) };
+    let percent = |kept: &str, upper: bool| -> String {
+        SECRET
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || kept.contains(c) {
+                    c.to_string()
+                } else {
+                    hex(&[c as u8], upper)
+                }
+            })
+            .collect()
+    };
     let quoted = json!(SECRET).to_string();
     let quoted = quoted[1..quoted.len() - 1].to_owned();
     vec![
         ("raw", SECRET.into()),
-        ("JSON", quoted),
-        ("percent", SECRET.chars().map(percent).collect()),
+        ("JSON", quoted.clone()),
+        ("JSON with slashes escaped", quoted.replace('/', "\\/")),
+        ("percent", percent("", true)),
+        ("percent, small", percent("", false)),
+        ("URL component", percent("-_.~", true)),
+        ("URL component of JavaScript", percent("-_.!~*'()", true)),
+        ("form", percent("-_.*", true).replace("%20", "+")),
         ("base64", "czMta3JfdC5hL2IrYz0iZCJcZSBmfmc=".into()),
         ("base64 for URLs, without padding", "czMta3JfdC5hL2IrYz0iZCJcZSBmfmc".into()),
     ]

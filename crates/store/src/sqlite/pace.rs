@@ -1,0 +1,106 @@
+//! How much a user does in an app: counted by the minute of the clock, and held against limits where a run is accepted.
+
+use jiff::Timestamp;
+use protocol::{DAY_SECONDS, MINUTE_SECONDS, Quota, Scope, Used, UserLimits};
+use rusqlite::{Connection, params};
+
+use super::append::Batch;
+use super::read::{count, sql};
+use crate::Error;
+
+const MILLIS: i64 = 1_000;
+
+/// Minutes of users that are forgotten in one transaction.
+const PURGE_MINUTES: i64 = 500;
+
+/// Refuses a run that would go beyond what is left. One that waits for its thread takes no place among those that work:
+/// it takes the place of the one before it.
+pub(super) fn admit(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    limits: &UserLimits,
+    begins: bool,
+) -> Result<(), Error> {
+    if limits.is_none() {
+        return Ok(());
+    }
+    let at = Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH);
+    let allowances = limits.allowances(&used(batch.conn(), scope, at)?, at);
+    let spent = allowances.into_iter().filter(|allowance| allowance.left == 0);
+    let refusing = spent.filter(|allowance| begins || allowance.quota != Quota::Running);
+    // Whoever waits for the longest one is not refused again by another.
+    match refusing.max_by_key(|allowance| allowance.retry_after()) {
+        Some(refusing) => Err(Error::Limited(refusing)),
+        None => Ok(()),
+    }
+}
+
+/// Counts a run that was accepted.
+pub(super) fn accepted(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
+    add(batch, scope, 1, 0)
+}
+
+/// Counts tokens of a model call.
+pub(super) fn spent(batch: &Batch<'_>, scope: &Scope, tokens: u64) -> Result<(), Error> {
+    add(batch, scope, 0, tokens)
+}
+
+fn add(batch: &Batch<'_>, scope: &Scope, runs: i64, tokens: u64) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO pace (app, user, minute, runs, tokens) VALUES (?1, ?2, ?3, ?4, ?5)
+                ON CONFLICT DO UPDATE SET runs = runs + excluded.runs,
+                    tokens = min(tokens, 9223372036854775807 - excluded.tokens) + excluded.tokens",
+        )?
+        .execute(params![
+            scope.app.as_str(),
+            scope.user.as_str(),
+            first(batch.at(), MINUTE_SECONDS),
+            runs,
+            sql(tokens)
+        ])?;
+    Ok(())
+}
+
+pub(super) fn used(conn: &Connection, scope: &Scope, at: Timestamp) -> Result<Used, Error> {
+    let at = at.as_millisecond();
+    let (minute, day) = (first(at, MINUTE_SECONDS), first(at, DAY_SECONDS));
+    let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    let mut running =
+        conn.prepare_cached("SELECT count(*) FROM runs WHERE app = ?1 AND user = ?2 AND status = 'running'")?;
+    let mut used =
+        Used { running: running.query_row(params![app, user], |row| count(row, 0))?, ..Used::default() };
+    let mut minutes = conn.prepare_cached(
+        "SELECT minute, runs, tokens FROM pace WHERE app = ?1 AND user = ?2 AND minute >= ?3 AND minute < ?4",
+    )?;
+    let rows = minutes.query_map(params![app, user, day, day + DAY_SECONDS * MILLIS], |row| {
+        Ok((row.get::<_, i64>(0)?, count(row, 1)?, count(row, 2)?))
+    })?;
+    for row in rows {
+        let (of, runs, tokens) = row?;
+        used.day_runs = used.day_runs.saturating_add(runs);
+        used.day_tokens = used.day_tokens.saturating_add(tokens);
+        if of == minute {
+            (used.minute_runs, used.minute_tokens) = (runs, tokens);
+        }
+    }
+    Ok(used)
+}
+
+/// Forgets minutes that no window reaches.
+pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
+    let forgotten = batch
+        .conn()
+        .prepare_cached(
+            "DELETE FROM pace WHERE (app, user, minute) IN
+                (SELECT app, user, minute FROM pace WHERE minute < ?1 ORDER BY minute LIMIT ?2)",
+        )?
+        .execute(params![first(before.as_millisecond(), DAY_SECONDS), PURGE_MINUTES])?;
+    Ok(forgotten > 0)
+}
+
+/// The first millisecond of the window that a moment is in.
+fn first(millis: i64, window_seconds: i64) -> i64 {
+    millis - millis.rem_euclid(window_seconds * MILLIS)
+}
