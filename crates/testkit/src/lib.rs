@@ -9,6 +9,7 @@
 mod app;
 mod audit;
 mod frames;
+mod listen;
 pub mod mcp;
 pub mod real;
 mod samples;

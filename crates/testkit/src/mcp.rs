@@ -31,15 +31,14 @@ mod socket;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use self::reply::McpReply;
 use self::reply::{Act, error_text, json_answer, status_answer};
+use crate::listen::{Watched, complain, header, listen};
 
 const VERSION: &str = "2025-11-25";
 const PATH: &str = "/mcp";
@@ -71,7 +70,7 @@ pub struct McpArrival {
 
 impl McpArrival {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
+        header(&self.headers, name)
     }
 
     /// The method of JSON-RPC; empty where there is none.
@@ -104,12 +103,7 @@ pub fn tool(name: &str, description: &str) -> Value {
     json!({ "name": name, "description": description, "inputSchema": { "type": "object" } })
 }
 
-#[derive(Default)]
-struct Shared {
-    /// Held for a few lines at a time, never over an await.
-    state: Mutex<State>,
-    changed: watch::Sender<()>,
-}
+type Shared = Watched<State>;
 
 #[derive(Default)]
 struct State {
@@ -128,11 +122,8 @@ struct State {
 impl McpServer {
     /// Listens on a free port of the loopback interface and offers these tools.
     pub async fn start(tools: impl IntoIterator<Item = Value>) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind a loopback port");
-        let address = listener.local_addr().expect("a bound socket has an address");
         let shared = Arc::new(Shared::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, Arc::clone(&shared)));
+        let (address, tasks) = listen(&shared, socket::serve).await;
         let server = Self { address, shared, _tasks: tasks };
         server.offer(tools);
         server
@@ -180,12 +171,12 @@ impl McpServer {
 
     /// The requests of one method, once there are at least `count`.
     pub async fn wait_for(&self, method: &str, count: usize) -> Vec<McpArrival> {
-        self.until(|state| Some(of(state, method)).filter(|found| found.len() >= count)).await
+        self.shared.until(|state| Some(of(state, method)).filter(|found| found.len() >= count)).await
     }
 
     /// Waits until no connection is open.
     pub async fn left_alone(&self) {
-        self.until(|state| (state.open == 0).then_some(())).await;
+        self.shared.until(|state| (state.open == 0).then_some(())).await;
     }
 
     /// How many connections were accepted.
@@ -202,24 +193,11 @@ impl McpServer {
     pub fn violations(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.lock().violations)
     }
-
-    async fn until<T>(&self, mut ready: impl FnMut(&State) -> Option<T>) -> T {
-        let mut changed = self.shared.changed.subscribe();
-        loop {
-            if let Some(value) = ready(&self.shared.lock()) {
-                return value;
-            }
-            let _ = changed.changed().await; // the sender lives as long as `self`
-        }
-    }
 }
 
 impl Drop for McpServer {
     fn drop(&mut self) {
-        let violations = self.violations();
-        if !violations.is_empty() && !std::thread::panicking() {
-            panic!("the server of tools saw requests that break its protocol: {violations:#?}");
-        }
+        complain("the server of tools saw requests that break its protocol", &self.violations());
     }
 }
 
@@ -231,16 +209,6 @@ fn of(state: &State, method: &str) -> Vec<McpArrival> {
 type Refusal = (u16, i64, String);
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let value = change(&mut self.lock());
-        self.changed.send_replace(());
-        value
-    }
-
     /// Takes note of a request and says what to do about it.
     fn receive(&self, arrival: &McpArrival) -> Vec<Act> {
         self.change(|state| {
@@ -358,15 +326,6 @@ fn check(arrival: &McpArrival) -> Result<(), Refusal> {
             require(!session.is_empty(), "it names no session")?;
             require(header("mcp-protocol-version") == VERSION, "it does not name the version agreed on")
         }
-    }
-}
-
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        shared.change(|state| (state.connections, state.open) = (state.connections + 1, state.open + 1));
-        connections.spawn(socket::serve(stream, Arc::clone(&shared)));
-        while connections.try_join_next().is_some() {}
     }
 }
 

@@ -28,17 +28,16 @@ mod wire;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::reply::Act;
 pub use self::reply::{Call, Gate, Reply};
 use self::wire::Wire;
+use crate::listen::{Watched, complain, header, listen};
 
 /// A scripted provider. Dropping it soon closes its socket and every connection.
 pub struct Upstream {
@@ -60,7 +59,7 @@ pub struct Received {
 
 impl Received {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
+        header(&self.headers, name)
     }
 }
 
@@ -74,12 +73,7 @@ pub struct Closed {
 
 type Program = Arc<dyn Fn(&Value) -> Reply + Send + Sync>;
 
-#[derive(Default)]
-struct Shared {
-    /// Held for a few lines at a time, never over an await.
-    state: Mutex<State>,
-    changed: watch::Sender<()>,
-}
+type Shared = Watched<State>;
 
 #[derive(Default)]
 struct State {
@@ -101,13 +95,9 @@ struct Exchange {
 
 impl Upstream {
     /// Listens on a free port of the loopback interface.
-    #[expect(clippy::expect_used, reason = "a test without a loopback socket cannot go on")]
     pub async fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind a loopback port");
-        let address = listener.local_addr().expect("a bound socket has an address");
         let shared = Arc::new(Shared::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, Arc::clone(&shared)));
+        let (address, tasks) = listen(&shared, socket::serve).await;
         Self { address, shared, _tasks: tasks }
     }
 
@@ -148,16 +138,17 @@ impl Upstream {
 
     /// The requests, once there are at least `count`.
     pub async fn wait_for_requests(&self, count: usize) -> Vec<Received> {
-        self.until(|state| (state.requests.len() >= count).then(|| state.requests.clone())).await
+        self.shared.until(|state| (state.requests.len() >= count).then(|| state.requests.clone())).await
     }
 
     /// Waits until the connection of request `index` (from 0) is closed, by the client or by a scripted cut.
     pub async fn closed(&self, index: usize) -> Closed {
-        self.until(|state| {
-            let exchange = state.exchanges.get(index)?;
-            Some(Closed { at: exchange.closed?, written: exchange.written })
-        })
-        .await
+        self.shared
+            .until(|state| {
+                let exchange = state.exchanges.get(index)?;
+                Some(Closed { at: exchange.closed?, written: exchange.written })
+            })
+            .await
     }
 
     /// Bytes written so far in reply to request `index`.
@@ -173,16 +164,6 @@ impl Upstream {
     /// Takes what the client did wrong. What is not taken fails the test when the upstream is dropped.
     pub fn violations(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.lock().violations)
-    }
-
-    async fn until<T>(&self, mut ready: impl FnMut(&State) -> Option<T>) -> T {
-        let mut changed = self.shared.changed.subscribe();
-        loop {
-            if let Some(value) = ready(&self.shared.lock()) {
-                return value;
-            }
-            let _ = changed.changed().await; // the sender lives as long as `self`
-        }
     }
 }
 
@@ -201,26 +182,12 @@ pub fn complaint_at(path: &str, headers: &[(&str, &str)], body: Value) -> Option
 }
 
 impl Drop for Upstream {
-    #[expect(clippy::panic, reason = "a violation nobody looked at must fail the test")]
     fn drop(&mut self) {
-        let violations = self.violations();
-        if !violations.is_empty() && !std::thread::panicking() {
-            panic!("the upstream saw requests a provider would refuse: {violations:#?}");
-        }
+        complain("the upstream saw requests a provider would refuse", &self.violations());
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let value = change(&mut self.lock());
-        self.changed.send_replace(());
-        value
-    }
-
     /// Takes note of a request and says what to do about it.
     fn receive(&self, request: Received) -> (usize, Vec<Act>) {
         let key = self.lock().key.clone();
@@ -273,15 +240,6 @@ impl Shared {
                 }
             }
         });
-    }
-}
-
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        shared.change(|state| state.connections += 1);
-        connections.spawn(socket::serve(stream, Arc::clone(&shared)));
-        while connections.try_join_next().is_some() {}
     }
 }
 

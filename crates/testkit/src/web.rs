@@ -6,17 +6,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::WriteHalf;
 use tokio::task::JoinSet;
 
 use crate::TAVILY_KEY;
+use crate::listen::{Reader, Request, Watched, complain, header, listen};
 use crate::upstream::Gate;
 
 /// Bytes of an endless body that are written at once.
@@ -49,7 +49,7 @@ pub struct Arrival {
 
 impl Arrival {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
+        header(&self.headers, name)
     }
 
     /// Null when it was no JSON.
@@ -177,12 +177,7 @@ impl Reply {
     }
 }
 
-#[derive(Default)]
-struct Shared {
-    /// Held for a few lines at a time, never over an await.
-    state: Mutex<State>,
-    changed: watch::Sender<()>,
-}
+type Shared = Watched<State>;
 
 #[derive(Default)]
 struct State {
@@ -198,11 +193,8 @@ struct State {
 impl Web {
     /// Listens on a free port of the loopback interface.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a loopback port");
-        let address = listener.local_addr().expect("a bound socket has an address");
         let shared = Arc::new(Shared::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, Arc::clone(&shared)));
+        let (address, tasks) = listen(&shared, serve).await;
         Self { address, shared, _tasks: tasks }
     }
 
@@ -227,12 +219,12 @@ impl Web {
 
     /// The arrivals, once there are at least `count`.
     pub async fn wait_for(&self, count: usize) -> Vec<Arrival> {
-        self.until(|state| (state.arrivals.len() >= count).then(|| state.arrivals.clone())).await
+        self.shared.until(|state| (state.arrivals.len() >= count).then(|| state.arrivals.clone())).await
     }
 
     /// When the connection of arrival `index` was closed, by whoever did.
     pub async fn closed(&self, index: usize) -> Instant {
-        self.until(|state| *state.closed.get(index)?).await
+        self.shared.until(|state| *state.closed.get(index)?).await
     }
 
     /// Bytes of bodies that were written so far.
@@ -244,38 +236,15 @@ impl Web {
     pub fn violations(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.lock().violations)
     }
-
-    async fn until<T>(&self, mut ready: impl FnMut(&State) -> Option<T>) -> T {
-        let mut changed = self.shared.changed.subscribe();
-        loop {
-            if let Some(value) = ready(&self.shared.lock()) {
-                return value;
-            }
-            let _ = changed.changed().await; // the sender lives as long as `self`
-        }
-    }
 }
 
 impl Drop for Web {
     fn drop(&mut self) {
-        let violations = self.violations();
-        if !violations.is_empty() && !std::thread::panicking() {
-            panic!("the world outside saw requests that nobody expects: {violations:#?}");
-        }
+        complain("the world outside saw requests that nobody expects", &self.violations());
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let value = change(&mut self.lock());
-        self.changed.send_replace(());
-        value
-    }
-
     /// Takes note of a request and says what to do about it.
     fn receive(&self, arrival: Arrival) -> (usize, Reply) {
         self.change(|state| {
@@ -332,21 +301,13 @@ fn tavily_complaint(arrival: &Arrival) -> Option<String> {
     (!has_query).then(|| format!("Tavily wants a query: {body}"))
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(serve(stream, Arc::clone(&shared)));
-        while connections.try_join_next().is_some() {}
-    }
-}
-
 /// Answers requests until either side closes.
 async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
-    let _ = stream.set_nodelay(true);
     let mut served = Vec::new();
     let (half, mut writer) = stream.split();
-    let mut reader = Reader { half, buffer: Vec::new() };
-    while let Some(arrival) = reader.request().await {
+    let mut reader = Reader::new(half);
+    while let Some(request) = reader.request().await {
+        let arrival = arrival(request);
         let is_head = arrival.method == "HEAD";
         let (index, reply) = shared.receive(arrival);
         served.push(index);
@@ -419,55 +380,11 @@ fn head(reply: &Reply) -> String {
     format!("HTTP/1.1 {} Scripted\r\n{lines}content-length: {length}\r\n\r\n", reply.status)
 }
 
-struct Reader<'a> {
-    half: ReadHalf<'a>,
-    buffer: Vec<u8>,
-}
-
-impl Reader<'_> {
-    /// Returns when the client has closed the connection.
-    async fn gone(&mut self) {
-        while self.fill().await {}
-    }
-
-    async fn fill(&mut self) -> bool {
-        self.half.read_buf(&mut self.buffer).await.is_ok_and(|bytes| bytes > 0)
-    }
-
-    async fn request(&mut self) -> Option<Arrival> {
-        let head_end = loop {
-            if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
-                break at + 4;
-            }
-            if !self.fill().await {
-                return None;
-            }
-        };
-        let head = String::from_utf8_lossy(self.buffer.get(..head_end)?).into_owned();
-        let mut arrival = parse_head(&head)?;
-        let length = arrival.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        while self.buffer.len() < head_end + length {
-            if !self.fill().await {
-                return None;
-            }
-        }
-        arrival.body = self.buffer.get(head_end..head_end + length)?.to_vec();
-        self.buffer.drain(..head_end + length);
-        Some(arrival)
-    }
-}
-
-fn parse_head(head: &str) -> Option<Arrival> {
-    let mut lines = head.lines();
-    let mut words = lines.next()?.split(' ');
-    let (method, target) = (words.next()?.to_owned(), words.next()?);
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let headers = lines
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
-        .collect();
+fn arrival(request: Request) -> Arrival {
+    let Request { method, target, headers, body } = request;
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let (path, query) = (path.to_owned(), query.to_owned());
-    Some(Arrival { method, path, query, headers, body: Vec::new(), at: Instant::now() })
+    Arrival { method, path, query, headers, body, at: Instant::now() }
 }
 
 #[cfg(test)]

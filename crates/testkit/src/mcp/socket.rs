@@ -1,25 +1,25 @@
-//! One connection to a scripted server of tools: HTTP/1.1 by hand, because faults have to happen at exact bytes.
+//! One connection to a scripted server of tools.
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::tcp::WriteHalf;
 
 use super::reply::{Act, ENDLESS_BYTES};
 use super::{McpArrival, Shared};
+use crate::listen::{Reader, Request};
 
 /// Bytes of an endless answer that are written at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Answers requests until either side closes.
 pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
-    let _ = stream.set_nodelay(true);
+    shared.change(|state| (state.connections, state.open) = (state.connections + 1, state.open + 1));
     let (reader, mut writer) = stream.split();
-    let mut reader = Reader { half: reader, buffer: Vec::new() };
-    while let Some(arrival) = reader.arrival().await {
-        let acts = shared.receive(&arrival);
+    let mut reader = Reader::new(reader);
+    while let Some(request) = reader.request().await {
+        let acts = shared.receive(&arrival(request));
         let goes_on = tokio::select! {
             biased;
             goes_on = perform(acts, &mut writer, &shared) => goes_on,
@@ -76,52 +76,8 @@ async fn endless(writer: &mut WriteHalf<'_>, shared: &Shared) {
     }
 }
 
-struct Reader<'a> {
-    half: ReadHalf<'a>,
-    buffer: Vec<u8>,
-}
-
-impl Reader<'_> {
-    /// Returns when the client has closed the connection.
-    async fn gone(&mut self) {
-        while self.fill().await {}
-    }
-
-    async fn fill(&mut self) -> bool {
-        self.half.read_buf(&mut self.buffer).await.is_ok_and(|bytes| bytes > 0)
-    }
-
-    async fn arrival(&mut self) -> Option<McpArrival> {
-        let head_end = loop {
-            if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
-                break at + 4;
-            }
-            if !self.fill().await {
-                return None;
-            }
-        };
-        let head = String::from_utf8_lossy(self.buffer.get(..head_end)?).into_owned();
-        let mut arrival = parse_head(&head)?;
-        let length = arrival.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        let end = head_end + length;
-        while self.buffer.len() < end {
-            if !self.fill().await {
-                return None;
-            }
-        }
-        arrival.body = serde_json::from_slice(self.buffer.get(head_end..end)?).unwrap_or_default();
-        self.buffer.drain(..end);
-        Some(arrival)
-    }
-}
-
-fn parse_head(head: &str) -> Option<McpArrival> {
-    let mut lines = head.lines();
-    let mut first = lines.next()?.split(' ');
-    let (verb, path) = (first.next()?.to_owned(), first.next()?.to_owned());
-    let headers = lines
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
-        .collect();
-    Some(McpArrival { verb, path, headers, body: Value::Null })
+fn arrival(request: Request) -> McpArrival {
+    let Request { method, target, headers, body } = request;
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    McpArrival { verb: method, path: target, headers, body }
 }

@@ -1,23 +1,24 @@
-//! One connection: HTTP/1.1 by hand, because faults have to happen at exact bytes.
+//! One connection to the scripted provider.
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::tcp::WriteHalf;
 
 use super::reply::Act;
 use super::{Received, Shared};
+use crate::listen::{Reader, Request};
 
 /// Answers requests until either side closes.
 pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
-    let _ = stream.set_nodelay(true);
+    shared.change(|state| state.connections += 1);
     let mut served = Vec::new();
     let (reader, mut writer) = stream.split();
-    let mut reader = Reader { half: reader, buffer: Vec::new() };
+    let mut reader = Reader::new(reader);
     while let Some(request) = reader.request().await {
-        let (index, acts) = shared.receive(request);
+        let (index, acts) = shared.receive(received(request));
         served.push(index);
         let goes_on = tokio::select! {
             biased;
@@ -54,43 +55,9 @@ async fn perform(acts: Vec<Act>, writer: &mut WriteHalf<'_>, wrote: impl Fn(usiz
     true
 }
 
-struct Reader<'a> {
-    half: ReadHalf<'a>,
-    buffer: Vec<u8>,
-}
-
-impl Reader<'_> {
-    /// Returns when the client has closed the connection.
-    async fn gone(&mut self) {
-        while self.fill().await {}
-    }
-
-    async fn fill(&mut self) -> bool {
-        self.half.read_buf(&mut self.buffer).await.is_ok_and(|bytes| bytes > 0)
-    }
-
-    async fn request(&mut self) -> Option<Received> {
-        let head_end = loop {
-            if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
-                break at + 4;
-            }
-            if !self.fill().await {
-                return None;
-            }
-        };
-        let head = String::from_utf8_lossy(self.buffer.get(..head_end)?).into_owned();
-        let mut request = parse_head(&head)?;
-        let end =
-            head_end + request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        while self.buffer.len() < end {
-            if !self.fill().await {
-                return None;
-            }
-        }
-        request.body = read_json(self.buffer.get(head_end..end)?).unwrap_or_default();
-        self.buffer.drain(..end);
-        Some(request)
-    }
+fn received(request: Request) -> Received {
+    let Request { target, headers, body, .. } = request;
+    Received { path: target, headers, body: read_json(&body).unwrap_or_default() }
 }
 
 /// None if it is not JSON, or an object in it names a key twice, of which readers would each take another one.
@@ -121,14 +88,4 @@ fn colons(json: &[u8]) -> usize {
         }
     }
     count
-}
-
-fn parse_head(head: &str) -> Option<Received> {
-    let mut lines = head.lines();
-    let path = lines.next()?.split(' ').nth(1)?.to_owned();
-    let headers = lines
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
-        .collect();
-    Some(Received { path, headers, body: Value::Null })
 }

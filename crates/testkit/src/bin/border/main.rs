@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use testkit::upstream::{Call, Reply};
 use testkit::{Reach, Setup, TestApp};
+use tokio_util::task::TaskTracker;
 
 use corpus::{ADDRESSES, OPEN, REDIRECTS};
 use sentinels::Sentinels;
@@ -27,8 +28,9 @@ const CALLS_PER_RUN: usize = 24;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    names::serve().await;
-    let sentinels = Sentinels::start().await;
+    let tasks = TaskTracker::new();
+    names::serve(&tasks).await;
+    let sentinels = Sentinels::start(&tasks).await;
     let (tools, refused) = declared();
     let setup = Setup {
         app: tools.iter().map(|(name, url)| tool(name, url)).collect::<String>() + EXTRA,

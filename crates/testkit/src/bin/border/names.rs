@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::UdpSocket;
+use tokio_util::task::TaskTracker;
 
 use crate::sentinels::PUBLIC;
 
@@ -21,9 +22,9 @@ enum Record {
 }
 
 /// Answers until the end of the process.
-pub(crate) async fn serve() {
+pub(crate) async fn serve(tasks: &TaskTracker) {
     let socket = UdpSocket::bind("127.0.0.1:53").await.expect("the namespace has no other name server");
-    tokio::spawn(async move {
+    tasks.spawn(async move {
         let asked = AtomicUsize::new(0);
         let mut packet = [0; 512];
         while let Ok((read, from)) = socket.recv_from(&mut packet).await {

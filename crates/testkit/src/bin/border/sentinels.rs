@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::TaskTracker;
 
 use crate::corpus::REDIRECTS;
 
@@ -29,13 +30,14 @@ const PORTS: &[u16] = &[22, 80, 443, 6379, 8080];
 
 /// What was reached.
 pub(crate) struct Sentinels {
+    tasks: TaskTracker,
     reached: Arc<Mutex<Vec<String>>>,
     public: Arc<AtomicUsize>,
 }
 
 impl Sentinels {
-    pub(crate) async fn start() -> Self {
-        let this = Self { reached: Arc::default(), public: Arc::default() };
+    pub(crate) async fn start(tasks: &TaskTracker) -> Self {
+        let this = Self { tasks: tasks.clone(), reached: Arc::default(), public: Arc::default() };
         for host in CLOSED {
             for port in PORTS {
                 this.guard(format!("{host}:{port}")).await;
@@ -45,17 +47,17 @@ impl Sentinels {
             this.guard(SocketAddr::from((PUBLIC, *port)).to_string()).await;
         }
         let public = listen(&SocketAddr::from((PUBLIC, 80)).to_string()).await;
-        let count = Arc::clone(&this.public);
-        tokio::spawn(async move {
+        let (count, more) = (Arc::clone(&this.public), tasks.clone());
+        tasks.spawn(async move {
             while let Ok((socket, _)) = public.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
-                tokio::spawn(redirect(socket));
+                more.spawn(redirect(socket));
             }
         });
-        let open = listen("10.0.0.2:8088").await;
-        tokio::spawn(async move {
+        let (open, more) = (listen("10.0.0.2:8088").await, tasks.clone());
+        tasks.spawn(async move {
             while let Ok((socket, _)) = open.accept().await {
-                tokio::spawn(answer(
+                more.spawn(answer(
                     socket,
                     "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nopen".into(),
                 ));
@@ -74,10 +76,11 @@ impl Sentinels {
 
     async fn guard(&self, address: String) {
         let (listener, reached) = (listen(&address).await, Arc::clone(&self.reached));
-        tokio::spawn(async move {
+        let more = self.tasks.clone();
+        self.tasks.spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 reached.lock().expect("nobody panics while holding it").push(address.clone());
-                tokio::spawn(answer(socket, "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\ninside".into()));
+                more.spawn(answer(socket, "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\ninside".into()));
             }
         });
     }
