@@ -232,7 +232,8 @@ fn as_the_app_has_it(tool: Arc<dyn Tool>, name: &str, changes: &[Adjusted]) -> A
 fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
     for Adjusted { tool, .. } in &app.adjusted {
         let is_chosen = chosen.iter().any(|chosen| chosen.name == tool.name);
-        if !is_chosen && app.server_of(&tool.name).is_none() {
+        let is_search = SEARCHES.contains(&tool.name.as_str()) && lists(app, &tool.name);
+        if !is_chosen && !is_search && app.server_of(&tool.name).is_none() {
             let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name.as_str()).collect();
             let remedy = match nearest(&tool.name, &names) {
                 Some(near) => format!("did you mean {near:?}?"),
@@ -242,6 +243,11 @@ fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Whether the app lists a tool by its own name or by its family's, be it there or not.
+fn lists(app: &App, tool: &str) -> bool {
+    app.tools.iter().any(|listed| members(&listed.name).contains(&tool))
 }
 
 fn check_names(chosen: &[Chosen<'_>]) -> Result<(), Problem> {

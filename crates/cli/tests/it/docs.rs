@@ -12,15 +12,17 @@ use crate::world::{APPS, Server, World};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 /// Every page that shows a `curl`.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "docs/api.md",
     "docs/context.md",
     "docs/memory.md",
     "docs/tools.md",
+    "apps/companion/README.md",
     "apps/kalito/README.md",
     "apps/studio/README.md",
     "apps/trailhead/README.md",
+    "apps/tutor/README.md",
 ];
 /// Examples under this heading are meant to be refused.
 const REFUSED: &str = "Errors";
@@ -115,7 +117,8 @@ fn no_page_is_forgotten() {
             .filter(|path| path.extension().is_some_and(|e| e == "md"));
         pages.filter(|path| !blocks(&std::fs::read_to_string(path).unwrap()).is_empty()).collect::<Vec<_>>()
     };
-    for page in [".", "docs", "apps/kalito", "apps/studio", "apps/trailhead"].into_iter().flat_map(shown) {
+    let apps = ["apps/companion", "apps/kalito", "apps/studio", "apps/trailhead", "apps/tutor"];
+    for page in [".", "docs"].into_iter().chain(apps).flat_map(shown) {
         let listed = PAGES.iter().any(|listed| page.ends_with(listed));
         assert!(listed, "{} shows a curl: add it to PAGES", page.display());
     }

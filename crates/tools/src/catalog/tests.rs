@@ -155,3 +155,15 @@ fn every_app_in_this_repository_gets_the_tools_it_names() {
         assert!(registry.specs().len() >= app.tools.len() + app.declared.len(), "{}", app.id);
     }
 }
+
+#[test]
+fn what_an_app_says_of_a_search_or_of_a_server_s_tool_needs_neither_to_be_there() {
+    for toml in [
+        "tools = ['tavily_search']\n[tool.tavily_search]\npolicy = 'ask'",
+        "tools = ['web_search']\n[tool.searxng_search]\npolicy = 'ask'",
+        "[mcp.math]\nurl = 'https://math.example.com/mcp'\n[tool.math__add]\neffect = 'read'",
+    ] {
+        assert_eq!(problem(toml), "", "{toml}");
+    }
+    assert!(problem("[tool.tavily_search]\npolicy = 'ask'").contains("the app has no tool named"));
+}

@@ -98,9 +98,14 @@ impl HttpCall {
         let rendered = request.render(values).map_err(|reason| Failed::new("invalid_arguments", reason))?;
         let outgoing = outgoing(rendered, &calling.key())?;
         let limit = request.timeout;
+        if calling.stop.is_cancelled() {
+            return Err(Failed::new(Failed::CANCELLED, "nobody waits for it, so it was not sent"));
+        }
         let sent = tokio::select! {
             biased; // nothing is sent once nobody waits
-            () = calling.stop.cancelled() => return Err(Failed::uncertain("cancelled", "nobody waits for it any more")),
+            () = calling.stop.cancelled() => {
+                return Err(Failed::uncertain(Failed::CANCELLED, "nobody waits for it any more"));
+            }
             sent = self.outside.egress.send(outgoing) => sent,
             () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),
         };

@@ -185,7 +185,7 @@ fn address(base: &str, path: &str) -> Result<Url, Failed> {
 async fn ask(calling: &Calling<'_>, egress: &Egress, request: Outgoing) -> Result<Incoming, Failed> {
     tokio::select! {
         biased; // nothing is sent once nobody waits
-        () = calling.stop.cancelled() => Err(Failed::new("cancelled", "nobody waits for it any more")),
+        () = calling.stop.cancelled() => Err(Failed::new(Failed::CANCELLED, "nobody waits for it any more")),
         answer = egress.send(request) => answer.map_err(|trouble| Failed {
             again: trouble.is_passing().then_some(std::time::Duration::ZERO),
             ..Failed::new("unreachable", trouble.to_string())

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::{PoisonError, RwLock};
 
 use async_trait::async_trait;
 use protocol::Scope;
@@ -11,28 +12,35 @@ use super::border::Hidden;
 use crate::{Calling, Failed};
 
 /// What the operator has given for templates to name.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Secrets {
-    values: BTreeMap<String, String>,
+    /// Locked for a look, never over an await.
+    values: RwLock<BTreeMap<String, String>>,
 }
 
 impl Secrets {
     pub fn new(values: BTreeMap<String, String>) -> Self {
-        Self { values }
+        Self { values: RwLock::new(values) }
+    }
+
+    /// Takes in more, as for an app that was added; what is there under the same name is replaced.
+    pub fn add(&self, values: BTreeMap<String, String>) {
+        self.values.write().unwrap_or_else(PoisonError::into_inner).extend(values);
     }
 
     pub fn has(&self, name: &str) -> bool {
-        self.values.contains_key(name)
+        self.get(name).is_some()
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(String::as_str)
+    fn get(&self, name: &str) -> Option<String> {
+        self.values.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 }
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.values.keys()).finish()
+        let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
+        f.debug_set().entries(values.keys()).finish()
     }
 }
 
@@ -74,7 +82,7 @@ impl Filling {
         let (mut operators, mut users) = (Map::new(), Map::new());
         for name in &needs.secrets {
             let value = secrets.get(name).ok_or_else(|| not_configured(name))?;
-            hidden.add(name, value);
+            hidden.add(name, &value);
             operators.insert(name.clone(), value.into());
         }
         for name in &needs.credentials {

@@ -113,6 +113,12 @@ impl Hub {
         let _ = tokio::time::timeout(FAREWELL, self.tasks.wait()).await;
     }
 
+    /// Lets go of those servers of an app that are not among these. A run that still uses one keeps it to its end.
+    pub fn keep(&self, app: &AppId, configs: &[McpServer]) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|(of, _), server| of != app || configs.contains(&server.config));
+    }
+
     /// The server of an app, with the lines it has already while its configuration is the same.
     pub fn server(&self, app: &AppId, config: &McpServer) -> Arc<Server> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -237,13 +243,13 @@ impl Server {
         let line = self.line(calling);
         let reached = tokio::select! {
             reached = self.reach(&line, filling, false) => reached?,
-            () = calling.stop.cancelled() => return Err(Failed::new("cancelled", "the call was not made")),
+            () = calling.stop.cancelled() => return Err(Failed::new(Failed::CANCELLED, "the call was not made")),
         };
         self.check(calling, tool, &reached).await?;
         let limit = self.config.timeout;
         let answer = tokio::select! {
             answer = reached.connection.call(params(calling, tool)) => answer,
-            () = calling.stop.cancelled() => return Err(Failed::uncertain("cancelled", "nobody waits for it any more")),
+            () = calling.stop.cancelled() => return Err(Failed::uncertain(Failed::CANCELLED, "nobody waits for it any more")),
             () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),
         };
         match answer {
