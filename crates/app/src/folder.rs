@@ -11,6 +11,7 @@ mod markdown;
 mod mcp;
 mod memory;
 mod outside;
+mod problems;
 mod records;
 mod schema;
 mod settings;
@@ -20,7 +21,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use protocol::{AppId, Cost};
@@ -28,13 +29,14 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::source::{Problem, Source, Spanned, read_file};
-use crate::{App, AtLimit, Budget, LoopLimits, ToolRef};
+use crate::{App, AtLimit, Budget, LoopLimits, Memory, RecordType, Section, ToolRef};
 
 use context::{RawContext, RawHistory};
 use declared::RawTools;
 use limits::RawLimits;
 use mcp::RawServers;
 use memory::RawMemory;
+use problems::Problems;
 use settings::{RawRanges, RawSettings};
 use tables::{Tables, Toolset, toolset};
 
@@ -76,6 +78,12 @@ const REVISION_BYTES: usize = 6;
 
 /// Reads every folder of `apps_dir` as an app. Files and hidden folders are left alone.
 pub fn load_all(apps_dir: &Path) -> Result<Apps, Problem> {
+    let folders = folders(apps_dir)?;
+    folders.iter().map(|folder| load(folder).map(|app| (app.id.clone(), Arc::new(app)))).collect()
+}
+
+/// Every app folder of `apps_dir`, by name. Files and hidden folders are left alone.
+pub fn folders(apps_dir: &Path) -> Result<Vec<PathBuf>, Problem> {
     let unreadable = |error: std::io::Error| {
         let remedy = "create the folder, or set RONDO_APPS to the one that holds your apps";
         Problem::of(apps_dir, format!("the apps folder cannot be read: {error}"), remedy)
@@ -89,62 +97,125 @@ pub fn load_all(apps_dir: &Path) -> Result<Apps, Problem> {
         }
     }
     folders.sort(); // the first problem is the same one each time
-    folders.iter().map(|folder| load(folder).map(|app| (app.id.clone(), Arc::new(app)))).collect()
+    Ok(folders)
 }
 
-/// Reads one app folder.
+/// Reads one app folder, or says the first thing that is wrong with it.
 pub fn load(dir: &Path) -> Result<App, Problem> {
-    let id = id(dir)?;
+    check(dir).map_err(|problems| {
+        let first = problems.into_iter().next();
+        first.unwrap_or_else(|| Problem::of(dir, "the app cannot be read", "look at its files"))
+    })
+}
+
+/// Reads one app folder, or says all that is wrong with it, by file and line: of each file and of each table the first
+/// thing, and of what rests on something broken nothing.
+pub fn check(dir: &Path) -> Result<App, Vec<Problem>> {
+    let mut problems = Problems::default();
+    let app = read(dir, &mut problems);
+    problems.or(app).map_err(Problems::sorted)
+}
+
+/// The app as far as it can be read.
+fn read(dir: &Path, problems: &mut Problems) -> App {
+    let id = problems.keep(id(dir).map(Some)).unwrap_or_else(|| AppId::new(""));
     let file = dir.join("app.toml");
-    let text = read_file(&file, "create it (it may be empty), or move the folder out of the apps folder")?;
-    let instructions = instructions(&dir.join("instructions.md"))?;
-    let title = optional_text(&dir.join("title.md"), "say how to name a thread")?;
+    let missing = "create it (it may be empty), or move the folder out of the apps folder";
+    let text = problems.keep(read_file(&file, missing));
+    let instructions = problems.keep(instructions(&dir.join("instructions.md")));
+    let title = problems.keep(optional_text(&dir.join("title.md"), "say how to name a thread"));
     let source = Source { file: &file, text: &text };
-    let raw: Raw = source.toml()?;
-    let (answer, schema) = answer::answer(&source, dir, raw.answer)?;
-    let ranges = settings::ranges(&source, raw.ranges)?;
-    let (records, record_texts) = records::records(dir)?;
-    let (memory, extract) = memory::memory(&source, dir, raw.memory, &records)?;
-    let (history, summarise) = context::history(&source, dir, raw.history)?;
-    let (personas, persona_texts) = markdown::personas(dir, &ranges)?;
-    let (sections, section_texts) = markdown::sections(dir, &records)?;
-    let tools = tools(&source, raw.tools)?;
-    let files = tables::files(dir)?;
+    let raw: Raw = problems::tables(&source, problems);
+    let (answer, schema) = problems.keep(answer::answer(&source, dir, raw.answer));
+    let ranges = problems.keep(settings::ranges(&source, raw.ranges));
+    let (history, summarise) = problems.keep(context::history(&source, dir, raw.history));
+    let (personas, persona_texts) = problems.keep(markdown::personas(dir, &ranges));
+    let files = problems.keep(tables::files(dir));
     let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
-    let Toolset { declared, adjusted, mcp } = toolset(dir, first, &files, &records, &tools)?;
-    let optional = [title.as_deref(), schema.as_deref(), extract.as_deref(), summarise.as_deref()];
+    let over = Over { raw_memory: raw.memory, raw_tools: raw.tools, first, files: &files };
+    let resting = resting(dir, over, problems);
+    let optional = [title.as_deref(), schema.as_deref(), resting.extract.as_deref(), summarise.as_deref()];
     let texts = [&*text, &*instructions].into_iter().chain(optional.into_iter().flatten());
     let texts = texts
-        .chain([&record_texts, &persona_texts, &section_texts].into_iter().flatten().map(String::as_str))
+        .chain(
+            [&resting.record_texts, &persona_texts, &resting.section_texts]
+                .into_iter()
+                .flatten()
+                .map(String::as_str),
+        )
         .chain(files.iter().map(|(_, text)| text.as_str()));
-    let contents = tables::contents(&declared);
+    let contents = tables::contents(&resting.toolset.declared);
     let revision = revision(texts.map(str::as_bytes).chain(contents.iter().map(Vec::as_slice)));
-    Ok(App {
-        name: source.text("name", raw.name)?.unwrap_or_else(|| id.to_string()),
+    App {
+        name: problems.keep(source.text("name", raw.name)).unwrap_or_else(|| id.to_string()),
         description: raw.description,
         revision,
-        model: source.text("model", raw.model)?,
-        fallbacks: fallbacks(&source, raw.fallbacks)?,
-        settings: settings::settings(&source, raw.settings, &ranges)?,
+        model: problems.keep(source.text("model", raw.model)),
+        fallbacks: problems.keep(fallbacks(&source, raw.fallbacks)),
+        settings: problems.keep(settings::settings(&source, raw.settings, &ranges)),
         ranges,
         answer,
-        memory,
-        budget: budget(&source, raw.budget)?,
-        limits: loop_limits(&source, raw.r#loop)?,
-        user_limits: limits::limits(&source, raw.limits)?,
+        memory: resting.memory,
+        budget: problems.keep(budget(&source, raw.budget)),
+        limits: problems.keep(loop_limits(&source, raw.r#loop)),
+        user_limits: problems.keep(limits::limits(&source, raw.limits)),
         history,
-        context: context::context(&source, raw.context)?,
+        context: problems.keep(context::context(&source, raw.context)),
         personas,
-        sections,
-        records,
-        tools,
-        declared,
-        adjusted,
-        mcp,
+        sections: resting.sections,
+        records: resting.records,
+        tools: resting.tools,
+        declared: resting.toolset.declared,
+        adjusted: resting.toolset.adjusted,
+        mcp: resting.toolset.mcp,
         id,
         instructions,
         title,
-    })
+    }
+}
+
+/// What is read over the types of records.
+struct Over<'a> {
+    raw_memory: RawMemory,
+    raw_tools: Vec<Spanned<String>>,
+    first: Tables<'a>,
+    files: &'a [(PathBuf, String)],
+}
+
+/// What rests on the types of records.
+#[derive(Default)]
+struct Resting {
+    records: BTreeMap<String, RecordType>,
+    record_texts: Vec<String>,
+    memory: Memory,
+    extract: Option<String>,
+    sections: Vec<Section>,
+    section_texts: Vec<String>,
+    tools: Vec<ToolRef>,
+    toolset: Toolset,
+}
+
+fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
+    let Over { raw_memory, raw_tools, first, files } = over;
+    let source = first.source;
+    let mut of_records = Problems::default();
+    let (records, record_texts) = of_records.keep(records::records(dir));
+    let mut of_tools = Problems::default();
+    let tools = of_tools.keep(tools(&source, raw_tools));
+    let sound = (of_records.is_empty(), of_tools.is_empty());
+    problems.keep(of_records.or(()));
+    problems.keep(of_tools.or(()));
+    if !sound.0 {
+        return Resting { tools, ..Resting::default() };
+    }
+    let (memory, extract) = problems.keep(memory::memory(&source, dir, raw_memory, &records));
+    let (sections, section_texts) = problems.keep(markdown::sections(dir, &records));
+    let toolset = if sound.1 {
+        problems.keep(toolset(dir, first, files, &records, &tools))
+    } else {
+        Toolset::default()
+    };
+    Resting { records, record_texts, memory, extract, sections, section_texts, tools, toolset }
 }
 
 #[derive(Default, Deserialize)]
@@ -196,7 +267,8 @@ enum RawAtLimit {
     Reply,
 }
 
-fn id(dir: &Path) -> Result<AppId, Problem> {
+/// The id that an app has by its folder's name.
+pub fn id(dir: &Path) -> Result<AppId, Problem> {
     let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let letters = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-');
     if name.len() > MAX_APP_ID_CHARS

@@ -15,7 +15,7 @@ mod template;
 mod types;
 
 pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
-pub use folder::{Apps, MAX_TOOLS, load, load_all};
+pub use folder::{Apps, MAX_TOOLS, check, folders, id, load, load_all};
 pub use outside::{
     Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,
     RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,

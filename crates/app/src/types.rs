@@ -222,8 +222,9 @@ pub enum AtLimit {
 }
 
 /// What an answer is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Answer {
+    #[default]
     Text,
     /// A text with the memories it refers to.
     Structured,

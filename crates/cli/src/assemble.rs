@@ -16,17 +16,24 @@ use crate::{Trouble, local, vault};
 
 /// Opens the data folder and reads the apps. Nothing runs until the engine is started.
 pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
+    served(config).map(|(engine, _)| engine)
+}
+
+/// The same, with the secrets of its tools, to which those of apps that come later are added.
+pub(crate) fn served(config: &Config) -> Result<(Engine, Arc<Secrets>), Trouble> {
     let clock = Arc::new(SystemClock);
     let bus = Arc::new(Bus::default());
     let apps = app::load_all(&config.apps)?;
     let models = registry(config)?;
+    let outside = outside(config, &apps)?;
+    let secrets = Arc::clone(&outside.secrets);
     let store: Arc<dyn Store> = Arc::new(open(config, bus.clone())?);
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let parts = Parts {
         recall: Arc::new(Recall::new(Arc::clone(&store), embedder)),
         store,
         bus,
-        tools: catalog(config, &apps)?,
+        tools: Catalog::builtin(clock.clone()).reaching(outside),
         vault_key: vault::key(&config.data)?,
         models,
         extractor: extractor(),
@@ -34,7 +41,7 @@ pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
         ids: Arc::new(TimeOrderedIds),
         apps,
     };
-    Ok(Engine::new(parts)?)
+    Ok((Engine::new(parts)?, secrets))
 }
 
 /// The tools that apps can have.

@@ -183,6 +183,8 @@ pub(crate) struct Server {
     pub(crate) heartbeat: Duration,
     /// How long runs may go on once the server was asked to stop.
     pub(crate) drain: Duration,
+    /// The app that answers at `/api/chat`; the only one, or the usual one, when absent.
+    pub(crate) chat_app: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -242,6 +244,7 @@ impl Default for Server {
             max_streams_per_user: 16,
             heartbeat: Duration::from_secs(15),
             drain: Duration::from_secs(25),
+            chat_app: None,
         }
     }
 }

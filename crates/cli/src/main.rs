@@ -2,6 +2,7 @@
 
 mod actions;
 mod admin;
+mod apps;
 mod assemble;
 mod chat;
 mod config;
@@ -12,6 +13,7 @@ mod doctor;
 mod export;
 mod extract;
 mod import;
+mod init;
 mod local;
 mod mcp;
 mod memories;
@@ -23,6 +25,7 @@ mod shelf;
 mod shown;
 mod tools;
 mod vault;
+mod watch;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -43,7 +46,8 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const FIRST_STEPS: &str = "\
 No file is needed: with OPENAI_API_KEY or ANTHROPIC_API_KEY set, or OPENAI_BASE_URL for a server of your own that speaks
 the same API, or Ollama running on this machine, `rondo serve` serves the apps in ./apps on http://127.0.0.1:8787. If
-something does not work, ask `rondo doctor`; whether a model works, `rondo models test`.";
+something does not work, ask `rondo doctor`; whether a model works, `rondo models test`. An app of your own begins with
+`rondo init NAME`.";
 
 /// What to do when there is no model.
 pub(crate) const CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or start \
@@ -84,6 +88,21 @@ enum Command {
     },
     /// Say what is configured, what can be reached and what is missing
     Doctor(Places),
+    /// Make a new app folder that works at once
+    Init {
+        #[command(flatten)]
+        options: init::Options,
+        #[command(flatten)]
+        places: Places,
+    },
+    /// List the apps, or say everything that is wrong with them
+    #[command(name = "apps")]
+    Folders {
+        #[command(subcommand)]
+        command: apps::AppsCommand,
+        #[command(flatten)]
+        places: Places,
+    },
     /// Make, list and revoke the keys of users
     Keys {
         #[command(subcommand)]
@@ -215,6 +234,8 @@ fn run(cli: Cli) -> Result<(), Trouble> {
         Command::Serve { pull, places } => block_on(serve::serve(places.load(file)?, pull)),
         Command::Chat { options, places } => block_on(chat::chat(places.load(file), options)),
         Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
+        Command::Init { options, places } => init::init(&places.load(file)?, &options),
+        Command::Folders { command, places } => block_on(apps::apps(places.load(file)?, command)),
         Command::Keys { command, places } => block_on(admin::keys(places.load(file)?, command)),
         Command::ExtractDocument { kind } => extract::answer(&kind),
         Command::Jobs(places) => block_on(admin::jobs(places.load(file)?)),

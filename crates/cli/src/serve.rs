@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use server::Shutdown;
+use server::{Settings, Shutdown};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -12,6 +12,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{Config, LogFormat};
 use crate::control::Control;
 use crate::pull::{self, Kind};
+use crate::watch::Watch;
 use crate::{CHOICES, Trouble, assemble, discover, local};
 
 pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble> {
@@ -21,7 +22,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     }
     let mut signals = Signals::new()?;
     let config = discover::complete(config).await;
-    let engine = assemble::engine(&config)?;
+    let (engine, secrets) = assemble::served(&config)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         format!(
             "cannot listen on {}: {error}; choose another address with --listen or RONDO_LISTEN",
@@ -42,10 +43,12 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     let _published = control.publish(&config.data)?;
     announce(&config, &engine, &listener);
     let stop = Shutdown::from(CancellationToken::new());
-    let serving = server::serve(listener, engine.clone(), assemble::limits(&config), stop.clone());
+    let settings = Settings { limits: assemble::limits(&config), chat_app: config.server.chat_app.clone() };
+    let serving = server::serve(listener, engine.clone(), settings, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
+        () = Watch::new(&config, engine.clone(), secrets).run() => {}
         () = signals.next() => tracing::info!("stopping: streams close now, runs have {} s to end", config.server.drain.as_secs()),
     }
     engine.retire();
@@ -104,6 +107,9 @@ fn announce(config: &Config, engine: &engine::Engine, listener: &TcpListener) {
             "there is no app in {}; add a folder with app.toml and instructions.md",
             config.apps.display()
         );
+    }
+    if let Some(app) = config.server.chat_app.as_ref().filter(|app| !apps.contains(app)) {
+        tracing::warn!("server.chat_app is {app}, and there is no such app; /api/chat answers with 404");
     }
     match config.model.as_deref().and_then(|model| config.listing(model)) {
         Some(model) => tracing::info!(model = model.name, provider = model.provider, "the default model"),

@@ -2,9 +2,9 @@
 //!
 //! What the outside asks of it is in `requests`; this is how runs are taken up, driven, stopped and let go.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use app::{App, Apps, Problem};
@@ -17,8 +17,9 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tools::{Catalog, Registry, Vault};
+use tools::{Catalog, Vault};
 
+use crate::apps::Shelf;
 use crate::bus::Bus;
 use crate::context::Fence;
 use crate::documents::Extractor;
@@ -63,7 +64,7 @@ pub struct Engine {
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) bus: Arc<Bus>,
-    pub(crate) apps: BTreeMap<AppId, Serving>,
+    pub(crate) apps: Shelf,
     pub(crate) catalog: Catalog,
     pub(crate) vault: Arc<SealedVault>,
     pub(crate) models: Models,
@@ -93,32 +94,10 @@ pub(crate) struct Shared {
     running: Mutex<HashMap<RunId, watch::Sender<Option<Stop>>>>,
 }
 
-/// An app with its tools.
-pub(crate) struct Serving {
-    pub(crate) app: Arc<App>,
-    /// Others when what is approved of the app's servers changes. Locked for a look, never over an await.
-    tools: RwLock<Arc<Registry>>,
-}
-
-impl Serving {
-    /// Its tools as of now. A run keeps those it began with.
-    pub(crate) fn tools(&self) -> Arc<Registry> {
-        Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(crate) fn set_tools(&self, tools: Registry) {
-        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
-    }
-}
-
 impl Engine {
     /// Fails if an app names a tool that does not exist.
     pub fn new(parts: Parts) -> Result<Self, Problem> {
-        let serve = |(id, app): (AppId, Arc<App>)| {
-            let tools = RwLock::new(Arc::new(parts.tools.registry(&app, &[])?));
-            Ok((id, Serving { app, tools }))
-        };
-        let apps = parts.apps.into_iter().map(serve).collect::<Result<_, Problem>>()?;
+        let apps = Shelf::new(parts.apps, &parts.tools)?;
         let vault = SealedVault::new(Arc::clone(&parts.store), &parts.vault_key);
         let shared = Shared {
             catalog: parts.tools,
@@ -167,7 +146,7 @@ impl Engine {
         self.in_background(self.clone().embed_all());
         self.sweep();
         self.for_good(jobs::work(self.clone()));
-        if let Some(hub) = self.shared.catalog.hub().filter(|_| self.uses_servers()) {
+        if let Some(hub) = self.shared.catalog.hub() {
             self.for_good(self.clone().look_after_servers(Arc::clone(hub)));
             self.in_background(self.clone().look_at_servers());
         }
@@ -303,11 +282,11 @@ impl Engine {
     }
 
     pub(crate) fn has_app(&self, app: &str) -> bool {
-        self.shared.apps.contains_key(&AppId::new(app))
+        self.shared.apps.get(&AppId::new(app)).is_some()
     }
 
-    pub(crate) fn app(&self, app: &AppId) -> Option<&Arc<App>> {
-        self.shared.apps.get(app).map(|serving| &serving.app)
+    pub(crate) fn app(&self, app: &AppId) -> Option<Arc<App>> {
+        self.shared.apps.get(app).map(|serving| Arc::clone(&serving.app))
     }
 
     /// The models of an app: the one wanted, its own or the default one, then those for when it fails.

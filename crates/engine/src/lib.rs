@@ -4,6 +4,7 @@
 //! and `follow` how events reach readers. Everything a run does is in its thread's log first.
 
 mod actions;
+mod apps;
 mod bus;
 mod context;
 mod documents;

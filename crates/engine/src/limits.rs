@@ -7,7 +7,8 @@ use crate::{Engine, Error};
 impl Engine {
     /// What is left to the user of each limit that the app has; nothing for an app without limits.
     pub async fn allowances(&self, principal: &Principal, app: &str) -> Result<Vec<Allowance>, Error> {
-        let app = &self.serving(principal, app)?.app;
+        let serving = self.serving(principal, app)?;
+        let app = &serving.app;
         if app.user_limits.is_none() {
             return Ok(Vec::new());
         }
@@ -21,7 +22,9 @@ impl Engine {
 pub(crate) fn refusal(allowance: &Allowance) -> Error {
     let (limit, retry_after) = (allowance.limit, allowance.retry_after());
     let message = match allowance.quota {
-        Quota::RunsMinute => format!("this app answers {limit} messages of one user in a minute; wait a little"),
+        Quota::RunsMinute => {
+            format!("this app answers {limit} messages of one user in a minute; wait a little")
+        }
         Quota::RunsDay => {
             format!("this app answers {limit} messages of one user in a day (UTC); there are more tomorrow")
         }

@@ -11,20 +11,16 @@ use store::McpToolRow;
 use tokio_util::sync::CancellationToken;
 use tools::{Failed, Hub, Server, mcp_tool_name};
 
-use crate::engine::Serving;
+use crate::apps::Serving;
 use crate::{Engine, Error};
 
 /// Whom a server is looked at for when it is everybody's.
 const NOBODY: &str = "";
 
 impl Engine {
-    pub(crate) fn uses_servers(&self) -> bool {
-        self.shared.apps.values().any(|serving| !serving.app.mcp.is_empty())
-    }
-
     /// Offers what was approved before, so that no start waits for anybody else's server.
     pub(crate) async fn read_pinned_tools(&self) -> Result<(), Error> {
-        for serving in self.shared.apps.values().filter(|serving| !serving.app.mcp.is_empty()) {
+        for serving in self.shared.apps.all().values().filter(|serving| !serving.app.mcp.is_empty()) {
             self.offer_again(serving).await?;
         }
         Ok(())
@@ -32,13 +28,17 @@ impl Engine {
 
     /// Looks at every server once, so that what is new or has changed is known.
     pub(crate) async fn look_at_servers(self) {
-        for serving in self.shared.apps.values() {
-            let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
-            for server in
-                self.shared.catalog.servers(&serving.app).iter().filter(|server| !server.is_personal())
-            {
-                self.look_at(serving, server, &scope).await;
-            }
+        for serving in self.shared.apps.all().values() {
+            self.clone().look_at_servers_of(Arc::clone(serving)).await;
+        }
+    }
+
+    /// The same for those of one app.
+    pub(crate) async fn look_at_servers_of(self, serving: Arc<Serving>) {
+        let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
+        for server in self.shared.catalog.servers(&serving.app).iter().filter(|server| !server.is_personal())
+        {
+            self.look_at(&serving, server, &scope).await;
         }
     }
 
@@ -46,7 +46,7 @@ impl Engine {
     pub(crate) async fn look_at_personal_servers(self, scope: Scope) {
         let Some(serving) = self.shared.apps.get(&scope.app) else { return };
         for server in self.shared.catalog.servers(&serving.app).iter().filter(|server| server.is_personal()) {
-            self.look_at(serving, server, &scope).await;
+            self.look_at(&serving, server, &scope).await;
         }
     }
 
@@ -55,7 +55,7 @@ impl Engine {
         loop {
             for app in hub.changed().await {
                 let Some(serving) = self.shared.apps.get(&app) else { continue };
-                if let Err(error) = self.offer_again(serving).await {
+                if let Err(error) = self.offer_again(&serving).await {
                     tracing::error!(%app, %error, "the tools of an app's servers could not be read");
                 }
             }
@@ -80,7 +80,7 @@ impl Engine {
     }
 
     /// Makes an app's tools anew of what is approved now.
-    async fn offer_again(&self, serving: &Serving) -> Result<(), Error> {
+    pub(crate) async fn offer_again(&self, serving: &Serving) -> Result<(), Error> {
         let pinned = self.store().mcp_tools(&serving.app.id).await?;
         match self.shared.catalog.registry(&serving.app, &pinned) {
             Ok(tools) => serving.set_tools(tools),
@@ -94,7 +94,7 @@ impl Engine {
     /// All servers of all apps, with what they offer.
     pub async fn mcp_servers(&self) -> Result<Vec<McpServerView>, Error> {
         let mut views = Vec::new();
-        for serving in self.shared.apps.values() {
+        for serving in self.shared.apps.all().values() {
             let rows = self.store().mcp_tools(&serving.app.id).await?;
             for server in self.shared.catalog.servers(&serving.app) {
                 views.push(view(&serving.app.id, &server, &rows));
@@ -106,7 +106,7 @@ impl Engine {
     /// One server, as it was last looked at.
     pub async fn show_mcp(&self, (app, server): (&str, &str)) -> Result<McpServerView, Error> {
         let (serving, server) = self.mcp_server(app, server)?;
-        self.mcp_view(serving, &server).await
+        self.mcp_view(&serving, &server).await
     }
 
     /// Looks at a server now, and says what it offers, or why it could not be looked at. One with a line for each user is
@@ -114,11 +114,11 @@ impl Engine {
     pub async fn look_at_mcp(&self, app: &str, server: &str) -> Result<McpServerView, Error> {
         let (serving, server) = self.mcp_server(app, server)?;
         if server.is_personal() {
-            return self.mcp_view(serving, &server).await;
+            return self.mcp_view(&serving, &server).await;
         }
         let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
-        let looked = self.try_look_at(serving, &server, &scope).await;
-        let view = self.mcp_view(serving, &server).await?;
+        let looked = self.try_look_at(&serving, &server, &scope).await;
+        let view = self.mcp_view(&serving, &server).await?;
         Ok(McpServerView {
             last_error: view.last_error.or(looked.err().map(|failed| failed.message)),
             ..view
@@ -150,8 +150,8 @@ impl Engine {
             }
             Err(error) => return Err(error.into()),
         }
-        self.offer_again(serving).await?;
-        self.mcp_view(serving, &server).await
+        self.offer_again(&serving).await?;
+        self.mcp_view(&serving, &server).await
     }
 
     /// Takes the approval of tools away.
@@ -162,11 +162,11 @@ impl Engine {
     ) -> Result<McpServerView, Error> {
         let (serving, server) = self.mcp_server(app, server)?;
         self.store().revoke_mcp_tools(&serving.app.id, server.name(), tools).await?;
-        self.offer_again(serving).await?;
-        self.mcp_view(serving, &server).await
+        self.offer_again(&serving).await?;
+        self.mcp_view(&serving, &server).await
     }
 
-    fn mcp_server(&self, app: &str, name: &str) -> Result<(&Serving, Arc<Server>), Error> {
+    fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<Serving>, Arc<Server>), Error> {
         let missing = || Error::NotFound { what: "server" };
         let serving = self.shared.apps.get(&AppId::new(app)).ok_or(Error::NotFound { what: "app" })?;
         let servers = self.shared.catalog.servers(&serving.app);

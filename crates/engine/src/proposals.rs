@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tools::{Calling, Outcome, Taint, Vault};
 
-use crate::engine::Serving;
 use crate::request::{self, PageQuery};
 use crate::{Engine, Error, views};
 
@@ -129,7 +128,7 @@ impl Engine {
         if let Some(undone) = action.undo_of {
             return self.finish_undo(action, undone).await;
         }
-        let tools = self.shared.apps.get(&action.scope.app).map(Serving::tools);
+        let tools = self.shared.apps.get(&action.scope.app).map(|serving| serving.tools());
         if !tools.is_some_and(|tools| tools.is_beyond_knowing(&action.tool)) {
             return self.perform(action).await;
         }
@@ -145,7 +144,7 @@ impl Engine {
     }
 
     fn effect_of(&self, scope: &Scope, tool: &str) -> Effect {
-        let tools = self.shared.apps.get(&scope.app).map(Serving::tools);
+        let tools = self.shared.apps.get(&scope.app).map(|serving| serving.tools());
         tools.and_then(|tools| tools.effect(tool)).unwrap_or_default()
     }
 

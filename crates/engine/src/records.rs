@@ -76,8 +76,8 @@ impl Engine {
         once: Option<Once>,
     ) -> Result<RecordView, Error> {
         let (scope, kind) = self.record_type(principal, of)?;
-        let data = checked(kind, data)?;
-        self.check_references(&scope, kind, &data).await?;
+        let data = checked(&kind, data)?;
+        self.check_references(&scope, &kind, &data).await?;
         let (id, data) = (self.shared.ids.record(), Some(data));
         let write = Write::Record { id, kind: of.kind.clone(), data, expected: 0 };
         match self.store().put_record(&scope, write, once).await {
@@ -96,7 +96,7 @@ impl Engine {
         page: PageQuery,
     ) -> Result<Page<RecordView>, Error> {
         let (scope, kind) = self.record_type(principal, of)?;
-        let (query, after, limit) = (query(kind, search)?, page.by_time()?, page.limit()?);
+        let (query, after, limit) = (query(&kind, search)?, page.by_time()?, page.limit()?);
         let page = PageOf { after, limit: limit + 1 };
         let mut rows = self.store().records(&scope, &of.kind, query, page).await?;
         let more = rows.len() > limit;
@@ -120,8 +120,8 @@ impl Engine {
         let (scope, kind) = self.record_type(principal, &place.of)?;
         let current = self.store().record_of(&scope, &place.of.kind, place.id).await?;
         let given = edit.given();
-        let data = Some(checked(kind, edited(current.data, edit))?);
-        self.check_references(&scope, kind, &given).await?;
+        let data = Some(checked(&kind, edited(current.data, edit))?);
+        self.check_references(&scope, &kind, &given).await?;
         let expected = terms.expected.unwrap_or(current.version);
         let write = Write::Record { id: place.id, kind: place.of.kind.clone(), data, expected };
         there(self.store().put_record(&scope, write, terms.once).await?)
@@ -149,8 +149,8 @@ impl Engine {
     }
 
     /// An app that the principal may use, and their share of it.
-    pub(crate) fn share_of(&self, principal: &Principal, app: &str) -> Result<(Scope, &Arc<App>), Error> {
-        let app = &self.serving(principal, app)?.app;
+    pub(crate) fn share_of(&self, principal: &Principal, app: &str) -> Result<(Scope, Arc<App>), Error> {
+        let app = Arc::clone(&self.serving(principal, app)?.app);
         Ok((principal.scope(app.id.clone()), app))
     }
 
@@ -168,9 +168,9 @@ impl Engine {
         Ok(())
     }
 
-    fn record_type(&self, principal: &Principal, of: &RecordsPlace) -> Result<(Scope, &RecordType), Error> {
+    fn record_type(&self, principal: &Principal, of: &RecordsPlace) -> Result<(Scope, RecordType), Error> {
         let (scope, app) = self.share_of(principal, &of.app)?;
-        let kind = app.records.get(&of.kind).ok_or(Error::NotFound { what: "type of records" })?;
+        let kind = app.records.get(&of.kind).cloned().ok_or(Error::NotFound { what: "type of records" })?;
         Ok((scope, kind))
     }
 }

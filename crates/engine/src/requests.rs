@@ -9,7 +9,7 @@ use protocol::{
 };
 use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadEdit, ThreadRow, Window};
 
-use crate::engine::Serving;
+use crate::apps::Serving;
 use crate::request::{self, PageQuery};
 use crate::run::RunState;
 use crate::{Engine, Error, Follower, jobs, personas, run, views};
@@ -31,8 +31,9 @@ impl Engine {
             description: serving.app.description.clone(),
             model: self.shared.models.name(serving.app.model.as_deref()),
             tools: serving.tools().specs().iter().map(|tool| tool.name.clone()).collect(),
+            problem: serving.problem(),
         };
-        self.shared.apps.values().map(view).collect()
+        self.shared.apps.all().values().map(|serving| view(serving)).collect()
     }
 
     /// Stores the message and starts a run that answers it, or queues it. Once this returns, both are durable. Under a
@@ -44,19 +45,14 @@ impl Engine {
         new: NewRun,
         once: Option<Once>,
     ) -> Result<Submitted, Error> {
-        if !self.is_ready() {
-            return Err(Error::Unavailable {
-                message: "the server is stopping; try again".into(),
-                retry_after: 2,
-            });
-        }
+        self.check_ready()?;
         let serving = self.serving(principal, app)?;
         let ids = &self.shared.ids;
         let ask = request::ask(&new, || ids.message())?;
         request::options(&new, &serving.app.ranges)?;
         self.check_model("model", new.model.as_deref())?;
         let scope = principal.scope(serving.app.id.clone());
-        let (persona, speaks) = self.persona_of(principal, &scope, serving, &new).await?;
+        let (persona, speaks) = self.persona_of(principal, &scope, &serving, &new).await?;
         let wanted = new.model.as_deref().or(speaks.model.as_deref()).or(serving.app.model.as_deref());
         let spent = self.spent(&serving.app, &scope).await?;
         if let (Some(refusal), None) = (&spent, &once) {
@@ -104,6 +100,13 @@ impl Engine {
             Ok(Submitted { run: submitted.run, thread: submitted.thread })
         })
         .await
+    }
+
+    fn check_ready(&self) -> Result<(), Error> {
+        if self.is_ready() {
+            return Ok(());
+        }
+        Err(Error::Unavailable { message: "the server is stopping; try again".into(), retry_after: 2 })
     }
 
     /// Who answers: the persona the request or its thread names, and what that one sets. One that cannot be used sets
@@ -228,6 +231,19 @@ impl Engine {
         Ok(views::thread(self.store().create_thread(&scope, thread, once).await?))
     }
 
+    /// Makes a thread whose id follows from something else.
+    pub async fn create_thread_as(
+        &self,
+        principal: &Principal,
+        app: &str,
+        id: ThreadId,
+        once: Once,
+    ) -> Result<ThreadView, Error> {
+        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
+        let thread = store::NewThread { id, title: None, persona: None };
+        Ok(views::thread(self.store().create_thread(&scope, thread, Some(once)).await?))
+    }
+
     pub async fn threads(
         &self,
         principal: &Principal,
@@ -349,7 +365,7 @@ impl Engine {
         Ok(Page { data: rows.into_iter().map(views::job).collect(), next: last.filter(|_| more) })
     }
 
-    pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<&Serving, Error> {
+    pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<Arc<Serving>, Error> {
         let app = AppId::new(app);
         let serving = self.shared.apps.get(&app).filter(|_| principal.may_use(&app));
         serving.ok_or(Error::NotFound { what: "app" })

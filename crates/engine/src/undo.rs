@@ -6,14 +6,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tools::{Calling, Outcome};
 
-use crate::engine::Serving;
 use crate::{Engine, Error};
 
 impl Engine {
     /// Whether an action is taken back by a call of its tool: what the call does, if so.
     pub(crate) fn outside_undo(&self, action: &ActionRow) -> Option<Effect> {
         let done = action.status == ToolStatus::Complete.name() && action.effect == Effect::Reversible;
-        let tools = self.shared.apps.get(&action.scope.app).map(Serving::tools);
+        let tools = self.shared.apps.get(&action.scope.app).map(|serving| serving.tools());
         tools.filter(|_| done && action.changes.is_empty())?.undo_effect(&action.tool)
     }
 

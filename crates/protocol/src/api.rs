@@ -238,6 +238,9 @@ pub struct AppView {
     pub description: String,
     pub model: Option<String>,
     pub tools: Vec<String>,
+    /// Why its folder, as it is now, cannot be served; the version before it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// Work in the background.

@@ -133,8 +133,7 @@ mod tests {
             UserLimits { tokens_per_minute: Some(100), max_running: Some(2), ..UserLimits::default() };
         let used = Used { minute_tokens: 250, running: 1, day_runs: 9, ..Used::default() };
         let told = limits.allowances(&used, at("2026-11-15T12:00:18Z"));
-        let tokens =
-            Allowance { quota: Quota::TokensMinute, limit: 100, left: 0, resets_in: Some(42) };
+        let tokens = Allowance { quota: Quota::TokensMinute, limit: 100, left: 0, resets_in: Some(42) };
         let running = Allowance { quota: Quota::Running, limit: 2, left: 1, resets_in: None };
         assert_eq!(told, [tokens, running]);
         assert_eq!((tokens.retry_after(), running.retry_after()), (42, RUNNING_RETRY_AFTER));

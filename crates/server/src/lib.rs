@@ -6,6 +6,7 @@
 mod allowance;
 mod auth;
 mod body;
+mod doors;
 mod edge;
 mod error;
 mod io;
@@ -65,6 +66,20 @@ impl Default for Limits {
     }
 }
 
+/// What the server is told beside its engine.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    pub limits: Limits,
+    /// The app that answers at `/api/chat` when a request names none.
+    pub chat_app: Option<String>,
+}
+
+impl From<Limits> for Settings {
+    fn from(limits: Limits) -> Self {
+        Self { limits, chat_app: None }
+    }
+}
+
 /// The two moments of stopping. Between them the server takes no new work but still answers, so that runs can end and
 /// probes can see that it is going.
 #[derive(Debug, Clone)]
@@ -87,6 +102,7 @@ impl From<CancellationToken> for Shutdown {
 struct Api {
     engine: Engine,
     limits: Limits,
+    chat_app: Option<Arc<str>>,
     /// Streams that follow a run or a thread.
     following: streams::Streams,
     /// Streams that answer a message.

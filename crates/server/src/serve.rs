@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::io::Socket;
-use crate::{Limits, Shutdown, routes};
+use crate::{Limits, Settings, Shutdown, routes};
 
 /// What we hold for one connection in each direction. The log is the buffer, so more would be pointless.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
@@ -36,12 +36,12 @@ const KEEPALIVE_PROBES: u32 = 3;
 pub async fn serve(
     listener: TcpListener,
     engine: Engine,
-    limits: Limits,
+    settings: impl Into<Settings>,
     shutdown: impl Into<Shutdown>,
 ) -> io::Result<()> {
-    let shutdown = shutdown.into();
-    let bound = listener.local_addr()?.ip();
-    let router = routes::router(engine, limits, bound, shutdown.clone());
+    let (settings, shutdown) = (settings.into(), shutdown.into());
+    let (bound, limits) = (listener.local_addr()?.ip(), settings.limits);
+    let router = routes::router(engine, settings, bound, shutdown.clone());
     serve_router(listener, router, &limits, shutdown.all).await
 }
 

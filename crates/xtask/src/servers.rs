@@ -1,4 +1,4 @@
-//! Other people's servers that some tests speak to: packages of npm.
+//! Other people's servers that some tests speak to, and clients that speak to us: packages of npm.
 //!
 //! They are fetched once, into the repository's `target`. Nothing is installed on the machine.
 
@@ -11,6 +11,9 @@ const PACKAGES: &[&str] = &[
     "@modelcontextprotocol/server@2.4.0",
     "@modelcontextprotocol/server-everything@2026.8.31",
     "@readme/oas-examples@8.2.2",
+    "ai5@npm:ai@5.0.277",
+    "ai6@npm:ai@6.0.326",
+    "ai7@npm:ai@7.0.169",
     "zod@4.6.7",
 ];
 
@@ -33,7 +36,7 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     if let Some(missing) = ["node", "npm"].into_iter().find(|program| !has(program)) {
         return Err(format!("there is no {missing}; install Node.js 20 or newer"));
     }
-    println!("fetching servers to speak to, and descriptions of others: 40 MB");
+    println!("fetching servers and clients to speak with, and descriptions of others: 70 MB");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut npm = Command::new("npm");
     npm.args([

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use protocol::{PersonaSettings, Settings};
 use serde_json::{Map, Value, json};
 
+use super::problems::Problems;
 use super::records::known;
 use crate::front::Front;
 use crate::section::Template;
@@ -42,14 +43,17 @@ const SECTION_KEYS: &[&str] =
 pub(super) fn personas(
     dir: &Path,
     ranges: &Ranges,
-) -> Result<(BTreeMap<String, Persona>, Vec<String>), Problem> {
-    let (mut personas, mut texts) = (BTreeMap::new(), Vec::new());
+) -> Result<(BTreeMap<String, Persona>, Vec<String>), Problems> {
+    let (mut personas, mut texts, mut problems) = (BTreeMap::new(), Vec::new(), Problems::default());
     for (id, file) in files(&dir.join("personas"))? {
-        let text = read_file(&file, "create it")?;
-        personas.insert(id.clone(), persona(&id, Source { file: &file, text: &text }, ranges)?);
-        texts.extend([id, text]);
+        let read = read_file(&file, "create it")
+            .and_then(|text| Ok((persona(&id, Source { file: &file, text: &text }, ranges)?, text)));
+        if let Some((persona, text)) = problems.keep(read.map(Some)) {
+            personas.insert(id.clone(), persona);
+            texts.extend([id, text]);
+        }
     }
-    Ok((personas, texts))
+    problems.or((personas, texts))
 }
 
 fn persona(id: &str, source: Source<'_>, ranges: &Ranges) -> Result<Persona, Problem> {
@@ -84,15 +88,18 @@ fn persona(id: &str, source: Source<'_>, ranges: &Ranges) -> Result<Persona, Pro
 pub(super) fn sections(
     dir: &Path,
     records: &BTreeMap<String, RecordType>,
-) -> Result<(Vec<Section>, Vec<String>), Problem> {
-    let (mut sections, mut texts) = (Vec::new(), Vec::new());
+) -> Result<(Vec<Section>, Vec<String>), Problems> {
+    let (mut sections, mut texts, mut problems) = (Vec::new(), Vec::new(), Problems::default());
     for (name, file) in files(&dir.join("context"))? {
-        let text = read_file(&file, "create it")?;
-        sections.push(section(&name, Source { file: &file, text: &text }, records)?);
-        texts.extend([name, text]);
+        let read = read_file(&file, "create it")
+            .and_then(|text| Ok((section(&name, Source { file: &file, text: &text }, records)?, text)));
+        if let Some((section, text)) = problems.keep(read.map(Some)) {
+            sections.push(section);
+            texts.extend([name, text]);
+        }
     }
     sections.sort_by_key(|section: &Section| section.order); // those of the same place stay by name
-    Ok((sections, texts))
+    problems.or((sections, texts))
 }
 
 fn section(

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::problems::Problems;
 use super::schema::{Objects, schema};
 use crate::source::{Problem, read_file};
 use crate::types::{RECORD_FORMAT, RecordType};
@@ -17,25 +18,33 @@ const MAX_FIELD_CHARS: usize = 64;
 const ID: &str = "id";
 
 /// The types by name, and the texts they were read from in the same order.
-pub(super) fn records(dir: &Path) -> Result<(BTreeMap<String, RecordType>, Vec<String>), Problem> {
-    let (mut types, mut texts) = (BTreeMap::new(), Vec::new());
+pub(super) fn records(dir: &Path) -> Result<(BTreeMap<String, RecordType>, Vec<String>), Problems> {
+    let (mut types, mut texts, mut problems) = (BTreeMap::new(), Vec::new(), Problems::default());
     let folder = dir.join("records");
     for file in files(&folder)? {
-        let name = name(&file)?;
-        let text = read_file(&file, "create it")?;
-        let schema = schema(&file, &text, Objects::Closed)?;
-        fields(&file, &schema)?;
-        texts.extend([name.clone(), text]);
-        types.insert(name.clone(), RecordType { name, schema });
+        if let Some((record, text)) = problems.keep(record(&file).map(Some)) {
+            texts.extend([record.name.clone(), text]);
+            types.insert(record.name.clone(), record);
+        }
     }
     if types.len() > MAX_RECORD_TYPES {
         let message = format!("there are more than {MAX_RECORD_TYPES} record types");
-        return Err(Problem::of(&folder, message, "put some of them together"));
+        return Err(Problem::of(&folder, message, "put some of them together").into());
     }
-    for record in types.values() {
-        references(&folder.join(format!("{}.json", record.name)), &record.schema, &types)?;
+    // With a type missing, what refers to it is not at fault.
+    for record in types.values().filter(|_| problems.is_empty()).collect::<Vec<_>>() {
+        let file = folder.join(format!("{}.json", record.name));
+        problems.keep(references(&file, &record.schema, &types));
     }
-    Ok((types, texts))
+    problems.or((types, texts))
+}
+
+fn record(file: &Path) -> Result<(RecordType, String), Problem> {
+    let name = name(file)?;
+    let text = read_file(file, "create it")?;
+    let schema = schema(file, &text, Objects::Closed)?;
+    fields(file, &schema)?;
+    Ok((RecordType { name, schema }, text))
 }
 
 /// The JSON files of the folder, by name; none where there is no such folder.

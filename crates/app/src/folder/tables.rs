@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::declared::{Beside, RawTools, Read, tool};
 use super::mcp::{RawServers, server};
+use super::problems::{self, Problems};
 use super::{MAX_TOOLS, too_many_tools, tool_ref};
 use crate::source::{Problem, Source, read_file};
 use crate::types::{Adjusted, Declared, RecordType, ToolRef};
@@ -69,11 +70,11 @@ pub(super) fn toolset(
     files: &[(PathBuf, String)],
     types: &BTreeMap<String, RecordType>,
     listed: &[ToolRef],
-) -> Result<Toolset, Problem> {
-    let mut all = vec![first];
+) -> Result<Toolset, Problems> {
+    let (mut all, mut problems) = (vec![first], Problems::default());
     for (file, text) in files {
         let source = Source { file, text };
-        let RawTables { tool, mcp } = source.toml()?;
+        let RawTables { tool, mcp } = problems::tables(&source, &mut problems);
         all.push(Tables { source, tool, mcp });
     }
     let mcp = servers(dir, &mut all)?;
@@ -84,18 +85,19 @@ pub(super) fn toolset(
         let mut in_order: Vec<_> = raw.into_iter().collect();
         in_order.sort_by_key(|(name, _)| name.span().start);
         for (name, raw) in in_order {
-            let place = tool_ref(&source, &name)?;
-            seen.add(&place)?;
-            match tool(source, &beside, place, name.span(), raw)? {
-                Read::Declared(declared) => set.declared.push(*declared),
-                Read::Adjusted(adjusted) => set.adjusted.push(adjusted),
+            let place = tool_ref(&source, &name).and_then(|place| seen.add(&place).map(|()| place));
+            let read = place.and_then(|place| tool(source, &beside, place, name.span(), raw));
+            match problems.keep(read.map(Some)) {
+                Some(Read::Declared(declared)) => set.declared.push(*declared),
+                Some(Read::Adjusted(adjusted)) => set.adjusted.push(adjusted),
+                None => {}
             }
         }
     }
     if let Some(beyond) = set.declared.get(MAX_TOOLS - listed.len()) {
-        return Err(too_many_tools(&beyond.tool));
+        return Err(too_many_tools(&beyond.tool).into());
     }
-    Ok(Toolset { mcp, ..set })
+    problems.or(Toolset { mcp, ..set })
 }
 
 fn servers(dir: &Path, all: &mut [Tables<'_>]) -> Result<Vec<McpServer>, Problem> {

@@ -2,10 +2,12 @@
 
 mod context;
 mod declared;
+mod limits;
 mod markdown;
 mod mcp;
 mod memory;
 mod outside;
+mod problems;
 
 use std::fs;
 use std::time::Duration;
@@ -138,13 +140,6 @@ max_parallel_tools = 2
 tool_timeout_seconds = 5
 run_timeout_seconds = 30
 
-[limits]
-runs_per_minute = 20
-runs_per_day = 500
-tokens_per_minute = 50_000
-tokens_per_day = 1_000_000
-max_running = 4
-
 [history]
 style = "reference"
 budget = 4000
@@ -201,6 +196,7 @@ fn every_field_is_read() {
             tool_timeout: Duration::from_secs(5),
             run_timeout: Duration::from_secs(30),
         },
+        user_limits: UserLimits::default(),
         history: History {
             style: HistoryStyle::Reference,
             budget: 4000,

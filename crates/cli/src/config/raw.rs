@@ -76,6 +76,7 @@ struct RawServer {
     max_streams_per_user: Option<Spanned<i64>>,
     heartbeat_seconds: Option<Spanned<i64>>,
     drain_seconds: Option<Spanned<i64>>,
+    chat_app: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -256,6 +257,9 @@ impl<'a> Reader<'a> {
             drain: source
                 .seconds("server.drain_seconds", raw.drain_seconds, 0..=MAX_DRAIN_SECONDS)?
                 .unwrap_or(default.drain),
+            chat_app: self
+                .choose("RONDO_CHAT_APP", raw.chat_app)?
+                .map(|chosen| chosen.value.trim().to_owned()),
         })
     }
 

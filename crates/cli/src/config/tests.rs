@@ -165,6 +165,16 @@ fn mistakes_are_refused_with_place_and_remedy() {
     );
 }
 
+#[test]
+fn the_app_of_the_chat_is_named_in_the_file_or_by_a_variable() {
+    let chat_app = |text, pairs: &[(&str, &str)]| read(text, pairs).unwrap().server.chat_app;
+    let file = "[server]\nchat_app = 'studio'";
+    assert_eq!(chat_app("", &[]), None);
+    assert_eq!(chat_app(file, &[]).as_deref(), Some("studio"));
+    assert_eq!(chat_app(file, &[("RONDO_CHAT_APP", "tutor")]).as_deref(), Some("tutor"));
+    assert!(read("[server]\nchat_app = ''", &[]).is_err());
+}
+
 /// Whether there is a key for those who reach it there is known when the data folder is open.
 #[test]
 fn any_address_will_do() {

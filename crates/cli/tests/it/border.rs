@@ -140,11 +140,11 @@ async fn an_undo_that_was_cut_is_ended_by_the_next_start() {
     server.stream("/v1/apps/border/runs", &json!({ "message": "Book" })).await.all().await;
     let (_, actions) = server.get("/v1/apps/border/actions").await;
     let action = actions["data"][0]["id"].as_str().unwrap().to_owned();
-    let undo = server.request(reqwest::Method::POST, &format!("/v1/actions/{action}/undo")).send();
-    let undo = tokio::spawn(undo);
+    let mut asking = tokio::task::JoinSet::new();
+    asking.spawn(server.request(reqwest::Method::POST, &format!("/v1/actions/{action}/undo")).send());
     within("the undo", web.wait_for(2)).await;
     server.process.kill();
-    undo.abort();
+    drop(asking);
 
     let server = Server::start(&mut rondo(&world, &web)).await;
     within("the undo again", web.wait_for(3)).await;

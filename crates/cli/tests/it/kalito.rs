@@ -58,6 +58,25 @@ async fn the_nurse_knows_the_records_the_question_is_about() {
 }
 
 #[tokio::test]
+async fn a_question_about_something_else_shows_nothing_of_the_patient() {
+    let (world, server) = with_sample().await;
+    for message in ["What is the weather in San Francisco today?", "Help me to write a poem about trains."] {
+        let (status, answer) = server.post(RUNS, &json!({ "message": message, "stream": false })).await;
+        assert_eq!((status, &answer["reply"]), (200, &json!("Two.")), "{answer}");
+        let shown = said(&world);
+        let private = ["Mary", "Smith", "Hypertension", "Lisinopril", "555-"];
+        for (_, text) in &shown {
+            assert!(!private.iter().any(|word| text.contains(word)), "after {message:?}: {text}");
+        }
+    }
+    let (_, answer) = server.post(RUNS, &json!({ "message": "How is she?", "stream": false })).await;
+    assert_eq!(answer["reply"], "Two.");
+    let system = &said(&world)[0].1;
+    assert!(system.contains("Patient Information:\n- Name: Mary Smith"), "{system}");
+    assert!(!system.contains("Lisinopril"), "{system}");
+}
+
+#[tokio::test]
 async fn a_page_is_read_in_a_process_of_its_own_and_cited() {
     let (world, server) = with_sample().await;
     let page = "<html><head><title>Plan</title><script>x()</script></head><body><h1>Care plan</h1>\

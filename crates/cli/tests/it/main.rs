@@ -9,6 +9,7 @@
 )]
 
 mod actions;
+mod apps;
 mod backlog;
 mod border;
 mod chat;
@@ -19,6 +20,7 @@ mod docs;
 mod doctor;
 mod drain;
 mod import;
+mod init;
 mod kalito;
 mod keys;
 mod mcp;
@@ -33,4 +35,5 @@ mod serve;
 mod stop;
 mod tools;
 mod trailhead;
+mod tutorial;
 mod world;

@@ -11,7 +11,7 @@ use crate::world::{Server, World};
 
 /// A server of tools that offers what `tools.json` says at the moment. It leaves its process id and its environment
 /// beside itself, and ends with its input.
-const SCRIPT: &str = r#"
+pub(crate) const SCRIPT: &str = r#"
 import json, os, sys
 
 with open("environment", "wb") as out, open("/proc/self/environ", "rb") as given:
@@ -108,7 +108,7 @@ impl Sums {
 }
 
 /// Where Python is. It is needed here, as on every machine that runs these tests.
-fn python() -> String {
+pub(crate) fn python() -> String {
     // Not whatever stands in front of it, which would add to the environment.
     let itself = "python3 -c 'import sys; print(sys.executable)'";
     let found = Command::new("sh").args(["-c", itself]).output().expect("sh runs");
@@ -116,7 +116,7 @@ fn python() -> String {
     String::from_utf8(found.stdout).unwrap().trim().to_owned()
 }
 
-fn tool(name: &str, description: &str) -> Value {
+pub(crate) fn tool(name: &str, description: &str) -> Value {
     json!({ "name": name, "description": description, "inputSchema": { "type": "object" } })
 }
 

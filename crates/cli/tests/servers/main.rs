@@ -1,5 +1,5 @@
-//! The real binary against other people's software: the reference server of MCP over both of its transports, and a
-//! description that everybody knows.
+//! The real binary against other people's software: the reference server of MCP over both of its transports, a
+//! description that everybody knows, and the client of the AI SDK.
 //!
 //! `cargo xtask test` fetches the packages into `target/real-servers`.
 
@@ -12,6 +12,7 @@
     reason = "helpers of tests may fail like the tests themselves, and are shared with tests that need more of them"
 )]
 
+mod ai_sdk;
 #[path = "../it/process.rs"]
 mod process;
 #[path = "../it/world.rs"]

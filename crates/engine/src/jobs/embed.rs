@@ -22,7 +22,7 @@ impl Engine {
     /// Sees to it that what the user has gets its vectors. If that fails, the next start looks again.
     pub(crate) async fn embed_soon(&self, scope: &Scope) {
         let uses = |app: &App| app.memory.is_used() || app.context.documents != DocumentUse::None;
-        let is_used = self.app(&scope.app).is_some_and(|app| uses(app));
+        let is_used = self.app(&scope.app).is_some_and(|app| uses(&app));
         if !is_used || self.recall().model().is_none() {
             return;
         }

@@ -55,7 +55,7 @@ pub(crate) fn of_message(app: &App, ask: &Ask, id: impl Fn() -> JobId) -> Vec<Ru
 
 /// What to commit for the messages that nobody has looked at yet. Whether they have been is decided by the commit.
 pub(super) async fn extract(engine: &Engine, job: &JobRow) -> Result<Done, String> {
-    let (Some(thread), Some(app)) = (job.thread, engine.app(&job.scope.app).cloned()) else {
+    let (Some(thread), Some(app)) = (job.thread, engine.app(&job.scope.app)) else {
         return Ok(Done::default());
     };
     let Some(how) = &app.memory.extraction else { return Ok(Done::default()) };

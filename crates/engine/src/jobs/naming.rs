@@ -50,7 +50,7 @@ async fn first_words(engine: &Engine, job: &JobRow) -> Result<Option<String>, St
 async fn ask(engine: &Engine, job: &JobRow, first: &str) -> Result<Option<(String, Option<Spent>)>, String> {
     let Some(app) = engine.app(&job.scope.app) else { return Ok(None) };
     let Some(prompt) = &app.title else { return Ok(None) };
-    let models = engine.models_for(app, None);
+    let models = engine.models_for(&app, None);
     // Those that are being left alone come last: the job is tried again anyway.
     let Some(model) = models.iter().find(|model| model.health.is_closed()).or(models.first()) else {
         return Ok(None);

@@ -56,7 +56,7 @@ pub(super) async fn summarise(engine: &Engine, job: &JobRow) -> Result<Done, Str
         return Ok(Done::default());
     };
     let Some(how) = &app.history.summarise else { return Ok(Done::default()) };
-    let Some(model) = choose(engine, app, how) else { return Ok(Done::default()) };
+    let Some(model) = choose(engine, &app, how) else { return Ok(Done::default()) };
     let turn = engine.turn(SUMMARISE, thread).acquire_owned().await.map_err(text)?;
     let summaries = engine.store().summaries(thread, false).await.map_err(text)?;
     let rows = engine.store().path(thread, leaf, Window::Newest(MAX_MESSAGES)).await.map_err(text)?;

@@ -19,7 +19,7 @@ impl Engine {
     pub async fn personas(&self, principal: &Principal, app: &str) -> Result<Page<PersonaView>, Error> {
         let (scope, app) = self.share_of(principal, app)?;
         let rows = self.store().personas(&scope).await?;
-        let own = rows.into_iter().map(|row| of_user(app, row));
+        let own = rows.into_iter().map(|row| of_user(&app, row));
         Ok(Page { data: app.personas.values().map(of_app).chain(own).collect(), next: None })
     }
 
@@ -27,7 +27,7 @@ impl Engine {
         let (scope, app) = self.share_of(principal, app)?;
         match app.personas.get(id) {
             Some(persona) => Ok(of_app(persona)),
-            None => Ok(of_user(app, there(self.store().persona(&scope, id).await?)?)),
+            None => Ok(of_user(&app, there(self.store().persona(&scope, id).await?)?)),
         }
     }
 
@@ -50,7 +50,7 @@ impl Engine {
         let persona = store::NewPersona {
             name: name.unwrap_or_else(|| id.clone()),
             prompt: prompt(new.prompt)?,
-            settings: self.good_settings(app, &new.settings)?,
+            settings: self.good_settings(&app, &new.settings)?,
             id,
         };
         let id = persona.id.clone();
@@ -60,7 +60,7 @@ impl Engine {
                 let is_taken = self.store().persona(&scope, &id).await?.is_some();
                 Err(if is_taken { taken(&id) } else { Error::Conflict { code: "personas_full", message } })
             }
-            made => Ok(of_user(app, made?)),
+            made => Ok(of_user(&app, made?)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Engine {
             return Err(Error::invalid("prompt", message));
         }
         let settings = match settings {
-            Some(settings) => self.good_settings(app, &settings)?,
+            Some(settings) => self.good_settings(&app, &settings)?,
             // Where nothing can be read, there is nothing to keep.
             None => serde_json::from_str(&row.settings).unwrap_or_else(|_| Value::Object(Map::new())),
         };
@@ -92,7 +92,7 @@ impl Engine {
             prompt: words.map(prompt).transpose()?.unwrap_or(row.prompt),
             settings,
         };
-        Ok(of_user(app, self.store().change_persona(&scope, persona, once).await?))
+        Ok(of_user(&app, self.store().change_persona(&scope, persona, once).await?))
     }
 
     /// Threads in which it answered go on without one.

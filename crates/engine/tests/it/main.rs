@@ -7,6 +7,7 @@
     reason = "what goes wrong fails the test"
 )]
 
+mod apps;
 mod context;
 mod corrupt;
 mod cut;

@@ -2,6 +2,7 @@
 
 mod actions;
 mod admin;
+mod api_chat;
 mod credentials;
 mod documents;
 mod files;
@@ -25,15 +26,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::response::Response;
 use engine::{Engine, Follower};
 use protocol::Principal;
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::doors::{Asking, Encoder};
 use crate::error::{Code, Problem};
 use crate::streams::{Permit, Streams};
-use crate::{Api, Limits, Shutdown, edge, openapi, sse, upload};
+use crate::{Api, Limits, Settings, Shutdown, doors, edge, openapi, sse, upload};
 
 /// Answers a user may have streamed at once for each stream they may follow. A thread alone takes twenty messages that
 /// wait, each with its stream; a message is not to be refused because of that.
@@ -42,12 +45,15 @@ const ANSWERS_PER_STREAM: usize = 4;
 /// Seconds after which a user with too many streams may try again.
 const STREAMS_RETRY_AFTER: u32 = 5;
 
-pub(crate) fn router(engine: Engine, limits: Limits, bound: IpAddr, shutdown: Shutdown) -> Router {
+pub(crate) fn router(engine: Engine, settings: Settings, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
     let document = openapi::encode(description);
     let (following, answering) = (Streams::default(), Streams::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
-    let api = Api { engine, limits, following, answering, uploads, shutdown, bound, document };
+    let Settings { limits, chat_app } = settings;
+    let chat_app = chat_app.map(Arc::from);
+    let api =
+        Api { engine, limits, chat_app, following, answering, uploads, shutdown, bound, document };
     router
         .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
         .method_not_allowed_fallback(async || {
@@ -69,7 +75,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(threads::show, threads::change, threads::delete))
         .routes(routes!(threads::messages))
         .routes(routes!(threads::events))
-        .routes(routes!(stream::create))
+        .merge(contracts())
         .routes(routes!(memories::create, memories::list))
         .routes(routes!(memories::search))
         .routes(routes!(memories::export))
@@ -120,6 +126,11 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(system::openapi))
 }
 
+/// Chats as other front ends know them.
+fn contracts() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(stream::create)).merge(api_chat::routes())
+}
+
 impl Api {
     /// The right to follow one more run or thread.
     fn may_follow(&self, principal: &Principal) -> Result<Permit, Problem> {
@@ -132,9 +143,24 @@ impl Api {
         permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
     }
 
-    fn stream(&self, follower: Follower, permit: Permit) -> axum::response::Response {
+    fn stream(&self, follower: Follower, permit: Permit) -> Response {
+        sse::response(follower, self.setting(permit))
+    }
+
+    /// The same in the words of another contract.
+    fn encoded(
+        &self,
+        principal: &Principal,
+        (follower, permit): (Follower, Permit),
+        encoder: impl Encoder,
+    ) -> Response {
+        let asking = Asking { engine: self.engine.clone(), principal: principal.clone() };
+        doors::response(follower, encoder, asking, self.setting(permit))
+    }
+
+    fn setting(&self, permit: Permit) -> sse::Setting {
         let Limits { heartbeat, .. } = self.limits;
-        sse::response(follower, sse::Setting { heartbeat, shutdown: self.shutdown.streams.clone(), permit })
+        sse::Setting { heartbeat, shutdown: self.shutdown.streams.clone(), permit }
     }
 }
 

@@ -5,19 +5,47 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use engine::{Once, Submitted};
+use engine::{Follower, Once, Submitted};
 use protocol::{NewRun, Principal, PromptView, RunId, RunResult, RunView};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::Api;
 use crate::body::Json;
+use crate::doors::{Deltas, Encoder};
 use crate::error::{Code, Problem};
 use crate::once::Key;
 use crate::query::{After, AfterParams, InPath, params};
+use crate::streams::Permit;
 
 /// Seconds after which a server that is stopping is likely to be back.
 const RESTART_RETRY_AFTER: u32 = 2;
+
+/// How an answer is streamed.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FormatParams {
+    /// `events` (when absent), or `delta` for `{delta, done?, tokenUsage?}`.
+    format: Option<String>,
+}
+
+/// [`FormatParams`], read.
+pub(super) enum Format {
+    Events,
+    Delta,
+}
+
+impl FromRequestParts<Api> for Format {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        match params::<FormatParams>(parts)?.format.as_deref() {
+            None | Some("events") => Ok(Self::Events),
+            Some("delta") => Ok(Self::Delta),
+            Some(_) => Err(Problem::invalid("format", "must be events or delta")),
+        }
+    }
+}
 
 /// Starts a run and streams its events, or with `stream: false` answers once it has ended. A client that goes away
 /// does not stop it.
@@ -26,7 +54,7 @@ const RESTART_RETRY_AFTER: u32 = 2;
     path = "/v1/apps/{app}/runs",
     tag = "runs",
     operation_id = "create_run",
-    params(("app" = String, Path, description = "The app's name")),
+    params(("app" = String, Path, description = "The app's name"), FormatParams),
     request_body = NewRun,
     responses((
         status = 200,
@@ -39,12 +67,17 @@ pub(super) async fn create(
     State(api): State<Api>,
     principal: Principal,
     InPath(app): InPath<String>,
+    format: Format,
     Json(new, once): Json<NewRun>,
-) -> Result<Response, Problem> {
-    match new.stream {
-        None | Some(true) => streamed(&api, &principal, &app, (new, once)).await,
-        Some(false) => answered(&api, &principal, &app, (new, once)).await,
-    }
+) -> Response {
+    let answer = match (new.stream, format) {
+        (None | Some(true), Format::Events) => streamed(&api, &principal, &app, (new, once)).await,
+        (None | Some(true), Format::Delta) => {
+            encoded(&api, &principal, (&app, Deltas::default()), (new, once)).await
+        }
+        (Some(false), Format::Events | Format::Delta) => answered(&api, &principal, &app, (new, once)).await,
+    };
+    api.with_allowance(&principal, &app, answer).await
 }
 
 /// Starts a run and follows it from its first event.
@@ -52,12 +85,32 @@ pub(super) async fn streamed(
     api: &Api,
     principal: &Principal,
     app: &str,
-    (new, once): (NewRun, Option<Once>),
+    asked: (NewRun, Option<Once>),
+) -> Result<Response, Problem> {
+    follow(api, principal, (app, asked), |follower, permit| api.stream(follower, permit)).await
+}
+
+/// The same in the words of another contract.
+pub(super) async fn encoded(
+    api: &Api,
+    principal: &Principal,
+    (app, encoder): (&str, impl Encoder),
+    asked: (NewRun, Option<Once>),
+) -> Result<Response, Problem> {
+    let stream = |follower, permit| api.encoded(principal, (follower, permit), encoder);
+    follow(api, principal, (app, asked), stream).await
+}
+
+async fn follow(
+    api: &Api,
+    principal: &Principal,
+    (app, (new, once)): (&str, (NewRun, Option<Once>)),
+    stream: impl FnOnce(Follower, Permit) -> Response,
 ) -> Result<Response, Problem> {
     let permit = api.may_be_answered(principal)?;
     let submitted = api.engine.submit(principal, app, new, once).await?;
     let follower = api.engine.follow_run(principal, submitted.run, None).await?;
-    let response = follower.map(|follower| api.stream(follower, permit));
+    let response = follower.map(|follower| stream(follower, permit));
     Ok(named(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
 }
 

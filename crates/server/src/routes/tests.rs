@@ -36,7 +36,10 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-const ROUTES: [&str; 82] = [
+const ROUTES: [&str; 85] = [
+    "POST /api/chat",
+    "POST /api/chat/{chat}/stop",
+    "GET /api/chat/{chat}/stream",
     "GET /healthz",
     "GET /openapi.json",
     "GET /readyz",
@@ -152,6 +155,8 @@ fn what_changes_anything_takes_an_idempotency_key() {
     assert_eq!(
         keyed,
         [
+            "POST /api/chat",
+            "POST /api/chat/{chat}/stop",
             "POST /v1/actions/{action}/undo",
             "POST /v1/admin/keys",
             "DELETE /v1/admin/keys/{key}",

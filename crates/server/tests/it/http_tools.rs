@@ -349,7 +349,8 @@ async fn every_app_file_of_the_page_is_accepted_and_its_tools_are_offered() {
         app.say("Hi").await;
         let offered = app.upstream.requests()[0].body["tools"].to_string();
         let declared = file.lines().filter_map(|line| line.strip_prefix("[tool.")?.strip_suffix(']'));
-        for name in declared.filter(|name| !name.contains('.')) {
+        // Tools of servers are offered once those have answered.
+        for name in declared.filter(|name| !name.contains('.') && !name.contains("__")) {
             assert!(offered.contains(&format!("\"name\":\"{name}\"")), "{name} is not offered: {offered}");
         }
     }

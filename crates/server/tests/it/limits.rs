@@ -117,3 +117,112 @@ async fn a_server_that_retires_lives_but_takes_no_work() {
     let answer = app.get("/readyz").await;
     insta::assert_json_snapshot!(problem(answer));
 }
+
+async fn with_user_limits(limits: &str) -> TestApp {
+    TestApp::with(Setup::app(&format!("[limits]\n{limits}"))).await
+}
+
+/// The status, then `Retry-After`, `RateLimit-Policy` and `RateLimit` of an answer that is read to its end.
+async fn paced(app: &TestApp, path: &str, key: Option<&str>) -> (u16, [String; 3]) {
+    let mut request = app.request(Method::POST, path).json(&json!({ "message": "Hi" }));
+    if let Some(key) = key {
+        request = request.header("idempotency-key", key);
+    }
+    let response = request.send().await.unwrap();
+    let header = |name| response.headers().get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
+    let headers = ["retry-after", "ratelimit-policy", "ratelimit"].map(header);
+    let status = response.status().as_u16();
+    response.bytes().await.unwrap();
+    app.engine.idle().await;
+    (status, headers)
+}
+
+/// L2: the clock of these tests stands at noon, so that a minute has sixty seconds left and a day half of its own.
+#[tokio::test]
+async fn l2_a_user_begins_so_many_runs_and_no_more_even_after_a_restart() {
+    let app = with_user_limits("runs_per_minute = 2\nruns_per_day = 9").await;
+    app.upstream.program(|_| Reply::says("Hello."));
+    let policy = "\"runs-minute\";q=2;w=60, \"runs-day\";q=9;w=86400";
+    let left =
+        |minute: u32, day: u32| format!("\"runs-minute\";r={minute};t=60, \"runs-day\";r={day};t=43200");
+    let expected = |retry: &str, minute, day| [retry.to_owned(), policy.to_owned(), left(minute, day)];
+    assert_eq!(paced(&app, RUNS, None).await, (200, expected("-", 1, 8)));
+    assert_eq!(paced(&app, "/test/stream", Some("again")).await, (200, expected("-", 0, 7)));
+
+    let before = rows(&app);
+    for path in [RUNS, "/test/stream"] {
+        assert_eq!(paced(&app, path, None).await, (429, expected("60", 0, 7)));
+    }
+    let app = app.restart().await;
+    let detail = refused(app.post(RUNS, &json!({ "message": "Hi" })).await, 429, "rate_limited");
+    assert_eq!(detail, "this app answers 2 messages of one user in a minute; wait a little");
+    assert_eq!(rows(&app), before);
+    // What came before is answered again, and what is refused for another reason says what is left, too.
+    assert_eq!(paced(&app, "/test/stream", Some("again")).await, (200, expected("-", 0, 7)));
+    let wrong = app.request(Method::POST, RUNS).json(&json!({ "message": " " })).send().await.unwrap();
+    assert_eq!(
+        (wrong.status().as_u16(), wrong.headers()["ratelimit"].to_str().unwrap()),
+        (422, &*left(0, 7))
+    );
+    assert_eq!(rows(&app), before);
+}
+
+#[tokio::test]
+async fn l2_of_many_runs_at_once_no_more_begin_than_may() {
+    let app = with_user_limits("runs_per_minute = 3").await;
+    app.upstream.program(|_| Reply::says("Hello."));
+    let body = json!({ "message": "Hi", "stream": false });
+    let answers = futures_util::future::join_all((0..12).map(|_| app.post(RUNS, &body))).await;
+    let begun = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!((begun, app.count("SELECT count(*) FROM runs")), (3, 3));
+    for answer in answers.into_iter().filter(|answer| answer.status != 200) {
+        refused(answer, 429, "rate_limited");
+    }
+}
+
+#[tokio::test]
+async fn l2_spent_tokens_hold_the_next_run_back_until_the_window_ends() {
+    let app = with_user_limits("tokens_per_minute = 100").await;
+    app.upstream.program(|_| Reply::says("Hello.").usage(90, 10));
+    say(&app, "Hi").await;
+    let (status, [retry, policy, left]) = paced(&app, RUNS, None).await;
+    assert_eq!((status, &*retry), (429, "60"));
+    assert_eq!(policy, "\"tokens-minute\";q=100;qu=\"tokens\";w=60");
+    assert_eq!(left, "\"tokens-minute\";r=0;t=60");
+    app.database().execute("UPDATE pace SET minute = minute - 60000", []).unwrap();
+    say(&app, "Hi").await;
+}
+
+#[tokio::test]
+async fn l2_so_many_runs_work_at_once_and_messages_may_wait_behind_them() {
+    let app = with_user_limits("max_running = 1").await;
+    let gate = Gate::new();
+    app.upstream.program({
+        let gate = gate.clone();
+        move |_| Reply::stream().text("Hel").wait(&gate).text("lo.")
+    });
+    let mut first = app.stream(RUNS, &json!({ "message": "Hi" })).await;
+    assert_eq!(first.header("ratelimit"), "\"running\";r=0");
+    assert_eq!(first.header("ratelimit-policy"), "\"running\";q=1;qu=\"concurrent-requests\"");
+    first.until("text:delta").await;
+    let before = rows(&app);
+    let detail = refused(app.post(RUNS, &json!({ "message": "Hi" })).await, 429, "rate_limited");
+    assert_eq!(detail, "1 of your messages are being answered; wait for an answer, or cancel one");
+    assert_eq!(rows(&app), before);
+    let thread = first.header("x-thread-id");
+    let behind = json!({ "message": "And?", "threadId": thread, "onBusy": "queue" });
+    let second = app.stream(RUNS, &behind).await;
+    gate.open();
+    first.all().await;
+    second.all().await;
+    say(&app, "Hi").await;
+}
+
+#[tokio::test]
+async fn an_app_without_limits_says_nothing_of_them() {
+    let app = TestApp::start().await;
+    app.upstream.program(|_| Reply::says("Hello."));
+    let none = ["-", "-", "-"].map(String::from);
+    assert_eq!(paced(&app, RUNS, None).await, (200, none.clone()));
+    assert_eq!(paced(&app, "/v1/apps/absent/runs", None).await, (404, none));
+}

@@ -8,12 +8,14 @@
 )]
 
 mod actions;
+mod api_chat;
 mod busy;
 mod canaries;
 mod cancel;
 mod channel;
 mod credentials;
 mod delete;
+mod delta;
 mod disconnect;
 mod documents;
 mod edges;

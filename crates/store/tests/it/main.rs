@@ -16,6 +16,7 @@ mod documents;
 mod files;
 mod jobs;
 mod ledger;
+mod limits;
 mod log;
 mod mcp;
 mod memories;

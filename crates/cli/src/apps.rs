@@ -1,0 +1,165 @@
+//! `rondo apps`: which apps there are, and everything that is wrong with them.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use app::{App, Apps, Problem};
+use clap::Subcommand;
+use model::Registry;
+use serde_json::{Value, json};
+
+use crate::config::Config;
+use crate::shown::harmless;
+use crate::{Trouble, assemble, discover};
+
+#[derive(Subcommand)]
+pub(crate) enum AppsCommand {
+    /// List the apps of the apps folder
+    List,
+    /// Say everything that is wrong with the apps, with the file, the line and what to write instead; fails if anything is
+    Check {
+        /// The app; without it, all of them
+        name: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What was found of one folder.
+struct Found {
+    id: String,
+    app: Option<Arc<App>>,
+    problems: Vec<Problem>,
+}
+
+pub(crate) async fn apps(config: Config, command: AppsCommand) -> Result<(), Trouble> {
+    match command {
+        AppsCommand::List => list(&config),
+        AppsCommand::Check { name, json } => {
+            let config = discover::complete(config).await;
+            check(&config, name.as_deref(), json)
+        }
+    }
+}
+
+fn list(config: &Config) -> Result<(), Trouble> {
+    let mut out = std::io::stdout().lock();
+    for folder in app::folders(&config.apps)? {
+        let found = found(&folder);
+        match &found.app {
+            Some(app) => {
+                writeln!(out, "{}  {}  {}", found.id, harmless(&app.name), harmless(&app.description))?
+            }
+            None => writeln!(out, "{}  BROKEN  see `rondo apps check {}`", found.id, found.id)?,
+        }
+    }
+    Ok(())
+}
+
+fn check(config: &Config, name: Option<&str>, as_json: bool) -> Result<(), Trouble> {
+    let all: Vec<Found> = chosen(config, name)?.iter().map(|folder| found(folder)).collect();
+    let all = with_surroundings(config, all)?;
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let apps: Vec<Value> = all.iter().map(told).collect();
+        writeln!(out, "{}", json!({ "apps": apps }))?;
+    } else {
+        for Found { id, problems, .. } in &all {
+            if problems.is_empty() {
+                writeln!(out, "ok    {id}")?;
+            }
+            for problem in problems {
+                writeln!(out, "BAD   {id}: {}", harmless(&problem.to_string()))?;
+            }
+        }
+    }
+    match all.iter().map(|found| found.problems.len()).sum::<usize>() {
+        0 => Ok(()),
+        1 => Err("1 problem was found".into()),
+        count => Err(format!("{count} problems were found").into()),
+    }
+}
+
+/// The folders to look at.
+fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<PathBuf>, Trouble> {
+    let folders = app::folders(&config.apps)?;
+    let Some(name) = name else { return Ok(folders) };
+    let one: Vec<PathBuf> = folders.iter().filter(|folder| id(folder) == name).cloned().collect();
+    if one.is_empty() {
+        let names: Vec<String> = folders.iter().map(|folder| id(folder)).collect();
+        let place = config.apps.display();
+        return Err(format!("there is no app {name:?} in {place}; there are: {}", names.join(", ")).into());
+    }
+    Ok(one)
+}
+
+fn found(folder: &Path) -> Found {
+    let (app, problems) = match app::check(folder) {
+        Ok(app) => (Some(Arc::new(app)), Vec::new()),
+        Err(problems) => (None, problems),
+    };
+    Found { id: id(folder), app, problems }
+}
+
+fn id(folder: &Path) -> String {
+    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Adds what only the server's surroundings show: tools and models that are not there.
+fn with_surroundings(config: &Config, mut all: Vec<Found>) -> Result<Vec<Found>, Trouble> {
+    let good: Apps =
+        all.iter().filter_map(|found| found.app.clone()).map(|app| (app.id.clone(), app)).collect();
+    let (catalog, models) = (assemble::catalog(config, &good)?, assemble::registry(config)?);
+    for found in &mut all {
+        let Some(app) = &found.app else { continue };
+        found.problems.extend(catalog.registry(app, &[]).err());
+        found.problems.extend(unknown_models(&config.apps.join(&found.id), app, &models));
+    }
+    Ok(all)
+}
+
+fn unknown_models(folder: &Path, app: &App, models: &Registry) -> Vec<Problem> {
+    if models.is_empty() {
+        return Vec::new(); // nobody has set one up; `rondo doctor` says so
+    }
+    let of_app = app.model.iter().chain(&app.fallbacks);
+    let extraction = app.memory.extraction.iter().filter_map(|extraction| extraction.model.as_ref());
+    let summaries = app.history.summarise.iter().filter_map(|summarise| summarise.model.as_ref());
+    let toml = folder.join("app.toml");
+    let in_toml = of_app.chain(extraction).chain(summaries).map(|model| (toml.clone(), model));
+    let in_personas = app.personas.iter().filter_map(|(id, persona)| {
+        Some((folder.join(format!("personas/{id}.md")), persona.settings.model.as_ref()?))
+    });
+    let known: Vec<&str> = models.list().map(|model| model.name()).collect();
+    let remedy = format!("use one of {}, or add it to rondo.toml", known.join(", "));
+    let unknown = in_toml.chain(in_personas).filter(|(_, model)| models.find(model).is_none());
+    unknown
+        .map(|(file, model)| Problem {
+            line: line_of(&file, model),
+            ..Problem::of(&file, format!("no provider serves the model {model:?}"), remedy.clone())
+        })
+        .collect()
+}
+
+/// The first line, from 1, that says so.
+fn line_of(file: &Path, words: &str) -> Option<usize> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let says = |line: &str| !line.trim_start().starts_with('#') && line.contains(words);
+    text.lines().position(says).map(|index| index + 1)
+}
+
+fn told(found: &Found) -> Value {
+    let problem = |problem: &Problem| {
+        json!({
+            "file": problem.file,
+            "line": problem.line,
+            "column": problem.column,
+            "message": problem.message,
+            "remedy": problem.remedy,
+        })
+    };
+    let problems: Vec<Value> = found.problems.iter().map(problem).collect();
+    json!({ "id": found.id, "ok": problems.is_empty(), "problems": problems })
+}

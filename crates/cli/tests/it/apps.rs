@@ -1,0 +1,216 @@
+//! `rondo apps`, and changes in the apps folder while the server runs.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use testkit::upstream::{Call, Gate, Reply};
+
+use crate::mcp::{SCRIPT, python, tool};
+use crate::process::{Ended, within};
+use crate::world::{Server, World};
+
+const RUNS: &str = "/v1/apps/demo/runs";
+
+/// A world with the app `demo`, which says who it is.
+async fn world() -> World {
+    let world = World::with(&[]).await;
+    write(&world, "One", "tools = [\"current_time\"]");
+    world
+}
+
+fn write(world: &World, name: &str, rest: &str) {
+    world.write("mine/demo/instructions.md", &format!("You are {name}."));
+    world.write("mine/demo/app.toml", &format!("name = \"{name}\"\n{rest}\n"));
+}
+
+async fn serve(world: &World) -> Server {
+    let apps = world.path("mine").display().to_string();
+    Server::start(&mut world.rondo(&["serve", "--apps", &apps])).await
+}
+
+/// Waits until the apps are as they should be, and gives them.
+async fn until(server: &Server, what: &str, ready: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    within(what, async {
+        loop {
+            let (_, page) = server.get("/v1/apps").await;
+            let apps = page["data"].as_array().unwrap().clone();
+            if ready(&apps) {
+                return apps;
+            }
+        }
+    })
+    .await
+}
+
+fn named(apps: &[Value], name: &str) -> bool {
+    apps.iter().any(|app| app["name"] == name)
+}
+
+/// What the model was told in its last request.
+fn told(world: &World) -> String {
+    let request = world.upstream.requests().pop().unwrap();
+    request.body["messages"][0]["content"].as_str().unwrap().to_owned()
+}
+
+async fn say(server: &Server) -> Value {
+    let (status, answer) = server.post(RUNS, &json!({ "message": "Hi", "stream": false })).await;
+    assert_eq!((status, &answer["status"]), (200, &json!("completed")), "{answer}");
+    answer
+}
+
+#[tokio::test]
+async fn a_change_is_for_the_next_run_and_the_one_under_way_keeps_its_own() {
+    let world = world().await;
+    let gate = Gate::new();
+    world.upstream.script([
+        Reply::stream().text("Let me see.").wait(&gate).call(Call::new("current_time", "{}")),
+        Reply::says("Noon."),
+        Reply::says("Two."),
+    ]);
+    let server = serve(&world).await;
+    let mut first = server.stream(RUNS, &json!({ "message": "What time is it?" })).await;
+    first.until("text:delta").await;
+    write(&world, "Two", "");
+    until(&server, "the change", |apps| named(apps, "Two")).await;
+    gate.open();
+    first.all().await;
+    assert!(told(&world).starts_with("You are One."), "{}", told(&world));
+    assert!(world.upstream.requests().pop().unwrap().body["tools"].is_array(), "it keeps its tools");
+    say(&server).await;
+    assert!(told(&world).starts_with("You are Two."), "{}", told(&world));
+}
+
+#[tokio::test]
+async fn a_broken_change_leaves_the_last_good_version_until_it_is_mended() {
+    let world = world().await;
+    world.upstream.program(|_| Reply::says("Hello."));
+    let server = serve(&world).await;
+    for (broken, reason) in [
+        (
+            "[loop]\nmax_steps = 0",
+            "demo/app.toml:3:13: loop.max_steps is 0; write a whole number from 1 to 200",
+        ),
+        ("tools = ['current_tim']", "demo/app.toml:2:10: there is no tool named \"current_tim\""),
+    ] {
+        write(&world, "Broken", broken);
+        let apps = until(&server, "the problem", |apps| {
+            apps[0]["problem"].as_str().is_some_and(|text| text.starts_with(reason))
+        });
+        assert_eq!(apps.await[0]["name"], "One");
+        say(&server).await;
+        assert!(told(&world).starts_with("You are One."), "{}", told(&world));
+        let checked = check(&world, &[]).await;
+        assert_eq!(checked.code, Some(1));
+        assert!(checked.output.contains(reason), "{checked:?}");
+    }
+    server.process.errors.contains("the folder is broken, so the version before is served").await;
+
+    write(&world, "Mended", "");
+    let apps = until(&server, "the mended app", |apps| named(apps, "Mended")).await;
+    assert_eq!(apps[0].get("problem"), None);
+    say(&server).await;
+    assert!(told(&world).starts_with("You are Mended."), "{}", told(&world));
+
+    // Taking a broken change back is as good as mending it.
+    world.write("mine/demo/app.toml", "name = ");
+    until(&server, "the problem", |apps| apps[0].get("problem").is_some()).await;
+    world.write("mine/demo/app.toml", "name = \"Mended\"\n\n");
+    until(&server, "no problem", |apps| apps[0].get("problem").is_none()).await;
+}
+
+#[tokio::test]
+async fn folders_come_and_go() {
+    let world = world().await;
+    world.upstream.program(|_| Reply::says("Hello."));
+    let server = serve(&world).await;
+    world.write("mine/second/app.toml", "tools = ['nothing']");
+    world.write("mine/second/instructions.md", "You are second.");
+    server.process.errors.contains("the app is not served: ").await;
+    world.write("mine/second/app.toml", "name = \"Second\"");
+    until(&server, "the new app", |apps| named(apps, "Second")).await;
+    let answer = say(&server).await;
+    fs::remove_dir_all(world.path("mine/demo")).unwrap();
+    until(&server, "the old app to go", |apps| !named(apps, "One")).await;
+    let (status, _) = server.post(RUNS, &json!({ "message": "Hi" })).await;
+    assert_eq!(status, 404);
+    let thread = answer["threadId"].as_str().unwrap();
+    let (status, messages) = server.get(&format!("/v1/threads/{thread}/messages")).await;
+    assert_eq!((status, messages["data"].as_array().unwrap().len()), (200, 2), "what was said stays");
+}
+
+#[tokio::test]
+async fn a_server_of_tools_that_an_app_no_longer_names_is_let_go() {
+    let world = world().await;
+    world.write("mine/demo/server/server.py", SCRIPT);
+    world.write("mine/demo/server/tools.json", &json!([tool("add", "Adds two numbers.")]).to_string());
+    let server = serve(&world).await;
+    let command = python();
+    let with = format!("[mcp.sums]\ncommand = {command:?}\nargs = [\"server.py\"]\ncwd = \"server\"");
+    write(&world, "With", &with);
+    until(&server, "its tool", |apps| apps[0]["tools"] == json!(["sums__add"])).await;
+    let pid = fs::read_to_string(world.path("mine/demo/server/pid")).unwrap();
+    let process = format!("/proc/{pid}");
+    assert!(fs::exists(&process).unwrap());
+    write(&world, "Without", "");
+    let apps = until(&server, "the change", |apps| named(apps, "Without")).await;
+    assert_eq!(apps[0]["tools"], json!([]));
+    within("the end of the process", async {
+        while fs::exists(&process).unwrap() {
+            server.get("/healthz").await;
+        }
+    })
+    .await;
+}
+
+async fn check(world: &World, args: &[&str]) -> Ended {
+    let apps = world.path("mine").display().to_string();
+    world.run(&[&["apps", "check", "--apps", &apps], args].concat()).await
+}
+
+#[tokio::test]
+async fn every_problem_of_every_app_is_explained() {
+    let world = world().await;
+    world.write("mine/bad/app.toml", "name = ''\n[loop]\nmax_step = 3\n[limits]\nmax_running = 0\n");
+    world.write("mine/bad/records/task.json", "{");
+    world.write("mine/worse/app.toml", "fallbacks = ['absent-model']\n");
+    world.write("mine/worse/instructions.md", "Be kind.");
+    world.write(
+        "rondo.toml",
+        "[providers.openai]
+open = false
+[models.'gpt-9']
+provider = 'openai'",
+    );
+    let checked = check(&world, &[]).await;
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    let root = format!("{}/", world.path("mine").display());
+    let lines: Vec<String> = checked.output.lines().map(|line| line.replace(&root, "")).collect();
+    assert!(lines.contains(&"ok    demo".to_owned()), "{lines:#?}");
+    for expected in [
+        "bad/app.toml:1:8: name is empty",
+        "bad/app.toml:3:1: unknown key \"max_step\"; did you mean \"max_steps\"?",
+        "bad/app.toml:5:15: limits.max_running is 0; write a whole number from 1 to 1000",
+        "bad/instructions.md: there is no such file",
+        "bad/records/task.json:",
+        "worse/app.toml:1: no provider serves the model \"absent-model\"; use one of gpt-9,",
+    ] {
+        assert!(lines.iter().any(|line| line.contains(expected)), "{expected}: {lines:#?}");
+    }
+
+    let told = check(&world, &["bad", "--json"]).await;
+    let told: Value = serde_json::from_str(&told.output).unwrap();
+    assert_eq!(told["apps"].as_array().unwrap().len(), 1);
+    assert_eq!((&told["apps"][0]["id"], &told["apps"][0]["ok"]), (&json!("bad"), &json!(false)));
+    assert_eq!(told["apps"][0]["problems"][0]["line"], 1, "{told}");
+    let good = check(&world, &["demo", "--json"]).await;
+    assert_eq!(good.code, Some(0));
+    let good: Value = serde_json::from_str(&good.output).unwrap();
+    assert_eq!(good, json!({ "apps": [{ "id": "demo", "ok": true, "problems": [] }] }));
+    let absent = check(&world, &["absent"]).await;
+    assert!(absent.code == Some(1) && absent.errors.contains("there are: bad, demo, worse"), "{absent:?}");
+
+    let apps = world.path("mine").display().to_string();
+    let listed = world.run(&["apps", "list", "--apps", &apps]).await;
+    assert_eq!(listed.code, Some(0));
+    assert!(listed.output.contains("bad  BROKEN") && listed.output.contains("demo  One"), "{listed:?}");
+}

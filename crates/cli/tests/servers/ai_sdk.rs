@@ -1,0 +1,168 @@
+//! The AI SDK's own client, in three major versions, against `/api/chat` of the real binary.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testkit::upstream::{Call, Gate, Reply};
+
+use crate::process::Process;
+use crate::world::{Server, World};
+use crate::{PACKAGES, package, rondo, write_app};
+
+const MAJORS: [u32; 3] = [5, 6, 7];
+
+/// The first version that can ask the user.
+const ASKING: u32 = 6;
+
+/// The first version that can take a step back.
+const RESETTING: u32 = 7;
+
+async fn start() -> (World, Server) {
+    let world = World::new().await;
+    write_app(&world, "tools = [\"calculate\", \"current_time\"]\n[tool.current_time]\nconfirm = true");
+    let server = Server::start(&mut rondo(&world, &["serve"])).await;
+    (world, server)
+}
+
+fn client(server: &Server, major: u32, (chat, what): (&str, &str)) -> Process {
+    package(&format!("ai{major}/package.json"));
+    // It finds its packages from where it lies.
+    let script = Path::new(PACKAGES).with_file_name("ai_sdk.mjs");
+    std::fs::write(&script, include_str!("ai_sdk.mjs")).unwrap();
+    let mut node = Command::new("node");
+    node.arg(&script).args([&major.to_string(), &server.url, chat, what, "Hi there"]);
+    Process::start(&mut node)
+}
+
+/// What the user sees in the end.
+async fn seen(client: Process) -> Value {
+    let ended = client.ended().await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    serde_json::from_str(&ended.output).unwrap_or_else(|_| panic!("{ended:?}"))
+}
+
+async fn says(server: &Server, major: u32, what: &str) -> Value {
+    seen(client(server, major, (&format!("chat {major}/{what}"), what))).await
+}
+
+/// The texts of the last message.
+fn texts(seen: &Value) -> Vec<&str> {
+    let parts = seen["messages"].as_array().unwrap().last().unwrap()["parts"].as_array().unwrap().iter();
+    parts.filter(|part| part["type"] == "text").map(|part| part["text"].as_str().unwrap()).collect()
+}
+
+/// The one call of the last message.
+fn tool(seen: &Value) -> &Value {
+    let parts = seen["messages"].as_array().unwrap().last().unwrap()["parts"].as_array().unwrap();
+    parts.iter().find(|part| part["type"] == "dynamic-tool").unwrap_or_else(|| panic!("{seen}"))
+}
+
+#[tokio::test]
+async fn text_and_tools_reach_every_version() {
+    let (world, server) = start().await;
+    for major in MAJORS {
+        let calculate = Call::new("calculate", r#"{"expression":"6*7"}"#).fragments(4);
+        world.upstream.script([
+            Reply::stream().reasoning("A sum.").text("Let me see.").call(calculate),
+            Reply::stream().text("It is ").text("42."),
+            Reply::says("Still 42."),
+        ]);
+        let seen = says(&server, major, "twice").await;
+        assert_eq!((&seen["status"], &seen["error"]), (&json!("ready"), &Value::Null), "{major}: {seen}");
+        assert_eq!(seen["messages"].as_array().unwrap().len(), 4, "{major}: {seen}");
+        assert_eq!(texts(&seen), ["Still 42."], "{major}");
+        let answer = &seen["messages"][1];
+        assert!(answer["metadata"]["threadId"].as_str().unwrap().starts_with("thr_"), "{answer}");
+        assert!(answer["metadata"]["usage"]["inputTokens"].is_u64(), "{answer}");
+        let first = json!({ "messages": [answer] });
+        assert_eq!(texts(&first), ["Let me see.", "It is 42."], "{major}");
+        assert_eq!(
+            (&tool(&first)["state"], &tool(&first)["toolName"]),
+            (&json!("output-available"), &json!("calculate"))
+        );
+        // The thread remembers what the client sends again.
+        let told = world.upstream.requests().last().unwrap().body["messages"].to_string();
+        assert_eq!(told.matches("Hi there").count(), 1, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_given_again_and_a_failure_is_told() {
+    let (world, server) = start().await;
+    for major in MAJORS {
+        world.upstream.script([Reply::says("One."), Reply::says("Two.")]);
+        let seen = says(&server, major, "regenerate").await;
+        assert_eq!(
+            (texts(&seen), seen["messages"].as_array().unwrap().len()),
+            (vec!["Two."], 2),
+            "{major}: {seen}"
+        );
+        world.upstream.script([Reply::status(401).error("invalid_request_error", None, "sk-canary")]);
+        let failed = says(&server, major, "say").await;
+        assert_eq!(failed["status"], "error", "{major}: {failed}");
+        let words = failed["error"].as_str().unwrap();
+        assert!(!words.is_empty() && !words.contains("canary"), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_reads_the_answer_under_way() {
+    let (world, server) = start().await;
+    for major in MAJORS {
+        let chat = format!("resumed {major}");
+        let nothing = seen(client(&server, major, (&chat, "resume"))).await;
+        assert_eq!((&nothing["status"], &nothing["messages"]), (&json!("ready"), &json!([])), "{major}");
+        let gate = Gate::new();
+        world.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
+        let first = client(&server, major, (&chat, "say"));
+        gate.reached().await;
+        let second = client(&server, major, (&chat, "resume"));
+        // Both have what there is before the rest comes.
+        for client in [&first, &second] {
+            client.errors.line("words").await;
+        }
+        gate.open();
+        for client in [first, second] {
+            let seen = seen(client).await;
+            assert_eq!((&seen["error"], texts(&seen)), (&Value::Null, vec!["Hello."]), "{major}: {seen}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_user_is_asked_and_the_answer_goes_on() {
+    let (world, server) = start().await;
+    for major in MAJORS.into_iter().filter(|major| *major >= ASKING) {
+        for (word, state) in [("approve", "output-available"), ("deny", "output-denied")] {
+            world.upstream.script([
+                Reply::stream().text("May I?").call(Call::new("current_time", "{}")),
+                Reply::says("Well."),
+            ]);
+            let seen = says(&server, major, word).await;
+            assert_eq!((&seen["status"], &seen["error"]), (&json!("ready"), &Value::Null), "{major}: {seen}");
+            assert_eq!(texts(&seen), ["May I?", "Well."], "{major} {word}: {seen}");
+            assert_eq!(tool(&seen)["state"], state, "{major}: {seen}");
+            assert_eq!(seen["messages"].as_array().unwrap().len(), 2, "{major}: {seen}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_begins_again_is_an_error_or_is_taken_back() {
+    let (world, server) = start().await;
+    for major in MAJORS {
+        let gate = Gate::new();
+        let cut = Reply::stream().text("The ca").wait(&gate).text("t").without_end();
+        world.upstream.script([cut, Reply::says("The city.")]);
+        let client = client(&server, major, (&format!("reset {major}"), "say"));
+        client.errors.line("words").await;
+        gate.open();
+        let seen = seen(client).await;
+        if major >= RESETTING {
+            assert_eq!((&seen["error"], texts(&seen)), (&Value::Null, vec!["The city."]), "{major}: {seen}");
+        } else {
+            assert!(seen["error"].as_str().unwrap().contains("begins this answer again"), "{major}: {seen}");
+        }
+    }
+}

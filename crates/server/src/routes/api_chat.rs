@@ -1,0 +1,310 @@
+//! `/api/chat`: the chat contract of the AI SDK, as its `useChat` speaks it.
+//!
+//! The client names its chats and sends everything that was said; the thread knows that already, so only the last
+//! message counts. An answer's id there is the id of its run here.
+
+mod request;
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use engine::Once;
+use protocol::{
+    NewRun, Principal, ProposalId, ProposalView, Regenerate, RunId, ThreadId, ThreadView,
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use self::request::{Approval, Ask, NewChat};
+use crate::Api;
+use crate::body::Json;
+use crate::doors::{Chat, UI_MESSAGE_STREAM, UiMessages};
+use crate::error::Problem;
+use crate::once::Key;
+use crate::query::{InPath, params};
+use crate::routes::runs;
+
+/// Who answers when there are several apps and nobody names one.
+const DEFAULT_APP: &str = "trailhead";
+
+/// Says which major version of the AI SDK the client is, as far as it is known. It is not sent by itself.
+const SDK_VERSION: &str = "x-ai-sdk-version";
+
+/// The first version whose client can take back what it was sent of a step.
+const RESETTING_VERSION: u32 = 7;
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(create)).routes(routes!(resume)).routes(routes!(stop))
+}
+
+/// Which app answers.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct AppParams {
+    /// The app's name; `server.chat_app` when absent, or else the only app.
+    app: Option<String>,
+}
+
+/// What a request says beside its body.
+pub(super) struct Said {
+    app: Option<String>,
+    /// Whether the client can take a step back.
+    resets: bool,
+}
+
+impl FromRequestParts<Api> for Said {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let AppParams { app } = params(parts)?;
+        let version = parts.headers.get(SDK_VERSION).and_then(|value| value.to_str().ok());
+        let major = version.and_then(|version| version.split('.').next()?.trim().parse::<u32>().ok());
+        Ok(Self { app, resets: major.is_some_and(|major| major >= RESETTING_VERSION) })
+    }
+}
+
+/// Says something in a chat, answers again, or decides on what the answer waits for; and streams the answer.
+#[utoipa::path(
+    post,
+    path = "/api/chat",
+    tag = "chat",
+    operation_id = "chat",
+    params(AppParams, ("x-ai-sdk-version" = Option<String>, Header, description = "7 if the client is that new")),
+    request_body = NewChat,
+    responses((
+        status = 200,
+        description = "A UI message stream of the AI SDK",
+        body = String,
+        content_type = "text/event-stream",
+        headers(("x-run-id" = String), ("x-thread-id" = String), ("x-vercel-ai-ui-message-stream" = String))
+    ))
+)]
+pub(super) async fn create(
+    State(api): State<Api>,
+    principal: Principal,
+    said: Said,
+    Json(chat, once): Json<NewChat>,
+) -> Result<Response, Problem> {
+    let ask = chat.ask()?;
+    let place = place(&api, &principal, chat.app.clone().or(said.app), &chat).await?;
+    let encoder = UiMessages::new(said.resets);
+    let answer = answered(&api, &principal, (&place, encoder), (ask, place.run(&chat), once)).await;
+    let answer = answer.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
+    let answer = answer.map_err(|problem| problem.rename_field(chat_field));
+    Ok(api.with_allowance(&principal, &place.app, answer).await)
+}
+
+async fn answered(
+    api: &Api,
+    principal: &Principal,
+    (place, encoder): (&Place, UiMessages),
+    (ask, new, once): (Ask, NewRun, Option<Once>),
+) -> Result<Response, Problem> {
+    let new = match ask {
+        Ask::Decide(approvals) => return decided(api, principal, place, (approvals, encoder)).await,
+        Ask::Say { text, parent } => NewRun { message: Some(text), parent_id: parent, ..new },
+        Ask::Again(None) => NewRun { regenerate: Some(Regenerate::Last(true)), ..new },
+        Ask::Again(Some(answer)) => {
+            let message = answer.message(api, principal).await?;
+            NewRun { regenerate: Some(Regenerate::Message(message)), ..new }
+        }
+    };
+    runs::encoded(api, principal, (&place.app, encoder), (new, once)).await
+}
+
+/// A run's field by the name it has in this contract.
+fn chat_field(field: &str) -> Option<&'static str> {
+    match field {
+        "message" => Some("messages"),
+        "threadId" => Some("id"),
+        "parentId" | "regenerate" => Some("messageId"),
+        _ => None,
+    }
+}
+
+/// Takes the user's word on what the run waits for, and streams what follows from it.
+async fn decided(
+    api: &Api,
+    principal: &Principal,
+    place: &Place,
+    (approvals, encoder): (Vec<Approval>, UiMessages),
+) -> Result<Response, Problem> {
+    let permit = api.may_be_answered(principal)?;
+    let mut run = None;
+    // All are looked at before any is decided, so that a refusal has no effect.
+    let mut open = Vec::new();
+    for approval in &approvals {
+        let proposal = api.engine.proposal(principal, approval.id).await?;
+        if proposal.thread_id != Some(place.thread) || proposal.run_id.is_none() {
+            return Err(engine::Error::NotFound { what: "proposal" }.into());
+        }
+        run = run.or(proposal.run_id);
+        open.push((approval, proposal));
+    }
+    for (approval, proposal) in open {
+        decide(api, principal, approval, &proposal).await?;
+    }
+    let Some(run) = run else { return Err(engine::Error::NotFound { what: "proposal" }.into()) };
+    let decided: Vec<ProposalId> = approvals.iter().map(|approval| approval.id).collect();
+    let follower = api.engine.follow_run(principal, run, None).await?;
+    let stream = follower.map(|follower| api.encoded(principal, (follower, permit), encoder.after(decided)));
+    let headers = [("x-run-id", run.to_string()), ("x-thread-id", place.thread.to_string())];
+    Ok((headers, stream.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())).into_response())
+}
+
+/// What was decided the same way before stays so, since a client may send it again.
+async fn decide(
+    api: &Api,
+    principal: &Principal,
+    approval: &Approval,
+    proposal: &ProposalView,
+) -> Result<(), Problem> {
+    match (approval.approved, proposal.status.as_str()) {
+        (true, "confirmed") | (false, "rejected") => {}
+        (true, _) => drop(api.engine.confirm_proposal(principal, approval.id, None).await?),
+        (false, _) => drop(api.engine.reject_proposal(principal, approval.id, None).await?),
+    }
+    Ok(())
+}
+
+/// The answer under way in a chat, from its beginning.
+#[utoipa::path(
+    get,
+    path = "/api/chat/{chat}/stream",
+    tag = "chat",
+    operation_id = "resume_chat",
+    params(("chat" = String, Path, description = "The chat's id, or a thread's"), AppParams),
+    responses(
+        (status = 200, description = "A UI message stream of the AI SDK", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "Nothing is under way")
+    )
+)]
+pub(super) async fn resume(
+    State(api): State<Api>,
+    principal: Principal,
+    InPath(chat): InPath<String>,
+    said: Said,
+) -> Result<Response, Problem> {
+    let nothing = || StatusCode::NO_CONTENT.into_response();
+    let Some(run) = under_way(&api, &principal, said.app, &chat).await? else { return Ok(nothing()) };
+    let permit = api.may_follow(&principal)?;
+    let follower = api.engine.follow_run(&principal, run, None).await?;
+    let encoder = UiMessages::new(said.resets);
+    let stream = follower.map(|follower| api.encoded(&principal, (follower, permit), encoder));
+    let response = stream.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
+    Ok(response.unwrap_or_else(nothing))
+}
+
+/// Stops the answer under way in a chat. Closing the stream alone does not.
+#[utoipa::path(
+    post,
+    path = "/api/chat/{chat}/stop",
+    tag = "chat",
+    operation_id = "stop_chat",
+    params(("chat" = String, Path, description = "The chat's id, or a thread's"), AppParams),
+    responses((status = 204, description = "Nothing is under way any more, or soon"))
+)]
+pub(super) async fn stop(
+    State(api): State<Api>,
+    principal: Principal,
+    InPath(chat): InPath<String>,
+    said: Said,
+    Key(once): Key,
+) -> Result<StatusCode, Problem> {
+    if let Some(run) = under_way(&api, &principal, said.app, &chat).await? {
+        api.engine.cancel(&principal, run, once).await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Where a chat is.
+struct Place {
+    app: String,
+    thread: ThreadId,
+}
+
+impl Place {
+    /// A run there, as far as it does not depend on what is asked.
+    fn run(&self, chat: &NewChat) -> NewRun {
+        NewRun {
+            thread_id: Some(self.thread),
+            model: chat.model.clone(),
+            persona_id: chat.persona_id.clone(),
+            document_ids: chat.document_ids.clone(),
+            on_busy: chat.on_busy,
+            ..NewRun::default()
+        }
+    }
+}
+
+/// The thread of a chat: the one it names, the one its answers name, or the one that was made for it.
+async fn place(
+    api: &Api,
+    principal: &Principal,
+    app: Option<String>,
+    chat: &NewChat,
+) -> Result<Place, Problem> {
+    for named in [chat.id.parse().ok(), chat.thread()].into_iter().flatten() {
+        if let Some(thread) = thread(api, principal, app.as_deref(), named).await? {
+            return Ok(Place { app: thread.app_id, thread: thread.id });
+        }
+    }
+    let app = app_of(api, principal, app)?;
+    let of = Chat::new(principal, &app, &chat.id);
+    if thread(api, principal, Some(&app), of.thread()).await?.is_none() {
+        api.engine.create_thread_as(principal, &app, of.thread(), of.once()).await?;
+    }
+    Ok(Place { app, thread: of.thread() })
+}
+
+/// The run under way in a chat, if one is. Makes nothing.
+async fn under_way(
+    api: &Api,
+    principal: &Principal,
+    app: Option<String>,
+    chat: &str,
+) -> Result<Option<RunId>, Problem> {
+    if let Ok(named) = chat.parse()
+        && let Some(thread) = thread(api, principal, app.as_deref(), named).await?
+    {
+        return Ok(thread.active_run_id);
+    }
+    let app = app_of(api, principal, app)?;
+    let thread = thread(api, principal, Some(&app), Chat::new(principal, &app, chat).thread()).await?;
+    Ok(thread.and_then(|thread| thread.active_run_id))
+}
+
+/// The thread, if it is there and belongs to the app that was named.
+async fn thread(
+    api: &Api,
+    principal: &Principal,
+    app: Option<&str>,
+    id: ThreadId,
+) -> Result<Option<ThreadView>, Problem> {
+    match api.engine.thread(principal, id).await {
+        Ok(thread) => Ok(Some(thread).filter(|thread| app.is_none_or(|app| app == thread.app_id))),
+        Err(engine::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The app that was named, the configured one, the only one, or the usual one.
+fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, Problem> {
+    if let Some(app) = named.or_else(|| api.chat_app.as_deref().map(str::to_owned)) {
+        return Ok(app);
+    }
+    let may_use = |app: &String| principal.may_use(&protocol::AppId::new(app.as_str()));
+    let mut apps: Vec<String> = api.engine.apps().into_iter().map(|app| app.id).filter(may_use).collect();
+    if apps.iter().any(|app| app == DEFAULT_APP) && apps.len() > 1 {
+        return Ok(DEFAULT_APP.to_owned());
+    }
+    match (apps.pop(), apps.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (_, _) => {
+            Err(Problem::invalid("app", "is required: there are several apps, and none is the usual one"))
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What `useChat` sends, and what of it is asked. Front ends add fields of their own, so unknown ones are ignored.
+
+use protocol::{DocumentId, MessageId, OnBusy, Principal, ProposalId, RunId, ThreadId};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::Api;
+use crate::error::Problem;
+
+/// Characters of a chat's id.
+const MAX_ID_CHARS: usize = 255;
+
+/// Decisions in one request; no step makes more calls.
+const MAX_APPROVALS: usize = 32;
+
+/// A request of a chat.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::routes) struct NewChat {
+    /// The chat as the client names it, or the id of a thread.
+    pub(super) id: String,
+    /// Everything that was said. Only the last one counts.
+    #[serde(default)]
+    messages: Vec<UiMessage>,
+    /// The last one alone, for clients that send no more.
+    #[serde(default)]
+    message: Option<UiMessage>,
+    #[serde(default)]
+    trigger: Trigger,
+    /// The answer to give again, or the message that this one takes the place of.
+    #[serde(default)]
+    message_id: Option<String>,
+    /// The app's name; `server.chat_app` when absent, or else the only app.
+    #[serde(default)]
+    pub(super) app: Option<String>,
+    #[serde(default)]
+    pub(super) model: Option<String>,
+    #[serde(default)]
+    pub(super) persona_id: Option<String>,
+    #[serde(default)]
+    pub(super) document_ids: Vec<DocumentId>,
+    #[serde(default)]
+    pub(super) on_busy: OnBusy,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Trigger {
+    #[default]
+    SubmitMessage,
+    RegenerateMessage,
+}
+
+/// A message as the client has it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct UiMessage {
+    #[serde(default)]
+    id: Option<String>,
+    role: UiRole,
+    #[serde(default)]
+    parts: Vec<UiPart>,
+    /// The whole text, for clients that know no parts.
+    #[serde(default)]
+    content: Option<String>,
+    /// As the answer's stream gave it.
+    #[serde(default)]
+    metadata: Option<Metadata>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum UiRole {
+    System,
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct UiPart {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    state: Option<String>,
+    #[serde(default)]
+    approval: Option<UiApproval>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct UiApproval {
+    id: String,
+    #[serde(default)]
+    approved: Option<bool>,
+}
+
+/// Front ends may keep anything here; what is not ours is ignored.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    thread_id: Option<String>,
+    #[serde(default)]
+    answer_id: Option<String>,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) enum Ask {
+    Say {
+        text: String,
+        parent: Option<MessageId>,
+    },
+    /// Answer again: this message, or the last.
+    Again(Option<Answer>),
+    Decide(Vec<Approval>),
+}
+
+/// An answer by its id.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Answer {
+    Run(RunId),
+    Message(MessageId),
+}
+
+impl Answer {
+    fn parse(id: &str) -> Option<Self> {
+        id.parse().map(Self::Run).ok().or_else(|| id.parse().map(Self::Message).ok())
+    }
+
+    /// The message it answers, or itself.
+    pub(super) async fn message(self, api: &Api, principal: &Principal) -> Result<MessageId, Problem> {
+        match self {
+            Self::Run(run) => Ok(api.engine.run(principal, run).await?.message_id),
+            Self::Message(message) => Ok(message),
+        }
+    }
+}
+
+/// The user's word on a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Approval {
+    pub(super) id: ProposalId,
+    pub(super) approved: bool,
+}
+
+impl NewChat {
+    pub(super) fn ask(&self) -> Result<Ask, Problem> {
+        if self.id.trim().is_empty() || self.id.chars().nth(MAX_ID_CHARS).is_some() {
+            return Err(Problem::invalid("id", format!("must be 1 to {MAX_ID_CHARS} characters")));
+        }
+        if self.trigger == Trigger::RegenerateMessage {
+            return self.again();
+        }
+        let last = self.message.as_ref().or(self.messages.last());
+        match last {
+            Some(message) if message.role == UiRole::User => self.say(message),
+            Some(message) if message.role == UiRole::Assistant => decide(message),
+            Some(_) => Err(Problem::invalid("messages", "the last one must be the user's")),
+            None => Err(Problem::invalid("messages", "is required, with what the user says last")),
+        }
+    }
+
+    /// The thread that the newest answer says it is in.
+    pub(super) fn thread(&self) -> Option<ThreadId> {
+        let said = self.messages.iter().chain(&self.message).rev();
+        said.filter_map(|message| message.metadata.as_ref()?.thread_id.as_deref())
+            .find_map(|id| id.parse().ok())
+    }
+
+    fn again(&self) -> Result<Ask, Problem> {
+        let Some(id) = &self.message_id else { return Ok(Ask::Again(None)) };
+        let answer = Answer::parse(id).ok_or_else(|| {
+            Problem::invalid("messageId", "is no answer of this chat; give the id that its stream began with")
+        })?;
+        Ok(Ask::Again(Some(answer)))
+    }
+
+    fn say(&self, message: &UiMessage) -> Result<Ask, Problem> {
+        let text = message.text()?;
+        if text.trim().is_empty() {
+            return Err(Problem::invalid("messages", "the last one has no text; say something"));
+        }
+        let parent = if self.message_id.is_some() { Some(self.answer_before()?) } else { None };
+        Ok(Ask::Say { text, parent })
+    }
+
+    /// The answer that an edited message follows.
+    fn answer_before(&self) -> Result<MessageId, Problem> {
+        let newest = self.messages.iter().rev().find(|message| message.role == UiRole::Assistant);
+        let named = newest.and_then(|answer| {
+            let kept = answer.metadata.as_ref().and_then(|metadata| metadata.answer_id.as_deref());
+            kept.or(answer.id.as_deref())?.parse().ok()
+        });
+        named.ok_or_else(|| {
+            Problem::invalid(
+                "messageId",
+                "there is no complete answer before this message; begin another chat",
+            )
+        })
+    }
+}
+
+impl UiMessage {
+    fn text(&self) -> Result<String, Problem> {
+        if self.parts.iter().any(|part| part.kind == "file") {
+            let message = "files are not taken here; upload a document and name it in documentIds";
+            return Err(Problem::invalid("messages", message));
+        }
+        let texts = self.parts.iter().filter(|part| part.kind == "text");
+        let texts: Vec<&str> = texts.filter_map(|part| part.text.as_deref()).collect();
+        match &self.content {
+            Some(content) if texts.is_empty() => Ok(content.clone()),
+            Some(_) | None => Ok(texts.join("\n")),
+        }
+    }
+}
+
+fn decide(message: &UiMessage) -> Result<Ask, Problem> {
+    let responded = |part: &&UiPart| part.state.as_deref() == Some("approval-responded");
+    let mut approvals = Vec::new();
+    for approval in message.parts.iter().filter(responded).filter_map(|part| part.approval.as_ref()) {
+        let unknown = || Problem::invalid("messages", "an approval is of no call that waits here");
+        let id = approval.id.parse().map_err(|_| unknown())?;
+        approvals.push(Approval { id, approved: approval.approved.unwrap_or(false) });
+    }
+    if approvals.is_empty() || approvals.len() > MAX_APPROVALS {
+        let detail = format!(
+            "the last one must be the user's, or an answer with 1 to {MAX_APPROVALS} decided approvals"
+        );
+        return Err(Problem::invalid("messages", detail));
+    }
+    Ok(Ask::Decide(approvals))
+}
