@@ -229,10 +229,7 @@ pub enum Answer {
     /// A text with the memories it refers to.
     Structured,
     /// An object of the app's own; where it has a text called `response`, that is what streams.
-    Schema {
-        name: String,
-        schema: Value,
-    },
+    Schema { name: String, schema: Value },
 }
 
 /// What of the user's memories is in a prompt, and what is kept.

@@ -79,27 +79,33 @@ impl Engine {
             },
         };
         let engine = self.clone();
-        self.to_the_end(async move {
-            let submitted = match (engine.store().submit(submission).await, spent) {
-                // It is not one that was accepted before the budget was used up.
-                (Err(store::Error::NotFound(_)), Some(refusal)) => return Err(refusal),
-                (submitted, _) => submitted?,
-            };
-            match submitted.admitted {
-                Admitted::Running => engine.take_up(submitted.thread).await?,
-                Admitted::Queued { interrupted, resumed } => {
-                    if let Some(run) = interrupted {
-                        engine.stop(run, Stop::Interrupted);
-                    }
-                    if resumed || interrupted.is_some() {
-                        engine.take_up(submitted.thread).await?; // it may have waited, with nobody driving it
-                    }
+        self.to_the_end(async move { engine.admit(submission, spent).await }).await
+    }
+
+    /// Stores a submission, and drives what it starts. `spent` says why a new one would be refused.
+    async fn admit(&self, submission: Submission, spent: Option<Error>) -> Result<Submitted, Error> {
+        let causes_jobs = !submission.request.jobs.is_empty();
+        let submitted = match (self.store().submit(submission).await, spent) {
+            // It is not one that was accepted before the budget was used up.
+            (Err(store::Error::NotFound(_)), Some(refusal)) => return Err(refusal),
+            (submitted, _) => submitted?,
+        };
+        match submitted.admitted {
+            Admitted::Running => self.take_up(submitted.thread).await?,
+            Admitted::Queued { interrupted, resumed } => {
+                if let Some(run) = interrupted {
+                    self.stop(run, Stop::Interrupted);
                 }
-                Admitted::Replayed => {}
+                if resumed || interrupted.is_some() {
+                    self.take_up(submitted.thread).await?; // it may have waited, with nobody driving it
+                }
             }
-            Ok(Submitted { run: submitted.run, thread: submitted.thread })
-        })
-        .await
+            Admitted::Replayed => {}
+        }
+        if causes_jobs {
+            self.notice_jobs(); // they need not wait for the answer
+        }
+        Ok(Submitted { run: submitted.run, thread: submitted.thread })
     }
 
     fn check_ready(&self) -> Result<(), Error> {

@@ -220,7 +220,8 @@ impl Outcome {
 
 impl From<Failed> for Outcome {
     fn from(failed: Failed) -> Self {
-        let status = if failed.error == Failed::CANCELLED { ToolStatus::Cancelled } else { ToolStatus::Failed };
+        let status =
+            if failed.error == Failed::CANCELLED { ToolStatus::Cancelled } else { ToolStatus::Failed };
         Self::refused(status, failed.error, &failed.message)
     }
 }

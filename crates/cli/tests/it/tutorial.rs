@@ -22,7 +22,8 @@ fn blocks() -> Vec<Block<'static>> {
     let mut lines = PAGE.lines();
     while let Some(line) = lines.next() {
         if let Some(kind) = line.strip_prefix("```") {
-            let text = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
+            let text =
+                lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
             blocks.push(Block { kind, text });
         }
     }
@@ -35,7 +36,11 @@ fn model(request: &Value) -> Reply {
     let last = messages.last().unwrap();
     let planted = last["role"] == "user" && last["content"].to_string().contains("planted tomatoes");
     let plant = json!({ "name": "Tomatoes", "place": "behind the shed" });
-    if planted { Reply::stream().call(Call::new("addPlant", &plant.to_string())) } else { Reply::says("Noted. Water them.") }
+    if planted {
+        Reply::stream().call(Call::new("addPlant", &plant.to_string()))
+    } else {
+        Reply::says("Noted. Water them.")
+    }
 }
 
 /// Runs commands as a reader would, and gives what they print.
@@ -57,7 +62,9 @@ async fn a_newcomer_has_an_app_of_their_own() {
     let mut said = String::new();
     for Block { kind, text } in blocks() {
         match kind.split_once(' ') {
-            None => said.push_str(&run(&world, server.as_ref().map_or("", |server| &server.url), &text).await),
+            None => {
+                said.push_str(&run(&world, server.as_ref().map_or("", |server| &server.url), &text).await)
+            }
             Some(("sh", "serve")) => {
                 assert_eq!(text, "rondo serve\n");
                 let mut command = world.rondo(&["serve"]);

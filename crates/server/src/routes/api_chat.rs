@@ -10,9 +10,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use engine::Once;
-use protocol::{
-    NewRun, Principal, ProposalId, ProposalView, Regenerate, RunId, ThreadId, ThreadView,
-};
+use protocol::{NewRun, Principal, ProposalId, ProposalView, Regenerate, RunId, ThreadId, ThreadView};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;

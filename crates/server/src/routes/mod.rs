@@ -52,8 +52,7 @@ pub(crate) fn router(engine: Engine, settings: Settings, bound: IpAddr, shutdown
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
     let Settings { limits, chat_app } = settings;
     let chat_app = chat_app.map(Arc::from);
-    let api =
-        Api { engine, limits, chat_app, following, answering, uploads, shutdown, bound, document };
+    let api = Api { engine, limits, chat_app, following, answering, uploads, shutdown, bound, document };
     router
         .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
         .method_not_allowed_fallback(async || {

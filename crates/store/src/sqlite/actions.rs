@@ -20,7 +20,8 @@ const COLUMNS: &str =
     duration_ms, undone_by, undo_of, position";
 
 /// What is read of an action: its columns, and whether another is taking it back or may have.
-const READ: &str = "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
+const READ: &str =
+    "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
     duration_ms, undone_by, undo_of, position,
     EXISTS (SELECT 1 FROM actions u WHERE u.undo_of = actions.id AND u.status IN ('started', 'unknown'))";
 

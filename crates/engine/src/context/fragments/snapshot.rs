@@ -19,7 +19,8 @@ const IDENTITY: [&str; 6] = ["identity", "profile", "person", "focus", "goal", "
 /// A status that says a record is no longer in use.
 const ENDED: [&str; 6] = ["archived", "inactive", "done", "closed", "completed", "cancelled"];
 const MAX_RECORDS: usize = 20;
-const MAX_RECORD_BYTES: usize = 300;
+const MAX_RECORD_BYTES: usize = 500;
+const MAX_VALUE_BYTES: usize = 100;
 const MAX_CHANGES: usize = 10;
 /// Actions among which those that changed something are looked for.
 const MAX_ACTIONS: usize = 50;
@@ -98,10 +99,20 @@ async fn records(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
         };
         let active = rows.into_iter().filter(|row| is_active(&row.data));
         lines.extend(active.map(|row| {
-            line(format!("- {kind} {}: {}", row.id, capped(&row.data.to_string(), MAX_RECORD_BYTES)))
+            line(format!("- {kind} {}: {}", row.id, capped(&brief(row.data).to_string(), MAX_RECORD_BYTES)))
         }));
     }
     Ok(with_heading("Active records", lines))
+}
+
+/// The record with its long texts cut, so that one of them does not take the place of all others.
+fn brief(data: Value) -> Value {
+    match data {
+        Value::String(text) => capped(&text, MAX_VALUE_BYTES).into(),
+        Value::Array(items) => items.into_iter().map(brief).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, brief(value))).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => data,
+    }
 }
 
 async fn changes(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
