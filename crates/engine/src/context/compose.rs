@@ -104,8 +104,27 @@ pub(crate) struct Composed {
     pub(crate) ledger: PromptLedger,
 }
 
-/// The request for this model.
+/// The request for this model. Where not even the instructions fit beside the tools, it is asked without them: better
+/// an answer in words than none.
 pub(crate) fn compose(
+    context: &Context,
+    model: &Model,
+    state: &RunState,
+    budget: Budget,
+    offer: Offer,
+) -> Result<Composed, TooLong> {
+    let composed = composed(context, model, state, budget, offer);
+    if composed.is_ok() || offer == Offer::Words || model.tools(&context.tools).is_empty() {
+        return composed;
+    }
+    self::composed(context, model, state, budget, Offer::Words).map(|mut without| {
+        let what = "all of them: they do not fit".to_owned();
+        without.ledger.left_out.push(LeftOut { fragment: TOOLS.into(), what, tokens: 0 });
+        without
+    })
+}
+
+fn composed(
     context: &Context,
     model: &Model,
     state: &RunState,

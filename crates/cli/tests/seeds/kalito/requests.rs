@@ -64,6 +64,18 @@ async fn a_small_window_is_shown_less_and_never_overrun() {
 }
 
 #[tokio::test]
+async fn a_window_too_small_for_the_tools_is_asked_without_them() {
+    let product = kalito().await;
+    product.world.write("rondo.toml", "[models.narrow]\nprovider = 'openai'\ncontext_window = 4096\n");
+    let server = product.serve().await;
+    product.answer(&server, json!({ "message": "  Good morning. \n", "model": "narrow" })).await;
+    let request = asked(&product)[0].clone();
+    assert!(request.get("tools").is_none(), "{request}");
+    let said = request["messages"].as_array().unwrap().last().unwrap()["content"].clone();
+    assert_eq!(said, "Good morning.", "without the blanks around it");
+}
+
+#[tokio::test]
 async fn settings_out_of_their_range_are_refused_and_those_at_its_ends_taken() {
     let product = kalito().await;
     let server = product.serve().await;
