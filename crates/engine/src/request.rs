@@ -134,7 +134,7 @@ pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Ask
                     "names a message of a thread; give its `threadId` too",
                 ));
             }
-            Ok(Ask::Say { id: fresh(), text: text.trim().to_owned(), parent: new.parent_id })
+            Ok(Ask::Say { id: fresh(), text: text.clone(), parent: new.parent_id })
         }
         (None, None | Some(Regenerate::Last(false))) => Err(Error::invalid("message", "is required")),
     }
