@@ -123,13 +123,16 @@ async fn over_the_limit_the_least_used_expire_and_are_not_deleted() {
         ids.push(add(&app, text).await);
     }
     let used = [ids[0].clone(), ids[2].clone()];
+    let answered = testkit::upstream::Gate::new();
+    let held = answered.clone();
     app.upstream.program(move |request| {
         if is_extraction(request) {
-            return Reply::says(&format!(r#"{{"changes": {VEGAN}}}"#));
+            return Reply::stream().wait(&held).text(&format!(r#"{{"changes": {VEGAN}}}"#));
         }
         Reply::says(&json!({ "memoriesReferenced": used, "response": "I see." }).to_string())
     });
     app.say("I am vegan now. What do you know?").await;
+    answered.open(); // what the answer used has been counted
     app.engine.idle().await;
     let mut left = known(&app).await;
     left.sort();
