@@ -72,7 +72,8 @@ impl Bus {
 
     /// Ends everybody who follows a thread that is gone.
     pub(crate) fn close(&self, thread: ThreadId) {
-        if let Some(channel) = self.channel(thread) {
+        // Out of the map: a thread that begins anew under the same id has a channel of its own.
+        if let Some(channel) = lock(&self.threads).remove(&thread).and_then(|channel| channel.upgrade()) {
             lock(&channel.ring).closed = true;
             channel.changed.notify_waiters();
         }
@@ -153,8 +154,9 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut threads = lock(&self.bus.threads);
+        let is_mine = |channel: &Weak<Channel>| std::ptr::eq(channel.as_ptr(), Arc::as_ptr(&self.channel));
         // The last one out: this subscription holds the only strong reference.
-        if Arc::strong_count(&self.channel) == 1 {
+        if Arc::strong_count(&self.channel) == 1 && threads.get(&self.thread).is_some_and(is_mine) {
             threads.remove(&self.thread);
         }
     }
@@ -219,5 +221,18 @@ mod tests {
         assert_eq!(seqs(Some(two.after(1).await)), [2]);
         drop(two);
         assert!(lock(&bus.threads).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_begins_anew_is_not_closed_by_who_still_holds_the_old_one() {
+        let bus = Arc::new(Bus::default());
+        let thread = ThreadId::new(Uuid::nil());
+        let old = bus.subscribe(thread);
+        bus.close(thread);
+        let new = bus.subscribe(thread);
+        assert_eq!(old.after(0).await, Tail::Closed);
+        drop(old);
+        bus.publish(&[event(1, 1)]);
+        assert_eq!(seqs(Some(new.after(0).await)), [1]);
     }
 }

@@ -237,17 +237,16 @@ impl Engine {
         Ok(views::thread(self.store().create_thread(&scope, thread, once).await?))
     }
 
-    /// Makes a thread whose id follows from something else.
+    /// The thread whose id follows from something else, made if it is not there.
     pub async fn create_thread_as(
         &self,
         principal: &Principal,
         app: &str,
         id: ThreadId,
-        once: Once,
     ) -> Result<ThreadView, Error> {
         let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
         let thread = store::NewThread { id, title: None, persona: None };
-        Ok(views::thread(self.store().create_thread(&scope, thread, Some(once)).await?))
+        Ok(views::thread(self.store().create_thread(&scope, thread, None).await?))
     }
 
     pub async fn threads(

@@ -122,6 +122,7 @@ pub trait Publish: Send + Sync + 'static {
 /// there is now.
 #[async_trait]
 pub trait Threads: Send + Sync {
+    /// One that is there already is given back. [`Error::Changed`] while one of that id is being deleted.
     async fn create_thread(
         &self,
         scope: &Scope,

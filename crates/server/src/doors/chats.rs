@@ -1,8 +1,5 @@
 //! Which thread a chat is. Clients of the AI SDK name their chats themselves, and the thread's id follows from the name.
 
-use std::fmt::Write as _;
-
-use engine::Once;
 use protocol::{Principal, ThreadId};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -29,15 +26,6 @@ impl Chat {
         }
         ThreadId::new(Uuid::from_bytes(id))
     }
-
-    /// The key under which its thread is made, so that two first messages at once make one.
-    pub(crate) fn once(self) -> Once {
-        let key = self.0.iter().fold(String::from("chat-"), |mut key, byte| {
-            let _ = write!(key, "{byte:02x}");
-            key
-        });
-        Once { key, fingerprint: self.0 }
-    }
 }
 
 #[cfg(test)]
@@ -57,7 +45,6 @@ mod tests {
         for other in [chat("bob", "test", "a"), chat("ann", "other", "a"), chat("ann", "testa", "")] {
             assert_ne!(mine, other);
         }
-        assert_eq!(mine.once().key.len(), "chat-".len() + 64);
         assert_eq!(mine.thread(), chat("ann", "test", "a").thread());
         assert_ne!(mine.thread(), chat("bob", "test", "a").thread());
     }

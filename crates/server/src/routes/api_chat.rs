@@ -253,7 +253,7 @@ async fn place(
     let app = app_of(api, principal, app)?;
     let of = Chat::new(principal, &app, &chat.id);
     if thread(api, principal, Some(&app), of.thread()).await?.is_none() {
-        api.engine.create_thread_as(principal, &app, of.thread(), of.once()).await?;
+        api.engine.create_thread_as(principal, &app, of.thread()).await?;
     }
     Ok(Place { app, thread: of.thread() })
 }

@@ -361,3 +361,28 @@ async fn bad_bodies_are_refused_and_leave_nothing() {
         assert_eq!(app.count(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }
 }
+
+/// A name is not used up with what was said under it.
+#[tokio::test]
+async fn a_chat_that_was_deleted_begins_anew_under_its_name() {
+    let app = TestApp::start().await;
+    app.upstream.program(|_| Reply::says("Hello."));
+    let first = sent(&app, &says("mine", "One")).await;
+    let deleted = app.send(app.request(Method::DELETE, &format!("/v1/threads/{}", first.thread))).await;
+    assert_eq!(deleted.status, 204);
+    app.engine.idle().await; // it has been purged
+    let again = sent(&app, &says("mine", "Two")).await;
+    assert_eq!(again.thread, first.thread);
+    assert_ne!(again.run, first.run);
+    assert_eq!(said(&app, &again.thread).await, ["user: Two", "assistant: Hello."]);
+}
+
+#[tokio::test]
+async fn two_first_messages_at_once_are_one_chat() {
+    let app = TestApp::start().await;
+    app.upstream.program(|_| Reply::says("Hello."));
+    let (one, other) = (says("mine", "One"), says("mine", "Two"));
+    let (one, other) = tokio::join!(sent(&app, &one), sent(&app, &other));
+    assert_eq!(one.thread, other.thread);
+    assert_ne!(one.run, other.run);
+}

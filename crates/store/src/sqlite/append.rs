@@ -205,6 +205,11 @@ impl<'c> Batch<'c> {
         Ok(seq)
     }
 
+    /// A thread that is new counts from 1, whatever was numbered under its id before it was deleted.
+    pub(super) fn begins(&mut self, thread: ThreadId) {
+        self.seqs.next.insert(thread, 1);
+    }
+
     /// The number the thread's next event will have.
     pub(super) fn next(&mut self, thread: ThreadId) -> Result<Seq, Error> {
         match self.seqs.next.entry(thread) {

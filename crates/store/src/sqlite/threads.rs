@@ -29,7 +29,14 @@ impl Threads for Sqlite {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
             once::remember(batch, &scope, once.as_ref(), thread.id.uuid())?;
-            insert(batch, &scope, &thread)?;
+            // An id that follows from something else may have been made before.
+            match is_deleted(batch.conn(), thread.id)? {
+                None => drop(insert(batch, &scope, &thread)?),
+                Some(false) => {}
+                Some(true) => {
+                    return Err(Error::Changed("it was deleted a moment ago; send it once more".into()));
+                }
+            }
             find(batch.conn(), thread.id, scope.user.as_str())
         };
         self.writer.write(work).await
@@ -124,14 +131,21 @@ fn delete(
     Ok(row.active_run)
 }
 
-pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, thread: &NewThread) -> Result<ThreadId, Error> {
+pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThread) -> Result<ThreadId, Error> {
     batch
         .conn()
         .prepare_cached(
             "INSERT INTO threads (id, app, user, title, persona, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
         )?
         .execute(params![thread.id.bytes(), scope.app.as_str(), scope.user.as_str(), thread.title, thread.persona, batch.at()])?;
+    batch.begins(thread.id);
     Ok(thread.id)
+}
+
+/// None if there is no trace of it.
+fn is_deleted(conn: &Connection, thread: ThreadId) -> Result<Option<bool>, Error> {
+    let mut find = conn.prepare_cached("SELECT deleted_at IS NOT NULL FROM threads WHERE id = ?1")?;
+    Ok(find.query_row([thread.bytes()], |row| row.get(0)).optional()?)
 }
 
 fn find(conn: &Connection, thread: ThreadId, user: &str) -> Result<ThreadRow, Error> {
