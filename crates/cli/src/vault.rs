@@ -46,6 +46,7 @@ fn made(file: &Path) -> Result<[u8; BYTES], Trouble> {
     new.write_all(digits.as_bytes())?;
     new.sync_all()?;
     std::fs::rename(&beside, file)?;
+    std::fs::File::open(folder)?.sync_all()?; // a key that is gone after a power failure opens nothing
     Ok(key)
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use app::{App, Apps, Problem};
 use protocol::AppId;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tools::{Catalog, Registry};
 
 use crate::{Engine, Error};
@@ -15,6 +16,8 @@ pub(crate) struct Serving {
     pub(crate) app: Arc<App>,
     /// Others when what is approved of the app's servers changes. Locked for a look, never over an await.
     tools: RwLock<Arc<Registry>>,
+    /// Held by whoever makes its tools anew.
+    offering: Semaphore,
     /// Why its folder, as it is now, is not what is served.
     problem: RwLock<Option<String>>,
 }
@@ -23,12 +26,17 @@ impl Serving {
     /// Fails if the app names a tool that does not exist.
     fn new(app: Arc<App>, catalog: &Catalog) -> Result<Arc<Self>, Problem> {
         let tools = RwLock::new(Arc::new(catalog.registry(&app, &[])?));
-        Ok(Arc::new(Self { app, tools, problem: RwLock::default() }))
+        Ok(Arc::new(Self { app, tools, offering: Semaphore::new(1), problem: RwLock::default() }))
     }
 
     /// Its tools as of now. A run keeps those it began with.
     pub(crate) fn tools(&self) -> Arc<Registry> {
         Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The turn of whoever reads what is approved and sets the tools made of it.
+    pub(crate) async fn offering(&self) -> Option<SemaphorePermit<'_>> {
+        self.offering.acquire().await.ok() // never closed
     }
 
     pub(crate) fn set_tools(&self, tools: Registry) {

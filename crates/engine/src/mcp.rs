@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use protocol::{
-    AppId, CallId, McpApproval, McpServerView, McpState, McpToolState, McpToolView, McpTransport, Scope,
-    UserId,
+    AppId, CallId, McpApproval, McpServerView, McpToolState, McpToolView, McpTransport, Scope, UserId,
 };
 use serde_json::json;
 use store::McpToolRow;
@@ -28,26 +28,27 @@ impl Engine {
 
     /// Looks at every server once, so that what is new or has changed is known.
     pub(crate) async fn look_at_servers(self) {
-        for serving in self.shared.apps.all().values() {
-            self.clone().look_at_servers_of(Arc::clone(serving)).await;
-        }
+        let all = self.shared.apps.all();
+        join_all(all.values().map(|serving| self.clone().look_at_servers_of(Arc::clone(serving)))).await;
     }
 
     /// The same for those of one app.
     pub(crate) async fn look_at_servers_of(self, serving: Arc<Serving>) {
         let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
-        for server in self.shared.catalog.servers(&serving.app).iter().filter(|server| !server.is_personal())
-        {
-            self.look_at(&serving, server, &scope).await;
-        }
+        self.look_at_all(&serving, &scope, |server| !server.is_personal()).await;
     }
 
     /// The same for those that need what one user has given.
     pub(crate) async fn look_at_personal_servers(self, scope: Scope) {
         let Some(serving) = self.shared.apps.get(&scope.app) else { return };
-        for server in self.shared.catalog.servers(&serving.app).iter().filter(|server| server.is_personal()) {
-            self.look_at(&serving, server, &scope).await;
-        }
+        self.look_at_all(&serving, &scope, Server::is_personal).await;
+    }
+
+    /// Looks at those of an app's servers that are meant, side by side: one that never answers holds up no other.
+    async fn look_at_all(&self, serving: &Serving, scope: &Scope, meant: impl Fn(&Server) -> bool) {
+        let servers = self.shared.catalog.servers(&serving.app);
+        let meant = servers.iter().filter(|server| meant(server));
+        join_all(meant.map(|server| self.look_at(serving, server, scope))).await;
     }
 
     /// Takes in what calls have noticed.
@@ -81,6 +82,7 @@ impl Engine {
 
     /// Makes an app's tools anew of what is approved now.
     pub(crate) async fn offer_again(&self, serving: &Serving) -> Result<(), Error> {
+        let _turn = serving.offering().await; // or older rows could be put over newer ones
         let pinned = self.store().mcp_tools(&serving.app.id).await?;
         match self.shared.catalog.registry(&serving.app, &pinned) {
             Ok(tools) => serving.set_tools(tools),
@@ -185,12 +187,7 @@ fn view(app: &AppId, server: &Server, rows: &[McpToolRow]) -> McpServerView {
         app: app.to_string(),
         server: server.name().to_owned(),
         transport: if server.is_process() { McpTransport::Stdio } else { McpTransport::Http },
-        state: match health.state {
-            "connected" => McpState::Connected,
-            "failing" => McpState::Failing,
-            "open" => McpState::Open,
-            _ => McpState::Idle,
-        },
+        state: health.state,
         last_error: health.last_error,
         tools: rows.iter().filter(|row| row.server == server.name()).map(tool).collect(),
     }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use protocol::McpState;
 use rmcp::model::Tool;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -52,8 +53,7 @@ struct State {
 /// How a line is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// `idle`, `connected`, `failing` or `open`.
-    pub state: &'static str,
+    pub state: McpState,
     pub last_error: Option<String>,
 }
 
@@ -146,13 +146,17 @@ impl Line {
         let resting =
             state.failures >= MAX_FAILURES && state.not_before.is_some_and(|at| at > Instant::now());
         let connected = state.connection.as_ref().is_some_and(|connection| !connection.is_closed());
-        let word = match () {
-            () if resting => "open",
-            () if connected => "connected",
-            () if state.failures > 0 => "failing",
-            () => "idle",
+        let last_error = state.last_error.clone();
+        let state = if resting {
+            McpState::Open
+        } else if connected {
+            McpState::Connected
+        } else if state.failures > 0 {
+            McpState::Failing
+        } else {
+            McpState::Idle
         };
-        Health { state: word, last_error: state.last_error.clone() }
+        Health { state, last_error }
     }
 
     /// When it was last needed; none while somebody waits for it.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use app::{McpServer, McpTransport, Template, header_values};
 use async_trait::async_trait;
-use protocol::{AppId, Effect, UserId};
+use protocol::{AppId, Effect, McpState, UserId};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, RequestMetaObject};
 use rmcp::service::ServiceError;
 use serde_json::Value;
@@ -158,17 +158,9 @@ impl Server {
 
     /// How the line is; of a server with a line for each user, the worst of them.
     pub fn health(&self) -> Health {
-        let mut worst = Health { state: "idle", last_error: None };
-        let rank = |health: &Health| {
-            ["idle", "connected", "failing", "open"].iter().position(|word| *word == health.state)
-        };
-        for line in self.open_lines() {
-            let health = line.health();
-            if rank(&health) > rank(&worst) {
-                worst = health;
-            }
-        }
-        worst
+        let lines = self.open_lines();
+        let worst = lines.iter().map(|line| line.health()).max_by_key(|health| health.state);
+        worst.unwrap_or(Health { state: McpState::Idle, last_error: None })
     }
 
     fn open_lines(&self) -> Vec<Arc<Line>> {
