@@ -20,10 +20,16 @@ async fn with_sample() -> (World, Server) {
     (world, server)
 }
 
+/// The newest request for an answer. Naming the thread is another one, and may come first or last.
+fn newest(world: &World) -> Value {
+    let is_answer = |body: &Value| body["messages"].to_string().contains("CURRENT QUESTION");
+    world.upstream.requests().into_iter().map(|request| request.body).rfind(is_answer).unwrap()
+}
+
 fn said(world: &World) -> Vec<(String, String)> {
-    let request = world.upstream.requests().pop().unwrap();
+    let body = newest(world);
     let text = |message: &Value, field: &str| message[field].as_str().unwrap_or_default().to_owned();
-    let messages = request.body["messages"].as_array().unwrap();
+    let messages = body["messages"].as_array().unwrap();
     messages.iter().map(|message| (text(message, "role"), text(message, "content"))).collect()
 }
 
@@ -54,7 +60,7 @@ async fn the_nurse_knows_the_records_the_question_is_about() {
     let places: Vec<Option<usize>> = in_order.iter().map(|part| system.find(part)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in {system}");
     assert_eq!(shown.last().unwrap(), &("user".to_owned(), "Which medications does she take?".to_owned()));
-    assert_eq!(world.upstream.requests().pop().unwrap().body["temperature"], 0.7);
+    assert_eq!(newest(&world)["temperature"], 0.7);
 }
 
 #[tokio::test]
