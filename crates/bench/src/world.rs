@@ -8,7 +8,7 @@ use engine::{Bus, Engine, InProcess, Parts};
 use memory::recall::Recall;
 use model::{Capabilities, ChatModel, Kind, Provider, Registry, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
-use store::sqlite::Coalesce;
+use store::sqlite::{Coalesce, Options};
 use store::{Sqlite, Store};
 use tools::Catalog;
 
@@ -24,7 +24,8 @@ pub(crate) fn engine(
     std::fs::write(app.join("instructions.md"), "Talk.\n")?;
     let bus = Arc::new(Bus::default());
     let clock = Arc::new(SystemClock);
-    let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), coalesce)?;
+    let options = Options { coalesce, ..Options::default() };
+    let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), options)?;
     let provider = Provider {
         name: "bench".into(),
         wire: Some(Wire::Chat),

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use protocol::{Kind, RunId, Seq, Stored, ThreadId};
-use store::Store;
+use store::Log;
 
 use crate::Error;
 use crate::bus::{Subscription, Tail};
 
 /// One reader's place in a thread's log.
 pub struct Follower {
-    store: Arc<dyn Store>,
+    log: Arc<dyn Log>,
     subscription: Subscription,
     thread: ThreadId,
     /// Only this run's events, and the end after its `run:end`.
@@ -37,12 +37,12 @@ enum Place {
 
 impl Follower {
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        log: Arc<dyn Log>,
         subscription: Subscription,
         (thread, run): (ThreadId, Option<RunId>),
         after: Seq,
     ) -> Self {
-        Self { store, subscription, thread, run, seen: after, place: Place::Log { until: 0 }, first: None }
+        Self { log, subscription, thread, run, seen: after, place: Place::Log { until: 0 }, first: None }
     }
 
     /// Gives out `first` before anything else; then ends, if the run has.
@@ -72,7 +72,7 @@ impl Follower {
     }
 
     async fn read(&mut self, until: Seq) -> Result<Vec<Arc<Stored>>, Error> {
-        let events = self.store.events(self.thread, self.run, self.seen).await?;
+        let events = self.log.events(self.thread, self.run, self.seen).await?;
         if events.is_empty() {
             self.seen = self.seen.max(until.saturating_sub(1));
             self.place = Place::Live;
@@ -109,3 +109,6 @@ impl Follower {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

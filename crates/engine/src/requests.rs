@@ -387,7 +387,12 @@ impl Engine {
     }
 
     fn follower(&self, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
-        Follower::new(Arc::clone(self.store()), self.shared.bus.subscribe(of.0), of, after)
+        Follower::new(
+            Arc::clone(self.store()) as Arc<dyn store::Log>,
+            self.shared.bus.subscribe(of.0),
+            of,
+            after,
+        )
     }
 
     /// The number before a run's first event. A queued run has none yet: they come after all there are now.

@@ -12,6 +12,7 @@ mod id;
 mod limits;
 mod memory;
 mod outside;
+pub mod planted;
 mod scope;
 mod settings;
 mod usage;

@@ -18,9 +18,10 @@ pub(crate) const MAX_WAITING_BYTES: usize = 64 * 1024;
 const DELTA_OVERHEAD_BYTES: usize = 32;
 
 /// Whether neighbouring deltas of one kind become one event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Coalesce {
     /// Join what waits for the same commit.
+    #[default]
     Waiting,
     /// An event per delta, whatever the load; for measuring.
     Never,

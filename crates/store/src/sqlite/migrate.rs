@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_context.sql"),
     include_str!("migrations/0006_outside.sql"),
     include_str!("migrations/0007_limits.sql"),
+    include_str!("migrations/0008_proof.sql"),
 ];
 
 pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {

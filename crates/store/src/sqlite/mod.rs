@@ -77,14 +77,14 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens or creates the database, bringing its schema up to date.
     pub fn open(folder: &Path, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>) -> Result<Self, Error> {
-        Self::open_with(folder, clock, publish, Coalesce::Waiting)
+        Self::open_with(folder, clock, publish, Options::default())
     }
 
     pub fn open_with(
         folder: &Path,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
-        coalesce: Coalesce,
+        options: Options,
     ) -> Result<Self, Error> {
         std::fs::create_dir_all(folder).map_err(Error::Folder)?;
         let lock = lock(folder)?;
@@ -93,7 +93,8 @@ impl Sqlite {
         migrate::migrate(&mut conn)?;
         let readers = Readers::open(READERS, || connect(&path, read_only()))?;
         let checkpoints = connect(&path, OpenFlags::default())?;
-        let writer = Writer::start(Owned { conn, checkpoints, lock }, clock, publish)?;
+        let Options { coalesce, boot: _, boundary } = options;
+        let writer = Writer::start(Owned { conn, checkpoints, lock, boundary }, clock, publish)?;
         Ok(Self { writer, readers: Arc::new(readers), coalesce })
     }
 
@@ -102,11 +103,36 @@ impl Sqlite {
     }
 }
 
+/// How a store differs from the usual one.
+#[derive(Default)]
+pub struct Options {
+    pub coalesce: Coalesce,
+    /// Which start of the machine this is. Asked of the system when absent.
+    pub boot: Option<String>,
+    /// Who decides at each commit whether the store goes on; for tests that let it die there.
+    pub boundary: Option<Arc<dyn Boundary>>,
+}
+
+/// Sees every commit come and go.
+pub trait Boundary: Send + Sync {
+    /// False if all ends here: nothing more is written, published or answered, as if the process had been killed.
+    fn pass(&self, moment: Moment) -> bool;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Nothing of it is in the database.
+    BeforeCommit,
+    /// All of it is, and nobody knows.
+    AfterCommit,
+}
+
 /// What the writer thread owns: when it ends, and not before, another process may have the folder.
 struct Owned {
     conn: Connection,
     checkpoints: Connection,
     lock: File,
+    boundary: Option<Arc<dyn Boundary>>,
 }
 
 /// Locks the folder, giving an owner that is just ending a moment to do so.

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::append::{Batch, Seqs};
 use super::checkpoint::Checkpointer;
-use super::{Owned, jobs};
+use super::{Boundary, Moment, Owned, jobs};
 use crate::outbox::{Outbox, Pushed};
 use crate::{Error, NewJob, Publish, RunLog, Write};
 
@@ -88,12 +88,12 @@ impl Writer {
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
     ) -> Result<Self, Error> {
-        let Owned { mut conn, checkpoints, lock } = owned;
+        let Owned { mut conn, checkpoints, lock, boundary } = owned;
         let (queue, commands) = sync_channel(MAX_QUEUED);
         let checkpointer = Checkpointer::start(&conn, checkpoints)?;
         checkpointer.watch(&mut conn)?;
         let mut committer =
-            Committer { conn, checkpointer, clock, publish, seqs: Seqs::default(), sync: None };
+            Committer { conn, checkpointer, clock, publish, seqs: Seqs::default(), sync: None, boundary };
         thread::Builder::new()
             .name("rondo-writer".into())
             .spawn(move || {
@@ -219,6 +219,7 @@ struct Committer {
     seqs: Seqs,
     /// The sync level in force, if known.
     sync: Option<Sync>,
+    boundary: Option<Arc<dyn Boundary>>,
 }
 
 impl Committer {
@@ -227,14 +228,23 @@ impl Committer {
         while let Ok(first) = commands.recv() {
             waiting.push(first);
             waiting.extend(commands.try_iter().take(MAX_BATCH - 1));
-            self.commit(&mut waiting);
+            if !self.commit(&mut waiting) {
+                return;
+            }
             self.checkpointer.after_commit(&self.conn);
         }
     }
 
-    /// Commits the commands together, publishes what they recorded, and answers them.
-    fn commit(&mut self, commands: &mut Vec<Command>) {
-        let committed = self.transact(commands).inspect(|events| self.publish.publish(events)).map(drop);
+    /// Commits the commands together, publishes what they recorded, and answers them. False if all ends here.
+    fn commit(&mut self, commands: &mut Vec<Command>) -> bool {
+        if !self.passes(Moment::BeforeCommit) {
+            return false;
+        }
+        let recorded = self.transact(commands);
+        if !self.passes(Moment::AfterCommit) {
+            return false;
+        }
+        let committed = recorded.inspect(|events| self.publish.publish(events)).map(drop);
         if let Err(error) = &committed {
             tracing::error!(%error, "a batch of writes was not committed");
             self.seqs.forget();
@@ -247,6 +257,11 @@ impl Committer {
                 Command::Work { work, .. } => work.done(result),
             }
         }
+        true
+    }
+
+    fn passes(&self, moment: Moment) -> bool {
+        self.boundary.as_ref().is_none_or(|boundary| boundary.pass(moment))
     }
 
     fn transact(&mut self, commands: &mut [Command]) -> Result<Vec<Arc<protocol::Stored>>, Error> {

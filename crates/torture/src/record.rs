@@ -1,0 +1,370 @@
+//! What happened, as those saw it who were not killed: what actors asked and were told, what readers received, what
+//! reached the model and the tools, and when the server died. The oracle judges the server by these alone.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// Microseconds since the trial began, by one clock.
+pub(crate) type Micros = u64;
+
+/// What is known of an operation after its last attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Outcome {
+    /// The server said that it is done.
+    Ok,
+    /// The server refused it, and said so: nothing of it may be there.
+    Fail,
+    /// The connection broke, or time ran out, on every attempt: it happened once or not at all.
+    Unknown,
+}
+
+/// Something an actor asked of the server, over all attempts under one key.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Op {
+    pub(crate) actor: usize,
+    pub(crate) user: String,
+    pub(crate) app: String,
+    /// The `Idempotency-Key`, the same for every attempt.
+    pub(crate) key: String,
+    pub(crate) what: What,
+    /// From the first attempt to the answer of the last.
+    pub(crate) began: Micros,
+    pub(crate) ended: Micros,
+    pub(crate) outcome: Outcome,
+    /// The HTTP status of each attempt; 0 where there was none.
+    pub(crate) attempts: Vec<u16>,
+    /// When the answer that made it definite arrived, if one did; `ended` is later when a stream was read after it.
+    pub(crate) answered: Option<Micros>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum What {
+    /// A message; its program names the tag. `runs` are the ids that attempts were told, each once: more than one is a
+    /// violation by itself.
+    Send {
+        tag: String,
+        thread: Option<String>,
+        runs: Vec<String>,
+        threads: Vec<String>,
+        on_busy: Option<String>,
+    },
+    /// `status` is what the run was when the cancel was acknowledged.
+    Cancel {
+        run: String,
+        status: Option<String>,
+    },
+    Decide {
+        proposal: String,
+        run: String,
+        confirm: bool,
+    },
+    Undo {
+        action: String,
+    },
+    /// `memory` is the id the server gave.
+    Remember {
+        text: String,
+        memory: Option<String>,
+    },
+    Edit {
+        memory: String,
+        text: String,
+    },
+    Forget {
+        memory: String,
+    },
+    /// Everything that was found for the words, as texts.
+    Search {
+        words: String,
+        found: Vec<String>,
+    },
+    DeleteThread {
+        thread: String,
+    },
+    /// Reads of threads, messages, actions; `path` says which.
+    Read {
+        path: String,
+    },
+}
+
+/// What one connection of one reader received.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Reading {
+    pub(crate) actor: usize,
+    pub(crate) user: String,
+    /// A run's stream, or a thread's channel.
+    pub(crate) run: Option<String>,
+    pub(crate) thread: Option<String>,
+    /// The cursor it began from; none means the beginning.
+    pub(crate) after: Option<u64>,
+    /// When the request was sent, and when its first byte of an event arrived.
+    pub(crate) began: Micros,
+    pub(crate) first: Option<Micros>,
+    pub(crate) ended: Micros,
+    /// 0 if there was no answer.
+    pub(crate) status: u16,
+    pub(crate) frames: Vec<Seen>,
+    pub(crate) end: End,
+    /// How often the server had been started when it began; a resume of one that another process began has a higher
+    /// number than the reading before.
+    pub(crate) start: u32,
+}
+
+/// One frame, exactly as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Seen {
+    pub(crate) seq: u64,
+    pub(crate) event: String,
+    /// SHA-256 of the bytes of `data`, in hex.
+    pub(crate) hash: String,
+}
+
+/// How a reading came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum End {
+    /// The server ended the stream.
+    Whole,
+    /// The connection broke.
+    Cut,
+    /// The reader left.
+    Left,
+    /// There was no stream: refused, or 204.
+    None,
+}
+
+/// One request to the model.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Asked {
+    /// Of the message it answers; none for background work.
+    pub(crate) tag: Option<String>,
+    /// From 0: how many assistant turns follow the user's message.
+    pub(crate) step: usize,
+    /// From 0: how often this step was asked for before.
+    pub(crate) attempt: usize,
+    pub(crate) began: Micros,
+    /// When the last byte was written.
+    pub(crate) written: Option<Micros>,
+    /// When the client closed before that, if it did.
+    pub(crate) closed: Option<Micros>,
+    /// The tokens that a whole answer counts, as the reply says.
+    pub(crate) input_tokens: u64,
+    pub(crate) output_tokens: u64,
+    /// Canaries in the prompt, by the users they belong to.
+    pub(crate) canaries: Vec<String>,
+    /// The text of the reply, if it is written whole.
+    pub(crate) text: String,
+}
+
+/// One request to a tool.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Arrival {
+    pub(crate) tool: String,
+    pub(crate) key: String,
+    /// Of the message whose run called it, as its arguments say.
+    pub(crate) tag: String,
+    /// The arguments, canonically.
+    pub(crate) arguments: String,
+    pub(crate) at: Micros,
+    /// When the reply had been written, if it was.
+    pub(crate) replied: Option<Micros>,
+    /// Canaries in the request, by the users they belong to.
+    pub(crate) canaries: Vec<String>,
+}
+
+/// Why the server was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Trigger {
+    /// SIGKILL after a random time.
+    Random,
+    /// (a) The model has written the last byte of a tool call.
+    CallWritten,
+    /// (b) A tool has received a request and not replied.
+    ToolArrived,
+    /// (c) A tool has just replied.
+    ToolReplied,
+    /// (d) A client has just been told that its message is accepted.
+    Accepted,
+    /// (e) A client has just been told that its cancel is accepted.
+    CancelAccepted,
+    /// (f) A reader has just received `run:end`.
+    RunEnded,
+    /// (g) A server that was started less than half a second ago.
+    Recovering,
+    /// SIGTERM, and SIGKILL if that takes too long.
+    Term,
+    /// The disk was full; nothing was killed.
+    DiskFull,
+    /// The model answered 429 and 5xx for a while; nothing was killed.
+    UpstreamBurst,
+    /// Readers that read nothing; nothing was killed.
+    SlowReaders,
+}
+
+/// One thing the nemesis did.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Blow {
+    pub(crate) trigger: Trigger,
+    pub(crate) at: Micros,
+    /// When the next process was started, and when it was ready.
+    pub(crate) restarted: Option<Micros>,
+    pub(crate) ready: Option<Micros>,
+}
+
+/// All of it, shared by everybody who saw something; each line is in its file at once.
+#[derive(Clone)]
+pub(crate) struct Book {
+    begin: Instant,
+    pages: Arc<Mutex<Pages>>,
+}
+
+#[derive(Default)]
+struct Pages {
+    trial: Trial,
+    files: Option<Files>,
+}
+
+struct Files {
+    history: BufWriter<File>,
+    readings: BufWriter<File>,
+    model: BufWriter<File>,
+    tools: BufWriter<File>,
+    blows: BufWriter<File>,
+}
+
+/// What the oracle looks at.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trial {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) readings: Vec<Reading>,
+    pub(crate) asked: Vec<Asked>,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) blows: Vec<Blow>,
+    /// What the strict upstream complained of.
+    pub(crate) complaints: Vec<String>,
+}
+
+impl Book {
+    /// Writes `history.jsonl`, `readings.jsonl`, `model.jsonl`, `tools.jsonl` and `nemesis.jsonl` into the folder.
+    pub(crate) fn open(folder: &Path) -> std::io::Result<Self> {
+        let file = |name: &str| File::create(folder.join(name)).map(BufWriter::new);
+        let files = Files {
+            history: file("history.jsonl")?,
+            readings: file("readings.jsonl")?,
+            model: file("model.jsonl")?,
+            tools: file("tools.jsonl")?,
+            blows: file("nemesis.jsonl")?,
+        };
+        let pages = Pages { trial: Trial::default(), files: Some(files) };
+        Ok(Self { begin: Instant::now(), pages: Arc::new(Mutex::new(pages)) })
+    }
+
+    pub(crate) fn now(&self) -> Micros {
+        u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn op(&self, op: Op) {
+        let mut pages = self.lock();
+        pages.write(|files| &mut files.history, &op);
+        pages.trial.ops.push(op);
+    }
+
+    pub(crate) fn reading(&self, reading: Reading) {
+        let mut pages = self.lock();
+        pages.write(|files| &mut files.readings, &reading);
+        pages.trial.readings.push(reading);
+    }
+
+    /// Notes a request and gives its number, for [`Book::model_wrote`] and [`Book::model_closed`].
+    pub(crate) fn asked(&self, asked: Asked) -> usize {
+        let mut pages = self.lock();
+        pages.write(|files| &mut files.model, &asked);
+        pages.trial.asked.push(asked);
+        pages.trial.asked.len() - 1
+    }
+
+    pub(crate) fn model_wrote(&self, number: usize) {
+        let now = self.now();
+        if let Some(asked) = self.lock().trial.asked.get_mut(number) {
+            asked.written.get_or_insert(now);
+        }
+    }
+
+    pub(crate) fn model_closed(&self, number: usize) {
+        let now = self.now();
+        if let Some(asked) = self.lock().trial.asked.get_mut(number) {
+            asked.closed.get_or_insert(now);
+        }
+    }
+
+    /// Notes a request and gives its number, for [`Book::tool_replied`].
+    pub(crate) fn arrival(&self, arrival: Arrival) -> usize {
+        let mut pages = self.lock();
+        pages.write(|files| &mut files.tools, &arrival);
+        pages.trial.arrivals.push(arrival);
+        pages.trial.arrivals.len() - 1
+    }
+
+    pub(crate) fn tool_replied(&self, number: usize) {
+        let now = self.now();
+        if let Some(arrival) = self.lock().trial.arrivals.get_mut(number) {
+            arrival.replied.get_or_insert(now);
+        }
+    }
+
+    pub(crate) fn blow(&self, blow: Blow) {
+        let mut pages = self.lock();
+        pages.write(|files| &mut files.blows, &blow);
+        pages.trial.blows.push(blow);
+    }
+
+    pub(crate) fn complaint(&self, complaint: String) {
+        self.lock().trial.complaints.push(complaint);
+    }
+
+    /// A copy of everything so far.
+    pub(crate) fn trial(&self) -> Trial {
+        self.lock().trial.clone()
+    }
+
+    /// How often something holds so far, without a copy.
+    pub(crate) fn count(&self, count: impl FnOnce(&Trial) -> usize) -> usize {
+        count(&self.lock().trial)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pages {
+    /// A line that cannot be written is lost to whoever reads the file, not to the oracle.
+    fn write(&mut self, file: impl FnOnce(&mut Files) -> &mut BufWriter<File>, line: &impl Serialize) {
+        let Some(files) = &mut self.files else { return };
+        let file = file(files);
+        let _ = serde_json::to_writer(&mut *file, line)
+            .map(|()| file.write_all(b"\n").and_then(|()| file.flush()));
+    }
+}
+
+/// Something the server did wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Violation {
+    /// `O1` to `O17`.
+    pub(crate) check: &'static str,
+    pub(crate) what: String,
+}
+
+/// The details of a violation are often a row; this keeps them short.
+pub(crate) fn brief(value: &Value) -> String {
+    value.to_string().chars().take(300).collect()
+}

@@ -1,0 +1,86 @@
+//! What everybody on the stage has at hand: where the server is, who its users are, and where to write down what
+//! happened.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::record::{Book, Trigger};
+
+/// What a command tells whoever called it: a sentence, ready to be shown.
+pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
+
+/// Somebody who talks to one app. No other user's words may ever reach them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) app: String,
+    /// The bearer token.
+    pub(crate) key: String,
+    /// A word that is in everything this user says.
+    pub(crate) canary: String,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    /// `http://127.0.0.1:PORT`, the same after every restart.
+    pub(crate) url: String,
+    pub(crate) users: Arc<[User]>,
+    pub(crate) seed: u64,
+    pub(crate) book: Book,
+    pub(crate) moments: Moments,
+    /// How often the server has been started.
+    pub(crate) starts: Starts,
+    /// Cancelled when no new operation may begin; what is under way goes on until it is definite.
+    pub(crate) curtain: CancellationToken,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Starts(Arc<AtomicU32>);
+
+impl Starts {
+    pub(crate) fn number(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn another(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// The instants at which a kill hurts most. Those who see one say so; the nemesis waits for the one it has chosen.
+#[derive(Clone)]
+pub(crate) struct Moments {
+    wanted: Arc<watch::Sender<Option<Trigger>>>,
+}
+
+impl Moments {
+    pub(crate) fn new() -> Self {
+        Self { wanted: Arc::new(watch::Sender::new(None)) }
+    }
+
+    /// Says that the moment is now. It costs nothing when nobody waits for it.
+    pub(crate) fn now(&self, moment: Trigger) {
+        if self.is_wanted(moment) {
+            self.wanted.send_if_modified(|wanted| wanted.take_if(|wanted| *wanted == moment).is_some());
+        }
+    }
+
+    /// Whether a kill is about to follow the next such moment; a tool then holds its reply back, so that it is caught.
+    pub(crate) fn is_wanted(&self, moment: Trigger) -> bool {
+        *self.wanted.borrow() == Some(moment)
+    }
+
+    /// Waits for the next such moment. False if none came in time.
+    pub(crate) async fn next(&self, moment: Trigger, patience: Duration) -> bool {
+        self.wanted.send_replace(Some(moment));
+        let mut watched = self.wanted.subscribe();
+        let came = tokio::time::timeout(patience, watched.wait_for(Option::is_none)).await.is_ok();
+        self.wanted.send_replace(None);
+        came
+    }
+}
