@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::{Bus, Engine, InProcess, Parts};
 use memory::recall::Recall;
@@ -46,6 +47,7 @@ pub(crate) fn engine(
         extractor: Arc::new(InProcess),
         clock,
         ids: Arc::new(TimeOrderedIds),
+        retention: Duration::from_hours(24),
     };
     Ok(Engine::new(parts).map_err(|problem| problem.to_string())?)
 }

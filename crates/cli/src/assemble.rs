@@ -39,6 +39,7 @@ pub(crate) fn served(config: &Config) -> Result<(Engine, Arc<Secrets>), Trouble>
         extractor: extractor(),
         clock,
         ids: Arc::new(TimeOrderedIds),
+        retention: config.server.retention,
         apps,
     };
     Ok((Engine::new(parts)?, secrets))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use model::sse::Parser;
-use protocol::{Event, ProposalOpen, RunEnd, RunId, RunStatus, ThreadId};
+use protocol::{Event, ProposalOpen, RunEnd, RunId, RunStatus, Snapshot, TextDelta, ThreadId};
 use reqwest::Response;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -151,6 +151,13 @@ impl Chat {
             };
             let Some(Ok(chunk)) = chunk else { return Ok(None) };
             parser.feed::<Trouble>(&chunk, |event| {
+                if let Some(snapshot) = snapshot(&event.name, &event.data) {
+                    let Snapshot { run_id, status, text, error, message_id, .. } = snapshot;
+                    self.screen.end_line()?;
+                    self.screen.show(&Event::TextDelta(TextDelta { step: 1, delta: text }))?;
+                    end = Some(RunEnd { run_id, status, error, message_id });
+                    return Ok(());
+                }
                 count += 1;
                 if count <= *shown {
                     return Ok(());
@@ -210,4 +217,9 @@ impl Chat {
 fn header<T: std::str::FromStr>(response: &Response, name: &str) -> Result<T, Trouble> {
     let value = response.headers().get(name).and_then(|value| value.to_str().ok()?.parse().ok());
     value.ok_or_else(|| format!("the server's answer has no {name}; is it an older version?").into())
+}
+
+/// The whole of a run whose pieces are no longer kept.
+fn snapshot(name: &str, data: &str) -> Option<Snapshot> {
+    (name == "snapshot").then(|| serde_json::from_str(data).ok()).flatten()
 }

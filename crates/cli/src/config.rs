@@ -183,6 +183,8 @@ pub(crate) struct Server {
     pub(crate) heartbeat: Duration,
     /// How long runs may go on once the server was asked to stop.
     pub(crate) drain: Duration,
+    /// How long runs resume exactly after their end.
+    pub(crate) retention: Duration,
     /// The app that answers at `/api/chat`; the only one, or the usual one, when absent.
     pub(crate) chat_app: Option<String>,
 }
@@ -244,6 +246,7 @@ impl Default for Server {
             max_streams_per_user: 16,
             heartbeat: Duration::from_secs(15),
             drain: Duration::from_secs(25),
+            retention: Duration::from_hours(7 * 24),
             chat_app: None,
         }
     }

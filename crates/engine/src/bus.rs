@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 /// Bytes a thread's ring holds at most: a commit's worth of small events, so that a reader that keeps up never needs
 /// the log.
-const RING_BYTES: usize = 4 * MAX_BYTES_PER_READ;
+const RING_BYTES: usize = 8 * MAX_BYTES_PER_READ;
 
 /// What an event counts beyond its body.
 const EVENT_OVERHEAD_BYTES: usize = 96;
@@ -50,7 +50,7 @@ pub(crate) struct Subscription {
 /// What the ring has for a reader that has seen everything up to some number.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Tail {
-    /// The events right after it.
+    /// The events right after it, as many as one read of the log would give.
     Events(Vec<Arc<Stored>>),
     /// The ring begins at a later number: read the log up to there.
     Behind { ring_starts: Seq },
@@ -131,11 +131,22 @@ impl Ring {
             return Some(Tail::Behind { ring_starts });
         }
         let from = self.events.partition_point(|event| event.seq <= seen);
-        Some(Tail::Events(self.events.range(from..).cloned().collect()))
+        let mut bytes = 0;
+        let fits = |event: &&Arc<Stored>| {
+            let fits = bytes < MAX_BYTES_PER_READ;
+            bytes += size(event);
+            fits
+        };
+        Some(Tail::Events(self.events.range(from..).take_while(fits).cloned().collect()))
     }
 }
 
 impl Subscription {
+    /// The newest number that was published since anybody listened.
+    pub(crate) fn newest(&self) -> Seq {
+        lock(&self.channel.ring).newest
+    }
+
     /// Waits for anything newer than `seen`.
     pub(crate) async fn after(&self, seen: Seq) -> Tail {
         loop {

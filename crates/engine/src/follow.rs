@@ -1,15 +1,17 @@
 //! Following a run or a thread: first the log, then live, with nothing lost or doubled between the two.
 //!
 //! A follower subscribes before it reads, so whatever is committed while it reads is in the ring by the time it has
-//! caught up; numbers sort out the overlap.
+//! caught up; numbers sort out the overlap. Where the deltas of a run are pruned, now or while it is being read, there
+//! is no rest to give: one snapshot says what came of it.
 
 use std::sync::Arc;
 
+use protocol::planted::Bug;
 use protocol::{Kind, RunId, Seq, Stored, ThreadId};
 use store::Log;
 
-use crate::Error;
 use crate::bus::{Subscription, Tail};
+use crate::{Error, views};
 
 /// One reader's place in a thread's log.
 pub struct Follower {
@@ -23,6 +25,8 @@ pub struct Follower {
     place: Place,
     /// Given out before anything else.
     first: Option<Arc<Stored>>,
+    /// Whether facts are enough for this reader, so that a run without its deltas is as good as a whole one.
+    facts_will_do: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +46,15 @@ impl Follower {
         (thread, run): (ThreadId, Option<RunId>),
         after: Seq,
     ) -> Self {
-        Self { log, subscription, thread, run, seen: after, place: Place::Log { until: 0 }, first: None }
+        let place = Place::Log { until: 0 };
+        Self { log, subscription, thread, run, seen: after, place, first: None, facts_will_do: false }
+    }
+
+    /// For a reader that can tell a run by its facts: it gets those of a run whose deltas are pruned, not a snapshot.
+    #[must_use]
+    pub fn by_facts(mut self) -> Self {
+        self.facts_will_do = true;
+        self
     }
 
     /// Gives out `first` before anything else; then ends, if the run has.
@@ -72,13 +84,31 @@ impl Follower {
     }
 
     async fn read(&mut self, until: Seq) -> Result<Vec<Arc<Stored>>, Error> {
-        let events = self.log.events(self.thread, self.run, self.seen).await?;
+        // A thread's log has no more and no less than is left of it.
+        let of = self.run.filter(|_| !self.facts_will_do);
+        let events = match self.log.events(self.thread, of, self.seen).await {
+            Err(store::Error::Pruned) => return self.snapshot().await,
+            read => read?,
+        };
         if events.is_empty() {
             self.seen = self.seen.max(until.saturating_sub(1));
+            if Bug::SeamGap.is_planted() {
+                self.seen = self.seen.max(self.subscription.newest());
+            }
             self.place = Place::Live;
         }
-        self.advance(&events);
-        Ok(events)
+        Ok(self.take(events))
+    }
+
+    /// What came of a run whose deltas are pruned, and the end; nothing if the thread has gone, too.
+    async fn snapshot(&mut self) -> Result<Vec<Arc<Stored>>, Error> {
+        let facts = match self.run {
+            Some(run) => self.log.facts(run).await?,
+            None => Vec::new(),
+        };
+        self.place = Place::Ended;
+        let snapshot = self.run.and_then(|run| views::last_snapshot((self.thread, run), &facts));
+        Ok(snapshot.into_iter().map(Arc::new).collect())
     }
 
     async fn listen(&mut self) -> Vec<Arc<Stored>> {
@@ -91,24 +121,22 @@ impl Follower {
                 self.place = Place::Log { until: ring_starts };
                 Vec::new()
             }
-            Tail::Events(mut events) => {
-                let newest = events.last().map_or(self.seen, |event| event.seq);
-                events.retain(|event| self.run.is_none() || event.run == self.run);
-                self.advance(&events);
-                self.seen = newest;
-                events
-            }
+            Tail::Events(events) => self.take(events),
         }
     }
 
-    fn advance(&mut self, events: &[Arc<Stored>]) {
-        let Some(last) = events.last() else { return };
-        self.seen = last.seq;
-        if self.run.is_some() && last.kind == Kind::RunEnd.name() {
+    /// Moves past the events, and keeps those that are for this reader.
+    fn take(&mut self, mut events: Vec<Arc<Stored>>) -> Vec<Arc<Stored>> {
+        self.seen = events.last().map_or(self.seen, |event| event.seq);
+        events.retain(|event| self.run.is_none() || event.run == self.run);
+        if self.run.is_some() && events.last().is_some_and(|last| last.kind == Kind::RunEnd.name()) {
             self.place = Place::Ended;
         }
+        events
     }
 }
 
+#[cfg(test)]
+mod slow;
 #[cfg(test)]
 mod tests;

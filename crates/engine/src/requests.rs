@@ -10,6 +10,7 @@ use protocol::{
 use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadEdit, ThreadRow, Window};
 
 use crate::apps::Serving;
+use crate::bus::Subscription;
 use crate::request::{self, PageQuery};
 use crate::run::RunState;
 use crate::{Engine, Error, Follower, jobs, personas, run, views};
@@ -171,10 +172,10 @@ impl Engine {
 
     /// Waits until the run has ended, or waits itself for the user.
     pub async fn result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
-        let row = self.run_row(principal, run).await?;
+        let (row, subscription) = self.listen(principal, run).await?;
         if row.end_seq.is_none() {
             let start = self.beginning(principal, &row).await?;
-            let mut follower = self.follower((row.thread, Some(run)), start);
+            let mut follower = self.follower(subscription, (row.thread, Some(run)), start);
             while let Some(events) = follower.next().await? {
                 let waits =
                     |kind: &str| kind == Kind::ProposalOpen.name() || kind == Kind::ToolComplete.name();
@@ -327,26 +328,29 @@ impl Engine {
         Ok(Page { data: rows.iter().filter_map(views::message).collect(), next: last.filter(|_| more) })
     }
 
-    /// The run's events after `after`, then live; none when it has ended and everything has been read.
+    /// The run's events after `after`, then live; none when it has ended and everything has been read. A place that is
+    /// not in the log gets a snapshot first.
     pub async fn follow_run(
         &self,
         principal: &Principal,
         run: RunId,
         after: Option<Seq>,
     ) -> Result<Option<Follower>, Error> {
-        let row = self.run_row(principal, run).await?;
+        let (row, subscription) = self.listen(principal, run).await?;
         let after = after.unwrap_or(0);
-        let head = self.store().head(row.thread).await?;
-        if after > head {
-            // Read again: a run that ended before the head was read has nothing more to come.
-            let row = self.run_row(principal, run).await?;
-            return self.snapshot(row, head).await.map(Some);
-        }
-        if row.end_seq.is_some_and(|end| after >= end) {
-            return Ok(None);
+        if after > 0 {
+            let head = self.store().head(row.thread).await?;
+            if after <= head && row.end_seq.is_some_and(|end| after >= end) {
+                return Ok(None);
+            }
+            if after > head || self.store().is_skipped(row.thread, after).await? {
+                // Read again: a run that ended before the head was read has nothing more to come.
+                let row = self.run_row(principal, run).await?;
+                return self.snapshot(row, head, subscription).await.map(Some);
+            }
         }
         let beginning = self.beginning(principal, &row).await?;
-        Ok(Some(self.follower((row.thread, Some(run)), after.max(beginning))))
+        Ok(Some(self.follower(subscription, (row.thread, Some(run)), after.max(beginning))))
     }
 
     /// The thread's events after `after`, then live, without end.
@@ -356,8 +360,9 @@ impl Engine {
         thread: ThreadId,
         after: Option<Seq>,
     ) -> Result<Follower, Error> {
+        let subscription = self.shared.bus.subscribe(thread); // see `listen`
         let row = self.thread_row(principal, thread).await?;
-        Ok(self.follower((thread, None), after.unwrap_or(0).min(row.last_seq)))
+        Ok(self.follower(subscription, (thread, None), after.unwrap_or(0).min(row.last_seq)))
     }
 
     /// Work in the background, newest first, of all users: for whoever looks after the server.
@@ -386,13 +391,16 @@ impl Engine {
         if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "thread" }) }
     }
 
-    fn follower(&self, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
-        Follower::new(
-            Arc::clone(self.store()) as Arc<dyn store::Log>,
-            self.shared.bus.subscribe(of.0),
-            of,
-            after,
-        )
+    /// A run, and a place to listen from before it was looked at: were its thread deleted in between, nobody would ever
+    /// close the place.
+    async fn listen(&self, principal: &Principal, run: RunId) -> Result<(RunRow, Subscription), Error> {
+        let thread = self.run_row(principal, run).await?.thread;
+        let subscription = self.shared.bus.subscribe(thread);
+        Ok((self.run_row(principal, run).await?, subscription))
+    }
+
+    fn follower(&self, subscription: Subscription, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
+        Follower::new(Arc::clone(self.store()) as Arc<dyn store::Log>, subscription, of, after)
     }
 
     /// The number before a run's first event. A queued run has none yet: they come after all there are now.
@@ -406,22 +414,27 @@ impl Engine {
         Ok(before(&self.run_row(principal, row.id).await?).unwrap_or(head))
     }
 
-    /// For a cursor past the head of the log: where the run stands, then what follows.
-    async fn snapshot(&self, row: RunRow, head: Seq) -> Result<Follower, Error> {
+    /// For a cursor that is not in the log: where the run stands, then what follows.
+    async fn snapshot(&self, row: RunRow, head: Seq, subscription: Subscription) -> Result<Follower, Error> {
         let (thread, run, ended) = (row.thread, row.id, row.end_seq);
         let until = ended.unwrap_or(head);
         let mut facts = self.store().facts(run).await?;
         facts.retain(|fact| fact.seq <= until); // what is newer follows
-        let streamed = match views::open_since(&facts) {
-            Some(since) => Some(self.streamed((thread, run), since, until).await?),
+        let streamed = match views::open_since(&facts).filter(|_| ended.is_none()) {
+            Some(since) => match self.streamed((thread, run), since, until).await {
+                // It has ended meanwhile, and the follower knows what is left of it.
+                Err(store::Error::Pruned) => return Ok(self.follower(subscription, (thread, Some(run)), 0)),
+                streamed => Some(streamed?),
+            },
             None => None,
         };
         let snapshot = views::snapshot(row, &facts, streamed, until);
-        Ok(self.follower((thread, Some(run)), head).beginning_with(snapshot, ended.is_some()))
+        let follower = self.follower(subscription, (thread, Some(run)), head);
+        Ok(follower.beginning_with(snapshot, ended.is_some()))
     }
 
     /// The text of a run's deltas after `since`, up to and with `until`.
-    async fn streamed(&self, of: (ThreadId, RunId), since: Seq, until: Seq) -> Result<String, Error> {
+    async fn streamed(&self, of: (ThreadId, RunId), since: Seq, until: Seq) -> Result<String, store::Error> {
         let (mut text, mut seen) = (String::new(), since);
         while seen < until {
             let events = self.store().events(of.0, Some(of.1), seen).await?;

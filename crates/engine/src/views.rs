@@ -2,8 +2,9 @@
 
 use protocol::{
     Decision, Event, JobView, KeyView, Kind, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView,
-    Message, ProposalView, Role, RunResult, RunView, SaidView, Seq, Stored, ThreadView, ToolCallView,
-    ToolComplete, ToolResultView, ToolStart, ToolStatus,
+    Message, ProposalView, Role, RunEnd, RunId, RunResult, RunStatus, RunView, SaidView, Seq, Snapshot,
+    Stored, StreamComplete, ThreadId, ThreadView, ToolCallView, ToolComplete, ToolResultView, ToolStart,
+    ToolStatus,
 };
 use store::{
     JobRow, KeyRow, MemoryHistory, MemoryRow, MemoryVersion, MessageRow, ProposalRow, RawEvent, RunRow,
@@ -181,11 +182,9 @@ pub(crate) fn answered(row: RunRow, facts: &[RawEvent]) -> RunResult {
 
 /// A run that has ended, from its facts.
 fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
-    let events: Vec<Event> = facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
+    let events = readable(facts);
     let state = RunState::replay(&events);
-    let answer = events
-        .iter()
-        .find_map(|event| if let Event::StreamComplete(answer) = event { Some(answer) } else { None });
+    let answer = answer(&events);
     let reply =
         answer.map(|answer| answer.text.clone()).or_else(|| state.last().map(|step| step.text.clone()));
     let (calls, results): (Vec<_>, Vec<_>) =
@@ -208,6 +207,20 @@ fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
         proposals: Vec::new(),
         error: row.error,
     }
+}
+
+fn readable(facts: &[RawEvent]) -> Vec<Event> {
+    facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect()
+}
+
+fn answer(events: &[Event]) -> Option<&StreamComplete> {
+    events
+        .iter()
+        .find_map(|event| if let Event::StreamComplete(answer) = event { Some(answer) } else { None })
+}
+
+fn end(events: &[Event]) -> Option<&RunEnd> {
+    events.iter().find_map(|event| if let Event::RunEnd(end) = event { Some(end) } else { None })
 }
 
 /// The answer after the markers of the calls it rests on, each once.
@@ -233,15 +246,36 @@ pub(crate) fn open_since(facts: &[RawEvent]) -> Option<Seq> {
 /// The state of a run as one event, for a reader whose place in the log is not there. `streamed` is the text of the
 /// step that is streaming, if one is.
 pub(crate) fn snapshot(row: RunRow, facts: &[RawEvent], streamed: Option<String>, seq: Seq) -> Stored {
-    let (thread, run) = (row.thread, row.id);
-    let result = outcome(row, facts);
-    let body = protocol::Snapshot {
-        run_id: run,
-        thread_id: thread,
-        status: result.status,
-        text: streamed.unwrap_or(result.reply),
-        error: result.error,
-    };
-    let body = serde_json::to_string(&body).unwrap_or_else(|_| String::from("{}"));
-    Stored { thread, seq, run: Some(run), kind: "snapshot".into(), body: body.into() }
+    let told = told((row.thread, row.id), facts);
+    let text = streamed.unwrap_or(told.text);
+    synthesised(&Snapshot { status: row.status, error: row.error, text, ..told }, seq)
+}
+
+/// The same for a run that has ended, by its facts alone; none if they do not say that it has.
+pub(crate) fn last_snapshot(of: (ThreadId, RunId), facts: &[RawEvent]) -> Option<Stored> {
+    let end = facts.iter().rev().find(|fact| fact.kind == Kind::RunEnd.name())?;
+    Some(synthesised(&told(of, facts), end.seq))
+}
+
+/// What the facts tell of a run. One whose end cannot be read has failed.
+fn told((thread_id, run_id): (ThreadId, RunId), facts: &[RawEvent]) -> Snapshot {
+    let events = readable(facts);
+    let (answer, end) = (answer(&events), end(&events));
+    let last = || RunState::replay(&events).last().map(|step| step.text.clone());
+    Snapshot {
+        run_id,
+        thread_id,
+        status: end.map_or(RunStatus::Failed, |end| end.status),
+        text: answer.map(|answer| answer.text.clone()).or_else(last).unwrap_or_default(),
+        message_id: answer.map(|answer| answer.message_id).or_else(|| end?.message_id),
+        memories_referenced: answer.map(|answer| answer.memories_referenced.clone()).unwrap_or_default(),
+        data: answer.and_then(|answer| answer.data.clone()),
+        error: end.and_then(|end| end.error.clone()),
+    }
+}
+
+fn synthesised(snapshot: &Snapshot, seq: Seq) -> Stored {
+    let body = serde_json::to_string(snapshot).unwrap_or_else(|_| String::from("{}"));
+    let (thread, run) = (snapshot.thread_id, Some(snapshot.run_id));
+    Stored { thread, seq, run, kind: "snapshot".into(), body: body.into() }
 }

@@ -537,6 +537,14 @@ pub struct Snapshot {
     pub status: RunStatus,
     /// The answer, or what there is of it.
     pub text: String,
+    /// The answer as a message of the thread, once the run has ended with one: there are its calls and their results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memories_referenced: Vec<String>,
+    /// The object of an app whose answers follow a schema of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }

@@ -1,7 +1,8 @@
 //! Doors: a run's log in the words of other people's contracts.
 //!
-//! An encoder is a fold over the events of one run, so a stream that is read again has the same bytes. What a contract
-//! cannot take back it does not repeat: the stream ends with an error, and the run goes on without it.
+//! An encoder is a fold over the events of one run, so a stream that is read again has the same bytes; the facts alone
+//! say the same in fewer pieces, so a run whose deltas are pruned is told like any other. What a contract cannot take
+//! back it does not repeat: the stream ends with an error, and the run goes on without it.
 
 mod chats;
 mod delta;
@@ -84,6 +85,7 @@ pub(crate) fn response<E: Encoder>(
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     let Setting { heartbeat, shutdown, permit } = setting;
+    let follower = follower.by_facts();
     let open = Open { follower, encoder, asking, heartbeat, shutdown, flow: Flow::Goes, _permit: permit };
     let body = stream::unfold(open, |mut open| async {
         let chunk = open.next().await?;

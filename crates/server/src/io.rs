@@ -21,6 +21,8 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) struct Socket<S> {
     stream: S,
     limit: Duration,
+    /// What happens to the stream of such a write. Nobody takes what waits in the kernel, which would keep it for long.
+    give_up: fn(&S),
     /// Runs while a write is blocked.
     blocked: Option<Pin<Box<Sleep>>>,
     linger: Option<Linger>,
@@ -35,8 +37,8 @@ struct Linger {
 }
 
 impl<S> Socket<S> {
-    pub(crate) fn new(stream: S, limit: Duration, stopping: CancellationToken) -> Self {
-        Self { stream, limit, blocked: None, linger: None, stopping }
+    pub(crate) fn new(stream: S, (limit, give_up): (Duration, fn(&S)), stopping: CancellationToken) -> Self {
+        Self { stream, limit, give_up, blocked: None, linger: None, stopping }
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, progress: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -46,7 +48,10 @@ impl<S> Socket<S> {
         }
         let limit = self.limit;
         let timer = self.blocked.get_or_insert_with(|| Box::pin(sleep(limit)));
-        timer.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        timer.as_mut().poll(cx).map(|()| {
+            (self.give_up)(&self.stream);
+            Err(io::ErrorKind::TimedOut.into())
+        })
     }
 }
 
@@ -128,7 +133,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_stays_blocked_fails_after_the_limit() {
         let (ours, _theirs) = duplex(4);
-        let mut stream = Socket::new(ours, LIMIT, CancellationToken::new());
+        let mut stream = Socket::new(ours, (LIMIT, |_| {}), CancellationToken::new());
         let start = Instant::now();
         let error = stream.write_all(b"more than four bytes").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -138,7 +143,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_is_slow_but_moves_is_served() {
         let (ours, mut theirs) = duplex(1);
-        let mut stream = Socket::new(ours, LIMIT, CancellationToken::new());
+        let mut stream = Socket::new(ours, (LIMIT, |_| {}), CancellationToken::new());
         let read = async {
             let mut taken = Vec::new();
             for _ in 0..3 {

@@ -22,8 +22,13 @@ use tokio_util::task::TaskTracker;
 use crate::io::Socket;
 use crate::{Limits, Settings, Shutdown, routes};
 
-/// What we hold for one connection in each direction. The log is the buffer, so more would be pointless.
-const MAX_BUFFER_BYTES: usize = 64 * 1024;
+/// What we hold for one connection in each direction before we take no more; what was taken last may come on top. The
+/// log is the buffer, so more would be pointless.
+const MAX_BUFFER_BYTES: usize = 32 * 1024;
+/// What the kernel holds for a client beyond what the network takes. Without it, that would be megabytes for a reader
+/// that has stopped.
+#[cfg(target_os = "linux")]
+const MAX_UNSENT_BYTES: u32 = 16 * 1024;
 /// Pause after an accept that failed for want of a resource, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 /// How long requests under way may take to end once the server stops.
@@ -118,7 +123,7 @@ async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: Sto
     if let Err(error) = tune(&stream) {
         tracing::debug!(%error, "cannot set socket options");
     }
-    let io = TokioIo::new(Socket::new(stream, limits.write_timeout, stop.begin.clone()));
+    let io = TokioIo::new(Socket::new(stream, (limits.write_timeout, reset), stop.begin.clone()));
     let mut connection = std::pin::pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -150,10 +155,16 @@ fn tune(stream: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         socket.set_tcp_user_timeout(Some(DEAD_PEER))?;
-        // Without it the kernel would queue megabytes for a reader that has stopped.
-        socket.set_tcp_notsent_lowat(64 * 1024)?;
+        socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES)?;
     }
     Ok(())
+}
+
+/// Has the connection end without a farewell once it is dropped, and what waits in the kernel thrown away.
+fn reset(stream: &TcpStream) {
+    if let Err(error) = stream.set_zero_linger() {
+        tracing::debug!(%error, "cannot reset a connection");
+    }
 }
 
 #[cfg(test)]

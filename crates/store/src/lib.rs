@@ -52,8 +52,8 @@ pub use sqlite::{Sqlite, day};
 /// Events one read of the log returns at most.
 pub const MAX_EVENTS_PER_READ: usize = 256;
 
-/// Bytes of event bodies after which one read of the log stops.
-pub const MAX_BYTES_PER_READ: usize = 64 * 1024;
+/// Bytes of event bodies after which one read of the log stops. A reader who takes nothing holds as much and no more.
+pub const MAX_BYTES_PER_READ: usize = 32 * 1024;
 
 /// Messages that may wait for one thread.
 pub const MAX_QUEUED_PER_THREAD: usize = 20;
@@ -165,6 +165,9 @@ pub trait Runs: Send + Sync {
     /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either
     /// way, gives it back.
     async fn cancel(&self, principal: &Principal, id: RunId, once: Option<Once>) -> Result<RunRow, Error>;
+    /// Whether the number was left out of the thread's sequence: whoever has seen an event of that number has seen one
+    /// that is lost. The last number that is left out belongs to nobody, and counts as one of the log.
+    async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error>;
     /// The writing end of a run's log, for the owner of this epoch.
     fn log(&self, run: &RunRow) -> Arc<dyn RunLog>;
 }
@@ -194,7 +197,8 @@ pub trait RunLog: Send + Sync {
 #[async_trait]
 pub trait Log: Send + Sync {
     /// Committed events after `after`, of one run or of the whole thread, oldest first and at most
-    /// [`MAX_EVENTS_PER_READ`].
+    /// [`MAX_EVENTS_PER_READ`]. [`Error::Pruned`] if there are some of the run and its deltas were pruned, which is
+    /// decided in the same moment in which they are read. A thread's are without the deltas that were pruned.
     async fn events(
         &self,
         thread: ThreadId,
@@ -471,6 +475,9 @@ pub trait Maintenance: Send + Sync {
     /// within an hour, and keys of requests from before `forget_before`, a bounded number at a time. Goes on where
     /// adding a document was cut after it was whole. True when more is left.
     async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error>;
+    /// Removes the deltas of one run that ended at `ended_before` or earlier, all of them together; its facts stay. True
+    /// when there may be another.
+    async fn prune(&self, ended_before: Timestamp) -> Result<bool, Error>;
     /// Closes proposals whose time is over, a bounded number at a time. Gives the threads whose runs can go on.
     async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error>;
     /// When the next open proposal expires.
@@ -482,6 +489,8 @@ pub trait Maintenance: Send + Sync {
     async fn verify_ledger(&self) -> Result<Verified, Error>;
     /// Scopes with something to recall that has no vector of this model. It looks at every item.
     async fn scopes_to_embed(&self, model: &str, limit: usize) -> Result<Vec<Scope>, Error>;
+    /// False once nothing more can be written, because the disk has failed: only a restart knows what is on it.
+    fn is_open(&self) -> bool;
     /// Random bytes that were drawn when the store was made: nobody outside knows them.
     async fn secret(&self) -> Result<[u8; 32], Error>;
 }

@@ -20,10 +20,11 @@ use super::{Config, Environment, Local, Log, LogFormat, Pull, Server};
 
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 const MAX_DRAIN_SECONDS: i64 = 600;
+const MAX_RETENTION_SECONDS: i64 = 10 * 365 * 24 * 60 * 60;
 const MAX_HEARTBEAT_SECONDS: i64 = 60;
 const MIN_BODY_BYTES: i64 = 1024;
 const MAX_BODY_BYTES: i64 = 64 * 1024 * 1024;
-const MAX_STREAMS_PER_USER: i64 = 1000;
+const MAX_STREAMS_PER_USER: i64 = 100_000;
 const MAX_THREADS: i64 = 256;
 const MIN_CONTEXT: i64 = 256;
 const MAX_CONTEXT: i64 = 131_072;
@@ -76,6 +77,7 @@ struct RawServer {
     max_streams_per_user: Option<Spanned<i64>>,
     heartbeat_seconds: Option<Spanned<i64>>,
     drain_seconds: Option<Spanned<i64>>,
+    retention_seconds: Option<Spanned<i64>>,
     chat_app: Option<Spanned<String>>,
 }
 
@@ -257,6 +259,9 @@ impl<'a> Reader<'a> {
             drain: source
                 .seconds("server.drain_seconds", raw.drain_seconds, 0..=MAX_DRAIN_SECONDS)?
                 .unwrap_or(default.drain),
+            retention: source
+                .seconds("server.retention_seconds", raw.retention_seconds, 1..=MAX_RETENTION_SECONDS)?
+                .unwrap_or(default.retention),
             chat_app: self
                 .choose("RONDO_CHAT_APP", raw.chat_app)?
                 .map(|chosen| chosen.value.trim().to_owned()),

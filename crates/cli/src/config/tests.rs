@@ -145,7 +145,9 @@ fn mistakes_are_refused_with_place_and_remedy() {
         ("[server]\nmax_body_bytes = 1", "2:18: server.max_body_bytes is 1; write a whole number from 1024 to 67108864".into()),
         ("[server]\nwrite_timeout_seconds = 0", "2:25: server.write_timeout_seconds is 0; write a whole number from 1 to 3600".into()),
         ("[server]\nheartbeat_seconds = 61", "2:21: server.heartbeat_seconds is 61; write a whole number from 1 to 60".into()),
-        ("[server]\nmax_streams_per_user = 0", "2:24: server.max_streams_per_user is 0; write a whole number from 1 to 1000".into()),
+        ("[server]\nretention_seconds = 0", "2:21: server.retention_seconds is 0; write a whole number from 1 to 315360000".into()),
+        ("[server]\nretention_seconds = 315360001", "2:21: server.retention_seconds is 315360001; write a whole number from 1 to 315360000".into()),
+        ("[server]\nmax_streams_per_user = 0", "2:24: server.max_streams_per_user is 0; write a whole number from 1 to 100000".into()),
         ("[log]\nlevel = 'inof'", r#"2:9: "inof" is not a log level; write error, warn, info, debug or trace, or as in "info,engine=debug""#.into()),
         ("[log]\nformat = 'xml'", r#"2:10: format is "xml"; write "text" or "json""#.into()),
     ] {
@@ -180,6 +182,14 @@ fn the_app_of_the_chat_is_named_in_the_file_or_by_a_variable() {
 fn any_address_will_do() {
     assert_eq!(read("listen = '0.0.0.0:80'", &[]).unwrap().listen.to_string(), "0.0.0.0:80");
     assert_eq!(read("[server]\ndrain_seconds = 0", &[]).unwrap().server.drain.as_secs(), 0);
+}
+
+#[test]
+fn runs_resume_for_a_week_or_for_as_long_as_the_file_says() {
+    let retention = |text| read(text, &[]).unwrap().server.retention.as_secs();
+    assert_eq!(retention(""), 604_800);
+    assert_eq!(retention("[server]\nretention_seconds = 1"), 1);
+    assert_eq!(retention("[server]\nretention_seconds = 315360000"), 315_360_000);
 }
 
 #[test]

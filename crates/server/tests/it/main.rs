@@ -35,6 +35,7 @@ mod proposals;
 mod records;
 mod refused;
 mod resume;
+mod retention;
 mod runs;
 mod search;
 mod summaries;

@@ -7,7 +7,7 @@ use testkit::upstream::{Call, Gate, Reply};
 use testkit::{Frame, Setup, TestApp};
 
 use crate::support::{
-    Names, RUNS, Wire, blocks, get_after, good, problem, refused, say, say_in, status_of, wire,
+    Names, RUNS, Wire, blocks, delete, get_after, good, problem, refused, say, say_in, status_of, wire,
 };
 
 fn many_streams() -> Setup {
@@ -20,7 +20,7 @@ fn after(wire: &[Wire], id: u64) -> Vec<Wire> {
 }
 
 /// A run with every kind of event, second in its thread so that its ids do not begin at 1.
-async fn rich_run(app: &TestApp) -> Names {
+pub(crate) async fn rich_run(app: &TestApp) -> Names {
     app.upstream.script([
         Reply::says("First."),
         Reply::stream()
@@ -210,11 +210,15 @@ async fn s6_what_is_no_number_is_no_place_in_the_log() {
 async fn s6_a_place_past_the_log_of_an_ended_run_gets_a_snapshot() {
     let app = TestApp::start().await;
     let names = rich_run(&app).await;
-    let end = wire(&app, &names.events_path(), None).await.last().unwrap().id;
+    let whole = app.follow(&names.events_path(), None).await.all().await;
+    let message =
+        whole.iter().find(|frame| frame.event == "stream:complete").unwrap().data["messageId"].clone();
+    let end = whole.last().unwrap().id;
     for past in [end + 1, 1_000_000, i64::MAX.unsigned_abs()] {
         let frames = app.follow(&names.events_path(), Some(past)).await.all().await;
         let data = json!({
             "runId": names.run, "threadId": names.thread, "status": "completed", "text": "Done.",
+            "messageId": message,
         });
         assert_eq!(frames, [Frame { id: end, event: "snapshot".into(), data }], "{past}");
     }
@@ -302,5 +306,32 @@ async fn s6_a_run_that_is_not_yours_does_not_exist() {
     for run in [foreign, unknown, "x"] {
         let answer = app.send(app.request(Method::POST, &format!("/v1/runs/{run}/cancel"))).await;
         assert_eq!(refused(answer, 404, "not_found"), "there is no such run, or it is not yours");
+    }
+}
+
+/// Whoever begins to follow a thread in the moment in which it is deleted is refused or sees the end: nobody waits for
+/// what cannot come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reader_that_comes_while_its_thread_is_deleted_is_not_left_waiting() {
+    const ROUNDS: usize = 20;
+    let app = TestApp::with(many_streams()).await;
+    for _ in 0..ROUNDS {
+        let gate = Gate::new();
+        app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
+        let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
+        let names = Names::of(&stream);
+        stream.until("text:delta").await;
+        let follow = async |path: String| {
+            let response = app.request(Method::GET, &path).send().await.unwrap();
+            let status = response.status().as_u16();
+            response.text().await.map(|_| status)
+        };
+        let path = names.thread_path();
+        let (deleted, thread, run) =
+            tokio::join!(delete(&app, &path), follow(names.channel_path()), follow(names.events_path()),);
+        assert_eq!(deleted.status, 204);
+        for ended in [thread.unwrap(), run.unwrap()] {
+            assert!(ended == 200 || ended == 404, "{ended}");
+        }
     }
 }

@@ -11,8 +11,9 @@ use super::Sqlite;
 use super::read::{count, id, maybe_id, sql, text};
 use crate::{Error, Log, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
-/// Facts of one run that are read back when it is replayed: more than its limits allow it to write.
-const MAX_FACTS: i64 = 4_096;
+/// Facts of one run that are read back when it is replayed: more than its limits allow it to write. There are 201 steps,
+/// 200 calls with a start, a result, two of a proposal and 20 sources each, and retries of each of nine models.
+const MAX_FACTS: i64 = 65_536;
 
 #[async_trait]
 impl Log for Sqlite {
@@ -66,14 +67,18 @@ fn events(
     run: Option<RunId>,
     after: Seq,
 ) -> Result<Vec<Arc<Stored>>, Error> {
+    // One statement, so that whether the run was pruned is as old as the rows.
     let mut find = conn.prepare_cached(
-        "SELECT seq, kind, body, run FROM events
+        "SELECT seq, kind, body, run, (SELECT pruned_at FROM runs WHERE id = ?3) IS NOT NULL FROM events
             WHERE thread = ?1 AND seq > ?2 AND (?3 IS NULL OR run = ?3) ORDER BY seq LIMIT ?4",
     )?;
     let run_bytes = run.as_ref().map(RunId::bytes);
     let mut rows = find.query(params![thread.bytes(), sql(after), run_bytes, MAX_EVENTS_PER_READ as i64])?;
     let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
+        if row.get(4)? {
+            return Err(Error::Pruned);
+        }
         let event = stored(thread, row)?;
         bytes += event.body.len();
         found.push(Arc::new(event));

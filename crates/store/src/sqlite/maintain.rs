@@ -1,8 +1,8 @@
-//! What crosses scopes: finding unfinished runs after a start, and purging what was deleted.
+//! What crosses scopes: finding unfinished runs after a start, purging what was deleted, pruning what is old.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{Scope, ThreadId};
+use protocol::{RunId, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
@@ -44,6 +44,11 @@ impl Maintenance for Sqlite {
         self.writer.write(work).await
     }
 
+    async fn prune(&self, ended_before: Timestamp) -> Result<bool, Error> {
+        // Nobody is promised anything: what a power failure brings back is pruned again.
+        self.writer.write_ahead(move |batch| prune(batch, ended_before)).await
+    }
+
     async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error> {
         self.writer.write(proposals::expire).await
     }
@@ -67,6 +72,10 @@ impl Maintenance for Sqlite {
     async fn scopes_to_embed(&self, model: &str, limit: usize) -> Result<Vec<Scope>, Error> {
         let model = model.to_owned();
         self.readers.read(move |conn| recall::scopes_to_embed(conn, &model, limit)).await
+    }
+
+    fn is_open(&self) -> bool {
+        self.writer.is_open()
     }
 
     async fn secret(&self) -> Result<[u8; 32], Error> {
@@ -121,9 +130,35 @@ fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error
         "DELETE FROM jobs WHERE thread = ?1",
         "DELETE FROM messages WHERE thread = ?1",
         "DELETE FROM runs WHERE thread = ?1",
+        "DELETE FROM skipped WHERE thread = ?1",
         "DELETE FROM threads WHERE id = ?1",
     ] {
         batch.conn().prepare_cached(statement)?.execute([thread.bytes()])?;
     }
+    Ok(true)
+}
+
+/// A run at a time is a transaction of a few milliseconds, and leaves no moment in which some of its deltas are gone.
+fn prune(batch: &Batch<'_>, ended_before: Timestamp) -> Result<bool, Error> {
+    let next: Option<(ThreadId, RunId)> = batch
+        .conn()
+        .prepare_cached(
+            "SELECT thread, id FROM runs
+                WHERE ended_at IS NOT NULL AND pruned_at IS NULL AND ended_at <= ?1 ORDER BY ended_at LIMIT 1",
+        )?
+        .query_row([ended_before.as_millisecond()], |row| Ok((id(row, 0)?, id(row, 1)?)))
+        .optional()?;
+    let Some((thread, run)) = next else { return Ok(false) };
+    batch
+        .conn()
+        .prepare_cached(
+            "DELETE FROM events WHERE thread = ?1 AND run = ?2 AND kind IN ('text:delta', 'reasoning:delta', 'tool:input')
+                AND seq BETWEEN (SELECT start_seq FROM runs WHERE id = ?2) AND (SELECT end_seq FROM runs WHERE id = ?2)",
+        )?
+        .execute(params![thread.bytes(), run.bytes()])?;
+    batch
+        .conn()
+        .prepare_cached("UPDATE runs SET pruned_at = ?2 WHERE id = ?1")?
+        .execute(params![run.bytes(), batch.at()])?;
     Ok(true)
 }

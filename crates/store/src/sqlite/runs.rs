@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use protocol::{Failure, Principal, RunId, RunStatus, ThreadId};
+use protocol::planted::Bug;
+use protocol::{Failure, Principal, RunId, RunStatus, Seq, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use super::append::Batch;
-use super::read::{count, id, maybe_time, text, time};
+use super::read::{count, id, maybe_time, sql, text, time};
 use super::{once, queue, submit, threads, usage};
-use crate::{Error, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
+use crate::{Admitted, Error, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
@@ -19,7 +20,15 @@ const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.mod
 #[async_trait]
 impl Runs for Sqlite {
     async fn submit(&self, submission: Submission) -> Result<Submitted, Error> {
-        self.writer.write(move |batch| submit::submit(batch, submission)).await
+        let late =
+            Bug::IdemOutsideTx.is_planted().then(|| (submission.scope.clone(), submission.once.clone()));
+        let submitted = self.writer.write(move |batch| submit::submit(batch, submission)).await?;
+        if let Some((scope, once)) = late.filter(|_| submitted.admitted != Admitted::Replayed) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            let run = submitted.run.uuid();
+            self.writer.write(move |batch| once::remember(batch, &scope, once.as_ref(), run)).await?;
+        }
+        Ok(submitted)
     }
 
     async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
@@ -30,6 +39,17 @@ impl Runs for Sqlite {
     async fn cancel(&self, principal: &Principal, run: RunId, once: Option<Once>) -> Result<RunRow, Error> {
         let principal = principal.clone();
         self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
+    }
+
+    async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
+        self.readers
+            .read(move |conn| {
+                let mut find = conn.prepare_cached(
+                    "SELECT 1 FROM skipped WHERE thread = ?1 AND first <= ?2 AND ?2 < last",
+                )?;
+                Ok(find.exists(params![thread.bytes(), sql(seq)])?)
+            })
+            .await
     }
 
     fn log(&self, run: &RunRow) -> Arc<dyn RunLog> {
@@ -49,7 +69,7 @@ fn cancel(
         return Ok(row);
     }
     once::remember(batch, &row.scope, once, run.uuid())?;
-    if !queue::cancel(batch, row.thread, run)? {
+    if !queue::cancel(batch, row.thread, run)? && !Bug::CancelInMemory.is_planted() {
         batch
             .conn()
             .prepare_cached("UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NULL AND ended_at IS NULL")?

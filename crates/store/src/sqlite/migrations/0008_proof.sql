@@ -17,6 +17,15 @@ CREATE TRIGGER runs_pruned BEFORE UPDATE OF pruned_at ON runs
 WHEN OLD.pruned_at IS NOT NULL OR OLD.ended_at IS NULL
 BEGIN SELECT RAISE(ABORT, 'S5: a run is pruned once, after its end'); END;
 
+-- Deltas of ended runs may be pruned, and a deleted thread purged; nothing else goes. As before, but pruning asks once a
+-- row. (A list after IN would build a table in memory for every one.)
+DROP TRIGGER events_kept;
+CREATE TRIGGER events_kept BEFORE DELETE ON events
+WHEN NOT ((OLD.kind = 'text:delta' OR OLD.kind = 'reasoning:delta' OR OLD.kind = 'tool:input')
+          AND EXISTS (SELECT 1 FROM runs r WHERE r.id = OLD.run AND r.ended_at IS NOT NULL))
+ AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.id = OLD.thread AND t.deleted_at IS NOT NULL)
+BEGIN SELECT RAISE(ABORT, 'S1: events stay'); END;
+
 -- [S1, D1] Numbers that were left out of a thread's sequence, because events that had them may have been seen and lost.
 CREATE TABLE skipped (
     thread BLOB    NOT NULL REFERENCES threads (id),
