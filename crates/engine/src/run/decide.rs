@@ -12,7 +12,7 @@ pub(crate) const REPEATS_WARNED: u32 = 3;
 pub(crate) const REPEATS_STOPPED: u32 = 5;
 
 /// Calls with unusable arguments in a row after which it must answer.
-pub(crate) const MAX_INVALID_IN_A_ROW: u32 = 3;
+pub(crate) const MAX_INVALID_IN_A_ROW: usize = 3;
 
 /// Tool calls a run may make.
 pub(crate) const MAX_CALLS_PER_RUN: usize = 200;
@@ -107,7 +107,8 @@ fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Endin
     if let Some(answer) = answer(state, limits) {
         return Some(Ending::Completed { text: answer });
     }
-    if state.restarts > MAX_RESTARTS {
+    // Who has cancelled a run is told that it is cancelled.
+    if state.restarts > MAX_RESTARTS && halt != Some(Halt::Cancelled) {
         let error = failure("interrupted", "the server stopped several times during this answer; ask again");
         return Some(Ending::Other { status: RunStatus::Interrupted, error: Some(error) });
     }

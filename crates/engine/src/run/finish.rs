@@ -25,7 +25,7 @@ impl Run {
             tracing::warn!(thread = %self.thread, run = %self.id, results, "a run ends with very many tool results");
         }
         let completed = matches!(ending, Ending::Completed { .. });
-        let unsure = |call: &Call| state.has_begun(call.id) && self.tools.is_beyond_knowing(&call.name);
+        let unsure = |call: &Call| state.has_begun(call.id) && self.tools.changes_elsewhere(&call.name);
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
         let events = last_events((self.id, self.thread), state, (ending, left), &*self.ids);
         let job = |kind, key| NewJob { id: self.ids.job(), kind, key, delay: Duration::ZERO };
@@ -64,7 +64,7 @@ pub(crate) async fn end_without_app(
     log.record(events, Vec::new(), Vec::new()).await.map(drop)
 }
 
-fn last_events(
+pub(super) fn last_events(
     (run_id, thread): (RunId, ThreadId),
     state: &RunState,
     (ending, left): (Ending, Vec<ToolComplete>),
@@ -96,7 +96,7 @@ fn last_events(
 }
 
 /// The result of a call that the end of its run left without one.
-fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
+pub(super) fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
     let (status, output) = if unsure {
         let Outcome { status, output, .. } = Outcome::unknown();
         (status, output)

@@ -8,6 +8,8 @@ mod collect;
 mod decide;
 mod finish;
 mod load;
+#[cfg(test)]
+mod machine;
 mod model;
 mod object;
 mod state;
@@ -25,6 +27,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::context::{self, Context, Fence};
+use crate::engine::STORE_PAUSE;
 
 pub(crate) use budget::{DAY_SPENT, day_spent, has_day};
 use decide::{Halt, Step, next_step};
@@ -106,7 +109,13 @@ impl Run {
         jobs: Vec<NewJob>,
         writes: Vec<Write>,
     ) -> Result<Vec<Event>, store::Error> {
-        let recorded = self.log.record(events.clone(), jobs, writes).await?;
+        let recorded = loop {
+            match self.log.record(events.clone(), jobs.clone(), writes.clone()).await {
+                // What a tool has done cannot be done again just to be written down.
+                Err(store::Error::Full) => tokio::time::sleep(STORE_PAUSE).await,
+                recorded => break recorded?,
+            }
+        };
         Ok(events.into_iter().zip(recorded).filter_map(|(event, kept)| kept.then_some(event)).collect())
     }
 

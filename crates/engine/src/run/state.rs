@@ -30,8 +30,10 @@ pub(crate) struct RunState {
     pub(crate) usage: Usage,
     pub(crate) answered: bool,
     pub(crate) end: Option<RunEnd>,
-    /// Whose words from outside are in the prompt.
-    pub(crate) taint: Taint,
+    /// Whose words from outside are in the next prompt.
+    taint: Taint,
+    /// Whose were in the prompt that the last step answered. What its calls bring in does not change what it was.
+    pub(crate) asked_with: Taint,
     /// Calls whose intent is committed.
     begun: HashSet<CallId>,
     /// Calls that wait for the user's yes.
@@ -41,15 +43,13 @@ pub(crate) struct RunState {
     called: HashSet<CallId>,
     /// How often each call, by name and arguments, was made.
     repeats: HashMap<String, u32>,
-    /// Calls in a row whose arguments could not be used.
-    invalid_in_a_row: u32,
 }
 
 /// A step that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Done {
     pub(crate) step: StepEnd,
-    /// In the order they arrived.
+    /// In call order. They arrive in any, and a process may learn of them in another order than its log has them.
     pub(crate) results: Vec<ToolComplete>,
 }
 
@@ -79,7 +79,10 @@ impl RunState {
                 // A process that died has not told what it used.
                 None => self.restarts += 1,
             },
-            Event::StepEnd(step) => self.end_step(step),
+            Event::StepEnd(step) => {
+                self.asked_with.clone_from(&self.taint);
+                self.end_step(step);
+            }
             Event::ToolComplete(result) => self.end_call(result),
             Event::StreamComplete(_) => self.answered = true,
             Event::RunEnd(end) => self.end = Some(end.clone()),
@@ -128,11 +131,10 @@ impl RunState {
         if result.outside {
             self.taint.insert(result.name.clone());
         }
-        let invalid = result.status == ToolStatus::Failed
-            && result.output.get("error").and_then(|error| error.as_str()) == Some(INVALID_ARGUMENTS);
-        self.invalid_in_a_row = if invalid { self.invalid_in_a_row + 1 } else { 0 };
-        if let Some(done) = self.steps.last_mut() {
-            done.results.push(result.clone());
+        if let Some(Done { step, results }) = self.steps.last_mut() {
+            let place = |id| step.calls.iter().position(|call| call.id == id).unwrap_or(usize::MAX);
+            results.push(result.clone());
+            results.sort_by_key(|result| place(result.call_id));
         }
     }
 
@@ -225,9 +227,16 @@ impl RunState {
         self.steps.iter().map(|done| done.step.calls.len()).sum()
     }
 
-    pub(crate) fn invalid_in_a_row(&self) -> u32 {
-        self.invalid_in_a_row
+    /// How many of the last calls had arguments that could not be used.
+    pub(crate) fn invalid_in_a_row(&self) -> usize {
+        let latest_first = self.steps.iter().rev().flat_map(|done| done.results.iter().rev());
+        latest_first.take_while(|result| is_invalid(result)).count()
     }
+}
+
+fn is_invalid(result: &ToolComplete) -> bool {
+    let error = result.output.get("error").and_then(|error| error.as_str());
+    result.status == ToolStatus::Failed && error == Some(INVALID_ARGUMENTS)
 }
 
 /// The `error` of a result whose call could not be run as asked.

@@ -65,7 +65,7 @@ impl Run {
         state: &RunState,
         calls: Vec<Call>,
     ) -> Result<Vec<Event>, store::Error> {
-        let shared = Shared { taint: state.taint.clone(), ..Shared::default() };
+        let shared = Shared { taint: state.asked_with.clone(), ..Shared::default() };
         let verdicts = verdicts(state, &calls);
         let each = |(call, verdict)| self.run_tool(call, verdict, &shared);
         let work = calls.into_iter().zip(verdicts).map(each);
