@@ -4,6 +4,8 @@ mod actions;
 mod admin;
 mod apps;
 mod assemble;
+mod audit;
+mod backup;
 mod chat;
 mod config;
 mod control;
@@ -119,6 +121,18 @@ enum Command {
         #[command(flatten)]
         places: Places,
     },
+    /// Copy the data folder into another, as it is at one moment; a server may be using it
+    ///
+    /// The copy is checked. To restore it, start the server with that folder, or a copy of it, as its data folder.
+    /// Models that were pulled are not in it, nor are apps and rondo.toml.
+    Backup {
+        #[command(flatten)]
+        options: backup::Options,
+        #[command(flatten)]
+        places: Places,
+    },
+    /// Look through all data for what must never be there; a server may be using it. Fails if anything is wrong
+    Audit(Places),
     /// Load records and files of JSON into a user's share of an app: all of them, or none if any is wrong
     Import {
         #[command(flatten)]
@@ -240,6 +254,8 @@ fn run(cli: Cli) -> Result<(), Trouble> {
         Command::ExtractDocument { kind } => extract::answer(&kind),
         Command::Jobs(places) => block_on(admin::jobs(places.load(file)?)),
         Command::Actions { command, places } => block_on(actions::actions(places.load(file)?, command)),
+        Command::Backup { options, places } => backup::backup(&places.load(file)?, &options),
+        Command::Audit(places) => audit::audit(&places.load(file)?),
         Command::Import { options, places } => block_on(import::import(places.load(file)?, options)),
         Command::Export { options, places } => block_on(export::export(places.load(file)?, options)),
         Command::Memories { command, places } => block_on(memories::memories(places.load(file)?, command)),

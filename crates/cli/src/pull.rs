@@ -7,7 +7,7 @@ mod fetch;
 mod index;
 mod known;
 mod place;
-mod progress;
+pub(crate) mod progress;
 mod wheel;
 mod wire;
 

@@ -3,7 +3,8 @@
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use server::{Settings, Shutdown};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use server::{Limits, Settings, Shutdown};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -15,11 +16,16 @@ use crate::pull::{self, Kind};
 use crate::watch::Watch;
 use crate::{CHOICES, Trouble, assemble, discover, local};
 
+/// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
+/// that it watches.
+const OTHER_FILES: usize = 1024;
+
 pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble> {
     start_logging(&config)?;
     if pull {
         pull_defaults(&mut config).await;
     }
+    plant()?;
     let mut signals = Signals::new()?;
     let config = discover::complete(config).await;
     let (engine, secrets) = assemble::served(&config)?;
@@ -43,7 +49,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     let _published = control.publish(&config.data)?;
     announce(&config, &engine, &listener);
     let stop = Shutdown::from(CancellationToken::new());
-    let settings = Settings { limits: assemble::limits(&config), chat_app: config.server.chat_app.clone() };
+    let settings = Settings { limits: limits(&config), chat_app: config.server.chat_app.clone() };
     let serving = server::serve(listener, engine.clone(), settings, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
@@ -72,6 +78,47 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
             Ok(())
         }
     }
+}
+
+/// Plants the bug that the crash harness asks for, and says so.
+#[cfg(feature = "planted")]
+fn plant() -> Result<(), Trouble> {
+    use protocol::planted::Bug;
+    if let Some(name) = crate::config::process_environment("RONDO_PLANTED") {
+        let bug = Bug::parse(&name).ok_or_else(|| format!("RONDO_PLANTED: there is no bug {name:?}"))?;
+        bug.plant();
+        tracing::warn!(bug = name, "a bug is planted");
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "planted"))]
+#[expect(clippy::unnecessary_wraps, reason = "what is shipped has nothing planted")]
+fn plant() -> Result<(), Trouble> {
+    Ok(())
+}
+
+/// The configured limits, with no more connections than there can be files: a server that has run out of them could
+/// neither ask a model nor open its database.
+fn limits(config: &Config) -> Limits {
+    let limits = assemble::limits(config);
+    let (files, most) = (raise_open_files(), limits.max_connections);
+    let room = files.saturating_sub(OTHER_FILES).max(files / 2);
+    if room < most {
+        tracing::warn!(
+            "this process may open {files} files, so it serves {room} connections at once instead of {most}; raise the \
+             limit with `ulimit -n` or LimitNOFILE="
+        );
+    }
+    Limits { max_connections: most.min(room), ..limits }
+}
+
+/// Lets this process open as many files as it may at most, and says how many those are.
+fn raise_open_files() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let files = if raised.is_ok() { limit.maximum } else { limit.current };
+    files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
 /// Gets the usual models of this process, as far as nobody else does their work. A server without them still does

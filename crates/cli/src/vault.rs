@@ -26,6 +26,31 @@ pub(crate) fn key(data: &Path) -> Result<[u8; BYTES], Trouble> {
     }
 }
 
+/// What became of the key in a copy of the data folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copied {
+    File,
+    /// The variable holds it, and a file would only be another one.
+    ElsewhereKept,
+    /// Nobody has needed one yet.
+    Absent,
+}
+
+/// Copies the key into another folder, which must have none.
+pub(crate) fn copy(data: &Path, into: &Path) -> Result<Copied, Trouble> {
+    if config::process_environment(VARIABLE).is_some_and(|text| !text.trim().is_empty()) {
+        return Ok(Copied::ElsewhereKept);
+    }
+    let text = match std::fs::read(data.join(FILE)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Copied::Absent),
+        Err(error) => return Err(unusable(&data.join(FILE), &error.to_string())),
+    };
+    let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(FILE))?;
+    new.write_all(&text)?;
+    Ok(Copied::File)
+}
+
 fn unusable(file: &Path, reason: &str) -> Trouble {
     format!(
         "{}: {reason}; restore it from a backup, or remove it and let users give their credentials again",

@@ -53,6 +53,8 @@ pub struct Parts {
     pub extractor: Arc<dyn Extractor>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
+    /// How long the deltas of a run are kept after its end: so long it resumes exactly.
+    pub retention: Duration,
 }
 
 /// A cheap handle.
@@ -77,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     keys: Ring,
+    retention: Duration,
     tasks: TaskTracker,
     /// Tasks that have no end.
     steady: AtomicUsize,
@@ -113,6 +116,7 @@ impl Engine {
             clock: parts.clock,
             ids: parts.ids,
             keys: Ring::default(),
+            retention: parts.retention,
             tasks: TaskTracker::new(),
             steady: AtomicUsize::new(0),
             ready: AtomicBool::new(false),
@@ -154,8 +158,9 @@ impl Engine {
         Ok(())
     }
 
+    /// Not before it has taken up what was left, not once it retires, and not when nothing can be written any more.
     pub fn is_ready(&self) -> bool {
-        self.shared.ready.load(Ordering::Acquire)
+        self.shared.ready.load(Ordering::Acquire) && self.store().is_open()
     }
 
     /// Takes no new runs from here on. Those under way go on.
@@ -341,8 +346,16 @@ impl Engine {
         }
         if self.stoppable(row.id) {
             // Read again: what was told to stop before it could be told here is seen now.
-            let newest = self.store().active_run(thread).await?;
-            self.spawn(newest.filter(|newest| newest.id == row.id).unwrap_or(row));
+            let newest = self.store().active_run(thread).await;
+            if let Ok(Some(newest)) = &newest
+                && newest.id == row.id
+            {
+                self.spawn(newest.clone());
+                return Ok(());
+            }
+            // It ended between the two looks, and who drove it has gone on with the thread.
+            self.running().remove(&row.id);
+            newest?;
         }
         Ok(())
     }
@@ -356,7 +369,7 @@ impl Engine {
                 engine.stop(id, stop);
             }
             let abandoned = &engine.shared.abandoned;
-            let Some(driven) = abandoned.run_until_cancelled(engine.drive(row)).await else { return };
+            let Some(driven) = abandoned.run_until_cancelled(engine.persevere(&row)).await else { return };
             engine.running().remove(&id);
             match driven {
                 Ok(()) => {
@@ -381,13 +394,32 @@ impl Engine {
         self.sweep();
     }
 
-    async fn drive(&self, row: RunRow) -> Result<(), store::Error> {
+    /// Drives a run to its end. When the store fails for a while, such as on a full disk, the run goes on from its log
+    /// as after a crash, once the store takes what is written again.
+    async fn persevere(&self, row: &RunRow) -> Result<(), store::Error> {
+        let mut failures = 0;
+        loop {
+            match self.drive(row).await {
+                Err(error) if error.may_pass() && failures < MAX_STORE_FAILURES => {
+                    failures += u32::from(!matches!(error, store::Error::Full));
+                    tracing::warn!(thread = %row.thread, run = %row.id, %error, "a run waits for the store");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+                driven => return driven,
+            }
+        }
+    }
+
+    async fn drive(&self, row: &RunRow) -> Result<(), store::Error> {
         let facts = self.store().facts(row.id).await?;
         let events: Vec<Event> =
             facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
         let state = RunState::replay(&events);
-        let Ok(mut run) = self.driver(&row) else {
-            return crate::run::end_without_app(&row, &state, &*self.store().log(&row), &*self.shared.ids)
+        if state.end.is_some() {
+            return Ok(());
+        }
+        let Ok(mut run) = self.driver(row) else {
+            return crate::run::end_without_app(row, &state, &*self.store().log(row), &*self.shared.ids)
                 .await;
         };
         run.drive(state).await.map(drop)
@@ -433,19 +465,27 @@ impl Engine {
         let engine = self.clone();
         self.in_background(async move {
             if let Err(error) = engine.purge().await {
-                tracing::warn!(%error, "purging deleted threads failed; it will be tried again");
+                tracing::warn!(%error, "purging what is deleted or old failed; it will be tried again");
             }
         });
     }
 
-    /// Purges what was deleted and forgets old keys, a little at a time.
+    /// Purges what was deleted, forgets old keys and prunes old runs, a little at a time.
     pub(crate) async fn purge(&self) -> Result<(), store::Error> {
         let now = self.now();
         let forget_before = now.checked_sub(KEYS_REMEMBERED).unwrap_or(Timestamp::MIN);
         while self.store().purge(now, forget_before).await? {}
+        let ended_before = now.checked_sub(self.shared.retention).unwrap_or(Timestamp::MIN);
+        while self.store().prune(ended_before).await? {}
         Ok(())
     }
 }
+
+/// How long whoever could not write waits before trying again.
+pub(crate) const STORE_PAUSE: Duration = Duration::from_millis(500);
+
+/// Times work goes on after the store failed it; beyond, it is left for the next start. A full disk does not count.
+pub(crate) const MAX_STORE_FAILURES: u32 = 5;
 
 /// How often a wait for runs looks at them.
 const DRAIN_LOOK: Duration = Duration::from_millis(10);

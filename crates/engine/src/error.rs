@@ -90,8 +90,10 @@ impl From<store::Error> for Error {
             },
             store::Error::Aborted
             | store::Error::Fenced
+            | store::Error::Pruned
             | store::Error::Locked(_)
             | store::Error::TooNew { .. }
+            | store::Error::TooOld { .. }
             | store::Error::Folder(_)
             | store::Error::Sql(_) => {
                 tracing::error!(%error, "the store failed");

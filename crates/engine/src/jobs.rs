@@ -15,6 +15,7 @@ use store::{Extraction, JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry, Spent};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Engine;
+use crate::engine::{MAX_STORE_FAILURES, STORE_PAUSE};
 
 mod embed;
 mod extract;
@@ -74,7 +75,10 @@ pub(crate) async fn work(engine: Engine) {
             }
             Ok(None) => {}
             Err(store::Error::Closed) => return,
-            Err(error) => tracing::warn!(%error, "looking for jobs failed; it will be tried again"),
+            Err(error) => {
+                tracing::warn!(%error, "looking for jobs failed; it will be tried again");
+                tokio::time::sleep(STORE_PAUSE).await;
+            }
         }
         drop(turn);
         let _ = tokio::time::timeout(until_due(&engine).await, noticed).await;
@@ -136,6 +140,21 @@ async fn run(engine: &Engine, job: JobRow) {
     };
     if let Err(error) = left {
         tracing::warn!(job = %job.id, %error, "the outcome of a job was not recorded; it will run again");
+        give_back(engine, &job, error).await;
+    }
+}
+
+/// Lets a job run again whose outcome the store did not take, as soon as it takes anything.
+async fn give_back(engine: &Engine, job: &JobRow, mut error: store::Error) {
+    let (reason, retry) = ("its outcome could not be written down", retry(job.attempts, engine.now()));
+    let mut failures = 0;
+    while error.may_pass() && failures < MAX_STORE_FAILURES {
+        failures += u32::from(!matches!(error, store::Error::Full));
+        tokio::time::sleep(STORE_PAUSE).await;
+        match engine.store().fail(job, reason.to_owned(), retry).await {
+            Ok(()) => return engine.notice_jobs(),
+            Err(again) => error = again,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use protocol::Allowance;
 
-/// A store's failure. The first ten are the caller's to explain, the rest end the work at hand.
+/// A store's failure. The first eleven are the caller's to explain, the rest end the work at hand.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no such {0}")]
@@ -31,6 +31,9 @@ pub enum Error {
     /// Somebody else owns this now; what this owner does no longer counts.
     #[error("another owner has taken over")]
     Fenced,
+    /// The deltas of the run are gone, so what followed cannot be told event by event. Its facts are still there.
+    #[error("the deltas of the run were pruned")]
+    Pruned,
     /// There is nothing to answer again.
     #[error("there is no message to answer")]
     NothingToAnswer,
@@ -53,6 +56,11 @@ pub enum Error {
     Locked(String),
     #[error("the database was made by a newer version of Rondo (schema {found}, this one knows {known})")]
     TooNew { found: i64, known: i64 },
+    #[error(
+        "the database is of an earlier version of Rondo (schema {found}, this one makes {known}); start this version's \
+         server once, or use the version that made it"
+    )]
+    TooOld { found: i64, known: i64 },
     #[error("the data folder cannot be used: {0}")]
     Folder(#[source] std::io::Error),
     #[error("the database failed: {0}")]
@@ -60,9 +68,37 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the same write may succeed a little later, in this process.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Error::Full | Error::Overloaded | Error::Aborted | Error::Sql(_))
+    }
+
     /// What everybody in a batch is told when the batch did not commit.
     pub(crate) fn for_others(&self) -> Self {
-        if matches!(self, Error::Full) { Error::Full } else { Error::Aborted }
+        if self.is_broken() {
+            Error::Closed
+        } else if matches!(self, Error::Full) {
+            Error::Full
+        } else if matches!(self, Error::Overloaded) {
+            Error::Overloaded
+        } else {
+            Error::Aborted
+        }
+    }
+
+    /// Whether the disk has failed, so that nothing is known of what is on it.
+    pub(crate) fn is_broken(&self) -> bool {
+        let failed =
+            |error: &rusqlite::Error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure);
+        matches!(self, Error::Folder(_)) || matches!(self, Error::Sql(error) if failed(error))
+    }
+
+    /// Why a transaction could not begin: somebody outside who writes for too long is a busy disk to us.
+    pub(crate) fn of_begin(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DatabaseBusy) => Error::Overloaded,
+            _ => error.into(),
+        }
     }
 }
 
@@ -70,7 +106,13 @@ impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Error::Full,
+            // The shared memory of the write-ahead log is a file too, and there is no space for it to grow.
+            _ if extended(&error) == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => Error::Full,
             _ => Error::Sql(error),
         }
     }
+}
+
+fn extended(error: &rusqlite::Error) -> Option<i32> {
+    error.sqlite_error().map(|error| error.extended_code)
 }

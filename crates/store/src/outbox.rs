@@ -44,7 +44,9 @@ struct Waiting {
     bytes: usize,
     /// The writer has been told and has not come yet.
     announced: bool,
-    /// The log refused this run's deltas; it takes no more.
+    /// The writer has taken some, and nobody knows yet whether they are in the log.
+    taken: bool,
+    /// Some of this run's deltas are not in the log; it takes no more.
     closed: bool,
 }
 
@@ -92,13 +94,42 @@ impl Outbox {
             std::mem::swap(&mut waiting.deltas, into);
             waiting.bytes = 0;
             waiting.announced = false;
+            waiting.taken |= !into.is_empty();
         }
         self.room.notify_waiters();
+    }
+
+    /// What was taken is in the log.
+    pub(crate) fn landed(&self) {
+        self.lock().taken = false;
+    }
+
+    /// What was taken is not in the log. Whatever came after it would leave a hole in the text.
+    pub(crate) fn lost(&self) {
+        if self.lock().taken {
+            self.close();
+        }
     }
 
     /// Takes no more deltas, because the log refused some.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
+        self.room.notify_waiters();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Whether there are deltas of which the writer does not know. From here on it is as good as told.
+    pub(crate) fn must_announce(&self) -> bool {
+        let mut waiting = self.lock();
+        !waiting.closed && !waiting.deltas.is_empty() && !std::mem::replace(&mut waiting.announced, true)
+    }
+
+    /// The writer could not be told.
+    pub(crate) fn not_announced(&self) {
+        self.lock().announced = false;
         self.room.notify_waiters();
     }
 
@@ -109,7 +140,7 @@ impl Outbox {
         notified.as_mut().enable();
         let full = {
             let waiting = self.lock();
-            waiting.bytes >= MAX_WAITING_BYTES && !waiting.closed
+            waiting.bytes >= MAX_WAITING_BYTES && waiting.announced && !waiting.closed
         };
         if full {
             notified.await;

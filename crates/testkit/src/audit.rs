@@ -4,109 +4,17 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-/// Each query finds rows that must not be there.
-const QUERIES: [(&str, &str); 15] = [
-    (
-        "a foreign key points nowhere",
-        "SELECT \"table\" || ' ' || coalesce(rowid, '') FROM pragma_foreign_key_check",
-    ),
-    ("a run has not ended", "SELECT lower(hex(id)) || ' ' || status FROM runs WHERE ended_at IS NULL"),
-    (
-        "a call has not exactly one result",
-        "SELECT lower(hex(c.id)) FROM tool_calls c
-         WHERE (SELECT count(*) FROM tool_results r WHERE r.call = c.id) <> 1
-            OR (SELECT count(*) FROM events e WHERE e.run = c.run AND e.kind = 'tool:complete'
-                AND lower(replace(json_extract(e.body, '$.callId'), 'call_', '')) = lower(hex(c.id))) <> 1",
-    ),
-    (
-        "a result has no call",
-        "SELECT lower(hex(call)) FROM tool_results WHERE call NOT IN (SELECT id FROM tool_calls)",
-    ),
-    (
-        "a result has no action that ended like it",
-        "SELECT lower(hex(r.call)) FROM tool_results r
-         WHERE NOT EXISTS (SELECT 1 FROM actions a WHERE a.id = r.call AND a.run = r.run AND a.status = r.status)",
-    ),
-    (
-        "an ended run has an open proposal",
-        "SELECT lower(hex(p.id)) FROM proposals p JOIN runs r ON r.id = p.run
-         WHERE p.status = 'open' AND r.ended_at IS NOT NULL",
-    ),
-    (
-        "a run has not exactly one run:end, or events after it",
-        "SELECT lower(hex(r.id)) FROM runs r WHERE r.ended_at IS NOT NULL
-         AND ((SELECT count(*) FROM events e WHERE e.run = r.id AND e.kind = 'run:end') <> 1
-              OR (SELECT max(seq) FROM events e WHERE e.run = r.id AND e.thread = r.thread) <> r.end_seq)",
-    ),
-    (
-        "a thread's sequence has a gap",
-        "SELECT lower(hex(thread)) FROM events GROUP BY thread HAVING min(seq) <> 1 OR max(seq) <> count(*)",
-    ),
-    (
-        "a thread's next number is not the one after its last",
-        "SELECT lower(hex(t.id)) FROM threads t WHERE t.deleted_at IS NULL
-         AND t.next_seq <> 1 + coalesce((SELECT max(seq) FROM events e WHERE e.thread = t.id), 0)",
-    ),
-    (
-        "a run's tokens are not those of its steps",
-        "SELECT lower(hex(r.id)) FROM runs r WHERE r.input_tokens + r.output_tokens <>
-            (SELECT coalesce(sum(body ->> '$.usage.inputTokens' + body ->> '$.usage.outputTokens'), 0)
-                FROM events e WHERE e.run = r.id AND e.kind IN ('step:end', 'step:reset'))",
-    ),
-    (
-        // It may be more: jobs call models too, and a deleted thread takes its runs with it.
-        "a user's days hold less than their runs have used",
-        "SELECT r.app || ' ' || r.user FROM runs r GROUP BY r.app, r.user
-            HAVING sum(r.input_tokens + r.output_tokens) > coalesce((SELECT sum(u.input_tokens + u.output_tokens)
-                FROM usage u WHERE u.app = r.app AND u.user = r.user), 0)",
-    ),
-    (
-        "a memory is not its newest version",
-        "SELECT lower(hex(m.id)) FROM memories m WHERE NOT EXISTS (SELECT 1 FROM memory_versions v
-            WHERE v.memory = m.id AND v.version = m.version AND v.text = m.text AND v.kind = m.kind
-                AND v.status = m.status AND v.valid_from IS m.valid_from AND v.valid_until IS m.valid_until)
-            OR EXISTS (SELECT 1 FROM memory_versions v WHERE v.memory = m.id AND v.version > m.version)",
-    ),
-    (
-        "an active memory cannot be recalled",
-        "SELECT lower(hex(m.id)) FROM memories m WHERE m.status = 'active' AND NOT EXISTS
-            (SELECT 1 FROM items i WHERE i.kind = 'memory' AND i.id = m.id AND i.app = m.app AND i.user = m.user)",
-    ),
-    (
-        "a message cannot be recalled",
-        "SELECT lower(hex(m.id)) FROM messages m JOIN threads t ON t.id = m.thread WHERE t.deleted_at IS NULL
-            AND NOT EXISTS (SELECT 1 FROM items i WHERE i.kind = 'message' AND i.id = m.id
-                AND i.app = t.app AND i.user = t.user)",
-    ),
-    (
-        "a user's active memories are miscounted",
-        "SELECT m.app || ' ' || m.user FROM memories m GROUP BY m.app, m.user
-            HAVING sum(m.status = 'active') <> coalesce((SELECT c.active FROM memory_counts c
-                WHERE c.app = m.app AND c.user = m.user), 0)",
-    ),
-];
+/// Holds only when nothing is under way; the rest holds always, and is the product's own audit.
+const UNFINISHED: &str = "SELECT lower(hex(id)) || ' ' || status FROM runs WHERE ended_at IS NULL";
 
 /// What is wrong with the database in this data folder; empty when nothing is.
 pub fn audit(data: &Path) -> Vec<String> {
-    let mut findings = examine(&Connection::open(data.join("rondo.db")).expect("the database opens"));
-    let ledger = store::sqlite::verify(data).expect("the ledger can be read");
-    findings.extend(ledger.faults.into_iter().map(|fault| format!("the ledger: {fault}")));
+    let mut findings = store::sqlite::audit(data).expect("the database can be read").findings;
+    let conn = Connection::open(data.join("rondo.db")).expect("the database opens");
+    let mut unfinished = conn.prepare(UNFINISHED).expect("the query is SQL");
+    let rows = unfinished.query_map([], |row| row.get::<_, String>(0)).expect("the query runs");
+    findings.extend(rows.map(|row| format!("a run has not ended: {}", row.expect("the row is text"))));
     findings
-}
-
-fn examine(conn: &Connection) -> Vec<String> {
-    let mut findings: Vec<String> = rows(conn, "SELECT integrity_check FROM pragma_integrity_check");
-    findings.retain(|row| row != "ok");
-    for (what, query) in QUERIES {
-        findings.extend(rows(conn, query).into_iter().map(|row| format!("{what}: {row}")));
-    }
-    findings
-}
-
-fn rows(conn: &Connection, sql: &str) -> Vec<String> {
-    let mut statement = conn.prepare(sql).expect("the query is SQL");
-    let rows = statement.query_map([], |row| row.get(0)).expect("the query runs");
-    rows.collect::<Result<_, _>>().expect("the rows are text")
 }
 
 #[cfg(test)]
@@ -118,11 +26,70 @@ mod tests {
     /// Takes away what prevents damage, and adds a memory.
     const FRAGILE: &str = "PRAGMA foreign_keys = OFF;
         DROP TRIGGER events_kept; DROP TRIGGER runs_absorb; DROP TRIGGER runs_end; DROP TRIGGER threads_seq_grows;
+        DROP TRIGGER messages_fixed; DROP TRIGGER events_fixed; DROP TRIGGER events_append;
         INSERT INTO memories (id, app, user, text, kind, status, source, created_at, updated_at)
             VALUES (zeroblob(16), 'test', 'local', 'x', 'fact', 'active', 'user', 0, 0);
         INSERT INTO memory_versions (memory, version, text, kind, status, reason, at)
             SELECT id, version, text, kind, status, 'created', 0 FROM memories;
         INSERT INTO items (app, user, kind, id) SELECT app, user, 'memory', id FROM memories;";
+
+    /// What is done, and what is then found.
+    const DAMAGE: &[(&str, &str)] = &[
+        ("UPDATE messages SET thread = x'00'", "a foreign key points nowhere"),
+        ("UPDATE runs SET ended_at = NULL, status = 'running'", "a run has not ended"),
+        ("DELETE FROM tool_results", "a call of an ended run has not exactly one result"),
+        (
+            "DELETE FROM events WHERE kind = 'tool:complete'",
+            "a call of an ended run has not exactly one result",
+        ),
+        ("DELETE FROM tool_calls", "a result has no call"),
+        ("DELETE FROM actions", "a result has no action that ended like it"),
+        (
+            "INSERT INTO proposals (id, app, user, run, tool, input, hash, status, expires_at, created_at)
+                SELECT randomblob(16), app, user, id, 'x', '{}', zeroblob(32), 'open', 0, 0 FROM runs",
+            "an ended run has an open proposal",
+        ),
+        ("DELETE FROM events WHERE kind = 'run:end'", "a run has not exactly one run:end"),
+        ("UPDATE runs SET end_seq = end_seq - 1", "a run has not exactly one run:end"),
+        ("DELETE FROM events WHERE seq = 3", "a thread's sequence has a gap"),
+        ("DELETE FROM events WHERE seq = 1", "a thread's sequence has a gap"),
+        (
+            "UPDATE events SET seq = seq + 9 WHERE seq = (SELECT max(seq) FROM events);
+                INSERT INTO skipped SELECT thread, max(seq) - 8, max(seq) - 1, 'power loss', 0 FROM events",
+            "a thread's sequence has a gap",
+        ),
+        (
+            "INSERT INTO skipped SELECT id, next_seq - 1, next_seq + 9, 'power loss', 0 FROM threads",
+            "an event has a number that was left out",
+        ),
+        (
+            "INSERT INTO skipped SELECT id, next_seq, next_seq + 9, 'restored', 0 FROM threads",
+            "a thread's next number is not the one after its last",
+        ),
+        ("UPDATE events SET thread = x'00'", "an event has no thread"),
+        (
+            "UPDATE threads SET next_seq = next_seq - 1",
+            "a thread's next number is not the one after its last",
+        ),
+        ("UPDATE runs SET output_tokens = output_tokens + 1", "a run's tokens are not those of its steps"),
+        ("UPDATE usage SET input_tokens = 0", "a user's days hold less than their runs have used"),
+        ("DELETE FROM memory_versions", "a memory is not its newest version"),
+        ("UPDATE memories SET version = 2, text = 'y'", "a memory is not its newest version"),
+        (
+            "INSERT INTO memory_versions SELECT memory, 2, text, kind, status, reason, NULL, NULL, 0
+                FROM memory_versions",
+            "a memory is not its newest version",
+        ),
+        ("DELETE FROM items WHERE kind = 'memory'", "an active memory cannot be recalled"),
+        ("UPDATE items SET user = 'mallory' WHERE kind = 'memory'", "an active memory cannot be recalled"),
+        ("DELETE FROM items WHERE kind = 'message'", "a message cannot be recalled"),
+        ("DELETE FROM memory_counts", "a user's active memories are miscounted"),
+        ("UPDATE ledger_payloads SET payload = '{}'", "the ledger: "),
+        (
+            "PRAGMA writable_schema = 1; DELETE FROM sqlite_schema WHERE name = 'runs_by_thread'",
+            "the file is damaged: ",
+        ),
+    ];
 
     #[tokio::test]
     async fn each_kind_of_damage_is_found() {
@@ -131,53 +98,37 @@ mod tests {
             .script([Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#)), Reply::says("Done.")]);
         app.say("Hello").await;
         assert_eq!(audit(&app.data()), Vec::<String>::new());
-        let conn = app.database();
-        conn.execute_batch(FRAGILE).unwrap();
-        assert_eq!(examine(&conn), Vec::<String>::new());
-        for (damage, found) in [
-            ("UPDATE messages SET thread = x'00'", "a foreign key points nowhere"),
-            ("UPDATE runs SET ended_at = NULL, status = 'running'", "a run has not ended"),
-            ("DELETE FROM tool_results", "a call has not exactly one result"),
-            ("DELETE FROM events WHERE kind = 'tool:complete'", "a call has not exactly one result"),
-            ("DELETE FROM tool_calls", "a result has no call"),
-            ("DELETE FROM actions", "a result has no action that ended like it"),
-            (
-                "INSERT INTO proposals (id, app, user, run, tool, input, hash, status, expires_at, created_at)
-                    SELECT randomblob(16), app, user, id, 'x', '{}', zeroblob(32), 'open', 0, 0 FROM runs",
-                "an ended run has an open proposal",
-            ),
-            ("DELETE FROM events WHERE kind = 'run:end'", "a run has not exactly one run:end"),
-            ("UPDATE runs SET end_seq = end_seq - 1", "a run has not exactly one run:end"),
-            ("DELETE FROM events WHERE seq = 3", "a thread's sequence has a gap"),
-            (
-                "UPDATE threads SET next_seq = next_seq - 1",
-                "a thread's next number is not the one after its last",
-            ),
-            (
-                "UPDATE runs SET output_tokens = output_tokens + 1",
-                "a run's tokens are not those of its steps",
-            ),
-            ("UPDATE usage SET input_tokens = 0", "a user's days hold less than their runs have used"),
-            ("DELETE FROM memory_versions", "a memory is not its newest version"),
-            ("UPDATE memories SET version = 2, text = 'y'", "a memory is not its newest version"),
-            (
-                "INSERT INTO memory_versions SELECT memory, 2, text, kind, status, reason, NULL, NULL, 0
-                    FROM memory_versions",
-                "a memory is not its newest version",
-            ),
-            ("DELETE FROM items WHERE kind = 'memory'", "an active memory cannot be recalled"),
-            ("UPDATE items SET user = 'mallory' WHERE kind = 'memory'", "an active memory cannot be recalled"),
-            ("DELETE FROM items WHERE kind = 'message'", "a message cannot be recalled"),
-            ("DELETE FROM memory_counts", "a user's active memories are miscounted"),
-        ] {
-            conn.execute_batch("BEGIN; DROP TRIGGER messages_fixed").unwrap();
-            conn.execute_batch(damage).unwrap();
-            let findings = examine(&conn);
-            conn.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(damaged(&app, FRAGILE), Vec::<String>::new());
+        for (damage, found) in DAMAGE {
+            let findings = damaged(&app, &format!("{FRAGILE} {damage}"));
             assert!(findings.iter().any(|finding| finding.starts_with(found)), "{damage}: {findings:?}");
         }
-        conn.execute_batch("UPDATE ledger_payloads SET payload = '{}'").unwrap();
-        let findings = audit(&app.data());
-        assert!(findings.iter().any(|finding| finding.starts_with("the ledger: ")), "{findings:?}");
+    }
+
+    /// Numbers that were left out, and deltas that were pruned, leave gaps that are no damage.
+    #[tokio::test]
+    async fn a_gap_that_is_accounted_for_is_none() {
+        let app = TestApp::start().await;
+        app.upstream.script([Reply::says("Hello.")]);
+        app.say("Hello").await;
+        let skip = "INSERT INTO skipped SELECT id, next_seq, next_seq + 9, 'power loss', 0 FROM threads;
+            UPDATE threads SET next_seq = next_seq + 10;";
+        let event = "INSERT INTO events SELECT id, next_seq, NULL, 'thread:named', 0, '{}' FROM threads;
+            UPDATE threads SET next_seq = next_seq + 1;";
+        let prune = "DELETE FROM events WHERE kind = 'text:delta'; UPDATE runs SET pruned_at = 1;";
+        for sound in
+            [skip, prune, &format!("{skip} {event}"), &format!("{skip} {skip} {event} {skip} {prune}")]
+        {
+            assert_eq!(damaged(&app, sound), Vec::<String>::new(), "{sound}");
+        }
+    }
+
+    /// What an audit says of a copy of the app's database to which something was done.
+    fn damaged(app: &TestApp, damage: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("rondo.db");
+        app.database().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+        Connection::open(copy).unwrap().execute_batch(damage).unwrap();
+        audit(folder.path())
     }
 }

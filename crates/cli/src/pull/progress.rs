@@ -10,14 +10,14 @@ const LOOK_WITHOUT_TOTAL: &str = "{prefix} {decimal_bytes}, {decimal_bytes_per_s
 /// Per cent between two lines.
 const STEP: u64 = 10;
 
-pub(super) enum Progress {
+pub(crate) enum Progress {
     Bar(ProgressBar),
     Lines { label: String, total: Option<u64>, next: u64 },
 }
 
 impl Progress {
     /// `done` of the bytes are there already.
-    pub(super) fn start(label: &str, done: u64, total: Option<u64>) -> Self {
+    pub(crate) fn start(label: &str, done: u64, total: Option<u64>) -> Self {
         if std::io::stderr().is_terminal() {
             let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
             let look = if total.is_some() { LOOK } else { LOOK_WITHOUT_TOTAL };
@@ -32,7 +32,7 @@ impl Progress {
         Self::Lines { label: label.to_owned(), total, next }
     }
 
-    pub(super) fn at(&mut self, done: u64) {
+    pub(crate) fn at(&mut self, done: u64) {
         match self {
             Self::Bar(bar) => bar.set_position(done),
             Self::Lines { label, total: Some(total), next } => {

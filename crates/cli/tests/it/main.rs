@@ -11,6 +11,7 @@
 mod actions;
 mod apps;
 mod backlog;
+mod backup;
 mod border;
 mod chat;
 mod config;
@@ -19,6 +20,7 @@ mod cut;
 mod docs;
 mod doctor;
 mod drain;
+mod full;
 mod import;
 mod init;
 mod kalito;

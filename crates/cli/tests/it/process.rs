@@ -44,6 +44,10 @@ impl Process {
             .expect("the process reads");
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn close_input(&mut self) {
         self.input = None;
     }

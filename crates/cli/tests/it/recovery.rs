@@ -1,11 +1,16 @@
 //! kill -9 again and again: during one answer, while recovering, and at the very first start (R2, R5, D5).
 
-use testkit::Frame;
+use std::time::Duration;
+
 use testkit::upstream::{Gate, Reply};
+use testkit::{Frame, earlier};
 
 use crate::cut::{Cut, reply, status};
 use crate::process::{Process, within};
 use crate::world::{World, read_text};
+
+/// By how much later a start is killed than the one before.
+const KILL_STEP: Duration = Duration::from_millis(80);
 
 fn resets(log: &[Frame]) -> usize {
     log.iter().filter(|frame| frame.event == "step:reset").count()
@@ -111,5 +116,28 @@ async fn during_the_first_start() {
         );
         server.process.kill();
         world.audit();
+    }
+}
+
+/// A start that was cut while it brought the database of an earlier version up to date is made good by the next.
+#[tokio::test]
+async fn while_a_database_is_brought_up_to_date() {
+    for version in 1..=earlier::VERSIONS {
+        let mut delay = Duration::ZERO;
+        let mut ready = false;
+        while !ready {
+            let world = World::new().await;
+            world.upstream.program(|_| Reply::says("Hello."));
+            earlier::database(&world.path("data"), version, 500);
+            let first = Process::start(&mut world.rondo(&["serve"]));
+            ready = tokio::time::timeout(delay, first.errors.line("serving on http://")).await.is_ok();
+            first.kill();
+            let server = world.serve().await;
+            let said = status(&server.say("Hello").await.all().await).to_owned();
+            assert_eq!(said, "completed", "version {version}, killed after {delay:?}");
+            server.process.kill();
+            world.audit();
+            delay += KILL_STEP;
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! `rondo serve` with everything as it should be, and without a model.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 use testkit::upstream::{Call, Reply};
 
@@ -104,4 +106,27 @@ async fn a_log_for_machines_is_json_in_every_line() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         assert_eq!(line["level"], "INFO");
     }
+}
+
+/// `serve` by a shell that first limits the files that may be open.
+fn limited(world: &World, limit: &str) -> Command {
+    let rondo = world.rondo(&[]);
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(format!("ulimit {limit} && exec \"$0\" serve")).arg(rondo.get_program());
+    shell.env_clear().envs(rondo.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(rondo.get_current_dir().unwrap());
+    shell
+}
+
+#[tokio::test]
+async fn connections_leave_files_for_everything_else() {
+    let world = World::new().await;
+    let server = Server::start(&mut limited(&world, "-n 300")).await;
+    let warning = "this process may open 300 files, so it serves 150 connections at once instead of 16384";
+    server.process.errors.line(warning).await;
+    server.process.kill();
+
+    // A soft limit is there to be raised.
+    let server = Server::start(&mut limited(&world, "-S -n 300")).await;
+    assert!(!server.process.errors.text().contains("may open 300 files"));
 }

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use protocol::planted::Bug;
 use protocol::{Delta, Event, Kind, RunId, Seq, Stored, ThreadId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -99,6 +100,11 @@ impl<'c> Batch<'c> {
         self.conn
     }
 
+    /// How many events this batch has appended.
+    pub(super) fn recorded(&self) -> usize {
+        self.recorded.len()
+    }
+
     pub(super) fn at(&self) -> i64 {
         self.at
     }
@@ -161,6 +167,9 @@ impl<'c> Batch<'c> {
         }
         let seq = self.append(thread, run, event.kind(), event.body().into())?;
         self.project(thread, run, event, seq)?;
+        if matches!(event, Event::ToolComplete(_)) && Bug::ResultTwice.is_planted() {
+            self.append(thread, run, event.kind(), event.body().into())?;
+        }
         if let (Event::ToolComplete(result), Some(run)) = (event, run) {
             actions::ended(self, run, result, writes)?;
         }

@@ -1,40 +1,72 @@
 //! Keeps the write-ahead log short without making the writer wait: another connection copies it into the database.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::BUSY_TIMEOUT;
 use crate::Error;
 
 /// Pages (of 4 KiB) after which the other connection begins to copy.
 const SOFT_PAGES: i32 = 1_000;
 
 /// Pages after which the writer itself finishes the copy and starts the log afresh. It bounds the log at 32 MiB
-/// while writes never pause, which is when the other connection alone can never catch up.
+/// while writes never pause, which is when the other connection alone can never catch up. Only a reader that stays at an
+/// old moment, such as a backup, lets it grow beyond: nobody waits for that one.
 const HARD_PAGES: i32 = 8_000;
 
 pub(super) struct Checkpointer {
     /// Pages in the log after the last commit.
     pages: Arc<AtomicI32>,
     wake: SyncSender<()>,
+    state: Arc<State>,
+}
+
+/// How checkpoints have fared.
+#[derive(Default)]
+struct State {
+    /// The last one failed, and that was said.
+    failed: AtomicBool,
+    /// The disk has failed one. Another that succeeds would prove nothing, and would let go of the log.
+    broken: AtomicBool,
+}
+
+impl State {
+    fn checkpoint(&self, conn: &Connection, pragma: &str) {
+        if self.broken.load(Ordering::Acquire) {
+            return;
+        }
+        match conn.query_row(pragma, [], |_| Ok(())).map_err(Error::from) {
+            Ok(()) => self.failed.store(false, Ordering::Relaxed),
+            Err(error) if error.is_broken() => {
+                tracing::error!(%error, "the disk failed during a checkpoint");
+                self.broken.store(true, Ordering::Release);
+            }
+            Err(error) if !self.failed.swap(true, Ordering::Relaxed) => {
+                tracing::warn!(%error, "a checkpoint failed and will be tried again");
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 impl Checkpointer {
     pub(super) fn start(writer: &Connection, conn: Connection) -> Result<Self, Error> {
         writer.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         let (wake, woken) = sync_channel::<()>(1);
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
         let copy = move || {
             while woken.recv().is_ok() {
-                if let Err(error) = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
-                    tracing::warn!(%error, "a checkpoint failed and will be tried again");
-                }
+                shared.checkpoint(&conn, "PRAGMA wal_checkpoint(PASSIVE)");
             }
         };
         thread::Builder::new().name("rondo-checkpoint".into()).spawn(copy).map_err(Error::Folder)?;
-        Ok(Self { pages: Arc::default(), wake })
+        Ok(Self { pages: Arc::default(), wake, state })
     }
 
     /// Notes the length of the log after each commit of `conn`.
@@ -50,11 +82,16 @@ impl Checkpointer {
     pub(super) fn after_commit(&self, conn: &Connection) {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages > HARD_PAGES {
-            if let Err(error) = conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())) {
-                tracing::warn!(%error, "a checkpoint failed and will be tried again");
-            }
+            // Whoever reads an old moment is not waited for: all writes would wait as well.
+            let _cannot_fail = conn.busy_timeout(Duration::ZERO);
+            self.state.checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
+            let _cannot_fail = conn.busy_timeout(BUSY_TIMEOUT);
         } else if pages > SOFT_PAGES {
             let _already_woken = self.wake.try_send(()).is_err();
         }
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.state.broken.load(Ordering::Acquire)
     }
 }

@@ -18,8 +18,7 @@ const MIGRATIONS: &[&str] = &[
 
 pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {
     conn.pragma_update(None, "journal_mode", "WAL")?;
-    let known = MIGRATIONS.len() as i64;
-    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let (found, known) = versions(conn)?;
     if found > known {
         return Err(Error::TooNew { found, known });
     }
@@ -30,4 +29,19 @@ pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {
         tx.commit()?;
     }
     Ok(())
+}
+
+/// Fails unless the schema is the one that this version makes; for those who only look.
+pub(super) fn require_newest(conn: &Connection) -> Result<(), Error> {
+    match versions(conn)? {
+        (found, known) if found > known => Err(Error::TooNew { found, known }),
+        (found, known) if found < known => Err(Error::TooOld { found, known }),
+        (_, _) => Ok(()),
+    }
+}
+
+/// The version of the schema that is there, and the newest.
+fn versions(conn: &Connection) -> Result<(i64, i64), Error> {
+    let found = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok((found, MIGRATIONS.len() as i64))
 }

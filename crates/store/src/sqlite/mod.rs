@@ -2,6 +2,9 @@
 
 mod actions;
 mod append;
+mod audit;
+mod backup;
+mod boot;
 mod checkpoint;
 mod credentials;
 mod documents;
@@ -38,7 +41,7 @@ mod writer;
 mod writes;
 
 use std::fs::{File, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,13 +52,15 @@ use crate::outbox::Outbox;
 use crate::{Error, Publish, RunLog, RunRow};
 
 pub use crate::outbox::Coalesce;
+pub use audit::{Audited, audit};
+pub use backup::backup;
 use read::Readers;
 pub use usage::day;
 pub use verify::verify;
 use writer::Writer;
 
 /// The database's name in the data folder.
-const FILE: &str = "rondo.db";
+pub const FILE: &str = "rondo.db";
 
 /// How often, and how far apart, a locked folder is tried before it counts as somebody else's.
 const LOCK_TRIES: u32 = 25;
@@ -91,10 +96,12 @@ impl Sqlite {
         let path = folder.join(FILE);
         let mut conn = connect(&path, OpenFlags::default())?;
         migrate::migrate(&mut conn)?;
+        let Options { coalesce, boot, boundary } = options;
+        boot::begin(&mut conn, boot.or_else(boot::of_this_machine), clock.now())?;
         let readers = Readers::open(READERS, || connect(&path, read_only()))?;
         let checkpoints = connect(&path, OpenFlags::default())?;
-        let Options { coalesce, boot: _, boundary } = options;
-        let writer = Writer::start(Owned { conn, checkpoints, lock, boundary }, clock, publish)?;
+        let wal = folder.join(format!("{FILE}-wal"));
+        let writer = Writer::start(Owned { conn, wal, checkpoints, lock, boundary }, clock, publish)?;
         Ok(Self { writer, readers: Arc::new(readers), coalesce })
     }
 
@@ -130,6 +137,7 @@ pub enum Moment {
 /// What the writer thread owns: when it ends, and not before, another process may have the folder.
 struct Owned {
     conn: Connection,
+    wal: PathBuf,
     checkpoints: Connection,
     lock: File,
     boundary: Option<Arc<dyn Boundary>>,
@@ -158,6 +166,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     conn.set_prepared_statement_cache_capacity(64);
     conn.execute_batch(
         "PRAGMA foreign_keys = ON;
+         PRAGMA synchronous = FULL;
          PRAGMA temp_store = MEMORY;
          PRAGMA cache_size = -16384;
          PRAGMA trusted_schema = OFF;",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::planted::Bug;
 use protocol::{Event, MessageId, MessageUser, OnBusy, RunId, RunStart, Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
@@ -47,7 +48,9 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
         }
     };
     pace::accepted(batch, &scope)?;
-    once::remember(batch, &scope, once.as_ref(), run.uuid())?;
+    if !Bug::IdemOutsideTx.is_planted() {
+        once::remember(batch, &scope, once.as_ref(), run.uuid())?;
+    }
     Ok(Submitted { thread, run, admitted })
 }
 

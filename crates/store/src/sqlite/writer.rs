@@ -3,17 +3,26 @@
 //! A batch that holds anything a caller is promised is synced to the disk; one of deltas alone is left to the
 //! operating system, and becomes durable with the next promise because the write-ahead log is one sequential file.
 //! Nothing is published and nobody is answered before the commit.
+//!
+//! When the disk fails, as opposed to being full, the writer ends: nobody knows what is on it, and a second sync that
+//! succeeds proves nothing about what the first one lost. The next start reads what is really there.
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use protocol::planted::Bug;
 use protocol::{Clock, Delta, Event, Kind};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::append::{Batch, Seqs};
+use super::boot::POWER_LOSS_MARGIN;
 use super::checkpoint::Checkpointer;
 use super::{Boundary, Moment, Owned, jobs};
 use crate::outbox::{Outbox, Pushed};
@@ -25,17 +34,44 @@ const MAX_QUEUED: usize = 8192;
 /// Commands that share one commit.
 const MAX_BATCH: usize = 1024;
 
+/// How long a planted bug leaves the door open.
+const PLANTED_PAUSE: Duration = Duration::from_millis(20);
+
 /// A handle on the writer thread, which ends when the last handle is gone.
 #[derive(Clone)]
 pub(super) struct Writer {
     queue: SyncSender<Command>,
+    open: Arc<AtomicBool>,
 }
 
 enum Command {
     /// This run has deltas waiting.
-    Deltas(Arc<Outbox>),
-    /// Something that somebody waits for.
-    Work { work: Box<dyn Work>, sync: Sync },
+    Deltas(Announcement),
+    /// Something that somebody waits for, with the run whose deltas go with it.
+    Work { work: Box<dyn Work>, sync: Sync, outbox: Option<Arc<Outbox>> },
+}
+
+impl Command {
+    fn outbox(&self) -> Option<&Outbox> {
+        match self {
+            Command::Deltas(announcement) => Some(&announcement.outbox),
+            Command::Work { outbox, .. } => outbox.as_deref(),
+        }
+    }
+}
+
+/// A run's word that it has deltas. If the writer never comes to them, the run must give it again.
+struct Announcement {
+    outbox: Arc<Outbox>,
+    seen: bool,
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        if !self.seen {
+            self.outbox.not_announced();
+        }
+    }
 }
 
 /// How hard a commit tries to reach the disk.
@@ -51,6 +87,8 @@ enum Sync {
 trait Work: Send {
     /// Does it. False means that its changes must be undone.
     fn run(&mut self, batch: &mut Batch<'_>) -> bool;
+    /// Why it could not be done, when that ends the whole batch.
+    fn failure(&mut self) -> Error;
     /// Answers whoever waits, once the batch is committed or lost.
     fn done(self: Box<Self>, committed: Result<(), Error>);
 }
@@ -58,7 +96,8 @@ trait Work: Send {
 struct Job<F, R> {
     work: Option<F>,
     result: Option<Result<R, Error>>,
-    reply: oneshot::Sender<Result<R, Error>>,
+    /// None once it was answered.
+    reply: Option<oneshot::Sender<Result<R, Error>>>,
 }
 
 impl<F, R> Work for Job<F, R>
@@ -67,18 +106,37 @@ where
     R: Send,
 {
     fn run(&mut self, batch: &mut Batch<'_>) -> bool {
+        let events = batch.recorded();
         self.result = self.work.take().map(|work| work(batch));
-        matches!(self.result, Some(Ok(_)))
+        let done = matches!(self.result, Some(Ok(_)));
+        if done && batch.recorded() == events && Bug::AckBeforeCommit.is_planted() {
+            self.answer(Ok(()));
+        }
+        done
     }
 
-    fn done(self: Box<Self>, committed: Result<(), Error>) {
-        let result = match (committed, self.result) {
+    fn failure(&mut self) -> Error {
+        match self.result.take() {
+            Some(Err(error)) => error,
+            Some(Ok(_)) | None => Error::Aborted,
+        }
+    }
+
+    fn done(mut self: Box<Self>, committed: Result<(), Error>) {
+        self.answer(committed);
+    }
+}
+
+impl<F, R> Job<F, R> {
+    fn answer(&mut self, committed: Result<(), Error>) {
+        let Some(reply) = self.reply.take() else { return };
+        let result = match (committed, self.result.take()) {
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(Error::Aborted),
             (Err(error), _) => Err(error),
         };
         // Whoever asked may have gone away; the work is done all the same.
-        drop(self.reply.send(result));
+        drop(reply.send(result));
     }
 }
 
@@ -88,20 +146,24 @@ impl Writer {
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
     ) -> Result<Self, Error> {
-        let Owned { mut conn, checkpoints, lock, boundary } = owned;
         let (queue, commands) = sync_channel(MAX_QUEUED);
-        let checkpointer = Checkpointer::start(&conn, checkpoints)?;
-        checkpointer.watch(&mut conn)?;
-        let mut committer =
-            Committer { conn, checkpointer, clock, publish, seqs: Seqs::default(), sync: None, boundary };
+        let mut committer = Committer::new(owned, clock, publish)?;
+        let open = Arc::new(AtomicBool::new(true));
+        let is_open = Arc::clone(&open);
         thread::Builder::new()
             .name("rondo-writer".into())
             .spawn(move || {
                 committer.serve(&commands);
-                drop((committer, lock));
+                is_open.store(false, Ordering::Release);
+                drop(committer);
             })
             .map_err(Error::Folder)?;
-        Ok(Self { queue })
+        Ok(Self { queue, open })
+    }
+
+    /// Whether anything can still be written.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
     }
 
     /// Runs `work` inside the next batch and waits until it is on the disk.
@@ -109,7 +171,7 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
-        self.write_with(Sync::Full, work).await
+        self.write_with(Sync::Full, None, work).await
     }
 
     /// The same for a part of something that a later write promises: with that one, it is on the disk.
@@ -117,17 +179,18 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
-        self.write_with(Sync::Normal, work).await
+        self.write_with(Sync::Normal, None, work).await
     }
 
     async fn write_with<R: Send + 'static>(
         &self,
         sync: Sync,
+        outbox: Option<Arc<Outbox>>,
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
         let (reply, answer) = oneshot::channel();
-        let work = Box::new(Job { work: Some(work), result: None, reply });
-        self.send(Command::Work { work, sync })?;
+        let work = Box::new(Job { work: Some(work), result: None, reply: Some(reply) });
+        self.send(Command::Work { work, sync, outbox })?;
         answer.await.map_err(|_| Error::Closed)?
     }
 
@@ -149,6 +212,28 @@ impl SqliteRunLog {
     pub(super) fn new(writer: Writer, outbox: Outbox) -> Self {
         Self { writer, outbox: Arc::new(outbox) }
     }
+
+    /// Adds jobs when it may be too late for them.
+    async fn cause_late(&self, caused: Vec<NewJob>) -> Result<(), Error> {
+        tokio::time::sleep(PLANTED_PAUSE).await;
+        let run = self.outbox.run;
+        let work = move |batch: &mut Batch<'_>| {
+            caused.iter().try_for_each(|job| jobs::enqueue(batch, run, &jobs::Task::of(job, &job.key)))
+        };
+        self.writer.write(work).await
+    }
+
+    /// Tells the writer that there are deltas. False if it has to be told again.
+    fn announce(&self) -> bool {
+        let announcement = Announcement { outbox: Arc::clone(&self.outbox), seen: false };
+        match self.writer.send(Command::Deltas(announcement)) {
+            Err(Error::Closed) => {
+                self.outbox.close();
+                true
+            }
+            sent => sent.is_ok(),
+        }
+    }
 }
 
 #[async_trait]
@@ -158,14 +243,17 @@ impl RunLog for SqliteRunLog {
             Pushed::Joined => Ok(()),
             Pushed::Full(delta) => Err(delta),
             Pushed::Announce => {
-                // A full queue loses nothing: the deltas wait in the outbox and go with the next fact.
-                drop(self.writer.send(Command::Deltas(Arc::clone(&self.outbox))));
+                // A full queue loses nothing: the deltas wait, and the next one announces them again.
+                let _told = self.announce();
                 Ok(())
             }
         }
     }
 
     async fn room(&self) {
+        if self.outbox.must_announce() && !self.announce() {
+            return tokio::task::yield_now().await;
+        }
         self.outbox.room().await;
     }
 
@@ -184,19 +272,39 @@ impl RunLog for SqliteRunLog {
         let kept = |write: &Write| matches!(write, Write::Keep(_));
         let promise = !writes.iter().all(kept) || events.iter().any(|event| event.kind().is_promise());
         let sync = if promise { Sync::Full } else { Sync::Normal };
+        let is_late = !caused.is_empty() && Bug::JobAfterCommit.is_planted();
+        let (caused, late) = if is_late { (Vec::new(), Some(caused)) } else { (caused, None) };
         let work = move |batch: &mut Batch<'_>| {
             if !batch.is_owner(&outbox)? {
                 return Err(Error::Fenced);
             }
-            batch.deltas(&outbox)?;
-            for job in &caused {
-                jobs::enqueue(batch, outbox.run, &jobs::Task::of(job, &job.key))?;
+            if outbox.is_closed() {
+                tracing::warn!(run = %outbox.run, "deltas were lost on their way to the log; the run must begin from there");
+                return Err(Error::Aborted);
             }
-            let record = |event| batch.record_with(outbox.thread, Some(outbox.run), event, &writes);
-            events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect()
+            append(batch, &outbox, &events, &caused, &writes).inspect_err(|_| outbox.lost())
         };
-        self.writer.write_with(sync, work).await
+        let recorded = self.writer.write_with(sync, Some(Arc::clone(&self.outbox)), work).await?;
+        if let Some(caused) = late {
+            self.cause_late(caused).await?;
+        }
+        Ok(recorded)
     }
+}
+
+fn append(
+    batch: &mut Batch<'_>,
+    outbox: &Outbox,
+    events: &[Event],
+    caused: &[NewJob],
+    writes: &[Write],
+) -> Result<Vec<bool>, Error> {
+    batch.deltas(outbox)?;
+    for job in caused {
+        jobs::enqueue(batch, outbox.run, &jobs::Task::of(job, &job.key))?;
+    }
+    let record = |event| batch.record_with(outbox.thread, Some(outbox.run), event, writes);
+    events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect()
 }
 
 /// Whether exactly one of the events is what the writes belong to: the result of their call, or, for what is remembered,
@@ -213,16 +321,30 @@ fn have_a_place(events: &[Event], writes: &[Write]) -> bool {
 
 struct Committer {
     conn: Connection,
+    /// Its write-ahead log.
+    wal: PathBuf,
     checkpointer: Checkpointer,
     clock: Arc<dyn Clock>,
     publish: Arc<dyn Publish>,
     seqs: Seqs,
     /// The sync level in force, if known.
     sync: Option<Sync>,
+    /// Events committed since the last sync: what a power failure can take, though it was published.
+    unsynced: u64,
     boundary: Option<Arc<dyn Boundary>>,
+    /// Last, so that the folder is free only when the database is closed.
+    _lock: File,
 }
 
 impl Committer {
+    fn new(owned: Owned, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>) -> Result<Self, Error> {
+        let Owned { mut conn, wal, checkpoints, lock, boundary } = owned;
+        let checkpointer = Checkpointer::start(&conn, checkpoints)?;
+        checkpointer.watch(&mut conn)?;
+        let (seqs, sync, unsynced) = (Seqs::default(), None, 0);
+        Ok(Self { conn, wal, checkpointer, clock, publish, seqs, sync, unsynced, boundary, _lock: lock })
+    }
+
     fn serve(&mut self, commands: &Receiver<Command>) {
         let mut waiting = Vec::with_capacity(MAX_BATCH);
         while let Ok(first) = commands.recv() {
@@ -232,6 +354,10 @@ impl Committer {
                 return;
             }
             self.checkpointer.after_commit(&self.conn);
+            if self.checkpointer.is_broken() {
+                tracing::error!("nothing more is written, because the disk failed; mend it and restart");
+                return;
+            }
         }
     }
 
@@ -244,20 +370,34 @@ impl Committer {
         if !self.passes(Moment::AfterCommit) {
             return false;
         }
-        let committed = recorded.inspect(|events| self.publish.publish(events)).map(drop);
+        let sent = Bug::SendBeforePersist.is_planted();
+        let committed = recorded
+            .inspect(|events| {
+                if !sent {
+                    self.publish.publish(events)
+                }
+            })
+            .map(drop);
         if let Err(error) = &committed {
             tracing::error!(%error, "a batch of writes was not committed");
             self.seqs.forget();
         }
+        let is_broken = committed.as_ref().is_err_and(Error::is_broken);
+        if is_broken {
+            tracing::error!("nothing more is written, because the disk failed; mend it and restart");
+        }
         for command in commands.drain(..) {
             let result = committed.as_ref().copied().map_err(Error::for_others);
-            match command {
-                Command::Deltas(outbox) if result.is_err() => outbox.close(),
-                Command::Deltas(_) => {}
-                Command::Work { work, .. } => work.done(result),
+            match (command.outbox(), &result) {
+                (Some(outbox), Ok(())) => outbox.landed(),
+                (Some(outbox), Err(_)) => outbox.lost(),
+                (None, _) => {}
+            }
+            if let Command::Work { work, .. } = command {
+                work.done(result);
             }
         }
-        true
+        !is_broken
     }
 
     fn passes(&self, moment: Moment) -> bool {
@@ -266,24 +406,53 @@ impl Committer {
 
     fn transact(&mut self, commands: &mut [Command]) -> Result<Vec<Arc<protocol::Stored>>, Error> {
         let promised = |command: &Command| matches!(command, Command::Work { sync: Sync::Full, .. });
-        self.sync(if commands.iter().any(promised) { Sync::Full } else { Sync::Normal })?;
-        self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let sync = if commands.iter().any(promised) { Sync::Full } else { Sync::Normal };
+        self.sync(sync)?;
+        self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map_err(Error::of_begin)?;
         let recorded = Batch::begin(&self.conn, self.clock.now(), &mut self.seqs).and_then(|mut batch| {
-            for command in commands {
-                match command {
-                    Command::Deltas(outbox) => batch.deltas(outbox)?,
-                    Command::Work { work, .. } => batch.atomically(|batch| work.run(batch))?,
-                }
-            }
+            commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
             batch.finish()
         });
+        if let Ok(events) = &recorded {
+            self.misbehave(events);
+        }
         let end = if recorded.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let ended = self.conn.prepare_cached(end)?.execute([]);
         if ended.is_err() && !self.conn.is_autocommit() {
             // A failed commit leaves the transaction open; a failed rollback has closed it already.
             drop(self.conn.execute_batch("ROLLBACK"));
         }
-        recorded.and_then(|events| ended.map(|_| events).map_err(Error::from))
+        let recorded = recorded.and_then(|events| ended.map(|_| events).map_err(Error::from))?;
+        self.bound_loss(sync, recorded.len())?;
+        Ok(recorded)
+    }
+
+    /// What a bug that was planted does before the commit.
+    fn misbehave(&self, events: &[Arc<protocol::Stored>]) {
+        if Bug::SendBeforePersist.is_planted() {
+            self.publish.publish(events);
+        }
+        if Bug::SendBeforePersist.is_planted() || Bug::AckBeforeCommit.is_planted() {
+            thread::sleep(PLANTED_PAUSE);
+        }
+    }
+
+    /// Syncs what was only written before it is as much as the numbers that are left out after a power failure.
+    fn bound_loss(&mut self, sync: Sync, events: usize) -> Result<(), Error> {
+        self.unsynced += events as u64;
+        let synced = match sync {
+            // A commit that writes nothing syncs nothing either.
+            Sync::Full => events > 0,
+            Sync::Normal if self.unsynced >= POWER_LOSS_MARGIN => {
+                File::open(&self.wal).and_then(|wal| wal.sync_data()).map_err(Error::Folder)?;
+                true
+            }
+            Sync::Normal => false,
+        };
+        if synced {
+            self.unsynced = 0;
+        }
+        Ok(())
     }
 
     /// Sets how hard the next commit tries to reach the disk. It cannot be changed inside a transaction.
@@ -299,3 +468,20 @@ impl Committer {
         Ok(())
     }
 }
+
+/// Does what a command asks for. A full or failing disk can end the whole transaction in the midst of it.
+fn perform(batch: &mut Batch<'_>, command: &mut Command) -> Result<(), Error> {
+    match command {
+        Command::Deltas(announcement) => {
+            announcement.seen = true;
+            batch.deltas(&announcement.outbox)
+        }
+        Command::Work { work, .. } => {
+            let ended = batch.atomically(|batch| work.run(batch));
+            if batch.conn().is_autocommit() { Err(work.failure()) } else { ended }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,10 +9,12 @@
 )]
 
 mod actions;
+mod backup;
 mod constraints;
 mod context;
 mod credentials;
 mod documents;
+mod durability;
 mod files;
 mod jobs;
 mod ledger;
@@ -22,6 +24,7 @@ mod mcp;
 mod memories;
 mod migration;
 mod proposals;
+mod prune;
 mod queue;
 mod records;
 mod summaries;

@@ -10,7 +10,7 @@ use store::{
 };
 use testkit::still::CountingIds;
 
-use crate::support::{Published, end, open, principal, result, scope, step_end};
+use crate::support::{Published, end, in_memory, open, principal, result, scope, step_end};
 
 const FIRST: &str = include_str!("../../src/sqlite/migrations/0001_log.sql");
 const SECOND: &str = include_str!("../../src/sqlite/migrations/0002_memories.sql");
@@ -45,7 +45,8 @@ async fn a_database_of_the_first_version_keeps_what_it_holds_and_takes_what_is_n
     let alice = principal("alice");
     let runs = store.adopt().await.unwrap();
     let thread = store.thread(&alice, runs[0].thread).await.unwrap();
-    assert_eq!((thread.title.as_deref(), thread.last_seq), (Some("kept"), 2));
+    // Nobody knows how the last process ended, so what clients may have seen of the run under way is left out.
+    assert_eq!((thread.title.as_deref(), thread.last_seq), (Some("kept"), 2 + 10_000));
     let ended = protocol::RunId::new(uuid::Uuid::from_u128(2));
     let ended = store.run(&alice, ended).await.unwrap();
     let before = Usage { input_tokens: 5, output_tokens: 6, ..Usage::default() };
@@ -273,6 +274,32 @@ async fn a_database_from_before_undo_outside_keeps_its_actions_and_what_guards_t
         ("unknown", false),
     ] {
         assert_eq!(again(status).is_ok(), free, "{status}");
+    }
+}
+
+/// Wherever a migration is cut, the next start finds the schema from before one of its steps, and goes on (D5).
+#[tokio::test]
+async fn a_migration_that_is_cut_anywhere_is_made_good_by_the_next_start() {
+    for version in 1..=testkit::earlier::VERSIONS {
+        let folder = tempfile::tempdir().unwrap();
+        testkit::earlier::database(folder.path(), version, 3);
+        let before = std::fs::read(folder.path().join("rondo.db")).unwrap();
+        let store = open(folder.path(), Arc::new(Published::default())).unwrap();
+        let wal = std::fs::read(folder.path().join("rondo.db-wal")).unwrap();
+        drop(store);
+        // A frame is a page of 4096 bytes and a header of 24.
+        let cuts =
+            (0..wal.len()).step_by(4120 * wal.len().div_ceil(4120 * 24)).flat_map(|at| [at, at + 2000]);
+        for cut in cuts.chain([wal.len()]) {
+            let image = in_memory();
+            std::fs::write(image.path().join("rondo.db"), &before).unwrap();
+            std::fs::write(image.path().join("rondo.db-wal"), &wal[..cut.min(wal.len())]).unwrap();
+            let store = open(image.path(), Arc::new(Published::default())).unwrap();
+            let audited = store::sqlite::audit(image.path()).unwrap();
+            assert_eq!(audited.findings, [""; 0], "version {version}, cut at {cut} of {}", wal.len());
+            assert_eq!((audited.threads, audited.runs), (3, 6), "version {version}, cut at {cut}");
+            drop(store);
+        }
     }
 }
 

@@ -27,6 +27,10 @@ impl Publish for Published {
 }
 
 impl Published {
+    pub(crate) fn all(&self) -> Vec<Arc<Stored>> {
+        self.0.lock().unwrap().clone()
+    }
+
     pub(crate) fn of(&self, thread: ThreadId) -> Vec<Arc<Stored>> {
         self.0.lock().unwrap().iter().filter(|event| event.thread == thread).cloned().collect()
     }
@@ -94,6 +98,11 @@ impl Fixture {
     pub(crate) async fn log(&self, submitted: Submitted) -> Arc<dyn RunLog> {
         self.store.log(&self.store.run(&principal("alice"), submitted.run).await.unwrap())
     }
+}
+
+/// A folder for what is looked at once, where syncs cost nothing if there is such a place.
+pub(crate) fn in_memory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 pub(crate) fn open(folder: &Path, published: Arc<Published>) -> Result<Sqlite, Error> {

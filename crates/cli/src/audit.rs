@@ -1,0 +1,45 @@
+//! `rondo audit`: whether everything in the data folder is as it must be. A server may be using it meanwhile.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use store::sqlite::{self, Audited};
+
+use crate::Trouble;
+use crate::config::Config;
+
+pub(crate) fn audit(config: &Config) -> Result<(), Trouble> {
+    require_database(&config.data)?;
+    let audited = look(&config.data)?;
+    let mut report = String::new();
+    for finding in &audited.findings {
+        writeln!(report, "BAD   {finding}")?;
+    }
+    if audited.findings.is_empty() {
+        writeln!(report, "nothing wrong: {}", looked_at(&audited))?;
+    }
+    std::io::stdout().write_all(report.as_bytes())?;
+    match audited.findings.len() {
+        0 => Ok(()),
+        1 => Err("something is wrong with the data; restore a backup if you can".into()),
+        count => Err(format!("{count} things are wrong with the data; restore a backup if you can").into()),
+    }
+}
+
+/// A folder without a database is more likely a mistake than a new one.
+pub(crate) fn require_database(data: &Path) -> Result<(), Trouble> {
+    if data.join(sqlite::FILE).is_file() {
+        return Ok(());
+    }
+    Err(format!("there is no database in {}; choose the data folder with RONDO_DATA", data.display()).into())
+}
+
+fn look(data: &Path) -> Result<Audited, Trouble> {
+    sqlite::audit(data).map_err(|error| format!("{}: {error}", data.display()).into())
+}
+
+pub(crate) fn looked_at(audited: &Audited) -> String {
+    let Audited { threads, runs, events, entries, .. } = audited;
+    format!("{threads} threads, {runs} runs, {events} events, {entries} entries of the ledger")
+}

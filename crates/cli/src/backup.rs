@@ -1,0 +1,157 @@
+//! `rondo backup`: a copy of the data folder as it was at one moment, whether or not a server is using it. The copy is
+//! made beside its place and moved there when it is whole, so whatever has that name can be restored.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use indicatif::DecimalBytes;
+use store::sqlite::{self, Audited};
+
+use crate::config::Config;
+use crate::pull::progress::Progress;
+use crate::{Trouble, audit, vault};
+
+/// What a copy is called until it is whole.
+const PARTIAL: &str = ".partial";
+/// Held in it by whoever is making it.
+const LOCK: &str = "lock";
+/// Bytes of a page, for the progress alone.
+const PAGE_BYTES: u64 = 4096;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Where the copy is to be; it must not be there yet, or be empty
+    folder: PathBuf,
+}
+
+pub(crate) fn backup(config: &Config, options: &Options) -> Result<(), Trouble> {
+    audit::require_database(&config.data)?;
+    let place = Place::of(&config.data, &options.folder)?;
+    let lock = place.clear()?;
+    let audited = copy(&config.data, &place.partial)?;
+    let key = vault::copy(&config.data, &place.partial)?;
+    let bytes = fs::metadata(place.partial.join(sqlite::FILE))?.len();
+    drop(lock);
+    place.publish()?;
+    report(&place.folder, &audited, bytes, key)
+}
+
+fn copy(data: &Path, partial: &Path) -> Result<Audited, Trouble> {
+    let mut progress: Option<Progress> = None;
+    let report = |done: u64, total: u64| {
+        let progress = progress.get_or_insert_with(|| Progress::start("backup", 0, Some(total * PAGE_BYTES)));
+        progress.at(done * PAGE_BYTES);
+    };
+    sqlite::backup(data, partial, report).map_err(|error| format!("{}: {error}", data.display()).into())
+}
+
+/// Where the copy is to be, and where it is made.
+struct Place {
+    parent: PathBuf,
+    folder: PathBuf,
+    partial: PathBuf,
+}
+
+impl Place {
+    fn of(data: &Path, folder: &Path) -> Result<Self, Trouble> {
+        let name = folder.file_name().ok_or_else(|| format!("{} names no folder", folder.display()))?;
+        let parent = match folder.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            Some(_) | None => Path::new("."),
+        };
+        fs::create_dir_all(parent).map_err(|error| format!("{}: {error}", parent.display()))?;
+        let parent = parent.canonicalize()?;
+        let folder = parent.join(name);
+        let is_inside = |folder: &Path| Ok::<_, Trouble>(folder.starts_with(data.canonicalize()?));
+        if is_inside(&folder)? || (folder.exists() && is_inside(&folder.canonicalize()?)?) {
+            return Err(format!(
+                "{} is in the data folder; a backup belongs elsewhere, best on another disk",
+                folder.display()
+            )
+            .into());
+        }
+        if !is_free(&folder)? {
+            return Err(format!(
+                "{} is there already and not empty; name a folder that is not there",
+                folder.display()
+            )
+            .into());
+        }
+        let mut partial = name.to_owned();
+        partial.push(PARTIAL);
+        Ok(Self { partial: parent.join(partial), folder, parent })
+    }
+
+    /// Makes an empty folder for the copy, where a backup that was cut may have left one.
+    fn clear(&self) -> Result<File, Trouble> {
+        let shown = self.partial.display();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.partial)
+            .map_err(|error| format!("{shown}: {error}"))?;
+        let lock = File::create(self.partial.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(format!("another backup is writing {shown}").into()),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        for left in fs::read_dir(&self.partial)? {
+            let left = left?;
+            if left.file_name() != LOCK {
+                fs::remove_file(left.path())
+                    .map_err(|error| format!("{}: {error}", left.path().display()))?;
+            }
+        }
+        Ok(lock)
+    }
+
+    /// Gives the copy its name once all of it is on the disk.
+    fn publish(&self) -> Result<(), Trouble> {
+        fs::remove_file(self.partial.join(LOCK))?;
+        for file in fs::read_dir(&self.partial)? {
+            File::open(file?.path())?.sync_all()?;
+        }
+        File::open(&self.partial)?.sync_all()?;
+        fs::rename(&self.partial, &self.folder)
+            .map_err(|error| format!("{}: {error}", self.folder.display()))?;
+        Ok(File::open(&self.parent)?.sync_all()?)
+    }
+}
+
+fn is_free(folder: &Path) -> Result<bool, Trouble> {
+    match fs::read_dir(folder) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(format!("{}: {error}", folder.display()).into()),
+    }
+}
+
+fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::Copied) -> Result<(), Trouble> {
+    let shown = folder.display();
+    let key = match key {
+        vault::Copied::File => {
+            "the key that opens users' credentials is in it: keep it where nobody else reads it"
+        }
+        vault::Copied::ElsewhereKept => {
+            "not in it: the key that opens users' credentials, which is in RONDO_VAULT_KEY"
+        }
+        vault::Copied::Absent => "there is no key for users' credentials yet",
+    };
+    if !audited.findings.is_empty() {
+        return Err(format!(
+            "{shown} is a whole copy, but something is wrong with the data itself:\n  {}",
+            audited.findings.join("\n  ")
+        )
+        .into());
+    }
+    let text = format!(
+        "{shown}: {}, {}, checked\n{key}\nnot in it: models that were pulled, the apps and rondo.toml\n\
+         to restore it, start the server with RONDO_DATA={shown}, or with a copy of that folder\n",
+        DecimalBytes(bytes),
+        audit::looked_at(audited)
+    );
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}

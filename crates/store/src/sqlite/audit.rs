@@ -1,0 +1,159 @@
+//! Looks through a whole database for what must never be there, whether or not a server is using it.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::read::count;
+use super::{FILE, connect, migrate, read_only, verify};
+use crate::Error;
+
+/// Rows that one rule names at most.
+const MAX_ROWS_PER_RULE: usize = 20;
+
+/// Each query finds rows that must not be there at any moment. A deleted thread is left out: its rows go bit by bit. Those
+/// that say of a kind which kinds it is not use the index of facts, which has that condition.
+const RULES: &[(&str, &str)] = &[
+    (
+        "a foreign key points nowhere",
+        "SELECT \"table\" || ' ' || coalesce(rowid, '') FROM pragma_foreign_key_check",
+    ),
+    (
+        "an event has no thread",
+        "SELECT DISTINCT lower(hex(thread)) FROM events WHERE thread NOT IN (SELECT id FROM threads)",
+    ),
+    (
+        "a thread's sequence has a gap",
+        "WITH gaps AS (
+            SELECT thread, before + 1 AS first, seq - 1 AS last FROM
+                (SELECT thread, seq, lag(seq, 1, 0) OVER (PARTITION BY thread ORDER BY seq) AS before FROM events)
+                WHERE seq <> before + 1)
+         SELECT lower(hex(g.thread)) || ' ' || g.first || ' to ' || g.last FROM gaps g JOIN threads t ON t.id = g.thread
+            WHERE t.deleted_at IS NULL
+                AND g.last - g.first + 1 <> (SELECT coalesce(sum(s.last - s.first + 1), 0) FROM skipped s
+                    WHERE s.thread = g.thread AND s.first BETWEEN g.first AND g.last)
+                AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread = g.thread AND r.pruned_at IS NOT NULL
+                    AND r.start_seq <= g.first AND r.end_seq >= g.last)",
+    ),
+    (
+        "an event has a number that was left out",
+        "SELECT lower(hex(s.thread)) || ' ' || e.seq FROM skipped s JOIN events e
+            ON e.thread = s.thread AND e.seq BETWEEN s.first AND s.last",
+    ),
+    (
+        "a thread's next number is not the one after its last",
+        "SELECT lower(hex(t.id)) FROM threads t WHERE t.deleted_at IS NULL AND t.next_seq <> 1 + max(
+            coalesce((SELECT max(seq) FROM events e WHERE e.thread = t.id), 0),
+            coalesce((SELECT max(last) FROM skipped s WHERE s.thread = t.id), 0))",
+    ),
+    (
+        "a run has not exactly one run:end, or events after it",
+        "SELECT lower(hex(r.id)) FROM runs r JOIN threads t ON t.id = r.thread
+            WHERE r.ended_at IS NOT NULL AND t.deleted_at IS NULL
+                AND ((SELECT count(*) FROM events e WHERE e.run = r.id AND e.kind = 'run:end') <> 1
+                    OR (SELECT max(seq) FROM events e WHERE e.run = r.id AND e.thread = r.thread) <> r.end_seq)",
+    ),
+    (
+        "a call of an ended run has not exactly one result",
+        "SELECT lower(hex(c.id)) FROM tool_calls c JOIN runs r ON r.id = c.run JOIN threads t ON t.id = r.thread
+            WHERE r.ended_at IS NOT NULL AND t.deleted_at IS NULL
+                AND ((SELECT count(*) FROM tool_results x WHERE x.call = c.id) <> 1
+                    OR (SELECT count(*) FROM events e WHERE e.run = c.run AND e.kind = 'tool:complete'
+                        AND e.kind <> 'text:delta' AND e.kind <> 'reasoning:delta' AND e.kind <> 'tool:input'
+                        AND lower(replace(json_extract(e.body, '$.callId'), 'call_', '')) = lower(hex(c.id))) <> 1)",
+    ),
+    (
+        "a result has no call",
+        "SELECT lower(hex(call)) FROM tool_results WHERE call NOT IN (SELECT id FROM tool_calls)",
+    ),
+    (
+        // Results from before there was a ledger have none.
+        "a result has no action that ended like it",
+        "SELECT lower(hex(x.call)) FROM tool_results x JOIN runs r ON r.id = x.run
+            LEFT JOIN events e ON e.thread = r.thread AND e.seq = x.seq
+            WHERE coalesce(e.at, r.created_at) >= (SELECT min(at) FROM ledger) AND NOT EXISTS
+                (SELECT 1 FROM actions a WHERE a.id = x.call AND a.run = x.run AND a.status = x.status)",
+    ),
+    (
+        "an ended run has an open proposal",
+        "SELECT lower(hex(p.id)) FROM proposals p JOIN runs r ON r.id = p.run
+            WHERE p.status = 'open' AND r.ended_at IS NOT NULL",
+    ),
+    (
+        "a run's tokens are not those of its steps",
+        "SELECT lower(hex(r.id)) FROM runs r JOIN threads t ON t.id = r.thread
+            WHERE t.deleted_at IS NULL AND r.input_tokens + r.output_tokens <>
+                (SELECT coalesce(sum(body ->> '$.usage.inputTokens' + body ->> '$.usage.outputTokens'), 0)
+                    FROM events e WHERE e.run = r.id AND e.kind IN ('step:end', 'step:reset')
+                        AND e.kind <> 'text:delta' AND e.kind <> 'reasoning:delta' AND e.kind <> 'tool:input')",
+    ),
+    (
+        // It may be more: jobs call models too, and a deleted thread takes its runs with it.
+        "a user's days hold less than their runs have used",
+        "SELECT r.app || ' ' || r.user FROM runs r GROUP BY r.app, r.user
+            HAVING sum(r.input_tokens + r.output_tokens) > coalesce((SELECT sum(u.input_tokens + u.output_tokens)
+                FROM usage u WHERE u.app = r.app AND u.user = r.user), 0)",
+    ),
+    (
+        "a memory is not its newest version",
+        "SELECT lower(hex(m.id)) FROM memories m WHERE NOT EXISTS (SELECT 1 FROM memory_versions v
+            WHERE v.memory = m.id AND v.version = m.version AND v.text = m.text AND v.kind = m.kind
+                AND v.status = m.status AND v.valid_from IS m.valid_from AND v.valid_until IS m.valid_until)
+            OR EXISTS (SELECT 1 FROM memory_versions v WHERE v.memory = m.id AND v.version > m.version)",
+    ),
+    (
+        "an active memory cannot be recalled",
+        "SELECT lower(hex(m.id)) FROM memories m WHERE m.status = 'active' AND NOT EXISTS
+            (SELECT 1 FROM items i WHERE i.kind = 'memory' AND i.id = m.id AND i.app = m.app AND i.user = m.user)",
+    ),
+    (
+        "a message cannot be recalled",
+        "SELECT lower(hex(m.id)) FROM messages m JOIN threads t ON t.id = m.thread WHERE t.deleted_at IS NULL
+            AND NOT EXISTS (SELECT 1 FROM items i WHERE i.kind = 'message' AND i.id = m.id
+                AND i.app = t.app AND i.user = t.user)",
+    ),
+    (
+        "a user's active memories are miscounted",
+        "SELECT m.app || ' ' || m.user FROM memories m GROUP BY m.app, m.user
+            HAVING sum(m.status = 'active') <> coalesce((SELECT c.active FROM memory_counts c
+                WHERE c.app = m.app AND c.user = m.user), 0)",
+    ),
+];
+
+/// What an audit has looked at, and what it found wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Audited {
+    pub threads: u64,
+    pub runs: u64,
+    pub events: u64,
+    /// Entries of the ledger.
+    pub entries: u64,
+    /// Empty if nothing is wrong; in words for people.
+    pub findings: Vec<String>,
+}
+
+/// Looks through the database in a data folder as it is at one moment, and through its ledger.
+pub fn audit(folder: &Path) -> Result<Audited, Error> {
+    let conn = connect(&folder.join(FILE), read_only())?;
+    migrate::require_newest(&conn)?;
+    let moment = conn.unchecked_transaction()?;
+    let damage =
+        rows(&moment, "SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'")?;
+    let in_a_line = |row: String| format!("the file is damaged: {}", row.replace('\n', " "));
+    let mut findings: Vec<String> = damage.into_iter().map(in_a_line).collect();
+    for (what, query) in RULES {
+        findings.extend(rows(&moment, query)?.into_iter().map(|row| format!("{what}: {row}")));
+    }
+    let number = |table| moment.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| count(row, 0));
+    let (threads, runs, events) = (number("threads")?, number("runs")?, number("events")?);
+    drop(moment);
+    let ledger = verify(folder)?;
+    findings.extend(ledger.faults.into_iter().map(|fault| format!("the ledger: {fault}")));
+    Ok(Audited { threads, runs, events, entries: ledger.entries, findings })
+}
+
+fn rows(conn: &Connection, query: &str) -> Result<Vec<String>, Error> {
+    let mut find = conn.prepare(query)?;
+    let rows = find.query_map([], |row| row.get(0))?.take(MAX_ROWS_PER_RULE);
+    Ok(rows.collect::<Result<_, _>>()?)
+}

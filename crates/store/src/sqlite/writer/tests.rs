@@ -1,0 +1,262 @@
+//! What the writer does about a disk that is full or fails, and how hard it tries to reach it.
+
+use protocol::{
+    AppId, Event, Ids, OnBusy, Principal, Settings, StepReset, SystemClock, TimeOrderedIds, UserId,
+    UserLimits,
+};
+use rusqlite::OpenFlags;
+
+use super::super::{FILE, Sqlite, audit, boot, connect, lock, migrate};
+use super::*;
+use crate::{Ask, Log, Maintenance, Request, RunRow, Runs, Submission, Target};
+
+struct Nobody;
+
+impl Publish for Nobody {
+    fn publish(&self, _: &[Arc<protocol::Stored>]) {}
+}
+
+fn committer(folder: &std::path::Path) -> Committer {
+    let path = folder.join(FILE);
+    let mut conn = connect(&path, OpenFlags::default()).unwrap();
+    migrate::migrate(&mut conn).unwrap();
+    boot::begin(&mut conn, None, SystemClock.now()).unwrap();
+    let checkpoints = connect(&path, OpenFlags::default()).unwrap();
+    let wal = folder.join(format!("{FILE}-wal"));
+    let owned = Owned { conn, wal, checkpoints, lock: lock(folder).unwrap(), boundary: None };
+    Committer::new(owned, Arc::new(SystemClock), Arc::new(Nobody)).unwrap()
+}
+
+type Answer = oneshot::Receiver<Result<(), Error>>;
+
+fn work(
+    sync: Sync,
+    work: impl FnOnce(&mut Batch<'_>) -> Result<(), Error> + Send + 'static,
+) -> (Command, Answer) {
+    let (reply, answer) = oneshot::channel();
+    (
+        Command::Work {
+            work: Box::new(Job { work: Some(work), result: None, reply: Some(reply) }),
+            sync,
+            outbox: None,
+        },
+        answer,
+    )
+}
+
+#[test]
+fn a_batch_with_a_promise_is_synced_and_one_of_deltas_alone_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut committer = committer(folder.path());
+    for (batch, synchronous) in [
+        (vec![Sync::Normal], 1),
+        (vec![Sync::Full], 2),
+        (vec![Sync::Normal, Sync::Normal], 1),
+        (vec![Sync::Normal, Sync::Full, Sync::Normal], 2),
+    ] {
+        let mut commands: Vec<Command> = batch.iter().map(|sync| work(*sync, |_| Ok(())).0).collect();
+        assert!(committer.commit(&mut commands));
+        let level = committer.conn.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0));
+        assert_eq!(level.unwrap(), synchronous, "{batch:?}");
+    }
+}
+
+#[test]
+fn what_a_power_failure_can_take_is_less_than_the_numbers_left_out_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut committer = committer(folder.path());
+    let almost = usize::try_from(POWER_LOSS_MARGIN - 1).unwrap();
+    let mut after = |sync, events| {
+        committer.bound_loss(sync, events).unwrap();
+        committer.unsynced
+    };
+    assert_eq!(after(Sync::Normal, almost), POWER_LOSS_MARGIN - 1);
+    assert_eq!(after(Sync::Full, 0), POWER_LOSS_MARGIN - 1, "an empty commit syncs nothing");
+    assert_eq!(after(Sync::Normal, 1), 0);
+    assert_eq!(after(Sync::Normal, 2 * almost), 0, "one batch can be too much by itself");
+    assert_eq!(after(Sync::Normal, 7), 7);
+    assert_eq!(after(Sync::Full, 1), 0);
+}
+
+#[test]
+fn a_disk_that_fails_ends_the_writer_and_a_full_one_does_not() {
+    let failure = |code| Error::from(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None));
+    for code in [
+        rusqlite::ffi::SQLITE_IOERR,
+        rusqlite::ffi::SQLITE_IOERR_FSYNC,
+        rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC,
+        rusqlite::ffi::SQLITE_IOERR_WRITE,
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut committer = committer(folder.path());
+        // As SQLite does it: the transaction is gone, and the statement says why.
+        let (failing, mut failed) = work(Sync::Full, move |batch| {
+            batch.conn().execute_batch("ROLLBACK")?;
+            Err(failure(code))
+        });
+        let (other, mut innocent) = work(Sync::Full, |_| Ok(()));
+        assert!(!committer.commit(&mut vec![other, failing]), "{code}");
+        for answer in [failed.try_recv().unwrap(), innocent.try_recv().unwrap()] {
+            assert!(matches!(answer, Err(Error::Closed)), "{code}: {answer:?}");
+        }
+    }
+    for code in [rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_IOERR_SHMSIZE] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut committer = committer(folder.path());
+        let (failing, mut failed) = work(Sync::Full, move |batch| {
+            batch.conn().execute_batch("ROLLBACK")?;
+            Err(failure(code))
+        });
+        let (other, mut innocent) = work(Sync::Full, |_| Ok(()));
+        assert!(committer.commit(&mut vec![other, failing]), "{code}");
+        for answer in [failed.try_recv().unwrap(), innocent.try_recv().unwrap()] {
+            assert!(matches!(answer, Err(Error::Full)), "{code}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_sync_that_fails_ends_the_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut committer = committer(folder.path());
+    committer.wal = folder.path().join("gone");
+    let too_many = usize::try_from(POWER_LOSS_MARGIN).unwrap();
+    assert!(committer.bound_loss(Sync::Normal, too_many).unwrap_err().is_broken());
+}
+
+/// A store with a run under way, on a disk that can be made full.
+struct Disk {
+    store: Sqlite,
+    run: RunRow,
+    folder: tempfile::TempDir,
+}
+
+impl Disk {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(folder.path(), Arc::new(SystemClock), Arc::new(Nobody)).unwrap();
+        let alice = Principal::authenticated(UserId::new("alice"));
+        let submission = Submission {
+            scope: alice.scope(AppId::new("app")),
+            thread: Target::New(TimeOrderedIds.thread()),
+            run: TimeOrderedIds.run(),
+            on_busy: OnBusy::Reject,
+            once: None,
+            replay_only: false,
+            limits: UserLimits::default(),
+            request: Request {
+                ask: Ask::Say { id: TimeOrderedIds.message(), text: "hi".into(), parent: None },
+                model: Some("m".into()),
+                settings: Settings::default(),
+                system_prompt: None,
+                persona: None,
+                documents: vec![],
+                app_revision: "r".into(),
+                jobs: vec![],
+            },
+        };
+        let submitted = store.submit(submission).await.unwrap();
+        let run = store.run(&alice, submitted.run).await.unwrap();
+        Self { store, run, folder }
+    }
+
+    /// Lets the database have so many pages more than it has; none for as many as it likes.
+    async fn space(&self, more: Option<i64>) {
+        let limit = move |batch: &mut Batch<'_>| {
+            let pages: i64 = batch.conn().pragma_query_value(None, "page_count", |row| row.get(0))?;
+            let pages = more.map_or(i64::from(i32::MAX), |more| pages + more);
+            Ok(batch.conn().query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))?)
+        };
+        self.store.writer.write(limit).await.unwrap();
+    }
+
+    fn text(&self) -> Delta {
+        Delta::Text { step: 1, delta: "many words ".repeat(2_000) }
+    }
+}
+
+fn reset() -> Event {
+    Event::StepReset(StepReset { step: 1, reason: "cut".into(), model: None, usage: None })
+}
+
+/// More than fits into what is free on a page.
+fn long_reset() -> Event {
+    Event::StepReset(StepReset { step: 1, reason: "cut ".repeat(5_000), model: None, usage: None })
+}
+
+#[tokio::test]
+async fn on_a_full_disk_reads_go_on_and_writes_succeed_once_there_is_space() {
+    let disk = Disk::new().await;
+    let log = disk.store.log(&disk.run);
+    disk.space(Some(0)).await;
+    for _ in 0..3 {
+        let refused = log.record(vec![long_reset()], vec![], vec![]).await;
+        assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
+    }
+    let before = disk.store.events(disk.run.thread, None, 0).await.unwrap();
+    assert!(disk.store.is_open());
+    disk.space(None).await;
+    assert_eq!(log.record(vec![long_reset()], vec![], vec![]).await.unwrap(), [true], "nothing was lost");
+    let after = disk.store.events(disk.run.thread, None, 0).await.unwrap();
+    assert_eq!(after.last().unwrap().seq, before.last().unwrap().seq + 1, "no number was used up");
+    assert_eq!(audit(disk.folder.path()).unwrap().findings, [""; 0]);
+}
+
+/// A run whose text is not in the log cannot go on as if it were.
+#[tokio::test]
+async fn text_that_a_full_disk_has_swallowed_lets_nothing_follow_it() {
+    let disk = Disk::new().await;
+    let log = disk.store.log(&disk.run);
+    disk.space(Some(0)).await;
+    log.push(disk.text()).unwrap();
+    let refused = log.record(vec![reset()], vec![], vec![]).await;
+    assert!(matches!(refused, Err(Error::Full | Error::Aborted)), "{refused:?}");
+    disk.space(None).await;
+    let refused = log.record(vec![reset()], vec![], vec![]).await;
+    assert!(matches!(refused, Err(Error::Aborted)), "{refused:?}");
+    log.room().await;
+    log.push(disk.text()).unwrap();
+    let again = disk.store.log(&disk.run);
+    again.push(disk.text()).unwrap();
+    assert_eq!(again.record(vec![reset()], vec![], vec![]).await.unwrap(), [true]);
+    let kinds: Vec<_> = disk
+        .store
+        .events(disk.run.thread, None, 2)
+        .await
+        .unwrap()
+        .iter()
+        .map(|event| event.kind.to_string())
+        .collect();
+    assert_eq!(kinds, ["text:delta", "step:reset"]);
+    assert_eq!(audit(disk.folder.path()).unwrap().findings, [""; 0]);
+}
+
+/// Whoever waits for room is not left waiting for a writer that is gone.
+#[tokio::test]
+async fn a_run_does_not_wait_for_a_writer_that_has_ended() {
+    let disk = Disk::new().await;
+    let log = disk.store.log(&disk.run);
+    let broken = disk
+        .store
+        .writer
+        .write::<()>(|batch| {
+            batch.conn().execute_batch("ROLLBACK")?;
+            Err(Error::from(rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC),
+                None,
+            )))
+        })
+        .await;
+    assert!(matches!(broken, Err(Error::Closed)), "{broken:?}");
+    while disk.store.is_open() {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..20 {
+        if log.push(disk.text()).is_err() {
+            log.room().await;
+        }
+    }
+    let refused = log.record(vec![reset()], vec![], vec![]).await;
+    assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+    assert!(!disk.store.events(disk.run.thread, None, 0).await.unwrap().is_empty(), "reads go on");
+}
