@@ -12,6 +12,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use rusqlite::Connection;
 use serde_json::Value;
 use server::Limits;
+use store::sqlite::{Boundary, Options};
 use store::{Sqlite, Store};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::{Allowed, Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
+use crate::boundary::Fuse;
 use crate::frames::{Frame, Frames};
 use crate::samples::{self, Arrivals};
 use crate::still::{CountingIds, StandingClock};
@@ -29,6 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The same where a real model answers, which on a busy machine thinks for long.
 const PATIENCE_WITH_REAL: Duration = Duration::from_secs(300);
+
+/// The database's name in the data folder.
+const DATABASE: &str = "rondo.db";
 
 /// The key that tests give for Tavily.
 pub const TAVILY_KEY: &str = "tvly-test";
@@ -58,10 +63,12 @@ pub struct Setup {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// What tools may reach outside.
     pub reach: Reach,
+    /// Where the server dies, if it does.
+    pub fuse: Option<Fuse>,
 }
 
 /// What an operator opens to tools. Nothing on this machine is open by itself.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reach {
     /// Hosts and addresses.
     pub allow: Vec<String>,
@@ -73,7 +80,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    fn outside(&self) -> Outside {
+    fn egress(&self) -> Egress {
         let mut allowed = Allowed::default();
         for entry in &self.allow {
             allowed.add(entry).expect("a host");
@@ -81,7 +88,10 @@ impl Reach {
         for url in self.tavily.iter().chain(&self.searxng) {
             allowed.add_url(url).expect("a URL");
         }
-        let egress = Egress::new(allowed).expect("there are root certificates");
+        Egress::new(allowed).expect("there are root certificates")
+    }
+
+    fn outside(&self, egress: Egress) -> Outside {
         let secrets = Arc::new(Secrets::new(self.secrets.iter().cloned().collect()));
         let tavily = self.tavily.clone().map(|base_url| Tavily { base_url, key: TAVILY_KEY.into() });
         let path = option_env!("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
@@ -107,6 +117,7 @@ impl Default for Setup {
             files: Vec::new(),
             embedder: None,
             reach: Reach::default(),
+            fuse: None,
         }
     }
 }
@@ -130,6 +141,7 @@ pub struct TestApp {
     pub url: String,
     pub engine: Engine,
     client: Client,
+    egress: (Reach, Egress),
     folder: TempDir,
     setup: Setup,
     ids: Arc<CountingIds>,
@@ -165,28 +177,7 @@ impl TestApp {
         if let Some(title) = &setup.title {
             std::fs::write(app.join("title.md"), title).expect("a title");
         }
-        let upstreams = (Upstream::start().await, Upstream::start().await);
-        Self::open(folder, setup, upstreams, (Arc::default(), Arrivals::default())).await
-    }
-
-    async fn open(
-        folder: TempDir,
-        setup: Setup,
-        (upstream, backup): (Upstream, Upstream),
-        (ids, arrivals): (Arc<CountingIds>, Arrivals),
-    ) -> Self {
-        let gate = Gate::new();
-        let tools = samples::catalog(setup.meet, &gate, &arrivals);
-        let engine = engine(folder.path(), &setup, (&upstream, &backup), (tools, Arc::clone(&ids)));
-        engine.start().await.expect("the engine starts");
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let (stop, serving) = (CancellationToken::new(), TaskTracker::new());
-        serving.spawn(server::serve(listener, engine.clone(), setup.limits, stop.clone()));
-        serving.close();
-        let patience = if setup.base_url.is_some() { PATIENCE_WITH_REAL } else { PATIENCE };
-        let client = Client::builder().no_proxy().timeout(patience).build().expect("a client");
-        Self { upstream, backup, gate, arrivals, url, engine, client, folder, setup, ids, stop, serving }
+        Stopped::on(folder, setup, Arc::default()).await.started().await
     }
 
     /// Stops and starts again on the same data, leaving runs where they were.
@@ -196,13 +187,19 @@ impl TestApp {
 
     /// The same, with something else about the server.
     pub async fn restart_with(self, change: impl FnOnce(&mut Setup)) -> Self {
-        let Self { upstream, backup, arrivals, engine, folder, mut setup, ids, stop, serving, .. } = self;
-        change(&mut setup);
+        let mut stopped = self.stop().await;
+        change(&mut stopped.setup);
+        stopped.started().await
+    }
+
+    /// Stops, leaving runs where they were.
+    pub async fn stop(self) -> Stopped {
+        let Self { upstream, backup, arrivals, engine, setup, stop, serving, .. } = self;
         stop.cancel();
         serving.wait().await;
         engine.abandon().await;
-        drop(engine);
-        Self::open(folder, setup, (upstream, backup), (ids, arrivals)).await
+        let (folder, ids, costly) = (self.folder, self.ids, Some((self.client, self.egress)));
+        Stopped { upstream, backup, arrivals, setup, folder, ids, costly }
     }
 
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -259,7 +256,7 @@ impl TestApp {
 
     /// The database, for looking into and for breaking.
     pub fn database(&self) -> Connection {
-        let conn = Connection::open(self.data().join("rondo.db")).expect("the database opens");
+        let conn = Connection::open(self.data().join(DATABASE)).expect("the database opens");
         conn.busy_timeout(PATIENCE).expect("a time-out is set");
         conn
     }
@@ -267,6 +264,103 @@ impl TestApp {
     /// Runs a query that counts something.
     pub fn count(&self, sql: &str) -> i64 {
         self.database().query_row(sql, [], |row| row.get(0)).expect("the query counts")
+    }
+}
+
+/// A server that is not running: its data, and the world around it.
+pub struct Stopped {
+    pub upstream: Upstream,
+    pub backup: Upstream,
+    pub arrivals: Arrivals,
+    pub setup: Setup,
+    folder: TempDir,
+    ids: Arc<CountingIds>,
+    /// What takes long to make, from an earlier start: the client, and the way out for what was open then.
+    costly: Option<(Client, (Reach, Egress))>,
+}
+
+impl Stopped {
+    async fn on(folder: TempDir, setup: Setup, ids: Arc<CountingIds>) -> Self {
+        let (upstream, backup) = (Upstream::start().await, Upstream::start().await);
+        Self { upstream, backup, arrivals: Arrivals::default(), setup, folder, ids, costly: None }
+    }
+
+    /// The same data in a folder of its own, where what has arrived outside has arrived as well.
+    pub async fn copy(&self, setup: Setup) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let database = Connection::open(self.data().join(DATABASE)).expect("the database opens");
+        database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("all is in one file");
+        copy_folder(&self.folder.path().join("apps"), &folder.path().join("apps"));
+        std::fs::create_dir(folder.path().join("data")).expect("a data folder");
+        let copied = folder.path().join("data").join(DATABASE);
+        std::fs::copy(self.data().join(DATABASE), copied).expect("the database is copied");
+        let copied = Self::on(folder, setup, Arc::clone(&self.ids)).await;
+        Self { arrivals: self.arrivals.copy(), costly: self.costly.clone(), ..copied }
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    async fn started(self) -> TestApp {
+        match self.start().await {
+            Ok(app) => app,
+            Err(_) => panic!("the engine starts"),
+        }
+    }
+
+    /// Starts; what is left if the fuse blew before the server was ready.
+    pub async fn start(self) -> Result<TestApp, Box<Stopped>> {
+        let Self { upstream, backup, arrivals, setup, folder, ids, costly } = self;
+        let (client, egress) = costly.unzip();
+        let egress = egress.filter(|(reach, _)| *reach == setup.reach);
+        let egress = egress.unwrap_or_else(|| (setup.reach.clone(), setup.reach.egress()));
+        let gate = Gate::new();
+        let tools = samples::catalog((setup.meet, setup.fuse.as_ref()), &gate, &arrivals)
+            .reaching(setup.reach.outside(egress.1.clone()));
+        let engine = engine(folder.path(), &setup, (&upstream, &backup), (tools, Arc::clone(&ids)));
+        if let Err(error) = engine.start().await {
+            assert!(setup.fuse.as_ref().is_some_and(Fuse::is_blown), "the engine starts: {error}");
+            engine.abandon().await;
+            let costly = client.map(|client| (client, egress));
+            return Err(Box::new(Self { upstream, backup, arrivals, setup, folder, ids, costly }));
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let (stop, serving) = (CancellationToken::new(), TaskTracker::new());
+        serving.spawn(server::serve(listener, engine.clone(), setup.limits, stop.clone()));
+        serving.close();
+        let patience = if setup.base_url.is_some() { PATIENCE_WITH_REAL } else { PATIENCE };
+        let fresh = || Client::builder().no_proxy().timeout(patience).build().expect("a client");
+        let client = client.unwrap_or_else(fresh);
+        Ok(TestApp {
+            upstream,
+            backup,
+            gate,
+            arrivals,
+            url,
+            engine,
+            client,
+            egress,
+            folder,
+            setup,
+            ids,
+            stop,
+            serving,
+        })
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder is readable") {
+        let entry = entry.expect("an entry is readable");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("a file is copied");
+        }
     }
 }
 
@@ -278,7 +372,10 @@ fn engine(
 ) -> Engine {
     let clock = Arc::new(StandingClock);
     let bus = Arc::new(Bus::default());
-    let store = Sqlite::open(&folder.join("data"), clock.clone(), bus.clone()).expect("the database opens");
+    let boundary = setup.fuse.clone().map(|fuse| Arc::new(fuse) as Arc<dyn Boundary>);
+    let options = Options { boundary, ..Options::default() };
+    let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), options)
+        .expect("the database opens");
     stand_still(folder);
     let store: Arc<dyn Store> = Arc::new(store);
     let parts = Parts {
@@ -286,19 +383,20 @@ fn engine(
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),
-        tools: tools.reaching(setup.reach.outside()),
+        tools,
         vault_key: [7; 32],
         models: if setup.model { models(setup, upstreams) } else { Registry::default() },
         extractor: Arc::new(InProcess),
         clock,
         ids: ids as Arc<dyn Ids>,
+        retention: Duration::from_secs(7 * 24 * 60 * 60),
     };
     Engine::new(parts).expect("the tools exist")
 }
 
 /// The marks around data in prompts are made of a secret; here it is the same every time.
 fn stand_still(folder: &Path) {
-    let database = Connection::open(folder.join("data/rondo.db")).expect("the database opens");
+    let database = Connection::open(folder.join("data").join(DATABASE)).expect("the database opens");
     database.execute("UPDATE secrets SET value = zeroblob(32)", []).expect("the secret is set");
 }
 

@@ -8,8 +8,11 @@
 
 mod app;
 mod audit;
+mod boundary;
+pub mod earlier;
+pub mod fold;
 mod frames;
-mod listen;
+pub mod listen;
 pub mod mcp;
 pub mod real;
 mod samples;
@@ -18,11 +21,12 @@ pub mod upstream;
 mod vectors;
 pub mod web;
 
-pub use app::{Answer, Reach, Setup, TAVILY_KEY, TestApp, registry};
+pub use app::{Answer, Reach, Setup, Stopped, TAVILY_KEY, TestApp, registry};
 pub use audit::audit;
+pub use boundary::Fuse;
 pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;
-pub use samples::Arrivals;
+pub use samples::{Arrival, Arrivals};
 pub use vectors::WordVectors;
 
 /// For tests that look into a database, or break it.

@@ -12,25 +12,25 @@ use tokio::task::JoinSet;
 
 /// What a server knows, and word of every change of it.
 #[derive(Default)]
-pub(crate) struct Watched<S> {
+pub struct Watched<S> {
     /// Held for a few lines at a time, never over an await.
     state: Mutex<S>,
     changed: watch::Sender<()>,
 }
 
 impl<S> Watched<S> {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, S> {
+    pub fn lock(&self) -> MutexGuard<'_, S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut S) -> T) -> T {
+    pub fn change<T>(&self, change: impl FnOnce(&mut S) -> T) -> T {
         let value = change(&mut self.lock());
         self.changed.send_replace(());
         value
     }
 
     /// What `ready` finds, once it finds something.
-    pub(crate) async fn until<T>(&self, mut ready: impl FnMut(&S) -> Option<T>) -> T {
+    pub async fn until<T>(&self, mut ready: impl FnMut(&S) -> Option<T>) -> T {
         let mut changed = self.changed.subscribe();
         loop {
             if let Some(value) = ready(&self.lock()) {
@@ -42,7 +42,7 @@ impl<S> Watched<S> {
 }
 
 /// Listens on a free port of the loopback interface. Dropping the tasks closes the socket and every connection.
-pub(crate) async fn listen<S, F>(
+pub async fn listen<S, F>(
     shared: &Arc<Watched<S>>,
     serve: impl Fn(TcpStream, Arc<Watched<S>>) -> F + Send + 'static,
 ) -> (SocketAddr, JoinSet<()>)
@@ -72,38 +72,38 @@ pub(crate) fn complain(what: &str, violations: &[String]) {
 }
 
 /// A request as it came in.
-pub(crate) struct Request {
-    pub(crate) method: String,
+pub struct Request {
+    pub method: String,
     /// The path with its query.
-    pub(crate) target: String,
+    pub target: String,
     /// Names in lower case.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
 }
 
 /// The value of a header, by its name in lower case.
-pub(crate) fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+pub fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
 }
 
 /// Reads the requests of one connection.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     half: ReadHalf<'a>,
     buffer: Vec<u8>,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(half: ReadHalf<'a>) -> Self {
+    pub fn new(half: ReadHalf<'a>) -> Self {
         Self { half, buffer: Vec::new() }
     }
 
     /// Returns when the client has closed the connection.
-    pub(crate) async fn gone(&mut self) {
+    pub async fn gone(&mut self) {
         while self.fill().await {}
     }
 
     /// None when there is no other.
-    pub(crate) async fn request(&mut self) -> Option<Request> {
+    pub async fn request(&mut self) -> Option<Request> {
         let head_end = loop {
             if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
                 break at + 4;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tools::{Calling, Catalog, Done, Failed, Policy, Tool, ToolSpec};
 
+use crate::boundary::Fuse;
 use crate::still::StandingClock;
 use crate::upstream::Gate;
 
@@ -149,17 +150,61 @@ impl Tool for Gated {
 struct Act {
     name: &'static str,
     effect: Effect,
+    /// Whether somebody is asked first; mostly that is tested by itself.
+    policy: Policy,
+    /// What taking it back does, if it can be.
+    undo: Option<Effect>,
     gate: Gate,
     arrivals: Arrivals,
+    /// Where the server dies, if it does.
+    fuse: Option<Fuse>,
 }
 
-/// Calls that reached the world outside: the tool's name, and the key that came with it.
+/// A call that reached the world outside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arrival {
+    pub tool: String,
+    pub key: String,
+    pub input: Value,
+    /// Whether it was to take back an earlier call.
+    pub undo: bool,
+}
+
+/// All of them.
 #[derive(Debug, Clone, Default)]
-pub struct Arrivals(Arc<Mutex<Vec<(String, String)>>>);
+pub struct Arrivals(Arc<Mutex<Vec<Arrival>>>);
 
 impl Arrivals {
+    /// The tool's name, and the key that came with it.
     pub fn all(&self) -> Vec<(String, String)> {
+        self.whole().into_iter().map(|arrival| (arrival.tool, arrival.key)).collect()
+    }
+
+    /// The same so far, and apart from here on.
+    pub(crate) fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.whole())))
+    }
+
+    pub fn whole(&self) -> Vec<Arrival> {
         self.0.lock().expect("no test panics here").clone()
+    }
+}
+
+impl Act {
+    /// Arrives, and is done when the gate opens. A server that has died neither sends anything nor hears of it.
+    async fn act(&self, calling: Calling<'_>, undo: bool) -> Result<Done, Failed> {
+        let goes_on = |place| self.fuse.as_ref().is_none_or(|fuse| fuse.pass(place));
+        let died = || Failed::new("died", "the server is no more");
+        if self.fuse.as_ref().is_some_and(Fuse::is_blown) {
+            return Err(died());
+        }
+        let arrival = Arrival { tool: self.name.to_owned(), key: calling.key(), input: calling.input, undo };
+        self.arrivals.0.lock().expect("no test panics here").push(arrival);
+        if !goes_on("as a tool is reached") {
+            return Err(died());
+        }
+        self.gate.pass().await;
+        if goes_on("after a tool has replied") { Ok(json!("done").into()) } else { Err(died()) }
     }
 }
 
@@ -177,16 +222,20 @@ impl Tool for Act {
         true
     }
 
-    /// Whether somebody is asked first is tested by itself.
     fn policy(&self) -> Policy {
-        Policy::Allow
+        self.policy
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
-        let arrival = (self.name.to_owned(), calling.key());
-        self.arrivals.0.lock().expect("no test panics here").push(arrival);
-        self.gate.pass().await;
-        Ok(json!("done").into())
+        self.act(calling, false).await
+    }
+
+    fn undo_effect(&self) -> Option<Effect> {
+        self.undo
+    }
+
+    async fn undo(&self, calling: Calling<'_>, _: &Value) -> Result<Done, Failed> {
+        self.act(calling, true).await
     }
 }
 
@@ -209,16 +258,20 @@ impl Tool for Risky {
 }
 
 /// All of them. `meet` needs `width` calls at once.
-pub(crate) fn catalog(width: usize, gate: &Gate, arrivals: &Arrivals) -> Catalog {
+pub(crate) fn catalog((width, fuse): (usize, Option<&Fuse>), gate: &Gate, arrivals: &Arrivals) -> Catalog {
     let mut catalog = Catalog::builtin(Arc::new(StandingClock));
     let acts = [
-        ("act_read", Effect::Read),
-        ("act_idempotent", Effect::Idempotent),
-        ("act_reversible", Effect::Reversible),
-        ("act_irreversible", Effect::Irreversible),
+        ("act_read", Effect::Read, Policy::Allow, None),
+        ("act_idempotent", Effect::Idempotent, Policy::Allow, None),
+        ("act_reversible", Effect::Reversible, Policy::Allow, None),
+        ("act_irreversible", Effect::Irreversible, Policy::Allow, None),
+        ("act_asked", Effect::Irreversible, Policy::Ask, None),
+        ("act_undone", Effect::Reversible, Policy::Allow, Some(Effect::Idempotent)),
+        ("act_undone_once", Effect::Reversible, Policy::Allow, Some(Effect::Irreversible)),
     ];
-    for (name, effect) in acts {
-        catalog.add(Act { name, effect, gate: gate.clone(), arrivals: arrivals.clone() });
+    for (name, effect, policy, undo) in acts {
+        let (gate, arrivals, fuse) = (gate.clone(), arrivals.clone(), fuse.cloned());
+        catalog.add(Act { name, effect, policy, undo, gate, arrivals, fuse });
     }
     catalog.add(Risky);
     catalog.add(Echo);

@@ -71,6 +71,31 @@ pub struct Closed {
     pub written: usize,
 }
 
+/// How the reply to a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Its last byte was written.
+    Whole,
+    /// The upstream closed the connection, as it was told to.
+    Cut,
+    /// The client went away before.
+    Left,
+}
+
+/// Whoever answers without anything being kept: for so many requests that they would fill the memory.
+pub trait Observer: Send + Sync {
+    /// The answer to a request, and a number for it that the observer chooses.
+    fn answer(&self, request: &Received) -> (usize, Reply);
+
+    /// What the provider refuses in a request, which is answered with that refusal.
+    fn complaint(&self, request: &Received, what: &str);
+
+    fn ended(&self, number: usize, ending: Ending);
+}
+
+/// The number of a request that nobody observes.
+const UNNUMBERED: usize = usize::MAX;
+
 type Program = Arc<dyn Fn(&Value) -> Reply + Send + Sync>;
 
 type Shared = Watched<State>;
@@ -80,6 +105,7 @@ struct State {
     script: VecDeque<Reply>,
     embeddings: VecDeque<Reply>,
     program: Option<Program>,
+    observer: Option<Arc<dyn Observer>>,
     key: Option<String>,
     requests: Vec<Received>,
     exchanges: Vec<Exchange>,
@@ -99,6 +125,13 @@ impl Upstream {
         let shared = Arc::new(Shared::default());
         let (address, tasks) = listen(&shared, socket::serve).await;
         Self { address, shared, _tasks: tasks }
+    }
+
+    /// One that asks the observer for every answer, and keeps neither requests nor violations.
+    pub async fn observed(observer: Arc<dyn Observer>) -> Self {
+        let upstream = Self::start().await;
+        upstream.shared.lock().observer = Some(observer);
+        upstream
     }
 
     /// What a client takes as its base URL; it ends in `/v1`.
@@ -190,9 +223,16 @@ impl Drop for Upstream {
 impl Shared {
     /// Takes note of a request and says what to do about it.
     fn receive(&self, request: Received) -> (usize, Vec<Act>) {
-        let key = self.lock().key.clone();
+        let (key, observer) = {
+            let state = self.lock();
+            (state.key.clone(), state.observer.clone())
+        };
         let verdict = strict::check(&request, key.as_deref());
         let wire = Wire::of(&request.path).unwrap_or(Wire::Chat);
+        if let Some(observer) = observer {
+            let (number, reply) = observed(&*observer, wire, &request, verdict);
+            return (number, reply.acts(wire, &request.body));
+        }
         let body = request.body.clone();
         let index = self.change(|state| {
             state.requests.push(request);
@@ -224,6 +264,17 @@ impl Shared {
         })
     }
 
+    fn is_observed(&self) -> bool {
+        self.lock().observer.is_some()
+    }
+
+    fn ended(&self, number: usize, ending: Ending) {
+        let observer = self.lock().observer.clone();
+        if let Some(observer) = observer.filter(|_| number != UNNUMBERED) {
+            observer.ended(number, ending);
+        }
+    }
+
     fn wrote(&self, index: usize, bytes: usize) {
         self.change(|state| {
             if let Some(exchange) = state.exchanges.get_mut(index) {
@@ -240,6 +291,22 @@ impl Shared {
                 }
             }
         });
+    }
+}
+
+fn observed(
+    observer: &dyn Observer,
+    wire: Wire,
+    request: &Received,
+    verdict: Result<(), strict::Complaint>,
+) -> (usize, Reply) {
+    match verdict {
+        Ok(()) if wire == Wire::Embeddings => (UNNUMBERED, embeddings::reply(&request.body)),
+        Ok(()) => observer.answer(request),
+        Err(complaint) => {
+            observer.complaint(request, &complaint.message);
+            (UNNUMBERED, complaint.reply())
+        }
     }
 }
 

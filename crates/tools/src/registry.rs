@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
+use protocol::planted::Bug;
 use protocol::{Effect, ToolStatus};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -107,7 +108,13 @@ impl Registry {
     /// Whether nobody can know what became of a call to this tool that was cut: it acts elsewhere, and doing it again
     /// would do it twice.
     pub fn is_beyond_knowing(&self, name: &str) -> bool {
-        self.is_outside(name) && !self.effect(name).is_some_and(is_repeatable)
+        let repeatable = self.effect(name).is_some_and(is_repeatable) || Bug::RerunNonidempotent.is_planted();
+        self.is_outside(name) && !repeatable
+    }
+
+    /// Whether a call of it may have changed something elsewhere, as soon as it has begun.
+    pub fn changes_elsewhere(&self, name: &str) -> bool {
+        self.is_outside(name) && self.effect(name) != Some(Effect::Read)
     }
 
     /// What taking back a call of this tool does, if the tool itself can.
@@ -124,7 +131,7 @@ impl Registry {
         let (tool, effect, stop) = (&entry.tool, entry.tool.effect(), calling.stop);
         let call = again_if_harmless(effect, stop, || tool.call(calling.clone()));
         let result = bounded(name, timeout, call).await;
-        let outcome = outcome(result, tool.is_outside() && effect != Effect::Read);
+        let outcome = outcome(result, self.changes_elsewhere(name));
         Outcome { outside: tool.is_outside(), ..outcome }
     }
 

@@ -2,12 +2,80 @@
 //! the clients that talk to it. It is never killed itself, so what it has written down is the truth.
 #![expect(clippy::print_stdout, reason = "a command's output is its purpose")]
 
+mod actors;
+mod disk;
+mod heal;
+mod load;
+mod model;
+mod nemesis;
+mod oracle;
+mod planted;
 mod program;
 mod record;
+mod round;
+mod server;
 mod stage;
+mod summary;
+mod tools;
+mod world;
 
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
+
+use crate::stage::Trouble;
+
+#[derive(Parser)]
+#[command(
+    name = "torture",
+    about = "Kills a server again and again and proves that nothing was lost or doubled"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Rounds of chaos, healing and verdict, and a summary
+    Round(round::Options),
+    /// Plant each bug in turn and see that it is caught
+    Planted(round::Options),
+    /// Crowds of readers, stalled clients, slow-loris and a reconnect storm
+    Load(load::Options),
+}
+
+#[expect(clippy::print_stderr, reason = "where a command says why it failed")]
 fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let done = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Trouble::from)
+        .and_then(|runtime| runtime.block_on(run(Cli::parse().command)));
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(trouble) => {
+            eprintln!("torture: {trouble}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// False if something was wrong with the server.
+async fn run(command: Command) -> Result<bool, Trouble> {
+    match command {
+        Command::Round(options) => {
+            let verdict = round::trial(&options).await?;
+            for violation in verdict.violations.iter().take(50) {
+                println!("{}: {}", violation.check, violation.what);
+            }
+            for missing in &verdict.vacuous {
+                println!("it proves too little: {missing}");
+            }
+            Ok(verdict.violations.is_empty() && verdict.vacuous.is_empty())
+        }
+        Command::Planted(options) => planted::planted(&options).await,
+        Command::Load(options) => load::load(&options).await.map(|()| true),
+    }
 }

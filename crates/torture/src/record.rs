@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
-use serde_json::Value;
 
 /// Microseconds since the trial began, by one clock.
 pub(crate) type Micros = u64;
@@ -251,6 +250,8 @@ pub(crate) struct Trial {
     pub(crate) blows: Vec<Blow>,
     /// What the strict upstream complained of.
     pub(crate) complaints: Vec<String>,
+    /// Answers and events in which a user received another's word.
+    pub(crate) leaks: Vec<String>,
 }
 
 impl Book {
@@ -331,6 +332,10 @@ impl Book {
         self.lock().trial.complaints.push(complaint);
     }
 
+    pub(crate) fn leak(&self, leak: String) {
+        self.lock().trial.leaks.push(leak);
+    }
+
     /// A copy of everything so far.
     pub(crate) fn trial(&self) -> Trial {
         self.lock().trial.clone()
@@ -362,9 +367,4 @@ pub(crate) struct Violation {
     /// `O1` to `O17`.
     pub(crate) check: &'static str,
     pub(crate) what: String,
-}
-
-/// The details of a violation are often a row; this keeps them short.
-pub(crate) fn brief(value: &Value) -> String {
-    value.to_string().chars().take(300).collect()
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{border, real, servers, tidy};
+use crate::{border, real, servers, tidy, torture};
 
 /// Brings in the tests that ask real models, and those that speak to other people's servers.
 const REAL: &str = "cli/real-model,cli/real-servers,engine/real-model,local/real-model";
@@ -92,6 +92,7 @@ pub(crate) fn test(root: &Path) -> bool {
         None => report.part("border", || border(root)),
         Some(why) => report.not_run("border", why),
     }
+    report.part("torture", || torture::round(root));
     match [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set)) {
         Ok(()) => report.part("real models", || asks_real(root, nextest, &["real", "real_embeddings"])),
         Err(why) => report.not_run("real models", why),
@@ -162,7 +163,7 @@ fn build_server(root: &Path) -> Option<PathBuf> {
 }
 
 /// Builds a program and finds out where cargo put it, which a setting may have changed.
-fn build(root: &Path, which: &[&str], program: &str) -> Option<PathBuf> {
+pub(crate) fn build(root: &Path, which: &[&str], program: &str) -> Option<PathBuf> {
     let mut cargo = cargo(root, &["build", "--message-format", "json-render-diagnostics"]);
     let output = cargo.args(which).stderr(Stdio::inherit()).output();
     let output = output.inspect_err(|error| eprintln!("error: cannot run cargo: {error}")).ok()?;
@@ -190,7 +191,7 @@ fn cargo(root: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn succeeds(command: &mut Command) -> bool {
+pub(crate) fn succeeds(command: &mut Command) -> bool {
     let status = command.status().inspect_err(|error| eprintln!("error: cannot run {command:?}: {error}"));
     status.is_ok_and(|status| status.success())
 }

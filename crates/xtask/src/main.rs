@@ -7,6 +7,7 @@ mod real;
 mod seeds;
 mod servers;
 mod tidy;
+mod torture;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,6 +28,11 @@ Commands:
                 of sentinels
   seeds         The five products, statement by statement (docs/seeds.md): runs the test of each and prints the table;
                 with --mutate, breaks each group of statements and expects its tests to fail
+  torture       Kill the server again and again and prove that nothing is lost or doubled; in release mode
+                --minutes N --seed N --out DIR    a trial; DIR/summary.json says what happened (5, any, target/torture)
+                --planted                         plant each of ten bugs and expect the harness to find it
+                --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm
+                --dev                             all of it without optimisation, which builds sooner
   bench [args]  Run a benchmark in release mode, such as `bench log`, `bench context`, `bench local` or `bench memory`
   eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]`, in release mode
 
@@ -47,8 +53,9 @@ fn main() -> ExitCode {
         "bench" => commands::bench(root(), rest),
         "eval" => commands::eval(root(), rest),
         "seeds" if !asks_help => seeds::run(root(), rest),
+        "torture" if !asks_help => torture::run(root(), rest),
         "help" | "-h" | "--help" => help(),
-        "test" | "check" | "tidy" | "border" | "seeds" if asks_help => help(),
+        "test" | "check" | "tidy" | "border" | "seeds" | "torture" if asks_help => help(),
         "test" if rest.is_empty() => commands::test(root()),
         "check" if rest.is_empty() => commands::check(root()),
         "tidy" if rest.is_empty() => commands::tidy(root()),

@@ -7,6 +7,8 @@ mod render;
 mod responses;
 mod speech;
 
+use std::time::Duration;
+
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -129,6 +131,7 @@ enum Step {
     Part(Part),
     Fault(Fault),
     Wait(Gate),
+    Pause(Duration),
     Stall,
 }
 
@@ -165,6 +168,7 @@ struct Tail {
 pub(super) enum Act {
     Write(Vec<u8>),
     Wait(Gate),
+    Pause(Duration),
     Stall,
     Close,
     Reset,
@@ -312,6 +316,12 @@ impl Reply {
     #[must_use]
     pub fn wait(self, gate: &Gate) -> Self {
         self.step(Step::Wait(gate.clone()))
+    }
+
+    /// Goes on after so long. Tests wait at a gate instead; this is for a model that writes as slowly as a real one.
+    #[must_use]
+    pub fn pause(self, time: Duration) -> Self {
+        self.step(Step::Pause(time))
     }
 
     /// Holds here until the client goes away.

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 
 use super::reply::Act;
-use super::{Received, Shared};
+use super::{Ending, Received, Shared};
 use crate::listen::{Reader, Request};
 
 /// Answers requests until either side closes.
@@ -20,39 +20,44 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     while let Some(request) = reader.request().await {
         let (index, acts) = shared.receive(received(request));
         served.push(index);
-        let goes_on = tokio::select! {
+        let ending = tokio::select! {
             biased;
-            goes_on = perform(acts, &mut writer, |bytes| shared.wrote(index, bytes)) => goes_on,
-            () = reader.gone() => false,
+            ending = perform(acts, &mut writer, |bytes| shared.wrote(index, bytes)) => ending,
+            () = reader.gone() => Ending::Left,
         };
-        if !goes_on {
+        shared.ended(index, ending);
+        if ending != Ending::Whole {
             break;
+        }
+        if shared.is_observed() {
+            served.clear();
         }
     }
     drop(stream);
     shared.closed(&served);
 }
 
-/// Carries out a reply and says whether the connection may carry another.
-async fn perform(acts: Vec<Act>, writer: &mut WriteHalf<'_>, wrote: impl Fn(usize)) -> bool {
+/// Carries out a reply. After a whole one the connection may carry another.
+async fn perform(acts: Vec<Act>, writer: &mut WriteHalf<'_>, wrote: impl Fn(usize)) -> Ending {
     for act in acts {
         match act {
             Act::Write(bytes) => {
                 if writer.write_all(&bytes).await.is_err() {
-                    return false;
+                    return Ending::Left;
                 }
                 wrote(bytes.len());
             }
             Act::Wait(gate) => gate.pass().await,
+            Act::Pause(time) => tokio::time::sleep(time).await,
             Act::Stall => std::future::pending().await,
-            Act::Close => return false,
+            Act::Close => return Ending::Cut,
             Act::Reset => {
                 let _ = writer.as_ref().set_zero_linger();
-                return false;
+                return Ending::Cut;
             }
         }
     }
-    true
+    Ending::Whole
 }
 
 fn received(request: Request) -> Received {

@@ -1,10 +1,14 @@
 //! The upstream itself, spoken to over a bare socket.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Call, Reply, Upstream};
+use super::{Call, Ending, Observer, Received, Reply, Upstream};
+use crate::listen::Watched;
 
 const CHAT: &str = "/v1/chat/completions";
 const GOOD: &str = r#"{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}"#;
@@ -241,4 +245,52 @@ async fn a_key_that_comes_twice_is_a_violation() {
     upstream.script([Reply::says("x")]);
     post(&upstream, &GOOD.replace("\"x\"", r#""a: \"b\": {\\""#)).await;
     assert_eq!(upstream.violations(), [""; 0]);
+}
+
+/// Says hello, cuts, or waits for ever, as the message asks, and remembers how each came out.
+#[derive(Default)]
+struct Notes {
+    written: Watched<Vec<String>>,
+}
+
+impl Observer for Notes {
+    fn answer(&self, request: &Received) -> (usize, Reply) {
+        match request.body["messages"][0]["content"].as_str() {
+            Some("cut") => (1, Reply::says("hello").cut_after(20)),
+            Some("wait") => (2, Reply::stream().pause(Duration::from_millis(1)).text("hel").stall()),
+            _ => (0, Reply::says("hello")),
+        }
+    }
+
+    fn complaint(&self, _: &Received, what: &str) {
+        self.written.change(|notes| notes.push(what.to_owned()));
+    }
+
+    fn ended(&self, number: usize, ending: Ending) {
+        self.written.change(|notes| notes.push(format!("{number} {ending:?}")));
+    }
+}
+
+#[tokio::test]
+async fn an_observer_answers_and_nothing_is_kept() {
+    let notes = Arc::new(Notes::default());
+    let observer: Arc<dyn Observer> = Arc::<Notes>::clone(&notes);
+    let upstream = Upstream::observed(observer).await;
+    let said = |word: &str| GOOD.replace("\"x\"", &format!("\"{word}\""));
+    assert!(post(&upstream, GOOD).await.contains("\"hello\""));
+    post(&upstream, &said("cut")).await;
+    post(&upstream, "{}").await;
+    let mut leaving = TcpStream::connect(upstream.address).await.unwrap();
+    let body = said("wait");
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    leaving.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    leaving.read_u8().await.unwrap();
+    drop(leaving);
+    let notes = notes.written.until(|notes| (notes.len() == 4).then(|| notes.clone())).await;
+    assert_eq!((notes[0].as_str(), notes[1].as_str(), notes[3].as_str()), ("0 Whole", "1 Cut", "2 Left"));
+    assert!(notes[2].contains("model"), "{notes:?}");
+    assert!(upstream.requests().is_empty() && upstream.violations().is_empty());
 }

@@ -20,6 +20,7 @@ impl Reply {
                 Step::Bytes(bytes) => writer.body(&bytes, &self.splits, limit),
                 Step::Head => writer.write(Vec::new()),
                 Step::Wait(gate) => writer.acts.push(Act::Wait(gate)),
+                Step::Pause(time) => writer.acts.push(Act::Pause(time)),
                 Step::Stall => writer.acts.push(Act::Stall),
                 Step::Part(_) | Step::Fault(_) => {} // made into bytes above
             }
@@ -36,7 +37,12 @@ impl Reply {
         let Some(tail) = self.tail.take() else {
             let body = |step| match step {
                 Step::Fault(fault) => Step::Bytes(fault.body(wire).to_string().into_bytes()),
-                Step::Head | Step::Bytes(_) | Step::Part(_) | Step::Wait(_) | Step::Stall => step,
+                Step::Head
+                | Step::Bytes(_)
+                | Step::Part(_)
+                | Step::Wait(_)
+                | Step::Pause(_)
+                | Step::Stall => step,
             };
             return steps.into_iter().map(body).collect();
         };
@@ -68,7 +74,7 @@ fn streamed(steps: Vec<Step>, tail: &Tail, speech: &mut dyn Speech) -> Vec<Step>
         match step {
             Step::Part(part) => out.extend(speech.part(part).into_iter().map(Step::Bytes)),
             Step::Fault(fault) => out.extend(speech.fault(&fault).into_iter().map(Step::Bytes)),
-            Step::Head | Step::Bytes(_) | Step::Wait(_) | Step::Stall => out.push(step),
+            Step::Head | Step::Bytes(_) | Step::Wait(_) | Step::Pause(_) | Step::Stall => out.push(step),
         }
     }
     if tail.whole {
@@ -84,7 +90,7 @@ fn whole(steps: Vec<Step>, tail: &Tail, wire: Wire, speech: &mut dyn Speech) -> 
         match step {
             Step::Part(part) => drop(speech.part(part)),
             Step::Fault(fault) => out.push(Step::Bytes(fault.body(wire).to_string().into_bytes())),
-            Step::Head | Step::Bytes(_) | Step::Wait(_) | Step::Stall => out.push(step),
+            Step::Head | Step::Bytes(_) | Step::Wait(_) | Step::Pause(_) | Step::Stall => out.push(step),
         }
     }
     if tail.whole {

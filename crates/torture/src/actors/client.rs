@@ -1,0 +1,316 @@
+//! Asking the server for something until the answer is definite: under one key, with one body, over its deaths.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use reqwest::{Method, Response};
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Actor;
+use crate::record::{Micros, Op, Outcome, Trigger, What};
+
+/// How long an answer is insisted on.
+pub(super) const INSISTENCE: Duration = Duration::from_secs(60);
+/// How long one attempt may take to be answered.
+const ATTEMPT_PATIENCE: Duration = Duration::from_secs(20);
+/// Milliseconds between two attempts at first, and at most; each is drawn from half to all of it.
+const FIRST_PAUSE: u64 = 20;
+const LONGEST_PAUSE: u64 = 400;
+/// An answer has at most this many bytes.
+const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+/// A request, the same in every attempt.
+pub(super) struct Ask {
+    method: Method,
+    path: String,
+    body: Option<Value>,
+    /// None for what changes nothing.
+    key: Option<String>,
+    last_event: Option<u64>,
+    /// What to say when it is granted.
+    moment: Option<Trigger>,
+    shape: Shape,
+}
+
+/// Whether the answer is read here, or event by event by whoever asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Whole,
+    Stream,
+}
+
+impl Ask {
+    pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
+        let (path, shape) = (path.into(), Shape::Whole);
+        Self { method, path, body: None, key: None, last_event: None, moment: None, shape }
+    }
+
+    pub(super) fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    pub(super) fn body(self, body: Value) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    pub(super) fn key(self, key: &str) -> Self {
+        Self { key: Some(key.to_owned()), ..self }
+    }
+
+    pub(super) fn after(self, last_event: Option<u64>) -> Self {
+        Self { last_event, ..self }
+    }
+
+    pub(super) fn moment(self, moment: Trigger) -> Self {
+        Self { moment: Some(moment), ..self }
+    }
+
+    pub(super) fn streamed(self) -> Self {
+        Self { shape: Shape::Stream, ..self }
+    }
+}
+
+/// What all attempts came to.
+pub(super) struct Told {
+    pub(super) outcome: Outcome,
+    pub(super) attempts: Vec<u16>,
+    pub(super) answered: Option<Micros>,
+    /// Every run and thread that an answer named, each once.
+    pub(super) runs: Vec<String>,
+    pub(super) threads: Vec<String>,
+    /// Null where there was none.
+    pub(super) body: Value,
+    /// The stream that answers, not read yet.
+    pub(super) opened: Option<Opened>,
+}
+
+/// A response whose headers have come.
+pub(super) struct Opened {
+    pub(super) response: Response,
+    pub(super) began: Micros,
+    /// Of the server, when the request was sent.
+    pub(super) start: u32,
+}
+
+impl Told {
+    pub(super) fn is_ok(&self) -> bool {
+        self.outcome == Outcome::Ok
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.outcome == Outcome::Fail && self.attempts.last() == Some(&404)
+    }
+
+    pub(super) fn text(&self, field: &str) -> Option<String> {
+        text(&self.body, field)
+    }
+
+    /// The items of a list.
+    pub(super) fn list(&self) -> &[Value] {
+        self.body.get("data").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    fn note(&mut self, response: &Response) {
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        for (name, known) in [("x-run-id", &mut self.runs), ("x-thread-id", &mut self.threads)] {
+            if let Some(id) = header(name).filter(|id| !known.iter().any(|other| other == id)) {
+                known.push(id.to_owned());
+            }
+        }
+    }
+}
+
+pub(super) fn text(value: &Value, field: &str) -> Option<String> {
+    value.get(field).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// What a status says of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Done,
+    Refused,
+    /// It may have been done or not, or may be done later.
+    Again,
+}
+
+fn verdict(status: u16) -> Verdict {
+    match status {
+        200..=299 => Verdict::Done,
+        408 | 429 => Verdict::Again,
+        400..=499 => Verdict::Refused,
+        _ => Verdict::Again,
+    }
+}
+
+impl Actor {
+    /// Asks until the answer is definite. What was granted once is granted, even if the rest of the answer never comes.
+    pub(super) async fn insist(&self, ask: &Ask, rng: &mut Rng) -> Told {
+        let mut told = Told {
+            outcome: Outcome::Unknown,
+            attempts: Vec::new(),
+            answered: None,
+            runs: Vec::new(),
+            threads: Vec::new(),
+            body: Value::Null,
+            opened: None,
+        };
+        let (deadline, mut pauses) = (Instant::now() + INSISTENCE, Pauses::default());
+        while !self.attempt(ask, &mut told).await && Instant::now() < deadline {
+            pauses.wait(rng).await;
+        }
+        told
+    }
+
+    /// Asks once. True if there is no more to ask for.
+    async fn attempt(&self, ask: &Ask, told: &mut Told) -> bool {
+        let Some(opened) = self.open(ask).await else {
+            told.attempts.push(0);
+            return false;
+        };
+        let status = opened.response.status().as_u16();
+        told.attempts.push(status);
+        told.note(&opened.response);
+        let verdict = verdict(status);
+        if verdict == Verdict::Done {
+            told.outcome = Outcome::Ok;
+            told.answered.get_or_insert(self.stage.book.now());
+            if ask.shape == Shape::Stream {
+                told.opened = Some(opened);
+                return true;
+            }
+        }
+        let body = self.whole(opened.response, &ask.path).await;
+        match verdict {
+            Verdict::Done => match body {
+                Some(body) => {
+                    told.body = body;
+                    true
+                }
+                None => false,
+            },
+            Verdict::Refused => {
+                if told.outcome == Outcome::Unknown {
+                    told.outcome = Outcome::Fail;
+                    told.answered = Some(self.stage.book.now());
+                    told.body = body.unwrap_or_default();
+                }
+                true
+            }
+            Verdict::Again => false,
+        }
+    }
+
+    /// Sends the request and waits for the head of an answer.
+    pub(super) async fn open(&self, ask: &Ask) -> Option<Opened> {
+        let url = format!("{}{}", self.stage.url, ask.path);
+        let mut request = self.http.request(ask.method.clone(), url).bearer_auth(&self.user.key);
+        if let Some(key) = &ask.key {
+            request = request.header("idempotency-key", key);
+        }
+        if let Some(last) = ask.last_event {
+            request = request.header("last-event-id", last.to_string());
+        }
+        if let Some(body) = &ask.body {
+            request = request.json(body);
+        }
+        let (began, start) = (self.stage.book.now(), self.stage.starts.number());
+        let response = timeout(ATTEMPT_PATIENCE, request.send()).await.ok()?.ok()?;
+        if let Some(moment) = ask.moment.filter(|_| response.status().is_success()) {
+            self.stage.moments.now(moment);
+        }
+        Some(Opened { response, began, start })
+    }
+
+    /// The body of an answer; none if it broke off.
+    async fn whole(&self, mut response: Response, path: &str) -> Option<Value> {
+        let read = async {
+            let mut bytes = Vec::new();
+            while let Some(chunk) = response.chunk().await.ok()? {
+                bytes.extend_from_slice(&chunk);
+                if bytes.len() > MAX_BODY_BYTES {
+                    return None;
+                }
+            }
+            Some(bytes)
+        };
+        let bytes = timeout(ATTEMPT_PATIENCE, read).await.ok()??;
+        self.look_for_leaks(path, &bytes);
+        Some(serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    /// Notes it if another user's word is among what this one received.
+    pub(super) fn look_for_leaks(&self, path: &str, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        for other in self.stage.users.iter().filter(|other| other.canary != self.user.canary) {
+            if text.contains(&other.canary) {
+                let (user, app) = (&self.user.name, &self.user.app);
+                let begin: String = text.chars().take(300).collect();
+                self.stage.book.leak(format!(
+                    "{user} of {app} received the word of {} of {} from {path}: {begin}",
+                    other.name, other.app
+                ));
+            }
+        }
+    }
+
+    /// Writes down what came of an operation.
+    pub(super) fn record(&self, (key, began): (&str, Micros), what: What, told: &Told) {
+        self.stage.book.op(Op {
+            actor: self.number,
+            user: self.user.name.clone(),
+            app: self.user.app.clone(),
+            key: key.to_owned(),
+            what,
+            began,
+            ended: self.stage.book.now(),
+            outcome: told.outcome,
+            attempts: told.attempts.clone(),
+            answered: told.answered,
+        });
+    }
+}
+
+/// Growing pauses, drawn at random so that not everybody comes back in the same instant.
+pub(super) struct Pauses {
+    milliseconds: u64,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self { milliseconds: FIRST_PAUSE }
+    }
+}
+
+impl Pauses {
+    pub(super) async fn wait(&mut self, rng: &mut Rng) {
+        let longest = self.milliseconds;
+        self.milliseconds = (longest * 3 / 2).min(LONGEST_PAUSE);
+        sleep(Duration::from_millis(rng.u64(longest / 2..=longest))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_says_so_is_definite() {
+        for (status, expected) in [
+            (200, Verdict::Done),
+            (204, Verdict::Done),
+            (404, Verdict::Refused),
+            (409, Verdict::Refused),
+            (422, Verdict::Refused),
+            (408, Verdict::Again),
+            (429, Verdict::Again),
+            (500, Verdict::Again),
+            (502, Verdict::Again),
+            (503, Verdict::Again),
+            (504, Verdict::Again),
+            (507, Verdict::Again),
+        ] {
+            assert_eq!(verdict(status), expected, "{status}");
+        }
+    }
+}

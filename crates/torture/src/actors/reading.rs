@@ -1,0 +1,364 @@
+//! Following runs and threads, and coming back after every break: each connection is written down as it was.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde_json::Value;
+use tokio::time::{Instant, timeout};
+
+use super::Actor;
+use super::client::{Ask, INSISTENCE, Opened, Pauses, text};
+use super::sse::{Decoder, Frame};
+use crate::record::{End, Micros, Reading, Trigger};
+
+/// How long a run may have nothing to say before its reader leaves.
+const RUN_SILENCE: Duration = Duration::from_secs(10);
+/// The same of one that waits for a yes.
+const WAITING_SILENCE: Duration = Duration::from_secs(2);
+/// The same of a thread, which has no end.
+const THREAD_SILENCE: Duration = Duration::from_secs(1);
+/// How long the server may take to close a stream after `run:end`.
+const CLOSING: Duration = Duration::from_secs(5);
+/// No run of ours has more events.
+const MAX_FRAMES: usize = 20_000;
+
+/// What is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    Run(String),
+    Thread(String),
+}
+
+impl Place {
+    fn path(&self) -> String {
+        match self {
+            Self::Run(run) => format!("/v1/runs/{run}/events"),
+            Self::Thread(thread) => format!("/v1/threads/{thread}/events"),
+        }
+    }
+}
+
+/// What a reader does about a run that waits for a yes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waiting {
+    Decide,
+    Leave,
+    Stay,
+}
+
+/// How long a reader stays.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// It leaves after so many events.
+    pub(super) frames: usize,
+    silence: Duration,
+    waiting: Waiting,
+}
+
+impl Plan {
+    /// To the end of a run.
+    pub(super) fn whole(rng: &mut Rng) -> Self {
+        let waiting = match rng.u8(0..10) {
+            0..=4 => Waiting::Decide,
+            5..=7 => Waiting::Leave,
+            _ => Waiting::Stay,
+        };
+        Self { frames: MAX_FRAMES, silence: RUN_SILENCE, waiting }
+    }
+
+    pub(super) fn part(most: usize, rng: &mut Rng) -> Self {
+        Self { frames: rng.usize(1..=most), ..Self::whole(rng) }
+    }
+
+    /// Of a thread's channel.
+    pub(super) fn channel(most: usize, rng: &mut Rng) -> Self {
+        Self { frames: rng.usize(1..=most), silence: THREAD_SILENCE, waiting: Waiting::Stay }
+    }
+}
+
+/// What came of a reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// There is no more to read, or nobody who wants to.
+    Over,
+    /// The rest is still to be had.
+    Broken,
+}
+
+/// A stream while it is read.
+struct Open {
+    opened: Opened,
+    decoder: Decoder,
+    ready: VecDeque<Frame>,
+    reading: Reading,
+}
+
+enum Next {
+    Frame(Frame),
+    /// The server ended the body.
+    Ended,
+    Broken,
+    Silent,
+}
+
+impl Open {
+    async fn next(&mut self, silence: Duration) -> Next {
+        let deadline = Instant::now() + silence;
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Next::Frame(frame);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let chunk = match timeout(left, self.opened.response.chunk()).await {
+                Ok(Ok(Some(chunk))) => chunk,
+                Ok(Ok(None)) => return Next::Ended,
+                Ok(Err(_)) => return Next::Broken,
+                Err(_) => return Next::Silent,
+            };
+            match self.decoder.feed(&chunk) {
+                Ok(frames) => self.ready.extend(frames),
+                Err(_) => return Next::Broken,
+            }
+        }
+    }
+}
+
+impl Actor {
+    /// Follows from after an event, and comes back after every break, until the plan or the stream is at its end.
+    /// Gives the events it saw.
+    pub(super) async fn follow(
+        &self,
+        place: &Place,
+        from: Option<u64>,
+        plan: &mut Plan,
+        rng: &mut Rng,
+    ) -> Vec<u64> {
+        let Ok(_permit) = self.streams.acquire().await else { return Vec::new() };
+        let (mut seen, mut after) = (Vec::new(), from);
+        let (mut deadline, mut pauses) = (Instant::now() + INSISTENCE, Pauses::default());
+        while Instant::now() < deadline {
+            let before = seen.len();
+            if self.connect(place, after, (plan, &mut seen), rng).await == Came::Over {
+                break;
+            }
+            if seen.len() > before {
+                after = seen.last().copied();
+                deadline = Instant::now() + INSISTENCE;
+                pauses = Pauses::default();
+            }
+            pauses.wait(rng).await;
+        }
+        seen
+    }
+
+    /// One connection.
+    async fn connect(
+        &self,
+        place: &Place,
+        after: Option<u64>,
+        (plan, seen): (&mut Plan, &mut Vec<u64>),
+        rng: &mut Rng,
+    ) -> Came {
+        let (began, start) = (self.stage.book.now(), self.stage.starts.number());
+        let Some(opened) = self.open(&Ask::get(place.path()).after(after)).await else {
+            self.stage.book.reading(Reading {
+                ended: self.stage.book.now(),
+                ..self.reading(place, after, (began, start, 0))
+            });
+            return Came::Broken;
+        };
+        let status = opened.response.status().as_u16();
+        if status == 200 {
+            return self.read(opened, place, (after, plan, seen), rng).await;
+        }
+        self.stage.book.reading(Reading {
+            ended: self.stage.book.now(),
+            ..self.reading(place, after, (began, start, status))
+        });
+        match status {
+            429 | 500..=599 => Came::Broken,
+            404 => {
+                self.forget(place);
+                Came::Over
+            }
+            _ => Came::Over,
+        }
+    }
+
+    /// Reads an open stream for as long as planned, and goes on with another if it breaks.
+    pub(super) async fn attend(&self, opened: Opened, run: &str, mut plan: Plan, rng: &mut Rng) -> Vec<u64> {
+        let (place, mut seen) = (Place::Run(run.to_owned()), Vec::new());
+        let came = self.read(opened, &place, (None, &mut plan, &mut seen), rng).await;
+        if came == Came::Broken {
+            let last = seen.last().copied();
+            seen.extend(self.follow(&place, last, &mut plan, rng).await);
+        }
+        seen
+    }
+
+    async fn read(
+        &self,
+        opened: Opened,
+        place: &Place,
+        (after, plan, seen): (Option<u64>, &mut Plan, &mut Vec<u64>),
+        rng: &mut Rng,
+    ) -> Came {
+        let status = opened.response.status().as_u16();
+        let reading = self.reading(place, after, (opened.began, opened.start, status));
+        let mut open = Open { opened, decoder: Decoder::default(), ready: VecDeque::new(), reading };
+        let (end, came) = self.receive(&mut open, place, plan, rng).await;
+        let Open { opened, mut reading, .. } = open;
+        drop(opened);
+        reading.ended = self.stage.book.now();
+        reading.end = end;
+        let places: Vec<u64> = reading.frames.iter().map(|frame| frame.seq).collect();
+        if let Place::Run(run) = place {
+            self.pool.learn_places(run, &places);
+        }
+        seen.extend(places);
+        self.stage.book.reading(reading);
+        came
+    }
+
+    async fn receive(&self, open: &mut Open, place: &Place, plan: &mut Plan, rng: &mut Rng) -> (End, Came) {
+        let mut finished = false;
+        loop {
+            let silence = if finished { CLOSING } else { plan.silence };
+            let frame = match open.next(silence).await {
+                Next::Frame(frame) => frame,
+                // A server that stops ends its streams too; then the rest is still to be had.
+                Next::Ended => return (End::Whole, rest(finished)),
+                Next::Broken => return (End::Cut, rest(finished)),
+                Next::Silent => return (End::Left, Came::Over),
+            };
+            self.note(open, &frame, place);
+            plan.frames = plan.frames.saturating_sub(1);
+            finished |= is_last(&frame, place);
+            if plan.frames == 0 && !finished {
+                return (End::Left, Came::Over);
+            }
+            if frame.event == "proposal:open" {
+                plan.silence = plan.silence.min(WAITING_SILENCE);
+                if !self.stays(&frame, plan.waiting, rng).await {
+                    return (End::Left, Came::Over);
+                }
+            }
+        }
+    }
+
+    fn note(&self, open: &mut Open, frame: &Frame, place: &Place) {
+        open.reading.first.get_or_insert(self.stage.book.now());
+        if frame.event == "run:end" {
+            self.stage.moments.now(Trigger::RunEnded);
+        }
+        open.reading.frames.push(frame.seen());
+        self.look_for_leaks(&place.path(), &frame.data);
+    }
+
+    /// Whether somebody who sees that a run waits goes on reading.
+    async fn stays(&self, frame: &Frame, waiting: Waiting, rng: &mut Rng) -> bool {
+        match waiting {
+            Waiting::Stay => true,
+            Waiting::Leave => false,
+            Waiting::Decide => {
+                let data: Value = serde_json::from_slice(&frame.data).unwrap_or_default();
+                if let Some(proposal) = text(&data, "proposalId") {
+                    Box::pin(self.decide(&proposal, rng)).await;
+                }
+                true
+            }
+        }
+    }
+
+    fn reading(&self, place: &Place, after: Option<u64>, connection: (Micros, u32, u16)) -> Reading {
+        let (began, start, status) = connection;
+        let (run, thread) = match place {
+            Place::Run(run) => (Some(run.clone()), None),
+            Place::Thread(thread) => (None, Some(thread.clone())),
+        };
+        Reading {
+            actor: self.number,
+            user: self.user.name.clone(),
+            run,
+            thread,
+            after,
+            began,
+            first: None,
+            ended: began,
+            status,
+            frames: Vec::new(),
+            end: End::None,
+            start,
+        }
+    }
+
+    fn forget(&self, place: &Place) {
+        match place {
+            Place::Run(run) => self.pool.forget_run(run),
+            Place::Thread(thread) => self.pool.forget_thread(thread),
+        }
+    }
+
+    /// A whole run from its beginning, whether it is under way or long over.
+    pub(super) async fn open_stream(&self, rng: &mut Rng) {
+        let Some(known) = self.pool.run(rng) else { return Box::pin(self.send(rng)).await };
+        self.follow(&Place::Run(known.run), None, &mut Plan::whole(rng), rng).await;
+    }
+
+    /// Leaves in the middle and comes back, to the last event or an earlier one.
+    pub(super) async fn drop_and_resume(&self, rng: &mut Rng) {
+        const MOST_FRAMES: usize = 25;
+        const MOST_DROPS: usize = 3;
+        let Some(known) = self.pool.run(rng) else { return Box::pin(self.send(rng)).await };
+        let (place, mut seen) = (Place::Run(known.run), known.places);
+        let mut from = rng.choice(&seen).copied();
+        for _ in 0..rng.usize(1..=MOST_DROPS) {
+            let mut plan = Plan::part(MOST_FRAMES, rng);
+            let frames = plan.frames;
+            let received = self.follow(&place, from, &mut plan, rng).await;
+            let (all, last) = (received.len() < frames, received.last().copied());
+            seen.extend(received);
+            from = if rng.bool() { last.or(from) } else { rng.choice(&seen).copied() };
+            if all {
+                break;
+            }
+        }
+        self.follow(&place, from, &mut Plan::whole(rng), rng).await;
+    }
+
+    /// Two connections at once to the same run, or to the channel of a thread.
+    pub(super) async fn second_reader(&self, rng: &mut Rng) {
+        const MOST_FRAMES: usize = 120;
+        let mut other = rng.fork();
+        let thread = self.pool.thread(rng).filter(|_| rng.bool());
+        let run = self.pool.run(rng);
+        let (place, mut plans) = match (thread, run) {
+            (Some(thread), _) => {
+                let plans = [Plan::channel(MOST_FRAMES, rng), Plan::channel(MOST_FRAMES, rng)];
+                (Place::Thread(thread), plans)
+            }
+            (None, Some(known)) => (Place::Run(known.run), [Plan::whole(rng), Plan::whole(rng)]),
+            (None, None) => return Box::pin(self.send(rng)).await,
+        };
+        let [first, second] = &mut plans;
+        tokio::join!(self.follow(&place, None, first, rng), self.follow(&place, None, second, &mut other));
+    }
+}
+
+fn rest(finished: bool) -> Came {
+    if finished { Came::Over } else { Came::Broken }
+}
+
+/// Whether a run has nothing more to say after this.
+fn is_last(frame: &Frame, place: &Place) -> bool {
+    match (place, frame.event.as_str()) {
+        (Place::Run(_), "run:end") => true,
+        // In place of the log, for a reader who was further than it.
+        (Place::Run(_), "snapshot") => {
+            let data: Value = serde_json::from_slice(&frame.data).unwrap_or_default();
+            !matches!(text(&data, "status").as_deref(), Some("queued" | "running" | "waiting"))
+        }
+        (Place::Run(_) | Place::Thread(_), _) => false,
+    }
+}

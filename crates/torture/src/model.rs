@@ -1,0 +1,264 @@
+//! The model: it does what the program in the newest message says, and has no state but how often it was asked. Titles,
+//! memories and summaries it writes as the apps' own prompts ask for them.
+
+mod background;
+mod reading;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use testkit::upstream::{Call, Ending, Observer, Received, Reply, Upstream};
+
+use self::reading::{Wish, wish};
+use crate::program::{Fault, FaultKind, Program, Step};
+use crate::record::{Asked, Book, Micros, Trigger};
+use crate::stage::Moments;
+use crate::world::Known;
+
+/// Words of one piece of a reply.
+const PIECE_WORDS: usize = 4;
+/// Words of a reply, whatever its program says.
+const MAX_WORDS: usize = 5_000;
+/// Characters of one fragment of a call's arguments.
+const FRAGMENT: usize = 12;
+/// Steps of which it is known how often they were asked for. Beyond, all are forgotten: their runs are long over.
+const MAX_COUNTED: usize = 500_000;
+/// What the model says, over and over.
+const WORDS: [&str; 12] =
+    ["the", "tide", "comes", "in", "and", "goes", "out", "while", "nobody", "counts", "its", "waves"];
+
+/// A model on a socket, and the switch that makes it fail.
+pub(crate) struct Model {
+    upstream: Upstream,
+    pub(crate) burst: Burst,
+}
+
+/// For a while every request is answered with 429 or 503. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Burst {
+    book: Book,
+    until: Arc<AtomicU64>,
+}
+
+impl Burst {
+    pub(crate) fn begin(&self, length: Duration) {
+        let length = Micros::try_from(length.as_micros()).unwrap_or(Micros::MAX);
+        self.until.store(self.book.now().saturating_add(length), Ordering::Release);
+    }
+
+    pub(crate) fn end(&self) {
+        self.until.store(0, Ordering::Release);
+    }
+
+    fn is_on(&self) -> bool {
+        self.book.now() < self.until.load(Ordering::Acquire)
+    }
+}
+
+impl Model {
+    pub(crate) async fn start(book: &Book, moments: &Moments, known: &Known, key: &str) -> Self {
+        let burst = Burst { book: book.clone(), until: Arc::default() };
+        let player = Player {
+            book: book.clone(),
+            moments: moments.clone(),
+            known: known.clone(),
+            burst: burst.clone(),
+            state: Mutex::default(),
+        };
+        let upstream = Upstream::observed(Arc::new(player)).await;
+        upstream.require_key(key);
+        Self { upstream, burst }
+    }
+
+    pub(crate) fn base_url(&self) -> String {
+        self.upstream.base_url()
+    }
+}
+
+struct Player {
+    book: Book,
+    moments: Moments,
+    known: Known,
+    burst: Burst,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How often each step of each program was asked for.
+    attempts: HashMap<(String, usize), usize>,
+    /// Replies under way that hold calls.
+    calling: Vec<usize>,
+}
+
+/// A reply, and what is noted of it.
+struct Answer {
+    reply: Reply,
+    text: String,
+    tokens: (u64, u64),
+    calls: bool,
+}
+
+impl Observer for Player {
+    fn answer(&self, request: &Received) -> (usize, Reply) {
+        let whole = request.body.to_string();
+        if self.known.holds_secret(&whole) {
+            self.book.complaint("a prompt holds a secret".into());
+        }
+        let wish = wish(&request.body);
+        let (tag, step) = wish.place();
+        let attempt = tag.as_ref().map_or(0, |tag| self.attempt(tag, step));
+        let answer = if self.burst.is_on() { overloaded(self.book.now()) } else { answer(&wish, attempt) };
+        let number = self.book.asked(Asked {
+            tag,
+            step,
+            attempt,
+            began: self.book.now(),
+            written: None,
+            closed: None,
+            input_tokens: answer.tokens.0,
+            output_tokens: answer.tokens.1,
+            canaries: self.known.owners(&whole),
+            text: answer.text,
+        });
+        if answer.calls {
+            self.lock().calling.push(number);
+        }
+        (number, answer.reply)
+    }
+
+    fn complaint(&self, request: &Received, what: &str) {
+        let tag = wish(&request.body).place().0.unwrap_or_default();
+        self.book.complaint(format!("{what} ({tag})"));
+    }
+
+    fn ended(&self, number: usize, ending: Ending) {
+        let calling = {
+            let mut state = self.lock();
+            let place = state.calling.iter().position(|calling| *calling == number);
+            place.map(|place| state.calling.swap_remove(place)).is_some()
+        };
+        match ending {
+            Ending::Whole => {
+                self.book.model_wrote(number);
+                if calling {
+                    self.moments.now(Trigger::CallWritten);
+                }
+            }
+            Ending::Left => self.book.model_closed(number),
+            Ending::Cut => {}
+        }
+    }
+}
+
+impl Player {
+    fn attempt(&self, tag: &str, step: usize) -> usize {
+        let mut state = self.lock();
+        if state.attempts.len() >= MAX_COUNTED {
+            state.attempts.clear();
+        }
+        let times = state.attempts.entry((tag.to_owned(), step)).or_default();
+        let attempt = *times;
+        *times += 1;
+        attempt
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn answer(wish: &Wish, attempt: usize) -> Answer {
+    match wish {
+        Wish::Step { program, step, tools } => perform(program, *step, attempt, *tools),
+        Wish::Title(first) => said(background::title(first), background::TITLE_TOKENS),
+        Wish::Memories(batch) => said(background::memories(batch), background::MEMORY_TOKENS),
+        Wish::Summary(turns) => said(background::summary(turns), background::SUMMARY_TOKENS),
+        Wish::Unreadable => said("There is no program here.".into(), background::OTHER_TOKENS),
+    }
+}
+
+fn said(text: String, tokens: (u64, u64)) -> Answer {
+    Answer { reply: Reply::says(&text).usage(tokens.0, tokens.1), text, tokens, calls: false }
+}
+
+/// A failure: nothing of it counts.
+fn failed(reply: Reply) -> Answer {
+    Answer { reply, text: String::new(), tokens: (0, 0), calls: false }
+}
+
+fn perform(program: &Program, step: usize, attempt: usize, tools: bool) -> Answer {
+    let nothing = Step { say: 1, calls: Vec::new() };
+    let wanted = program.steps.get(step).unwrap_or(&nothing);
+    let pieces = pieces(&program.tag, step, attempt, wanted.say);
+    let pace = Duration::from_millis(program.pace);
+    if let Some(fault) = program.fault.as_ref().filter(|fault| fault.step == step && attempt == 0) {
+        return failed(faulty(fault, &pieces, pace));
+    }
+    let mut reply = spoken(&pieces, pace);
+    let calls: &[_] = if tools { &wanted.calls } else { &[] };
+    for (name, arguments) in calls {
+        reply = reply.call(Call::new(name, &arguments.to_string()).fragments(FRAGMENT));
+    }
+    let tokens = tokens(&program.tag, step);
+    let reply = reply.usage(tokens.0, tokens.1);
+    Answer { reply, text: pieces.concat(), tokens, calls: !calls.is_empty() }
+}
+
+/// The text of a step. Every piece says which attempt it is of, so that a mixture of two shows.
+fn pieces(tag: &str, step: usize, attempt: usize, words: usize) -> Vec<String> {
+    let mut pieces = vec![format!("{tag} step {step} #{attempt} ")];
+    let all: Vec<&str> = WORDS.iter().copied().cycle().take(words.min(MAX_WORDS)).collect();
+    pieces.extend(all.chunks(PIECE_WORDS).map(|words| format!("{} #{attempt} ", words.join(" "))));
+    pieces
+}
+
+fn spoken(pieces: &[String], pace: Duration) -> Reply {
+    let mut reply = Reply::stream();
+    for piece in pieces {
+        reply = reply.text(piece);
+        if !pace.is_zero() {
+            reply = reply.pause(pace);
+        }
+    }
+    reply
+}
+
+fn faulty(fault: &Fault, pieces: &[String], pace: Duration) -> Reply {
+    let half = || spoken(pieces.get(..pieces.len().div_ceil(2)).unwrap_or_default(), pace);
+    match fault.kind {
+        FaultKind::RateLimited => rate_limited(),
+        FaultKind::Unavailable => unavailable(),
+        FaultKind::Cut => half().without_end().cut_after(usize::MAX),
+        FaultKind::ErrorEvent => half().error("server_error", None, "the model has broken off"),
+    }
+}
+
+fn rate_limited() -> Reply {
+    Reply::status(429).header("retry-after", "0").error(
+        "rate_limit_error",
+        Some("rate_limit_exceeded"),
+        "too many requests",
+    )
+}
+
+fn unavailable() -> Reply {
+    Reply::status(503).error("server_error", None, "the model is not there")
+}
+
+fn overloaded(now: Micros) -> Answer {
+    failed(if now.is_multiple_of(2) { rate_limited() } else { unavailable() })
+}
+
+/// What an answer is said to have cost: the same for every attempt at a step, and different from step to step.
+fn tokens(tag: &str, step: usize) -> (u64, u64) {
+    let mixed = tag.bytes().fold(step as u64 + 17, |mixed, byte| {
+        mixed.wrapping_mul(31).wrapping_add(u64::from(byte)) % 1_000_003
+    });
+    (100 + mixed % 401, 10 + mixed % 89)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! The oracle: what the server did, beside what everybody saw who was not killed. Each file under `oracle` is a check;
+//! this one asks them all.
+
+mod acknowledged;
+mod cancel;
+mod case;
+mod effects;
+mod facts;
+mod fold;
+mod guards;
+mod jobs;
+mod log;
+mod order;
+mod output;
+mod resources;
+mod rows;
+mod runs;
+#[cfg(test)]
+mod sample;
+mod scan;
+mod streams;
+mod usage;
+
+use std::path::PathBuf;
+
+use crate::record::{Trial, Violation};
+use crate::stage::User;
+
+pub(crate) use self::case::is_kill;
+use self::case::{Case, wrong};
+pub(crate) use self::facts::Facts;
+pub(crate) use self::guards::{Guard, Plan, must_have, vacuous};
+pub(crate) use self::resources::Resources;
+
+/// Violations of one check that are told; of more only their number is.
+const MAX_TOLD: usize = 25;
+
+/// What there is to look at beside the trial. The server is stopped, or healed and idle.
+#[derive(Debug, Clone)]
+pub(crate) struct Evidence {
+    pub(crate) data: PathBuf,
+    /// What the server wrote, over all its starts.
+    pub(crate) log: PathBuf,
+    pub(crate) users: Vec<User>,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) resources: Resources,
+}
+
+/// What came of looking.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Verdict {
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) facts: Facts,
+}
+
+/// Judges a trial. It must be all that ever happened to the data: what was there before would be a violation.
+pub(crate) fn examine(trial: &Trial, evidence: &Evidence) -> Verdict {
+    let read = log::open(&evidence.data).and_then(|conn| log::Log::read(&conn).map(|log| (conn, log)));
+    let (conn, log) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            let violations = vec![wrong("O16", format!("the database cannot be read: {error}"))];
+            return Verdict { violations, facts: Facts::default() };
+        }
+    };
+    let case = Case::new(trial, &log);
+    let wanted = scan::Wanted::new(&evidence.users, &evidence.secrets);
+    let found = [
+        runs::check(&case),
+        rows::check(&conn),
+        rows::audit(&evidence.data),
+        effects::check(&case),
+        acknowledged::check(&case),
+        streams::check(&case),
+        fold::check(&conn, &log),
+        cancel::check(&case),
+        order::check(&case),
+        jobs::check(&case),
+        jobs::doubled(&conn),
+        scan::check(&case),
+        scan::database(&conn, &log, &wanted),
+        scan::output(&evidence.log, &wanted),
+        resources::check(&evidence.resources),
+        usage::complaints(trial),
+        usage::check(&case),
+        output::check(&evidence.log, trial),
+    ];
+    Verdict { violations: found.into_iter().flat_map(bounded).collect(), facts: Facts::of(&case) }
+}
+
+fn bounded(mut found: Vec<Violation>) -> Vec<Violation> {
+    let more = found.len().saturating_sub(MAX_TOLD);
+    found.truncate(MAX_TOLD);
+    if let Some(last) = found.last().filter(|_| more > 0) {
+        found.push(wrong(last.check, format!("and {more} more of these")));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

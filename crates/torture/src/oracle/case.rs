@@ -1,0 +1,147 @@
+//! A trial beside what the database says of it, and the few things that can be known only of both together.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::record::{Blow, Micros, Op, Outcome, Trial, Trigger, Violation, What};
+
+use super::log::{Id, Log, Run, id};
+
+/// Microseconds by which times of the database are coarser than those of the trial: they are milliseconds, taken when a
+/// commit begins.
+pub(super) const COARSE: Micros = 5_000;
+
+/// A server that is told to end is gone after this many microseconds at most.
+const LONGEST_STOP: Micros = 35_000_000;
+
+pub(super) struct Case<'a> {
+    pub(super) trial: &'a Trial,
+    pub(super) log: &'a Log,
+    /// Threads that somebody asked to delete, whatever came of it.
+    pub(super) deleted: HashSet<Id>,
+    /// Runs that somebody asked to cancel, whatever came of it.
+    pub(super) cancelled: HashSet<Id>,
+    /// The thread of each run that a sender was told.
+    thread_of: HashMap<Id, Id>,
+    /// Who sent the message of a tag.
+    senders: HashMap<&'a str, &'a Op>,
+    /// Microseconds to take from a time of the database to get one of the trial.
+    skew: i64,
+}
+
+impl<'a> Case<'a> {
+    pub(super) fn new(trial: &'a Trial, log: &'a Log) -> Self {
+        let mut case = Self {
+            trial,
+            log,
+            deleted: HashSet::new(),
+            cancelled: HashSet::new(),
+            thread_of: HashMap::new(),
+            senders: HashMap::new(),
+            skew: skew(trial, log),
+        };
+        for op in &trial.ops {
+            case.note(op);
+        }
+        case
+    }
+
+    fn note(&mut self, op: &'a Op) {
+        match &op.what {
+            What::Send { tag, runs, threads, .. } => {
+                self.senders.insert(tag, op);
+                let told = runs.iter().zip(threads).filter_map(|(run, thread)| Some((id(run)?, id(thread)?)));
+                self.thread_of.extend(told);
+            }
+            What::Cancel { run, .. } => self.cancelled.extend(id(run)),
+            What::DeleteThread { thread } => self.deleted.extend(id(thread)),
+            What::Decide { .. }
+            | What::Undo { .. }
+            | What::Remember { .. }
+            | What::Edit { .. }
+            | What::Forget { .. }
+            | What::Search { .. }
+            | What::Read { .. } => {}
+        }
+    }
+
+    pub(super) fn sender(&self, tag: &str) -> Option<&'a Op> {
+        self.senders.get(tag).copied()
+    }
+
+    /// The thread of a run, as the database says or, where it is gone, as its sender was told.
+    pub(super) fn thread_of(&self, run: &Id) -> Option<Id> {
+        let stored = self.log.runs.get(run).map(|run| run.thread);
+        stored.or_else(|| self.thread_of.get(run).copied())
+    }
+
+    /// Whether somebody asked for it to be gone, and it is.
+    pub(super) fn is_deleted(&self, thread: &Id) -> bool {
+        self.deleted.contains(thread) && self.log.is_gone(thread)
+    }
+
+    /// When that was, by the clock of the trial.
+    pub(super) fn when(&self, at: i64) -> Micros {
+        u64::try_from(at.saturating_mul(1000).saturating_sub(self.skew)).unwrap_or(0)
+    }
+
+    /// Whether the server was stopped between two times.
+    pub(super) fn is_hit(&self, from: Micros, until: Micros) -> bool {
+        self.trial.blows.iter().any(|blow| is_kill(blow.trigger) && (from..=until).contains(&blow.at))
+    }
+
+    /// Whether the server was ending, gone, or starting then.
+    pub(super) fn is_down(&self, at: Micros) -> bool {
+        let down = |blow: &Blow| {
+            let until = blow.ready.unwrap_or(blow.at + LONGEST_STOP);
+            is_kill(blow.trigger) && (blow.at..=until + COARSE).contains(&(at + COARSE))
+        };
+        self.trial.blows.iter().any(down)
+    }
+
+    /// Cancels that were acknowledged, with their time, their run and what it was then.
+    pub(super) fn cancels(&self) -> impl Iterator<Item = (Micros, &'a Run, Option<&'a str>)> {
+        let (trial, log) = (self.trial, self.log);
+        trial.ops.iter().filter(|op| op.outcome == Outcome::Ok).filter_map(move |op| {
+            let What::Cancel { run, status } = &op.what else { return None };
+            Some((op.answered.unwrap_or(op.ended), log.runs.get(&id(run)?)?, status.as_deref()))
+        })
+    }
+}
+
+/// Whether it ends the process.
+pub(crate) fn is_kill(trigger: Trigger) -> bool {
+    match trigger {
+        Trigger::Random
+        | Trigger::CallWritten
+        | Trigger::ToolArrived
+        | Trigger::ToolReplied
+        | Trigger::Accepted
+        | Trigger::CancelAccepted
+        | Trigger::RunEnded
+        | Trigger::Recovering
+        | Trigger::Term => true,
+        Trigger::DiskFull | Trigger::UpstreamBurst | Trigger::SlowReaders => false,
+    }
+}
+
+/// A message that was accepted at the first attempt was stored between its beginning and its answer, so each tells
+/// something of the distance between the two clocks, and all together nearly everything.
+fn skew(trial: &Trial, log: &Log) -> i64 {
+    let (mut least, mut most) = (i64::MIN, i64::MAX);
+    for op in trial.ops.iter().filter(|op| op.outcome == Outcome::Ok && op.attempts.len() == 1) {
+        let What::Send { runs, .. } = &op.what else { continue };
+        let run = runs.first().and_then(|run| id(run)).and_then(|run| log.runs.get(&run));
+        let Some(created) = run.map(|run| run.created_at.saturating_mul(1000)) else { continue };
+        let micros = |at: Micros| i64::try_from(at).unwrap_or(i64::MAX);
+        least = least.max(created.saturating_sub(micros(op.answered.unwrap_or(op.ended))));
+        most = most.min(created.saturating_add(999).saturating_sub(micros(op.began)));
+    }
+    match (least, most) {
+        (i64::MIN, _) | (_, i64::MAX) => 0,
+        (least, most) => i64::midpoint(least, most),
+    }
+}
+
+pub(super) fn wrong(check: &'static str, what: impl Into<String>) -> Violation {
+    Violation { check, what: what.into() }
+}

@@ -1,0 +1,66 @@
+//! What was counted and measured in a trial: for the summary, and for knowing that it was worth something.
+
+use std::collections::BTreeMap;
+
+use protocol::{RunStatus, ToolStatus};
+use serde::Serialize;
+
+use crate::record::{Micros, Reading};
+
+use super::cancel::{closing_times, is_over};
+use super::case::{COARSE, Case, is_kill};
+use super::log::id;
+
+/// All of it is over the whole trial. Times are microseconds, the shortest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Facts {
+    pub(crate) runs: BTreeMap<&'static str, usize>,
+    /// Cancels that ended their run, and those that came too late.
+    pub(crate) cancels_won: usize,
+    pub(crate) cancels_lost: usize,
+    /// Results of which nobody knows.
+    pub(crate) unknown_results: usize,
+    /// From the start of a process to its first answer that it is ready.
+    pub(crate) recovery: Vec<Micros>,
+    /// From the request to the first event, where there was one to send.
+    pub(crate) resume: Vec<Micros>,
+    /// From the answer to a cancel until the model was let go of.
+    pub(crate) closing: Vec<Micros>,
+}
+
+impl Facts {
+    pub(super) fn of(case: &Case<'_>) -> Self {
+        let mut facts = Self { closing: closing_times(case), ..Self::default() };
+        for run in case.log.runs.values() {
+            *facts.runs.entry(run.status.name()).or_default() += 1;
+            let unknown = run.results.values().filter(|outcome| outcome.status == ToolStatus::Unknown);
+            facts.unknown_results += unknown.count();
+        }
+        for (_, run, status) in case.cancels() {
+            if run.status == RunStatus::Cancelled && !is_over(status) {
+                facts.cancels_won += 1;
+            } else if run.status == RunStatus::Completed {
+                facts.cancels_lost += 1;
+            }
+        }
+        let starts = case.trial.blows.iter().filter(|blow| is_kill(blow.trigger));
+        facts.recovery = starts.filter_map(|blow| blow.ready?.checked_sub(blow.restarted?)).collect();
+        facts.resume = case.trial.readings.iter().filter_map(|reading| resumed(case, reading)).collect();
+        facts.recovery.sort_unstable();
+        facts.resume.sort_unstable();
+        facts
+    }
+}
+
+/// How long a reader that came back waited for an event that was there before it asked.
+fn resumed(case: &Case<'_>, reading: &Reading) -> Option<Micros> {
+    reading.after?;
+    let (first, frame) = (reading.first?, reading.frames.first()?);
+    let thread = reading.thread.as_deref().and_then(id);
+    let thread = thread.or_else(|| case.thread_of(&id(reading.run.as_deref()?)?))?;
+    let events = &case.log.threads.get(&thread)?.events;
+    let place = events.binary_search_by_key(&frame.seq, |event| event.seq).ok()?;
+    let was_there = case.when(events.get(place)?.at) + COARSE < reading.began;
+    was_there.then(|| first.saturating_sub(reading.began))
+}

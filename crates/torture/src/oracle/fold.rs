@@ -1,0 +1,103 @@
+//! O6: what a client makes of a run's events is what is stored of it.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde_json::{Value, json};
+use testkit::Frame;
+use testkit::fold::{Deltas, Folded, fold};
+
+use crate::record::Violation;
+
+use super::case::wrong;
+use super::log::{Id, Log, Run, hex, number};
+
+/// The messages of a thread as they are stored: whose, of which run, and the event that holds the text.
+const MESSAGES: &str = "SELECT m.id, m.role, m.run, e.body ->> '$.text', e.kind
+    FROM messages m LEFT JOIN events e ON e.thread = m.thread AND e.seq = m.seq WHERE m.thread = ?1 ORDER BY m.seq";
+
+pub(super) fn check(conn: &Connection, log: &Log) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for id in log.threads.iter().filter(|(_, thread)| !thread.deleted).map(|(id, _)| id) {
+        match of_thread(conn, log, id) {
+            Ok(complaints) => found.extend(complaints.into_iter().map(|what| wrong("O6", what))),
+            Err(error) => found.push(wrong("O6", format!("thread {} cannot be read: {error}", hex(id)))),
+        }
+    }
+    found
+}
+
+fn of_thread(conn: &Connection, log: &Log, thread: &Id) -> rusqlite::Result<Vec<String>> {
+    let mut frames: HashMap<Id, Vec<Frame>> = HashMap::new();
+    let mut find = conn.prepare_cached(
+        "SELECT run, seq, kind, body FROM events WHERE thread = ?1 AND run IS NOT NULL ORDER BY seq",
+    )?;
+    let mut rows = find.query([thread])?;
+    while let Some(row) = rows.next()? {
+        frames.entry(row.get(0)?).or_default().push(frame(row)?);
+    }
+    let mut list = conn.prepare_cached(MESSAGES)?;
+    let stored: Vec<Value> = list.query_map([thread], message)?.collect::<Result<_, _>>()?;
+    let mut complaints = Vec::new();
+    for (id, frames) in &frames {
+        let Some(run) = log.runs.get(id) else { continue };
+        let deltas = if run.pruned { Deltas::Pruned } else { Deltas::Kept };
+        let folded = fold(frames, deltas);
+        let about = |what: String| format!("run {} of message {:?}: {what}", hex(id), run.tag);
+        complaints.extend(folded.findings.iter().cloned().map(about));
+        complaints.extend(differences(&folded, run, id, &stored).into_iter().map(about));
+        complaints.extend(tokens(conn, &folded, id)?.map(about));
+    }
+    Ok(complaints)
+}
+
+fn frame(row: &Row<'_>) -> rusqlite::Result<Frame> {
+    let body: String = row.get(3)?;
+    Ok(Frame {
+        id: number(row, 1)?,
+        event: row.get(2)?,
+        data: serde_json::from_str(&body).unwrap_or_default(),
+    })
+}
+
+fn message(row: &Row<'_>) -> rusqlite::Result<Value> {
+    let (id, role, run): (Id, String, Id) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let text: Option<String> = row.get(3)?;
+    Ok(json!({ "id": format!("msg_{}", hex(&id)), "role": role, "run": hex(&run), "text": text }))
+}
+
+fn differences(folded: &Folded, run: &Run, id: &Id, stored: &[Value]) -> Vec<String> {
+    let mut found = Vec::new();
+    let status = folded.status.as_deref();
+    if status.is_some_and(|status| status != run.status.name()) {
+        found.push(format!("it is {} and its events say {status:?}", run.status.name()));
+    }
+    let asked = folded.asked.as_ref().map(|asked| (field(asked, "messageId"), field(asked, "text")));
+    let said = folded.message.as_ref().map(|said| (field(said, "id"), field(said, "text")));
+    for (role, expected) in [("user", asked), ("assistant", said)] {
+        let of_run = |message: &&Value| field(message, "run") == hex(id) && field(message, "role") == role;
+        let there: Vec<(&str, &str)> = stored
+            .iter()
+            .filter(of_run)
+            .map(|message| (field(message, "id"), field(message, "text")))
+            .collect();
+        if there.as_slice() != expected.as_slice() {
+            found.push(format!("stored of the {role}: {there:?}; its events say {expected:?}"));
+        }
+    }
+    found
+}
+
+fn field<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn tokens(conn: &Connection, folded: &Folded, run: &Id) -> rusqlite::Result<Option<String>> {
+    let mut find = conn.prepare_cached("SELECT input_tokens, output_tokens FROM runs WHERE id = ?1")?;
+    let stored: Option<(u64, u64)> =
+        find.query_row([run], |row| Ok((number(row, 0)?, number(row, 1)?))).optional()?;
+    let told = (folded.input_tokens, folded.output_tokens);
+    Ok(stored
+        .filter(|stored| *stored != told)
+        .map(|stored| format!("it used {stored:?}; its events say {told:?}")))
+}

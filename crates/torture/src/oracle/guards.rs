@@ -1,0 +1,148 @@
+//! What must have happened for a trial to prove anything: a server that was never hit is not a server that survived.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::record::{Outcome, Trial, Trigger};
+
+use super::case::is_kill;
+use super::facts::Facts;
+
+/// What was meant to happen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Plan {
+    pub(crate) minutes: f64,
+    pub(crate) kills: usize,
+    /// Whether the disk could be filled.
+    pub(crate) disk: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Guard {
+    pub(crate) have: usize,
+    pub(crate) need: usize,
+}
+
+/// The numbers below are for so many minutes.
+const PER_MINUTES: f64 = 5.0;
+
+/// Of a hundred operations, so many must have succeeded.
+const OK_PERCENT: usize = 60;
+
+/// Of ten kills that were meant, so many must have been.
+const KILLS_OF_TEN: usize = 8;
+
+const RESUMES: f64 = 50.0;
+const IN_WINDOW: f64 = 3.0;
+const CANCELS: f64 = 5.0;
+const UNKNOWN: f64 = 2.0;
+const RECOVERING: f64 = 2.0;
+const REJECTED: f64 = 1.0;
+
+/// Refused because the disk is full.
+const FULL: u16 = 507;
+
+pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &Plan) -> BTreeMap<&'static str, Guard> {
+    let scaled = |number: f64| (number * plan.minutes / PER_MINUTES).floor() as usize;
+    let blows = |wanted: Trigger| trial.blows.iter().filter(|blow| blow.trigger == wanted).count();
+    let kills = trial.blows.iter().filter(|blow| is_kill(blow.trigger)).count();
+    let ok = trial.ops.iter().filter(|op| op.outcome == Outcome::Ok).count();
+    let window = |trigger: Trigger| Guard { have: blows(trigger), need: scaled(IN_WINDOW) };
+    let rejected = trial.ops.iter().filter(|op| op.attempts.contains(&FULL)).count();
+    BTreeMap::from([
+        ("operationsOk", Guard { have: ok, need: (trial.ops.len() * OK_PERCENT).div_ceil(100).max(1) }),
+        ("kills", Guard { have: kills, need: (plan.kills * KILLS_OF_TEN).div_ceil(10) }),
+        ("resumesAcrossRestart", Guard { have: resumes(trial), need: scaled(RESUMES) }),
+        ("killsWhenToolArrived", window(Trigger::ToolArrived)),
+        ("killsWhenToolReplied", window(Trigger::ToolReplied)),
+        ("killsWhenAccepted", window(Trigger::Accepted)),
+        ("killsWhenCancelAccepted", window(Trigger::CancelAccepted)),
+        ("cancelsWon", Guard { have: facts.cancels_won, need: scaled(CANCELS) }),
+        ("cancelsLost", Guard { have: facts.cancels_lost, need: scaled(CANCELS) }),
+        ("unknownResults", Guard { have: facts.unknown_results, need: scaled(UNKNOWN) }),
+        ("killsWhileRecovering", Guard { have: blows(Trigger::Recovering), need: scaled(RECOVERING) }),
+        ("diskFullRejections", Guard { have: rejected, need: if plan.disk { scaled(REJECTED) } else { 0 } }),
+    ])
+}
+
+/// What did not happen and must have, in sentences.
+pub(crate) fn vacuous(trial: &Trial, facts: &Facts, plan: &Plan) -> Vec<String> {
+    let guards = must_have(trial, facts, plan).into_iter();
+    let missing = guards.filter(|(_, guard)| guard.have < guard.need);
+    missing.map(|(name, Guard { have, need })| format!("{name}: {have}, and {need} were needed")).collect()
+}
+
+/// Readers that came back to a run or a thread after the server had been started anew.
+fn resumes(trial: &Trial) -> usize {
+    let mut last: HashMap<(usize, Option<&str>, Option<&str>), u32> = HashMap::new();
+    let mut count = 0;
+    for reading in &trial.readings {
+        let place = (reading.actor, reading.run.as_deref(), reading.thread.as_deref());
+        let before = last.insert(place, reading.start);
+        let restarted = before.is_some_and(|before| before < reading.start);
+        count += usize::from(restarted && reading.after.is_some() && reading.status == 200);
+        if reading.status == 0 {
+            // It was not answered, so the next one is the resumption.
+            before.map(|before| last.insert(place, before));
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use crate::record::{Blow, Op, Reading};
+
+    fn plan(minutes: f64) -> Plan {
+        Plan { minutes, kills: 2, disk: false }
+    }
+
+    #[test]
+    fn a_quiet_trial_is_worth_nothing() {
+        let (trial, _) = sample::good();
+        let missing = vacuous(&trial, &Facts::default(), &Plan { disk: true, ..plan(5.0) });
+        assert_eq!(missing.len(), must_have(&trial, &Facts::default(), &plan(5.0)).len() - 1, "{missing:?}");
+        let empty = vacuous(&Trial::default(), &Facts::default(), &plan(0.5));
+        assert!(empty.iter().any(|what| what.starts_with("operationsOk")), "{empty:?}");
+    }
+
+    #[test]
+    fn what_happened_often_enough_is_not_missed() {
+        let (mut trial, _) = sample::good();
+        let blow = |trigger| Blow { trigger, at: 0, restarted: None, ready: None };
+        for trigger in [
+            Trigger::ToolArrived,
+            Trigger::ToolReplied,
+            Trigger::Accepted,
+            Trigger::CancelAccepted,
+            Trigger::Recovering,
+        ] {
+            trial.blows.extend([blow(trigger), blow(trigger), blow(trigger)]);
+        }
+        let resumed = |start| Reading { start, after: Some(2), ..trial.readings[0].clone() };
+        trial.readings = (1..=51).map(resumed).collect();
+        trial.ops.push(Op { attempts: vec![507, 200], ..trial.ops[0].clone() });
+        let facts = Facts { cancels_won: 5, cancels_lost: 5, unknown_results: 2, ..Facts::default() };
+        let full = Plan { disk: true, ..plan(5.0) };
+        assert_eq!(vacuous(&trial, &facts, &full), Vec::<String>::new());
+        trial.readings.pop();
+        trial.ops.pop();
+        let missing = vacuous(&trial, &facts, &full);
+        assert_eq!(
+            missing,
+            ["diskFullRejections: 0, and 1 were needed", "resumesAcrossRestart: 49, and 50 were needed"]
+        );
+    }
+
+    #[test]
+    fn a_connection_that_failed_is_no_resumption() {
+        let (mut trial, _) = sample::good();
+        let reading = trial.readings[0].clone();
+        let later = |start, status| Reading { start, status, after: Some(2), ..reading.clone() };
+        trial.readings = vec![later(1, 200), later(2, 0), later(2, 200), later(2, 200)];
+        assert_eq!(resumes(&trial), 1);
+    }
+}

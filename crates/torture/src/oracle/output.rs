@@ -1,0 +1,76 @@
+//! O17: what the server wrote of itself: no panic, no bug, and no error that a killed server need not have.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use crate::record::{Trial, Trigger, Violation};
+
+use super::case::wrong;
+
+/// Errors that a full disk explains.
+const OF_A_FULL_DISK: [&str; 5] = [
+    "a batch of writes was not committed",
+    "a run stopped; the next start takes it up",
+    "the next run of a thread was not taken up",
+    "an action was not ended; the next start tries again",
+    "history was not read; the last messages alone are shown",
+];
+
+/// Characters of a line that are told.
+const TOLD: usize = 300;
+
+pub(super) fn check(path: &Path, trial: &Trial) -> Vec<Violation> {
+    let full = trial.blows.iter().any(|blow| blow.trigger == Trigger::DiskFull);
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => return vec![wrong("O17", format!("the server's log cannot be read: {error}"))],
+    };
+    let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    let bad = lines.filter(|line| is_bad(line, full));
+    bad.map(|line| wrong("O17", line.chars().take(TOLD).collect::<String>())).collect()
+}
+
+fn is_bad(line: &str, full: bool) -> bool {
+    if line.contains("panic") || has_word(line, "BUG") {
+        return true;
+    }
+    let explained = full && OF_A_FULL_DISK.iter().any(|known| line.contains(known));
+    has_word(line, "ERROR") && !explained
+}
+
+/// Whether the word stands by itself: `DEBUG` is none.
+fn has_word(line: &str, word: &str) -> bool {
+    line.split(|letter: char| !letter.is_alphanumeric()).any(|part| part == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Blow;
+
+    #[test]
+    fn errors_are_found_unless_a_full_disk_explains_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.log");
+        let lines = [
+            "2026-11-15T21:00:00Z  INFO serving on http://127.0.0.1:1",
+            "2026-11-15T21:00:00Z DEBUG a thread was named",
+            "2026-11-15T21:00:01Z ERROR a batch of writes was not committed error=the disk is full",
+            "2026-11-15T21:00:02Z ERROR the store failed error=x",
+            "thread 'main' panicked at src/main.rs:1:1:",
+            "BUG: this cannot be",
+        ];
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        assert_eq!(check(&path, &Trial::default()).len(), 4);
+        let blow = Blow { trigger: Trigger::DiskFull, at: 0, restarted: None, ready: None };
+        let full = Trial { blows: vec![blow], ..Trial::default() };
+        assert_eq!(check(&path, &full).len(), 3);
+        assert_eq!(
+            check(&folder.path().join("none"), &full).len(),
+            1,
+            "a log that is not there proves nothing"
+        );
+    }
+}

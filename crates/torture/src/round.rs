@@ -1,0 +1,344 @@
+//! A trial: rounds of chaos on one data folder, each followed by healing and a verdict, and at the end a backup that has
+//! to be as good as what it was taken of.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fastrand::Rng;
+use rusqlite::{Connection, OpenFlags};
+use tokio::time::Instant;
+
+use crate::nemesis::Nemesis;
+use crate::oracle::{self, Evidence, Facts, Plan, Resources};
+use crate::record::Violation;
+use crate::server::{Held, Server};
+use crate::stage::Trouble;
+use crate::summary::{Setting, Summary};
+use crate::world::{Settings, World};
+use crate::{actors, heal};
+
+/// Users, each with a word that nobody else may see.
+const USERS: usize = 8;
+/// How long a round of chaos is at most.
+const CHAOS: Duration = Duration::from_secs(60);
+/// And at least: there is no point in less.
+const SHORTEST_CHAOS: Duration = Duration::from_secs(10);
+/// What is kept of the time for healing and the verdict.
+const AFTERMATH: Duration = Duration::from_secs(15);
+/// How long everything may take to come to rest once nothing goes wrong any more.
+const HEALING: Duration = Duration::from_secs(60);
+/// How long a server may take to start, here where it is not killed.
+const START: Duration = Duration::from_secs(30);
+/// Kills that a minute of chaos must have.
+const KILLS_PER_MINUTE: f64 = 8.0;
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Options {
+    /// The server to be killed
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) server: PathBuf,
+    /// Where everything that is seen is written, and what is left of the data if something is wrong
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: PathBuf,
+    /// How long the whole trial takes
+    #[arg(long, default_value_t = 5.0)]
+    pub(crate) minutes: f64,
+    /// Where chance begins; any, and printed, when absent
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Clients at once
+    #[arg(long, default_value_t = 32)]
+    pub(crate) actors: usize,
+    /// Seconds between two blows, on average
+    #[arg(long, default_value_t = 1.8)]
+    pub(crate) gap: f64,
+    /// The bug that the server is to have, if it was built with bugs
+    #[arg(long, value_name = "BUG")]
+    pub(crate) bug: Option<String>,
+}
+
+/// What came of a trial.
+pub(crate) struct Verdict {
+    pub(crate) violations: Vec<Violation>,
+    /// What did not happen often enough for the trial to prove anything.
+    pub(crate) vacuous: Vec<String>,
+    pub(crate) took: Duration,
+}
+
+/// Runs a trial to its end, or until something is wrong.
+pub(crate) async fn trial(options: &Options) -> Result<Verdict, Trouble> {
+    let begun = Instant::now();
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+    let out = &options.out;
+    if out.join("summary.json").exists() || out.join("server.log").exists() {
+        std::fs::remove_dir_all(out)?; // of an earlier trial
+    }
+    std::fs::create_dir_all(out)?;
+    println!(
+        "torture: seed {seed}, {} minutes, {} clients, {}",
+        options.minutes,
+        options.actors,
+        out.display()
+    );
+    let settings = Settings {
+        seed,
+        out: out.clone(),
+        server: options.server.clone(),
+        planted: options.bug.clone(),
+        users: USERS,
+        keep: false,
+    };
+    let world = World::build(&settings).await?;
+    if !world.own_disk {
+        println!("NOT RUN: full disks: no small disk could be mounted here");
+    }
+    let mut trial = Trial::begin(world, options, seed).await?;
+    let end = begun + Duration::from_secs_f64(options.minutes * 60.0);
+    while let Some(chaos) = trial.next(end) {
+        trial.round(chaos).await?;
+        if !trial.violations.is_empty() {
+            break;
+        }
+    }
+    trial.finish(begun.elapsed()).await
+}
+
+struct Trial {
+    world: World,
+    server: Server,
+    nemesis: Nemesis,
+    rng: Rng,
+    options: Options,
+    seed: u64,
+    /// What the server held when it first came to rest. It keeps connections to those it talks to, so what it held
+    /// before anybody came says little.
+    baseline: Option<Held>,
+    held: Option<Held>,
+    rounds: usize,
+    chaos: Duration,
+    violations: Vec<Violation>,
+    facts: Facts,
+    backup: Option<PathBuf>,
+}
+
+impl Trial {
+    async fn begin(world: World, options: &Options, seed: u64) -> Result<Self, Trouble> {
+        let mut server = world.server()?;
+        server.start()?;
+        if !server.ready(START).await? {
+            return Err(format!("the server does not start; see {}", world.launch().log.display()).into());
+        }
+        let nemesis = Nemesis::new(&world, Duration::from_secs_f64(options.gap));
+        Ok(Self {
+            world,
+            server,
+            nemesis,
+            rng: Rng::with_seed(seed),
+            options: options.clone(),
+            seed,
+            baseline: None,
+            held: None,
+            rounds: 0,
+            chaos: Duration::ZERO,
+            violations: Vec::new(),
+            facts: Facts::default(),
+            backup: None,
+        })
+    }
+
+    /// How long the next round of chaos is, if there is time for one.
+    fn next(&self, end: Instant) -> Option<Duration> {
+        let left = end.saturating_duration_since(Instant::now()).checked_sub(AFTERMATH)?;
+        let chaos = if left < 2 * CHAOS { left.min(CHAOS) } else { CHAOS };
+        (self.rounds == 0 || chaos >= SHORTEST_CHAOS).then_some(chaos.max(SHORTEST_CHAOS))
+    }
+
+    async fn round(&mut self, chaos: Duration) -> Result<(), Trouble> {
+        self.rounds += 1;
+        self.chaos += chaos;
+        let stage = self.world.stage();
+        let backup = self.options.out.join(format!("backup-{}", self.rounds));
+        let acting = actors::perform(stage.clone(), 0, self.options.actors);
+        let until = Instant::now() + chaos;
+        let (acted, struck, copied) = {
+            let copying = copy(&self.world, &backup, self.rng.f64() * chaos.as_secs_f64() / 2.0);
+            let striking = self.nemesis.run(&mut self.server, until, &mut self.rng);
+            let chaos = async {
+                let struck = striking.await;
+                stage.curtain.cancel();
+                struck
+            };
+            let acting = tokio::time::timeout(chaos_and_healing(until), acting);
+            tokio::join!(acting, chaos, copying)
+        };
+        struck?;
+        match acted {
+            Ok(acted) => acted?,
+            Err(_) => {
+                self.violation("O1", "clients still wait for an answer a minute after all was well".into())
+            }
+        }
+        self.check_copy(&backup, copied?).await?;
+        self.heal().await?;
+        self.judge();
+        self.report();
+        Ok(())
+    }
+
+    /// Waits until all has come to rest.
+    async fn heal(&mut self) -> Result<(), Trouble> {
+        let begun = Instant::now();
+        loop {
+            let left = heal::under_way(&self.world.data)?;
+            if left.is_empty() {
+                break;
+            }
+            if begun.elapsed() > HEALING {
+                self.violation(
+                    "O1",
+                    format!("still under way a minute after all was well: {}", left.join(", ")),
+                );
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.held = heal::settled(&self.server, self.baseline).await;
+        self.baseline = self.baseline.or(self.held);
+        Ok(())
+    }
+
+    fn judge(&mut self) {
+        let evidence = self.evidence();
+        let oracle::Verdict { violations, facts } = oracle::examine(&self.world.book.trial(), &evidence);
+        self.violations.extend(violations);
+        self.facts = facts;
+        let deaths = std::mem::take(&mut self.nemesis.deaths);
+        self.violations.extend(deaths.into_iter().map(|what| Violation { check: "O17", what }));
+    }
+
+    fn evidence(&self) -> Evidence {
+        let wal = std::fs::metadata(self.world.data.join("rondo.db-wal")).map_or(0, |file| file.len());
+        Evidence {
+            data: self.world.data.clone(),
+            log: self.world.launch().log.clone(),
+            users: self.world.users.to_vec(),
+            secrets: self.world.known.secrets().to_vec(),
+            resources: Resources {
+                bytes_before: self.baseline.map_or(0, |held| held.resident_bytes),
+                bytes_after: self.held.map_or(0, |held| held.resident_bytes),
+                files_before: self.baseline.map_or(0, |held| held.open_files as u64),
+                files_after: self.held.map_or(0, |held| held.open_files as u64),
+                log_bytes: wal,
+            },
+        }
+    }
+
+    fn violation(&mut self, check: &'static str, what: String) {
+        self.violations.push(Violation { check, what });
+    }
+
+    /// A backup that was taken in the middle of everything has to be whole.
+    async fn check_copy(&mut self, backup: &Path, copied: String) -> Result<(), Trouble> {
+        if !copied.is_empty() {
+            self.violation("O16", format!("a backup failed: {copied}"));
+            return Ok(());
+        }
+        self.audit(backup, "a backup is not whole").await?;
+        if let Some(older) = self.backup.replace(backup.to_path_buf()) {
+            std::fs::remove_dir_all(older)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the server's own audit look at a data folder.
+    async fn audit(&mut self, data: &Path, complaint: &str) -> Result<(), Trouble> {
+        let audited =
+            self.world.launch().command(&["audit", "--data", &data.display().to_string()]).output().await?;
+        if !audited.status.success() {
+            let said = [audited.stdout, audited.stderr].concat();
+            self.violation("O16", format!("{complaint}: {}", String::from_utf8_lossy(&said)));
+        }
+        Ok(())
+    }
+
+    fn report(&self) {
+        let ops = self.world.book.count(|trial| trial.ops.len());
+        let blows = self.world.book.count(|trial| trial.blows.len());
+        println!(
+            "round {}: {ops} operations, {blows} blows so far, {} violations",
+            self.rounds,
+            self.violations.len()
+        );
+    }
+
+    async fn finish(mut self, took: Duration) -> Result<Verdict, Trouble> {
+        self.server.term().await?;
+        if self.violations.is_empty()
+            && let Some(backup) = self.backup.clone()
+        {
+            self.restore(&backup).await?;
+        }
+        let trial = self.world.book.trial();
+        let minutes = self.chaos.as_secs_f64() / 60.0;
+        let planned = (minutes * KILLS_PER_MINUTE) as usize;
+        let plan = Plan { minutes, kills: planned, disk: self.world.own_disk };
+        let vacuous = oracle::vacuous(&trial, &self.facts, &plan);
+        let setting = Setting { seed: self.seed, rounds: self.rounds, plan };
+        let summary = Summary::new(&setting, &trial, &self.facts, self.violations.clone());
+        summary.write(&self.options.out)?;
+        if !self.violations.is_empty() {
+            self.world.freeze(&self.options.out.join("frozen"))?;
+        }
+        if let Some(backup) = &self.backup {
+            std::fs::remove_dir_all(backup)?;
+        }
+        println!("{}", self.options.out.join("summary.json").display());
+        Ok(Verdict { violations: self.violations, vacuous, took })
+    }
+
+    /// A server that is started on a backup goes on as if it had been killed when that was taken.
+    async fn restore(&mut self, backup: &Path) -> Result<(), Trouble> {
+        let mut launch = self.world.launch().clone();
+        launch.environment.retain(|(name, _)| name != "RONDO_DATA");
+        launch.environment.push(("RONDO_DATA".into(), backup.display().to_string()));
+        launch.log = self.options.out.join("restored.log");
+        let mut server = Server::new(launch, self.world.starts.clone())?;
+        server.start()?;
+        if !server.ready(START).await? {
+            self.violation("O16", "a server does not start on a backup; see restored.log".into());
+            return Ok(());
+        }
+        let begun = Instant::now();
+        while heal::is_running(backup)? && begun.elapsed() < HEALING {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        server.term().await?;
+        if heal::is_running(backup)? {
+            self.violation("O16", "runs of a restored backup do not come to an end".into());
+        }
+        self.audit(backup, "a restored backup is not whole").await
+    }
+}
+
+fn chaos_and_healing(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now()) + HEALING
+}
+
+/// Takes a backup after so many seconds. Gives what went wrong, or nothing.
+async fn copy(world: &World, to: &Path, after: f64) -> Result<String, Trouble> {
+    tokio::time::sleep(Duration::from_secs_f64(after)).await;
+    let copied = world.launch().command(&["backup", &to.display().to_string()]).output().await?;
+    Ok(if copied.status.success() {
+        String::new()
+    } else {
+        String::from_utf8_lossy(&copied.stderr).into_owned()
+    })
+}
+
+/// The database, for looking.
+pub(crate) fn look(data: &Path) -> Result<Connection, Trouble> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(data.join("rondo.db"), flags)?;
+    conn.busy_timeout(Duration::from_secs(5))?;
+    Ok(conn)
+}

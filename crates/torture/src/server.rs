@@ -1,0 +1,141 @@
+//! The server under test: the real binary, one process at a time, always on the same port and the same data.
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use reqwest::Client;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use crate::stage::{Starts, Trouble};
+
+/// How long a server may take to stop after SIGTERM.
+const TERM_PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks whether it is ready.
+const READY_PAUSE: Duration = Duration::from_millis(5);
+/// How long one look may take.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes in a page of memory, as `/proc` counts them.
+const PAGE: u64 = 4096;
+
+/// How it is started.
+#[derive(Clone)]
+pub(crate) struct Launch {
+    pub(crate) binary: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) url: String,
+    /// All of its environment.
+    pub(crate) environment: Vec<(String, String)>,
+    /// What it writes is added here.
+    pub(crate) log: PathBuf,
+}
+
+impl Launch {
+    /// The binary with its environment and nothing else.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(args).env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+}
+
+pub(crate) struct Server {
+    launch: Launch,
+    client: Client,
+    starts: Starts,
+    child: Option<Child>,
+}
+
+/// What a process holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) resident_bytes: u64,
+    pub(crate) open_files: usize,
+    pub(crate) threads: usize,
+}
+
+impl Server {
+    pub(crate) fn new(launch: Launch, starts: Starts) -> Result<Self, Trouble> {
+        let client = Client::builder().no_proxy().timeout(READY_TIMEOUT).pool_max_idle_per_host(0).build()?;
+        Ok(Self { launch, client, starts, child: None })
+    }
+
+    pub(crate) fn launch(&self) -> &Launch {
+        &self.launch
+    }
+
+    /// Starts a process, unless one runs. It need not be ready.
+    pub(crate) fn start(&mut self) -> Result<(), Trouble> {
+        if self.is_running()? {
+            return Ok(());
+        }
+        let log = OpenOptions::new().create(true).append(true).open(&self.launch.log)?;
+        let mut command = self.launch.command(&["serve"]);
+        command.stdout(log.try_clone()?).stderr(log);
+        self.starts.another();
+        self.child = Some(command.spawn()?);
+        Ok(())
+    }
+
+    /// Whether the process that was started is still there.
+    pub(crate) fn is_running(&mut self) -> Result<bool, Trouble> {
+        Ok(self.ended()?.is_none() && self.child.is_some())
+    }
+
+    /// How the process ended, if it did so by itself.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Trouble> {
+        match &mut self.child {
+            Some(child) => Ok(child.try_wait()?),
+            None => Ok(None),
+        }
+    }
+
+    /// SIGKILL. The process is gone when this returns.
+    pub(crate) async fn kill(&mut self) -> Result<(), Trouble> {
+        if let Some(mut child) = self.child.take() {
+            child.kill().await?;
+        }
+        Ok(())
+    }
+
+    /// SIGTERM, and SIGKILL if that takes too long. Says how long it took.
+    pub(crate) async fn term(&mut self) -> Result<Duration, Trouble> {
+        let begin = Instant::now();
+        if let Some(mut child) = self.child.take() {
+            if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
+                kill_process(id, Signal::TERM)?;
+            }
+            if tokio::time::timeout(TERM_PATIENCE, child.wait()).await.is_err() {
+                child.kill().await?;
+            }
+        }
+        Ok(begin.elapsed())
+    }
+
+    /// Waits until it says that it is ready. False if it does not in time, or has ended.
+    pub(crate) async fn ready(&mut self, patience: Duration) -> Result<bool, Trouble> {
+        let until = Instant::now() + patience;
+        let url = format!("{}/readyz", self.launch.url);
+        while Instant::now() < until && self.is_running()? {
+            let answer = self.client.get(&url).send().await;
+            if answer.is_ok_and(|answer| answer.status().is_success()) {
+                return Ok(true);
+            }
+            tokio::time::sleep(READY_PAUSE).await;
+        }
+        Ok(false)
+    }
+
+    /// None if no process runs.
+    pub(crate) fn held(&self) -> Option<Held> {
+        let id = self.child.as_ref()?.id()?;
+        let pages = std::fs::read_to_string(format!("/proc/{id}/statm")).ok()?;
+        let resident: u64 = pages.split(' ').nth(1)?.parse().ok()?;
+        let count = |what: &str| std::fs::read_dir(format!("/proc/{id}/{what}")).ok().map(Iterator::count);
+        Some(Held { resident_bytes: resident * PAGE, open_files: count("fd")?, threads: count("task")? })
+    }
+}

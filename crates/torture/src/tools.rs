@@ -1,0 +1,185 @@
+//! The tools: one server, a path a tool. Every request that arrives is written down before anything is answered.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::listen::{Reader, Request, Watched, header, listen};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::WriteHalf;
+use tokio::task::JoinSet;
+
+use crate::record::{Arrival, Book, Trigger};
+use crate::stage::Moments;
+use crate::world::Known;
+
+/// How long a reply is held back when a kill is about to follow, so that it comes before it.
+const HELD: Duration = Duration::from_millis(100);
+/// The shortest and the longest wait of `slow`.
+const SLOW_MS: (u64, u64) = (200, 800);
+/// Bytes of what `huge` answers: more than anybody reads.
+const HUGE: usize = 11 * 1024 * 1024;
+/// Bytes that are written at once.
+const CHUNK: usize = 64 * 1024;
+/// Tools that change something: a kill around one of them hurts most.
+const ACTING: [&str; 5] = ["put", "pay", "book", "unbook", "ask"];
+/// A line of what `huge` answers.
+const LINE: &str = "There is more where this comes from, and nobody has asked for any of it.\n";
+/// One answer in so many repeats the secret that came with its request.
+const ECHOES: u64 = 5;
+
+/// Dropping it closes its socket and every connection.
+pub(crate) struct Tools {
+    address: SocketAddr,
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Bench {
+    pub(crate) book: Book,
+    pub(crate) moments: Moments,
+    pub(crate) known: Known,
+    /// What a request must come with.
+    pub(crate) secret: String,
+}
+
+impl Tools {
+    pub(crate) async fn start(bench: Bench) -> Self {
+        let shared = Arc::new(Watched::<()>::default());
+        let serve = move |stream, _| serve(stream, bench.clone());
+        let (address, tasks) = listen(&shared, serve).await;
+        Self { address, _tasks: tasks }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+async fn serve(mut stream: TcpStream, bench: Bench) {
+    let (reader, mut writer) = stream.split();
+    let mut reader = Reader::new(reader);
+    while let Some(request) = reader.request().await {
+        if !bench.answer(&request, &mut writer).await {
+            return;
+        }
+    }
+}
+
+/// What is answered.
+struct Answer {
+    kind: &'static str,
+    body: Vec<u8>,
+}
+
+impl Bench {
+    /// Takes note of a request and answers it. False if the client is gone.
+    async fn answer(&self, request: &Request, writer: &mut WriteHalf<'_>) -> bool {
+        let tool = request.target.trim_start_matches('/').to_owned();
+        let input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let authorization = header(&request.headers, "authorization").unwrap_or_default();
+        let is_known = authorization.strip_prefix("Bearer ") == Some(self.secret.as_str());
+        let number = self.arrived(&tool, request, &input);
+        let acts = ACTING.contains(&tool.as_str());
+        if acts && self.moments.is_wanted(Trigger::ToolArrived) {
+            self.moments.now(Trigger::ToolArrived);
+            tokio::time::sleep(HELD).await;
+        }
+        let n = input.get("n").and_then(Value::as_u64).unwrap_or_default();
+        if tool == "slow" {
+            let (least, most) = SLOW_MS;
+            tokio::time::sleep(Duration::from_millis(least + n.wrapping_mul(137) % (most - least))).await;
+        }
+        if !is_known {
+            self.book.complaint(format!("{tool} was asked without its secret"));
+        }
+        let key = header(&request.headers, "idempotency-key").unwrap_or_default();
+        let echo = n.is_multiple_of(ECHOES).then_some(authorization);
+        let sent = send(writer, &result(&tool, (&input, n), key, echo)).await;
+        if sent {
+            self.book.tool_replied(number);
+            if acts {
+                self.moments.now(Trigger::ToolReplied);
+            }
+        }
+        sent
+    }
+
+    fn arrived(&self, tool: &str, request: &Request, input: &Value) -> usize {
+        let body = String::from_utf8_lossy(&request.body);
+        self.book.arrival(Arrival {
+            tool: tool.to_owned(),
+            key: header(&request.headers, "idempotency-key").unwrap_or_default().to_owned(),
+            tag: input.get("tag").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            arguments: canonical(input),
+            at: self.book.now(),
+            replied: None,
+            canaries: self.known.owners(&body),
+        })
+    }
+}
+
+/// The arguments that every tool has, always in the same words.
+fn canonical(input: &Value) -> String {
+    let of = |name: &str| input.get(name).unwrap_or(&Value::Null);
+    json!({"tag": of("tag"), "n": of("n"), "canary": of("canary")}).to_string()
+}
+
+fn result(tool: &str, (input, n): (&Value, u64), key: &str, echo: Option<&str>) -> Answer {
+    match tool {
+        "huge" => Answer { kind: "text/plain; charset=utf-8", body: huge() },
+        "garbage" if n.is_multiple_of(2) => {
+            Answer { kind: "application/json", body: b"{\"a\": [1, ".to_vec() }
+        }
+        "garbage" => Answer { kind: "text/plain; charset=utf-8", body: vec![b'a', 0xff, 0xfe, 0xc3, b'b'] },
+        _ => {
+            let mut answer = json!({"tool": tool, "tag": input.get("tag"), "n": n, "booking": key});
+            if let (Some(object), Some(echo)) = (answer.as_object_mut(), echo) {
+                object.insert("echo".into(), echo.into());
+            }
+            Answer { kind: "application/json", body: answer.to_string().into_bytes() }
+        }
+    }
+}
+
+fn huge() -> Vec<u8> {
+    LINE.bytes().cycle().take(HUGE).collect()
+}
+
+async fn send(writer: &mut WriteHalf<'_>, answer: &Answer) -> bool {
+    let (kind, length) = (answer.kind, answer.body.len());
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
+    let whole = [head.as_bytes(), &answer.body].concat();
+    for chunk in whole.chunks(CHUNK) {
+        if writer.write_all(chunk).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_spelt_the_same_whatever_their_order() {
+        let one = json!({"n": 3, "tag": "a"});
+        let two = json!({"tag": "a", "n": 3, "booking": "x"});
+        assert_eq!(canonical(&one), canonical(&two));
+        assert_ne!(canonical(&one), canonical(&json!({"tag": "a", "n": 4})));
+    }
+
+    #[test]
+    fn what_is_booked_can_be_named_and_garbage_is_garbage() {
+        let input = json!({"tag": "a", "n": 5});
+        let booked = result("book", (&input, 5), "call_1", Some("Bearer x"));
+        let booked: Value = serde_json::from_slice(&booked.body).unwrap();
+        assert_eq!((&booked["booking"], &booked["echo"]), (&json!("call_1"), &json!("Bearer x")));
+        assert!(serde_json::from_slice::<Value>(&result("garbage", (&input, 2), "", None).body).is_err());
+        assert!(String::from_utf8(result("garbage", (&input, 1), "", None).body).is_err());
+        assert_eq!(result("huge", (&input, 1), "", None).body.len(), HUGE);
+    }
+}

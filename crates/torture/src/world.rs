@@ -1,0 +1,302 @@
+//! Everything around the server: a folder with apps and data, the model and the tools it talks to, and its users.
+
+mod apps;
+mod known;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fastrand::Rng;
+use tokio_util::sync::CancellationToken;
+
+use self::apps::APPS;
+pub(crate) use self::known::Known;
+use crate::disk;
+use crate::model::Model;
+use crate::record::Book;
+use crate::server::{Launch, Server};
+use crate::stage::{Moments, Stage, Starts, Trouble, User};
+use crate::tools::{Bench, Tools};
+
+/// Bytes of the file system under the data, where there is one.
+const DISK_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// Ports below those that connections take for themselves, so that none is in the way when the server starts again.
+const PORTS: std::ops::Range<u16> = 20_000..30_000;
+/// Ports that are tried before there is none.
+const PORT_TRIES: usize = 100;
+/// Seconds in which a server that was asked to stop lets runs go on.
+const DRAIN_SECONDS: u32 = 3;
+/// Random letters of a secret, and of a user's word.
+const SECRET_LETTERS: usize = 24;
+const CANARY_LETTERS: usize = 8;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) seed: u64,
+    /// For everything that is written; made if it is not there.
+    pub(crate) out: PathBuf,
+    /// The binary under test.
+    pub(crate) server: PathBuf,
+    /// The bug that it shall have.
+    pub(crate) planted: Option<String>,
+    pub(crate) users: usize,
+    /// Whether data and apps stay when the world ends.
+    pub(crate) keep: bool,
+}
+
+pub(crate) struct World {
+    settings: Settings,
+    /// The data folder.
+    pub(crate) data: PathBuf,
+    /// Whether the data folder is a file system of its own, which can be filled.
+    pub(crate) own_disk: bool,
+    pub(crate) users: Arc<[User]>,
+    pub(crate) known: Known,
+    pub(crate) model: Model,
+    pub(crate) book: Book,
+    pub(crate) moments: Moments,
+    pub(crate) starts: Starts,
+    launch: Launch,
+    /// Its socket closes with the world.
+    _tools: Tools,
+}
+
+impl World {
+    pub(crate) async fn build(settings: &Settings) -> Result<Self, Trouble> {
+        let mut rng = Rng::with_seed(settings.seed);
+        let (places, cast) = (Places::make(&settings.out)?, Cast::draw(settings.users, &mut rng));
+        let (book, moments, known) = (Book::open(&places.out)?, Moments::new(), cast.known());
+        let model = Model::start(&book, &moments, &known, &cast.model_key).await;
+        let bench = Bench {
+            book: book.clone(),
+            moments: moments.clone(),
+            known: known.clone(),
+            secret: cast.tool_key.clone(),
+        };
+        let tools = Tools::start(bench).await;
+        let address = tools.address().to_string();
+        apps::write(&places.apps, &address)?;
+        let port = free_port(&mut rng)?;
+        let mut environment = environment(&places, &cast, port, (model.base_url(), address))?;
+        environment.extend(settings.planted.clone().map(|bug| ("RONDO_PLANTED".to_owned(), bug)));
+        let launch = Launch {
+            binary: std::path::absolute(&settings.server)?,
+            folder: places.out.clone(),
+            url: format!("http://127.0.0.1:{port}"),
+            environment,
+            log: places.out.join("server.log"),
+        };
+        let mut users = Vec::with_capacity(cast.people.len());
+        for user in cast.people {
+            let key = key(&launch, &["keys", "add", &user.name, "--app", &user.app]).await?;
+            users.push(User { key, ..user });
+        }
+        Ok(Self {
+            settings: settings.clone(),
+            data: places.data,
+            own_disk: places.own_disk,
+            users: users.into(),
+            known,
+            model,
+            book,
+            moments,
+            starts: Starts::default(),
+            launch,
+            _tools: tools,
+        })
+    }
+
+    /// What actors have at hand.
+    pub(crate) fn stage(&self) -> Stage {
+        Stage {
+            url: self.launch.url.clone(),
+            users: Arc::clone(&self.users),
+            seed: self.settings.seed,
+            book: self.book.clone(),
+            moments: self.moments.clone(),
+            starts: self.starts.clone(),
+            curtain: CancellationToken::new(),
+        }
+    }
+
+    /// The server of this world, which does not run yet.
+    pub(crate) fn server(&self) -> Result<Server, Trouble> {
+        Server::new(self.launch.clone(), self.starts.clone())
+    }
+
+    /// How to start the binary in this world, such as for `rondo actions verify`.
+    pub(crate) fn launch(&self) -> &Launch {
+        &self.launch
+    }
+
+    /// Copies the data somewhere else: a file system of its own is gone with this process.
+    pub(crate) fn freeze(&self, to: &Path) -> Result<(), Trouble> {
+        copy(&self.data, to)
+    }
+}
+
+impl World {
+    /// Leaves what is to stay in the folder, on the disk that the folder is on.
+    fn tidy(&self) -> Result<(), Trouble> {
+        let folder = &self.launch.folder;
+        let kept = folder.join("kept");
+        if self.own_disk {
+            if self.settings.keep {
+                self.freeze(&kept)?;
+            }
+            disk::unmount(&self.data);
+        }
+        if !self.settings.keep {
+            std::fs::remove_dir_all(folder.join("apps"))?;
+            std::fs::remove_dir_all(&self.data)?;
+        } else if self.own_disk {
+            std::fs::remove_dir(&self.data)?;
+            std::fs::rename(&kept, &self.data)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.tidy(); // what cannot be removed is in a folder that the caller named
+    }
+}
+
+/// Where everything is.
+struct Places {
+    out: PathBuf,
+    data: PathBuf,
+    apps: PathBuf,
+    own_disk: bool,
+}
+
+impl Places {
+    fn make(out: &Path) -> Result<Self, Trouble> {
+        let out = std::path::absolute(out)?;
+        let (data, apps) = (out.join("data"), out.join("apps"));
+        std::fs::create_dir_all(&data)?;
+        std::fs::write(out.join("rondo.toml"), format!("[server]\ndrain_seconds = {DRAIN_SECONDS}\n"))?;
+        let own_disk = disk::mount(&data, DISK_BYTES);
+        Ok(Self { out, data, apps, own_disk })
+    }
+}
+
+/// Who there is, and what they must not let anybody know.
+struct Cast {
+    /// Without keys, which the server has to make first.
+    people: Vec<User>,
+    model_key: String,
+    tool_key: String,
+}
+
+impl Cast {
+    fn draw(users: usize, rng: &mut Rng) -> Self {
+        let people = (0..users).map(|at| person(at, rng)).collect();
+        let [model_key, tool_key] =
+            ["sk-torture-", "tool-torture-"].map(|kind| format!("{kind}{}", word(rng, SECRET_LETTERS)));
+        Self { people, model_key, tool_key }
+    }
+
+    fn known(&self) -> Known {
+        let canaries = self.people.iter().map(|user| (user.name.clone(), user.canary.clone())).collect();
+        Known::new(canaries, vec![self.model_key.clone(), self.tool_key.clone()])
+    }
+}
+
+fn environment(
+    places: &Places,
+    cast: &Cast,
+    port: u16,
+    (model, tools): (String, String),
+) -> Result<Vec<(String, String)>, Trouble> {
+    let variables = [
+        ("RONDO_LISTEN", format!("127.0.0.1:{port}")),
+        ("RONDO_DATA", path(&places.data)?),
+        ("RONDO_APPS", path(&places.apps)?),
+        ("RONDO_DISCOVER", "false".to_owned()),
+        ("RONDO_EGRESS_ALLOW", tools),
+        ("RONDO_SECRET_TOOLS", cast.tool_key.clone()),
+        ("OPENAI_BASE_URL", model),
+        ("OPENAI_API_KEY", cast.model_key.clone()),
+    ];
+    Ok(variables.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+/// Users go round the apps, so that each app has some who could be mistaken for each other.
+fn person(at: usize, rng: &mut Rng) -> User {
+    let app = APPS.iter().copied().cycle().nth(at).unwrap_or_default();
+    let canary = format!("canary{app}{}", word(rng, CANARY_LETTERS));
+    User { name: format!("user{at}"), app: app.to_owned(), key: String::new(), canary }
+}
+
+/// A word that nobody would say.
+fn word(rng: &mut Rng, length: usize) -> String {
+    std::iter::repeat_with(|| rng.lowercase()).take(length).collect()
+}
+
+fn free_port(rng: &mut Rng) -> Result<u16, Trouble> {
+    let mut ports = std::iter::repeat_with(|| rng.u16(PORTS)).take(PORT_TRIES);
+    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.ok_or_else(|| "there is no free port for the server".into())
+}
+
+fn path(path: &Path) -> Result<String, Trouble> {
+    path.to_str().map(str::to_owned).ok_or_else(|| format!("{} is no UTF-8", path.display()).into())
+}
+
+/// Makes a key and gives it back.
+async fn key(launch: &Launch, args: &[&str]) -> Result<String, Trouble> {
+    let done = launch.command(args).output().await?;
+    let printed = String::from_utf8(done.stdout)?.trim().to_owned();
+    if done.status.success() && printed.starts_with("rondo_") {
+        return Ok(printed);
+    }
+    Err(format!("no key was made: {}", String::from_utf8_lossy(&done.stderr).trim()).into())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Trouble> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let there = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &there)?;
+        } else {
+            std::fs::copy(entry.path(), &there)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_differ_and_are_spread_over_the_apps() {
+        let mut rng = Rng::with_seed(1);
+        let cast = Cast::draw(8, &mut rng);
+        let of = |app: &str| cast.people.iter().filter(|user| user.app == app).count();
+        assert_eq!(APPS.map(of), [3, 3, 2]);
+        let known = cast.known();
+        for user in &cast.people {
+            assert_eq!(known.owners(&format!("so says {}.", user.canary)), [user.name.as_str()]);
+        }
+        for secret in known.secrets() {
+            assert!(known.holds_secret(&format!("it is {secret}!")));
+        }
+        assert!(!known.holds_secret("it is sk-torture-"));
+    }
+
+    #[test]
+    fn what_is_copied_is_all_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        std::fs::create_dir_all(from.join("deep")).unwrap();
+        std::fs::write(from.join("deep/file"), "text").unwrap();
+        copy(&from, &to).unwrap();
+        assert_eq!(std::fs::read_to_string(to.join("deep/file")).unwrap(), "text");
+    }
+}
