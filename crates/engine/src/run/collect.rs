@@ -66,6 +66,11 @@ impl Collected {
         }
     }
 
+    /// What the log has of a try that was cut.
+    pub(super) fn of_log(step: u32, text: String, reasoning: String) -> Self {
+        Self { text, reasoning, ..Self::new(step, Wanted::Words) }
+    }
+
     /// Whether a reader may have seen any of it.
     pub(super) fn is_streamed(&self) -> bool {
         !self.text.is_empty()

@@ -5,6 +5,7 @@
 
 mod budget;
 mod collect;
+mod cut;
 mod decide;
 mod finish;
 mod load;
@@ -69,8 +70,15 @@ pub(crate) struct Run {
 impl Run {
     /// Runs to the end, starting from whatever the log already holds. None when the run waits for the user.
     pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<Option<RunEnd>, store::Error> {
+        let mut facts = self.end_cut_step(&state).await?;
         loop {
-            let facts = match next_step(&state, &self.limits, self.halt()) {
+            for fact in &facts {
+                state.apply(fact); // committed by the log, and published, before it counts
+            }
+            if let Some(end) = state.end {
+                return Ok(Some(end));
+            }
+            facts = match next_step(&state, &self.limits, self.halt()) {
                 Step::Load => self.load(&state).await?,
                 Step::CallModel => self.call_model(&state, context::Offer::Tools).await?,
                 Step::Answer => self.call_model(&state, context::Offer::Words).await?,
@@ -81,12 +89,6 @@ impl Run {
                 },
                 Step::Finish(ending) => self.finish(&state, ending).await?,
             };
-            for fact in &facts {
-                state.apply(fact); // committed by the log, and published, before it counts
-            }
-            if let Some(end) = state.end {
-                return Ok(Some(end));
-            }
         }
     }
 

@@ -82,4 +82,9 @@ async fn a_cancelled_run_stays_cancelled() {
     let frames = app.follow(&format!("/v1/runs/{run}/events"), None).await.all().await;
     assert_eq!(frames.last().unwrap().data["status"], "cancelled");
     assert_eq!(app.upstream.requests().len(), 1, "C2: the model is not asked again");
+    let thread = frames[1].data["threadId"].as_str().unwrap();
+    let said = app.get(&format!("/v1/threads/{thread}/messages")).await.body;
+    assert_eq!(said["data"][1]["text"], "I am", "C1: what was seen of the answer is kept: {said}");
+    let end = frames.iter().find(|frame| frame.event == "step:end").expect("the step that was cut has ended");
+    assert_eq!((&end.data["text"], &end.data["finish"]), (&json!("I am"), &json!("cancelled")));
 }
