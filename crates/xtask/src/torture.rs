@@ -48,15 +48,14 @@ fn harness(root: &Path, what: What, release: bool, args: &[String]) -> bool {
     let profile: &[&str] = if release { &["--release"] } else { &[] };
     let features: &[&str] = match what {
         What::Round | What::Load => &[],
-        What::Planted => &["--no-default-features", "--features", "planted"],
+        What::Planted => &["--no-default-features", "--features", "cli/planted"],
     };
-    let server = [&["--package", "cli"], profile, features].concat();
-    let Some(server) = build(root, &server, "rondo") else { return false };
+    // Both at once and of the whole workspace, or their libraries would be built again with other features.
+    let which = [&["--workspace", "--bin", "rondo", "--bin", "torture"], profile, features].concat();
+    let Some(harness) = build(root, &which, "torture") else { return false };
+    let Some(server) = build(root, &which, "rondo") else { return false };
     // Another build puts another server in the same place.
-    let server = keep(root, &server, what);
-    let Some(server) = server else { return false };
-    let harness = [&["--package", "torture", "--bin", "torture"], profile].concat();
-    let Some(harness) = build(root, &harness, "torture") else { return false };
+    let Some(server) = keep(root, &server, what) else { return false };
     let mut command = match apart() {
         Ok(command) => command,
         Err(why) => {
