@@ -14,7 +14,9 @@ impl Run {
     pub(super) async fn end_cut_step(&self, state: &RunState) -> Result<Vec<Event>, store::Error> {
         let stopped = matches!(self.halt(), Some(Halt::Cancelled | Halt::Interrupted));
         let Some(step) = state.open.filter(|_| stopped) else { return Ok(Vec::new()) };
-        let Some(mut seen) = views::open_since(&self.store.facts(self.id).await?) else { return Ok(Vec::new()) };
+        let Some(mut seen) = views::open_since(&self.store.facts(self.id).await?) else {
+            return Ok(Vec::new());
+        };
         let (mut text, mut reasoning) = (String::new(), String::new());
         loop {
             let events = self.store.events(self.thread, Some(self.id), seen).await?;
