@@ -25,6 +25,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     if pull {
         pull_defaults(&mut config).await;
     }
+    #[cfg(feature = "planted")]
     plant()?;
     let mut signals = Signals::new()?;
     let config = discover::complete(config).await;
@@ -89,12 +90,6 @@ fn plant() -> Result<(), Trouble> {
         bug.plant();
         tracing::warn!(bug = name, "a bug is planted");
     }
-    Ok(())
-}
-
-#[cfg(not(feature = "planted"))]
-#[expect(clippy::unnecessary_wraps, reason = "what is shipped has nothing planted")]
-fn plant() -> Result<(), Trouble> {
     Ok(())
 }
 

@@ -265,6 +265,11 @@ impl Engine {
         self.in_background(work);
     }
 
+    /// Waits for a store that fails. False when this process lets go of what it does.
+    pub(crate) async fn pause(&self) -> bool {
+        self.shared.abandoned.run_until_cancelled(tokio::time::sleep(STORE_PAUSE)).await.is_some()
+    }
+
     /// What the one job of this kind that looks at a thread holds, so that two do not pay for the same.
     pub(crate) fn turn(&self, kind: &'static str, thread: ThreadId) -> Arc<Semaphore> {
         let mut turns = self.shared.looking.lock().unwrap_or_else(PoisonError::into_inner);

@@ -135,11 +135,27 @@ impl Engine {
         self.end_unknown(action).await
     }
 
+    /// Commits the outcome of an action. What was done cannot be done again just to be written down, so a full disk is
+    /// waited for.
+    pub(crate) async fn end_action(
+        &self,
+        scope: &Scope,
+        id: protocol::ActionId,
+        end: ActionEnd,
+    ) -> Result<ActionRow, store::Error> {
+        loop {
+            match self.store().end_action(scope, id, end.clone()).await {
+                Err(store::Error::Full) if self.pause().await => {}
+                ended => return ended,
+            }
+        }
+    }
+
     /// Ends an action of which nobody knows what became.
     pub(crate) async fn end_unknown(&self, action: ActionRow) -> Result<(), Error> {
         let Outcome { status, output, writes, .. } = Outcome::unknown();
         let end = ActionEnd { status, output, duration_ms: 0, writes };
-        self.store().end_action(&action.scope, action.id, end).await?;
+        self.end_action(&action.scope, action.id, end).await?;
         Ok(())
     }
 
@@ -155,11 +171,11 @@ impl Engine {
         let Outcome { status, output, writes, .. } = self.outcome_of(action).await;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let end = ActionEnd { status, output, duration_ms, writes };
-        match self.store().end_action(&scope, id, end).await {
+        match self.end_action(&scope, id, end).await {
             Err(store::Error::Changed(reason)) => {
                 let output = json!({ "error": "conflict", "message": reason });
                 let end = ActionEnd { status: ToolStatus::Failed, output, duration_ms, writes: Vec::new() };
-                self.store().end_action(&scope, id, end).await?;
+                self.end_action(&scope, id, end).await?;
             }
             ended => drop(ended?),
         }

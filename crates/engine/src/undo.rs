@@ -50,7 +50,7 @@ impl Engine {
         let Outcome { status, output, .. } = self.outcome_of_undo(&by, &undone).await;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let end = ActionEnd { status, output, duration_ms, writes: Vec::new() };
-        Ok(self.store().end_action(&by.scope, by.id, end).await?)
+        Ok(self.end_action(&by.scope, by.id, end).await?)
     }
 
     async fn outcome_of_undo(&self, by: &ActionRow, undone: &ActionRow) -> Outcome {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use store::sqlite::{Boundary, Moment};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Blows at one of the moments that come by, counted from when it is armed. From then on nothing passes: the store
@@ -19,6 +20,9 @@ struct State {
     passed: AtomicU64,
     place: Mutex<Option<&'static str>>,
     blown: CancellationToken,
+    full: AtomicBool,
+    /// Commits for which there was no space.
+    refused: watch::Sender<u64>,
 }
 
 impl Fuse {
@@ -30,12 +34,25 @@ impl Fuse {
             passed: AtomicU64::new(0),
             place: Mutex::default(),
             blown: CancellationToken::new(),
+            full: AtomicBool::new(false),
+            refused: watch::Sender::new(0),
         }))
     }
 
     /// Counts, and never blows.
     pub fn never() -> Self {
         Self::at(u64::MAX)
+    }
+
+    /// From here on there is no space for any commit, or there is again.
+    pub fn fill(&self, full: bool) {
+        self.0.full.store(full, Ordering::SeqCst);
+    }
+
+    /// Returns once so many commits have found no space.
+    pub async fn refused(&self, count: u64) {
+        let mut refused = self.0.refused.subscribe();
+        refused.wait_for(|refused| *refused >= count).await.expect("the sender lives as long as the fuse");
     }
 
     /// From here on moments count.
@@ -94,6 +111,14 @@ impl Boundary for Fuse {
                 Moment::AfterCommit => "after a commit",
             },
         )
+    }
+
+    fn is_full(&self) -> bool {
+        let full = self.0.full.load(Ordering::SeqCst);
+        if full {
+            self.0.refused.send_modify(|refused| *refused += 1);
+        }
+        full
     }
 }
 

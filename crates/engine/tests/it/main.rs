@@ -14,6 +14,7 @@ mod cut;
 mod effects;
 mod fallback;
 mod faults;
+mod full;
 mod jobs;
 mod limits;
 mod memory;

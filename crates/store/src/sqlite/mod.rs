@@ -124,6 +124,10 @@ pub struct Options {
 pub trait Boundary: Send + Sync {
     /// False if all ends here: nothing more is written, published or answered, as if the process had been killed.
     fn pass(&self, moment: Moment) -> bool;
+    /// Whether there is no space for the next one.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

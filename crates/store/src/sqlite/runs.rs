@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::Sqlite;
 use super::append::Batch;
 use super::read::{count, id, maybe_time, sql, text, time};
+use super::writer::PLANTED_PAUSE;
 use super::{once, queue, submit, threads, usage};
 use crate::{Admitted, Error, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
 
@@ -24,7 +25,7 @@ impl Runs for Sqlite {
             Bug::IdemOutsideTx.is_planted().then(|| (submission.scope.clone(), submission.once.clone()));
         let submitted = self.writer.write(move |batch| submit::submit(batch, submission)).await?;
         if let Some((scope, once)) = late.filter(|_| submitted.admitted != Admitted::Replayed) {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(PLANTED_PAUSE).await;
             let run = submitted.run.uuid();
             self.writer.write(move |batch| once::remember(batch, &scope, once.as_ref(), run)).await?;
         }

@@ -35,7 +35,7 @@ const MAX_QUEUED: usize = 8192;
 const MAX_BATCH: usize = 1024;
 
 /// How long a planted bug leaves the door open.
-const PLANTED_PAUSE: Duration = Duration::from_millis(20);
+pub(super) const PLANTED_PAUSE: Duration = Duration::from_millis(20);
 
 /// A handle on the writer thread, which ends when the last handle is gone.
 #[derive(Clone)]
@@ -413,6 +413,8 @@ impl Committer {
             commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
             batch.finish()
         });
+        let is_full = self.boundary.as_ref().is_some_and(|boundary| boundary.is_full());
+        let recorded = recorded.and_then(|events| if is_full { Err(Error::Full) } else { Ok(events) });
         if let Ok(events) = &recorded {
             self.misbehave(events);
         }
