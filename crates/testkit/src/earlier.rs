@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../../store/src/sqlite/migrations/0001_log.sql"),
     include_str!("../../store/src/sqlite/migrations/0002_memories.sql"),
     include_str!("../../store/src/sqlite/migrations/0003_ledger.sql"),
@@ -13,6 +13,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("../../store/src/sqlite/migrations/0005_context.sql"),
     include_str!("../../store/src/sqlite/migrations/0006_outside.sql"),
     include_str!("../../store/src/sqlite/migrations/0007_limits.sql"),
+    include_str!("../../store/src/sqlite/migrations/0008_proof.sql"),
 ];
 
 /// How many there were before the newest.

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_outside.sql"),
     include_str!("migrations/0007_limits.sql"),
     include_str!("migrations/0008_proof.sql"),
+    include_str!("migrations/0009_bounds.sql"),
 ];
 
 pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {
