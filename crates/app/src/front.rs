@@ -8,7 +8,7 @@ mod tests;
 use std::ops::{Bound, Range, RangeInclusive};
 
 use crate::Within;
-use crate::source::{Problem, Source, Spanned, nearest};
+use crate::source::{Problem, Source, Spanned, did_you_mean};
 
 const FENCE: &str = "---";
 /// Entries of one list.
@@ -69,10 +69,8 @@ impl<'a> Front<'a> {
         };
         let name = snake_case(written.trim());
         let Some(key) = known.iter().copied().find(|key| *key == name) else {
-            let remedy = match nearest(&name, known) {
-                Some(key) => format!("did you mean {key:?}?"),
-                None => format!("the keys here are {}", known.join(", ")),
-            };
+            let remedy = did_you_mean(&name, known)
+                .unwrap_or_else(|| format!("the keys here are {}", known.join(", ")));
             return Err(self.source.problem(
                 offset..offset,
                 format!("unknown key {:?}", written.trim()),

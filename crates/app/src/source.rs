@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-pub use serde_text::nearest;
+pub use serde_text::did_you_mean;
 pub use toml::Spanned;
 
 /// A configuration or prompt file larger than this is a mistake, not a long prompt.

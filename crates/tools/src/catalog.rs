@@ -6,7 +6,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use app::source::nearest;
+use app::source::did_you_mean;
 use app::{Adjusted, App, Declared, Kind, MAX_TOOLS, Problem, SandboxTool, ToolRef};
 use protocol::Clock;
 use store::McpToolRow;
@@ -166,8 +166,8 @@ impl Catalog {
         let families = || FAMILIES.iter().map(|(family, _)| *family);
         let own = || self.tools.keys().map(String::as_str);
         let all: Vec<&str> = own().chain(in_families()).chain(families()).collect();
-        if let Some(near) = nearest(name, &all) {
-            return format!("did you mean {near:?}?");
+        if let Some(question) = did_you_mean(name, &all) {
+            return question;
         }
         let alone = own().filter(|name| !in_families().any(|member| member == *name));
         let short: Vec<&str> = alone.chain(families()).collect();
@@ -235,10 +235,9 @@ fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
         let is_search = SEARCHES.contains(&tool.name.as_str()) && lists(app, &tool.name);
         if !is_chosen && !is_search && app.server_of(&tool.name).is_none() {
             let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name.as_str()).collect();
-            let remedy = match nearest(&tool.name, &names) {
-                Some(near) => format!("did you mean {near:?}?"),
-                None => "list it under tools, or add record and does, http or wasm to declare it".to_owned(),
-            };
+            let remedy = did_you_mean(&tool.name, &names).unwrap_or_else(|| {
+                "list it under tools, or add record and does, http or wasm to declare it".to_owned()
+            });
             return Err(tool.problem(format!("the app has no tool named {:?}", tool.name), remedy));
         }
     }

@@ -3,6 +3,9 @@
 //! Serde and toml offer errors only as text. A sentence that is not recognised is passed on as it is, so a change of
 //! theirs makes a message plainer, never wrong.
 
+/// Letters of a name for each of the edits after which it is still the same name with a mistake.
+const LETTERS_FOR_AN_EDIT: usize = 3;
+
 /// The message and the remedy. `key` is the key whose value is at fault, where known.
 pub(super) fn explain(sentence: &str, key: Option<&str>) -> (String, String) {
     let quoted: Vec<&str> = sentence.split('`').skip(1).step_by(2).collect();
@@ -49,34 +52,47 @@ fn plain(expected: &str) -> &str {
 }
 
 fn suggest(got: &str, known: &[&str]) -> String {
-    match nearest(got, known) {
-        Some(key) => format!("did you mean {key:?}?"),
-        None if known.is_empty() => String::from("remove it"),
-        None => format!("the keys here are {}", known.join(", ")),
+    match (did_you_mean(got, known), known) {
+        (Some(question), _) => question,
+        (None, []) => String::from("remove it"),
+        (None, _) => format!("the keys here are {}", known.join(", ")),
     }
 }
 
-/// The name that was probably meant, if one is near enough.
-pub fn nearest<'a>(got: &str, known: &[&'a str]) -> Option<&'a str> {
-    let distances =
-        known.iter().map(|name| (if name.starts_with(got) { 0 } else { distance(got, name) }, *name));
-    distances.min().filter(|(distance, _)| *distance <= got.len() / 3 + 1).map(|(_, name)| name)
+/// A question about the name that was probably meant, if one is near enough: one edit in three letters at most, or a
+/// name that begins so. A wrong guess helps less than none.
+pub fn did_you_mean(got: &str, known: &[&str]) -> Option<String> {
+    let length = got.chars().count();
+    let begins = |name: &str| length >= LETTERS_FOR_AN_EDIT && name.starts_with(got);
+    let edits = known.iter().map(|name| (if begins(name) { 0 } else { distance(got, name) }, *name));
+    let (_, name) = edits.min().filter(|(edits, _)| *edits <= length / LETTERS_FOR_AN_EDIT)?;
+    Some(format!("did you mean {name:?}?"))
 }
 
-/// Edits (insert, delete, replace) that turn one text into the other.
+/// Edits (insert, delete, replace, swap two neighbours) that turn one text into the other.
 fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
-    for (i, a) in from.chars().enumerate() {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let first: Vec<usize> = (0..=to.len()).collect();
+    let mut rows = [Vec::new(), first]; // the two before the one in work
+    for (i, a) in from.iter().enumerate() {
+        let [earlier, above] = &rows;
         let mut left = i + 1;
-        let mut next = vec![left];
-        for (pair, b) in row.windows(2).zip(to.chars()) {
-            let &[diagonal, above] = pair else { continue };
-            left = (diagonal + usize::from(a != b)).min(above + 1).min(left + 1);
-            next.push(left);
+        let mut row = vec![left];
+        for (j, b) in to.iter().enumerate() {
+            let cost = |cells: &[usize], place: usize| cells.get(place).copied().unwrap_or(usize::MAX / 2);
+            left = (cost(above, j) + usize::from(a != b)).min(cost(above, j + 1) + 1).min(left + 1);
+            let is_swap = i.checked_sub(1).and_then(|i| from.get(i)) == Some(b)
+                && j.checked_sub(1).and_then(|j| to.get(j)) == Some(a);
+            if is_swap {
+                left = left.min(cost(earlier, j - 1) + 1);
+            }
+            row.push(left);
         }
-        row = next;
+        let [_, above] = rows;
+        rows = [above, row];
     }
-    row.last().copied().unwrap_or_default()
+    let [_, last] = rows;
+    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -85,10 +101,28 @@ mod tests {
 
     #[test]
     fn distance_counts_edits() {
-        for (from, to, edits) in
-            [("", "", 0), ("", "abc", 3), ("max_step", "max_steps", 1), ("kitten", "sitting", 3)]
-        {
+        for (from, to, edits) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("max_step", "max_steps", 1),
+            ("modle", "model", 1),
+            ("kitten", "sitting", 3),
+        ] {
             assert_eq!((distance(from, to), distance(to, from)), (edits, edits), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn only_a_near_name_is_suggested() {
+        let known = ["log", "model", "models", "id", "max_steps", "heartbeat_seconds"];
+        let found = |got| did_you_mean(got, &known);
+        for (got, meant) in
+            [("lgo", "log"), ("modle", "model"), ("max_spets", "max_steps"), ("heart", "heartbeat_seconds")]
+        {
+            assert_eq!(found(got), Some(format!("did you mean {meant:?}?")), "{got}");
+        }
+        for got in ["", "m", "x", "ip", "foo", "bar", "motel_rooms", "steps", "ключ"] {
+            assert_eq!(found(got), None, "{got}");
         }
     }
 

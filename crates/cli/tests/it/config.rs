@@ -109,3 +109,13 @@ async fn every_command_explains_itself() {
     assert_eq!(help.code, Some(2));
     assert!(help.errors.contains("rondo doctor"), "{}", help.errors);
 }
+
+#[tokio::test]
+async fn a_key_that_is_like_no_other_gets_no_guess() {
+    let world = World::new().await;
+    world.write("rondo.toml", "foo = 1");
+    let ended = world.run(&["doctor"]).await;
+    assert_eq!(ended.code, Some(1));
+    let expected = "rondo: rondo.toml:1:1: unknown key \"foo\"; the keys here are listen, data, apps,";
+    assert!(ended.errors.starts_with(expected), "{}", ended.errors);
+}
