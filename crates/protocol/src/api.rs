@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::{
     CallId, DocumentId, Failure, JobId, KeyId, MessageId, ProposalView, RunId, RunStatus, Seq, Settings,
-    ThreadId, Usage,
+    ThreadId, Usage, Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -129,6 +129,9 @@ pub struct RunResult {
     /// What the run waits for, when its status is `waiting`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<ProposalView>,
+    /// What was asked for and could not be had, such as a persona that is not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }

@@ -33,6 +33,13 @@ async fn an_unknown_persona_is_left_out_with_a_warning() {
     assert_eq!(loaded["warnings"][0]["code"], "persona_unknown", "{loaded}");
     assert_eq!(loaded.get("persona"), None);
     assert_eq!(app.upstream.requests()[0].body["temperature"], 0.1, "the app's own");
+
+    let asked = json!({ "message": "Hi", "personaId": "nobody", "stream": false });
+    let answer = app.post("/v1/apps/test/runs", &asked).await;
+    assert_eq!((answer.status, &answer.body["status"]), (200, &json!("completed")));
+    assert_eq!(answer.body["warnings"], loaded["warnings"], "one JSON answer says so too");
+    let asked = json!({ "message": "Hi", "personaId": "nurse", "stream": false });
+    assert_eq!(app.post("/v1/apps/test/runs", &asked).await.body.get("warnings"), None);
 }
 
 #[tokio::test]
