@@ -1,14 +1,17 @@
 //! `rondo chat`: a conversation in the terminal, over the same API every front end uses.
 
 mod host;
+mod input;
 mod screen;
 
-use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use model::sse::Parser;
-use protocol::{Event, ProposalOpen, RunEnd, RunId, RunStatus, Snapshot, TextDelta, ThreadId};
+use protocol::{
+    Event, ProposalId, ProposalOpen, ProposalView, RunEnd, RunId, RunStatus, Snapshot, TextDelta, ThreadId,
+    ThreadView,
+};
 use reqwest::Response;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,6 +21,7 @@ use crate::config::Config;
 use crate::shown::short;
 
 use host::Host;
+use input::Input;
 use screen::Screen;
 
 /// How often a lost connection is tried again, and the pause before each try.
@@ -29,7 +33,7 @@ pub(crate) struct Options {
     /// The app to talk to; without it the only one there is, or studio
     #[arg(long)]
     app: Option<String>,
-    /// A conversation to go on with
+    /// A conversation to go on with; if it waits for a yes or no, that is asked first
     #[arg(long, value_name = "ID")]
     thread: Option<ThreadId>,
     /// The server, if it is not the one this configuration describes
@@ -46,7 +50,10 @@ struct Chat {
     host: Host,
     app: String,
     thread: Option<ThreadId>,
+    /// Where the server is, if that was said.
+    url: Option<String>,
     screen: Screen,
+    input: Input,
     /// One for the whole conversation, so that no Ctrl-C falls between two waits.
     interrupt: Signal,
 }
@@ -58,58 +65,88 @@ pub(crate) async fn chat(config: Result<Config, Trouble>, options: Options) -> R
     };
     let app = host.choose(options.app)?;
     let interrupt = signal(SignalKind::interrupt())?;
-    let mut chat = Chat { host, app, thread: options.thread, screen: Screen::default(), interrupt };
+    let (thread, url) = (options.thread, options.url);
+    let mut chat = Chat { host, app, thread, url, screen: Screen::default(), input: Input::new(), interrupt };
     let result = match options.message {
         Some(message) => chat.say(&message).await,
-        None => chat.converse(std::io::stdin().is_terminal()).await,
+        None => chat.converse().await,
     };
     chat.host.leave().await;
     result
 }
 
 impl Chat {
-    async fn converse(&mut self, interactive: bool) -> Result<(), Trouble> {
+    async fn converse(&mut self) -> Result<(), Trouble> {
+        let interactive = self.input.is_terminal;
         if interactive {
             self.screen
                 .prompt(&format!("Talking to {}. Ctrl-C stops an answer, Ctrl-D ends.\n", self.app))?;
         }
+        let mut said = self.catch_up().await;
         loop {
-            if interactive {
-                self.screen.prompt("\n> ")?;
-            }
-            let Some(line) = self.next_line().await? else { break };
-            match self.say(line.trim()).await {
+            match said {
                 Err(trouble) if interactive => self.screen.note(&trouble.to_string())?,
                 said => said?,
             }
+            if interactive {
+                self.screen.prompt("\n> ")?;
+            }
+            let line = tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => break,
+                line = self.input.line() => line?,
+            };
+            said = match line.as_deref().map(str::trim) {
+                None => break,
+                Some("") => Ok(()),
+                Some(message) => self.say(message).await,
+            };
+        }
+        if interactive {
+            self.part()?;
+        }
+        Ok(())
+    }
+
+    /// Tells a person what was not said, and how to go on.
+    fn part(&mut self) -> Result<(), Trouble> {
+        self.screen.prompt("\n")?;
+        for line in self.input.untaken() {
+            self.screen.note(&format!("not sent: {line}"))?;
         }
         match self.thread {
-            Some(thread) if interactive => {
-                self.screen.prompt(&format!("\nTo go on: rondo chat --app {} --thread {thread}\n", self.app))
-            }
-            _ => Ok(()),
+            Some(_) => self.screen.prompt(&format!("To go on: {}\n", self.command())),
+            None => Ok(()),
         }
     }
 
-    /// The next line that says something; none at the end of the input.
-    async fn next_line(&mut self) -> Result<Option<String>, Trouble> {
-        let read = tokio::task::spawn_blocking(|| {
-            let said =
-                |line: &std::io::Result<String>| line.as_ref().map_or(true, |line| !line.trim().is_empty());
-            std::io::stdin().lock().lines().find(said).transpose()
-        });
-        tokio::select! {
-            line = read => Ok(line??),
-            _ = self.interrupt.recv() => Ok(None),
-        }
+    /// The command that goes on with this conversation.
+    fn command(&self) -> String {
+        let thread = self.thread.map(|thread| format!(" --thread {thread}")).unwrap_or_default();
+        let url = self.url.as_ref().map(|url| format!(" --url {url}")).unwrap_or_default();
+        format!("rondo chat --app {}{thread}{url}", self.app)
+    }
+
+    /// Shows the run that the thread is in the midst of, if it is, and asks what that one waits for.
+    async fn catch_up(&mut self) -> Result<(), Trouble> {
+        let Some(thread) = self.thread else { return Ok(()) };
+        let view: ThreadView = self.host.get(&format!("/v1/threads/{thread}")).await?.json().await?;
+        let Some(run) = view.active_run_id else { return Ok(()) };
+        let response = self.host.get(&format!("/v1/runs/{run}/events")).await?;
+        self.follow(run, response).await
     }
 
     /// Sends a message and shows the answer as it comes. A run that does not complete is an error.
     async fn say(&mut self, message: &str) -> Result<(), Trouble> {
         let body = json!({ "message": message, "threadId": self.thread });
-        let mut response = self.host.post(&format!("/v1/apps/{}/runs", self.app), &body).await?;
+        let response = self.host.post(&format!("/v1/apps/{}/runs", self.app), &body).await?;
         let run: RunId = header(&response, "x-run-id")?;
         self.thread = Some(header(&response, "x-thread-id")?);
+        self.follow(run, response).await
+    }
+
+    /// Shows a run to its end, over lost connections.
+    async fn follow(&mut self, run: RunId, mut response: Response) -> Result<(), Trouble> {
         let mut shown = 0;
         let end = loop {
             let end = self.show(run, response, &mut shown).await;
@@ -178,23 +215,47 @@ impl Chat {
         Ok(end)
     }
 
-    /// Asks for a yes. Without an answer the call goes on waiting, and so does its run.
+    /// Asks for a yes or no until there is one. At the end of the input, or on Ctrl-C, the call goes on waiting, and so
+    /// does its run.
     async fn settle(&mut self, proposal: &ProposalOpen) -> Result<(), Trouble> {
         let ProposalOpen { proposal_id: id, name, input, .. } = proposal;
+        if !self.is_open(*id).await {
+            return Ok(());
+        }
         self.screen.note(&format!("may I? {name} {}", short(&input.to_string())))?;
-        self.screen.prompt("yes or no: ")?;
-        let Some(answer) = self.next_line().await? else {
-            return Err(format!(
-                "{name} waits for a yes; give it with POST /v1/proposals/{id}/confirm, or a no with …/reject"
-            )
-            .into());
+        self.input.hold_typed();
+        let decision = loop {
+            self.screen.prompt("yes or no: ")?;
+            let answer = tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => None,
+                answer = self.input.new_line() => answer?,
+            };
+            let Some(answer) = answer else {
+                self.screen.prompt("\n")?;
+                let later = self.command();
+                return Err(format!(
+                    "{name} waits for your yes or no: `{later}` asks again, and a new message there drops it"
+                )
+                .into());
+            };
+            match answer.trim().to_lowercase().as_str() {
+                "y" | "yes" => break "confirm",
+                "n" | "no" => break "reject",
+                "" => {}
+                _ => self.screen.note(&format!("{} is neither yes nor no", short(answer.trim())))?,
+            }
         };
-        let yes = ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
-        let decision = if yes { "confirm" } else { "reject" };
         match self.host.post(&format!("/v1/proposals/{id}/{decision}"), &json!({})).await {
             Ok(_) => Ok(()),
             Err(trouble) => self.screen.note(&trouble.to_string()), // somebody else was faster, or the server is gone
         }
+    }
+
+    /// Whether nobody has decided yet. Where the server cannot say, it may say when it is told.
+    async fn is_open(&self, id: ProposalId) -> bool {
+        let Ok(response) = self.host.get(&format!("/v1/proposals/{id}")).await else { return true };
+        response.json().await.map_or(true, |view: ProposalView| view.status == "open")
     }
 
     /// The run's events again, once the server is back.
@@ -209,8 +270,7 @@ impl Chat {
                 return Ok(response);
             }
         }
-        let thread = self.thread.map(|thread| thread.to_string()).unwrap_or_default();
-        Err(format!("the server is gone; the answer goes on when it is back, in --thread {thread}").into())
+        Err(format!("the server is gone; the answer goes on when it is back: {}", self.command()).into())
     }
 }
 

@@ -35,6 +35,7 @@ mod recovery;
 mod secrets;
 mod serve;
 mod stop;
+mod terminal;
 mod tools;
 mod trailhead;
 mod tutorial;

@@ -36,6 +36,19 @@ impl Process {
         Self { input: child.stdin.take(), child, output, errors }
     }
 
+    /// Starts it on a terminal of its own, where Ctrl-C is a key. All that is shown there is its output, with what was
+    /// typed.
+    pub(crate) fn on_a_terminal(command: &Command) -> Self {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", &format!("exec {}", words.join(" ")), "/dev/null"]);
+        script.env_clear().env("PATH", env!("PATH")).env("SHELL", "/bin/sh");
+        script.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        script.current_dir(command.get_current_dir().unwrap());
+        Self::start(&mut script)
+    }
+
     pub(crate) fn write(&mut self, text: &str) {
         self.input
             .as_mut()
@@ -145,6 +158,13 @@ impl Captured {
     pub(crate) async fn contains(&self, part: &str) -> String {
         let text = self.until(part, |text, closed| closed || text.contains(part)).await;
         assert!(text.contains(part), "the process ended without writing {part:?}: {text}");
+        text
+    }
+
+    /// The same, once it has been written so often.
+    pub(crate) async fn contains_times(&self, times: usize, part: &str) -> String {
+        let text = self.until(part, |text, closed| closed || text.matches(part).count() >= times).await;
+        assert!(text.matches(part).count() >= times, "{part:?} was not written {times} times: {text}");
         text
     }
 

@@ -45,7 +45,7 @@ fn part(evidence: &[String]) -> (&'static str, Value) {
 }
 
 /// Records three pieces of evidence, proposes a part that rests on them, and says that it is done.
-fn a_part(body: &Value) -> Reply {
+pub(crate) fn a_part(body: &Value) -> Reply {
     match results(body).len() {
         0 => {
             calls(&[evidence("Rewrote the mail."), evidence("Stayed late."), evidence("Never good enough.")])
@@ -297,7 +297,7 @@ async fn who_is_meant_cannot_be_said_in_arguments() {
 
 #[tokio::test]
 async fn in_the_terminal_the_user_is_asked() {
-    for (answer, expected) in [("yes\n", 1), ("no\n", 0)] {
+    for (answer, expected) in [("yes\n", 1), ("no\n", 0), ("sure\n\n Y \n", 1), ("yes please\nNo\n", 0)] {
         let world = World::with(&["trailhead"]).await;
         world.upstream.program(a_part);
         let mut chat = Process::start(&mut world.rondo(&["chat", "It came up again."]));
@@ -305,17 +305,39 @@ async fn in_the_terminal_the_user_is_asked() {
         chat.write(answer);
         let ended = chat.ended().await;
         assert_eq!((ended.code, ended.output.as_str()), (Some(0), "So it is.\n"), "{}", ended.errors);
+        let unclear = answer.lines().next().unwrap();
+        let again = format!("yes or no: [{unclear} is neither yes nor no]\nyes or no: ");
+        assert_eq!(ended.errors.contains(&again), unclear.len() > 3, "{}", ended.errors);
         let server = world.serve().await;
         assert_eq!(records(&server, "part").await.len(), expected, "after {answer:?}");
     }
+}
+
+/// Without a server that runs, too: the command that is named starts one of its own.
+#[tokio::test]
+async fn a_question_that_nobody_answered_is_asked_again_by_the_command_that_is_named() {
     let world = World::with(&["trailhead"]).await;
     world.upstream.program(a_part);
     let ended = world.run(&["chat", "It came up again."]).await; // nobody is there to ask
-    assert_eq!(ended.code, Some(1));
-    assert!(
-        ended.errors.contains("createEmergingPart waits for a yes; give it with POST /v1/proposals/prop_")
-    );
+    assert_eq!((ended.code, ended.output.as_str()), (Some(1), ""));
+    let (before, after) = ended.errors.split_once("waits for your yes or no: `rondo ").unwrap();
+    assert!(before.ends_with("rondo: createEmergingPart "), "{before}");
+    let command: Vec<&str> = after.split_once('`').unwrap().0.split(' ').collect();
     let server = world.serve().await;
     let (_, open) = server.get("/v1/apps/trailhead/proposals?open=true").await;
-    assert_eq!(open["data"].as_array().unwrap().len(), 1, "it still waits");
+    assert_eq!(open["data"].as_array().unwrap().len(), 1, "the end of the input is no no");
+    server.process.kill();
+
+    let mut chat = Process::start(&mut world.rondo(&command));
+    chat.write("perhaps\nyes\n");
+    let ended = chat.ended().await;
+    assert_eq!((ended.code, ended.output.as_str()), (Some(0), "So it is.\n"), "{}", ended.errors);
+    let ended = world.run(&command).await;
+    assert_eq!(
+        (ended.code, ended.output.as_str(), ended.errors.as_str()),
+        (Some(0), "", ""),
+        "all is decided"
+    );
+    let server = world.serve().await;
+    assert_eq!(records(&server, "part").await.len(), 1);
 }
