@@ -14,6 +14,7 @@ mod discover;
 mod doctor;
 mod export;
 mod extract;
+mod help;
 mod import;
 mod init;
 mod local;
@@ -35,7 +36,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use app::Problem;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use config::Config;
 
@@ -47,13 +48,10 @@ const FAREWELL: Duration = Duration::from_millis(200);
 
 const FIRST_STEPS: &str = "\
 No file is needed: with OPENAI_API_KEY or ANTHROPIC_API_KEY set, or OPENAI_BASE_URL for a server of your own that speaks
-the same API, or Ollama running on this machine, `rondo serve` serves the apps in ./apps on http://127.0.0.1:8787. If
+the same API, or Ollama running on this machine, `rondo serve` serves the apps in ./apps on http://127.0.0.1:8787. Without
+any of these, `rondo models pull smollm2-135m` fetches a small model that runs in this process, enough to try things. If
 something does not work, ask `rondo doctor`; whether a model works, `rondo models test`. An app of your own begins with
 `rondo init NAME`.";
-
-/// What to do when there is no model.
-pub(crate) const CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or start \
-                                  Ollama, or get a small model for this process with `rondo models pull smollm2-135m`";
 
 /// An agent server: it runs the agent behind a chat product.
 #[derive(Parser)]
@@ -233,7 +231,8 @@ impl Places {
 
 #[expect(clippy::print_stderr, reason = "where a command says why it failed")]
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    let cli = Cli::from_arg_matches(&help::matches(Cli::command()));
+    match cli.map_err(Trouble::from).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(trouble) => {
             eprintln!("rondo: {trouble}");

@@ -6,12 +6,12 @@ mod trial;
 use std::io::Write;
 
 use clap::Subcommand;
-use model::Embedder;
+use model::{Embedder, MODEL_CHOICES};
 
 use crate::assemble::Embeds;
 use crate::config::Config;
 use crate::pull::Kind;
-use crate::{CHOICES, Trouble, assemble, discover, local, pull};
+use crate::{Trouble, assemble, discover, local, pull};
 
 #[derive(Subcommand)]
 pub(crate) enum Models {
@@ -32,13 +32,13 @@ pub(crate) enum Models {
         #[arg(long, value_name = "TEXT", default_value = trial::QUESTION)]
         message: String,
     },
-    /// Fetch the weights of a model into the data folder; a pull that was interrupted goes on where it was
+    /// Fetch the weights of models into the data folder; a pull that was interrupted goes on where it was
     Pull {
-        /// A known name (smollm2-135m, minilm, bge-small, bge-base), the URL or the path of a .gguf file, or a folder
-        /// with the files of an embedding model
-        #[arg(value_name = "NAME|URL|FILE")]
-        what: String,
-        /// What to call it, if not as it is
+        /// Known names (smollm2-135m or smollm2, minilm, bge-small, bge-base), the URL or the path of a .gguf file, or a
+        /// folder with the files of an embedding model
+        #[arg(value_name = "NAME|URL|FILE", required = true)]
+        what: Vec<String>,
+        /// What to call it, if not as it is; only for one at a time
         #[arg(long)]
         name: Option<String>,
     },
@@ -54,14 +54,14 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
             let report = if json {
                 table::json(&registry, &config)?
             } else if registry.is_empty() {
-                format!("there is no model: {CHOICES}\n{}", table::pulled(&pull::pulled(&config.data)))
+                format!("there is no model: {MODEL_CHOICES}\n{}", table::pulled(&pull::pulled(&config.data)))
             } else {
                 let pulled = table::pulled(&pull::pulled(&config.data));
                 format!("{}{pulled}", table::text(&registry, config.model.as_deref()))
             };
             Ok(std::io::stdout().write_all(report.as_bytes())?)
         }
-        Models::Pull { what, name } => pull::pull(&config, &what, name.as_deref()).await,
+        Models::Pull { what, name } => pull::pull_all(&config, &what, name.as_deref()).await,
         Models::Remove { name } => pull::remove(&config, &name),
         Models::Test { name, message } => {
             let config = discover::complete(config).await;
@@ -72,8 +72,11 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
                 return measure(&config, &name).await;
             }
             let model = registry.find(&name).ok_or_else(|| {
-                let remedy =
-                    if registry.is_empty() { CHOICES } else { "`rondo models list` shows those there are" };
+                let remedy = if registry.is_empty() {
+                    MODEL_CHOICES
+                } else {
+                    "`rondo models list` shows those there are"
+                };
                 format!("no provider serves the model {name:?}; {remedy}")
             })?;
             let provider = config.provider(&model.listing.provider).ok_or("its provider is gone")?;

@@ -50,6 +50,20 @@ struct Fetched {
     file_name: String,
 }
 
+/// One after the other. A mistake in any of them is said before the first is fetched.
+pub(crate) async fn pull_all(config: &Config, all: &[String], name: Option<&str>) -> Result<(), Trouble> {
+    if all.len() > 1 && name.is_some() {
+        return Err("--name is for one model: pull them one at a time, or leave it out".into());
+    }
+    for what in all {
+        origin_of(what)?;
+    }
+    for what in all {
+        pull(config, what, name).await?;
+    }
+    Ok(())
+}
+
 pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Result<(), Trouble> {
     let origin = origin_of(what)?;
     let name = match name {
@@ -124,7 +138,7 @@ fn origin_of(what: &str) -> Result<Origin, PullError> {
         let reason = "it does not end in .gguf".to_owned();
         return Err(PullError::Url { what: shown(&url), reason });
     }
-    if let Some(known) = KNOWN.iter().find(|known| known.name == what) {
+    if let Some(known) = KNOWN.iter().find(|known| known.name == what || known.short_name == Some(what)) {
         return Ok(Origin::Known(known));
     }
     let path = Path::new(what);

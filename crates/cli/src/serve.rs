@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use model::MODEL_CHOICES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{Limits, Settings, Shutdown};
 use tokio::net::TcpListener;
@@ -14,7 +15,7 @@ use crate::config::{Config, LogFormat};
 use crate::control::Control;
 use crate::pull::{self, Kind};
 use crate::watch::Watch;
-use crate::{CHOICES, Trouble, assemble, discover, local};
+use crate::{Trouble, assemble, discover, local};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
@@ -155,7 +156,7 @@ fn announce(config: &Config, engine: &engine::Engine, listener: &TcpListener) {
     }
     match config.model.as_deref().and_then(|model| config.listing(model)) {
         Some(model) => tracing::info!(model = model.name, provider = model.provider, "the default model"),
-        None => tracing::warn!("no model is configured, so runs will fail: {CHOICES}"),
+        None => tracing::warn!("no model is configured, so runs will fail: {MODEL_CHOICES}"),
     }
     if config.embeddings.is_none() && local::preferred_embedder(config).is_none() {
         tracing::info!(

@@ -33,7 +33,7 @@ pub use connect::{AnthropicVersion, Wire, connect};
 pub use embeddings::{CachedEmbeddings, Embedder, HttpEmbeddings};
 pub use error::{Error, Phase};
 pub use http::{Endpoint, InvalidEndpoint, Secret, Timeouts};
-pub use registry::{Listing, Model, Provider, Registry};
+pub use registry::{Listing, MODEL_CHOICES, Model, Provider, Registry};
 pub use request::{Answered, Exchange, Format, Message, Request, Schema, ToolSpec};
 pub use stream::{ChatModel, Piece, PieceStream};
 pub use tokens::{Counter, Tokens};

@@ -13,6 +13,10 @@ use crate::rescue::Rescued;
 use crate::tokens::{Counter, Counters};
 use crate::{ChatModel, Message, Request, ToolSpec, Wire, known};
 
+/// What to do when there is no model. Whoever says that there is none says this.
+pub const MODEL_CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or add \
+    a provider to rondo.toml, or start Ollama, or get a small model for this process with `rondo models pull smollm2-135m`";
+
 /// Who serves models.
 #[derive(Clone)]
 pub struct Provider {

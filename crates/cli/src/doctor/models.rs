@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use app::Apps;
 use futures_util::future::join_all;
-use model::{Model, Registry, Wire};
+use model::{MODEL_CHOICES, Model, Registry, Wire};
 
 use super::{Finding, PATIENCE};
+use crate::assemble;
 use crate::config::{Config, Provider};
 use crate::offers::{self, Offer};
-use crate::{CHOICES, assemble};
 
 /// Model names shown when the one asked for is not among them.
 const MAX_NAMES: usize = 8;
 
 pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
     if config.models.is_empty() && config.providers.is_empty() {
-        return vec![Finding::Bad(format!("model: none is configured; {CHOICES}"))];
+        return vec![Finding::Bad(format!("model: none is configured; {MODEL_CHOICES}"))];
     }
     let registry = match assemble::registry(config) {
         Ok(registry) => registry,

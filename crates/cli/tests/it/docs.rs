@@ -1,5 +1,7 @@
-//! Every `curl` that the documents show is run as it stands, against the real binary.
+//! Every `curl` that the documents show is run as it stands, against the real binary, and every command that they name is
+//! one that it takes.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -122,6 +124,33 @@ fn no_page_is_forgotten() {
         let own_test = page.ends_with("docs/tutorial.md"); // its files have to be written, too
         let listed = own_test || PAGES.iter().any(|listed| page.ends_with(listed));
         assert!(listed, "{} shows a curl: add it to PAGES", page.display());
+    }
+}
+
+/// The commands in a page's sentences, such as `rondo serve`; of several that are offered, the first.
+fn commands(page: &str) -> Vec<Vec<String>> {
+    let text: String = page.split("```").step_by(2).collect();
+    let inline = text.split('`').skip(1).step_by(2).filter_map(|code| code.strip_prefix("rondo "));
+    let first = |word: &str| word.split('|').next().unwrap_or_default().to_owned();
+    inline.map(|command| command.split_whitespace().map(first).collect()).collect()
+}
+
+/// Asked to explain itself, the program takes the words before that first.
+#[tokio::test]
+async fn every_command_in_a_sentence_is_one_that_the_program_takes() {
+    let world = World::new().await;
+    let folders =
+        ["", "docs", "apps/companion", "apps/kalito", "apps/studio", "apps/trailhead", "apps/tutor"];
+    let pages = folders.iter().flat_map(|folder| std::fs::read_dir(Path::new(ROOT).join(folder)).unwrap());
+    let pages =
+        pages.map(|page| page.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "md"));
+    let texts = pages.map(|page| std::fs::read_to_string(page).unwrap());
+    let all: BTreeSet<Vec<String>> = texts.flat_map(|text| commands(&text)).collect();
+    assert!(all.len() > 20, "{all:?}");
+    for command in all {
+        let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+        let ended = world.run(&words).await;
+        assert_eq!(ended.code, Some(0), "a page says `rondo {}`: {ended:?}", command.join(" "));
     }
 }
 

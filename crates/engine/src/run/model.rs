@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::model::{Error, Format, Model, Request};
+use ::model::{Error, Format, MODEL_CHOICES, Model, Request};
 use futures_util::StreamExt;
 use protocol::{Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart};
 
@@ -16,10 +16,6 @@ use super::collect::Collected;
 use super::decide::{Halt, MAX_RESTARTS, Step, failure, next_step};
 use super::state::RunState;
 use crate::context::{self, Budget, Composed, Context, Offer, Wanted, compose};
-
-/// Told to users when a run needs a model and there is none.
-const NOT_CONFIGURED: &str = "no model is configured: set OPENAI_API_KEY (and OPENAI_BASE_URL for another \
-    OpenAI-compatible server, such as a local one) or ANTHROPIC_API_KEY, or add a provider to rondo.toml, then restart";
 
 /// Tries after the first, before anything was streamed.
 const MAX_RETRIES: u32 = 3;
@@ -110,7 +106,10 @@ impl Run {
         tries: &mut Tries,
     ) -> Result<Vec<Event>, store::Error> {
         let Some(model) = self.models.get(tries.place).map(Arc::clone) else {
-            let error = failure("model_not_configured", NOT_CONFIGURED);
+            let error = failure(
+                "model_not_configured",
+                &format!("no model is configured: {MODEL_CHOICES}; then start again"),
+            );
             let end = Collected::new(step, Wanted::Words).end(Finish::Failed, Some(error));
             return Ok(vec![Event::StepEnd(end)]);
         };
