@@ -54,7 +54,7 @@ pub(crate) enum Tail {
     Events(Vec<Arc<Stored>>),
     /// The ring begins at a later number: read the log up to there.
     Behind { ring_starts: Seq },
-    /// The thread is gone.
+    /// The thread is gone, and the ring has nothing more of it.
     Closed,
 }
 
@@ -120,15 +120,13 @@ impl Ring {
 
     /// None when there is nothing newer than `seen`.
     fn after(&self, seen: Seq) -> Option<Tail> {
-        if self.closed {
-            return Some(Tail::Closed);
-        }
         if self.newest <= seen {
-            return None;
+            return self.closed.then_some(Tail::Closed);
         }
         let ring_starts = self.events.front().map_or(self.newest + 1, |event| event.seq);
         if ring_starts > seen + 1 {
-            return Some(Tail::Behind { ring_starts });
+            // What lies between may be purged already, and nobody is given a gap.
+            return Some(if self.closed { Tail::Closed } else { Tail::Behind { ring_starts } });
         }
         let from = self.events.partition_point(|event| event.seq <= seen);
         let mut bytes = 0;
@@ -145,6 +143,11 @@ impl Subscription {
     /// The newest number that was published since anybody listened.
     pub(crate) fn newest(&self) -> Seq {
         lock(&self.channel.ring).newest
+    }
+
+    /// Whether the thread is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.channel.ring).closed
     }
 
     /// Waits for anything newer than `seen`.

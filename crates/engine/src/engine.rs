@@ -2,16 +2,18 @@
 //!
 //! What the outside asks of it is in `requests`; this is how runs are taken up, driven, stopped and let go.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use app::{App, Apps, Problem};
+use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use memory::recall::Recall;
 use model::{Counter, Model, Registry as Models};
-use protocol::{AppId, Clock, Event, Ids, JobId, MemoryId, RunId, RunStatus, SummaryId, ThreadId};
+use protocol::{AppId, Clock, Failure, Ids, JobId, MemoryId, RunId, RunStatus, SummaryId, ThreadId};
 use store::{JobRow, PageOf, RunRow, Stop, Store};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -24,7 +26,7 @@ use crate::bus::Bus;
 use crate::context::Fence;
 use crate::documents::Extractor;
 use crate::keys::Ring;
-use crate::run::{Limits, Run, RunState};
+use crate::run::{self, Limits, Obstacle, Run, RunState};
 use crate::vault::SealedVault;
 use crate::{Error, jobs};
 
@@ -93,6 +95,8 @@ pub(crate) struct Shared {
     job_notice: Notify,
     /// Held by the one job of a kind that looks at a thread.
     looking: Mutex<HashMap<(&'static str, ThreadId), Weak<Semaphore>>>,
+    /// Deleted threads whose last run has not ended; who follows them sees its end first. Locked for a look-up.
+    closing: Mutex<HashSet<ThreadId>>,
     /// How to stop each run of this process. Locked for a look-up, never over an await.
     running: Mutex<HashMap<RunId, watch::Sender<Option<Stop>>>>,
 }
@@ -124,6 +128,7 @@ impl Engine {
             turns: Arc::new(Semaphore::new(MAX_MODEL_CALLS)),
             job_notice: Notify::new(),
             looking: Mutex::default(),
+            closing: Mutex::default(),
             running: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -336,10 +341,26 @@ impl Engine {
         new
     }
 
-    /// Tells a run of this process to stop. The first word counts.
+    /// Tells a run of this process to stop. A cancel outweighs an interruption.
     pub(crate) fn stop(&self, run: RunId, stop: Stop) {
         if let Some(told) = self.running().get(&run) {
-            told.send_if_modified(|already| already.is_none() && already.replace(stop).is_none());
+            told.send_if_modified(|already| *already < Some(stop) && already.replace(stop) != Some(stop));
+        }
+    }
+
+    fn closing(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
+        self.shared.closing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread was deleted: once its run has ended, nobody follows it any more.
+    pub(crate) fn close_when_ended(&self, thread: ThreadId) {
+        self.closing().insert(thread);
+    }
+
+    /// Ends everybody who follows the thread, if it was deleted and has no run any more.
+    pub(crate) fn close_if_deleted(&self, thread: ThreadId) {
+        if self.closing().remove(&thread) {
+            self.shared.bus.close(thread);
         }
     }
 
@@ -391,6 +412,7 @@ impl Engine {
     /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the jobs it caused, what was deleted meanwhile.
     async fn go_on(&self, thread: ThreadId) {
         self.notice_jobs();
+        self.close_if_deleted(thread);
         if self.is_ready()
             && let Err(error) = self.take_up(thread).await
         {
@@ -400,34 +422,50 @@ impl Engine {
     }
 
     /// Drives a run to its end. When the store fails for a while, such as on a full disk, the run goes on from its log
-    /// as after a crash, once the store takes what is written again.
+    /// as after a crash, once the store takes what is written again. What does not pass ends the run, and its user is
+    /// told.
     async fn persevere(&self, row: &RunRow) -> Result<(), store::Error> {
         let mut failures = 0;
         loop {
-            match self.drive(row).await {
-                Err(error) if error.may_pass() && failures < MAX_STORE_FAILURES => {
+            let driven = AssertUnwindSafe(self.drive(row)).catch_unwind().await;
+            match driven.unwrap_or(Err(Obstacle::Panicked)) {
+                Ok(()) => return Ok(()),
+                Err(Obstacle::Store(error)) if error.is_lost() => return Err(error),
+                Err(Obstacle::Store(error)) if error.may_pass() && failures < MAX_STORE_FAILURES => {
                     failures += u32::from(!matches!(error, store::Error::Full));
                     tracing::warn!(thread = %row.thread, run = %row.id, %error, "a run waits for the store");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
-                driven => return driven,
+                Err(obstacle) => {
+                    tracing::error!(thread = %row.thread, run = %row.id, %obstacle, "a run cannot go on and is ended");
+                    return self.force_end(row, obstacle.failure()).await;
+                }
             }
         }
     }
 
-    async fn drive(&self, row: &RunRow) -> Result<(), store::Error> {
-        let facts = self.store().facts(row.id).await?;
-        let events: Vec<Event> =
-            facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
+    async fn drive(&self, row: &RunRow) -> Result<(), Obstacle> {
+        let events = run::read_facts(&self.store().facts(row.id).await?)?;
         let state = RunState::replay(&events);
         if state.end.is_some() {
             return Ok(());
         }
         let Ok(mut run) = self.driver(row) else {
-            return crate::run::end_without_app(row, &state, &*self.store().log(row), &*self.shared.ids)
-                .await;
+            let gone = run::failure("app_gone", "the app of this run is no longer there");
+            return Ok(self.force_end(row, gone).await?);
         };
         run.drive(state).await.map(drop)
+    }
+
+    /// Ends a run that cannot be driven, from its rows alone. A full disk is waited for.
+    async fn force_end(&self, row: &RunRow, failure: Failure) -> Result<(), store::Error> {
+        let end = run::forced(failure, &*self.shared.ids);
+        loop {
+            match self.store().force_end(row, end.clone()).await {
+                Err(store::Error::Full | store::Error::Overloaded) => tokio::time::sleep(STORE_PAUSE).await,
+                ended => return ended,
+            }
+        }
     }
 
     /// A run and what it needs to go on; an error if its app is gone.
@@ -459,6 +497,7 @@ impl Engine {
                 failure_reply: limits.failure_reply.clone(),
             },
             stop: stop.unwrap_or_else(|| watch::channel(None).1),
+            told: OnceLock::new(),
             turns: Arc::clone(&shared.turns),
             deadline: Instant::now() + limits.run_timeout,
             context: None,

@@ -91,6 +91,8 @@ impl From<store::Error> for Error {
             store::Error::Aborted
             | store::Error::Fenced
             | store::Error::Pruned
+            | store::Error::Stopped(_)
+            | store::Error::TooDeep(_)
             | store::Error::Locked(_)
             | store::Error::TooNew { .. }
             | store::Error::TooOld { .. }

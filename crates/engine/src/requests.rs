@@ -301,11 +301,16 @@ impl Engine {
         }
         let (engine, principal) = (self.clone(), principal.clone());
         self.to_the_end(async move {
-            match engine.store().delete_thread(&principal, thread, once).await? {
-                Some(run) => engine.stop(run, Stop::Cancelled), // it sweeps when it has ended
-                None => engine.sweep(),
+            let stopped = engine.store().delete_thread(&principal, thread, once).await?;
+            engine.close_when_ended(thread);
+            if let Some(run) = stopped {
+                engine.stop(run, Stop::Cancelled);
+                engine.take_up(thread).await?; // it may have waited, with nobody driving it
             }
-            engine.shared.bus.close(thread);
+            if engine.store().active_run(thread).await?.is_none() {
+                engine.close_if_deleted(thread);
+                engine.sweep();
+            }
             Ok(())
         })
         .await

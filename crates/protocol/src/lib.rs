@@ -7,6 +7,7 @@ mod api;
 mod canonical;
 mod clock;
 mod context;
+mod depth;
 mod event;
 mod id;
 mod limits;
@@ -30,6 +31,7 @@ pub use context::{
     NewPin, PersonaPatch, PersonaSettings, PersonaView, PinView, ProfilePatch, ProfileView, PromptView,
     SummaryView,
 };
+pub use depth::{MAX_JSON_DEPTH, MAX_STORED_DEPTH, json_depth, value_depth};
 pub use event::{
     Call, ContextLoaded, Delta, Event, Failure, Finish, FragmentCost, Kind, LeftOut, MemoryUpdate,
     MessageUser, Part, Pinned, PromptLedger, ProposalClosed, ProposalOpen, ReasoningDelta, Remembered,

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, header};
 use engine::{MAX_IMPORT_BYTES, Once};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
+use protocol::{MAX_JSON_DEPTH, json_depth};
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
@@ -17,9 +18,6 @@ use tokio::time::timeout;
 use crate::error::{Code, Problem};
 use crate::once::once;
 use crate::{Api, Limits};
-
-/// How deep arrays and objects may nest.
-const MAX_DEPTH: usize = 64;
 
 const JSON: &str = "application/json";
 
@@ -180,10 +178,10 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     if text.trim().is_empty() {
         return Err(Problem::new(Code::InvalidJson, "the body is empty; send a JSON object"));
     }
-    if depth(text) > MAX_DEPTH {
+    if json_depth(text) > MAX_JSON_DEPTH {
         return Err(Problem::new(
             Code::InvalidJson,
-            format!("the JSON nests deeper than {MAX_DEPTH} levels"),
+            format!("the JSON nests deeper than {MAX_JSON_DEPTH} levels"),
         ));
     }
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -239,26 +237,6 @@ fn field(path: &str, message: &str) -> Option<String> {
         (path, Some(name)) if path == name || path.ends_with(&format!(".{name}")) => Some(path.to_owned()),
         (path, Some(name)) => Some(format!("{path}.{name}")),
     }
-}
-
-/// How deep the brackets of a text nest, outside strings. The parser judges whether they match.
-fn depth(text: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    let (mut in_string, mut escaped) = (false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{Error, JobRow, Once, PageOf, Spent, TimeCursor};
 /// Bytes of one text kept beside the log.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// Texts kept with one event.
-pub const MAX_TEXTS_PER_WRITE: usize = 512;
+pub const MAX_TEXTS_PER_WRITE: usize = 2_048;
 /// Bytes of a persona's prompt.
 pub const MAX_PERSONA_BYTES: usize = 64 * 1024;
 /// Personas of one user in one app.

@@ -1,8 +1,10 @@
 //! What a store can answer instead of a result, by what the caller can do.
 
-use protocol::Allowance;
+use protocol::{Allowance, MAX_STORED_DEPTH};
 
-/// A store's failure. The first eleven are the caller's to explain, the rest end the work at hand.
+use crate::Stop;
+
+/// A store's failure. The first thirteen are the caller's to explain, the rest end the work at hand.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no such {0}")]
@@ -28,6 +30,12 @@ pub enum Error {
     /// The proposal was decided before, or its time is over.
     #[error("the proposal is {0}")]
     Decided(&'static str),
+    /// The run was told to stop, so that nothing begins any more and it ends as it was told to.
+    #[error("the run was told to stop: {}", .0.name())]
+    Stopped(Stop),
+    /// The event nests so deep that it could not be read back.
+    #[error("a {0} event nests deeper than {MAX_STORED_DEPTH} levels")]
+    TooDeep(&'static str),
     /// Somebody else owns this now; what this owner does no longer counts.
     #[error("another owner has taken over")]
     Fenced,
@@ -68,9 +76,35 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same write may succeed a little later, in this process.
+    /// Whether the same write may succeed a little later, in this process. What a constraint refuses it refuses again.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Error::Full | Error::Overloaded | Error::Aborted | Error::Sql(_))
+        match self {
+            Error::Full | Error::Overloaded | Error::Aborted => true,
+            Error::Sql(error) => !is_refusal(error),
+            Error::NotFound(_)
+            | Error::Busy
+            | Error::QueueFull
+            | Error::MemoriesFull
+            | Error::Limited(_)
+            | Error::KeyReused
+            | Error::Changed(_)
+            | Error::Decided(_)
+            | Error::Stopped(_)
+            | Error::TooDeep(_)
+            | Error::Fenced
+            | Error::Pruned
+            | Error::NothingToAnswer
+            | Error::Closed
+            | Error::Locked(_)
+            | Error::TooNew { .. }
+            | Error::TooOld { .. }
+            | Error::Folder(_) => false,
+        }
+    }
+
+    /// Whether this owner has lost the work at hand: another owner has it, or the next start will.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Error::Fenced | Error::Closed | Error::Folder(_)) || self.is_broken()
     }
 
     /// What everybody in a batch is told when the batch did not commit.
@@ -111,6 +145,11 @@ impl From<rusqlite::Error> for Error {
             _ => Error::Sql(error),
         }
     }
+}
+
+/// Whether a constraint said no, as opposed to the disk or the file.
+pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
 }
 
 fn extended(error: &rusqlite::Error) -> Option<i32> {

@@ -43,9 +43,9 @@ pub use outside::{
     MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow, McpTools,
 };
 pub use rows::{
-    Admitted, Ask, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThread, Once, PageOf, RawEvent, Request,
-    Retry, RunJob, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor, ThreadEdit, ThreadRow,
-    UsageRow, Window,
+    Admitted, Ask, ForcedEnd, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThread, Once, PageOf,
+    RawEvent, Request, Retry, RunJob, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor,
+    ThreadEdit, ThreadRow, UsageRow, Window,
 };
 pub use sqlite::{Sqlite, day};
 
@@ -165,6 +165,9 @@ pub trait Runs: Send + Sync {
     /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either
     /// way, gives it back.
     async fn cancel(&self, principal: &Principal, id: RunId, once: Option<Once>) -> Result<RunRow, Error>;
+    /// Ends a run from its rows alone, whatever its log contains: each call without a result gets one. A run that was
+    /// told to stop ends so. Nothing changes if it has ended; [`Error::Fenced`] for an earlier owner.
+    async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error>;
     /// Whether the number was left out of the thread's sequence: whoever has seen an event of that number has seen one
     /// that is lost. The last number that is left out belongs to nobody, and counts as one of the log.
     async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error>;

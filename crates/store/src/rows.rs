@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{
-    DocumentId, Failure, JobId, KeyId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId,
-    Usage, UserLimits,
+    DocumentId, Event, Failure, JobId, KeyId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings,
+    ThreadId, Usage, UserLimits,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRow {
@@ -63,12 +64,13 @@ pub struct RunRow {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Why a run ends before its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why a run ends before its time. The later one outweighs the earlier: who cancels a run that makes room for a newer
+/// message is told that it is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
-    Cancelled,
     /// A newer message took its place.
     Interrupted,
+    Cancelled,
 }
 
 impl Stop {
@@ -79,9 +81,56 @@ impl Stop {
         }
     }
 
+    /// How a run ends that was told to stop.
+    pub fn status(self) -> RunStatus {
+        match self {
+            Stop::Cancelled => RunStatus::Cancelled,
+            Stop::Interrupted => RunStatus::Interrupted,
+        }
+    }
+
+    /// Whether an event comes too late for a run that was told to stop: it would begin something, or end the run in
+    /// another way.
+    pub(crate) fn forbids(self, event: &Event) -> bool {
+        match event {
+            Event::ContextLoaded(_) | Event::StepStart(_) | Event::ToolStart(_) | Event::ProposalOpen(_) => {
+                true
+            }
+            Event::RunEnd(end) => end.status != self.status(),
+            Event::MessageUser(_)
+            | Event::RunStart(_)
+            | Event::TextDelta(_)
+            | Event::ReasoningDelta(_)
+            | Event::ToolInput(_)
+            | Event::StepEnd(_)
+            | Event::StepRetry(_)
+            | Event::StepReset(_)
+            | Event::ToolComplete(_)
+            | Event::ProposalClosed(_)
+            | Event::StreamComplete(_)
+            | Event::Source(_)
+            | Event::ThreadNamed(_)
+            | Event::MemoryUpdate(_)
+            | Event::Summary(_) => false,
+        }
+    }
+
     pub(crate) fn parse(name: &str) -> Option<Self> {
         [Stop::Cancelled, Stop::Interrupted].into_iter().find(|stop| stop.name() == name)
     }
+}
+
+/// The end of a run that nobody can drive, and what is said of its calls that have no result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForcedEnd {
+    pub status: RunStatus,
+    pub error: Failure,
+    /// The id of the answer, if anything was said.
+    pub message: MessageId,
+    /// The output of a call that was not begun.
+    pub cancelled: Value,
+    /// The output of a call that was begun: nobody knows what became of it.
+    pub unknown: Value,
 }
 
 /// A row of the log as found, readable or not.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use protocol::{Kind, Stored};
 use store::sqlite::{Boundary, Moment};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,8 @@ struct State {
     place: Mutex<Option<&'static str>>,
     blown: CancellationToken,
     full: AtomicBool,
+    /// The kind of event for which there is no space.
+    refuses: Mutex<Option<Kind>>,
     /// Commits for which there was no space.
     refused: watch::Sender<u64>,
 }
@@ -35,6 +38,7 @@ impl Fuse {
             place: Mutex::default(),
             blown: CancellationToken::new(),
             full: AtomicBool::new(false),
+            refuses: Mutex::default(),
             refused: watch::Sender::new(0),
         }))
     }
@@ -47,6 +51,12 @@ impl Fuse {
     /// From here on there is no space for any commit, or there is again.
     pub fn fill(&self, full: bool) {
         self.0.full.store(full, Ordering::SeqCst);
+    }
+
+    /// From here on there is no space for a commit that appends an event of this kind, and for others there is. None
+    /// makes space again.
+    pub fn refuse(&self, kind: Option<Kind>) {
+        *self.0.refuses.lock().unwrap_or_else(PoisonError::into_inner) = kind;
     }
 
     /// Returns once so many commits have found no space.
@@ -113,8 +123,10 @@ impl Boundary for Fuse {
         )
     }
 
-    fn is_full(&self) -> bool {
-        let full = self.0.full.load(Ordering::SeqCst);
+    fn is_full(&self, appended: &[Arc<Stored>]) -> bool {
+        let refuses = *self.0.refuses.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = refuses.is_some_and(|kind| appended.iter().any(|event| event.kind == kind.name()));
+        let full = refused || self.0.full.load(Ordering::SeqCst);
         if full {
             self.0.refused.send_modify(|refused| *refused += 1);
         }

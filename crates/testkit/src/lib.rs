@@ -26,7 +26,7 @@ pub use audit::audit;
 pub use boundary::Fuse;
 pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;
-pub use samples::{Arrival, Arrivals};
+pub use samples::{Arrival, Arrivals, nested, nested_text};
 pub use vectors::WordVectors;
 
 /// For tests that look into a database, or break it.

@@ -17,8 +17,12 @@ struct Echo;
 /// Never answers.
 struct Hang;
 struct Panic;
+/// Panics before it is called, where nothing catches it but what drives the run.
+struct PanicEarly;
 /// Answers with a megabyte.
 struct Huge;
+/// Answers with JSON that nests as deep as a parser takes.
+struct Deep;
 struct Refuse;
 /// Answers only when `width` calls are under way at once.
 struct Meet {
@@ -98,6 +102,21 @@ impl Tool for Panic {
 }
 
 #[async_trait]
+impl Tool for PanicEarly {
+    fn spec(&self) -> ToolSpec {
+        spec("panic_early", anything())
+    }
+
+    fn exclusive(&self) -> Option<&str> {
+        panic!("a tool for tests panics early")
+    }
+
+    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+        Ok(json!("never").into())
+    }
+}
+
+#[async_trait]
 impl Tool for Huge {
     fn spec(&self) -> ToolSpec {
         spec("huge", anything())
@@ -106,6 +125,27 @@ impl Tool for Huge {
     async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
         Ok(Value::from("ü".repeat(512 * 1024)).into())
     }
+}
+
+#[async_trait]
+impl Tool for Deep {
+    fn spec(&self) -> ToolSpec {
+        spec("deep", anything())
+    }
+
+    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+        Ok(nested(127).into())
+    }
+}
+
+/// Arrays within arrays, so many.
+pub fn nested(levels: usize) -> Value {
+    (1..levels).fold(json!([]), |inner, _| json!([inner]))
+}
+
+/// The text of that, which no parser need take.
+pub fn nested_text(levels: usize) -> String {
+    format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
 #[async_trait]
@@ -277,7 +317,9 @@ pub(crate) fn catalog((width, fuse): (usize, Option<&Fuse>), gate: &Gate, arriva
     catalog.add(Echo);
     catalog.add(Hang);
     catalog.add(Panic);
+    catalog.add(PanicEarly);
     catalog.add(Huge);
+    catalog.add(Deep);
     catalog.add(Refuse);
     catalog.add(Meet { width, here: watch::Sender::default() });
     catalog.add(Gated { gate: gate.clone() });

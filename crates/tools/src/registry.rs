@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use protocol::planted::Bug;
-use protocol::{Effect, ToolStatus};
+use protocol::{Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -240,9 +240,13 @@ fn about_identity(error: &ValidationError<'_>) -> &'static str {
     }
 }
 
-/// The output, or a text that holds the beginning of it.
+/// The output, or a text that holds the beginning of it. What nests deeper than JSON may becomes its own text, too.
 fn capped(output: Value) -> Value {
     let size = output.as_str().map_or_else(|| output.to_string().len(), str::len);
+    let too_deep = value_depth(&output) > MAX_JSON_DEPTH;
+    if size <= MAX_OUTPUT_BYTES && too_deep {
+        return Value::String(output.to_string());
+    }
     if size <= MAX_OUTPUT_BYTES {
         return output;
     }

@@ -67,13 +67,8 @@ async fn run(command: Command) -> Result<bool, Trouble> {
     match command {
         Command::Round(options) => {
             let verdict = round::trial(&options).await?;
-            for violation in verdict.violations.iter().take(50) {
-                println!("{}: {}", violation.check, violation.what);
-            }
-            for missing in &verdict.vacuous {
-                println!("it proves too little: {missing}");
-            }
-            Ok(verdict.violations.is_empty() && verdict.vacuous.is_empty())
+            verdict.tell(&options.out)?;
+            Ok(verdict.is_good())
         }
         Command::Planted(options) => planted::planted(&options).await,
         Command::Load(options) => load::load(&options).await.map(|()| true),

@@ -29,6 +29,8 @@ const AFTERMATH: Duration = Duration::from_secs(15);
 const HEALING: Duration = Duration::from_secs(60);
 /// How long a server may take to start, here where it is not killed.
 const START: Duration = Duration::from_secs(30);
+/// Violations that are printed; all are in the summary.
+const MAX_TOLD: usize = 50;
 /// Kills that a minute of chaos must have.
 const KILLS_PER_MINUTE: f64 = 8.0;
 
@@ -59,6 +61,7 @@ pub(crate) struct Options {
 
 /// What came of a trial.
 pub(crate) struct Verdict {
+    pub(crate) seed: u64,
     pub(crate) violations: Vec<Violation>,
     /// What did not happen often enough for the trial to prove anything.
     pub(crate) vacuous: Vec<String>,
@@ -293,7 +296,7 @@ impl Trial {
             std::fs::remove_dir_all(backup)?;
         }
         println!("{}", self.options.out.join("summary.json").display());
-        Ok(Verdict { violations: self.violations, vacuous, took })
+        Ok(Verdict { seed: self.seed, violations: self.violations, vacuous, took })
     }
 
     /// A server that is started on a backup goes on as if it had been killed when that was taken.
@@ -333,6 +336,35 @@ async fn copy(world: &World, to: &Path, after: f64) -> Result<String, Trouble> {
     } else {
         String::from_utf8_lossy(&copied.stderr).into_owned()
     })
+}
+
+impl Verdict {
+    pub(crate) fn is_good(&self) -> bool {
+        self.violations.is_empty() && self.vacuous.is_empty()
+    }
+
+    /// Says what was wrong. Evidence of a violation is kept where no later trial removes it.
+    pub(crate) fn tell(&self, out: &Path) -> Result<(), Trouble> {
+        for violation in self.violations.iter().take(MAX_TOLD) {
+            println!("{}: {}", violation.check, violation.what);
+        }
+        for missing in &self.vacuous {
+            println!("it proves too little: {missing}");
+        }
+        if self.is_good() {
+            return Ok(());
+        }
+        let name = out.file_name().unwrap_or_default().to_string_lossy();
+        let kept = out.with_file_name(format!("{name}-failed-{}", self.seed));
+        if kept.exists() {
+            std::fs::remove_dir_all(&kept)?; // of the same seed
+        }
+        std::fs::rename(out, &kept)?;
+        println!("FAILED: seed {}, {} violations", self.seed, self.violations.len());
+        println!("evidence (summary.json, server.log, frozen data): {}", kept.display());
+        println!("again: cargo xtask torture --seed {} (with --dev if the build was one)", self.seed);
+        Ok(())
+    }
 }
 
 /// The database, for looking.

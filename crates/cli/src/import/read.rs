@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use protocol::{MAX_JSON_DEPTH, json_depth};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -89,6 +90,9 @@ fn sheet(path: &Path) -> Result<Sheet, Trouble> {
 
 /// `kind` is the type of what does not say one.
 pub(super) fn parse(name: String, kind: &str, text: &str) -> Result<Sheet, String> {
+    if json_depth(text) > MAX_JSON_DEPTH {
+        return Err(format!("nests deeper than {MAX_JSON_DEPTH} levels"));
+    }
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match value {
         Value::Array(items) => {

@@ -10,7 +10,7 @@ use memory::recall::Recall;
 use model::{Counter, ToolSpec};
 use protocol::{ContextLoaded, LeftOut, Part, Role, RunStart, Scope, Source, ThreadId, Warning};
 use sha2::{Digest, Sha256};
-use store::{MAX_TEXT_BYTES, NewText, ProfileRow, Store};
+use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, ProfileRow, Store};
 
 use super::fragments::{
     self, documents, domain, memories, persona, pins, profile, proposals, recalled, snapshot, summaries,
@@ -101,6 +101,7 @@ pub(crate) async fn gather(
     noted.left_out.extend(documents.left_out);
     pieces.extend(domain.pieces);
     pieces.extend(documents.pieces);
+    noted.left_out.extend(limit_pieces(&mut pieces));
     let loaded = ContextLoaded {
         outside: distinct(shown.turns.iter().flat_map(outside)),
         history: Some(shown.stretches),
@@ -122,6 +123,22 @@ pub(crate) async fn gather(
     let history = History { style: from.app.history.style, turns: shown.turns };
     let context = context(from, start, (loaded, pieces, history, said), tools);
     Ok(Gathered { context, keep, sources: documents.sources })
+}
+
+/// Leaves out what is more than one event can name: of the fragment that has most pieces, the first, which are the
+/// oldest.
+fn limit_pieces(pieces: &mut Vec<Piece>) -> Option<LeftOut> {
+    let excess = pieces.len().checked_sub(MAX_TEXTS_PER_WRITE).filter(|excess| *excess > 0)?;
+    let pieces_of = |of: &Piece| pieces.iter().filter(|piece| piece.fragment == of.fragment).count();
+    let largest = pieces.iter().max_by_key(|piece| pieces_of(piece))?.fragment;
+    let mut left = excess;
+    pieces.retain(|piece| {
+        let goes = left > 0 && piece.fragment == largest;
+        left -= usize::from(goes);
+        !goes
+    });
+    pieces.truncate(MAX_TEXTS_PER_WRITE); // should several fragments share the blame
+    Some(LeftOut { fragment: largest.name().into(), what: format!("the oldest {excess} pieces"), tokens: 0 })
 }
 
 /// What is noted on the way.

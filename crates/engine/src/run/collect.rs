@@ -4,7 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ::model::{Model, Piece, Request};
-use protocol::{Call, CallId, Delta, Failure, Finish, Ids, PromptLedger, StepEnd, Structured, Usage};
+use protocol::{
+    Call, CallId, Delta, Failure, Finish, Ids, MAX_JSON_DEPTH, PromptLedger, StepEnd, Structured, Usage,
+    json_depth, value_depth,
+};
 use serde_json::Value;
 
 use super::object::TextOf;
@@ -105,7 +108,11 @@ impl Collected {
                 None
             }
             Piece::Provider(items) => {
-                self.provider = Some(items);
+                let fits = value_depth(&items) <= MAX_JSON_DEPTH;
+                if !fits {
+                    tracing::warn!(step, "what the provider wants back nests too deep; it is left out");
+                }
+                self.provider = fits.then_some(items);
                 None
             }
             Piece::Finish(_) => None,
@@ -231,6 +238,9 @@ impl Collected {
 fn parse(json: String) -> (Value, Option<String>) {
     if json.trim().is_empty() {
         return (Value::Object(serde_json::Map::new()), None);
+    }
+    if json_depth(&json) > MAX_JSON_DEPTH {
+        return (Value::Null, Some(json));
     }
     match serde_json::from_str(&json) {
         Ok(input @ Value::Object(_)) => (input, None),

@@ -88,17 +88,21 @@ pub(crate) fn at_limit(state: &RunState, limits: &Limits) -> bool {
 }
 
 fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Ending> {
+    // Who has told a run to stop is told that it has, whatever it had come to; what it has said stays.
+    match halt {
+        Some(Halt::Cancelled) => return Some(Ending::Other { status: RunStatus::Cancelled, error: None }),
+        Some(Halt::Interrupted) => {
+            return Some(Ending::Other { status: RunStatus::Interrupted, error: None });
+        }
+        Some(Halt::TimedOut) | None => {}
+    }
     if let Some((finish, error)) = state.cut_short() {
         if let (Some(text), Some(error)) = (&limits.failure_reply, &error)
             && is_excusable(&error.code)
         {
             return Some(Ending::Completed { text: text.clone() });
         }
-        let status = match (finish, halt) {
-            (Finish::Cancelled, Some(Halt::Interrupted)) => RunStatus::Interrupted,
-            (Finish::Cancelled, _) => RunStatus::Cancelled,
-            (_, _) => RunStatus::Failed,
-        };
+        let status = if finish == Finish::Cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
         return Some(Ending::Other { status, error });
     }
     if let Some(reply) = state.remembered() {
@@ -107,19 +111,15 @@ fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Endin
     if let Some(answer) = answer(state, limits) {
         return Some(Ending::Completed { text: answer });
     }
-    // Who has cancelled a run is told that it is cancelled.
-    if state.restarts > MAX_RESTARTS && halt != Some(Halt::Cancelled) {
+    if state.restarts > MAX_RESTARTS {
         let error = failure("interrupted", "the server stopped several times during this answer; ask again");
         return Some(Ending::Other { status: RunStatus::Interrupted, error: Some(error) });
     }
-    match halt? {
-        Halt::Cancelled => Some(Ending::Other { status: RunStatus::Cancelled, error: None }),
-        Halt::Interrupted => Some(Ending::Other { status: RunStatus::Interrupted, error: None }),
-        Halt::TimedOut => {
-            let error = failure("run_timeout", "the run took longer than the app allows");
-            Some(Ending::Other { status: RunStatus::Failed, error: Some(error) })
-        }
+    if halt == Some(Halt::TimedOut) {
+        let error = failure("run_timeout", "the run took longer than the app allows");
+        return Some(Ending::Other { status: RunStatus::Failed, error: Some(error) });
     }
+    None
 }
 
 /// Whether a failure is one of models or money, which the app may have a reply for.

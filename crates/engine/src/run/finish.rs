@@ -5,12 +5,12 @@ use std::time::Duration;
 use ::tools::Outcome;
 use app::Fragment;
 use protocol::{
-    Call, Event, Ids, RunEnd, RunId, RunStatus, StreamComplete, ThreadId, ToolComplete, ToolStatus,
+    Call, Event, Failure, Ids, RunEnd, RunId, RunStatus, StreamComplete, ThreadId, ToolComplete, ToolStatus,
 };
-use store::{NewJob, RunLog, RunRow};
+use store::{ForcedEnd, NewJob, Stop};
 
 use super::Run;
-use super::decide::{Ending, failure};
+use super::decide::Ending;
 use super::state::{Done, RunState};
 
 use crate::jobs::{NAME_THREAD, SUMMARISE};
@@ -18,12 +18,26 @@ use crate::jobs::{NAME_THREAD, SUMMARISE};
 /// Results of one run above which something is wrong: no sane run makes so many calls.
 const MANY_RESULTS: usize = 100;
 
+/// The result of a call that was not made, or not to its end.
+const NOT_FINISHED: &str = "the run ended before this call was finished";
+
 impl Run {
     pub(super) async fn finish(&self, state: &RunState, ending: Ending) -> Result<Vec<Event>, store::Error> {
         let results: usize = state.steps.iter().map(|done| done.results.len()).sum();
         if results > MANY_RESULTS {
             tracing::warn!(thread = %self.thread, run = %self.id, results, "a run ends with very many tool results");
         }
+        match self.end(state, ending).await {
+            // It was told to stop before the end could be written. Twice at most: interrupted, then cancelled.
+            Err(store::Error::Stopped(stop)) => match self.end(state, stopped(stop)).await {
+                Err(store::Error::Stopped(stop)) => self.end(state, stopped(stop)).await,
+                ended => ended,
+            },
+            ended => ended,
+        }
+    }
+
+    async fn end(&self, state: &RunState, ending: Ending) -> Result<Vec<Event>, store::Error> {
         let completed = matches!(ending, Ending::Completed { .. });
         let unsure = |call: &Call| state.has_begun(call.id) && self.tools.changes_elsewhere(&call.name);
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
@@ -50,18 +64,19 @@ impl Run {
     }
 }
 
-/// Ends a run whose app is gone: there is nobody left to answer.
-pub(crate) async fn end_without_app(
-    row: &RunRow,
-    state: &RunState,
-    log: &dyn RunLog,
-    ids: &dyn Ids,
-) -> Result<(), store::Error> {
-    let error = failure("app_gone", "the app of this run is no longer there");
-    let ending = Ending::Other { status: RunStatus::Failed, error: Some(error) };
-    let left = state.pending.iter().map(|call| unanswered(call, state.has_begun(call.id))).collect();
-    let events = last_events((row.id, row.thread), state, (ending, left), ids);
-    log.record(events, Vec::new(), Vec::new()).await.map(drop)
+fn stopped(stop: Stop) -> Ending {
+    Ending::Other { status: stop.status(), error: None }
+}
+
+/// The end of a run that cannot be driven any more.
+pub(crate) fn forced(error: Failure, ids: &dyn Ids) -> ForcedEnd {
+    ForcedEnd {
+        status: RunStatus::Failed,
+        error,
+        message: ids.message(),
+        cancelled: NOT_FINISHED.into(),
+        unknown: Outcome::unknown().output,
+    }
 }
 
 pub(super) fn last_events(
@@ -101,7 +116,7 @@ pub(super) fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
         let Outcome { status, output, .. } = Outcome::unknown();
         (status, output)
     } else {
-        (ToolStatus::Cancelled, "the run ended before this call was finished".into())
+        (ToolStatus::Cancelled, NOT_FINISHED.into())
     };
     let (call_id, name) = (call.id, call.name.clone());
     ToolComplete { call_id, name, status, output, duration_ms: 0, outside: false, suspicious: false }

@@ -13,10 +13,11 @@ mod load;
 mod machine;
 mod model;
 mod object;
+mod obstacle;
 mod state;
 mod tools;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ::model::{Counter, Model};
 use app::App;
@@ -32,9 +33,10 @@ use crate::engine::STORE_PAUSE;
 
 pub(crate) use budget::{DAY_SPENT, day_spent, has_day};
 use decide::{Halt, Step, next_step};
-pub(crate) use decide::{Limits, REPEATS_WARNED};
-pub(crate) use finish::end_without_app;
+pub(crate) use decide::{Limits, REPEATS_WARNED, failure};
+pub(crate) use finish::forced;
 pub(crate) use object::{MEMORIES_FIELD, TEXT_FIELD};
+pub(crate) use obstacle::{Obstacle, read as read_facts};
 pub(crate) use state::{Done, RunState};
 
 /// A run and what it needs to go on.
@@ -60,6 +62,8 @@ pub(crate) struct Run {
     pub(crate) limits: Limits,
     /// Says when, and how, the run is to end before its time.
     pub(crate) stop: watch::Receiver<Option<Stop>>,
+    /// The same, as the log said it when it refused to begin something.
+    pub(crate) told: OnceLock<Stop>,
     /// Held while the model is asked: so many at once, and no more.
     pub(crate) turns: Arc<Semaphore>,
     pub(crate) deadline: Instant,
@@ -69,8 +73,9 @@ pub(crate) struct Run {
 
 impl Run {
     /// Runs to the end, starting from whatever the log already holds. None when the run waits for the user.
-    pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<Option<RunEnd>, store::Error> {
+    pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<Option<RunEnd>, Obstacle> {
         let mut facts = self.end_cut_step(&state).await?;
+        let mut last = None;
         loop {
             for fact in &facts {
                 state.apply(fact); // committed by the log, and published, before it counts
@@ -78,25 +83,40 @@ impl Run {
             if let Some(end) = state.end {
                 return Ok(Some(end));
             }
-            facts = match next_step(&state, &self.limits, self.halt()) {
-                Step::Load => self.load(&state).await?,
-                Step::CallModel => self.call_model(&state, context::Offer::Tools).await?,
-                Step::Answer => self.call_model(&state, context::Offer::Words).await?,
-                Step::RunTools(calls) => self.run_tools(&state, calls).await?,
-                Step::Wait => match self.decisions(&state).await? {
-                    none if none.is_empty() => return Ok(None),
-                    news => news,
-                },
-                Step::Finish(ending) => self.finish(&state, ending).await?,
+            let step = next_step(&state, &self.limits, self.halt());
+            if facts.is_empty() && last.as_ref() == Some(&step) {
+                return Err(Obstacle::Stuck); // it would do the same for ever
+            }
+            last = Some(step.clone());
+            facts = match self.perform(&state, step).await {
+                Ok(Some(facts)) => facts,
+                Ok(None) => return Ok(None),
+                Err(Obstacle::Store(store::Error::Stopped(_))) => Vec::new(), // the next step is the end
+                Err(obstacle) => return Err(obstacle),
             };
         }
     }
 
+    /// Does a step and gives what the log has of it. None when the run waits for the user.
+    async fn perform(&mut self, state: &RunState, step: Step) -> Result<Option<Vec<Event>>, Obstacle> {
+        let facts = match step {
+            Step::Load => self.load(state).await?,
+            Step::CallModel => self.call_model(state, context::Offer::Tools).await?,
+            Step::Answer => self.call_model(state, context::Offer::Words).await?,
+            Step::RunTools(calls) => self.run_tools(state, calls).await?,
+            Step::Wait => {
+                let decisions = self.decisions(state).await?;
+                return Ok((!decisions.is_empty()).then_some(decisions));
+            }
+            Step::Finish(ending) => self.finish(state, ending).await?,
+        };
+        Ok(Some(facts))
+    }
+
     /// What others have added to the log: the user's word on proposals.
-    async fn decisions(&self, state: &RunState) -> Result<Vec<Event>, store::Error> {
-        let facts = self.store.facts(self.id).await?;
-        let events = facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok());
-        Ok(events.filter(|event| state.waits_for(event)).collect())
+    async fn decisions(&self, state: &RunState) -> Result<Vec<Event>, Obstacle> {
+        let events = obstacle::read(&self.store.facts(self.id).await?)?;
+        Ok(events.into_iter().filter(|event| state.waits_for(event)).collect())
     }
 
     /// Commits facts and gives back those that count.
@@ -111,18 +131,34 @@ impl Run {
         jobs: Vec<NewJob>,
         writes: Vec<Write>,
     ) -> Result<Vec<Event>, store::Error> {
-        let recorded = loop {
+        self.record_when_possible(|| events.clone(), jobs, writes).await
+    }
+
+    /// The same for facts that depend on when they are written: a full disk may be waited for.
+    async fn record_when_possible(
+        &self,
+        facts: impl Fn() -> Vec<Event>,
+        jobs: Vec<NewJob>,
+        writes: Vec<Write>,
+    ) -> Result<Vec<Event>, store::Error> {
+        let (events, recorded) = loop {
+            let events = facts();
             match self.log.record(events.clone(), jobs.clone(), writes.clone()).await {
                 // What a tool has done cannot be done again just to be written down.
-                Err(store::Error::Full) => tokio::time::sleep(STORE_PAUSE).await,
-                recorded => break recorded?,
+                Err(store::Error::Full | store::Error::Overloaded) => tokio::time::sleep(STORE_PAUSE).await,
+                Err(store::Error::Stopped(stop)) => {
+                    let _ = self.told.set(stop); // whoever asked for it tells the run, too, a moment later
+                    return Err(store::Error::Stopped(stop));
+                }
+                recorded => break (events, recorded?),
             }
         };
         Ok(events.into_iter().zip(recorded).filter_map(|(event, kept)| kept.then_some(event)).collect())
     }
 
     fn halt(&self) -> Option<Halt> {
-        match *self.stop.borrow() {
+        let told = [self.told.get().copied(), *self.stop.borrow()].into_iter().flatten().max();
+        match told {
             Some(Stop::Cancelled) => Some(Halt::Cancelled),
             Some(Stop::Interrupted) => Some(Halt::Interrupted),
             None if Instant::now() >= self.deadline => Some(Halt::TimedOut),

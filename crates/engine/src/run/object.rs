@@ -1,6 +1,6 @@
 //! An answer that is an object: its text streams while the rest is still arriving, and in the end all of it is checked.
 
-use protocol::Structured;
+use protocol::{MAX_JSON_DEPTH, Structured, json_depth};
 use serde_json::Value;
 
 use crate::context::Shape;
@@ -148,6 +148,9 @@ impl TextOf {
 impl Shape {
     /// Checks a whole object. None if it is none, or not one that the schema describes.
     pub(super) fn read(&self, json: &str) -> Option<Structured> {
+        if json_depth(json) > MAX_JSON_DEPTH {
+            return None;
+        }
         let object: Value = serde_json::from_str(json.trim()).ok().filter(Value::is_object)?;
         if let Some(data) = &self.own {
             let valid = data.is_valid(&object);

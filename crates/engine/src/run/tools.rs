@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::tools::{Calling, Outcome, Ruling, Taint};
@@ -44,6 +45,8 @@ struct Shared {
     taint: Taint,
     /// Tells calls under way to end.
     stop: CancellationToken,
+    /// The store has failed a call: no further one starts.
+    failed: AtomicBool,
     /// Calls that must not overlap wait here for each other.
     lanes: Mutex<HashMap<String, Arc<Mutex<()>>>>,
     /// Intents that were committed; kept here, since a call that is dropped can no longer tell of its own.
@@ -77,7 +80,7 @@ impl Run {
             tokio::time::sleep(GRACE).await;
         };
         tokio::pin!(ending);
-        let mut facts = Vec::new();
+        let (mut facts, mut failed) = (Vec::new(), None);
         loop {
             let next = tokio::select! {
                 biased;
@@ -85,13 +88,18 @@ impl Run {
                 next = running.next() => next,
             };
             match next {
-                Some(done) => facts.extend(done?),
+                Some(Ok(done)) => facts.extend(done),
+                // Its siblings have begun: what they did is written down before the run goes on from its log.
+                Some(Err(error)) => {
+                    shared.failed.store(true, Ordering::Relaxed);
+                    failed.get_or_insert(error);
+                }
                 None => break,
             }
         }
         drop(running);
         facts.append(&mut *shared.begun.lock().await);
-        Ok(facts)
+        failed.map_or(Ok(facts), Err)
     }
 
     async fn run_tool(
@@ -100,7 +108,7 @@ impl Run {
         verdict: Verdict,
         shared: &Shared,
     ) -> Result<Vec<Event>, store::Error> {
-        if shared.stop.is_cancelled() {
+        if shared.stop.is_cancelled() || shared.failed.load(Ordering::Relaxed) {
             return Ok(Vec::new());
         }
         let begun_at = Instant::now();
@@ -125,7 +133,10 @@ impl Run {
         if !begun {
             let (call_id, name, input) = (call.id, call.name.clone(), call.input.clone());
             let start = ToolStart { call_id, name, input, effect: prepared.effect, marker: prepared.marker };
-            let recorded = self.record(vec![Event::ToolStart(start)]).await?;
+            let recorded = match self.record(vec![Event::ToolStart(start)]).await {
+                Err(store::Error::Stopped(_)) => return Ok(Vec::new()),
+                recorded => recorded?,
+            };
             shared.begun.lock().await.extend(recorded);
         }
         let begun_at = Instant::now();
@@ -151,15 +162,21 @@ impl Run {
 
     /// Asks the user. The call stays without a result until there is an answer.
     async fn propose(&self, call: Call) -> Result<Vec<Event>, store::Error> {
-        let now = self.clock.now();
-        let open = ProposalOpen {
-            proposal_id: self.ids.proposal(),
-            call_id: call.id,
-            name: call.name,
-            input: call.input,
-            expires_at: now.checked_add(PROPOSAL_LIFE).unwrap_or(now),
+        let proposal_id = self.ids.proposal();
+        let open = || {
+            let now = self.clock.now();
+            vec![Event::ProposalOpen(ProposalOpen {
+                proposal_id,
+                call_id: call.id,
+                name: call.name.clone(),
+                input: call.input.clone(),
+                expires_at: now.checked_add(PROPOSAL_LIFE).unwrap_or(now),
+            })]
         };
-        self.record(vec![Event::ProposalOpen(open)]).await
+        match self.record_when_possible(open, Vec::new(), Vec::new()).await {
+            Err(store::Error::Stopped(_)) => Ok(Vec::new()),
+            recorded => recorded,
+        }
     }
 
     /// Commits the outcome with what the call writes. If that came too late, the call has failed and nothing is written.
@@ -218,7 +235,8 @@ fn verdicts(state: &RunState, calls: &[Call]) -> Vec<Verdict> {
 fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: usize) -> Verdict {
     let refuse = |status, error, message: &str| Verdict::Refuse(Outcome::refused(status, error, message));
     if call.raw.is_some() {
-        let message = "the arguments were not a complete JSON object; the call was not run";
+        let message =
+            "the arguments were not a complete JSON object, or nested too deep; the call was not run";
         return refuse(ToolStatus::Failed, INVALID_ARGUMENTS, message);
     }
     let same_later =

@@ -176,3 +176,185 @@ async fn a_stream_of_garbled_rows_keeps_its_framing() {
         text.lines().filter_map(|line| line.strip_prefix("id: ")).map(|id| id.parse().unwrap()).collect();
     assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>());
 }
+
+/// A thread whose run has made one call and waits for a yes to another.
+async fn waiting(app: &TestApp) -> Names {
+    let calls = Reply::stream().call(Call::new("echo", r#"{"text":"a"}"#)).call(Call::new("risky", "{}"));
+    app.upstream.script([calls]);
+    let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do both" })).await;
+    let (run, thread) = (stream.header("x-run-id"), stream.header("x-thread-id"));
+    let mut frames = stream.until("proposal:open").await;
+    if !frames.iter().any(|frame| frame.event == "tool:complete") {
+        frames.extend(stream.until("tool:complete").await);
+    }
+    let open = frames.iter().find(|frame| frame.event == "proposal:open").unwrap();
+    let proposal = open.data["proposalId"].as_str().unwrap().to_owned();
+    app.engine.idle().await;
+    Names { run, thread, proposal }
+}
+
+struct Names {
+    run: String,
+    thread: String,
+    proposal: String,
+}
+
+impl Names {
+    async fn run(&self, app: &TestApp) -> serde_json::Value {
+        app.get(&format!("/v1/runs/{}", self.run)).await.body
+    }
+
+    fn bytes(&self) -> String {
+        self.thread.trim_start_matches("thr_").replace('-', "")
+    }
+
+    /// Writes garbage over the fact of this number.
+    fn garble(&self, app: &TestApp, fact: usize, (column, value): (&str, &str)) -> bool {
+        let changed = unguarded(app).execute(
+            &format!(
+                "UPDATE events SET {column} = ?1 WHERE lower(hex(thread)) = ?2 AND seq = (SELECT seq FROM events
+                    WHERE lower(hex(thread)) = ?2 AND kind NOT LIKE '%delta' AND kind <> 'tool:input'
+                    ORDER BY seq LIMIT 1 OFFSET ?3)"
+            ),
+            params![value, self.bytes(), fact as i64],
+        );
+        changed.unwrap() == 1
+    }
+}
+
+/// Runs that wait, each with another fact garbled in another way.
+async fn damaged(app: &TestApp) -> Vec<Names> {
+    let deep = format!("{{\"step\":1,\"x\":{}}}", testkit::nested_text(200));
+    let garbage =
+        [("body", "{"), ("body", "[1]"), ("body", deep.as_str()), ("kind", "no:such:kind"), ("body", "{}")];
+    let mut damaged = Vec::new();
+    for garbage in garbage {
+        for fact in 0.. {
+            let names = waiting(app).await;
+            if !names.garble(app, fact, garbage) {
+                break;
+            }
+            damaged.push(names);
+        }
+    }
+    assert!(damaged.len() > 30, "{}", damaged.len());
+    damaged
+}
+
+async fn with_risky() -> TestApp {
+    TestApp::with(testkit::Setup::app("tools = [\"risky\", \"echo\"]")).await
+}
+
+#[tokio::test]
+async fn a_waiting_run_of_which_any_fact_is_garbled_can_be_cancelled() {
+    let app = with_risky().await;
+    for names in damaged(&app).await {
+        assert_eq!(app.post(&format!("/v1/runs/{}/cancel", names.run), &json!({})).await.status, 202);
+        app.engine.idle().await;
+        assert_eq!(names.run(&app).await["status"], "cancelled");
+        still_answers(&app, &names.thread).await;
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_run_of_which_any_fact_is_garbled_goes_with_its_thread() {
+    let app = with_risky().await;
+    for names in damaged(&app).await {
+        let delete = app.request(Method::DELETE, &format!("/v1/threads/{}", names.thread));
+        assert_eq!(app.send(delete).await.status, 204);
+        app.engine.idle().await;
+        for table in ["events", "runs", "messages"] {
+            let left = format!("SELECT count(*) FROM {table} WHERE lower(hex(thread)) = '{}'", names.bytes());
+            assert_eq!(app.count(&left), 0, "{table}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_start_ends_a_run_of_which_any_fact_is_garbled() {
+    let app = with_risky().await;
+    let damaged = damaged(&app).await;
+    let app = app.restart().await;
+    app.engine.idle().await;
+    for names in damaged {
+        let run = names.run(&app).await;
+        assert_eq!(
+            (&run["status"], &run["error"]["code"]),
+            (&json!("failed"), &json!("log_unreadable")),
+            "{run}"
+        );
+        still_answers(&app, &names.thread).await;
+    }
+}
+
+#[tokio::test]
+async fn a_yes_to_a_run_of_which_any_fact_is_garbled_ends_it_and_repeats_nothing() {
+    let app = with_risky().await;
+    for names in damaged(&app).await {
+        let asked = app.upstream.requests().len();
+        let decided = app.post(&format!("/v1/proposals/{}/confirm", names.proposal), &json!({})).await;
+        assert_eq!(decided.status, 200, "{decided:?}");
+        app.engine.idle().await;
+        assert_eq!(names.run(&app).await["status"], "failed");
+        assert_eq!(app.upstream.requests().len(), asked, "the model is not asked again");
+        still_answers(&app, &names.thread).await;
+    }
+}
+
+#[tokio::test]
+async fn arguments_and_results_that_nest_too_deep_are_read_back() {
+    let app = TestApp::with(testkit::Setup::app("tools = [\"risky\", \"deep\", \"act_read\"]")).await;
+    app.gate.open();
+    for levels in [60, 63, 64, 100, 123, 124, 126, 127, 128, 1_000, 100_000] {
+        let input = format!("{{\"a\":{}}}", testkit::nested_text(levels - 1));
+        let calls = [Call::new("act_read", &input), Call::new("deep", "{}"), Call::new("risky", "{}")];
+        app.upstream.script([calls.into_iter().fold(Reply::stream(), Reply::call)]);
+        let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do it" })).await;
+        let frames = stream.until("proposal:open").await;
+        let proposal = frames.last().unwrap().data["proposalId"].as_str().unwrap().to_owned();
+        let results = app.arrivals.all().len();
+        app.upstream.script([Reply::says("Done.")]);
+        app.post(&format!("/v1/proposals/{proposal}/confirm"), &json!({})).await;
+        let rest = stream.all().await;
+        assert_eq!(rest.last().unwrap().data["status"], "completed", "{levels} levels: {:?}", rest.last());
+        assert!(app.arrivals.all().len() <= results + 1, "{levels} levels: no call is repeated");
+        app.engine.idle().await;
+        assert_eq!(testkit::audit(&app.data()), Vec::<String>::new());
+    }
+    let reached = app.arrivals.whole();
+    assert_eq!(reached.len(), 3, "what nests deeper than 64 levels is not run");
+}
+
+#[tokio::test]
+async fn a_sequence_that_lags_behind_its_events_does_not_keep_a_run_alive() {
+    let app = with_risky().await;
+    let names = waiting(&app).await;
+    unguarded(&app).execute("UPDATE threads SET next_seq = 2", []).unwrap();
+    let app = app.restart().await;
+    app.engine.idle().await;
+    assert_eq!(app.post(&format!("/v1/runs/{}/cancel", names.run), &json!({})).await.status, 202);
+    app.engine.idle().await;
+    assert_eq!(names.run(&app).await["status"], "cancelled");
+    still_answers(&app, &names.thread).await;
+}
+
+#[tokio::test]
+async fn a_queued_message_that_cannot_begin_does_not_keep_the_run_before_it_alive() {
+    let app = TestApp::start().await;
+    app.upstream.script([Reply::stream().text("Well").stall()]);
+    let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
+    let (run, thread) = (stream.header("x-run-id"), stream.header("x-thread-id"));
+    stream.until("text:delta").await;
+    let body = json!({ "message": "And then?", "threadId": thread });
+    drop(app.stream("/v1/apps/test/runs", &body).await);
+    let changed = unguarded(&app).execute(
+        "UPDATE queue SET submission = replace(submission, '\"parent\":null', '\"parent\":\"msg_ffffffffffffffffffffffffffffffff\"')",
+        [],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    assert_eq!(app.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await.status, 202);
+    app.engine.idle().await;
+    assert_eq!(app.get(&format!("/v1/runs/{run}")).await.body["status"], "cancelled");
+    assert_eq!(app.count("SELECT count(*) FROM runs WHERE status = 'failed'"), 1, "it could not begin");
+    still_answers(&app, &thread).await;
+}

@@ -1,5 +1,6 @@
 //! A full disk in the midst of work: everything waits for space, and goes on without a restart (D3).
 
+use protocol::Kind;
 use serde_json::{Value, json};
 use testkit::upstream::{Call, Gate, Reply};
 use testkit::{Frame, Fuse, Method, Setup, TestApp, audit};
@@ -95,4 +96,125 @@ async fn an_undo_outside_is_written_down_when_there_is_space() {
     assert_eq!(undone.status, 200, "{undone:?}");
     assert_eq!(app.arrivals.all().len(), 2, "done and undone, once each");
     assert_sound(&app);
+}
+
+/// Sends a message, waits until there is no space for an event of this kind, lets `meanwhile` happen, and makes space.
+async fn while_it_waits(
+    (app, fuse): &(TestApp, Fuse),
+    kind: Kind,
+    message: &str,
+    meanwhile: impl AsyncFn(&str, &str),
+) -> Vec<Frame> {
+    fuse.refuse(Some(kind));
+    let stream = app.stream("/v1/apps/test/runs", &json!({ "message": message })).await;
+    let (run, thread) = (stream.header("x-run-id"), stream.header("x-thread-id"));
+    fuse.refused(1).await;
+    meanwhile(&run, &thread).await;
+    fuse.refuse(None);
+    let frames = stream.all().await;
+    app.engine.idle().await;
+    assert_sound(app);
+    frames
+}
+
+async fn cancel(app: &TestApp, run: &str) {
+    let mut cancelled = app.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await;
+    while cancelled.status == 507 {
+        // It shared a commit with what finds no space.
+        cancelled = app.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await;
+    }
+    assert_eq!((cancelled.status, &cancelled.body["status"]), (202, &json!("running")), "{cancelled:?}");
+}
+
+fn status(frames: &[Frame]) -> &Value {
+    &of(frames, "run:end")[0]["status"]
+}
+
+#[tokio::test]
+async fn a_cancel_outweighs_an_answer_whose_end_waits_for_space() {
+    let app = with("").await;
+    app.0.upstream.script([Reply::says("Two.")]);
+    let frames =
+        while_it_waits(&app, Kind::RunEnd, "One and one?", async |run, _| cancel(&app.0, run).await).await;
+    assert_eq!(status(&frames), "cancelled");
+    let thread = of(&frames, "run:start")[0]["threadId"].as_str().unwrap().to_owned();
+    let messages = app.0.get(&format!("/v1/threads/{thread}/messages")).await.body;
+    assert_eq!(messages["data"][1]["text"], "Two.", "what was said stays");
+}
+
+#[tokio::test]
+async fn a_failure_whose_end_waits_for_space_is_a_cancel_once_that_is_accepted() {
+    let app = with("").await;
+    app.0.upstream.script([Reply::status(401).error("invalid_request_error", Some("invalid_api_key"), "no")]);
+    let frames = while_it_waits(&app, Kind::RunEnd, "Hello?", async |run, _| cancel(&app.0, run).await).await;
+    assert_eq!((status(&frames), &of(&frames, "run:end")[0]["error"]), (&json!("cancelled"), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_message_that_interrupts_outweighs_an_answer_whose_end_waits_for_space() {
+    let app = with("").await;
+    app.0.upstream.script([Reply::says("Two."), Reply::says("Three.")]);
+    let frames = while_it_waits(&app, Kind::RunEnd, "One and one?", async |_, thread| {
+        let body = json!({ "message": "One and two?", "threadId": thread, "onBusy": "interrupt" });
+        drop(app.0.stream("/v1/apps/test/runs", &body).await);
+    })
+    .await;
+    assert_eq!(status(&frames), "interrupted");
+    let ended = "SELECT count(*) FROM runs WHERE status = 'completed' AND stop IS NULL";
+    assert_eq!(app.0.count(ended), 1, "and the newer message is answered");
+}
+
+#[tokio::test]
+async fn a_cancel_outweighs_an_interruption_that_came_before_it() {
+    let app = with("").await;
+    app.0.upstream.script([Reply::says("Two."), Reply::says("Three.")]);
+    let frames = while_it_waits(&app, Kind::RunEnd, "One and one?", async |run, thread| {
+        let body = json!({ "message": "One and two?", "threadId": thread, "onBusy": "interrupt" });
+        drop(app.0.stream("/v1/apps/test/runs", &body).await);
+        cancel(&app.0, run).await;
+    })
+    .await;
+    assert_eq!(status(&frames), "cancelled");
+}
+
+#[tokio::test]
+async fn a_call_whose_intent_waits_for_space_is_not_made_after_a_cancel() {
+    let app = with("tools = [\"act_irreversible\", \"echo\"]").await;
+    app.0.gate.open();
+    app.0.upstream.script([Reply::stream().call(Call::new("act_irreversible", "{}"))]);
+    let frames = while_it_waits(&app, Kind::ToolStart, "Pay", async |run, _| cancel(&app.0, run).await).await;
+    assert_eq!(status(&frames), "cancelled");
+    assert_eq!(of(&frames, "tool:complete")[0]["status"], "cancelled");
+    assert_eq!(app.0.arrivals.all().len(), 0, "nothing was paid");
+}
+
+#[tokio::test]
+async fn the_model_is_not_asked_after_a_cancel_by_a_step_that_waits_for_space() {
+    let app = with("").await;
+    app.0.upstream.script([Reply::says("Two.")]);
+    let frames =
+        while_it_waits(&app, Kind::StepStart, "One and one?", async |run, _| cancel(&app.0, run).await).await;
+    assert_eq!(status(&frames), "cancelled");
+    assert_eq!(app.0.upstream.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_proposal_that_waits_for_space_is_not_made_after_a_cancel() {
+    let app = with("tools = [\"risky\"]").await;
+    app.0.upstream.script([Reply::stream().call(Call::new("risky", "{\"n\":1}"))]);
+    let frames =
+        while_it_waits(&app, Kind::ProposalOpen, "Do it", async |run, _| cancel(&app.0, run).await).await;
+    assert_eq!(status(&frames), "cancelled");
+    assert_eq!(app.0.count("SELECT count(*) FROM proposals"), 0);
+}
+
+#[tokio::test]
+async fn nothing_is_remembered_after_a_cancel_by_a_run_that_waits_for_space() {
+    let app = with("[memory]\ninject = \"all\"").await;
+    let frames = while_it_waits(&app, Kind::ContextLoaded, "Remember that I like tea", async |run, _| {
+        cancel(&app.0, run).await;
+    })
+    .await;
+    assert_eq!(status(&frames), "cancelled");
+    assert_eq!(app.0.count("SELECT count(*) FROM memories"), 0);
 }

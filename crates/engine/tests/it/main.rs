@@ -19,6 +19,7 @@ mod jobs;
 mod limits;
 mod memory;
 mod models;
+mod obstacles;
 mod proposals;
 mod recovery;
 mod runs;

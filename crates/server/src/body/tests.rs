@@ -90,8 +90,8 @@ fn a_list_is_not_taken_for_an_object() {
 
 #[test]
 fn depth_is_bounded() {
-    assert_eq!(depth(&nested(64)), 64);
-    assert_eq!(depth(r#"{"a": "[[[", "b": "\"[[", "c": [{}]}"#), 3);
+    assert_eq!(json_depth(&nested(64)), 64);
+    assert_eq!(json_depth(r#"{"a": "[[[", "b": "\"[[", "c": [{}]}"#), 3);
     let at_limit = refusal(&format!("{{\"x\": {}}}", nested(63)));
     assert_eq!(at_limit.code(), Code::InvalidRequest);
     let problem = Problem::new(Code::InvalidJson, "the JSON nests deeper than 64 levels");

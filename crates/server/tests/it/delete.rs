@@ -72,9 +72,25 @@ async fn deleting_a_thread_stops_its_run_and_ends_its_streams() {
     let closed = app.upstream.closed(0).await.at.saturating_duration_since(asked);
     assert!(closed < Duration::from_millis(250), "{closed:?}");
     assert_gone(&app, &names).await;
-    // Whatever they were still sent, they end.
-    stream.all().await;
-    channel.all().await;
+    // They see the end of the run, and then they end.
+    for frames in [stream.all().await, channel.all().await] {
+        let last = frames.last().expect("the end of the run");
+        assert_eq!((last.event.as_str(), &last.data["status"]), ("run:end", &json!("cancelled")));
+    }
+    app.engine.idle().await;
+    assert!(rows(&app).iter().all(|(_, count)| *count == 0), "{:?}", rows(&app));
+}
+
+#[tokio::test]
+async fn deleting_a_thread_whose_run_waits_for_a_yes_deletes_it_at_once() {
+    let app = TestApp::with(testkit::Setup::app("tools = [\"risky\"]")).await;
+    app.upstream.script([Reply::stream().call(Call::new("risky", "{}"))]);
+    let mut stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
+    let names = Names::of(&stream);
+    stream.until("proposal:open").await;
+    app.engine.idle().await;
+    assert_eq!(delete(&app, &names.thread_path()).await.status, 204);
+    assert_eq!(stream.all().await.last().expect("the end of the run").data["status"], "cancelled");
     app.engine.idle().await;
     assert!(rows(&app).iter().all(|(_, count)| *count == 0), "{:?}", rows(&app));
 }

@@ -324,6 +324,7 @@ async fn s6_a_place_that_was_lost_with_the_power_gets_a_snapshot_and_what_follow
     app.database().execute("UPDATE state SET value = 'another' WHERE name = 'boot'", []).unwrap();
     let app = app.restart().await;
     gate.reached().await;
+    app.follow(&names.events_path(), Some(head)).await.until("text:delta").await; // the server has it, too
     // It has seen a few events more than the disk has.
     let mut lost = app.follow(&names.events_path(), Some(head + 3)).await;
     let snapshot = lost.next().await.unwrap();

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use protocol::planted::Bug;
-use protocol::{Delta, Event, Kind, RunId, Seq, Stored, ThreadId};
+use protocol::{Delta, Event, Kind, MAX_STORED_DEPTH, RunId, Seq, Stored, ThreadId, json_depth};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::read::sql;
 use super::{actions, proposals, writes};
+use crate::error::is_refusal;
 use crate::outbox::Outbox;
-use crate::{Error, Write};
+use crate::{Error, Stop, Write};
 
 /// Threads whose next number the writer remembers between batches.
 const MAX_REMEMBERED: usize = 16 * 1024;
@@ -83,7 +84,7 @@ impl<'c> Batch<'c> {
     /// Runs `work`; if it says false, nothing of it stays.
     pub(super) fn atomically(&mut self, work: impl FnOnce(&mut Self) -> bool) -> Result<(), Error> {
         let (moved, recorded) = (self.moved.len(), self.recorded.len());
-        self.barrier = moved;
+        let outer = std::mem::replace(&mut self.barrier, moved);
         self.conn.prepare_cached("SAVEPOINT work")?.execute([])?;
         if !work(self) {
             self.conn.prepare_cached("ROLLBACK TO work")?.execute([])?;
@@ -93,7 +94,25 @@ impl<'c> Batch<'c> {
             }
         }
         self.conn.prepare_cached("RELEASE work")?.execute([])?;
+        self.barrier = outer;
         Ok(())
+    }
+
+    /// Runs a part of a piece of work that may be refused; then nothing of it stays, and the rest goes on. Gives the
+    /// refusal. A failure that has nothing to do with what the rows say ends the whole.
+    pub(super) fn part(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<Option<Error>, Error> {
+        let mut refused = None;
+        self.atomically(|batch| {
+            refused = work(batch).err();
+            refused.is_none()
+        })?;
+        match refused {
+            Some(error) if error.may_pass() || error.is_lost() => Err(error),
+            refused => Ok(refused),
+        }
     }
 
     pub(super) fn conn(&self) -> &'c Connection {
@@ -143,6 +162,13 @@ impl<'c> Batch<'c> {
         Ok(find.exists(params![outbox.run.bytes(), sql(outbox.epoch)])?)
     }
 
+    /// Why the run is to end before its time, if it was told to.
+    pub(super) fn stop_of(&self, run: RunId) -> Result<Option<Stop>, Error> {
+        let mut find = self.conn.prepare_cached("SELECT stop FROM runs WHERE id = ?1")?;
+        let stop: Option<Option<String>> = find.query_row([run.bytes()], |row| row.get(0)).optional()?;
+        Ok(stop.flatten().and_then(|stop| Stop::parse(&stop)))
+    }
+
     /// Appends an event and does what it implies. None when it comes second: a call's first result stays, and so does
     /// what was first decided about a proposal.
     pub(super) fn record(
@@ -165,7 +191,11 @@ impl<'c> Batch<'c> {
         if self.comes_second(event)? {
             return Ok(None);
         }
-        let seq = self.append(thread, run, event.kind(), event.body().into())?;
+        let body = event.body();
+        if json_depth(&body) > MAX_STORED_DEPTH {
+            return Err(Error::TooDeep(event.kind().name()));
+        }
+        let seq = self.append(thread, run, event.kind(), body.into())?;
         self.project(thread, run, event, seq)?;
         if matches!(event, Event::ToolComplete(_)) && Bug::ResultTwice.is_planted() {
             self.append(thread, run, event.kind(), event.body().into())?;
@@ -214,6 +244,22 @@ impl<'c> Batch<'c> {
         Ok(seq)
     }
 
+    /// Counts on after the newest event of the thread, wherever its row says that the sequence stands.
+    pub(super) fn count_on(&mut self, thread: ThreadId) -> Result<(), Error> {
+        let newest: i64 = self
+            .conn
+            .prepare_cached("SELECT coalesce(max(seq), 0) FROM events WHERE thread = ?1")?
+            .query_row([thread.bytes()], |row| row.get(0))?;
+        let after = u64::try_from(newest).unwrap_or(0) + 1;
+        if self.next(thread)? < after {
+            self.conn
+                .prepare_cached("UPDATE threads SET next_seq = ?2 WHERE id = ?1")?
+                .execute(params![thread.bytes(), sql(after)])?;
+            self.seqs.next.insert(thread, after);
+        }
+        Ok(())
+    }
+
     /// A thread that is new counts from 1, whatever was numbered under its id before it was deleted.
     pub(super) fn begins(&mut self, thread: ThreadId) {
         self.seqs.next.insert(thread, 1);
@@ -234,9 +280,4 @@ impl<'c> Batch<'c> {
             }
         }
     }
-}
-
-/// A constraint said no, as opposed to the disk or the file.
-fn is_refusal(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
 }

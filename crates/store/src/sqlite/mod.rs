@@ -10,6 +10,7 @@ mod credentials;
 mod documents;
 mod events;
 mod files;
+mod force;
 mod history;
 mod jobs;
 mod keys;
@@ -45,7 +46,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::Clock;
+use protocol::{Clock, Stored};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::outbox::Outbox;
@@ -124,8 +125,8 @@ pub struct Options {
 pub trait Boundary: Send + Sync {
     /// False if all ends here: nothing more is written, published or answered, as if the process had been killed.
     fn pass(&self, moment: Moment) -> bool;
-    /// Whether there is no space for the next one.
-    fn is_full(&self) -> bool {
+    /// Whether there is no space for one that appends these events.
+    fn is_full(&self, _appended: &[Arc<Stored>]) -> bool {
         false
     }
 }

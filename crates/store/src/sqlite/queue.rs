@@ -41,10 +41,13 @@ pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), 
     let Some((run, request)) = next else { return Ok(()) };
     remove(batch, run)?;
     match serde_json::from_str::<Request>(&request) {
-        Ok(request) => {
-            submit::begin(batch, thread, run, request)?;
-            yield_to_urgent(batch, thread, run)
-        }
+        Ok(request) => match batch.part(|batch| submit::begin(batch, thread, run, request))? {
+            None => yield_to_urgent(batch, thread, run),
+            Some(refused) => {
+                tracing::warn!(%thread, %run, %refused, "a queued message could not begin");
+                end(batch, thread, run, RunStatus::Failed)
+            }
+        },
         Err(_) => end(batch, thread, run, RunStatus::Failed), // which begins the one after it
     }
 }

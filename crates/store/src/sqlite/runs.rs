@@ -11,8 +11,8 @@ use super::Sqlite;
 use super::append::Batch;
 use super::read::{count, id, maybe_time, sql, text, time};
 use super::writer::PLANTED_PAUSE;
-use super::{once, queue, submit, threads, usage};
-use crate::{Admitted, Error, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
+use super::{force, once, queue, submit, threads, usage};
+use crate::{Admitted, Error, ForcedEnd, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
@@ -40,6 +40,11 @@ impl Runs for Sqlite {
     async fn cancel(&self, principal: &Principal, run: RunId, once: Option<Once>) -> Result<RunRow, Error> {
         let principal = principal.clone();
         self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
+    }
+
+    async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
+        let (run, thread, epoch) = (run.id, run.thread, run.epoch);
+        self.writer.write(move |batch| force::end(batch, (run, thread, epoch), &end)).await
     }
 
     async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
@@ -73,7 +78,9 @@ fn cancel(
     if !queue::cancel(batch, row.thread, run)? && !Bug::CancelInMemory.is_planted() {
         batch
             .conn()
-            .prepare_cached("UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NULL AND ended_at IS NULL")?
+            .prepare_cached(
+                "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NOT ?2 AND ended_at IS NULL",
+            )?
             .execute(params![run.bytes(), Stop::Cancelled.name()])?;
     }
     find(batch.conn(), run, user)

@@ -124,7 +124,8 @@ fn delete(
     batch
         .conn()
         .prepare_cached(
-            "UPDATE runs SET stop = 'cancelled' WHERE thread = ?1 AND ended_at IS NULL AND stop IS NULL",
+            "UPDATE runs SET stop = 'cancelled'
+                WHERE thread = ?1 AND ended_at IS NULL AND stop IS NOT 'cancelled'",
         )?
         .execute([thread.bytes()])?;
     recall::changed(batch, &row.scope, recall::Kind::Thread, thread.bytes())?;

@@ -282,6 +282,11 @@ impl RunLog for SqliteRunLog {
                 tracing::warn!(run = %outbox.run, "deltas were lost on their way to the log; the run must begin from there");
                 return Err(Error::Aborted);
             }
+            if let Some(stop) = batch.stop_of(outbox.run)?
+                && events.iter().any(|event| stop.forbids(event))
+            {
+                return Err(Error::Stopped(stop));
+            }
             append(batch, &outbox, &events, &caused, &writes).inspect_err(|_| outbox.lost())
         };
         let recorded = self.writer.write_with(sync, Some(Arc::clone(&self.outbox)), work).await?;
@@ -413,8 +418,10 @@ impl Committer {
             commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
             batch.finish()
         });
-        let is_full = self.boundary.as_ref().is_some_and(|boundary| boundary.is_full());
-        let recorded = recorded.and_then(|events| if is_full { Err(Error::Full) } else { Ok(events) });
+        let recorded = recorded.and_then(|events| match &self.boundary {
+            Some(boundary) if boundary.is_full(&events) => Err(Error::Full),
+            Some(_) | None => Ok(events),
+        });
         if let Ok(events) = &recorded {
             self.misbehave(events);
         }

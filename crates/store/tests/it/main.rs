@@ -27,6 +27,7 @@ mod proposals;
 mod prune;
 mod queue;
 mod records;
+mod stopping;
 mod summaries;
 mod support;
 mod undo;

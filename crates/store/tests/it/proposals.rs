@@ -189,7 +189,8 @@ async fn q1_a_message_to_a_waiting_thread_goes_on_without_the_answer_unless_it_i
         third.on_busy = OnBusy::Queue;
         let third = fixture.store.submit(third).await.unwrap();
         assert_eq!(third.admitted, Admitted::Queued { interrupted: None, resumed: false });
-        log.record(vec![end(first.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
+        let ended = stop.map_or(RunStatus::Completed, Stop::status);
+        log.record(vec![end(first.run, ended)], vec![], vec![]).await.unwrap();
         assert_eq!(status(&fixture, second).await, RunStatus::Running);
     }
 }

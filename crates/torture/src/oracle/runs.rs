@@ -36,7 +36,7 @@ fn complaint(log: &Log, id: &Id, run: &Run) -> Option<String> {
 }
 
 /// Whether one of its steps began as often as it may.
-pub(super) fn is_given_up(run: &Run) -> bool {
+fn is_given_up(run: &Run) -> bool {
     run.resets.iter().filter(|reset| reset.usage.is_none()).count() > MAX_RESTARTS
 }
 

@@ -67,6 +67,19 @@ async fn a_tool_that_reads_outside() {
     calling(scenario).await;
 }
 
+/// What nests so deep that it could not be read back is neither run nor stored as it is.
+#[tokio::test]
+async fn arguments_and_results_that_nest_as_deep_as_a_parser_takes() {
+    let setup = || Setup::app("tools = [\"act_idempotent\", \"deep\", \"echo\"]");
+    let scenario = Scenario::new("nested", setup, 30).says(|request, _| {
+        let nested = |levels| format!("{{\"a\":{}}}", testkit::nested_text(levels));
+        let (most, fits) = (nested(123), nested(60));
+        let calls = [("act_idempotent", most.as_str()), ("act_idempotent", fits.as_str()), ("deep", "{}")];
+        calls_then(request, &calls, "Nested.")
+    });
+    calling(scenario).await;
+}
+
 #[tokio::test]
 async fn a_tool_outside_that_can_be_repeated() {
     let scenario = Scenario::new("idempotent outside", acts, 25)

@@ -197,23 +197,25 @@ impl Model {
 
     /// What has to come next.
     pub(super) fn next(&self, limits: &Limits, halt: Option<Halt>) -> Next {
+        match halt {
+            Some(Halt::Cancelled) => return Next::Finish(RunStatus::Cancelled),
+            Some(Halt::Interrupted) => return Next::Finish(RunStatus::Interrupted),
+            Some(Halt::TimedOut) | None => {}
+        }
         if let Some(Last::Cut { by_user, excusable }) = self.last {
-            return Next::Finish(match (by_user, halt) {
-                (false, _) if excusable && limits.failure_reply.is_some() => RunStatus::Completed,
-                (false, _) => RunStatus::Failed,
-                (true, Some(Halt::Interrupted)) => RunStatus::Interrupted,
-                (true, _) => RunStatus::Cancelled,
+            return Next::Finish(match by_user {
+                false if excusable && limits.failure_reply.is_some() => RunStatus::Completed,
+                false => RunStatus::Failed,
+                true => RunStatus::Cancelled,
             });
         }
         if self.replied || self.is_answered(limits) {
             return Next::Finish(RunStatus::Completed);
         }
         match halt {
-            Some(Halt::Cancelled) => return Next::Finish(RunStatus::Cancelled),
-            Some(Halt::Interrupted) => return Next::Finish(RunStatus::Interrupted),
             _ if self.restarts >= MOST_RESTARTS => return Next::Finish(RunStatus::Interrupted),
             Some(Halt::TimedOut) => return Next::Finish(RunStatus::Failed),
-            None => {}
+            Some(Halt::Cancelled | Halt::Interrupted) | None => {}
         }
         let ready = self.unanswered.values().filter(|open| **open == Open::Ready).count();
         match (ready, self.unanswered.len()) {

@@ -1,0 +1,93 @@
+//! The end of a run that nobody can drive, from its rows alone: whatever its log contains, its thread is free again.
+
+use protocol::{
+    CallId, Event, Failure, MessageId, RunEnd, RunId, RunStatus, ThreadId, ToolComplete, ToolStatus,
+};
+use rusqlite::{OptionalExtension, params};
+
+use super::append::Batch;
+use super::read::{id, sql, text};
+use crate::{Error, ForcedEnd};
+
+/// A call that has no result.
+struct OpenCall {
+    id: CallId,
+    name: String,
+    begun: bool,
+}
+
+pub(super) fn end(
+    batch: &mut Batch<'_>,
+    (run, thread, epoch): (RunId, ThreadId, u64),
+    end: &ForcedEnd,
+) -> Result<(), Error> {
+    let owned: Option<bool> = batch
+        .conn()
+        .prepare_cached("SELECT ended_at IS NOT NULL FROM runs WHERE id = ?1 AND epoch = ?2")?
+        .query_row(params![run.bytes(), sql(epoch)], |row| row.get(0))
+        .optional()?;
+    match owned {
+        None => return Err(Error::Fenced),
+        Some(true) => return Ok(()),
+        Some(false) => {}
+    }
+    batch.count_on(thread)?;
+    for call in open_calls(batch, run)? {
+        let result = Event::ToolComplete(answer(call, end));
+        batch.record(thread, Some(run), &result)?;
+    }
+    let (status, error) = match batch.stop_of(run)? {
+        Some(stop) => (stop.status(), None),
+        None => (end.status, Some(end.error.clone())),
+    };
+    let message = has_said_something(batch, run)?.then_some(end.message);
+    let refused = batch.part(|batch| finish(batch, (run, thread), (status, error.clone()), message))?;
+    match refused {
+        None => Ok(()),
+        // What was said cannot be put into the conversation; the run ends all the same.
+        Some(_) if message.is_some() => finish(batch, (run, thread), (status, error), None),
+        Some(refused) => Err(refused),
+    }
+}
+
+fn finish(
+    batch: &mut Batch<'_>,
+    (run, thread): (RunId, ThreadId),
+    (status, error): (RunStatus, Option<Failure>),
+    message_id: Option<MessageId>,
+) -> Result<(), Error> {
+    let end = RunEnd { run_id: run, status, error, message_id };
+    batch.record(thread, Some(run), &Event::RunEnd(end)).map(drop)
+}
+
+fn open_calls(batch: &Batch<'_>, run: RunId) -> Result<Vec<OpenCall>, Error> {
+    let mut find = batch.conn().prepare_cached(
+        "SELECT c.id, c.name, EXISTS (SELECT 1 FROM actions a WHERE a.id = c.id AND a.status = 'started')
+            FROM tool_calls c
+            WHERE c.run = ?1 AND NOT EXISTS (SELECT 1 FROM tool_results r WHERE r.call = c.id)
+            ORDER BY c.step, c.idx",
+    )?;
+    let open =
+        |row: &rusqlite::Row<'_>| Ok(OpenCall { id: id(row, 0)?, name: text(row, 1)?, begun: row.get(2)? });
+    Ok(find.query_map([run.bytes()], open)?.collect::<Result<_, _>>()?)
+}
+
+fn answer(call: OpenCall, end: &ForcedEnd) -> ToolComplete {
+    let (status, output) = match call.begun {
+        true => (ToolStatus::Unknown, end.unknown.clone()),
+        false => (ToolStatus::Cancelled, end.cancelled.clone()),
+    };
+    let OpenCall { id: call_id, name, .. } = call;
+    ToolComplete { call_id, name, status, output, duration_ms: 0, outside: false, suspicious: false }
+}
+
+/// Whether some step of the run has words or calls that can be read.
+fn has_said_something(batch: &Batch<'_>, run: RunId) -> Result<bool, Error> {
+    let mut find = batch.conn().prepare_cached(
+        "SELECT 1 FROM (SELECT iif(json_valid(body), body, '{}') AS body FROM events
+                WHERE run = ?1 AND kind = 'step:end'
+                  AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input')
+            WHERE body ->> '$.text' <> '' OR json_array_length(body, '$.calls') > 0",
+    )?;
+    Ok(find.exists([run.bytes()])?)
+}
