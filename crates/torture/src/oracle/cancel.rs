@@ -198,7 +198,6 @@ mod tests {
         let mut unknown = cancelled("running");
         run(&mut unknown.1).status = RunStatus::Completed;
         run(&mut unknown.1).steps.clear();
-        run(&mut unknown.1).ended_at = Some(sample::EPOCH + 2_000);
         one(&unknown, "is completed");
         unknown.0.ops.last_mut().unwrap().outcome = Outcome::Unknown;
         assert_eq!(found(&unknown), Vec::<String>::new());

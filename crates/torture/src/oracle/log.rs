@@ -60,7 +60,6 @@ pub(super) struct Run {
     pub(super) start: Option<u64>,
     pub(super) end: Option<u64>,
     pub(super) created_at: i64,
-    pub(super) ended_at: Option<i64>,
     pub(super) pruned: bool,
     /// Of the program in its message.
     pub(super) tag: Option<String>,
@@ -163,7 +162,7 @@ impl Log {
     }
 
     fn read_runs(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        let sql = "SELECT id, thread, app, message, status, stop, start_seq, end_seq, created_at, ended_at,
+        let sql = "SELECT id, thread, app, message, status, stop, start_seq, end_seq, created_at,
             pruned_at IS NOT NULL FROM runs";
         each(conn, sql, |row| {
             let status: String = row.get(4)?;
@@ -176,8 +175,7 @@ impl Log {
                 start: maybe_number(row, 6)?,
                 end: maybe_number(row, 7)?,
                 created_at: row.get(8)?,
-                ended_at: row.get(9)?,
-                pruned: row.get(10)?,
+                pruned: row.get(9)?,
                 tag: None,
                 steps: Vec::new(),
                 resets: Vec::new(),

@@ -154,7 +154,6 @@ fn run() -> Run {
         start: Some(1),
         end: Some(LAST),
         created_at: EPOCH + 10,
-        ended_at: Some(EPOCH + 28),
         pruned: false,
         tag: Some(TAG.into()),
         steps: vec![Step { at: EPOCH + 22, usage, whole: true, history: None }],
