@@ -36,7 +36,7 @@ async fn a_provider_that_is_too_busy_at_first() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off() {
-    failing("cut in mid-stream", 21, |request, before| match before {
+    failing("cut in mid-stream", 19, |request, before| match before {
         0 => Reply::stream().text("One ").text("two").without_end(),
         _ => repeats(request, before),
     })
