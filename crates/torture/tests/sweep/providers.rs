@@ -36,8 +36,9 @@ async fn a_provider_that_is_too_busy_at_first() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off() {
-    failing("cut in mid-stream", 19, |request, before| match before {
-        0 => Reply::stream().text("One ").text("two").without_end(),
+    // The pieces of an answer may share a commit, so that one broken answer has too few boundaries now and then.
+    failing("cut in mid-stream", 21, |request, before| match before {
+        0 | 1 => Reply::stream().text("One ").text("two").without_end(),
         _ => repeats(request, before),
     })
     .await;
