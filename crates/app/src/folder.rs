@@ -29,7 +29,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::source::{Problem, Source, Spanned, read_file};
-use crate::{App, AtLimit, Budget, LoopLimits, Memory, RecordType, Section, ToolRef};
+use crate::{ANY_MODEL, App, AtLimit, Budget, LoopLimits, Memory, RecordType, Section, ToolRef};
 
 use context::{RawContext, RawHistory};
 use declared::RawTools;
@@ -71,6 +71,8 @@ const MAX_RUN_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;
 const MAX_TOKENS: i64 = 10_000_000;
 /// Models a failed one may be followed by.
 const MAX_FALLBACKS: usize = 8;
+/// Models that an app lists for others to choose from.
+const MAX_MODELS: usize = 64;
 const MAX_BUDGET_TOKENS: i64 = 1_000_000_000_000;
 const MAX_BUDGET_USD: f64 = 1_000_000.0;
 /// Twelve hexadecimal digits tell the revisions of one app apart.
@@ -149,9 +151,11 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     App {
         name: problems.keep(source.text("name", raw.name)).unwrap_or_else(|| id.to_string()),
         description: raw.description,
+        folder: dir.into(),
         revision,
         model: problems.keep(source.text("model", raw.model)),
         fallbacks: problems.keep(fallbacks(&source, raw.fallbacks)),
+        models: problems.keep(models(&source, raw.models)),
         settings: problems.keep(settings::settings(&source, raw.settings, &ranges)),
         ranges,
         answer,
@@ -225,6 +229,7 @@ struct Raw {
     description: String,
     model: Option<Spanned<String>>,
     fallbacks: Vec<Spanned<String>>,
+    models: Vec<Spanned<String>>,
     answer: Option<Spanned<String>>,
     tools: Vec<Spanned<String>>,
     tool: RawTools,
@@ -316,7 +321,30 @@ fn fallbacks(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<Strin
     raw.into_iter().map(name).collect()
 }
 
+fn models(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+    if let Some(beyond) = raw.get(MAX_MODELS) {
+        let message = format!("there are more than {MAX_MODELS} models");
+        return Err(source.problem(
+            beyond.span(),
+            message,
+            format!("list fewer, or allow all: [{ANY_MODEL:?}]"),
+        ));
+    }
+    if let Some(any) = raw.iter().find(|name| name.get_ref() == ANY_MODEL).filter(|_| raw.len() > 1) {
+        let message = format!("{ANY_MODEL:?} allows every model, so the others say nothing");
+        return Err(source.problem(
+            any.span(),
+            message,
+            format!("write models = [{ANY_MODEL:?}], or remove it"),
+        ));
+    }
+    let name = |name| source.text("models", Some(name)).map(Option::unwrap_or_default);
+    raw.into_iter().map(name).collect()
+}
+
 fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {
+    let dollars = raw.run_usd.as_ref().or(raw.day_usd.as_ref());
+    let dollars_line = dollars.map(|value| source.place(value.span().start).0);
     let tokens = |field: &str, value| source.whole(&format!("budget.{field}"), value, 1..=MAX_BUDGET_TOKENS);
     let cost = |field: &str, value| {
         let dollars =
@@ -328,6 +356,7 @@ fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {
         run_cost: cost("run_usd", raw.run_usd)?,
         day_tokens: tokens("day_tokens", raw.day_tokens)?,
         day_cost: cost("day_usd", raw.day_usd)?,
+        dollars_line,
     })
 }
 

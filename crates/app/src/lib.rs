@@ -24,6 +24,6 @@ pub use ranges::{OutOfRange, Ranges, Within};
 pub use section::{Section, SectionData};
 pub use source::Problem;
 pub use types::{
-    Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, Kind, LoopLimits, Memory,
-    Permission, RECORD_FORMAT, RecordTool, RecordType, ToolRef,
+    ANY_MODEL, Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, Kind, LoopLimits,
+    Memory, Permission, RECORD_FORMAT, RecordTool, RecordType, ToolRef,
 };

@@ -17,6 +17,8 @@ use crate::{
 pub struct App {
     /// The folder's name.
     pub id: AppId,
+    /// Where it was read from.
+    pub folder: PathBuf,
     pub name: String,
     pub description: String,
     /// Names the content of the folder: equal content, equal revision.
@@ -25,6 +27,8 @@ pub struct App {
     pub model: Option<String>,
     /// Asked in this order when the model before them fails.
     pub fallbacks: Vec<String>,
+    /// Further models that a request, a persona or a thread may choose; [`ANY_MODEL`] alone stands for all.
+    pub models: Vec<String>,
     pub settings: Settings,
     pub ranges: Ranges,
     pub answer: Answer,
@@ -54,6 +58,33 @@ pub struct App {
     pub adjusted: Vec<Adjusted>,
     /// In the order of the files.
     pub mcp: Vec<McpServer>,
+}
+
+/// In `models` it allows every model.
+pub const ANY_MODEL: &str = "*";
+
+impl App {
+    /// The models that a request, a persona or a thread may choose: its own and its fallbacks, then those it lists.
+    /// `default` is the server's model, for an app that names none. [`ANY_MODEL`] alone when all are allowed.
+    pub fn choosable_models<'a>(&'a self, default: Option<&'a str>) -> Vec<&'a str> {
+        if self.models.iter().any(|name| name == ANY_MODEL) {
+            return vec![ANY_MODEL];
+        }
+        let own = self.model.as_deref().or(default);
+        let others = self.fallbacks.iter().chain(&self.models).map(String::as_str);
+        let mut names: Vec<&str> = Vec::new();
+        for name in own.into_iter().chain(others) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Whether a request, a persona or a thread may choose this model.
+    pub fn allows_model(&self, name: &str, default: Option<&str>) -> bool {
+        self.choosable_models(default).iter().any(|allowed| *allowed == ANY_MODEL || *allowed == name)
+    }
 }
 
 /// The `format` of a field that holds the id of a record begins so; the record's type follows.
@@ -307,7 +338,7 @@ impl Default for Extraction {
     }
 }
 
-/// What may be spent; a run ends with the step that goes beyond.
+/// What may be spent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Budget {
     pub run_tokens: Option<u64>,
@@ -315,6 +346,15 @@ pub struct Budget {
     /// Of one user in one day (UTC).
     pub day_tokens: Option<u64>,
     pub day_cost: Option<Cost>,
+    /// The line of `app.toml` that says how many dollars, if one does.
+    pub dollars_line: Option<usize>,
+}
+
+impl Budget {
+    /// Whether any of it is in dollars, so that every model must have a price.
+    pub fn is_in_dollars(&self) -> bool {
+        self.run_cost.is_some() || self.day_cost.is_some()
+    }
 }
 
 /// A tool by name, with the place that names it.

@@ -76,7 +76,11 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
             costs.push(Cost { to_model, cpu, ledger });
         }
         engine.idle().await;
-        let summaries = engine.summaries(&user, thread.ok_or("no thread")?, false).await?.data.len();
+        let summaries = engine
+            .summaries(&user, thread.ok_or("no thread")?, false, engine::PageQuery::default())
+            .await?
+            .data
+            .len();
         report.push_str(&line(said, &mut costs, summaries)?);
     }
     Ok(report)

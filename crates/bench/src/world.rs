@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Bus, Engine, InProcess, Parts};
+use engine::{Bus, CallShares, DEFAULT_DOCUMENT_BYTES, Engine, InProcess, Parts};
 use memory::recall::Recall;
-use model::{Capabilities, ChatModel, Kind, Provider, Registry, Wire};
+use model::{Capabilities, ChatModel, Kind, Prices, Provider, Registry, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
 use store::sqlite::{Coalesce, Options};
 use store::{Sqlite, Store};
@@ -21,7 +21,7 @@ pub(crate) fn engine(
 ) -> Result<Engine, Box<dyn Error>> {
     let app = folder.join("apps/talk");
     std::fs::create_dir_all(&app)?;
-    std::fs::write(app.join("app.toml"), "name = \"Talk\"\n")?;
+    std::fs::write(app.join("app.toml"), "name = \"Talk\"\n[limits]\nmax_running = 1000\n")?;
     std::fs::write(app.join("instructions.md"), "Talk.\n")?;
     let bus = Arc::new(Bus::default());
     let clock = Arc::new(SystemClock);
@@ -33,7 +33,9 @@ pub(crate) fn engine(
         kind: Kind::Cloud,
         chat,
         open: true,
+        known: false,
         capabilities: Capabilities::of_kind(Kind::Cloud),
+        prices: Prices::Unknown,
     };
     let store: Arc<dyn Store> = Arc::new(store);
     let parts = Parts {
@@ -48,6 +50,9 @@ pub(crate) fn engine(
         clock,
         ids: Arc::new(TimeOrderedIds),
         retention: Duration::from_hours(24),
+        model_calls: CallShares::default(),
+        document_bytes: DEFAULT_DOCUMENT_BYTES,
+        undo_retention: Duration::from_hours(24),
     };
     Ok(Engine::new(parts).map_err(|problem| problem.to_string())?)
 }

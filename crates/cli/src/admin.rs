@@ -21,7 +21,7 @@ pub(crate) enum Keys {
         /// The only app it is good for
         #[arg(long)]
         app: Option<String>,
-        /// Let its holder look after the server: jobs and keys
+        /// Let its holder look after the server: jobs and keys; with --app, those of that app
         #[arg(long)]
         admin: bool,
     },
@@ -78,14 +78,15 @@ async fn add(desk: &Desk, request: KeyRequest) -> Result<String, Trouble> {
 async fn list(desk: &Desk) -> Result<String, Trouble> {
     let keys: Vec<KeyView> = match desk {
         Desk::Running(line) => line.get::<Page<KeyView>>("/v1/admin/keys").await?.data,
-        Desk::Own(engine) => engine.keys().await?,
+        Desk::Own(engine) => engine.keys(None).await?,
     };
     let mut report = String::new();
     for key in keys {
         let state = if key.revoked_at.is_some() { "revoked" } else { "good" };
         let app = key.app.as_deref().unwrap_or("all apps");
         let admin = if key.admin { ", admin" } else { "" };
-        writeln!(report, "{}  {state:<7}  {}  {app}{admin}  {}", key.id, key.user, key.created_at)?;
+        let made_by = key.made_by.map(|by| format!("  by {by}")).unwrap_or_default();
+        writeln!(report, "{}  {state:<7}  {}  {app}{admin}  {}{made_by}", key.id, key.user, key.created_at)?;
     }
     Ok(report)
 }
@@ -93,14 +94,14 @@ async fn list(desk: &Desk) -> Result<String, Trouble> {
 async fn revoke(desk: &Desk, id: KeyId) -> Result<(), Trouble> {
     match desk {
         Desk::Running(line) => line.tell(line.request(Method::DELETE, &format!("/v1/admin/keys/{id}"))).await,
-        Desk::Own(engine) => Ok(engine.revoke_key(id).await?),
+        Desk::Own(engine) => Ok(engine.revoke_key(id, None).await?),
     }
 }
 
 pub(crate) async fn jobs(config: Config) -> Result<(), Trouble> {
     let jobs: Vec<JobView> = match Desk::of(&config)? {
         Desk::Running(line) => line.get::<Page<JobView>>("/v1/admin/jobs").await?.data,
-        Desk::Own(engine) => engine.job_views(PageQuery::default()).await?.data,
+        Desk::Own(engine) => engine.job_views(PageQuery::default(), None).await?.data,
     };
     let mut report = String::new();
     for job in jobs {

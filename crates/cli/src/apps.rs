@@ -107,7 +107,7 @@ fn id(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Adds what only the server's surroundings show: tools and models that are not there.
+/// Adds what only the server's surroundings show: tools and models that are not there, and models that the app may not use.
 fn with_surroundings(config: &Config, mut all: Vec<Found>) -> Result<Vec<Found>, Trouble> {
     let good: Apps =
         all.iter().filter_map(|found| found.app.clone()).map(|app| (app.id.clone(), app)).collect();
@@ -116,6 +116,7 @@ fn with_surroundings(config: &Config, mut all: Vec<Found>) -> Result<Vec<Found>,
         let Some(app) = &found.app else { continue };
         found.problems.extend(catalog.registry(app, &[]).err());
         found.problems.extend(unknown_models(&config.apps.join(&found.id), app, &models));
+        found.problems.extend(engine::model_problems(app, &models));
     }
     Ok(all)
 }
@@ -124,7 +125,11 @@ fn unknown_models(folder: &Path, app: &App, models: &Registry) -> Vec<Problem> {
     if models.is_empty() {
         return Vec::new(); // nobody has set one up; `rondo doctor` says so
     }
-    let of_app = app.model.iter().chain(&app.fallbacks);
+    let of_app = app
+        .model
+        .iter()
+        .chain(&app.fallbacks)
+        .chain(app.models.iter().filter(|name| *name != app::ANY_MODEL));
     let extraction = app.memory.extraction.iter().filter_map(|extraction| extraction.model.as_ref());
     let summaries = app.history.summarise.iter().filter_map(|summarise| summarise.model.as_ref());
     let toml = folder.join("app.toml");

@@ -40,6 +40,9 @@ pub(crate) fn served(config: &Config) -> Result<(Engine, Arc<Secrets>), Trouble>
         clock,
         ids: Arc::new(TimeOrderedIds),
         retention: config.server.retention,
+        model_calls: config.server.model_calls,
+        document_bytes: config.server.document_bytes,
+        undo_retention: config.server.undo_retention,
         apps,
     };
     Ok((Engine::new(parts)?, secrets))
@@ -104,7 +107,8 @@ fn unusable(config: &Config, error: store::Error) -> Trouble {
 pub(crate) fn registry(config: &Config) -> Result<Registry, Trouble> {
     let providers: Result<_, Trouble> =
         config.providers.iter().map(|provider| connected(config, provider)).collect();
-    Ok(Registry::new(providers?, config.models.clone(), config.model.clone()))
+    let registry = Registry::new(providers?, config.models.clone(), config.model.clone());
+    Ok(registry.with_catalogue(Arc::clone(&config.knowledge.catalogue)))
 }
 
 fn connected(config: &Config, provider: &Provider) -> Result<model::Provider, Trouble> {
@@ -120,7 +124,9 @@ fn connected(config: &Config, provider: &Provider) -> Result<model::Provider, Tr
         kind: provider.kind,
         chat,
         open: provider.open,
+        known: provider.is_at_its_own_url(),
         capabilities: provider.capabilities.clone(),
+        prices: provider.prices(),
     })
 }
 

@@ -11,16 +11,19 @@ mod secret;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use app::Problem;
 use app::source::{Source, read_file};
+use engine::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use model::known::KnownProvider;
-use model::{Capabilities, Kind, Listing, Timeouts, Wire, known};
+use model::{Capabilities, Kind, Listing, Prices, Timeouts, Wire, known};
+use server::Proxying;
 use tools::Allowed;
 
+use crate::catalogue::Knowledge;
 use crate::pull::Pulled;
 
 pub(crate) use secret::Secret;
@@ -53,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) outside: Outside,
     pub(crate) pull: Pull,
     pub(crate) local: Local,
+    /// What is known of models.
+    pub(crate) knowledge: Knowledge,
     /// The models whose weights are in the data folder, by name.
     pub(crate) pulled: Vec<Pulled>,
     pub(crate) server: Server,
@@ -75,6 +80,8 @@ pub(crate) struct Provider {
     /// What to expect of its models that nobody described.
     pub(crate) capabilities: Capabilities,
     pub(crate) timeouts: Timeouts,
+    /// What its models cost, where the operator says so.
+    pub(crate) prices: Option<Prices>,
 }
 
 impl Provider {
@@ -89,6 +96,19 @@ impl Provider {
             open: true,
             capabilities: known.capabilities(),
             timeouts: Timeouts::default(),
+            prices: None,
+        }
+    }
+
+    /// What its models cost that nobody has given a price: nothing on this machine, list prices where everybody knows it
+    /// to be. Elsewhere the operator has to say.
+    pub(crate) fn prices(&self) -> Prices {
+        let here = self.wire.is_none() || is_loopback(&self.base_url);
+        match self.prices {
+            Some(written) => written,
+            None if self.kind == Kind::Local && here => Prices::Free,
+            None if self.is_at_its_own_url() => Prices::Known,
+            None => Prices::Unknown,
         }
     }
 
@@ -111,6 +131,18 @@ impl Provider {
             Some(variable) => variable.to_owned(),
             None => format!("api_key_env in [providers.{}]", self.name),
         }
+    }
+}
+
+/// Whether a base URL leads back to this machine.
+fn is_loopback(base_url: &str) -> bool {
+    match reqwest::Url::parse(base_url).as_ref().map(reqwest::Url::host_str) {
+        Ok(Some("localhost")) => true,
+        Ok(Some(host)) => {
+            let address = host.trim_start_matches('[').trim_end_matches(']');
+            address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+        Ok(None) | Err(_) => false,
     }
 }
 
@@ -180,13 +212,20 @@ pub(crate) struct Server {
     /// How long a reader may take nothing.
     pub(crate) write_timeout: Duration,
     pub(crate) max_streams_per_user: usize,
+    pub(crate) model_calls: CallShares,
+    /// Of text, that one user's documents in one app may have.
+    pub(crate) document_bytes: u64,
     pub(crate) heartbeat: Duration,
     /// How long runs may go on once the server was asked to stop.
     pub(crate) drain: Duration,
     /// How long runs resume exactly after their end.
     pub(crate) retention: Duration,
+    /// How long what a tool deleted can be brought back.
+    pub(crate) undo_retention: Duration,
     /// The app that answers at `/api/chat`; the only one, or the usual one, when absent.
     pub(crate) chat_app: Option<String>,
+    /// What is said of the proxies in front of the server.
+    pub(crate) proxying: Proxying,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -217,6 +256,7 @@ impl Default for Config {
             outside: Outside::default(),
             pull: Pull::default(),
             local: Local::default(),
+            knowledge: Knowledge::default(),
             pulled: Vec::new(),
             server: Server::default(),
             log: Log { level: "info".into(), format: LogFormat::Text },
@@ -244,10 +284,14 @@ impl Default for Server {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(20),
             max_streams_per_user: 16,
+            model_calls: CallShares::default(),
+            document_bytes: DEFAULT_DOCUMENT_BYTES,
             heartbeat: Duration::from_secs(15),
             drain: Duration::from_secs(25),
             retention: Duration::from_hours(7 * 24),
+            undo_retention: Duration::from_hours(30 * 24),
             chat_app: None,
+            proxying: Proxying::default(),
         }
     }
 }

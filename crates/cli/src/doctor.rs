@@ -12,7 +12,7 @@ use app::{App, Apps};
 use reqwest::StatusCode;
 
 use crate::config::Config;
-use crate::{Trouble, assemble, discover, offers};
+use crate::{Trouble, assemble, catalogue, discover, offers};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -44,6 +44,7 @@ pub(crate) async fn doctor(config: Config) -> Result<(), Trouble> {
     };
     findings.extend(outside::check(&config, &apps).await);
     findings.extend(models::check(&config, &apps).await);
+    findings.extend(models::known(&config, &apps, catalogue::today()));
     findings.push(server(&config).await?);
     report(&findings)
 }
@@ -64,13 +65,18 @@ fn report(findings: &[Finding]) -> Result<(), Trouble> {
     if bad == 0 { Ok(()) } else { Err(format!("{bad} of {} checks failed", findings.len()).into()) }
 }
 
-/// Whether the folder can be written to, or made. Nothing stays behind.
+/// Whether the folder can be written to, or made, and is closed to others. Nothing stays behind.
 fn folder(data: &Path) -> Finding {
     let shown = data.display();
     let there = data.is_dir();
     let probe = beside(data).join(".rondo-doctor");
     match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
-        Ok(()) if there => Finding::Good(format!("data folder: {shown}")),
+        Ok(()) if there => match store::sqlite::mode_for_others(data) {
+            None => Finding::Good(format!("data folder: {shown}")),
+            Some(mode) => Finding::Bad(format!(
+                "data folder: {shown}: other users of this machine may look into it (mode {mode:o}); run `chmod 700 {shown}`"
+            )),
+        },
         Ok(()) => Finding::Good(format!("data folder: {shown}, which the first start makes")),
         Err(error) => Finding::Bad(format!("data folder: {shown}: {error}; choose another with RONDO_DATA")),
     }
@@ -92,9 +98,13 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
         Ok(catalog) => catalog,
         Err(trouble) => return vec![Finding::Bad(format!("tools: {trouble}"))],
     };
-    let check = |app: &Arc<App>| match catalog.registry(app, &[]) {
-        Ok(_) => Finding::Good(format!("app {}: {}", app.id, app.name)),
-        Err(problem) => Finding::Bad(format!("app {}: {problem}", app.id)),
+    let models = assemble::registry(config).unwrap_or_default(); // who cannot be asked is told of below
+    let check = |app: &Arc<App>| {
+        let of_tools = catalog.registry(app, &[]).err();
+        match of_tools.or_else(|| engine::model_problems(app, &models).into_iter().next()) {
+            None => Finding::Good(format!("app {}: {}", app.id, app.name)),
+            Some(problem) => Finding::Bad(format!("app {}: {problem}", app.id)),
+        }
     };
     apps.values().map(check).collect()
 }

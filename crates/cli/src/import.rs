@@ -1,5 +1,7 @@
-//! `rondo import`: records and files from JSON into a user's share of an app, all of them or none.
+//! `rondo import`: records and files from JSON into a user's share of an app, all of them or none. What the user has
+//! already is not made a second time.
 
+mod known;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,9 @@ pub(crate) struct Options {
     from: PathBuf,
     #[command(flatten)]
     whose: Whose,
+    /// Add records once more that the user has already
+    #[arg(long)]
+    again: bool,
 }
 
 /// A record that waits to be made, with the place it came from.
@@ -45,6 +50,8 @@ struct Draft {
     files: Vec<(String, FileEntry)>,
     /// By the id a file gives it: the type and the new id.
     names: BTreeMap<String, (String, RecordId)>,
+    /// Records and files that the user has already.
+    known: usize,
     problems: Vec<String>,
 }
 
@@ -55,10 +62,14 @@ pub(crate) async fn import(config: Config, options: Options) -> Result<(), Troub
     draft.check_records(&shelf).await?;
     draft.check_files(&shelf).await?;
     draft.refuse_problems()?;
+    if !options.again {
+        draft.leave_out_known(&shelf).await?;
+    }
+    let known = draft.known;
     let records: Vec<Kept> = draft.records.into_iter().map(|waiting| waiting.kept).collect();
     let files: Vec<_> = draft.files.into_iter().map(|(_, file)| (file.path, file.content)).collect();
     shelf.add(&records, &files).await?;
-    let report = report(&records, files.len())?;
+    let report = report(&records, files.len(), known)?;
     Ok(std::io::stdout().write_all(report.as_bytes())?)
 }
 
@@ -113,15 +124,48 @@ impl Draft {
     }
 
     async fn check_files(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
-        let mut seen = BTreeSet::new();
-        for (place, FileEntry { path, .. }) in &self.files {
+        let (mut seen, mut new) = (BTreeSet::new(), Vec::new());
+        for (place, file) in std::mem::take(&mut self.files) {
+            let path = &file.path;
             let problem = match tools::files::check_path(path) {
                 Err(message) => Some(message),
-                Ok(()) if !seen.insert(path) => Some("is there twice".to_owned()),
-                Ok(()) if shelf.has_file(path).await? => Some("the user has such a file already".to_owned()),
-                Ok(()) => None,
+                Ok(()) if !seen.insert(path.clone()) => Some("is there twice".to_owned()),
+                Ok(()) => match shelf.file(path).await? {
+                    Some(content) if content == file.content => {
+                        self.known += 1;
+                        continue;
+                    }
+                    Some(_) => Some("the user has another file of that name".to_owned()),
+                    None => None,
+                },
             };
             self.problems.extend(problem.map(|problem| format!("{place}: file \"{path}\": {problem}")));
+            new.push((place, file));
+        }
+        self.files = new;
+        Ok(())
+    }
+
+    /// Keeps those records that the user has not yet; what they name is then the user's own.
+    async fn leave_out_known(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
+        let kinds: BTreeSet<&String> = self.records.iter().map(|waiting| &waiting.kept.kind).collect();
+        let mut there = Vec::new();
+        for kind in kinds {
+            there.extend(shelf.records(kind).await?);
+        }
+        let new: Vec<Kept> = self.records.iter().map(|waiting| waiting.kept.clone()).collect();
+        let known = known::known(&new, &there, &shelf.app.records);
+        self.known += known.len();
+        self.records.retain(|waiting| !known.contains_key(&waiting.kept.id));
+        let own: BTreeMap<String, String> =
+            known.iter().map(|(new, there)| (new.to_string(), there.to_string())).collect();
+        for Waiting { kept, .. } in &mut self.records {
+            let Some(kind) = shelf.app.records.get(&kept.kind) else { continue };
+            each_reference(&kind.schema, &mut kept.data, &mut |_, name| {
+                if let Some(own) = own.get(name) {
+                    name.clone_from(own);
+                }
+            });
         }
         Ok(())
     }
@@ -191,7 +235,7 @@ fn each_reference(schema: &Value, data: &mut Value, visit: &mut dyn FnMut(&str, 
     }
 }
 
-fn report(records: &[Kept], files: usize) -> Result<String, Trouble> {
+fn report(records: &[Kept], files: usize, known: usize) -> Result<String, Trouble> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for record in records {
         *counts.entry(&record.kind).or_default() += 1;
@@ -202,6 +246,9 @@ fn report(records: &[Kept], files: usize) -> Result<String, Trouble> {
     }
     if files > 0 {
         writeln!(report, "{files:>6}  files")?;
+    }
+    if known > 0 {
+        writeln!(report, "{known:>6}  already there")?;
     }
     Ok(if report.is_empty() { "there was nothing to import\n".to_owned() } else { report })
 }

@@ -47,6 +47,7 @@ pub(crate) fn provider(local: &Local) -> Provider {
         open: false,
         capabilities: Capabilities { context_window: local.context, ..Capabilities::of_kind(Kind::Local) },
         timeouts: Timeouts::default(),
+        prices: None,
     }
 }
 

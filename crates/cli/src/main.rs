@@ -6,7 +6,9 @@ mod apps;
 mod assemble;
 mod audit;
 mod backup;
+mod catalogue;
 mod chat;
+mod compact;
 mod config;
 mod control;
 mod desk;
@@ -129,6 +131,11 @@ enum Command {
         #[command(flatten)]
         places: Places,
     },
+    /// Write the database anew, without free space and without traces of what was removed; no server may be using it
+    ///
+    /// It needs as much free space as the database has. One that an older version of the server has made gives space back
+    /// by itself only after this.
+    Compact(Places),
     /// Look through all data for what must never be there; a server may be using it. Fails if anything is wrong
     Audit(Places),
     /// Load records and files of JSON into a user's share of an app: all of them, or none if any is wrong
@@ -159,7 +166,7 @@ enum Command {
         #[command(flatten)]
         places: Places,
     },
-    /// List the models, try one, or fetch weights for this process
+    /// List the models, try one, fetch weights for this process, or take a newer catalogue of models
     Models {
         #[command(subcommand)]
         command: models::Models,
@@ -254,6 +261,7 @@ fn run(cli: Cli) -> Result<(), Trouble> {
         Command::Jobs(places) => block_on(admin::jobs(places.load(file)?)),
         Command::Actions { command, places } => block_on(actions::actions(places.load(file)?, command)),
         Command::Backup { options, places } => backup::backup(&places.load(file)?, &options),
+        Command::Compact(places) => compact::compact(&places.load(file)?),
         Command::Audit(places) => audit::audit(&places.load(file)?),
         Command::Import { options, places } => block_on(import::import(places.load(file)?, options)),
         Command::Export { options, places } => block_on(export::export(places.load(file)?, options)),

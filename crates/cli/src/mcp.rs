@@ -172,7 +172,7 @@ impl Desk {
                 let body = json!({ "tools": tools });
                 line.tell(line.request(Method::POST, &path(of, "revoke")).json(&body)).await
             }
-            Desk::Own(engine) => Ok(engine.revoke_mcp(of, tools).await.map(drop)?),
+            Desk::Own(engine) => Ok(engine.revoke_mcp(of, tools, LOCAL_USER).await.map(drop)?),
         }
     }
 }

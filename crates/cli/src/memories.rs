@@ -60,6 +60,9 @@ pub(crate) enum Memories {
         id: MemoryId,
         #[command(flatten)]
         whose: Whose,
+        /// Remove it from the disk for good; it cannot be restored
+        #[arg(long)]
+        purge: bool,
     },
     /// Make one active again
     Restore {
@@ -131,7 +134,11 @@ pub(crate) async fn memories(config: Config, command: Memories) -> Result<(), Tr
             page.data.iter().map(|hit| format!("{:.2}  {}", hit.score, line(&hit.memory))).collect()
         }
         Memories::Add { text, whose, kind } => line(&desk(whose)?.add(NewMemory { text, kind }).await?),
-        Memories::Forget { id, whose } => {
+        Memories::Forget { id, whose, purge: true } => {
+            desk(whose)?.purge(id).await?;
+            format!("{id} is gone for good\n")
+        }
+        Memories::Forget { id, whose, purge: false } => {
             desk(whose)?.forget(id).await?;
             format!("{id} is forgotten; `rondo memories restore {id}` brings it back\n")
         }
@@ -213,6 +220,15 @@ impl Desk {
                 line.tell(line.request(Method::DELETE, &format!("/v1/memories/{id}"))).await
             }
             Place::Own(engine, user) => Ok(engine.forget_memory(user, id, None).await?),
+        }
+    }
+
+    async fn purge(&self, id: MemoryId) -> Result<(), Trouble> {
+        match &self.place {
+            Place::Running(line) => {
+                line.tell(line.request(Method::DELETE, &format!("/v1/memories/{id}?purge=true"))).await
+            }
+            Place::Own(engine, user) => Ok(engine.purge_memory(user, id, None).await?),
         }
     }
 

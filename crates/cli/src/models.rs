@@ -1,4 +1,5 @@
-//! `rondo models`: which models there are, whether one works, and weights for this process. Needs no running server.
+//! `rondo models`: which models there are, whether one works, weights for this process, and a newer catalogue. Needs no
+//! running server.
 
 mod table;
 mod trial;
@@ -11,7 +12,7 @@ use model::{Embedder, MODEL_CHOICES};
 use crate::assemble::Embeds;
 use crate::config::Config;
 use crate::pull::Kind;
-use crate::{Trouble, assemble, discover, local, pull};
+use crate::{Trouble, assemble, catalogue, discover, local, pull};
 
 #[derive(Subcommand)]
 pub(crate) enum Models {
@@ -44,6 +45,14 @@ pub(crate) enum Models {
     },
     /// Delete the weights of a model that was pulled
     Remove { name: String },
+    /// Take a newer catalogue of what is known of models: windows, prices, and when each ends
+    ///
+    /// It is checked first, and what changes is told. Whatever is wrong with it, the one in use stays.
+    Update {
+        /// A file, or a URL that begins with https://
+        #[arg(value_name = "URL|FILE")]
+        from: Option<String>,
+    },
 }
 
 pub(crate) async fn models(config: Config, command: Models) -> Result<(), Trouble> {
@@ -57,12 +66,14 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
                 format!("there is no model: {MODEL_CHOICES}\n{}", table::pulled(&pull::pulled(&config.data)))
             } else {
                 let pulled = table::pulled(&pull::pulled(&config.data));
-                format!("{}{pulled}", table::text(&registry, config.model.as_deref()))
+                let endings = table::endings(&registry, &config, catalogue::today());
+                format!("{}{pulled}{endings}", table::text(&registry, &config))
             };
             Ok(std::io::stdout().write_all(report.as_bytes())?)
         }
         Models::Pull { what, name } => pull::pull_all(&config, &what, name.as_deref()).await,
         Models::Remove { name } => pull::remove(&config, &name),
+        Models::Update { from } => catalogue::update(&config, from.as_deref()).await,
         Models::Test { name, message } => {
             let config = discover::complete(config).await;
             let registry = assemble::registry(&config)?;

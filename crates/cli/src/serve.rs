@@ -2,7 +2,9 @@
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
+use engine::{CallShares, Engine};
 use model::MODEL_CHOICES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{Limits, Settings, Shutdown};
@@ -15,11 +17,21 @@ use crate::config::{Config, LogFormat};
 use crate::control::Control;
 use crate::pull::{self, Kind};
 use crate::watch::Watch;
-use crate::{Trouble, assemble, discover, local};
+use crate::{Trouble, assemble, catalogue, discover, local};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
 const OTHER_FILES: usize = 1024;
+
+/// How long the server may take to let go of everything once its runs have had their time. Then the process ends all the
+/// same, which is a crash to what is left.
+const LETTING_GO: Duration = Duration::from_secs(7);
+
+/// How long a server that can write nothing any more gives what is under way.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+const UNWRITTEN: &str = "nothing more can be written, because the disk or the writer failed (the lines above say why); mend \
+    it and start again: runs that were under way go on then";
 
 pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble> {
     start_logging(&config)?;
@@ -29,7 +41,8 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     #[cfg(feature = "planted")]
     plant()?;
     let mut signals = Signals::new()?;
-    let config = discover::complete(config).await;
+    let mut config = discover::complete(config).await;
+    let limits = fit_open_files(&mut config);
     let (engine, secrets) = assemble::served(&config)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         format!(
@@ -38,25 +51,19 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
         )
     })?;
     engine.load_keys().await?;
-    if !config.listen.ip().is_loopback() && !engine.has_good_keys() {
-        return Err(format!(
-            "{} can be reached from other machines, and there is no key: make one with `rondo keys add USER`, or listen \
-             on 127.0.0.1",
-            config.listen
-        )
-        .into());
-    }
+    require_keys(&config, &engine)?;
     engine.start().await?;
     let control = Control { url: reach(&listener, &config)?, token: engine.control_token()? };
     let _published = control.publish(&config.data)?;
     announce(&config, &engine, &listener);
     let stop = Shutdown::from(CancellationToken::new());
-    let settings = Settings { limits: limits(&config), chat_app: config.server.chat_app.clone() };
+    let settings = settings(&config, limits);
     let serving = server::serve(listener, engine.clone(), settings, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
         () = Watch::new(&config, engine.clone(), secrets).run() => {}
+        () = engine.writing_ended() => return Err(end_unwritten(&engine, &stop, serving).await),
         () = signals.next() => tracing::info!("stopping: streams close now, runs have {} s to end", config.server.drain.as_secs()),
     }
     engine.retire();
@@ -73,13 +80,64 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
         }
         Ok(ended?)
     };
-    tokio::select! {
-        ended = drain => ended,
+    let ended: Result<(), Trouble> = tokio::select! {
+        ended = tokio::time::timeout(config.server.drain + LETTING_GO, drain) => ended.unwrap_or_else(|_| {
+            tracing::warn!("something does not let go; ending all the same, and the next start takes up what is left");
+            Ok(())
+        }),
         () = signals.next() => {
             tracing::info!("asked twice: stopping at once");
             Ok(())
         }
+    };
+    if engine.can_write() { ended } else { Err(UNWRITTEN.into()) }
+}
+
+/// Without a key, everybody who reaches the server is its one user; so nobody else may reach it.
+fn require_keys(config: &Config, engine: &Engine) -> Result<(), Trouble> {
+    let proxying = &config.server.proxying;
+    let open = if !config.listen.ip().is_loopback() {
+        Some((config.listen.to_string(), "listen on 127.0.0.1"))
+    } else if proxying.is_for_others() {
+        Some((format!("server.public_url ({})", urls(config)), "remove it"))
+    } else {
+        None
+    };
+    match open.filter(|_| !engine.has_good_keys()) {
+        Some((what, instead)) => Err(format!(
+            "{what} can be reached from other machines, and there is no key: make one with `rondo keys add USER`, or \
+             {instead}"
+        )
+        .into()),
+        None => Ok(()),
     }
+}
+
+fn settings(config: &Config, limits: Limits) -> Settings {
+    let (chat_app, proxying) = (config.server.chat_app.clone(), config.server.proxying.clone());
+    Settings { limits, chat_app, proxying }
+}
+
+/// Where others reach the server.
+fn urls(config: &Config) -> String {
+    let urls: Vec<String> = config.server.proxying.public_urls.iter().map(ToString::to_string).collect();
+    urls.join(", ")
+}
+
+/// Ends a server that can write nothing any more, so that whoever looks after it starts it again: requests under way get
+/// their answers, runs are left as they are.
+async fn end_unwritten(
+    engine: &Engine,
+    stop: &Shutdown,
+    serving: impl Future<Output = std::io::Result<()>>,
+) -> Trouble {
+    tracing::error!("{UNWRITTEN}");
+    engine.retire();
+    stop.streams.cancel();
+    stop.all.cancel();
+    let _either_way =
+        tokio::time::timeout(LAST_ANSWERS, async { tokio::join!(serving, engine.abandon()) }).await;
+    UNWRITTEN.into()
 }
 
 /// Plants the bug that the crash harness asks for, and says so.
@@ -94,19 +152,33 @@ fn plant() -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The configured limits, with no more connections than there can be files: a server that has run out of them could
-/// neither ask a model nor open its database.
-fn limits(config: &Config) -> Limits {
+/// The configured limits, with no more connections and model calls than there can be files: a server that has run out of
+/// them could neither ask a model nor open its database.
+fn fit_open_files(config: &mut Config) -> Limits {
     let limits = assemble::limits(config);
-    let (files, most) = (raise_open_files(), limits.max_connections);
-    let room = files.saturating_sub(OTHER_FILES).max(files / 2);
-    if room < most {
+    let files = raise_open_files();
+    let (wanted, most) = (config.server.model_calls, limits.max_connections);
+    let (calls, connections) = fitting(files, wanted.all, most);
+    // Half of the connections are enough for everybody but the largest.
+    if calls < wanted.all || connections < most / 2 {
         tracing::warn!(
-            "this process may open {files} files, so it serves {room} connections at once instead of {most}; raise the \
-             limit with `ulimit -n` or LimitNOFILE="
+            "this process may open {files} files, so it serves {connections} connections at once instead of {most}, and \
+             asks models {calls} times at once instead of {}; raise the limit with `ulimit -n` or LimitNOFILE=",
+            wanted.all
         );
     }
-    Limits { max_connections: most.min(room), ..limits }
+    if calls < wanted.all {
+        let of_one_user = wanted.of_one_user.min(CallShares::of(calls).of_one_user);
+        config.server.model_calls = CallShares { all: calls, of_one_user };
+    }
+    Limits { max_connections: connections, ..limits }
+}
+
+/// As many model calls and connections as so many files are enough for. Of what is there, calls have at most a quarter.
+fn fitting(files: usize, calls: usize, connections: usize) -> (usize, usize) {
+    let room = files.saturating_sub(OTHER_FILES).max(files / 2);
+    let calls = calls.min(room / 4).max(1);
+    (calls, connections.min(room.saturating_sub(calls)).max(1))
 }
 
 /// Lets this process open as many files as it may at most, and says how many those are.
@@ -142,7 +214,7 @@ fn reach(listener: &TcpListener, config: &Config) -> Result<String, Trouble> {
     Ok(format!("http://{address}"))
 }
 
-fn announce(config: &Config, engine: &engine::Engine, listener: &TcpListener) {
+fn announce(config: &Config, engine: &Engine, listener: &TcpListener) {
     let address = listener.local_addr().unwrap_or(config.listen);
     let apps: Vec<String> = engine.apps().into_iter().map(|app| app.id).collect();
     if apps.is_empty() {
@@ -158,12 +230,27 @@ fn announce(config: &Config, engine: &engine::Engine, listener: &TcpListener) {
         Some(model) => tracing::info!(model = model.name, provider = model.provider, "the default model"),
         None => tracing::warn!("no model is configured, so runs will fail: {MODEL_CHOICES}"),
     }
+    warn_of_endings(config);
     if config.embeddings.is_none() && local::preferred_embedder(config).is_none() {
         tracing::info!(
             "no embedding model, so memories are found by their words alone; `rondo models pull minilm` gets one"
         );
     }
+    if !config.server.proxying.public_urls.is_empty() {
+        tracing::info!("others reach it at {}", urls(config));
+    }
     tracing::info!(apps = apps.join(", "), data = %config.data.display(), "serving on http://{address}");
+}
+
+/// Says which of the models in use have ended or will soon, and whether what is known of models could not be read.
+fn warn_of_endings(config: &Config) {
+    if let Some(problem) = &config.knowledge.problem {
+        tracing::warn!("{problem}");
+    }
+    let apps = app::load_all(&config.apps).unwrap_or_default();
+    for end in catalogue::ending(config, &apps, catalogue::today()) {
+        tracing::warn!("{end}");
+    }
 }
 
 fn start_logging(config: &Config) -> Result<(), Trouble> {
@@ -201,5 +288,23 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_shared_between_connections_and_model_calls() {
+        assert_eq!(fitting(1_048_576, 4_096, 16_384), (4_096, 16_384));
+        assert_eq!(fitting(20_000, 4_096, 16_384), (4_096, 14_880));
+        assert_eq!(
+            fitting(4_096, 4_096, 16_384),
+            (768, 2_304),
+            "the rest is for the database, tools and folders"
+        );
+        assert_eq!(fitting(256, 4_096, 16_384), (32, 96));
+        assert_eq!(fitting(0, 4_096, 16_384), (1, 1));
     }
 }

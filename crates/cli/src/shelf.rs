@@ -14,7 +14,7 @@ use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
 use store::{
-    ActionFilter, ActionRow, Actions, Files, PageOf, RecordQuery, Records, Sqlite, TimeCursor, Write,
+    ActionFilter, ActionRow, Files, PageOf, PageRows, RecordQuery, Records, Sqlite, TimeCursor, Write,
 };
 
 use crate::config::Config;
@@ -26,8 +26,8 @@ use order::{Turn, order, renamed};
 /// Records read at once.
 const PAGE: usize = 500;
 
-/// Pages of one type that are read at most; a user has fewer records than that.
-const MAX_PAGES: usize = 100;
+/// Pages of one type that are read at most; a user has fewer records than they hold, however large those are.
+const MAX_PAGES: usize = 1_000;
 
 /// Bytes of a user's name.
 const MAX_USER_BYTES: usize = 200;
@@ -124,12 +124,19 @@ impl Shelf {
     pub(crate) async fn actions(&self, limit: usize) -> Result<Vec<Deed>, Trouble> {
         match &self.place {
             Place::Running(line) => {
-                let page: Page<ActionView> = line.get(&self.path(&format!("actions?limit={limit}"))).await?;
-                Ok(page.data.into_iter().map(Deed::from).collect())
+                let (mut all, mut cursor) = (Vec::new(), String::new());
+                while all.len() < limit {
+                    let left = limit - all.len();
+                    let path = self.path(&format!("actions?limit={left}{cursor}"));
+                    let page: Page<ActionView> = line.get(&path).await?;
+                    all.extend(page.data.into_iter().map(Deed::from));
+                    let Some(next) = page.next else { break };
+                    cursor = format!("&cursor={next}");
+                }
+                Ok(all)
             }
             Place::Own(store, scope) => {
-                let page = PageOf { after: None, limit };
-                let rows = store.actions(scope, ActionFilter::default(), page).await?;
+                let rows = store::newest_actions(&**store, scope, ActionFilter::default(), limit).await?;
                 Ok(rows.into_iter().map(Deed::from).collect())
             }
         }
@@ -259,12 +266,21 @@ impl Shelf {
         }
     }
 
-    pub(crate) async fn has_file(&self, path: &str) -> Result<bool, Trouble> {
+    /// What a file holds, if there is one of that path.
+    pub(crate) async fn file(&self, path: &str) -> Result<Option<String>, Trouble> {
         match &self.place {
-            Place::Running(line) => line.has(&self.path(&format!("files/{path}"))).await,
+            Place::Running(line) => {
+                let at = self.path(&format!("files/{path}"));
+                if !line.has(&at).await? {
+                    return Ok(None);
+                }
+                let request = line.request(Method::GET, &at);
+                let file: FileView = line.ask(request.header(ACCEPT, "application/json")).await?;
+                Ok(Some(file.content.unwrap_or_default()))
+            }
             Place::Own(store, scope) => match store.file(scope, path).await {
-                Ok(_) => Ok(true),
-                Err(store::Error::NotFound(_)) => Ok(false),
+                Ok(row) => Ok(Some(row.content)),
+                Err(store::Error::NotFound(_)) => Ok(None),
                 Err(error) => Err(error.into()),
             },
         }
@@ -317,11 +333,10 @@ async fn records_in(store: &Sqlite, scope: &Scope, kind: &str) -> Result<Vec<Kep
     let (mut all, mut after) = (Vec::new(), None);
     for _ in 0..MAX_PAGES {
         let page = PageOf { after, limit: PAGE };
-        let rows = store.records(scope, kind, RecordQuery::default(), page).await?;
-        let is_last = rows.len() < PAGE;
+        let PageRows { rows, more } = store.records(scope, kind, RecordQuery::default(), page).await?;
         after = rows.last().map(|row| TimeCursor { at: row.updated_at, id: row.id });
         all.extend(rows.into_iter().map(|row| Kept { id: row.id, kind: row.kind, data: row.data }));
-        if is_last {
+        if !more {
             return Ok(all);
         }
     }
@@ -329,7 +344,7 @@ async fn records_in(store: &Sqlite, scope: &Scope, kind: &str) -> Result<Vec<Kep
 }
 
 fn too_many(kind: &str) -> Trouble {
-    format!("there are more than {} records of the type {kind}", MAX_PAGES * PAGE).into()
+    format!("there are more records of the type {kind} than {MAX_PAGES} pages hold").into()
 }
 
 async fn add_in(

@@ -64,7 +64,7 @@ fn made(file: &Path) -> Result<[u8; BYTES], Trouble> {
     let mut key = [0; BYTES];
     getrandom::fill(&mut key)?;
     let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
+    store::sqlite::make_private_folder(folder)?;
     let beside = file.with_extension("new");
     let mut new = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -7,8 +7,9 @@ use protocol::{
 use serde_json::json;
 use store::{ActionFilter, ActionRow, NewAction, Once, PageOf, Verified};
 
-use crate::request::PageQuery;
-use crate::{Engine, Error};
+use crate::keys::check_all_apps;
+use crate::request::{self, PageQuery};
+use crate::{Engine, Error, hiding};
 
 /// The tool that an undo by the user is told under.
 const UNDO: &str = "undoAction";
@@ -41,15 +42,19 @@ impl Engine {
     ) -> Result<Page<ActionView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         let (filter, after, limit) = (filter(query)?, page.position()?, page.limit()?);
-        let mut rows = self.store().actions(&scope, filter, PageOf { after, limit: limit + 1 }).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| row.position.to_string());
-        Ok(Page { data: rows.into_iter().map(|row| self.view(row)).collect(), next: last.filter(|_| more) })
+        let mut page = self.store().actions(&scope, filter, PageOf { after, limit }).await?;
+        let forgotten = self.recall().forgotten(&scope).await?;
+        for row in &mut page.rows {
+            hiding::hide_in_action(row, &forgotten);
+        }
+        Ok(request::page(page, |row| row.position.to_string(), |row| self.view(row)))
     }
 
     pub async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionView, Error> {
-        Ok(self.view(self.action_row(principal, action).await?))
+        let mut row = self.action_row(principal, action).await?;
+        let forgotten = self.recall().forgotten(&row.scope).await?;
+        hiding::hide_in_action(&mut row, &forgotten);
+        Ok(self.view(row))
     }
 
     /// Takes back what an action changed. Gives the action that did so.
@@ -100,16 +105,33 @@ impl Engine {
         self.to_the_end(async move { engine.undo_all(&principal, &row.scope, run).await }).await
     }
 
-    /// Goes through every chain of the ledger: for whoever looks after the server.
-    pub async fn verify_ledger(&self) -> Result<Verified, Error> {
+    /// Goes through every chain of the ledger: for whoever looks after the server, in all apps.
+    pub async fn verify_ledger(&self, by: Option<&Principal>) -> Result<Verified, Error> {
+        check_all_apps(by)?;
         Ok(self.store().verify_ledger().await?)
     }
 
     async fn undo_all(&self, principal: &Principal, scope: &Scope, run: RunId) -> Result<UndoReport, Error> {
-        let filter = ActionFilter { run: Some(run), ..ActionFilter::default() };
-        let page = PageOf { after: None, limit: MAX_UNDONE_AT_ONCE };
         let mut report = UndoReport { undone: Vec::new(), refused: Vec::new() };
-        for row in self.store().actions(scope, filter, page).await? {
+        let (mut after, mut left) = (None, MAX_UNDONE_AT_ONCE);
+        while left > 0 {
+            let filter = ActionFilter { run: Some(run), ..ActionFilter::default() };
+            let page = self.store().actions(scope, filter, PageOf { after, limit: left }).await?;
+            left = if page.more { left.saturating_sub(page.rows.len()) } else { 0 };
+            after = page.rows.last().map(|row| row.position);
+            self.undo_page(principal, page.rows, &mut report).await?;
+        }
+        Ok(report)
+    }
+
+    /// Takes back some actions of a run, and adds what became of each to the report.
+    async fn undo_page(
+        &self,
+        principal: &Principal,
+        rows: Vec<ActionRow>,
+        report: &mut UndoReport,
+    ) -> Result<(), Error> {
+        for row in rows {
             let refusal = |reason| UndoRefused { action_id: row.id, tool: row.tool.clone(), reason };
             match standing(&row, self.outside_undo(&row).is_some()) {
                 Standing::Nothing => {}
@@ -123,7 +145,7 @@ impl Engine {
                 },
             }
         }
-        Ok(report)
+        Ok(())
     }
 
     fn undoing(&self, action: ActionId) -> NewAction {

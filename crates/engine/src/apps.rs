@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use app::{App, Apps, Problem};
+use model::Registry as Models;
 use protocol::AppId;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tools::{Catalog, Registry};
 
+use crate::models::model_problems;
 use crate::{Engine, Error};
 
 /// An app with its tools.
@@ -23,8 +25,11 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Fails if the app names a tool that does not exist.
-    fn new(app: Arc<App>, catalog: &Catalog) -> Result<Arc<Self>, Problem> {
+    /// Fails if the app names a tool that does not exist, or a model that it may not use.
+    fn new(app: Arc<App>, (catalog, models): (&Catalog, &Models)) -> Result<Arc<Self>, Problem> {
+        if let Some(problem) = model_problems(&app, models).into_iter().next() {
+            return Err(problem);
+        }
         let tools = RwLock::new(Arc::new(catalog.registry(&app, &[])?));
         Ok(Arc::new(Self { app, tools, offering: Semaphore::new(1), problem: RwLock::default() }))
     }
@@ -60,8 +65,8 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    pub(crate) fn new(apps: Apps, catalog: &Catalog) -> Result<Self, Problem> {
-        let serve = |(id, app)| Ok((id, Serving::new(app, catalog)?));
+    pub(crate) fn new(apps: Apps, surroundings: (&Catalog, &Models)) -> Result<Self, Problem> {
+        let serve = |(id, app)| Ok((id, Serving::new(app, surroundings)?));
         let served = apps.into_iter().map(serve).collect::<Result<Served, Problem>>()?;
         Ok(Self { served: RwLock::new(Arc::new(served)) })
     }
@@ -82,9 +87,9 @@ impl Shelf {
 
 impl Engine {
     /// Serves an app from now on, in place of what was served under its id. Nothing changes if it names a tool that does
-    /// not exist.
+    /// not exist, or a model that it may not use.
     pub async fn replace_app(&self, app: Arc<App>) -> Result<(), Problem> {
-        let serving = Serving::new(app, &self.shared.catalog)?;
+        let serving = Serving::new(app, (&self.shared.catalog, &self.shared.models))?;
         let id = serving.app.id.clone();
         if !serving.app.mcp.is_empty()
             && let Err(error) = self.offer_again(&serving).await
@@ -96,10 +101,12 @@ impl Engine {
             hub.keep(&id, &serving.app.mcp);
         }
         self.in_background(self.clone().look_at_servers_of(serving));
+        self.welcome_app(&id);
         Ok(())
     }
 
-    /// Serves an app no longer. Its runs that are under way end as they would have; what its users have stays.
+    /// Serves an app no longer. Its runs that are under way end as they would have; what its users have stays, and what
+    /// is to begin waits for it.
     pub fn remove_app(&self, app: &AppId) {
         self.shared.apps.change(|served| drop(served.remove(app)));
         if let Some(hub) = self.shared.catalog.hub() {

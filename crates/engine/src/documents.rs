@@ -27,6 +27,10 @@ const TURN_RETRY_AFTER: u32 = 10;
 /// Bytes of a document's text that are shown at once; a single piece is always shown.
 const MAX_SHOWN_BYTES: usize = 64 * 1024;
 
+/// Bytes of text that the documents of one user in one app may have, if nobody says otherwise: four of the longest, or
+/// sixteen thousand pages.
+pub const DEFAULT_DOCUMENT_BYTES: u64 = 32 * 1024 * 1024;
+
 /// Documents that one search may be narrowed to.
 const MAX_NAMED: usize = 50;
 
@@ -83,7 +87,8 @@ impl Engine {
         let mut extracted = self.extract(kind, bytes).await?;
         let (id, title, pages) = (self.shared.ids.document(), extracted.title.take(), extracted.pages);
         let chunks = self.pieces(extracted).await?;
-        let document = NewDocument { id, name, title, kind: kind.name(), bytes: size, pages, chunks };
+        let (kind, quota) = (kind.name(), self.shared.document_bytes);
+        let document = NewDocument { id, quota, name, title, kind, bytes: size, pages, chunks };
         let engine = self.clone();
         self.to_the_end(async move {
             let row = match engine.store().add_document(&scope, document, once).await {
@@ -108,15 +113,13 @@ impl Engine {
     ) -> Result<Page<DocumentView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         let (after, limit) = (page.by_time()?, page.limit()?);
-        let mut rows = self.store().documents(&scope, PageOf { after, limit: limit + 1 }).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| time_cursor(row.created_at, row.id));
-        let mut data = Vec::with_capacity(rows.len());
-        for row in rows {
+        let page = self.store().documents(&scope, PageOf { after, limit }).await?;
+        let next = page.rows.last().filter(|_| page.more).map(|row| time_cursor(row.created_at, row.id));
+        let mut data = Vec::with_capacity(page.rows.len());
+        for row in page.rows {
             data.push(self.document_view(row).await?);
         }
-        Ok(Page { data, next: last.filter(|_| more) })
+        Ok(Page { data, next })
     }
 
     pub async fn document(&self, principal: &Principal, document: DocumentId) -> Result<DocumentView, Error> {

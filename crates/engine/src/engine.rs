@@ -5,15 +5,15 @@
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use app::{App, Apps, Problem};
 use futures_util::FutureExt;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use memory::recall::Recall;
 use model::{Counter, Model, Registry as Models};
-use protocol::{AppId, Clock, Failure, Ids, JobId, MemoryId, RunId, RunStatus, SummaryId, ThreadId};
+use protocol::{AppId, Clock, Failure, Ids, JobId, MemoryId, RunId, RunStatus, Scope, SummaryId, ThreadId};
 use store::{JobRow, PageOf, RunRow, Stop, Store};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -25,19 +25,16 @@ use crate::apps::Shelf;
 use crate::bus::Bus;
 use crate::context::Fence;
 use crate::documents::Extractor;
+use crate::gate::{CallGate, CallPlace, CallShares};
 use crate::keys::Ring;
+use crate::missing::MissingApps;
 use crate::run::{self, Limits, Obstacle, Run, RunState};
+use crate::sweep::Sweeps;
 use crate::vault::SealedVault;
 use crate::{Error, jobs};
 
-/// Model calls of runs at once. More wait their turn, as when a start takes up thousands of runs.
-const MAX_MODEL_CALLS: usize = 256;
-
 /// Uploads that are read at once.
 const MAX_EXTRACTIONS: usize = 2;
-
-/// How long what was asked under a key is remembered.
-const KEYS_REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 
 /// What an engine is made of. `cli` puts it together.
 pub struct Parts {
@@ -57,6 +54,12 @@ pub struct Parts {
     pub ids: Arc<dyn Ids>,
     /// How long the deltas of a run are kept after its end: so long it resumes exactly.
     pub retention: Duration,
+    /// Model calls at once. More wait their turn, as when a start takes up thousands of runs.
+    pub model_calls: CallShares,
+    /// Bytes of text that the documents of one user in one app may have.
+    pub document_bytes: u64,
+    /// How long what a tool deleted can be brought back.
+    pub undo_retention: Duration,
 }
 
 /// A cheap handle.
@@ -69,11 +72,13 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) bus: Arc<Bus>,
     pub(crate) apps: Shelf,
+    pub(crate) missing: MissingApps,
     pub(crate) catalog: Catalog,
     pub(crate) vault: Arc<SealedVault>,
     pub(crate) models: Models,
     pub(crate) recall: Arc<Recall>,
     pub(crate) extractor: Arc<dyn Extractor>,
+    pub(crate) document_bytes: u64,
     /// Held by each upload while it is read.
     pub(crate) extracting_documents: Semaphore,
     /// What nobody outside knows; marks of data are made of it.
@@ -81,20 +86,22 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     keys: Ring,
-    retention: Duration,
+    pub(crate) retention: Duration,
+    pub(crate) undo_retention: Duration,
+    pub(crate) sweeps: Sweeps,
     tasks: TaskTracker,
+    /// What goes on though whoever asked for it may be gone.
+    asked: TaskTracker,
     /// Tasks that have no end.
     steady: AtomicUsize,
     /// Takes new runs, and is ready for all others.
     ready: AtomicBool,
     /// Cancelled when this process lets go of its runs.
     abandoned: CancellationToken,
-    /// Held by each run while it asks the model.
-    turns: Arc<Semaphore>,
+    /// Gives each run a place while it asks the model.
+    model_calls: Arc<CallGate>,
     /// There may be a job to do.
     job_notice: Notify,
-    /// Held by the one job of a kind that looks at a thread.
-    looking: Mutex<HashMap<(&'static str, ThreadId), Weak<Semaphore>>>,
     /// Deleted threads whose last run has not ended; who follows them sees its end first. Locked for a look-up.
     closing: Mutex<HashSet<ThreadId>>,
     /// How to stop each run of this process. Locked for a look-up, never over an await.
@@ -102,32 +109,37 @@ pub(crate) struct Shared {
 }
 
 impl Engine {
-    /// Fails if an app names a tool that does not exist.
+    /// Fails if an app names a tool that does not exist, or a model that it may not use.
     pub fn new(parts: Parts) -> Result<Self, Problem> {
-        let apps = Shelf::new(parts.apps, &parts.tools)?;
+        let apps = Shelf::new(parts.apps, (&parts.tools, &parts.models))?;
         let vault = SealedVault::new(Arc::clone(&parts.store), &parts.vault_key);
+        let model_calls = CallGate::new(parts.model_calls, parts.models.provider_count());
         let shared = Shared {
             catalog: parts.tools,
             vault: Arc::new(vault),
             store: parts.store,
             bus: parts.bus,
             apps,
+            missing: MissingApps::default(),
             models: parts.models,
             recall: parts.recall,
             extractor: parts.extractor,
+            document_bytes: parts.document_bytes,
             extracting_documents: Semaphore::new(MAX_EXTRACTIONS),
             secret: OnceLock::new(),
             clock: parts.clock,
             ids: parts.ids,
             keys: Ring::default(),
             retention: parts.retention,
+            undo_retention: parts.undo_retention,
+            sweeps: Sweeps::default(),
             tasks: TaskTracker::new(),
+            asked: TaskTracker::new(),
             steady: AtomicUsize::new(0),
             ready: AtomicBool::new(false),
             abandoned: CancellationToken::new(),
-            turns: Arc::new(Semaphore::new(MAX_MODEL_CALLS)),
+            model_calls: Arc::new(model_calls),
             job_notice: Notify::new(),
-            looking: Mutex::default(),
             closing: Mutex::default(),
             running: Mutex::default(),
         };
@@ -140,12 +152,13 @@ impl Engine {
         let secret = self.store().secret().await?;
         let _ = self.shared.secret.set(secret); // the same each time
         self.read_pinned_tools().await?;
+        self.read_missing_apps().await?;
         let unfinished = self.store().adopt().await?;
         if !unfinished.is_empty() {
             tracing::info!(runs = unfinished.len(), "taking up unfinished runs");
         }
         for row in unfinished {
-            if self.stoppable(row.id) {
+            if !self.run_waits_for_app(&row).await && self.stoppable(row.id) {
                 self.spawn(row);
             }
         }
@@ -165,7 +178,17 @@ impl Engine {
 
     /// Not before it has taken up what was left, not once it retires, and not when nothing can be written any more.
     pub fn is_ready(&self) -> bool {
-        self.shared.ready.load(Ordering::Acquire) && self.store().is_open()
+        self.shared.ready.load(Ordering::Acquire) && self.can_write()
+    }
+
+    /// False once the disk or the writer has failed. Only another start helps.
+    pub fn can_write(&self) -> bool {
+        self.store().is_open()
+    }
+
+    /// Returns when nothing more can be written.
+    pub async fn writing_ended(&self) {
+        self.store().writing_ended().await;
     }
 
     /// Takes no new runs from here on. Those under way go on.
@@ -173,27 +196,35 @@ impl Engine {
         self.shared.ready.store(false, Ordering::Release);
     }
 
-    /// Waits until the runs of this process have ended, at most so long, then lets go of the rest: the next start takes
-    /// them up. Gives back how many were left.
+    /// Waits until the runs of this process and what else was asked of it have ended, at most so long, then lets go of
+    /// the rest: the next start takes it up. Gives back how many runs were left.
     pub async fn drain(&self, patience: Duration) -> usize {
         self.retire();
         let ended = async {
             let mut changed = tokio::time::interval(DRAIN_LOOK);
-            while !self.running().is_empty() {
+            while !self.running().is_empty() || !self.shared.asked.is_empty() {
                 changed.tick().await;
             }
         };
         let _ = tokio::time::timeout(patience, ended).await;
-        let left = self.running().len();
+        let (left, asked) = (self.running().len(), self.shared.asked.len());
+        if asked > 0 {
+            tracing::warn!(
+                requests = asked,
+                "letting go of what was confirmed or taken back and is not done; the next start ends it, as done or as unknown"
+            );
+        }
         self.abandon().await;
         left
     }
 
-    /// Drops every run of this process where it stands, as a crash would; the next start takes them up.
+    /// Drops all that this process does where it stands, as a crash would; the next start takes it up.
     pub async fn abandon(&self) {
         self.shared.abandoned.cancel();
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        for tasks in [&self.shared.asked, &self.shared.tasks] {
+            tasks.close();
+            tasks.wait().await;
+        }
         if let Some(hub) = self.shared.catalog.hub() {
             hub.close().await;
         }
@@ -205,9 +236,11 @@ impl Engine {
         loop {
             look.tick().await;
             let steady = self.shared.steady.load(Ordering::Acquire);
-            let working = !self.running().is_empty() || self.shared.tasks.len() > steady;
+            let asked = !self.shared.asked.is_empty();
+            let working = !self.running().is_empty() || asked || self.shared.tasks.len() > steady;
             // A job that was just claimed is neither due nor yet a task.
-            let jobs = self.store().jobs(PageOf { after: None, limit: 100 }).await.unwrap_or_default();
+            let newest = self.store().jobs(PageOf { after: None, limit: 100 }).await;
+            let jobs = newest.map(|page| page.rows).unwrap_or_default();
             let now = self.now();
             let pending =
                 |job: &JobRow| job.status == "running" || job.status == "ready" && job.run_at <= now;
@@ -275,16 +308,9 @@ impl Engine {
         self.shared.abandoned.run_until_cancelled(tokio::time::sleep(STORE_PAUSE)).await.is_some()
     }
 
-    /// What the one job of this kind that looks at a thread holds, so that two do not pay for the same.
-    pub(crate) fn turn(&self, kind: &'static str, thread: ThreadId) -> Arc<Semaphore> {
-        let mut turns = self.shared.looking.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| turn.strong_count() > 0); // as many as there are such jobs
-        if let Some(turn) = turns.get(&(kind, thread)).and_then(Weak::upgrade) {
-            return turn;
-        }
-        let turn = Arc::new(Semaphore::new(1));
-        turns.insert((kind, thread), Arc::downgrade(&turn));
-        turn
+    /// A place to ask a model for work in the background, shared with everybody else who asks.
+    pub(crate) async fn model_place(&self, scope: &Scope, model: &Model) -> CallPlace {
+        self.shared.model_calls.place(&scope.user, &model.listing.provider).await
     }
 
     /// Wakes whoever looks for background work.
@@ -321,12 +347,24 @@ impl Engine {
         chain
     }
 
-    /// Finishes what has begun even if whoever asked for it goes away: a committed run must be driven.
+    /// Finishes what has begun even if whoever asked for it goes away: a committed run must be driven. Only when this
+    /// process lets go of all it does, it is dropped where it stands.
     pub(crate) async fn to_the_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        self.shared.tasks.spawn(work).await.unwrap_or(Err(Error::Internal))
+        let abandoned = self.shared.abandoned.clone();
+        let task = self.shared.asked.spawn(async move { abandoned.run_until_cancelled(work).await });
+        match task.await {
+            Ok(Some(done)) => done,
+            Ok(None) => Err(Error::Unavailable {
+                message:
+                    "the server is stopping, and it is not known whether this was done; look once it is back"
+                        .into(),
+                retry_after: 2,
+            }),
+            Err(_) => Err(Error::Internal),
+        }
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<Option<Stop>>>> {
@@ -370,6 +408,9 @@ impl Engine {
         if row.status == RunStatus::Waiting && row.stop.is_none() {
             return Ok(()); // for the user's word; nothing is held meanwhile
         }
+        if self.run_waits_for_app(&row).await {
+            return Ok(());
+        }
         if self.stoppable(row.id) {
             // Read again: what was told to stop before it could be told here is seen now.
             let newest = self.store().active_run(thread).await;
@@ -409,7 +450,8 @@ impl Engine {
         });
     }
 
-    /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the jobs it caused, what was deleted meanwhile.
+    /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the
+    /// jobs it caused, and the thread's rows if it was deleted meanwhile.
     async fn go_on(&self, thread: ThreadId) {
         self.notice_jobs();
         self.close_if_deleted(thread);
@@ -418,7 +460,7 @@ impl Engine {
         {
             tracing::error!(%thread, %error, "the next run of a thread was not taken up; the next start does it");
         }
-        self.sweep();
+        self.sweep_if_deleted(thread).await;
     }
 
     /// Drives a run to its end. When the store fails for a while, such as on a full disk, the run goes on from its log
@@ -451,7 +493,10 @@ impl Engine {
             return Ok(());
         }
         let Ok(mut run) = self.driver(row) else {
-            let gone = run::failure("app_gone", "the app of this run is no longer there");
+            if self.run_waits_for_app(row).await {
+                return Ok(()); // it went between two looks
+            }
+            let gone = run::failure("app_gone", "the app of this run has been missing for a day");
             return Ok(self.force_end(row, gone).await?);
         };
         run.drive(state).await.map(drop)
@@ -498,30 +543,10 @@ impl Engine {
             },
             stop: stop.unwrap_or_else(|| watch::channel(None).1),
             told: OnceLock::new(),
-            turns: Arc::clone(&shared.turns),
+            model_calls: Arc::clone(&shared.model_calls),
             deadline: Instant::now() + limits.run_timeout,
             context: None,
         })
-    }
-
-    /// Purges in the background.
-    pub(crate) fn sweep(&self) {
-        let engine = self.clone();
-        self.in_background(async move {
-            if let Err(error) = engine.purge().await {
-                tracing::warn!(%error, "purging what is deleted or old failed; it will be tried again");
-            }
-        });
-    }
-
-    /// Purges what was deleted, forgets old keys and prunes old runs, a little at a time.
-    pub(crate) async fn purge(&self) -> Result<(), store::Error> {
-        let now = self.now();
-        let forget_before = now.checked_sub(KEYS_REMEMBERED).unwrap_or(Timestamp::MIN);
-        while self.store().purge(now, forget_before).await? {}
-        let ended_before = now.checked_sub(self.shared.retention).unwrap_or(Timestamp::MIN);
-        while self.store().prune(ended_before).await? {}
-        Ok(())
     }
 }
 

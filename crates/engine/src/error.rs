@@ -21,6 +21,9 @@ pub enum Error {
     /// What the app lets a user spend in a day is spent.
     #[error("{message}")]
     Budget { message: String, retry_after: u32 },
+    /// Not with this key, whoever holds it.
+    #[error("{message}")]
+    Forbidden { message: String },
     /// The user has done as much as the app allows for now.
     #[error("{message}")]
     RateLimited { message: String, retry_after: u32 },
@@ -43,6 +46,7 @@ impl Error {
             Error::KeyReused => "idempotency_key_reused",
             Error::TooLarge { .. } => "too_large",
             Error::Secret { .. } => "secret",
+            Error::Forbidden { .. } => "forbidden",
             Error::Budget { .. } => "budget_exceeded",
             Error::RateLimited { .. } => "rate_limited",
             Error::Unavailable { .. } => "unavailable",

@@ -1,7 +1,7 @@
 //! A user's Markdown files as the outside asks for them.
 
 use protocol::{FileView, Page, Principal, Scope};
-use store::{FileRow, MAX_FILE_BYTES, Write};
+use store::{FileRow, FileSize, MAX_FILE_BYTES, Write};
 
 use crate::records::Terms;
 use crate::{Engine, Error};
@@ -17,9 +17,15 @@ impl Engine {
     /// All files of the user in an app by path, without their contents.
     pub async fn files(&self, principal: &Principal, app: &str) -> Result<Page<FileView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
-        let listed = |row| FileView { content: None, ..view(row) };
-        let rows = self.store().files(&scope).await?;
-        Ok(Page { data: rows.into_iter().map(listed).collect(), next: None })
+        let listed = |file: FileSize| FileView {
+            path: file.path,
+            version: file.version,
+            bytes: file.bytes,
+            content: None,
+            updated_at: file.updated_at,
+        };
+        let files = self.store().file_sizes(&scope).await?;
+        Ok(Page { data: files.into_iter().map(listed).collect(), next: None })
     }
 
     pub async fn file(&self, principal: &Principal, place: &FilePlace) -> Result<FileView, Error> {
@@ -68,7 +74,11 @@ impl Engine {
         let write = Write::File { path: place.path.clone(), content: None, expected };
         match self.store().put_file(&scope, write, terms.once).await {
             Err(store::Error::Changed(_)) if gone => Err(Error::NotFound { what: "file" }),
-            done => Ok(done.map(drop)?),
+            done => {
+                done?;
+                self.sweep(); // it is gone from everywhere, not from the list alone
+                Ok(())
+            }
         }
     }
 

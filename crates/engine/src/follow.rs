@@ -4,6 +4,8 @@
 //! caught up; numbers sort out the overlap. Where the deltas of a run are pruned, now or while it is being read, there
 //! is no rest to give: one snapshot says what came of it.
 
+mod parked;
+
 use std::sync::Arc;
 
 use protocol::planted::Bug;
@@ -12,6 +14,8 @@ use store::Log;
 
 use crate::bus::{Subscription, Tail};
 use crate::{Error, views};
+
+pub(crate) use parked::until_parked;
 
 /// One reader's place in a thread's log.
 pub struct Follower {

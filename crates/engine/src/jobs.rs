@@ -7,16 +7,16 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
-use model::{Error, Model, Piece, Request};
-use protocol::{Event, Summary, Usage};
+use protocol::{Event, Summary};
 use store::{Extraction, JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry, Spent};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Engine;
 use crate::engine::{MAX_STORE_FAILURES, STORE_PAUSE};
 
+mod ask;
 mod embed;
 mod extract;
 mod naming;
@@ -39,8 +39,8 @@ pub(crate) use extract::of_message;
 /// Purges what was deleted and forgets what is too old to matter.
 const SWEEP: &str = "sweep";
 
-/// Jobs under way at once.
-const MAX_RUNNING: usize = 4;
+/// Jobs under way at once. Most of them wait for a model; of one user there are never more than eight.
+const MAX_RUNNING: usize = 64;
 
 /// Work that comes round: its kind, and how often. A key per turn makes it one job, whoever adds it.
 const SCHEDULES: &[(&str, SignedDuration)] = &[(SWEEP, SignedDuration::from_hours(1))];
@@ -51,7 +51,8 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(2);
 /// The longest sleep between looks, in case a notice is lost.
 const POLL: Duration = Duration::from_secs(30);
 
-/// Looks for work until the engine lets go.
+/// Looks for work until the engine lets go. It never waits for a job: what comes round and what expires does so however
+/// much is under way.
 pub(crate) async fn work(engine: Engine) {
     let turns = Arc::new(Semaphore::new(MAX_RUNNING));
     let mut looked = engine.now();
@@ -63,26 +64,35 @@ pub(crate) async fn work(engine: Engine) {
         if let Err(error) = engine.expire_proposals().await {
             tracing::warn!(%error, "expired proposals were not closed; it will be tried again");
         }
-        let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
-        match engine.store().claim().await {
-            Ok(Some(job)) => {
-                let worker = engine.clone();
-                engine.in_background(async move {
-                    run(&worker, job).await;
-                    drop(turn);
-                });
-                continue;
-            }
-            Ok(None) => {}
-            Err(store::Error::Closed) => return,
-            Err(error) => {
-                tracing::warn!(%error, "looking for jobs failed; it will be tried again");
-                tokio::time::sleep(STORE_PAUSE).await;
+        engine.give_up_missing_apps().await;
+        let turn = Arc::clone(&turns).try_acquire_owned().ok();
+        let has_room = turn.is_some();
+        if let Some(turn) = turn {
+            match engine.store().claim().await {
+                Ok(Some(job)) => {
+                    begin(&engine, job, turn);
+                    continue;
+                }
+                Ok(None) => {}
+                Err(store::Error::Closed) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "looking for jobs failed; it will be tried again");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
             }
         }
-        drop(turn);
-        let _ = tokio::time::timeout(until_due(&engine).await, noticed).await;
+        let _ = tokio::time::timeout(until_due(&engine, has_room).await, noticed).await;
     }
+}
+
+/// Does a job in the background. Its end may let in another one of its line, its user or anybody, so it is looked again.
+fn begin(engine: &Engine, job: JobRow, turn: OwnedSemaphorePermit) {
+    let worker = engine.clone();
+    engine.in_background(async move {
+        run(&worker, job).await;
+        drop(turn);
+        worker.notice_jobs();
+    });
 }
 
 /// Adds each scheduled job whose turn began since `looked`. Gives the time up to which that is now done.
@@ -106,36 +116,40 @@ fn turns(looked: Timestamp, now: Timestamp) -> impl Iterator<Item = (&'static st
     })
 }
 
-async fn until_due(engine: &Engine) -> Duration {
+/// How long there is nothing to do; jobs do not count when there is no room for one.
+async fn until_due(engine: &Engine, has_room: bool) -> Duration {
     let store = engine.store();
-    let due = [store.next_due().await.ok().flatten(), store.next_expiry().await.ok().flatten()];
+    let next = if has_room { store.next_due().await.ok().flatten() } else { None };
+    let due = [next, store.next_expiry().await.ok().flatten()];
     let wait = |due: Timestamp| Duration::try_from(due.duration_since(engine.now())).unwrap_or_default();
     due.into_iter().flatten().map(wait).min().unwrap_or(POLL).min(POLL)
 }
 
 /// One attempt. A panic is a failed attempt like any other.
 async fn run(engine: &Engine, job: JobRow) {
+    if needs_app(&job.kind)
+        && let Some(later) = engine.job_waits_for_app(&job).await
+    {
+        return postpone(engine, &job, later).await;
+    }
     let attempt = AssertUnwindSafe(perform(engine, &job)).catch_unwind();
-    let outcome = attempt.await.unwrap_or_else(|_| Err("the job panicked".to_owned()));
+    let outcome = attempt.await.unwrap_or_else(|_| Err(Unfinished::from("the job panicked".to_owned())));
     let left = match outcome {
-        Ok(Done { extraction: Some(extraction), turn, .. }) => {
+        Ok(Done { extraction: Some(extraction), .. }) => {
             let extracted = engine.store().extract(&job, extraction).await;
-            drop(turn); // the next one sees what this one has done
             engine.embed_soon(&job.scope).await;
             extracted.map(drop)
         }
-        Ok(Done { summary: Some(summary), spent, turn, .. }) => {
-            let committed = engine.store().summarise(&job, Some(summary), spent).await;
-            drop(turn);
-            committed
+        Ok(Done { summary: Some(summary), spent, .. }) => {
+            engine.store().summarise(&job, Some(summary), spent).await
         }
-        Ok(Done { effect, spent, extraction: None, summary: None, turn: _ }) => {
+        Ok(Done { effect, spent, extraction: None, summary: None }) => {
             engine.store().complete(&job, effect, spent).await
         }
-        Err(error) => failed(engine, &job, error).await,
+        Err(unfinished) => failed(engine, &job, unfinished).await,
     };
     let left = match left {
-        Err(store::Error::Changed(reason)) => failed(engine, &job, reason).await,
+        Err(store::Error::Changed(reason)) => failed(engine, &job, reason.into()).await,
         left => left,
     };
     if let Err(error) = left {
@@ -144,25 +158,42 @@ async fn run(engine: &Engine, job: JobRow) {
     }
 }
 
-/// Lets a job run again whose outcome the store did not take, as soon as it takes anything.
+/// Whether the job can do nothing without its app.
+fn needs_app(kind: &str) -> bool {
+    [NAME_THREAD, EXTRACT, SUMMARISE].contains(&kind)
+}
+
+/// Leaves a job for later whose app is missing. That is no failure of the job.
+async fn postpone(engine: &Engine, job: &JobRow, later: Timestamp) {
+    let reason = "its app is missing".to_owned();
+    if let Err(error) = engine.store().fail(job, reason, Retry::Uncounted(later), None).await {
+        tracing::warn!(job = %job.id, %error, "a job was not postponed; it will run again");
+        give_back(engine, job, error).await;
+    }
+}
+
+/// Lets a job run again whose outcome the store did not take, as soon as it takes anything. Otherwise no other of its
+/// line would ever run.
 async fn give_back(engine: &Engine, job: &JobRow, mut error: store::Error) {
-    let (reason, retry) = ("its outcome could not be written down", retry(job.attempts, engine.now()));
+    let reason = format!("its outcome could not be written down: {error}");
+    let retry = retry(job.attempts, engine.now());
     let mut failures = 0;
-    while error.may_pass() && failures < MAX_STORE_FAILURES {
+    while !matches!(error, store::Error::Fenced | store::Error::Closed) && failures < MAX_STORE_FAILURES {
         failures += u32::from(!matches!(error, store::Error::Full));
         tokio::time::sleep(STORE_PAUSE).await;
-        match engine.store().fail(job, reason.to_owned(), retry).await {
+        match engine.store().fail(job, reason.clone(), retry, None).await {
             Ok(()) => return engine.notice_jobs(),
             Err(again) => error = again,
         }
     }
 }
 
-async fn failed(engine: &Engine, job: &JobRow, error: String) -> Result<(), store::Error> {
+async fn failed(engine: &Engine, job: &JobRow, unfinished: Unfinished) -> Result<(), store::Error> {
+    let Unfinished { reason: error, spent } = unfinished;
     let retry = retry(job.attempts, engine.now());
     let dead = retry == Retry::Never;
     tracing::warn!(job = %job.id, kind = job.kind, attempt = job.attempts, dead, error, "a job failed");
-    engine.store().fail(job, error, retry).await
+    engine.store().fail(job, error, retry, spent).await
 }
 
 /// What a job has come to, to be committed with it.
@@ -175,8 +206,6 @@ struct Done {
     extraction: Option<Extraction>,
     /// A summary and its text.
     summary: Option<(Summary, String)>,
-    /// Held until it is committed.
-    turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Done {
@@ -185,46 +214,33 @@ impl Done {
     }
 }
 
-/// Does the work. An error says why not, for people.
-async fn perform(engine: &Engine, job: &JobRow) -> Result<Done, String> {
+/// Why an attempt has come to nothing, for people, and what a model was paid for it all the same.
+#[derive(Debug)]
+struct Unfinished {
+    reason: String,
+    spent: Option<Spent>,
+}
+
+impl From<String> for Unfinished {
+    fn from(reason: String) -> Self {
+        Self { reason, spent: None }
+    }
+}
+
+/// Does the work.
+async fn perform(engine: &Engine, job: &JobRow) -> Result<Done, Unfinished> {
     match job.kind.as_str() {
         NAME_THREAD => naming::name(engine, job).await,
         EXTRACT => extract::extract(engine, job).await,
         SUMMARISE => summarise::summarise(engine, job).await,
-        EMBED => embed::embed(engine, job).await,
+        EMBED => Ok(embed::embed(engine, job).await?),
         SWEEP => {
             engine.clone().embed_all().await;
-            engine.purge().await.map(|()| Done::default()).map_err(|error| error.to_string())
+            engine.sweep();
+            Ok(Done::default())
         }
-        _ => Err("no such kind of job".to_owned()),
+        _ => Err("no such kind of job".to_owned().into()),
     }
-}
-
-/// Asks a model for a text of at most so many bytes, and says what that has cost.
-async fn ask(model: &Model, request: &Request, most: usize) -> Result<(String, Spent), Error> {
-    let mut stream = model.chat.stream(request).await?;
-    let (mut answer, mut usage) = (String::new(), None);
-    while let Some(piece) = stream.next().await {
-        match piece? {
-            Piece::Text(text) if answer.len() + text.len() <= most => answer.push_str(&text),
-            Piece::Usage(counted) => usage = Some(counted),
-            Piece::Text(_)
-            | Piece::Reasoning(_)
-            | Piece::CallStart { .. }
-            | Piece::CallInput { .. }
-            | Piece::Model(_)
-            | Piece::Provider(_)
-            | Piece::Finish(_) => {}
-        }
-    }
-    let estimated = || Usage {
-        input_tokens: model.tokens().request(request) as u64,
-        output_tokens: model.tokens().text(&answer) as u64,
-        estimated: true,
-        ..Usage::default()
-    };
-    let usage = model.priced(usage.unwrap_or_else(estimated));
-    Ok((answer, Spent { model: model.name().to_owned(), usage }))
 }
 
 /// Two seconds, eight, thirty-two, and so on, up to a quarter more, so that many do not come back at once.

@@ -1,15 +1,17 @@
 //! Keys: who may speak, known by the hash of what they hold.
 //!
-//! All keys are few and kept in memory; whatever changes them goes through here, so the copy is never stale.
+//! All keys are few and kept in memory; whatever reads or changes them goes through here, one at a time, so the copy is
+//! never stale. Who looks after the keys is an admin, within the apps of their own key, or whoever has the data folder.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use protocol::{AppId, KeyId, KeyView, Principal};
+use protocol::{AppId, KeyId, KeyView, Principal, Scope};
 use sha2::{Digest, Sha256};
 use store::{KeyRow, Once};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{Engine, Error, views};
 
@@ -49,22 +51,35 @@ pub struct MadeKey {
 }
 
 /// The keys that are good, by hash.
-#[derive(Default)]
 pub(crate) struct Ring {
     /// Locked for a look-up, never over an await.
-    keys: RwLock<HashMap<[u8; 32], Grant>>,
+    keys: RwLock<HashMap<[u8; 32], (KeyId, Grant)>>,
+    /// Held by whoever changes the stored keys or reads them in, until this copy says the same.
+    changing: Semaphore,
     /// Whether a key was ever made, revoked ones included: a server that asked for keys does not stop asking.
     any: AtomicBool,
     /// The hash of what proves to this process that somebody may read its data folder.
     control: OnceLock<[u8; 32]>,
 }
 
+impl Default for Ring {
+    fn default() -> Self {
+        let (keys, any, control) = (RwLock::default(), AtomicBool::default(), OnceLock::default());
+        Self { keys, changing: Semaphore::new(1), any, control }
+    }
+}
+
 impl Ring {
-    fn read<R>(&self, read: impl FnOnce(&HashMap<[u8; 32], Grant>) -> R) -> R {
+    /// The turn of whoever changes the keys.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.changing.acquire().await.ok() // never closed
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&HashMap<[u8; 32], (KeyId, Grant)>) -> R) -> R {
         read(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write<R>(&self, write: impl FnOnce(&mut HashMap<[u8; 32], Grant>) -> R) -> R {
+    fn write<R>(&self, write: impl FnOnce(&mut HashMap<[u8; 32], (KeyId, Grant)>) -> R) -> R {
         write(&mut self.keys.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -94,7 +109,7 @@ impl Engine {
         if self.ring().control.get() == Some(&hash) {
             return Some(Grant { user: LOCAL_USER.to_owned(), app: None, admin: true });
         }
-        self.ring().read(|keys| keys.get(&hash).cloned())
+        self.ring().read(|keys| keys.get(&hash).map(|(_, grant)| grant.clone()))
     }
 
     /// A token for commands on the same machine, good for as long as this process lives. Whoever can read where it is
@@ -115,14 +130,21 @@ impl Engine {
         self.ring().read(|keys| !keys.is_empty())
     }
 
-    pub async fn add_key(&self, new: NewKey, once: Option<(&Principal, Once)>) -> Result<MadeKey, Error> {
+    /// Makes a key. `by` is the admin who asks for it, who may make none that is good for more than their own; without
+    /// one, it is whoever has the data folder.
+    pub async fn add_key(
+        &self,
+        new: NewKey,
+        by: Option<(&Principal, Option<Once>)>,
+    ) -> Result<MadeKey, Error> {
+        let (by, once) = by.unzip();
         let user = user(&new.user)?;
+        check_within(by, new.app.as_deref())?;
         if let Some(app) = &new.app
             && !self.has_app(app)
         {
             return Err(Error::invalid("app", "there is no app of that name"));
         }
-        let token = token()?;
         let row = KeyRow {
             id: KeyId::new(self.fresh_id()),
             user,
@@ -130,37 +152,93 @@ impl Engine {
             admin: new.admin,
             created_at: Timestamp::UNIX_EPOCH, // the store says when
             revoked_at: None,
+            made_by: Some(name_of(by)),
+            revoked_by: None,
         };
-        let once = once.map(|(by, once)| (by.scope(AppId::new(NO_APP)), once));
+        let once = by.zip(once.flatten()).map(|(by, once)| (by.scope(AppId::new(NO_APP)), once));
+        let (engine, token) = (self.clone(), token()?);
+        self.to_the_end(async move { engine.keep_key(row, token, once).await }).await
+    }
+
+    async fn keep_key(
+        &self,
+        row: KeyRow,
+        token: String,
+        once: Option<(Scope, Once)>,
+    ) -> Result<MadeKey, Error> {
+        let _turn = self.ring().turn().await;
         if let Some(id) = self.store().add_key(row.clone(), hash(&token), once).await? {
             return Ok(MadeKey { id, token: None });
         }
-        self.ring().write(|keys| keys.insert(hash(&token), grant(&row)));
+        self.ring().write(|keys| keys.insert(hash(&token), (row.id, grant(&row))));
         self.ring().any.store(true, Ordering::Release);
-        Ok(MadeKey { id: row.id, token: Some(token) })
+        let KeyRow { id, user, app, admin, made_by, .. } = row;
+        tracing::info!(key = %id, user, app, admin, by = made_by, "a key was made");
+        Ok(MadeKey { id, token: Some(token) })
     }
 
-    /// All keys, oldest first, revoked ones too.
-    pub async fn keys(&self) -> Result<Vec<KeyView>, Error> {
-        Ok(self.store().keys().await?.into_iter().map(views::key).collect())
+    /// The keys that `by` looks after, all of them without one: oldest first, revoked ones too.
+    pub async fn keys(&self, by: Option<&Principal>) -> Result<Vec<KeyView>, Error> {
+        let only = by.and_then(Principal::only_app).map(AppId::as_str);
+        let mut rows = self.store().keys().await?;
+        rows.retain(|row| only.is_none() || row.app.as_deref() == only);
+        Ok(rows.into_iter().map(views::key).collect())
     }
 
-    /// From here on the key is good for nothing.
-    pub async fn revoke_key(&self, id: KeyId) -> Result<(), Error> {
-        if !self.store().revoke_key(id).await? {
-            return Err(Error::NotFound { what: "key" });
-        }
-        self.load_keys().await
+    /// From here on the key is good for nothing. One that `by` does not look after is answered as if it did not exist.
+    pub async fn revoke_key(&self, id: KeyId, by: Option<&Principal>) -> Result<(), Error> {
+        let only_app = by.and_then(Principal::only_app).cloned();
+        let (engine, by) = (self.clone(), name_of(by));
+        self.to_the_end(async move {
+            let _turn = engine.ring().turn().await;
+            if !engine.store().revoke_key(id, only_app, by.clone()).await? {
+                return Err(Error::NotFound { what: "key" });
+            }
+            engine.ring().write(|keys| keys.retain(|_, (key, _)| *key != id));
+            tracing::info!(key = %id, by, "a key was revoked");
+            Ok(())
+        })
+        .await
     }
 
     /// Reads the keys, which a start does too: for who must know of them before it starts anything.
     pub async fn load_keys(&self) -> Result<(), Error> {
+        let _turn = self.ring().turn().await;
         self.ring().any.store(!self.store().keys().await?.is_empty(), Ordering::Release);
         let good = self.store().good_keys().await?;
-        let good = good.iter().map(|(hash, key)| (*hash, grant(key))).collect();
+        let good = good.iter().map(|(hash, key)| (*hash, (key.id, grant(key)))).collect();
         self.ring().write(|keys| *keys = good);
         Ok(())
     }
+}
+
+/// Refuses a key that would be good for more than the key of the admin who asks for it.
+fn check_within(by: Option<&Principal>, app: Option<&str>) -> Result<(), Error> {
+    match by.and_then(Principal::only_app) {
+        Some(only) if app != Some(only.as_str()) => Err(Error::Forbidden {
+            message: format!(
+                "your key is for the app {only}, and so are the keys that it makes: send \"app\": \"{only}\""
+            ),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses what concerns all apps to an admin of one.
+pub(crate) fn check_all_apps(by: Option<&Principal>) -> Result<(), Error> {
+    match by.and_then(Principal::only_app) {
+        Some(only) => Err(Error::Forbidden {
+            message: format!(
+                "your key is for the app {only}, and this is about all apps: use an admin key made without --app"
+            ),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Who did something, as it is noted: the admin, or the user of this machine who has the data folder.
+fn name_of(by: Option<&Principal>) -> String {
+    by.map_or(LOCAL_USER, |by| by.user().as_str()).to_owned()
 }
 
 /// A name as it will be compared: one spelling, visible, not too long.

@@ -13,7 +13,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let (scope, now) = (principal.scope(app.id.clone()), self.now());
-        let used = self.store().used(&scope, now).await?;
+        let used = self.store().used(&scope, app.user_limits, now).await?;
         Ok(app.user_limits.allowances(&used, now))
     }
 }

@@ -152,6 +152,7 @@ impl Engine {
             }
             Err(error) => return Err(error.into()),
         }
+        tracing::info!(app, server = server.name(), by, "tools of a server were approved");
         self.offer_again(&serving).await?;
         self.mcp_view(&serving, &server).await
     }
@@ -161,8 +162,10 @@ impl Engine {
         &self,
         (app, server): (&str, &str),
         tools: Vec<String>,
+        by: &str,
     ) -> Result<McpServerView, Error> {
         let (serving, server) = self.mcp_server(app, server)?;
+        tracing::info!(app, server = server.name(), by, ?tools, "tools of a server are no longer approved");
         self.store().revoke_mcp_tools(&serving.app.id, server.name(), tools).await?;
         self.offer_again(&serving).await?;
         self.mcp_view(&serving, &server).await

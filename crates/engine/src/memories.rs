@@ -1,6 +1,7 @@
 //! Memories as the outside asks for them: facts about the user, kept in each app by itself.
 
 mod exchange;
+mod purge;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ use protocol::{
 };
 use store::{MAX_MEMORY_BYTES, MemoryCursor, MemoryEdit, MemoryRow, Once, PageOf};
 
-use crate::request::{PageQuery, time_cursor};
+use crate::request::{self, PageQuery};
 use crate::{Engine, Error, views};
 
 pub use exchange::{ExportFormat, MAX_IMPORT_BYTES};
@@ -84,11 +85,8 @@ impl Engine {
         }
         let (after, limit) = (page.by_time()?, page.limit()?);
         let after = after.map(|cursor| MemoryCursor { created_at: cursor.at, id: cursor.id });
-        let mut rows = self.store().memories(&scope, status, PageOf { after, limit: limit + 1 }).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| time_cursor(row.created_at, row.id));
-        Ok(Page { data: rows.into_iter().map(views::memory).collect(), next: last.filter(|_| more) })
+        let page = self.store().memories(&scope, status, PageOf { after, limit }).await?;
+        Ok(request::page(page, |row| request::time_cursor(row.created_at, row.id), views::memory))
     }
 
     pub async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryView, Error> {
@@ -132,6 +130,18 @@ impl Engine {
     ) -> Result<(), Error> {
         self.memory_row(principal, memory).await?;
         Ok(self.store().forget_memory(principal, memory, once).await?)
+    }
+
+    /// Removes a memory for good: what it said is in no file, but for the conversations it was said in, and there no model
+    /// sees it. It cannot be restored.
+    pub async fn purge_memory(
+        &self,
+        principal: &Principal,
+        memory: MemoryId,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
+        let (engine, principal) = (self.clone(), principal.clone());
+        self.to_the_end(async move { engine.purge_words(&principal, memory, once).await }).await
     }
 
     pub async fn restore_memory(

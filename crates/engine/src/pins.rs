@@ -4,6 +4,7 @@ use memory::secrets;
 use protocol::{NewPin, Page, PinId, PinView, Principal, Scope, ThreadId};
 use store::{MAX_PIN_BYTES, Once, PinRow};
 
+use crate::request::{self, PageQuery};
 use crate::{Engine, Error};
 
 impl Engine {
@@ -36,19 +37,27 @@ impl Engine {
         &self,
         principal: &Principal,
         thread: ThreadId,
+        page: PageQuery,
     ) -> Result<Page<PinView>, Error> {
         let scope = self.scope_of_thread(principal, thread).await?;
-        self.pins(&scope, Some(thread)).await
+        self.pins(&scope, Some(thread), &page).await
     }
 
     /// Those of all threads, oldest first.
-    pub async fn pins_of_app(&self, principal: &Principal, app: &str) -> Result<Page<PinView>, Error> {
+    pub async fn pins_of_app(
+        &self,
+        principal: &Principal,
+        app: &str,
+        page: PageQuery,
+    ) -> Result<Page<PinView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
-        self.pins(&scope, None).await
+        self.pins(&scope, None, &page).await
     }
 
     pub async fn unpin(&self, principal: &Principal, pin: PinId, once: Option<Once>) -> Result<(), Error> {
-        Ok(self.store().delete_pin(principal, pin, once).await?)
+        self.store().delete_pin(principal, pin, once).await?;
+        self.sweep(); // it is gone from every file, not from the list alone
+        Ok(())
     }
 
     /// The share of an app that a thread is in, if the principal may use it.
@@ -76,9 +85,14 @@ impl Engine {
         }
     }
 
-    async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Page<PinView>, Error> {
-        let rows = self.store().pins(scope, thread).await?;
-        Ok(Page { data: rows.into_iter().map(view).collect(), next: None })
+    async fn pins(
+        &self,
+        scope: &Scope,
+        thread: Option<ThreadId>,
+        page: &PageQuery,
+    ) -> Result<Page<PinView>, Error> {
+        let asked = page.of_short_list()?;
+        Ok(request::short_page(self.store().pin_page(scope, thread, asked).await?, asked, view))
     }
 }
 

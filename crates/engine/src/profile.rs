@@ -1,16 +1,20 @@
-//! What users say of themselves, as the outside asks for it. It is the same in every app.
+//! What users say of themselves, as the outside asks for it: with a key for all apps to every app, with a key for one app
+//! to that one. An app is told both, and what was said to it alone counts first.
 
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use protocol::{Principal, ProfilePatch, ProfileView};
+use protocol::{AppId, Principal, ProfilePatch, ProfileView, Scope};
 use serde_json::{Map, Value};
-use store::{MAX_PROFILE_BYTES, Once, ProfileRow};
+use store::{MAX_PROFILE_BYTES, Once, ProfileRow, Store};
 
 use crate::{Engine, Error, request};
 
 /// Fields of a profile beside those that every profile has.
 const MAX_FIELDS: usize = 64;
+
+/// Stands for every app.
+const ALL_APPS: &str = "";
 
 /// Times a change is made again because of another that came first.
 const MAX_TRIES: usize = 8;
@@ -24,7 +28,7 @@ const MAX_PART_CHARS: usize = 8;
 
 impl Engine {
     pub async fn profile(&self, principal: &Principal) -> Result<ProfileView, Error> {
-        Ok(view(principal, self.store().profile(principal.user()).await?))
+        Ok(view(principal, self.store().profile(&said_to(principal)).await?))
     }
 
     /// Changes what the patch names. Another change that comes in between is not lost.
@@ -38,8 +42,9 @@ impl Engine {
         let name = name.map(|name| name.as_deref().map(request::name).transpose()).transpose()?;
         let timezone = timezone.map(|name| name.as_deref().map(zone).transpose()).transpose()?;
         let locale = locale.map(|name| name.as_deref().map(good_locale).transpose()).transpose()?;
+        let scope = said_to(principal);
         for _ in 0..MAX_TRIES {
-            let row = self.store().profile(principal.user()).await?;
+            let row = self.store().profile(&scope).await?;
             let changed = ProfileRow {
                 name: name.clone().unwrap_or(row.name),
                 timezone: timezone.clone().unwrap_or(row.timezone),
@@ -47,13 +52,45 @@ impl Engine {
                 fields: merged(row.fields, fields.clone())?,
                 ..row
             };
-            match self.store().put_profile(principal.user(), changed, once.clone()).await {
+            match self.store().put_profile(&scope, changed, once.clone()).await {
                 Err(store::Error::Changed(_)) => {}
-                put => return Ok(view(principal, put?)),
+                put => {
+                    let row = put?;
+                    self.sweep(); // what it said before is in no file any more
+                    return Ok(view(principal, row));
+                }
             }
         }
         let message = "the profile is being changed by others; send it again".to_owned();
         Err(Error::Unavailable { message, retry_after: 1 })
+    }
+}
+
+/// To whom a user speaks of themselves with this key: other apps are neither told nor asked by a key that is for one.
+fn said_to(principal: &Principal) -> Scope {
+    principal.scope(principal.only_app().cloned().unwrap_or_else(|| AppId::new(ALL_APPS)))
+}
+
+/// What an app is told of a user.
+pub(crate) async fn told_to_app(store: &dyn Store, scope: &Scope) -> Result<ProfileRow, store::Error> {
+    let everywhere = store.profile(&Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() }).await?;
+    let here = store.profile(scope).await?;
+    Ok(laid_over(everywhere, here))
+}
+
+/// One profile with what another says over it.
+fn laid_over(below: ProfileRow, above: ProfileRow) -> ProfileRow {
+    let mut fields = if let Value::Object(fields) = below.fields { fields } else { Map::new() };
+    if let Value::Object(own) = above.fields {
+        fields.extend(own);
+    }
+    ProfileRow {
+        name: above.name.or(below.name),
+        timezone: above.timezone.or(below.timezone),
+        locale: above.locale.or(below.locale),
+        fields: Value::Object(fields),
+        updated_at: above.updated_at.max(below.updated_at),
+        version: above.version + below.version, // grows whichever changes
     }
 }
 
@@ -120,6 +157,34 @@ mod tests {
 
     fn changes(value: Value) -> BTreeMap<String, Value> {
         serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_was_said_to_one_app_counts_before_what_was_said_to_all() {
+        let all = ProfileRow {
+            name: Some("Ada".into()),
+            locale: Some("pt".into()),
+            fields: json!({ "team": "blue", "age": 7 }),
+            ..ProfileRow::default()
+        };
+        let one = ProfileRow {
+            name: Some("Dr Ada".into()),
+            timezone: Some("UTC".into()),
+            fields: json!({ "team": "red", "pet": "cat" }),
+            ..ProfileRow::default()
+        };
+        let told = laid_over(all.clone(), one.clone());
+        assert_eq!(
+            told,
+            ProfileRow {
+                name: one.name,
+                timezone: one.timezone,
+                locale: all.locale.clone(),
+                fields: json!({ "team": "red", "age": 7, "pet": "cat" }),
+                ..ProfileRow::default()
+            }
+        );
+        assert_eq!(laid_over(all.clone(), ProfileRow::default()), all);
     }
 
     #[test]

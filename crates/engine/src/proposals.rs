@@ -26,11 +26,8 @@ impl Engine {
     ) -> Result<Page<ProposalView>, Error> {
         let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
         let (after, limit) = (page.by_time()?, page.limit()?);
-        let mut rows = self.store().proposals(&scope, open, PageOf { after, limit: limit + 1 }).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| request::time_cursor(row.created_at, row.id));
-        Ok(Page { data: rows.into_iter().map(views::proposal).collect(), next: last.filter(|_| more) })
+        let page = self.store().proposals(&scope, open, PageOf { after, limit }).await?;
+        Ok(request::page(page, |row| request::time_cursor(row.created_at, row.id), views::proposal))
     }
 
     pub async fn proposal(&self, principal: &Principal, id: ProposalId) -> Result<ProposalView, Error> {
@@ -47,6 +44,9 @@ impl Engine {
         let row = self.proposal_row(principal, id).await?;
         if row.run.is_some() {
             return self.decide(principal, id, Decision::Confirmed, once).await;
+        }
+        if row.decision.is_none() {
+            self.serving(principal, row.scope.app.as_str())?; // a yes is not spent on an app that is missing
         }
         let (engine, owner) = (self.clone(), principal.clone());
         self.to_the_end(async move {
@@ -117,14 +117,20 @@ impl Engine {
             Vec::new()
         });
         for action in begun {
-            let id = action.id;
-            if let Err(error) = self.finish_begun(action).await {
-                tracing::error!(action = %id, %error, "an action was not ended; the next start tries again");
+            if !self.action_waits_for_app(&action).await {
+                self.finish_begun(action).await;
             }
         }
     }
 
-    async fn finish_begun(&self, action: ActionRow) -> Result<(), Error> {
+    pub(crate) async fn finish_begun(&self, action: ActionRow) {
+        let id = action.id;
+        if let Err(error) = self.end_begun(action).await {
+            tracing::error!(action = %id, %error, "an action was not ended; the next start tries again");
+        }
+    }
+
+    async fn end_begun(&self, action: ActionRow) -> Result<(), Error> {
         if let Some(undone) = action.undo_of {
             return self.finish_undo(action, undone).await;
         }
@@ -146,7 +152,13 @@ impl Engine {
         loop {
             match self.store().end_action(scope, id, end.clone()).await {
                 Err(store::Error::Full) if self.pause().await => {}
-                ended => return ended,
+                Ok(row) => {
+                    if let Some(thread) = row.thread {
+                        self.sweep_if_deleted(thread).await;
+                    }
+                    return Ok(row);
+                }
+                refused => return refused,
             }
         }
     }

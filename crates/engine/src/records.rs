@@ -97,12 +97,8 @@ impl Engine {
     ) -> Result<Page<RecordView>, Error> {
         let (scope, kind) = self.record_type(principal, of)?;
         let (query, after, limit) = (query(&kind, search)?, page.by_time()?, page.limit()?);
-        let page = PageOf { after, limit: limit + 1 };
-        let mut rows = self.store().records(&scope, &of.kind, query, page).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| request::time_cursor(row.updated_at, row.id));
-        Ok(Page { data: rows.into_iter().map(view).collect(), next: last.filter(|_| more) })
+        let page = self.store().records(&scope, &of.kind, query, PageOf { after, limit }).await?;
+        Ok(request::page(page, |row| request::time_cursor(row.updated_at, row.id), view))
     }
 
     pub async fn record(&self, principal: &Principal, place: &RecordPlace) -> Result<RecordView, Error> {
@@ -144,7 +140,11 @@ impl Engine {
         let write = Write::Record { id: place.id, kind: place.of.kind.clone(), data: None, expected };
         match self.store().put_record(&scope, write, terms.once).await {
             Err(store::Error::Changed(_)) if gone => Err(Error::NotFound { what: "record" }),
-            done => Ok(done.map(drop)?),
+            done => {
+                done?;
+                self.sweep(); // it is gone from everywhere, not from the list alone
+                Ok(())
+            }
         }
     }
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use app::{OutOfRange, Ranges, Within};
 use jiff::Timestamp;
-use protocol::{JobId, MessageId, NewRun, Regenerate, Seq, Settings, ThreadId};
-use store::{Ask, JobCursor, ThreadCursor, TimeCursor};
+use protocol::{JobId, MessageId, NewRun, Page, Regenerate, Seq, Settings, ThreadId};
+use store::{Ask, JobCursor, PageOf, PageRows, ThreadCursor, TimeCursor};
 
 use crate::Error;
 
@@ -42,6 +42,9 @@ const MAX_NAME_BYTES: usize = 200;
 const DEFAULT_PAGE: usize = 100;
 const MAX_PAGE: u32 = 1000;
 
+/// Entries of a list that comes whole when the client does not say. None of those is longer.
+const MAX_SHORT_LIST: usize = 2_000;
+
 /// Which page of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageQuery {
@@ -56,6 +59,12 @@ impl PageQuery {
             Some(limit) if (1..=MAX_PAGE).contains(&limit) => Ok(limit as usize),
             Some(_) => Err(Error::invalid("limit", format!("must be between 1 and {MAX_PAGE}"))),
         }
+    }
+
+    /// A page of a list that is short enough to be asked for whole.
+    pub(crate) fn of_short_list(&self) -> Result<PageOf<u64>, Error> {
+        let limit = if self.limit.is_none() { MAX_SHORT_LIST } else { self.limit()? };
+        Ok(PageOf { after: self.position()?, limit })
     }
 
     pub(crate) fn threads(&self) -> Result<Option<ThreadCursor>, Error> {
@@ -95,6 +104,22 @@ impl PageQuery {
         let invalid = || Error::invalid("cursor", "take it from `next` of the page before, unchanged");
         self.cursor.as_deref().map(|cursor| parse(cursor).ok_or_else(invalid)).transpose()
     }
+}
+
+/// A page as it is shown, with the place of its last entry if there are more.
+pub(crate) fn page<R, V>(
+    page: PageRows<R>,
+    cursor: impl FnOnce(&R) -> String,
+    view: impl FnMut(R) -> V,
+) -> Page<V> {
+    let next = page.rows.last().filter(|_| page.more).map(cursor);
+    Page { data: page.rows.into_iter().map(view).collect(), next }
+}
+
+/// The same for a list in which a place is how many come before it.
+pub(crate) fn short_page<R, V>(page: PageRows<R>, asked: PageOf<u64>, view: impl FnMut(R) -> V) -> Page<V> {
+    let seen = asked.after.unwrap_or(0).saturating_add(page.rows.len() as u64);
+    self::page(page, |_| seen.to_string(), view)
 }
 
 pub(crate) fn thread_cursor(updated_at: Timestamp, id: ThreadId) -> String {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use app::App;
 use protocol::{
-    AppId, AppView, Event, JobView, Kind, Message, NewRun, NewThread, Page, PersonaSettings, Principal,
-    RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadChange, ThreadId, ThreadView,
+    AppId, AppView, Event, JobView, Message, NewRun, NewThread, Page, PersonaSettings, Principal, RunId,
+    RunResult, RunStatus, RunView, Scope, Seq, ThreadChange, ThreadId, ThreadView,
 };
-use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadEdit, ThreadRow, Window};
+use store::{Admitted, Once, PageOf, RunRow, Stop, Submission, Target, ThreadEdit, ThreadRow};
 
 use crate::apps::Serving;
 use crate::bus::Subscription;
+use crate::follow::until_parked;
 use crate::request::{self, PageQuery};
-use crate::run::RunState;
 use crate::{Engine, Error, Follower, jobs, personas, run, views};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
@@ -31,6 +31,7 @@ impl Engine {
             name: serving.app.name.clone(),
             description: serving.app.description.clone(),
             model: self.shared.models.name(serving.app.model.as_deref()),
+            models: self.choosable_models(&serving.app),
             tools: serving.tools().specs().iter().map(|tool| tool.name.clone()).collect(),
             problem: serving.problem(),
         };
@@ -51,7 +52,7 @@ impl Engine {
         let ids = &self.shared.ids;
         let ask = request::ask(&new, || ids.message())?;
         request::options(&new, &serving.app.ranges)?;
-        self.check_model("model", new.model.as_deref())?;
+        self.check_model(&serving.app, "model", new.model.as_deref())?;
         let scope = principal.scope(serving.app.id.clone());
         let (persona, speaks) = self.persona_of(principal, &scope, &serving, &new).await?;
         let wanted = new.model.as_deref().or(speaks.model.as_deref()).or(serving.app.model.as_deref());
@@ -62,7 +63,11 @@ impl Engine {
         let jobs = jobs::of_message(&serving.app, &ask, || ids.job());
         let submission = Submission {
             scope,
-            thread: new.thread_id.map_or_else(|| Target::New(ids.thread()), Target::Existing),
+            thread: match (new.thread_id, new.chat) {
+                (Some(thread), _) => Target::Existing(thread),
+                (None, Some(chat)) => Target::Ensured(chat),
+                (None, None) => Target::New(ids.thread()),
+            },
             run: ids.run(),
             on_busy: new.on_busy,
             once,
@@ -133,24 +138,16 @@ impl Engine {
         let Some(id) = &persona else { return Ok((None, PersonaSettings::default())) };
         let found = personas::find(&**self.store(), &serving.app, scope, id).await;
         let mut speaks = found.map(|persona| persona.settings).unwrap_or_default();
-        if self.check_model("model", speaks.model.as_deref()).is_err() {
-            tracing::warn!(persona = id, model = speaks.model, "no provider serves a persona's model");
-            speaks.model = None;
+        if let Some(model) = speaks.model.as_deref().filter(|_| new.model.is_none()) {
+            if self.shared.models.find(model).is_none() {
+                tracing::warn!(persona = id, model, "no provider serves a persona's model");
+                speaks.model = None;
+            } else {
+                // Its settings, or the app's, may have changed since the persona was made.
+                self.check_model(&serving.app, "personaId", Some(model))?;
+            }
         }
         Ok((persona, speaks))
-    }
-
-    /// A model that nobody serves is refused before anything is stored. Without any model at all, runs say so.
-    pub(crate) fn check_model(&self, field: &'static str, wanted: Option<&str>) -> Result<(), Error> {
-        let models = &self.shared.models;
-        match wanted {
-            Some(name) if !models.is_empty() && models.find(name).is_none() => {
-                let known: Vec<&str> = models.list().map(|model| model.name()).collect();
-                let message = format!("no provider serves {name:?}; there are {}", known.join(", "));
-                Err(Error::invalid(field, message))
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     /// Why no new run may begin, if the user has used up the day: it would be refused its first model call.
@@ -176,13 +173,11 @@ impl Engine {
         if row.end_seq.is_none() {
             let start = self.beginning(principal, &row).await?;
             let mut follower = self.follower(subscription, (row.thread, Some(run)), start);
-            while let Some(events) = follower.next().await? {
-                let waits =
-                    |kind: &str| kind == Kind::ProposalOpen.name() || kind == Kind::ToolComplete.name();
-                if events.iter().any(|event| waits(&event.kind)) && self.is_parked(run).await? {
-                    break;
-                }
-            }
+            let asked_now = || async move {
+                let open = self.store().proposals_of(run).await?;
+                Ok(open.into_iter().filter_map(|proposal| proposal.call).collect())
+            };
+            until_parked(&mut follower, asked_now).await?;
         }
         let row = self.run_row(principal, run).await?;
         let proposals = match row.status {
@@ -196,14 +191,6 @@ impl Engine {
         };
         let proposals = proposals.into_iter().map(views::proposal).collect();
         Ok(RunResult { proposals, ..views::answered(row, &self.store().facts(run).await?) })
-    }
-
-    /// Whether there is nothing a run can do before the user has decided.
-    async fn is_parked(&self, run: RunId) -> Result<bool, Error> {
-        let facts = self.store().facts(run).await?;
-        let events: Vec<Event> =
-            facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).collect();
-        Ok(RunState::replay(&events).is_parked())
     }
 
     /// Durable once it returns; the run ends soon after. A run that has ended stays as it is.
@@ -238,18 +225,6 @@ impl Engine {
         Ok(views::thread(self.store().create_thread(&scope, thread, once).await?))
     }
 
-    /// The thread whose id follows from something else, made if it is not there.
-    pub async fn create_thread_as(
-        &self,
-        principal: &Principal,
-        app: &str,
-        id: ThreadId,
-    ) -> Result<ThreadView, Error> {
-        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
-        let thread = store::NewThread { id, title: None, persona: None };
-        Ok(views::thread(self.store().create_thread(&scope, thread, None).await?))
-    }
-
     pub async fn threads(
         &self,
         principal: &Principal,
@@ -258,11 +233,8 @@ impl Engine {
     ) -> Result<Page<ThreadView>, Error> {
         let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
         let (after, limit) = (page.threads()?, page.limit()?);
-        let mut rows = self.store().threads(&scope, PageOf { after, limit: limit + 1 }).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| request::thread_cursor(row.updated_at, row.id));
-        Ok(Page { data: rows.into_iter().map(views::thread).collect(), next: last.filter(|_| more) })
+        let page = self.store().threads(&scope, PageOf { after, limit }).await?;
+        Ok(request::page(page, |row| request::thread_cursor(row.updated_at, row.id), views::thread))
     }
 
     pub async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadView, Error> {
@@ -323,14 +295,14 @@ impl Engine {
         thread: ThreadId,
         page: PageQuery,
     ) -> Result<Page<Message>, Error> {
-        let (after, limit) = (page.messages()?.unwrap_or(0), page.limit()?);
+        let (after, limit) = (page.messages()?, page.limit()?);
         let row = self.thread_row(principal, thread).await?;
         let Some(head) = row.head else { return Ok(Page { data: Vec::new(), next: None }) };
-        let mut rows = self.store().path(thread, head, Window::After(after, limit + 1)).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| row.seq.to_string());
-        Ok(Page { data: rows.iter().filter_map(views::message).collect(), next: last.filter(|_| more) })
+        let page = self.store().messages(thread, head, PageOf { after, limit }).await?;
+        let last = page.rows.last().filter(|_| page.more).map(|row| row.seq.to_string());
+        // One by one, so that no more than one message is there both as its rows and as it is shown.
+        let data = page.rows.into_iter().filter_map(|row| views::message(&row)).collect();
+        Ok(Page { data, next: last })
     }
 
     /// The run's events after `after`, then live; none when it has ended and everything has been read. A place that is
@@ -370,14 +342,15 @@ impl Engine {
         Ok(self.follower(subscription, (thread, None), after.unwrap_or(0).min(row.last_seq)))
     }
 
-    /// Work in the background, newest first, of all users: for whoever looks after the server.
-    pub async fn job_views(&self, page: PageQuery) -> Result<Page<JobView>, Error> {
+    /// Work in the background, newest first, of all users: for whoever looks after the server, in the app of their key.
+    pub async fn job_views(&self, page: PageQuery, by: Option<&Principal>) -> Result<Page<JobView>, Error> {
         let (after, limit) = (page.jobs()?, page.limit()?);
-        let mut rows = self.store().jobs(PageOf { after, limit: limit + 1 }).await?;
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let last = rows.last().map(|row| request::job_cursor(row.created_at, row.id));
-        Ok(Page { data: rows.into_iter().map(views::job).collect(), next: last.filter(|_| more) })
+        let wanted = PageOf { after, limit };
+        let page = match by.and_then(Principal::only_app) {
+            Some(app) => self.store().jobs_of_app(app, wanted).await?,
+            None => self.store().jobs(wanted).await?,
+        };
+        Ok(request::page(page, |row| request::job_cursor(row.created_at, row.id), views::job))
     }
 
     pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<Arc<Serving>, Error> {

@@ -4,6 +4,7 @@ use memory::tombstone::Forgotten;
 use protocol::{Page, Principal, SummaryView, ThreadId};
 use store::SummaryRow;
 
+use crate::request::{self, PageQuery};
 use crate::{Engine, Error};
 
 impl Engine {
@@ -13,12 +14,13 @@ impl Engine {
         principal: &Principal,
         thread: ThreadId,
         all: bool,
+        page: PageQuery,
     ) -> Result<Page<SummaryView>, Error> {
+        let asked = page.of_short_list()?;
         let scope = self.scope_of_thread(principal, thread).await?;
-        let rows = self.store().summaries(thread, all).await?;
+        let page = self.store().summary_page(thread, all, asked).await?;
         let forgotten = self.recall().forgotten(&scope).await?;
-        let data = rows.into_iter().map(|row| view(row, &forgotten)).collect();
-        Ok(Page { data, next: None })
+        Ok(request::short_page(page, asked, |row| view(row, &forgotten)))
     }
 }
 

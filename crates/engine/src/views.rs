@@ -66,8 +66,8 @@ pub(crate) fn job(row: JobRow) -> JobView {
 }
 
 pub(crate) fn key(row: KeyRow) -> KeyView {
-    let KeyRow { id, user, app, admin, created_at, revoked_at } = row;
-    KeyView { id, user, app, admin, created_at, revoked_at }
+    let KeyRow { id, user, app, admin, created_at, revoked_at, made_by, revoked_by } = row;
+    KeyView { id, user, app, admin, created_at, revoked_at, made_by, revoked_by }
 }
 
 pub(crate) fn proposal(row: ProposalRow) -> ProposalView {

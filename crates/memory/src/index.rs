@@ -255,6 +255,16 @@ impl Index {
         self.slots.len()
     }
 
+    /// Whether one more item would be refused.
+    pub fn is_full(&self) -> bool {
+        self.len() >= MAX_ITEMS
+    }
+
+    /// All items, in no order.
+    pub fn items(&self) -> impl Iterator<Item = &Item> {
+        self.entries.iter().flatten().map(|entry| &entry.item)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

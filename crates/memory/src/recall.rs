@@ -1,8 +1,9 @@
 //! Recall over the store: an index for each user who speaks, brought up to date before it is searched.
 //!
 //! The rows are the truth and an index is made of them: of all at first, then of those that changed since. So it does not
-//! matter which process changed them, and forgetting reaches an index before the next search. Indexes that nobody has
-//! searched for longest make room for others.
+//! matter which process changed them, and forgetting reaches an index before the next search. An index is always changed
+//! in place, so that there is never a second one beside it. Indexes that nobody has searched for longest make room for
+//! others, and one that grows too large leaves out what is oldest.
 
 mod documents;
 mod questions;
@@ -20,13 +21,13 @@ use sha2::{Digest, Sha256};
 use store::{ChunkRow, NewVector, Store};
 
 use self::questions::Questions;
-use self::shelf::{Shelf, State};
+use self::shelf::{Bare, Shelf};
 use crate::dates::Span;
 use crate::extract::is_duplicate;
 use crate::index::{Among, Hit, Item, ItemId, Method, Query};
-use crate::tombstone::{Forgotten, Tombstone};
+use crate::tombstone::{Forgotten, Shadow, Tombstone};
 
-/// Memory that all indexes may hold together. One that is larger alone is still used.
+/// Memory that all indexes may hold together, about; four of the largest.
 const MAX_HELD_BYTES: usize = 1 << 30;
 /// Users whose indexes are held at once.
 const MAX_SHELVES: usize = 10_000;
@@ -42,6 +43,8 @@ const INLINE_ROWS: usize = 50;
 /// Texts embedded in one go, and in one piece of background work.
 const EMBED_BATCH: usize = 32;
 const MAX_EMBEDDED: usize = 2_048;
+/// What any embedder takes; who refuses this refuses everything.
+const HARMLESS: &str = "Good morning";
 /// Items that a search looks at beyond its limit, because some may be of a thread that is left out.
 const SPARE_HITS: usize = 20;
 /// Memories among which a duplicate is looked for.
@@ -222,7 +225,11 @@ impl Recall {
 
     /// The words that the user has asked to forget.
     pub async fn forgotten(&self, scope: &Scope) -> Result<Arc<Forgotten>, store::Error> {
-        Ok(Arc::clone(&self.fresh(scope).await?.read().forgotten))
+        if self.is_held(scope) {
+            return Ok(Arc::clone(&self.fresh(scope).await?.read().forgotten));
+        }
+        // An app that recalls nothing needs no index.
+        Ok(Arc::new(self.words_to_hide(scope).await?))
     }
 
     /// Makes vectors of what has none yet, of documents last. True when more is left.
@@ -232,13 +239,15 @@ impl Recall {
         let wanted = shelf.read().without_vector(MAX_EMBEDDED);
         for batch in wanted.chunks(EMBED_BATCH) {
             let texts: Vec<String> = batch.iter().map(|wanted| wanted.text.to_string()).collect();
-            let made = embedder.embed(&texts).await.map_err(EmbedError::Embedder)?;
-            let vectors = batch.iter().zip(made).map(|(wanted, vector)| NewVector {
-                item: shelf::reference(wanted.id),
-                hash: wanted.hash,
-                vector: vector::encode(&vector),
-            });
-            self.store.put_vectors(scope, embedder.model(), vectors.collect()).await?;
+            let (made, failed) = match embedder.embed(&texts).await {
+                Ok(made) => (batch.iter().zip(made).map(|(bare, made)| bare.vector(&made)).collect(), None),
+                Err(error) if is_refusal(&error) => one_by_one(embedder, batch).await,
+                Err(error) => (Vec::new(), Some(error)),
+            };
+            self.store.put_vectors(scope, embedder.model(), made).await?;
+            if let Some(error) = failed {
+                return Err(EmbedError::Embedder(error));
+            }
         }
         Ok(wanted.len() == MAX_EMBEDDED)
     }
@@ -255,12 +264,12 @@ impl Recall {
             return Ok(Arc::default()); // nothing to keep
         }
         let shelf = self.shelf(scope);
-        if shelf.read().rev >= head {
+        if !shelf.read().is_behind(head) {
             return Ok(shelf);
         }
         // One reads, the others wait for it.
         let turn = shelf.turn.acquire().await.map_err(|_| store::Error::Closed)?;
-        while shelf.read().rev < head {
+        while shelf.read().is_behind(head) {
             self.read_on(scope, &shelf, head).await?;
         }
         let bytes = on(Arc::clone(&shelf), |shelf: &Shelf| shelf.read().bytes()).await?;
@@ -269,56 +278,48 @@ impl Recall {
         Ok(shelf)
     }
 
-    /// Takes in what changed. If that is what is hidden, or nothing was read yet, everything is read into a new state,
-    /// and whoever searches meanwhile has the old one.
+    /// Takes in what changed. If that is what is hidden, or nothing was read yet, everything is read again from the first
+    /// row on; whatever is the same is left as it is.
     async fn read_on(&self, scope: &Scope, shelf: &Arc<Shelf>, head: u64) -> Result<(), store::Error> {
-        let after = shelf.read().rev;
-        if after > 0 {
-            let rows = self.store.recall_changes(scope, after, self.model(), ROWS_PER_READ).await?;
-            if rows.is_empty() {
-                shelf.write().rev = head; // what there was is gone meanwhile
-                return Ok(());
-            }
-            let is_same = !shelf.read().hides_other_than(&rows);
-            if is_same {
-                let (is_much, shelf) = (rows.len() > INLINE_ROWS, Arc::clone(shelf));
-                let take_in = move |shelf: &Shelf| shelf.write().take_in(rows);
-                return if is_much { away(shelf, take_in).await } else { on(shelf, take_in).await };
-            }
+        let Some(after) = shelf.read().read_up_to() else { return self.read_again(scope, shelf).await };
+        let rows = self.store.recall_changes(scope, after, self.model(), ROWS_PER_READ).await?;
+        if rows.is_empty() {
+            shelf.write().has_read_all(head); // what else there was is gone meanwhile
+            return Ok(());
         }
-        let state = self.read_all(scope, head).await?;
-        *shelf.write() = state;
+        if shelf.read().hides_other_than(&rows) {
+            return self.read_again(scope, shelf).await;
+        }
+        let (is_much, shelf) = (rows.len() > INLINE_ROWS, Arc::clone(shelf));
+        let take_in = move |shelf: &Shelf| shelf.write().take_in(rows, head);
+        if is_much { away(shelf, take_in).await } else { on(shelf, take_in).await }
+    }
+
+    /// From here on everything is read again, with what is to be hidden now.
+    async fn read_again(&self, scope: &Scope, shelf: &Shelf) -> Result<(), store::Error> {
+        let as_of = self.store.recall_head(scope).await?;
+        let forgotten = self.words_to_hide(scope).await?;
+        shelf.write().read_again(forgotten, as_of);
         Ok(())
     }
 
-    async fn read_all(&self, scope: &Scope, head: u64) -> Result<State, store::Error> {
-        let mut state = self.hiding(scope).await?;
-        while state.rev < head {
-            let rows = self.store.recall_changes(scope, state.rev, self.model(), ROWS_PER_READ).await?;
-            if rows.is_empty() {
-                state.rev = head;
-            } else if state.hides_other_than(&rows) {
-                state = self.hiding(scope).await?;
-            } else {
-                let take_in = move || {
-                    state.take_in(rows);
-                    state
-                };
-                let done = tokio::task::spawn_blocking(take_in).await;
-                state = done.map_err(|_| store::Error::Closed)?;
-            }
-        }
-        Ok(state)
-    }
-
-    /// A state that knows what is to be hidden, and nothing else yet.
-    async fn hiding(&self, scope: &Scope) -> Result<State, store::Error> {
-        let as_of = self.store.recall_head(scope).await?;
+    /// What no model sees any more.
+    async fn words_to_hide(&self, scope: &Scope) -> Result<Forgotten, store::Error> {
         let rows = self.store.tombstones(scope).await?;
         let tombstone =
             |row: store::Tombstone| Tombstone { words: row.words, at: row.at, memory: row.memory };
         let tombstones: Vec<Tombstone> = rows.into_iter().map(tombstone).collect();
-        Ok(State::hiding(Forgotten::new(&tombstones), as_of))
+        let purged = self.store.shadows(scope).await?;
+        if purged.is_empty() {
+            return Ok(Forgotten::new(&tombstones));
+        }
+        let shadow = |purged: &store::PurgedWords| Some((Shadow::from_bytes(&purged.shadow)?, purged.at));
+        let shadows: Vec<(Shadow, Timestamp)> = purged.iter().filter_map(shadow).collect();
+        Ok(Forgotten::with_shadows(&tombstones, &shadows, &self.store.secret().await?))
+    }
+
+    fn is_held(&self, scope: &Scope) -> bool {
+        self.shelves().by_scope.contains_key(scope)
     }
 
     fn shelves(&self) -> MutexGuard<'_, Shelves> {
@@ -370,6 +371,35 @@ pub enum EmbedError {
     Store(#[from] store::Error),
     #[error("{0}")]
     Embedder(model::Error),
+}
+
+/// Whether the embedder would say the same to the same text every time.
+fn is_refusal(error: &model::Error) -> bool {
+    matches!(error, model::Error::Rejected { .. } | model::Error::ContextLength)
+}
+
+/// Vectors of the texts that the embedder takes, and empty ones of those it does not: these are not asked for again until
+/// the text or the model is another. An embedder that takes nothing at all has refused something else than the texts.
+async fn one_by_one(embedder: &dyn Embedder, batch: &[Bare]) -> (Vec<NewVector>, Option<model::Error>) {
+    let (mut made, mut refused, mut refusal) = (Vec::new(), Vec::new(), None);
+    for bare in batch {
+        match embedder.embed(&[bare.text.to_string()]).await {
+            Ok(vectors) => made.extend(vectors.first().map(|vector| bare.vector(vector))),
+            Err(error) if is_refusal(&error) => {
+                refused.push(bare.vector(&[]));
+                refusal = Some(error);
+            }
+            Err(error) => return (made, Some(error)),
+        }
+    }
+    if made.is_empty() && embedder.embed(&[HARMLESS.to_owned()]).await.is_err() {
+        return (made, refusal);
+    }
+    if let Some(error) = refusal {
+        tracing::warn!(texts = refused.len(), %error, "the embedder refuses texts; they are found by their words alone");
+    }
+    made.extend(refused);
+    (made, None)
 }
 
 /// Works on a shelf: here if it is small, else where it holds nobody up.

@@ -1,9 +1,10 @@
 //! Words that were forgotten, and are not used until they are said anew.
 //!
-//! A tombstone holds the exact words a forgotten memory rested on. Messages from before it stay in their log, but
-//! whoever reads them to make prompts or memories reads them through [`Forgotten`].
+//! A tombstone holds the exact words a forgotten memory rested on; of one that was purged, a [`Shadow`] is left. What was
+//! said before stays in its log, but whoever reads it to make prompts or memories reads it through [`Forgotten`].
 
 mod retold;
+mod shadow;
 pub(crate) mod spans;
 #[cfg(test)]
 mod tests;
@@ -14,8 +15,11 @@ use std::ops::Range;
 
 use jiff::Timestamp;
 use protocol::MemoryId;
+use serde_json::Value;
 
 use retold::Retold;
+use shadow::Shadows;
+pub use shadow::{Shadow, ShadowKey};
 use spans::{Span, spans};
 
 /// What stands in the place of forgotten words.
@@ -36,6 +40,7 @@ pub struct Forgotten {
     /// A tree of word sequences; the first node is its root.
     nodes: Vec<Node>,
     retold: Retold,
+    shadows: Shadows,
     /// What was said after it is left alone.
     newest: Option<Timestamp>,
 }
@@ -51,9 +56,16 @@ const ROOT: usize = 0;
 
 impl Forgotten {
     pub fn new(tombstones: &[Tombstone]) -> Self {
-        let newest = tombstones.iter().map(|tombstone| tombstone.at).max();
-        let retold = Retold::new(tombstones);
-        let mut this = Self { numbers: HashMap::new(), nodes: vec![Node::default()], retold, newest };
+        Self::with_shadows(tombstones, &[], &ShadowKey::default())
+    }
+
+    /// The same with what is left of purged words, which was made with this key.
+    pub fn with_shadows(tombstones: &[Tombstone], shadows: &[(Shadow, Timestamp)], key: &ShadowKey) -> Self {
+        let purged = shadows.iter().map(|(_, at)| *at);
+        let newest = tombstones.iter().map(|tombstone| tombstone.at).chain(purged).max();
+        let (retold, shadows) = (Retold::new(tombstones), Shadows::new(shadows, key));
+        let nodes = vec![Node::default()];
+        let mut this = Self { numbers: HashMap::new(), nodes, retold, shadows, newest };
         for tombstone in tombstones {
             this.add(tombstone);
         }
@@ -103,16 +115,69 @@ impl Forgotten {
     /// what a memory rests on must be the exact words.
     pub fn clear<'a>(&self, text: &'a str, said_at: Timestamp) -> Cow<'a, str> {
         match self.newest {
-            Some(newest) if said_at <= newest => self.retold.hide(self.redact(text, said_at), said_at),
+            Some(newest) if said_at <= newest => {
+                let retold = self.retold.hide(self.redact(text, said_at), said_at);
+                self.shadows.hide_retold(retold, said_at)
+            }
             Some(_) | None => Cow::Borrowed(text),
         }
     }
 
+    /// The same in every text of a JSON value, names of fields included.
+    pub fn clear_json(&self, value: &mut Value, said_at: Timestamp) {
+        if !self.reaches(said_at) {
+            return;
+        }
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(cleared) = self.clear(text, said_at) {
+                    *text = cleared;
+                }
+            }
+            Value::Array(values) => {
+                for value in values {
+                    self.clear_json(value, said_at);
+                }
+            }
+            Value::Object(fields) => {
+                let all = std::mem::take(fields);
+                fields.extend(all.into_iter().map(|(name, mut value)| {
+                    self.clear_json(&mut value, said_at);
+                    (self.clear(&name, said_at).into_owned(), value)
+                }));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Whether something was forgotten after this moment, so that it may be in what was said then.
+    pub fn reaches(&self, said_at: Timestamp) -> bool {
+        self.newest.is_some_and(|newest| said_at <= newest)
+    }
+
     /// Byte ranges to hide, in order, apart from each other.
     fn hidden(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
-        if self.newest.is_none_or(|newest| said_at > newest) {
+        if !self.reaches(said_at) {
             return Vec::new();
         }
+        let hidden = self.hidden_by_words(text, said_at);
+        if self.shadows.is_empty() {
+            return hidden;
+        }
+        let mut all: Vec<Range<usize>> = hidden;
+        all.extend(self.shadows.hidden(text, said_at));
+        all.sort_by_key(|range| (range.start, range.end));
+        let mut apart: Vec<Range<usize>> = Vec::with_capacity(all.len());
+        for range in all {
+            match apart.last_mut() {
+                Some(before) if range.start < before.end => before.end = before.end.max(range.end),
+                Some(_) | None => apart.push(range),
+            }
+        }
+        apart
+    }
+
+    fn hidden_by_words(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
         let spans = spans(text);
         let number =
             |span: &Span| self.numbers.get(&compared(span)).copied().filter(|_| !is_mark(text, span));

@@ -1,17 +1,23 @@
 //! What is learned of a provider while it is used: that it keeps failing and is best left alone for a while, and what it
 //! does not take although it might be expected to.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::learned::Learned;
+
 /// Calls in a row that must fail, each after all its tries, before a provider is left alone.
 const FAILURES_TO_OPEN: u32 = 3;
 
 /// How long it is left alone before one call may see whether it has recovered.
 const COOL_DOWN: Duration = Duration::from_secs(30);
+
+/// Models of one provider of which is remembered what they do not take; users may name models, so there is a bound.
+const MAX_LEARNED_MODELS: usize = 256;
 
 /// One provider's health, shared by all of its models.
 #[derive(Debug, Default)]
@@ -20,6 +26,8 @@ pub struct Breaker {
     state: Mutex<State>,
     /// It refused tools and a schema in one request.
     apart: AtomicBool,
+    /// What its models do not take, by the provider's names for them. Locked for a look, never over an await.
+    learned: Mutex<HashMap<String, Learned>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +69,18 @@ impl Breaker {
 
     pub(crate) fn is_kept_apart(&self) -> bool {
         self.apart.load(Ordering::Relaxed)
+    }
+
+    /// What a model turned out not to take.
+    pub(crate) fn learned(&self, model: &str) -> Option<Learned> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).get(model).cloned()
+    }
+
+    pub(crate) fn learn(&self, model: &str, learned: &Learned) {
+        let mut all = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < MAX_LEARNED_MODELS || all.contains_key(model) {
+            all.entry(model.to_owned()).or_default().join(learned);
+        }
     }
 
     pub fn succeeded(&self) {

@@ -1,6 +1,7 @@
 //! What a model can do, and what it costs.
 
 use protocol::{Cost, Usage};
+use serde::Deserialize;
 
 use crate::Tokens;
 
@@ -33,6 +34,8 @@ pub struct Capabilities {
     pub vision: bool,
     /// It takes temperature, top-p and penalties; models that think at length refuse them.
     pub sampling: bool,
+    /// It takes word of how long to think; to one that cannot think, that is not sent.
+    pub thinking: bool,
     /// It writes tool calls as JSON into its text, where they are to be found.
     pub calls_in_text: bool,
     /// Tokens it takes, prompt and answer together.
@@ -75,6 +78,7 @@ impl Capabilities {
             structured: if cloud { Structured::WithTools } else { Structured::Alone },
             vision: false,
             sampling: true,
+            thinking: true,
             calls_in_text: false,
             context_window: if cloud { 128_000 } else { 8_192 },
             max_output: None,
@@ -84,21 +88,47 @@ impl Capabilities {
 }
 
 /// US dollars for a million tokens.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Price {
     pub input: f64,
     /// Tokens of the prompt that the provider had kept.
     pub cached_input: f64,
     pub output: f64,
+    /// What holds in place of these once the prompt is long, if anything does.
+    #[serde(default)]
+    pub long: Option<LongPrice>,
+}
+
+/// US dollars for a million tokens of a call with a long prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongPrice {
+    /// A prompt of more tokens is long.
+    pub above: u64,
+    pub input: f64,
+    pub cached_input: f64,
+    pub output: f64,
 }
 
 impl Price {
+    /// The same for prompts of every length.
+    pub const fn flat(input: f64, cached_input: f64, output: f64) -> Self {
+        Self { input, cached_input, output, long: None }
+    }
+
     pub fn cost(&self, usage: &Usage) -> Cost {
         let cached = usage.cached_input_tokens.min(usage.input_tokens);
         let fresh = usage.input_tokens - cached;
-        let dollars = fresh as f64 * self.input
-            + cached as f64 * self.cached_input
-            + usage.output_tokens as f64 * self.output;
+        let price = match self.long {
+            Some(long) if usage.input_tokens > long.above => {
+                Self::flat(long.input, long.cached_input, long.output)
+            }
+            Some(_) | None => *self,
+        };
+        let dollars = fresh as f64 * price.input
+            + cached as f64 * price.cached_input
+            + usage.output_tokens as f64 * price.output;
         Cost::from_dollars(dollars / PER)
     }
 }
@@ -109,7 +139,7 @@ mod tests {
 
     #[test]
     fn kept_tokens_cost_what_kept_tokens_cost() {
-        let price = Price { input: 2.0, cached_input: 0.5, output: 8.0 };
+        let price = Price::flat(2.0, 0.5, 8.0);
         let usage = Usage {
             input_tokens: 1_000_000,
             cached_input_tokens: 400_000,
@@ -119,5 +149,14 @@ mod tests {
         assert!((price.cost(&usage).dollars() - (1.2 + 0.2 + 0.008)).abs() < 1e-9);
         let absurd = Usage { input_tokens: 1, cached_input_tokens: 5, ..Usage::default() };
         assert_eq!(price.cost(&absurd), Cost(500), "more kept than sent is a mistake");
+    }
+
+    #[test]
+    fn a_long_prompt_has_the_price_of_long_prompts() {
+        let long = LongPrice { above: 1000, input: 4.0, cached_input: 1.0, output: 12.0 };
+        let price = Price { long: Some(long), ..Price::flat(2.0, 0.5, 8.0) };
+        let usage = |input_tokens| Usage { input_tokens, output_tokens: 10, ..Usage::default() };
+        assert!((price.cost(&usage(1000)).dollars() - (1000.0 * 2.0 + 10.0 * 8.0) / PER).abs() < 1e-9);
+        assert!((price.cost(&usage(1001)).dollars() - (1001.0 * 4.0 + 10.0 * 12.0) / PER).abs() < 1e-9);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::setting::Unsupported;
+
 /// A wait that ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -49,6 +51,10 @@ pub enum Error {
     /// Any other 4xx. The same request will be refused again.
     #[error("the model provider refused the request (status {status}): {summary}")]
     Rejected { status: u16, summary: String },
+    /// The same, where the provider names a setting that it does not take. Without that it may take the request; a
+    /// model of the registry tries, so that its callers see this only as [`Error::Rejected`].
+    #[error("the model provider refused the request (status {status}): {summary}")]
+    Unsupported { status: u16, summary: String, refused: Unsupported },
 }
 
 impl Error {
@@ -62,7 +68,7 @@ impl Error {
             Error::Broken(_) => "provider_stream_broken",
             Error::Auth { .. } => "provider_auth",
             Error::ContextLength => "context_too_long",
-            Error::Rejected { .. } => "provider_rejected",
+            Error::Rejected { .. } | Error::Unsupported { .. } => "provider_rejected",
         }
     }
 
@@ -72,7 +78,11 @@ impl Error {
             Error::RateLimited { .. } | Error::Unavailable { .. } | Error::Timeout(_) | Error::Broken(_) => {
                 true
             }
-            Error::Quota | Error::Auth { .. } | Error::ContextLength | Error::Rejected { .. } => false,
+            Error::Quota
+            | Error::Auth { .. }
+            | Error::ContextLength
+            | Error::Rejected { .. }
+            | Error::Unsupported { .. } => false,
         }
     }
 
@@ -85,7 +95,8 @@ impl Error {
             | Error::Broken(_)
             | Error::Auth { .. }
             | Error::ContextLength
-            | Error::Rejected { .. } => None,
+            | Error::Rejected { .. }
+            | Error::Unsupported { .. } => None,
         }
     }
 }

@@ -11,10 +11,13 @@ use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
 use crate::Error;
+use crate::setting::{self, Unsupported};
 
 /// The longest wait a provider can ask for; a longer one is cut to this.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_CODE_BYTES: usize = 64;
+/// Details of one error that are looked at.
+const MAX_PLACES: usize = 8;
 
 /// A provider's error, as far as it could be read.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub(crate) struct Refusal {
     status: Option<u16>,
     /// In lower case, to be searched and never shown.
     message: String,
+    /// Names of fields that it points at, to be compared and never shown.
+    places: Vec<String>,
 }
 
 impl Refusal {
@@ -52,13 +57,23 @@ impl Refusal {
             status: code
                 .and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()))
                 .and_then(status_of),
-            message: text("message").or(error.as_str()).unwrap_or_default().to_lowercase(),
+            message: text("message").or(error.as_str()).map_or_else(|| told(error), str::to_lowercase),
+            places: places(error),
         }
     }
 
     /// The error for a status other than 200.
     pub(crate) fn error(&self, status: u16, headers: &HeaderMap, provider: &str) -> Error {
-        self.classify(status, retry_after(headers), provider)
+        match (self.classify(status, retry_after(headers), provider), self.unsupported()) {
+            (Error::Rejected { status: status @ (400 | 422), summary }, Some(refused)) => {
+                Error::Unsupported { status, summary, refused }
+            }
+            (error, _) => error,
+        }
+    }
+
+    fn unsupported(&self) -> Option<Unsupported> {
+        setting::unsupported(&self.places, &self.codes, &self.message)
     }
 
     /// The error for a notice inside a stream that began with status 200.
@@ -133,6 +148,27 @@ impl Refusal {
         self.codes.iter().any(|code| CODES.contains(&code.as_str()))
             || PHRASES.iter().any(|phrase| self.message.contains(phrase))
     }
+}
+
+/// Where it points at: OpenAI's `param`, and the `loc` of each detail, as servers in Python write it.
+fn places(error: &Value) -> Vec<String> {
+    let param = error.get("param").and_then(Value::as_str).map(str::to_owned);
+    let located = details(error).filter_map(|detail| {
+        let names = detail.get("loc")?.as_array()?.iter().filter_map(Value::as_str);
+        Some(names.collect::<Vec<_>>().join("."))
+    });
+    param.into_iter().chain(located).take(MAX_PLACES).map(|place| place.to_lowercase()).collect()
+}
+
+/// What the details say, where there is no message beside them.
+fn told(error: &Value) -> String {
+    let texts = details(error).filter_map(|detail| detail.get("msg")?.as_str());
+    texts.collect::<Vec<_>>().join("; ").to_lowercase()
+}
+
+fn details(error: &Value) -> impl Iterator<Item = &Value> {
+    let list = error.get("detail").or_else(|| error.pointer("/message/detail")).and_then(Value::as_array);
+    list.into_iter().flatten().take(MAX_PLACES)
 }
 
 fn summary(status: u16) -> &'static str {

@@ -9,9 +9,12 @@ use serde_json::{Map, Value};
 
 use crate::breaker::Breaker;
 use crate::capabilities::{Capabilities, Kind, Price, Structured};
+use crate::known::Catalogue;
+use crate::learned::Learning;
+use crate::prices::Prices;
 use crate::rescue::Rescued;
 use crate::tokens::{Counter, Counters};
-use crate::{ChatModel, Message, Request, ToolSpec, Wire, known};
+use crate::{ChatModel, Message, Request, ToolSpec, Wire};
 
 /// What to do when there is no model. Whoever says that there is none says this.
 pub const MODEL_CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or add \
@@ -27,8 +30,12 @@ pub struct Provider {
     pub chat: Arc<dyn ChatModel>,
     /// Whether it is asked for names that nobody listed.
     pub open: bool,
+    /// Whether what is known of models by its name holds for those it serves: it is who everybody knows by that name.
+    pub known: bool,
     /// What may be expected of a model of its that nobody described.
     pub capabilities: Capabilities,
+    /// What its models cost that nobody has given a price.
+    pub prices: Prices,
 }
 
 /// A model as it is listed.
@@ -65,11 +72,11 @@ impl fmt::Debug for Model {
 
 impl Model {
     fn new(listing: Listing, provider: &Provider, health: &Arc<Breaker>, tokens: Arc<Counter>) -> Self {
-        let chat = if listing.capabilities.calls_in_text {
-            Arc::new(Rescued(Arc::clone(&provider.chat)))
-        } else {
-            Arc::clone(&provider.chat)
+        let chat: Arc<dyn ChatModel> = match provider.wire {
+            Some(wire) => Arc::new(Learning::new(Arc::clone(&provider.chat), wire, Arc::clone(health))),
+            None => Arc::clone(&provider.chat), // it runs in this process, and takes what it is given
         };
+        let chat = if listing.capabilities.calls_in_text { Arc::new(Rescued(chat)) } else { chat };
         let mut extra = listing.extra.clone();
         if provider.wire == Some(Wire::Ollama) {
             // Without it, Ollama cuts a long prompt to its own default and says nothing.
@@ -98,10 +105,11 @@ impl Model {
             (Some(asked), Some(most)) => Some(asked.min(most)),
             (asked, _) => asked,
         };
+        let reasoning_effort = settings.reasoning_effort.filter(|_| can.thinking);
         let settings = if can.sampling {
-            Settings { max_tokens, ..settings.clone() }
+            Settings { max_tokens, reasoning_effort, ..settings.clone() }
         } else {
-            let Settings { output_format, reasoning_effort, .. } = *settings;
+            let output_format = settings.output_format;
             Settings { max_tokens, output_format, reasoning_effort, ..Settings::default() }
         };
         Request {
@@ -138,6 +146,8 @@ pub struct Registry {
     models: BTreeMap<String, Arc<Model>>,
     default: Option<String>,
     counters: Arc<Counters>,
+    /// What is known of models that nobody listed.
+    catalogue: Arc<Catalogue>,
 }
 
 impl Registry {
@@ -145,7 +155,13 @@ impl Registry {
     pub fn new(providers: Vec<Provider>, listings: Vec<Listing>, default: Option<String>) -> Self {
         let providers: Vec<_> =
             providers.into_iter().map(|provider| (provider, Arc::<Breaker>::default())).collect();
-        let mut registry = Self { providers, models: BTreeMap::new(), default, counters: Arc::default() };
+        let mut registry = Self {
+            providers,
+            models: BTreeMap::new(),
+            default,
+            counters: Arc::default(),
+            catalogue: Arc::new(Catalogue::built_in()),
+        };
         for listing in listings {
             if let Some(served) = registry.provider(&listing.provider) {
                 let model = registry.model(listing, served);
@@ -153,6 +169,17 @@ impl Registry {
             }
         }
         registry
+    }
+
+    /// With another catalogue than the one that this program was built with.
+    #[must_use]
+    pub fn with_catalogue(self, catalogue: Arc<Catalogue>) -> Self {
+        Self { catalogue, ..self }
+    }
+
+    /// What everybody pays for a model, wherever it is served here.
+    pub fn list_price(&self, provider: &str, id: &str) -> Option<Price> {
+        self.catalogue.list_price(provider, id)
     }
 
     /// The name a request that names `wanted` will use.
@@ -167,14 +194,18 @@ impl Registry {
         }
         let (named, id) = match name.split_once('/') {
             Some((provider, id)) if self.provider(provider).is_some() => (Some(provider), id),
-            _ => (known::provider_of(name).filter(|provider| self.provider(provider).is_some()), name),
+            _ => (self.catalogue.provider_of(name, |provider| self.provider(provider).is_some()), name),
         };
         let served = match named {
             Some(named) => self.provider(named)?,
             None => self.providers.iter().find(|(provider, _)| provider.open)?,
         };
         let provider = &served.0;
-        provider.open.then(|| Arc::new(self.model(known::listing(provider, name, id), served)))
+        let listing = || {
+            let price = provider.prices.of(&self.catalogue, &provider.name, id);
+            Listing { price, ..self.catalogue.listing(provider, name, id) }
+        };
+        provider.open.then(|| Arc::new(self.model(listing(), served)))
     }
 
     fn model(&self, listing: Listing, (provider, health): &(Provider, Arc<Breaker>)) -> Model {
@@ -189,6 +220,11 @@ impl Registry {
 
     pub fn is_empty(&self) -> bool {
         self.providers.is_empty()
+    }
+
+    /// How many serve models.
+    pub fn provider_count(&self) -> usize {
+        self.providers.len()
     }
 
     fn provider(&self, name: &str) -> Option<&(Provider, Arc<Breaker>)> {

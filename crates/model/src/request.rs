@@ -23,6 +23,10 @@ pub struct Request {
     pub max_output: Option<u32>,
     /// Fields of the provider's own, added to the body as they are.
     pub extra: Arc<Map<String, Value>>,
+    /// The server knows the longest answer by the other of the two names that Chat Completions has for it.
+    pub other_limit: bool,
+    /// The server does not take the wish for a count of tokens at the end of a stream.
+    pub no_stream_options: bool,
 }
 
 impl Request {
@@ -38,6 +42,8 @@ impl Request {
             stream: true,
             max_output: None,
             extra: Arc::default(),
+            other_limit: false,
+            no_stream_options: false,
         }
     }
 

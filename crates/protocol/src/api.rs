@@ -32,6 +32,11 @@ pub struct NewRun {
     /// The conversation; a new one is begun when absent.
     #[serde(default)]
     pub thread_id: Option<ThreadId>,
+    /// The new conversation's id, where a contract lets clients name their chats; one that is there already is gone on
+    /// with. No request says this.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub chat: Option<ThreadId>,
     /// The message this one follows; the thread's head when absent.
     #[serde(default)]
     pub parent_id: Option<MessageId>,
@@ -240,6 +245,9 @@ pub struct AppView {
     pub name: String,
     pub description: String,
     pub model: Option<String>,
+    /// The models that a request, a persona or a thread may choose; `*` alone for all.
+    #[serde(default)]
+    pub models: Vec<String>,
     pub tools: Vec<String>,
     /// Why its folder, as it is now, cannot be served; the version before it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -297,6 +305,10 @@ pub struct KeyView {
     pub admin: bool,
     pub created_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
+    /// The user who made it; none for keys from before this was noted.
+    pub made_by: Option<String>,
+    /// The user who revoked it.
+    pub revoked_by: Option<String>,
 }
 
 /// A model that apps and requests may name.

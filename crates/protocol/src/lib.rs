@@ -16,6 +16,7 @@ mod outside;
 pub mod planted;
 mod scope;
 mod settings;
+mod spending;
 mod usage;
 
 pub use action::{ActionView, Decision, Effect, FileView, ProposalView, RecordView, UndoRefused, UndoReport};
@@ -54,4 +55,5 @@ pub use outside::{
 };
 pub use scope::{AppId, Principal, Scope, UserId};
 pub use settings::{Effort, OutputFormat, Settings};
+pub use spending::{LEAST_OUTPUT_TOKENS, Outlay, PlannedCall, SpendBound, SpendBounds, SpendGrant, Spending};
 pub use usage::{Cost, Usage};

@@ -77,6 +77,11 @@ impl UserLimits {
         *self == Self::default()
     }
 
+    /// Whether anything is counted over a while.
+    pub fn has_windows(&self) -> bool {
+        *self != Self { max_running: self.max_running, ..Self::default() }
+    }
+
     /// Each limit there is with what is left of it at this moment.
     pub fn allowances(&self, used: &Used, at: Timestamp) -> Vec<Allowance> {
         let all = [

@@ -79,6 +79,11 @@ impl Principal {
         self.app.as_ref().is_none_or(|only| only == app)
     }
 
+    /// The one app that its key is for; none when it is for all of them.
+    pub fn only_app(&self) -> Option<&AppId> {
+        self.app.as_ref()
+    }
+
     pub fn user(&self) -> &UserId {
         &self.user
     }

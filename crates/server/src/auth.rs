@@ -11,8 +11,8 @@ use axum::http::{HeaderMap, HeaderName, Method, header};
 use engine::{Grant, LOCAL_USER};
 use protocol::{Principal, UserId};
 
-use crate::Api;
 use crate::error::{Code, Problem};
+use crate::{Api, Proxying};
 
 impl FromRequestParts<Api> for Principal {
     type Rejection = Problem;
@@ -67,21 +67,34 @@ impl FromRequestParts<Api> for Admin {
 }
 
 /// Refuses what a web page of another site may have sent.
-pub(crate) fn check(bound: IpAddr, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn check(
+    bound: IpAddr,
+    proxying: &Proxying,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
     let host = text(headers, header::HOST);
     // A page can point its own name at 127.0.0.1, and then it is the same origin; but the name stays in `Host`.
-    if bound.is_loopback() && !host.is_some_and(|host| is_ours(host, bound)) {
-        let detail = "the Host header must be localhost or the address the server listens on";
+    if bound.is_loopback() && !host.is_some_and(|host| is_ours(host, bound) || proxying.is_host(host)) {
+        let host = host.unwrap_or_default();
+        let detail = format!(
+            "the Host header must be localhost, the address the server listens on, or the name in server.public_url: if a \
+             proxy serves this one, write public_url = \"https://{host}\" under [server] in rondo.toml, or set \
+             RONDO_PUBLIC_URL"
+        );
         return Err(Problem::new(Code::HostNotAllowed, detail));
     }
     let origin =
         headers.contains_key(header::ORIGIN).then(|| text(headers, header::ORIGIN).unwrap_or_default());
-    if !method.is_safe() && origin.is_some_and(|origin| !is_same_origin(origin, host)) {
-        let detail =
-            "requests from web pages of another origin are refused; send this one from your own server";
-        return Err(Problem::new(Code::OriginNotAllowed, detail));
+    let Some(origin) = origin.filter(|_| !method.is_safe()) else { return Ok(()) };
+    if is_same_origin(origin, host) || proxying.is_origin(origin) {
+        return Ok(());
     }
-    Ok(())
+    let detail = format!(
+        "a web page of another origin may not act here: send this from your own server, or, if a proxy serves this one \
+         there, write public_url = {origin:?} under [server] in rondo.toml, or set RONDO_PUBLIC_URL"
+    );
+    Err(Problem::new(Code::OriginNotAllowed, detail))
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -123,7 +136,7 @@ mod tests {
     }
 
     fn refusal(bound: IpAddr, method: &Method, headers: &HeaderMap) -> Option<Code> {
-        check(bound, method, headers).err().map(|problem| problem.code())
+        check(bound, &Proxying::default(), method, headers).err().map(|problem| problem.code())
     }
 
     #[test]
@@ -142,6 +155,40 @@ mod tests {
         assert_eq!(refusal(LOOPBACK, &Method::GET, &HeaderMap::new()), Some(Code::HostNotAllowed));
         let second = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
         assert_eq!(refusal(second, &Method::GET, &headers("127.0.0.2:8787", None)), None);
+    }
+
+    #[test]
+    fn behind_a_proxy_its_names_and_its_origins_are_ours() {
+        let public_urls = ["https://agents.example", "http://localhost:3000"];
+        let public_urls = public_urls.map(|url| crate::PublicUrl::parse(url).unwrap()).to_vec();
+        let proxying = Proxying { public_urls, ..Proxying::default() };
+        let refusal = |method: &Method, host: &str, origin: Option<&str>| {
+            check(LOOPBACK, &proxying, method, &headers(host, origin)).err().map(|problem| problem.code())
+        };
+        let ours = "https://agents.example";
+        // The proxy sends its own name on, or writes ours over it.
+        for host in ["agents.example", "agents.example:443", "127.0.0.1:8787"] {
+            assert_eq!(refusal(&Method::GET, host, None), None, "{host}");
+            assert_eq!(refusal(&Method::POST, host, Some(ours)), None, "{host}");
+            assert_eq!(refusal(&Method::POST, host, Some("http://localhost:3000")), None, "{host}");
+            for foreign in ["https://evil.example", "https://agents.example.evil", "null"] {
+                let refused = refusal(&Method::POST, host, Some(foreign));
+                assert_eq!(refused, Some(Code::OriginNotAllowed), "{host} from {foreign}");
+            }
+        }
+        assert_eq!(refusal(&Method::GET, "evil.example", Some(ours)), Some(Code::HostNotAllowed));
+    }
+
+    #[test]
+    fn a_refusal_says_which_setting_would_allow_it() {
+        let told = |host: &str, origin: Option<&str>| {
+            let problem = check(LOOPBACK, &Proxying::default(), &Method::POST, &headers(host, origin));
+            format!("{:?}", problem.unwrap_err())
+        };
+        let host = told("agents.example", None);
+        assert!(host.contains(r#"public_url = \"https://agents.example\" under [server]"#), "{host}");
+        let origin = told("localhost", Some("https://agents.example"));
+        assert!(origin.contains(r#"public_url = \"https://agents.example\" under [server]"#), "{origin}");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 use std::panic::AssertUnwindSafe;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -12,6 +13,7 @@ use protocol::{Ids, TimeOrderedIds};
 use tokio::time::Instant;
 
 use crate::error::{Code, Problem, write_problem};
+use crate::serve::PeerAddress;
 use crate::{Api, auth};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -21,6 +23,8 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
     let id = TimeOrderedIds.fresh().simple().to_string();
     let method = request.method().clone();
     let path = request.extensions().get::<MatchedPath>().cloned();
+    let client = client(&api, &request);
+    let shows_a_key = request.headers().contains_key(AUTHORIZATION);
 
     let response = match check(&api, &request) {
         Ok(()) => caught(request, next).await,
@@ -32,8 +36,18 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
     }
     let (status, took) = (response.status().as_u16(), start.elapsed());
     let path = path.as_ref().map_or("-", MatchedPath::as_str);
-    tracing::debug!(request = id, %method, path, status, ?took, "request");
+    if shows_a_key && status == StatusCode::UNAUTHORIZED.as_u16() {
+        tracing::info!(client, "a key was refused");
+    }
+    tracing::debug!(request = id, client, %method, path, status, ?took, "request");
     response
+}
+
+/// The address a request comes from, as far as anybody knows.
+fn client(api: &Api, request: &Request) -> String {
+    let peer = request.extensions().get::<PeerAddress>();
+    let client = peer.map(|PeerAddress(peer)| api.proxying.client(peer.ip(), request.headers()));
+    client.map_or_else(|| "-".to_owned(), |client| client.to_string())
 }
 
 fn check(api: &Api, request: &Request) -> Result<(), Problem> {
@@ -43,7 +57,7 @@ fn check(api: &Api, request: &Request) -> Result<(), Problem> {
         let detail = format!("address and headers must be at most {} bytes", api.limits.max_header_bytes);
         return Err(Problem::new(Code::HeadersTooLarge, detail));
     }
-    auth::check(api.bound, request.method(), request.headers())
+    auth::check(api.bound, &api.proxying, request.method(), request.headers())
 }
 
 /// The handler's response; a panic is a failure of this request and of nothing else.
@@ -58,7 +72,6 @@ async fn caught(request: Request, next: Next) -> Response {
 mod tests {
     use axum::Router;
     use axum::body::Body;
-    use axum::http::StatusCode;
     use axum::middleware::from_fn;
     use axum::routing::get;
     use tower::ServiceExt;

@@ -63,6 +63,7 @@ codes! {
     InvalidKey = "invalid_idempotency_key", BAD_REQUEST, "Not an idempotency key";
     Unauthorized = "unauthorized", UNAUTHORIZED, "Who are you?";
     AdminOnly = "admin_only", FORBIDDEN, "For administrators only";
+    Forbidden = "forbidden", FORBIDDEN, "Not with this key";
     HostNotAllowed = "host_not_allowed", FORBIDDEN, "Host not allowed";
     OriginNotAllowed = "origin_not_allowed", FORBIDDEN, "Origin not allowed";
     NotFound = "not_found", NOT_FOUND, "Not found";
@@ -158,6 +159,7 @@ impl From<Error> for Problem {
                 let detail = format!("looks like {kind}; secrets are not remembered");
                 Self { field: Some(field.into()), ..Self::new(Code::Secret, detail) }
             }
+            Error::Forbidden { message } => Self::new(Code::Forbidden, message),
             Error::Budget { message, retry_after } => {
                 Self::new(Code::BudgetExceeded, message).retry_after(retry_after)
             }

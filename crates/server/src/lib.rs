@@ -12,6 +12,7 @@ mod error;
 mod io;
 mod once;
 mod openapi;
+mod proxying;
 mod query;
 mod routes;
 mod serve;
@@ -29,6 +30,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use auth::on_this_machine;
+pub use proxying::{Proxying, PublicUrl};
 pub use serve::{serve, serve_router};
 
 /// What one client, connection or request may cost.
@@ -45,7 +47,7 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// How long a client may take no byte of what is being sent to it.
     pub write_timeout: Duration,
-    /// Runs and threads that one user follows at once; four times as many messages are answered as streams.
+    /// Runs and threads that one user follows at once; four times as many answers are waited for.
     pub max_streams_per_user: usize,
     /// The longest silence on an event stream.
     pub heartbeat: Duration,
@@ -72,11 +74,12 @@ pub struct Settings {
     pub limits: Limits,
     /// The app that answers at `/api/chat` when a request names none.
     pub chat_app: Option<String>,
+    pub proxying: Proxying,
 }
 
 impl From<Limits> for Settings {
     fn from(limits: Limits) -> Self {
-        Self { limits, chat_app: None }
+        Self { limits, ..Self::default() }
     }
 }
 
@@ -103,9 +106,10 @@ struct Api {
     engine: Engine,
     limits: Limits,
     chat_app: Option<Arc<str>>,
+    proxying: Arc<Proxying>,
     /// Streams that follow a run or a thread.
     following: streams::Streams,
-    /// Streams that answer a message.
+    /// Requests that wait for the answer to their message.
     answering: streams::Streams,
     /// Held by each upload until it is stored.
     uploads: Arc<Semaphore>,

@@ -5,8 +5,9 @@ use utoipa::OpenApi;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder, Server};
 
+use crate::PublicUrl;
 use crate::error::{Document, MEDIA_TYPE};
 
 #[derive(OpenApi)]
@@ -49,8 +50,11 @@ pub(crate) fn base() -> utoipa::openapi::OpenApi {
 }
 
 /// The finished description. Any request may carry a key and be answered with a problem; what changes something may be
-/// sent again under an idempotency key.
-pub(crate) fn encode(mut api: utoipa::openapi::OpenApi) -> Bytes {
+/// sent again under an idempotency key. Behind a proxy, it says where that is.
+pub(crate) fn encode(mut api: utoipa::openapi::OpenApi, public_urls: &[PublicUrl]) -> Bytes {
+    if !public_urls.is_empty() {
+        api.servers = Some(public_urls.iter().map(|url| Server::new(url.to_string())).collect());
+    }
     let paths = std::mem::take(&mut api.paths.paths);
     // The router's word for the rest of a path is not OpenAPI's.
     api.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();

@@ -233,6 +233,26 @@ impl FromRequestParts<Api> for OfStatus {
     }
 }
 
+/// How a memory goes.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PurgeParams {
+    /// `true` removes it from the disk for good, so that it cannot be restored.
+    purge: Option<String>,
+}
+
+/// [`PurgeParams`]: whether it goes for good.
+pub(crate) struct ForGood(pub(crate) bool);
+
+impl FromRequestParts<Api> for ForGood {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let purge = params::<PurgeParams>(parts)?.purge.map(|text| yes_or_no("purge", &text)).transpose()?;
+        Ok(Self(purge.unwrap_or(false)))
+    }
+}
+
 /// Which form a file is to have.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -4,12 +4,15 @@
 //! stream when it is asked to stop, and does nothing about a client that stops reading.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use engine::Engine;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
@@ -60,8 +63,8 @@ pub async fn serve_router(
     let connections = TaskTracker::new();
     let stop = Stop { begin: shutdown, now: CancellationToken::new() };
     let room = Arc::new(Semaphore::new(limits.max_connections));
-    while let Some((stream, permit)) = next(&listener, &room, &stop.begin).await {
-        let served = connection(stream, router.clone(), *limits, stop.clone());
+    while let Some((accepted, permit)) = next(&listener, &room, &stop.begin).await {
+        let served = connection(accepted, router.clone(), *limits, stop.clone());
         connections.spawn(async move {
             served.await;
             drop(permit);
@@ -88,7 +91,7 @@ async fn next(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
     shutdown: &CancellationToken,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+) -> Option<(Accepted, OwnedSemaphorePermit)> {
     let accepted = async {
         let permit = Arc::clone(room).acquire_owned().await.ok()?;
         Some((accept(listener).await, permit))
@@ -100,10 +103,17 @@ async fn next(
     }
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+/// A connection and who is at its other end.
+type Accepted = (TcpStream, SocketAddr);
+
+/// Who is at the other end of a request's connection: the client, or a proxy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerAddress(pub(crate) SocketAddr);
+
+async fn accept(listener: &TcpListener) -> Accepted {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return stream,
+            Ok(accepted) => return accepted,
             // The peer was gone before we looked; the next one may be waiting already.
             Err(error) if is_of_the_peer(&error) => {}
             Err(error) => {
@@ -119,17 +129,22 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: Stop) {
+async fn connection((stream, peer): Accepted, router: Router, limits: Limits, stop: Stop) {
     if let Err(error) = tune(&stream) {
         tracing::debug!(%error, "cannot set socket options");
     }
     let io = TokioIo::new(Socket::new(stream, (limits.write_timeout, reset), stop.begin.clone()));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(PeerAddress(peer));
+        router.call(request)
+    });
     let mut connection = std::pin::pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_timeout)
             .max_buf_size(MAX_BUFFER_BYTES)
-            .serve_connection(io, TowerToHyperService::new(router))
+            .serve_connection(io, service)
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use protocol::{ChunkId, DocumentId, MessageId, PinId, Principal, Scope, Seq, Summary, SummaryId, ThreadId};
 use serde_json::Value;
 
-use crate::{Error, JobRow, Once, PageOf, Spent, TimeCursor};
+use crate::{Error, JobRow, Once, PageOf, PageRows, Spent, TimeCursor};
 
 /// Bytes of one text kept beside the log.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
@@ -116,6 +116,8 @@ pub struct DocumentRow {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewDocument {
     pub id: DocumentId,
+    /// Bytes of text that all documents of the scope may have together with this one.
+    pub quota: u64,
     pub name: String,
     pub title: Option<String>,
     pub kind: &'static str,
@@ -172,8 +174,8 @@ pub trait Texts: Send + Sync {
 /// Named prompts of users. Under a key ([`Once`]) a change happens once.
 #[async_trait]
 pub trait Personas: Send + Sync {
-    /// By name, at most [`MAX_PERSONAS_PER_SCOPE`].
-    async fn personas(&self, scope: &Scope) -> Result<Vec<PersonaRow>, Error>;
+    /// By name. The cursor is how many come before.
+    async fn personas(&self, scope: &Scope, page: PageOf<u64>) -> Result<PageRows<PersonaRow>, Error>;
     async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error>;
     /// [`Error::Changed`] if there is one of that id, or no room.
     async fn add_persona(
@@ -200,6 +202,13 @@ pub trait Pins: Send + Sync {
     async fn add_pin(&self, scope: &Scope, pin: NewPin, once: Option<Once>) -> Result<PinRow, Error>;
     /// Oldest first: those of the thread and those of all threads; the latter alone without a thread.
     async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error>;
+    /// A page of these. The cursor is how many come before.
+    async fn pin_page(
+        &self,
+        scope: &Scope,
+        thread: Option<ThreadId>,
+        page: PageOf<u64>,
+    ) -> Result<PageRows<PinRow>, Error>;
     /// Removes it and what prompts kept of it. Removing what is gone is [`Error::NotFound`].
     async fn delete_pin(&self, principal: &Principal, id: PinId, once: Option<Once>) -> Result<(), Error>;
 }
@@ -209,6 +218,13 @@ pub trait Pins: Send + Sync {
 pub trait Summaries: Send + Sync {
     /// In the order of the log, at most [`MAX_SUMMARIES_PER_READ`], the newest: those no other took the place of, or all.
     async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error>;
+    /// A page of them in the order of the log, from the oldest on. The cursor is how many come before.
+    async fn summary_page(
+        &self,
+        thread: ThreadId,
+        all: bool,
+        page: PageOf<u64>,
+    ) -> Result<PageRows<SummaryRow>, Error>;
     /// Commits a summary, its text, the job as done and what it spent, together. Nothing is changed where the thread is
     /// deleted, another summary of the same level ends at the same message, or one it merges is merged already.
     async fn summarise(
@@ -237,7 +253,7 @@ pub trait Documents: Send + Sync {
         &self,
         scope: &Scope,
         page: PageOf<TimeCursor<DocumentId>>,
-    ) -> Result<Vec<DocumentRow>, Error>;
+    ) -> Result<PageRows<DocumentRow>, Error>;
     /// How many of its pieces have a vector of this model.
     async fn document_embedded(&self, id: DocumentId, model: &str) -> Result<u32, Error>;
     /// Hides it at once, with every piece and every text that prompts kept of it; [`crate::Maintenance::purge`] removes
@@ -258,16 +274,16 @@ pub trait Documents: Send + Sync {
     ) -> Result<Vec<ChunkRow>, Error>;
 }
 
-/// What users say of themselves.
+/// What users say of themselves: to all apps, or to one. A scope without an app stands for all of them.
 #[async_trait]
 pub trait Profiles: Send + Sync {
-    /// Empty if nothing was said.
-    async fn profile(&self, user: &protocol::UserId) -> Result<ProfileRow, Error>;
+    /// What was said in exactly this scope; empty if nothing was.
+    async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error>;
     /// Puts it in the place of the one of its version; [`Error::Changed`] if there is another by now. Under a key
     /// ([`Once`]) that happens once; a second time gives what there is now.
     async fn put_profile(
         &self,
-        user: &protocol::UserId,
+        scope: &Scope,
         profile: ProfileRow,
         once: Option<Once>,
     ) -> Result<ProfileRow, Error>;

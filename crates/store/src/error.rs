@@ -1,5 +1,7 @@
 //! What a store can answer instead of a result, by what the caller can do.
 
+use std::io::ErrorKind;
+
 use protocol::{Allowance, MAX_STORED_DEPTH};
 
 use crate::Stop;
@@ -75,6 +77,16 @@ pub enum Error {
     Sql(#[source] rusqlite::Error),
 }
 
+/// What SQLite says when it could not make a file larger: the database or its log, or the shared memory beside them.
+const WRITES: &[i32] = &[
+    rusqlite::ffi::SQLITE_IOERR_WRITE,
+    rusqlite::ffi::SQLITE_IOERR_TRUNCATE,
+    rusqlite::ffi::SQLITE_IOERR_SHMOPEN,
+    rusqlite::ffi::SQLITE_IOERR_SHMSIZE,
+    rusqlite::ffi::SQLITE_IOERR_SHMMAP,
+    rusqlite::ffi::SQLITE_CANTOPEN,
+];
+
 impl Error {
     /// Whether the same write may succeed a little later, in this process. What a constraint refuses it refuses again.
     pub fn may_pass(&self) -> bool {
@@ -125,6 +137,18 @@ impl Error {
         let failed =
             |error: &rusqlite::Error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure);
         matches!(self, Error::Folder(_)) || matches!(self, Error::Sql(error) if failed(error))
+    }
+
+    /// The same error, or a full disk if it is a write for which the system has no space. A sync that fails is never that:
+    /// what it should have brought to the disk is gone from memory by then.
+    pub(crate) fn of_system(self, errno: i32) -> Self {
+        let is_write =
+            matches!(&self, Error::Sql(error) if extended(error).is_some_and(|code| WRITES.contains(&code)));
+        let is_full = matches!(
+            std::io::Error::from_raw_os_error(errno).kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+        );
+        if is_write && is_full { Error::Full } else { self }
     }
 
     /// Why a transaction could not begin: somebody outside who writes for too long is a busy disk to us.

@@ -6,18 +6,21 @@
 
 mod context;
 mod deeds;
+mod erasure;
 mod error;
 mod memory;
+mod newest;
 mod outbox;
 mod outside;
 mod rows;
+pub mod source;
 pub mod sqlite;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{
-    ActionId, Decision, Delta, Event, KeyId, MemoryId, MessageId, Principal, ProposalId, RecordId, RunId,
-    Scope, Seq, Stored, ThreadId, Usage, Used,
+    ActionId, AppId, Decision, Delta, Event, KeyId, MemoryId, MessageId, PlannedCall, Principal, ProposalId,
+    RunId, Scope, Seq, SpendBounds, SpendGrant, Stored, ThreadId, Usage, Used, UserLimits,
 };
 use std::sync::Arc;
 
@@ -29,14 +32,16 @@ pub use context::{
     SummaryRow, Texts,
 };
 pub use deeds::{
-    ActionEnd, ActionFilter, ActionRow, Change, FileRow, NewAction, NewProposal, ProposalRow, RecordQuery,
-    RecordRow, TimeCursor, Verified, Write,
+    ActionEnd, ActionFilter, ActionRow, Change, FileRow, FileSize, Files, NewAction, NewProposal,
+    ProposalRow, RecordQuery, RecordRow, Records, TimeCursor, Verified, Write,
 };
+pub use erasure::{Erasure, MAX_ACTIONS_PER_PURGE, MemoryPurge, PurgedWords};
 pub use error::Error;
 pub use memory::{
     Extracted, Extraction, Item, ItemRef, ItemRow, MemoryChange, MemoryCursor, MemoryEdit, MemoryHistory,
-    MemoryRow, MemoryVersion, NewMemory, NewVector, Said, Source, StoredVector, Tombstone,
+    MemoryRow, MemoryVersion, NewMemory, NewVector, Said, SnapshotLine, Source, StoredVector, Tombstone,
 };
+pub use newest::{newest_actions, newest_records};
 pub use outside::{
     Approved, CredentialRow, Credentials, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES,
     MAX_CREDENTIALS_PER_SCOPE, MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP,
@@ -44,8 +49,8 @@ pub use outside::{
 };
 pub use rows::{
     Admitted, Ask, ForcedEnd, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThread, Once, PageOf,
-    RawEvent, Request, Retry, RunJob, RunRow, Spent, Stop, Submission, Submitted, Target, ThreadCursor,
-    ThreadEdit, ThreadRow, UsageRow, Window,
+    PageRows, RawEvent, Request, Retry, RunJob, RunRow, Spent, Stop, Submission, Submitted, Target,
+    ThreadCursor, ThreadEdit, ThreadRow, UsageRow,
 };
 pub use sqlite::{Sqlite, day};
 
@@ -54,6 +59,9 @@ pub const MAX_EVENTS_PER_READ: usize = 256;
 
 /// Bytes of event bodies after which one read of the log stops. A reader who takes nothing holds as much and no more.
 pub const MAX_BYTES_PER_READ: usize = 32 * 1024;
+
+/// Bytes of stored text after which a page of a list ends. A page has at least one entry, however large that is.
+pub const MAX_BYTES_PER_PAGE: usize = 4 * 1024 * 1024;
 
 /// Messages that may wait for one thread.
 pub const MAX_QUEUED_PER_THREAD: usize = 20;
@@ -72,6 +80,10 @@ pub const MAX_CHANGES_PER_EXTRACTION: usize = 256;
 
 /// Memories that expire with one extraction, so that no stream feels it. If more are too many, the next one goes on.
 pub const MAX_EXPIRED_PER_EXTRACTION: usize = 200;
+
+/// Lines of one snapshot, and bytes of each.
+pub const MAX_SNAPSHOT_LINES: usize = 2_000;
+pub const MAX_SNAPSHOT_LINE_BYTES: usize = 8 * 1024;
 
 /// Words that one read of what was forgotten returns at most, the newest.
 pub const MAX_TOMBSTONES_PER_READ: usize = 100_000;
@@ -132,7 +144,7 @@ pub trait Threads: Send + Sync {
     /// The thread if it is this principal's and not deleted.
     async fn thread(&self, principal: &Principal, id: ThreadId) -> Result<ThreadRow, Error>;
     /// Newest first.
-    async fn threads(&self, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<Vec<ThreadRow>, Error>;
+    async fn threads(&self, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<PageRows<ThreadRow>, Error>;
     /// Changes what is named, all of it or nothing; a title is recorded as `thread:named`.
     async fn change_thread(
         &self,
@@ -149,9 +161,16 @@ pub trait Threads: Send + Sync {
         id: ThreadId,
         once: Option<Once>,
     ) -> Result<Option<RunId>, Error>;
-    /// The path that ends in `leaf`, oldest first. `window` keeps the newest or pages forward.
-    async fn path(&self, thread: ThreadId, leaf: MessageId, window: Window)
-    -> Result<Vec<MessageRow>, Error>;
+    /// The newest messages of the path that ends in `leaf`, oldest of them first.
+    async fn path(&self, thread: ThreadId, leaf: MessageId, newest: usize) -> Result<Vec<MessageRow>, Error>;
+    /// A page of that path from its beginning, oldest first. The cursor is the place in the log of the last one seen.
+    /// What it costs depends on the page, not on the length of the path.
+    async fn messages(
+        &self,
+        thread: ThreadId,
+        leaf: MessageId,
+        page: PageOf<Seq>,
+    ) -> Result<PageRows<MessageRow>, Error>;
 }
 
 /// Runs and the log they write.
@@ -178,6 +197,9 @@ pub trait Runs: Send + Sync {
 /// The writing end of one run's log.
 #[async_trait]
 pub trait RunLog: Send + Sync {
+    /// Holds what the run's next model call may spend, if that fits what its user has spent and what other calls hold.
+    /// It is given back by the event that ends or repeats the step, by the run's end, and by [`Maintenance::adopt`].
+    async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error>;
     /// Queues a delta without waiting. Gives it back when the queue is full; then [`RunLog::room`] waits for space.
     fn push(&self, delta: Delta) -> Result<(), Delta>;
     /// Waits until the queue has room, or the log no longer takes deltas.
@@ -212,6 +234,8 @@ pub trait Log: Send + Sync {
     async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error>;
     /// What was said first in the thread.
     async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error>;
+    /// Whether the thread has a title, or is gone: either way nobody looks for one.
+    async fn is_named(&self, thread: ThreadId) -> Result<bool, Error>;
     /// The newest sequence number of the thread.
     async fn head(&self, thread: ThreadId) -> Result<Seq, Error>;
 }
@@ -230,10 +254,25 @@ pub trait Jobs: Send + Sync {
     async fn next_due(&self) -> Result<Option<Timestamp>, Error>;
     /// Commits a job's effect, if it has one, the job as done, and what it spent on a model, together.
     async fn complete(&self, job: &JobRow, effect: Option<Event>, spent: Option<Spent>) -> Result<(), Error>;
-    /// Notes why an attempt failed and when there is another.
-    async fn fail(&self, job: &JobRow, error: String, retry: Retry) -> Result<(), Error>;
+    /// Notes why an attempt failed, when there is another, and what this one spent on a model.
+    async fn fail(
+        &self,
+        job: &JobRow,
+        error: String,
+        retry: Retry,
+        spent: Option<Spent>,
+    ) -> Result<(), Error>;
+    /// Holds what a model call of the job may spend, as [`RunLog::reserve`] does, until the job is done or has failed.
+    async fn reserve_for_job(
+        &self,
+        job: &JobRow,
+        call: PlannedCall,
+        bounds: SpendBounds,
+    ) -> Result<SpendGrant, Error>;
     /// Newest first, of all scopes: for whoever runs the server.
-    async fn jobs(&self, page: PageOf<JobCursor>) -> Result<Vec<JobRow>, Error>;
+    async fn jobs(&self, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error>;
+    /// The same, of one app.
+    async fn jobs_of_app(&self, app: &AppId, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error>;
 }
 
 /// Keys of users. What proves a key is known here by its hash alone.
@@ -250,8 +289,8 @@ pub trait Keys: Send + Sync {
     async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyRow)>, Error>;
     /// All keys, oldest first, revoked ones too.
     async fn keys(&self) -> Result<Vec<KeyRow>, Error>;
-    /// False when there is no such key.
-    async fn revoke_key(&self, id: KeyId) -> Result<bool, Error>;
+    /// False when there is no such key, or it is not for `only_app`, where that is given.
+    async fn revoke_key(&self, id: KeyId, only_app: Option<AppId>, by: String) -> Result<bool, Error>;
 }
 
 /// Durable facts about users. Each change is a version of its own; one that is not active is in no prompt, but can still
@@ -264,6 +303,9 @@ pub trait Memories: Send + Sync {
         memory: NewMemory,
         once: Option<Once>,
     ) -> Result<MemoryRow, Error>;
+    /// Marks the key of an import as used, so that nothing else is asked under it. The same import again is no other: what
+    /// it adds has keys of its own.
+    async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error>;
     /// The memory if it is this principal's, whatever its status.
     async fn memory(&self, principal: &Principal, id: MemoryId) -> Result<MemoryRow, Error>;
     async fn memory_history(&self, principal: &Principal, id: MemoryId) -> Result<MemoryHistory, Error>;
@@ -273,7 +315,7 @@ pub trait Memories: Send + Sync {
         scope: &Scope,
         status: Option<&str>,
         page: PageOf<MemoryCursor>,
-    ) -> Result<Vec<MemoryRow>, Error>;
+    ) -> Result<PageRows<MemoryRow>, Error>;
     /// The newest `limit` active ones, oldest first, so that a new one changes only the end of a prompt.
     async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error>;
     /// Those of these that are the scope's and active, in the given order.
@@ -309,10 +351,16 @@ pub trait Memories: Send + Sync {
     /// off, the thread is deleted, or another job was faster with the same messages; [`Error::Changed`] if one was
     /// faster with some of them.
     async fn extract(&self, job: &JobRow, extraction: Extraction) -> Result<Extracted, Error>;
-    /// Keeps what a thread's prompt says of memories. The first one stays, and is given back.
-    async fn keep_snapshot(&self, scope: &Scope, thread: ThreadId, body: String) -> Result<String, Error>;
+    /// Keeps what a thread's prompt says of the user, at most [`MAX_SNAPSHOT_LINES`], without lines whose source is gone.
+    /// The first snapshot stays, and is given back.
+    async fn keep_snapshot(
+        &self,
+        scope: &Scope,
+        thread: ThreadId,
+        lines: Vec<SnapshotLine>,
+    ) -> Result<Vec<SnapshotLine>, Error>;
     /// What is kept for a thread, if anything is.
-    async fn snapshot(&self, scope: &Scope, thread: ThreadId) -> Result<Option<String>, Error>;
+    async fn snapshot(&self, scope: &Scope, thread: ThreadId) -> Result<Option<Vec<SnapshotLine>>, Error>;
     /// Those of these that are forgotten, or not the scope's at all.
     async fn forgotten_among(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryId>, Error>;
 }
@@ -347,8 +395,9 @@ pub trait Usages: Send + Sync {
     -> Result<Vec<UsageRow>, Error>;
     /// What the scope has used on a day, over all models.
     async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error>;
-    /// What the scope has done in the minute and the day of a moment, and how many of its runs work now.
-    async fn used(&self, scope: &Scope, at: Timestamp) -> Result<Used, Error>;
+    /// What the scope has done in the minute and the day of a moment, and how many of its runs work now,
+    /// as far as these limits are about it.
+    async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error>;
 }
 
 /// The ledger of what tools did. Actions of runs are written with the events that tell of them.
@@ -360,7 +409,7 @@ pub trait Actions: Send + Sync {
         scope: &Scope,
         filter: ActionFilter,
         page: PageOf<u64>,
-    ) -> Result<Vec<ActionRow>, Error>;
+    ) -> Result<PageRows<ActionRow>, Error>;
     /// The action if it is this principal's.
     async fn action(&self, principal: &Principal, id: ActionId) -> Result<ActionRow, Error>;
     /// The action if it is this scope's.
@@ -407,7 +456,7 @@ pub trait Proposals: Send + Sync {
         scope: &Scope,
         open: bool,
         page: PageOf<TimeCursor<ProposalId>>,
-    ) -> Result<Vec<ProposalRow>, Error>;
+    ) -> Result<PageRows<ProposalRow>, Error>;
     async fn proposal(&self, principal: &Principal, id: ProposalId) -> Result<ProposalRow, Error>;
     /// The proposal if it is this scope's.
     async fn proposal_of(&self, scope: &Scope, id: ProposalId) -> Result<ProposalRow, Error>;
@@ -426,57 +475,20 @@ pub trait Proposals: Send + Sync {
     ) -> Result<ProposalRow, Error>;
 }
 
-/// Typed objects of apps.
-#[async_trait]
-pub trait Records: Send + Sync {
-    async fn record_of(&self, scope: &Scope, kind: &str, id: RecordId) -> Result<RecordRow, Error>;
-    /// Newest change first, or best match first where words are asked for.
-    async fn records(
-        &self,
-        scope: &Scope,
-        kind: &str,
-        query: RecordQuery,
-        page: PageOf<TimeCursor<RecordId>>,
-    ) -> Result<Vec<RecordRow>, Error>;
-    /// How many of these are records of this kind in the scope.
-    async fn count_records(&self, scope: &Scope, kind: &str, ids: &[RecordId]) -> Result<usize, Error>;
-    /// Makes, changes or deletes a record by the user's own hand. None when it was deleted.
-    async fn put_record(
-        &self,
-        scope: &Scope,
-        write: Write,
-        once: Option<Once>,
-    ) -> Result<Option<RecordRow>, Error>;
-}
-
-/// Markdown files of users, by path.
-#[async_trait]
-pub trait Files: Send + Sync {
-    /// By path.
-    async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error>;
-    async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error>;
-    /// The version a path has or had; 0 if there never was a file.
-    async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error>;
-    /// Makes, changes or deletes a file by the user's own hand. None when it was deleted.
-    async fn put_file(
-        &self,
-        scope: &Scope,
-        write: Write,
-        once: Option<Once>,
-    ) -> Result<Option<FileRow>, Error>;
-}
-
 /// What must cross scopes, and nothing else may.
 #[async_trait]
 pub trait Maintenance: Send + Sync {
-    /// Makes this process the owner of every run under way and of every job begun, whoever owned them before. Gives
-    /// back the runs, oldest first.
+    /// Makes this process the owner of every run under way and of every job begun, whoever owned them before, and gives
+    /// back what their model calls held. Returns the runs, oldest first.
     async fn adopt(&self) -> Result<Vec<RunRow>, Error>;
     /// The run under way in a thread.
     async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error>;
+    /// Whether the thread is deleted and has rows that [`Maintenance::purge`] will remove.
+    async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error>;
     /// Removes rows of deleted threads that have no run under way, of deleted documents and of those that were not whole
-    /// within an hour, and keys of requests from before `forget_before`, a bounded number at a time. Goes on where
-    /// adding a document was cut after it was whole. True when more is left.
+    /// within an hour, and keys of requests and jobs from before `forget_before`, a bounded number at a time. A job that
+    /// is dead is kept thirty days longer than one that is done. Goes on where adding a document was cut after it was
+    /// whole. True when more is left.
     async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error>;
     /// Removes the deltas of one run that ended at `ended_before` or earlier, all of them together; its facts stay. True
     /// when there may be another.
@@ -490,10 +502,25 @@ pub trait Maintenance: Send + Sync {
     async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error>;
     /// Goes through every chain of the ledger.
     async fn verify_ledger(&self) -> Result<Verified, Error>;
-    /// Scopes with something to recall that has no vector of this model. It looks at every item.
-    async fn scopes_to_embed(&self, model: &str, limit: usize) -> Result<Vec<Scope>, Error>;
-    /// False once nothing more can be written, because the disk has failed: only a restart knows what is on it.
+    /// Scopes after another one, in order, with something to recall that has no vector of this model. It looks at every
+    /// item on the way.
+    async fn scopes_to_embed(
+        &self,
+        model: &str,
+        after: Option<&Scope>,
+        limit: usize,
+    ) -> Result<Vec<Scope>, Error>;
+    /// Apps that are missing, and since when. As many as there are apps.
+    async fn missing_apps(&self) -> Result<Vec<(AppId, Timestamp)>, Error>;
+    /// Notes that an app is missing. Gives since when it is.
+    async fn note_missing(&self, app: &AppId) -> Result<Timestamp, Error>;
+    /// Notes that it is there again.
+    async fn note_found(&self, app: &AppId) -> Result<(), Error>;
+    /// False once nothing more can be written, because the disk or the writer itself has failed: only a restart knows what
+    /// is on the disk.
     fn is_open(&self) -> bool;
+    /// Returns when that is so.
+    async fn writing_ended(&self);
     /// Random bytes that were drawn when the store was made: nobody outside knows them.
     async fn secret(&self) -> Result<[u8; 32], Error>;
 }
@@ -521,6 +548,7 @@ pub trait Store:
     + McpTools
     + Credentials
     + Maintenance
+    + Erasure
     + 'static
 {
 }
@@ -547,6 +575,7 @@ impl<T> Store for T where
         + McpTools
         + Credentials
         + Maintenance
+        + Erasure
         + 'static
 {
 }

@@ -158,6 +158,16 @@ pub struct Tombstone {
     pub at: Timestamp,
 }
 
+/// A line of what a thread's prompt says of the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotLine {
+    /// The wire id of what it comes from.
+    pub source: String,
+    /// When it was said.
+    pub at: Timestamp,
+    pub text: String,
+}
+
 /// What can be recalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemRef {

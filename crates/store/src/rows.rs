@@ -167,20 +167,19 @@ impl MessageRow {
     pub const MAX_RESULTS: usize = 100;
 }
 
-/// Which part of a path to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Window {
-    /// The newest messages.
-    Newest(usize),
-    /// The oldest messages after a sequence number.
-    After(Seq, usize),
-}
-
 /// A page: what comes after a cursor, and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageOf<C> {
     pub after: Option<C>,
     pub limit: usize,
+}
+
+/// What a page holds: as many as were asked for, or fewer where those have [`crate::MAX_BYTES_PER_PAGE`] bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageRows<T> {
+    pub rows: Vec<T>,
+    /// Whether there are more after the last.
+    pub more: bool,
 }
 
 /// A place in the list of threads, newest first.
@@ -236,6 +235,8 @@ pub struct RunJob {
 pub enum Target {
     /// Begin a conversation under this id.
     New(ThreadId),
+    /// The same, or go on with it if it is there: the id follows from something else, and may have been made before.
+    Ensured(ThreadId),
     Existing(ThreadId),
 }
 
@@ -304,6 +305,8 @@ pub struct JobRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     At(Timestamp),
+    /// The attempt does not count, because it could not be made.
+    Uncounted(Timestamp),
     Never,
 }
 
@@ -324,6 +327,10 @@ pub struct KeyRow {
     pub admin: bool,
     pub created_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
+    /// The user who made it; none for keys from before this was noted.
+    pub made_by: Option<String>,
+    /// The user who revoked it first.
+    pub revoked_by: Option<String>,
 }
 
 /// What a model call outside a run has used.

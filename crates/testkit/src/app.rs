@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Bus, Engine, InProcess, Parts};
+use engine::{Bus, CallShares, DEFAULT_DOCUMENT_BYTES, Engine, InProcess, Parts};
 use memory::recall::Recall;
-use model::{Capabilities, Embedder, Endpoint, Kind, Listing, Price, Provider, Registry, Timeouts, Wire};
+use model::{
+    Capabilities, Embedder, Endpoint, Kind, Listing, Price, Prices, Provider, Registry, Timeouts, Wire,
+};
 use protocol::Ids;
 use reqwest::{Client, Method, RequestBuilder};
 use rusqlite::Connection;
@@ -65,6 +67,10 @@ pub struct Setup {
     pub reach: Reach,
     /// Where the server dies, if it does.
     pub fuse: Option<Fuse>,
+    /// How many model calls there may be at once.
+    pub model_calls: CallShares,
+    /// Bytes of text that a user's documents may have.
+    pub document_bytes: u64,
 }
 
 /// What an operator opens to tools. Nothing on this machine is open by itself.
@@ -118,6 +124,8 @@ impl Default for Setup {
             embedder: None,
             reach: Reach::default(),
             fuse: None,
+            model_calls: CallShares::default(),
+            document_bytes: DEFAULT_DOCUMENT_BYTES,
         }
     }
 }
@@ -390,6 +398,9 @@ fn engine(
         clock,
         ids: ids as Arc<dyn Ids>,
         retention: Duration::from_secs(7 * 24 * 60 * 60),
+        model_calls: setup.model_calls,
+        document_bytes: setup.document_bytes,
+        undo_retention: Duration::from_secs(30 * 24 * 60 * 60),
     };
     Engine::new(parts).expect("the tools exist")
 }
@@ -439,7 +450,9 @@ fn provider(name: &str, wire: Wire, base_url: &str, timeouts: Timeouts) -> Provi
         kind: Kind::Cloud,
         chat: model::connect(wire, &endpoint).expect("the endpoint is good"),
         open: true,
+        known: false,
         capabilities: Capabilities::of_kind(Kind::Cloud),
+        prices: Prices::Unknown,
     }
 }
 

@@ -37,6 +37,10 @@ mod tests {
     const DAMAGE: &[(&str, &str)] = &[
         ("UPDATE messages SET thread = x'00'", "a foreign key points nowhere"),
         ("UPDATE runs SET ended_at = NULL, status = 'running'", "a run has not ended"),
+        (
+            "INSERT INTO reservations SELECT id, app, user, 1, 1 FROM runs",
+            "an ended run holds part of a budget",
+        ),
         ("DELETE FROM tool_results", "a call of an ended run has not exactly one result"),
         (
             "DELETE FROM events WHERE kind = 'tool:complete'",

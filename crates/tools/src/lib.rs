@@ -191,6 +191,10 @@ impl fmt::Display for Failed {
     }
 }
 
+/// What is said of a call that may or may not have happened.
+const UNKNOWN: &str =
+    "it is not known whether this call took effect; do not repeat it without asking the user";
+
 /// What became of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -212,9 +216,12 @@ impl Outcome {
 
     /// A call that may or may not have happened.
     pub fn unknown() -> Self {
-        let message =
-            "it is not known whether this call took effect; do not repeat it without asking the user";
-        Self::refused(ToolStatus::Unknown, "unknown", message)
+        Self::refused(ToolStatus::Unknown, "unknown", UNKNOWN)
+    }
+
+    /// The same, with why nobody knows.
+    pub fn unknown_because(reason: &str) -> Self {
+        Self::refused(ToolStatus::Unknown, "unknown", &format!("{UNKNOWN} ({reason})"))
     }
 }
 

@@ -1,6 +1,7 @@
-//! Ten thousand readers, clients that stall or dawdle, and a storm of reconnections, against a real server: what each
-//! of them costs, beside what it may cost.
+//! Ten thousand readers, clients that stall or dawdle, a storm of reconnections, and thousands of model calls at once,
+//! against a real server: what each of them costs, beside what it may cost.
 
+mod calls;
 mod crowd;
 mod figures;
 mod host;
@@ -20,7 +21,7 @@ use self::figures::Figures;
 use crate::stage::Trouble;
 
 /// All experiments together.
-const LONGEST: Duration = Duration::from_secs(240);
+const LONGEST: Duration = Duration::from_secs(360);
 /// Files that either process has open beside its readers.
 const OTHER_FILES: usize = 1_000;
 
@@ -53,6 +54,8 @@ pub(crate) enum Experiment {
     Loris,
     /// Readers that all come back at once after the server was killed
     Storm,
+    /// Runs that all wait for the model at once
+    Calls,
 }
 
 /// Runs the experiments, prints their figures and writes them to `load.json`.
@@ -79,7 +82,8 @@ async fn run(
     readers: usize,
     figures: &mut Figures,
 ) -> Result<(), Trouble> {
-    let all = [Experiment::Idle, Experiment::Stalled, Experiment::Loris, Experiment::Storm];
+    let all =
+        [Experiment::Idle, Experiment::Stalled, Experiment::Loris, Experiment::Storm, Experiment::Calls];
     for experiment in all.into_iter().filter(|one| options.only.is_none_or(|only| only == *one)) {
         let name =
             experiment.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
@@ -90,6 +94,7 @@ async fn run(
             Experiment::Stalled => stalled::run(&place, figures).await?,
             Experiment::Loris => loris::run(&place, figures).await?,
             Experiment::Storm => storm::run(&place, figures).await?,
+            Experiment::Calls => calls::run(&place, figures).await?,
         }
         figures.print(begin);
     }

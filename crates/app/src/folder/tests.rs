@@ -62,9 +62,11 @@ fn an_empty_file_gets_every_default() {
         id: AppId::new("demo"),
         name: "demo".into(),
         description: String::new(),
+        folder: app.folder.clone(),
         revision: app.revision.clone(),
         model: None,
         fallbacks: Vec::new(),
+        models: Vec::new(),
         settings: Settings::default(),
         ranges: Ranges::default(),
         answer: Answer::Text,
@@ -83,7 +85,7 @@ fn an_empty_file_gets_every_default() {
             tool_timeout: Duration::from_secs(60),
             run_timeout: Duration::from_secs(900),
         },
-        user_limits: UserLimits::default(),
+        user_limits: UserLimits { max_running: Some(16), ..UserLimits::default() },
         history: History {
             style: HistoryStyle::Plain,
             budget: 3000,
@@ -106,6 +108,7 @@ name = "Demo"
 description = "Shows everything"
 model = "gpt-4.1-mini"
 fallbacks = ["gpt-4o-mini"]
+models = ["gpt-4.1"]
 answer = "structured"
 tools = [
     "current_time",
@@ -156,13 +159,17 @@ fn every_field_is_read() {
     let file = apps.path().join("demo/app.toml");
     let app = load(&apps.path().join("demo")).unwrap();
     let tool = |name: &str, line| ToolRef { name: name.into(), file: file.clone(), line, column: 5 };
+    let day_cost = Some(Cost::from_dollars(0.5));
+    let budget = Budget { run_tokens: Some(1000), day_cost, dollars_line: Some(30), ..Budget::default() };
     let expected = App {
         id: AppId::new("demo"),
         name: "Demo".into(),
         description: "Shows everything".into(),
+        folder: apps.path().join("demo"),
         revision: app.revision.clone(),
         model: Some("gpt-4.1-mini".into()),
         fallbacks: vec!["gpt-4o-mini".into()],
+        models: vec!["gpt-4.1".into()],
         settings: Settings {
             temperature: Some(0.0),
             max_tokens: Some(500),
@@ -180,11 +187,7 @@ fn every_field_is_read() {
             remember: true,
             ..crate::Memory::default()
         },
-        budget: Budget {
-            run_tokens: Some(1000),
-            day_cost: Some(Cost::from_dollars(0.5)),
-            ..Budget::default()
-        },
+        budget,
         instructions: PROMPT.into(),
         title: None,
         limits: LoopLimits {
@@ -196,7 +199,7 @@ fn every_field_is_read() {
             tool_timeout: Duration::from_secs(5),
             run_timeout: Duration::from_secs(30),
         },
-        user_limits: UserLimits::default(),
+        user_limits: UserLimits { max_running: Some(16), ..UserLimits::default() },
         history: History {
             style: HistoryStyle::Reference,
             budget: 4000,
@@ -206,7 +209,7 @@ fn every_field_is_read() {
         personas: BTreeMap::new(),
         sections: Vec::new(),
         records: BTreeMap::new(),
-        tools: vec![tool("current_time", 8), tool("calculate", 9)],
+        tools: vec![tool("current_time", 9), tool("calculate", 10)],
         declared: Vec::new(),
         adjusted: Vec::new(),
         mcp: Vec::new(),
@@ -396,4 +399,28 @@ fn a_schema_of_the_app_must_be_one_that_strict_providers_take() {
         missing,
         "demo/mood.json: there is no such file; create it, or write \"text\" or \"structured\""
     );
+}
+
+#[test]
+fn a_request_may_choose_the_app_s_models_and_those_it_lists() {
+    let choices = |toml: &str| demo(toml, PROMPT).choosable_models(Some("usual")).join(" ");
+    assert_eq!(choices(""), "usual");
+    assert_eq!(choices("model = 'own'\nfallbacks = ['spare', 'own']"), "own spare");
+    assert_eq!(choices("fallbacks = ['spare']\nmodels = ['other', 'spare']"), "usual spare other");
+    assert_eq!(choices("model = 'own'\nmodels = ['*']"), ANY_MODEL);
+    let app = demo("model = 'own'\nmodels = ['other']", PROMPT);
+    let allowed = |name: &str| app.allows_model(name, Some("usual"));
+    assert_eq!(["own", "other", "usual", "o", "*"].map(allowed), [true, true, false, false, false]);
+    assert!(demo("models = ['*']", PROMPT).allows_model("anything", None));
+}
+
+#[test]
+fn a_list_of_models_has_names_and_a_star_stands_alone() {
+    let star = problem(&apps("models = ['a', '*']", PROMPT));
+    let expected = "demo/app.toml:1:16: \"*\" allows every model, so the others say nothing; write models = [\"*\"], or remove it";
+    assert_eq!(star, expected);
+    assert!(problem(&apps("models = ['']", PROMPT)).starts_with("demo/app.toml:1:11: models is empty"));
+    let many: Vec<String> = (0..=MAX_MODELS).map(|number| format!("'m{number}'")).collect();
+    let many = problem(&apps(&format!("models = [{}]", many.join(",")), PROMPT));
+    assert!(many.contains("there are more than 64 models; list fewer"), "{many}");
 }

@@ -1,6 +1,6 @@
 //! Which models are listed, who serves the others, and which one answers when nobody is named.
 
-use model::{Listing, known};
+use model::Listing;
 use serde_json::Map;
 
 use super::{Config, Provider};
@@ -19,9 +19,22 @@ impl Config {
     /// The open provider that is asked for a model nobody listed, and the provider's name for it.
     fn serving<'a>(&'a self, name: &'a str) -> Option<(&'a Provider, &'a str)> {
         let by_path = name.split_once('/').and_then(|(provider, id)| Some((self.provider(provider)?, id)));
-        let by_name = || Some((self.provider(known::provider_of(name)?)?, name));
+        let by_name = || Some((self.provider(self.known_provider_of(name)?)?, name));
         let any = || Some((self.providers.iter().find(|provider| provider.open)?, name));
         by_path.or_else(by_name).or_else(any).filter(|(provider, _)| provider.open)
+    }
+
+    /// Who is there and serves a model of this name, as far as everybody knows.
+    pub(crate) fn known_provider_of(&self, name: &str) -> Option<&str> {
+        self.knowledge.catalogue.provider_of(name, |provider| self.provider(provider).is_some())
+    }
+
+    /// Who is asked for a model, and under which name.
+    pub(crate) fn asked<'a>(&'a self, name: &'a str) -> Option<(&'a Provider, &'a str)> {
+        match self.listing(name) {
+            Some(listing) => Some((self.provider(&listing.provider)?, &listing.id)),
+            None => self.serving(name),
+        }
     }
 
     /// Whether a run may ask for this model.
@@ -61,7 +74,7 @@ impl Config {
         let chat = self.pulled.iter().filter(|model| model.kind == pull::Kind::Chat);
         let listings: Vec<_> = chat
             .map(|model| {
-                let mut listing = plain(provider, &model.name, &model.name);
+                let mut listing = self.plain(provider, &model.name, &model.name);
                 let window = &mut listing.capabilities.context_window;
                 *window = model.context.map_or(*window, |trained| trained.min(*window));
                 listing
@@ -81,9 +94,10 @@ impl Config {
 
     /// Lists what is known of the providers that are where everybody knows them to be.
     pub(super) fn list_known(&mut self) {
-        let known = known::MODELS.iter().filter_map(|model| {
-            let provider = self.provider(model.provider).filter(|provider| provider.is_at_its_own_url())?;
-            Some(plain(provider, model.name, model.name))
+        let catalogue = &self.knowledge.catalogue;
+        let known = catalogue.listed().filter_map(|model| {
+            let provider = self.provider(&model.provider).filter(|provider| provider.is_at_its_own_url())?;
+            Some(self.plain(provider, &model.name, &model.name))
         });
         for listing in known.collect::<Vec<_>>() {
             self.list(listing);
@@ -93,38 +107,41 @@ impl Config {
     /// Lists what a provider says it has.
     pub(crate) fn list_found(&mut self, provider: &Provider, ids: &[String]) {
         for id in ids {
-            self.list(plain(provider, id, id));
+            self.list(self.plain(provider, id, id));
         }
     }
 
     /// Chooses who answers when nobody is named, if that is open, and lists it.
     pub(crate) fn settle_default(&mut self) {
         if self.model.is_none() {
-            let preferred = self.providers.iter().filter_map(|provider| known::default_model(&provider.name));
+            let catalogue = &self.knowledge.catalogue;
+            let preferred =
+                self.providers.iter().filter_map(|provider| catalogue.default_model(&provider.name));
             let served = preferred.into_iter().find(|name| self.is_served(name)).map(str::to_owned);
             self.model = served.or_else(|| self.models.first().map(|listing| listing.name.clone()));
         }
         let Some(name) = self.model.clone() else { return };
-        if let Some(listing) = self.serving(&name).map(|(provider, id)| plain(provider, &name, id)) {
+        if let Some(listing) = self.serving(&name).map(|(provider, id)| self.plain(provider, &name, id)) {
             self.list(listing);
         }
     }
-}
 
-/// A model as it is when nobody describes it.
-fn plain(provider: &Provider, name: &str, id: &str) -> Listing {
-    let (capabilities, price) = if provider.is_at_its_own_url() {
-        known::describe(&provider.name, id, &provider.capabilities)
-    } else {
-        (provider.capabilities.clone(), None)
-    };
-    Listing {
-        name: name.to_owned(),
-        provider: provider.name.clone(),
-        id: id.to_owned(),
-        kind: provider.kind,
-        capabilities,
-        price,
-        extra: Map::new(),
+    /// A model as it is when nobody describes it.
+    fn plain(&self, provider: &Provider, name: &str, id: &str) -> Listing {
+        let catalogue = &self.knowledge.catalogue;
+        let capabilities = if provider.is_at_its_own_url() {
+            catalogue.describe(&provider.name, id, &provider.capabilities).0
+        } else {
+            provider.capabilities.clone()
+        };
+        Listing {
+            name: name.to_owned(),
+            provider: provider.name.clone(),
+            id: id.to_owned(),
+            kind: provider.kind,
+            capabilities,
+            price: provider.prices().of(catalogue, &provider.name, id),
+            extra: Map::new(),
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod models;
 mod outside;
 mod providers;
+mod proxying;
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -10,13 +11,16 @@ use std::path::Path;
 
 use app::Problem;
 use app::source::{Source, Spanned};
+use engine::CallShares;
 use serde::Deserialize;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::models::{RawEmbeddings, RawModels};
 use self::outside::{RawEgress, RawSearch, RawSecrets};
 use self::providers::RawProviders;
+use self::proxying::OneOrSeveral;
 use super::{Config, Environment, Local, Log, LogFormat, Pull, Server};
+use crate::catalogue::Knowledge;
 
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 const MAX_DRAIN_SECONDS: i64 = 600;
@@ -25,6 +29,9 @@ const MAX_HEARTBEAT_SECONDS: i64 = 60;
 const MIN_BODY_BYTES: i64 = 1024;
 const MAX_BODY_BYTES: i64 = 64 * 1024 * 1024;
 const MAX_STREAMS_PER_USER: i64 = 100_000;
+const MAX_MODEL_CALLS: i64 = 100_000;
+const MIN_DOCUMENT_BYTES: i64 = 64 * 1024;
+const MAX_DOCUMENT_BYTES: i64 = 8 * 1024 * 1024 * 1024;
 const MAX_THREADS: i64 = 256;
 const MIN_CONTEXT: i64 = 256;
 const MAX_CONTEXT: i64 = 131_072;
@@ -75,10 +82,16 @@ struct RawServer {
     body_timeout_seconds: Option<Spanned<i64>>,
     write_timeout_seconds: Option<Spanned<i64>>,
     max_streams_per_user: Option<Spanned<i64>>,
+    max_model_calls: Option<Spanned<i64>>,
+    max_model_calls_per_user: Option<Spanned<i64>>,
+    max_document_bytes_per_user: Option<Spanned<i64>>,
     heartbeat_seconds: Option<Spanned<i64>>,
     drain_seconds: Option<Spanned<i64>>,
     retention_seconds: Option<Spanned<i64>>,
+    undo_retention_seconds: Option<Spanned<i64>>,
     chat_app: Option<Spanned<String>>,
+    public_url: Option<Spanned<OneOrSeveral>>,
+    trusted_proxies: Option<Spanned<OneOrSeveral>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -116,6 +129,7 @@ pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<
         log: reader.log(raw.log)?,
         ..Config::default()
     };
+    config.knowledge = Knowledge::of_folder(&config.data);
     config.find_pulled();
     for (name, entry) in raw.models {
         let listing = reader.model(&config, &name, entry)?;
@@ -235,6 +249,19 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// More of one user than of all is a mistake: the larger number would never be reached.
+    fn model_calls(
+        &self,
+        all: Option<Spanned<i64>>,
+        of_one_user: Option<Spanned<i64>>,
+    ) -> Result<CallShares, Problem> {
+        let all = self.source.whole("server.max_model_calls", all, 1..=MAX_MODEL_CALLS)?;
+        let shares = all.map_or_else(CallShares::default, CallShares::of);
+        let most = i64::try_from(shares.all).unwrap_or(MAX_MODEL_CALLS);
+        let of_one_user = self.source.whole("server.max_model_calls_per_user", of_one_user, 1..=most)?;
+        Ok(CallShares { of_one_user: of_one_user.unwrap_or(shares.of_one_user), ..shares })
+    }
+
     fn server(&self, raw: RawServer) -> Result<Server, Problem> {
         let source = &self.source;
         let default = Server::default();
@@ -253,6 +280,14 @@ impl<'a> Reader<'a> {
             max_streams_per_user: source
                 .whole("server.max_streams_per_user", raw.max_streams_per_user, 1..=MAX_STREAMS_PER_USER)?
                 .unwrap_or(default.max_streams_per_user),
+            model_calls: self.model_calls(raw.max_model_calls, raw.max_model_calls_per_user)?,
+            document_bytes: source
+                .whole(
+                    "server.max_document_bytes_per_user",
+                    raw.max_document_bytes_per_user,
+                    MIN_DOCUMENT_BYTES..=MAX_DOCUMENT_BYTES,
+                )?
+                .unwrap_or(default.document_bytes),
             heartbeat: source
                 .seconds("server.heartbeat_seconds", raw.heartbeat_seconds, 1..=MAX_HEARTBEAT_SECONDS)?
                 .unwrap_or(default.heartbeat),
@@ -262,9 +297,17 @@ impl<'a> Reader<'a> {
             retention: source
                 .seconds("server.retention_seconds", raw.retention_seconds, 1..=MAX_RETENTION_SECONDS)?
                 .unwrap_or(default.retention),
+            undo_retention: source
+                .seconds(
+                    "server.undo_retention_seconds",
+                    raw.undo_retention_seconds,
+                    1..=MAX_RETENTION_SECONDS,
+                )?
+                .unwrap_or(default.undo_retention),
             chat_app: self
                 .choose("RONDO_CHAT_APP", raw.chat_app)?
                 .map(|chosen| chosen.value.trim().to_owned()),
+            proxying: self.proxying(raw.public_url, raw.trusted_proxies)?,
         })
     }
 

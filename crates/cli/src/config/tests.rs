@@ -1,5 +1,6 @@
 //! Files and environments, good and bad.
 
+mod knowledge;
 mod models;
 mod outside;
 mod providers;
@@ -80,6 +81,7 @@ format = "json"
 "#;
     let usual = Provider::of(known::provider("openai").unwrap());
     let openai = Provider {
+        wire: Some(Wire::Chat),
         base_url: "http://localhost:1/v1".into(),
         timeouts: Timeouts { idle: Duration::from_secs(5), ..Timeouts::default() },
         capabilities: Capabilities { context_window: 8000, ..usual.capabilities.clone() },
@@ -177,6 +179,64 @@ fn the_app_of_the_chat_is_named_in_the_file_or_by_a_variable() {
     assert!(read("[server]\nchat_app = ''", &[]).is_err());
 }
 
+#[test]
+fn where_others_reach_the_server_is_one_url_or_several() {
+    let urls = |text, pairs: &[(&str, &str)]| -> Vec<String> {
+        let read = read(text, pairs).unwrap().server.proxying.public_urls;
+        read.iter().map(ToString::to_string).collect()
+    };
+    let one = "[server]\npublic_url = 'https://Agents.example/'";
+    assert_eq!(urls("", &[]), [""; 0]);
+    assert_eq!(urls(one, &[]), ["https://agents.example"]);
+    let several = "[server]\npublic_url = ['https://a.example', 'http://b.example:8080/rondo']";
+    assert_eq!(urls(several, &[]), ["https://a.example", "http://b.example:8080/rondo"]);
+    let variable = [("RONDO_PUBLIC_URL", "https://c.example, https://d.example,")];
+    assert_eq!(urls(several, &variable), ["https://c.example", "https://d.example"]);
+    let trusted = |text, pairs: &[(&str, &str)]| -> Vec<String> {
+        let read = read(text, pairs).unwrap().server.proxying.trusted_proxies;
+        read.iter().map(ToString::to_string).collect()
+    };
+    let nets = "[server]\ntrusted_proxies = ['127.0.0.1', '10.0.0.0/8', '::1']";
+    assert_eq!(trusted(nets, &[]), ["127.0.0.1/32", "10.0.0.0/8", "::1/128"]);
+    assert_eq!(trusted(nets, &[("RONDO_TRUSTED_PROXIES", "10.1.1.1")]), ["10.1.1.1/32"]);
+}
+
+#[test]
+fn a_proxy_described_badly_is_refused_with_place_and_remedy() {
+    let url = "write where browsers reach the proxy, such as https://agents.example";
+    let address = "write the proxy's address, such as 127.0.0.1 or 10.0.0.0/8";
+    for (text, expected) in [
+        (
+            "public_url = 'agents.example'",
+            format!(
+                r#"2:14: "agents.example" is no address of the web: it does not begin with https:// or http://; {url}"#
+            ),
+        ),
+        (
+            "public_url = ['https://a.example', 'ftp://b.example']",
+            format!(
+                r#"2:14: "ftp://b.example" is no address of the web: it does not begin with https:// or http://; {url}"#
+            ),
+        ),
+        ("public_url = 5", "2:14: expected a string or a list of strings".into()),
+        (
+            "trusted_proxies = 'nginx'",
+            format!(r#"2:19: "nginx" is neither an IP address nor a network; {address}"#),
+        ),
+        (
+            "trusted_proxies = ['0.0.0.0/0']",
+            "2:19: 0.0.0.0/0 is every address, so anybody could say whom a request comes from; write the addresses of \
+             your proxies alone"
+                .into(),
+        ),
+    ] {
+        let refused = read(&format!("[server]\n{text}"), &[]).unwrap_err();
+        assert!(refused.starts_with(&format!("rondo.toml:{expected}")), "{refused}");
+    }
+    let refused = read("", &[("RONDO_PUBLIC_URL", "https://")]).unwrap_err();
+    assert!(refused.starts_with("RONDO_PUBLIC_URL: "), "{refused}");
+}
+
 /// Whether there is a key for those who reach it there is known when the data folder is open.
 #[test]
 fn any_address_will_do() {
@@ -190,6 +250,13 @@ fn runs_resume_for_a_week_or_for_as_long_as_the_file_says() {
     assert_eq!(retention(""), 604_800);
     assert_eq!(retention("[server]\nretention_seconds = 1"), 1);
     assert_eq!(retention("[server]\nretention_seconds = 315360000"), 315_360_000);
+}
+
+#[test]
+fn what_a_tool_deleted_comes_back_for_thirty_days_or_for_as_long_as_the_file_says() {
+    let retention = |text| read(text, &[]).unwrap().server.undo_retention.as_secs();
+    assert_eq!(retention(""), 2_592_000);
+    assert_eq!(retention("[server]\nundo_retention_seconds = 1"), 1);
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use app::Apps;
 use futures_util::future::join_all;
+use jiff::civil::Date;
 use model::{MODEL_CHOICES, Model, Registry, Wire};
 
 use super::{Finding, PATIENCE};
-use crate::assemble;
 use crate::config::{Config, Provider};
 use crate::offers::{self, Offer};
+use crate::{assemble, catalogue};
 
 /// Model names shown when the one asked for is not among them.
 const MAX_NAMES: usize = 8;
@@ -31,6 +32,21 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
         findings.push(Finding::Bad("model: there is no default; choose one with RONDO_MODEL".into()));
     }
     findings
+}
+
+/// What everybody knows of models: how fresh that is, and which of those in use end.
+pub(super) fn known(config: &Config, apps: &Apps, today: Date) -> Vec<Finding> {
+    let knowledge = &config.knowledge;
+    let origin = format!("known models: {}", knowledge.origin());
+    let fresh = match &knowledge.problem {
+        Some(problem) => Finding::Bad(format!("known models: {problem}")),
+        None if knowledge.is_old(today) => {
+            Finding::Note(format!("{origin}; that is old, and `rondo models update` takes a newer catalogue"))
+        }
+        None => Finding::Good(origin),
+    };
+    let ending = catalogue::ending(config, apps, today).into_iter();
+    std::iter::once(fresh).chain(ending.map(|end| Finding::Note(format!("model {end}")))).collect()
 }
 
 async fn offer(config: &Config, provider: &Provider) -> Offer {
@@ -123,4 +139,46 @@ fn some(names: &[String]) -> String {
 
 fn listed(registry: &Registry) -> String {
     some(&registry.list().map(|model| model.name().to_owned()).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    fn told(findings: &[Finding]) -> Vec<String> {
+        let text = |finding: &Finding| match finding {
+            Finding::Good(text) => format!("ok {text}"),
+            Finding::Note(text) => format!("note {text}"),
+            Finding::Bad(text) => format!("BAD {text}"),
+        };
+        findings.iter().map(text).collect()
+    }
+
+    /// Days are counted from the one on which the catalogue was checked, not from today.
+    #[test]
+    fn models_that_end_are_noted_and_an_old_catalogue_is_said_to_be_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rondo.toml");
+        let text = "model = 'claude-sonnet-4-5'\n[embeddings]\nprovider = 'openai'\nmodel = 'text-embedding-3-small'";
+        std::fs::write(&file, text).unwrap();
+        let environment = |name: &str| match name {
+            "ANTHROPIC_API_KEY" | "OPENAI_API_KEY" => Some("sk-1".to_owned()),
+            "RONDO_DATA" => Some(folder.path().display().to_string()),
+            _ => None,
+        };
+        let config = config::load(Some(&file), &environment).unwrap();
+        let checked = config.knowledge.catalogue.checked_on;
+        let found = told(&known(&config, &Apps::new(), checked));
+        assert_eq!(found[0], format!("ok known models: as of {checked}, built in"));
+        assert_eq!(
+            found[1..],
+            ["note model claude-sonnet-4-5 retires on 2026-11-30: choose claude-sonnet-5-5"]
+        );
+        let later = checked.checked_add(jiff::Span::new().days(400)).unwrap();
+        let found = told(&known(&config, &Apps::new(), later));
+        assert!(found[0].starts_with("note known models: ") && found[0].contains("that is old"), "{found:?}");
+        let over = "note model claude-sonnet-4-5 is retired since 2026-11-30: choose claude-sonnet-5-5";
+        assert_eq!(found[1..], [over]);
+    }
 }

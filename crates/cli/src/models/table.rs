@@ -1,14 +1,15 @@
 //! The models as a table for people and as JSON for programs.
 
 use indicatif::DecimalBytes;
+use jiff::civil::Date;
 use model::{Model, Price, Registry};
 use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::pull::Pulled;
-use crate::{Trouble, local};
+use crate::{Trouble, catalogue, local};
 
-const HEAD: [&str; 11] = [
+const HEAD: [&str; 12] = [
     "",
     "NAME",
     "PROVIDER",
@@ -20,13 +21,27 @@ const HEAD: [&str; 11] = [
     "CONTEXT",
     "MAX OUTPUT",
     "PRICE (in/cached/out)",
+    "RETIRES",
 ];
 
 const PULLED_HEAD: [&str; 5] = ["NAME", "KIND", "SIZE", "QUANTISATION", "SPEED HERE"];
 
-pub(super) fn text(registry: &Registry, default: Option<&str>) -> String {
-    let rows = registry.list().map(|model| row(model, default));
+pub(super) fn text(registry: &Registry, config: &Config) -> String {
+    let rows = registry.list().map(|model| row(model, config));
     lines(&std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect::<Vec<_>>())
+}
+
+/// What is to be said of listed models that have ended by `today` or will soon; empty when there are none.
+pub(super) fn endings(registry: &Registry, config: &Config, today: Date) -> String {
+    let ending = registry.list().filter_map(|model| catalogue::end_of(config, model.name(), today));
+    let lines: String = ending.map(|end| format!("{end}\n")).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+/// The day on which a model ends, where that is known.
+fn end(model: &Model, config: &Config) -> Option<Date> {
+    let (provider, id) = config.asked(model.name()).filter(|(provider, _)| provider.is_at_its_own_url())?;
+    config.knowledge.catalogue.retires_on(&provider.name, id)
 }
 
 /// Empty when there are none.
@@ -63,11 +78,11 @@ fn lines<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     rows.iter().map(line).collect()
 }
 
-fn row(model: &Model, default: Option<&str>) -> [String; 11] {
+fn row(model: &Model, config: &Config) -> [String; 12] {
     let can = model.capabilities();
     let yes = |can: bool| if can { "yes" } else { "no" }.to_owned();
     [
-        if default == Some(model.name()) { "*" } else { "" }.to_owned(),
+        if config.model.as_deref() == Some(model.name()) { "*" } else { "" }.to_owned(),
         model.name().to_owned(),
         model.listing.provider.clone(),
         model.listing.kind.name().to_owned(),
@@ -79,8 +94,9 @@ fn row(model: &Model, default: Option<&str>) -> [String; 11] {
         can.max_output.map_or_else(|| "-".to_owned(), |most| most.to_string()),
         model.listing.price.map_or_else(
             || "-".to_owned(),
-            |Price { input, cached_input, output }| format!("{input}/{cached_input}/{output}"),
+            |Price { input, cached_input, output, .. }| format!("{input}/{cached_input}/{output}"),
         ),
+        end(model, config).map_or_else(|| "-".to_owned(), |day| day.to_string()),
     ]
 }
 
@@ -99,8 +115,13 @@ fn object(model: &Model, config: &Config) -> Value {
             "speed": local::speed(pulled),
         })
     });
-    let price = model.listing.price.map(|Price { input, cached_input, output }| {
+    let price = model.listing.price.map(|Price { input, cached_input, output, .. }| {
         json!({ "input": input, "cachedInput": cached_input, "output": output })
+    });
+    let long = model.listing.price.and_then(|price| price.long).map(|long| {
+        json!({
+            "above": long.above, "input": long.input, "cachedInput": long.cached_input, "output": long.output,
+        })
     });
     json!({
         "name": model.name(),
@@ -113,10 +134,13 @@ fn object(model: &Model, config: &Config) -> Value {
         "structured": can.structured.name(),
         "vision": can.vision,
         "sampling": can.sampling,
+        "thinking": can.thinking,
         "toolCallsInText": can.calls_in_text,
         "contextWindow": can.context_window,
         "maxOutput": can.max_output,
         "price": price,
+        "longPrice": long,
+        "retiresOn": end(model, config).map(|day| day.to_string()),
         "weights": weights,
     })
 }

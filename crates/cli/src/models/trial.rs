@@ -263,7 +263,7 @@ fn remedy(error: &Error, name: &str, provider: &Provider) -> String {
             "`rondo doctor` shows what {} has; id in [models.{name:?}] is its own name for the model",
             provider.name
         ),
-        Error::Rejected { .. } => {
+        Error::Rejected { .. } | Error::Unsupported { .. } => {
             format!(
                 "what the model does not take can be turned off in [models.{name:?}], such as sampling or tools"
             )

@@ -107,6 +107,7 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn hold(data: &Path) -> Result<Self, PullError> {
         let models = data.join(MODELS);
+        store::sqlite::make_private_folder(data).map_err(PullError::file(data))?;
         fs::create_dir_all(&models).map_err(PullError::file(&models))?;
         let path = models.join(LOCK);
         let lock = File::create(&path).map_err(PullError::file(&path))?;

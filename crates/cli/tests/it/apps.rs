@@ -214,3 +214,104 @@ provider = 'openai'",
     assert_eq!(listed.code, Some(0));
     assert!(listed.output.contains("bad  BROKEN") && listed.output.contains("demo  One"), "{listed:?}");
 }
+
+/// Behind another base URL nobody knows what the default model costs, unless the operator says so.
+#[tokio::test]
+async fn a_budget_in_dollars_needs_a_price_and_is_told_which_line_gives_one() {
+    let world = world().await;
+    world.upstream.program(|_| Reply::says("Hello."));
+    write(&world, "One", "[budget]\nday_tokens = 5000\nday_usd = 0.5");
+    let checked = check(&world, &[]).await;
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    let told = "mine/demo/app.toml:4: the budget is in dollars, but the price of the model ";
+    let remedy = "write in rondo.toml prices = \"known\" under [providers.openai], or under [models.";
+    assert!(checked.output.contains(told) && checked.output.contains(remedy), "{checked:?}");
+    let apps = world.path("mine").display().to_string();
+    let started = world.run(&["serve", "--apps", &apps]).await;
+    assert_eq!(started.code, Some(1), "{started:?}");
+    assert!(started.errors.contains(told) && started.errors.contains(remedy), "{started:?}");
+    let examined = world.run(&["doctor", "--apps", &apps]).await;
+    assert!(examined.output.contains(told), "{examined:?}");
+    world.upstream.violations(); // it does not list its models
+
+    for line in ["prices = \"known\"", "prices = \"free\""] {
+        world.write("rondo.toml", &format!("[providers.openai]\n{line}\n"));
+        let checked = check(&world, &[]).await;
+        assert_eq!(checked.code, Some(0), "{line}: {checked:?}");
+    }
+    let server = serve(&world).await;
+    say(&server).await;
+
+    // While the server runs, the version before is served.
+    world.write("rondo.toml", "");
+    drop(server);
+    write(&world, "One", "");
+    let server = serve(&world).await;
+    write(&world, "Dear", "[budget]\nrun_usd = 0.5");
+    let apps = until(&server, "the problem", |apps| {
+        apps[0]["problem"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("demo/app.toml:3: the budget is in dollars"))
+    });
+    assert_eq!(apps.await[0]["name"], "One");
+    say(&server).await;
+}
+
+#[tokio::test]
+async fn a_persona_of_the_folder_chooses_what_the_app_allows() {
+    let world = world().await;
+    world.write("mine/demo/personas/chef.md", "---\nmodel: dear\n---\nSpeak like a chef.\n");
+    let checked = check(&world, &[]).await;
+    let told = "mine/demo/personas/chef.md: the persona chooses the model \"dear\", which the app does not allow; write \
+                models = [\"dear\"] in app.toml";
+    assert!(checked.code == Some(1) && checked.output.contains(told), "{checked:?}");
+    write(&world, "One", "models = [\"dear\"]");
+    assert_eq!(check(&world, &[]).await.code, Some(0));
+}
+
+/// A deploy that takes longer than a few looks, and then a start before the apps are mounted.
+#[tokio::test]
+async fn what_users_have_said_waits_for_an_apps_folder_that_is_away() {
+    let world = world().await;
+    let (gate, never) = (Gate::new(), Gate::new());
+    world.upstream.script([
+        Reply::stream().text("One.").wait(&gate),
+        Reply::stream().text("Half").wait(&never),
+        Reply::says("Two."),
+        Reply::says("Three."),
+    ]);
+    let server = serve(&world).await;
+    let mut first = server.stream(RUNS, &json!({ "message": "1" })).await;
+    first.until("text:delta").await;
+    let thread = first.header("x-thread-id");
+    let mut queued = Vec::new();
+    for message in ["2", "3"] {
+        queued.push(server.stream(RUNS, &json!({ "message": message, "threadId": thread })).await);
+    }
+    let runs: Vec<String> = queued.iter().map(|frames| frames.header("x-run-id")).collect();
+    let away = |is_away: bool| {
+        let (from, to) = if is_away { ("mine/demo", "away") } else { ("away", "mine/demo") };
+        fs::rename(world.path(from), world.path(to)).unwrap();
+    };
+    away(true);
+    until(&server, "the app to be gone", |apps| apps.is_empty()).await;
+    gate.open();
+    assert_eq!(first.all().await.last().unwrap().data["status"], "completed", "it keeps the app it has");
+    server.process.errors.contains("the app's folder is missing").await;
+    away(false);
+    queued[0].until("text:delta").await;
+
+    server.process.kill();
+    away(true);
+    let server = serve(&world).await;
+    let path = format!("/v1/runs/{}", runs[0]);
+    assert_eq!(server.get(&path).await.1["status"], "running", "nothing was given up at the start");
+    away(false);
+    for (run, text) in runs.iter().zip(["Two.", "Three."]) {
+        let log = server.follow(&format!("/v1/runs/{run}/events"), 0).await.all().await;
+        assert_eq!(log.last().unwrap().data["status"], "completed", "{log:?}");
+        assert!(log.iter().any(|frame| frame.data["text"] == text), "{log:?}");
+    }
+    server.process.kill();
+    world.audit();
+}

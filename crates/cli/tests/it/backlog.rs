@@ -135,20 +135,29 @@ async fn queued_messages_are_answered_in_order() {
 #[tokio::test]
 async fn hundreds_of_runs_are_owned_again_before_it_is_ready() {
     const RUNS: usize = 200;
-    let world = World::new().await;
+    let world = World::with(&[]).await;
+    world.write("apps/mine/app.toml", "[limits]\nmax_running = 1000\n");
+    world.write("apps/mine/instructions.md", "Be kind.");
+    world.write("rondo.toml", "[server]\nmax_model_calls_per_user = 1000\n");
+    let serve = || {
+        let mut command = world.rondo(&["serve"]);
+        command.env("RONDO_APPS", "apps");
+        command
+    };
     let gate = Gate::new();
     let held = gate.clone();
     world.upstream.program(move |_| Reply::stream().text("Half").wait(&held).text(" and half"));
-    let server = world.serve().await;
+    let server = Server::start(&mut serve()).await;
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        runs.push(server.say("Hello").await.header("x-run-id")); // and goes away
+        let frames = server.stream("/mine/stream", &json!({ "message": "Hello" })).await;
+        runs.push(frames.header("x-run-id")); // and goes away
     }
     within("every run to ask", world.upstream.wait_for_requests(RUNS)).await;
     server.process.kill();
 
     let begin = Instant::now();
-    let server = world.serve().await; // waits for /readyz
+    let server = Server::start(&mut serve()).await; // waits for /readyz
     let ready = begin.elapsed();
     println!("{RUNS} unfinished runs: ready {ready:?} after the start");
     assert!(ready < Duration::from_secs(2), "it took {ready:?}");

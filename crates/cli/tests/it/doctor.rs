@@ -54,7 +54,7 @@ fn finding<'a>(ended: &'a Ended, about: &str) -> &'a str {
 #[tokio::test]
 async fn all_is_well() {
     let world = World::new().await;
-    let url = provider("200 OK", r#"{"data": [{"id": "gpt-4.1-mini"}, {"id": "other"}]}"#);
+    let url = provider("200 OK", r#"{"data": [{"id": "gpt-6-luna"}, {"id": "other"}]}"#);
     let doctor = || {
         let mut command = world.rondo(&["doctor"]);
         command.env("OPENAI_BASE_URL", &url).env("OPENAI_API_KEY", KEY);
@@ -67,9 +67,11 @@ async fn all_is_well() {
          ok    data folder: {}, which the first start makes\n\
          ok    app studio: Studio\n\
          ok    provider openai: {url} lists 2 models\n\
-         ok    model gpt-4.1-mini: served by openai\n\
+         ok    model gpt-6-luna: served by openai\n\
+         {known}\n\
          note  server: not running on 127.0.0.1:0; start it with `rondo serve`\n",
-        data.display()
+        data.display(),
+        known = finding(&ended, "known models: as of "), // how fresh it is depends on the day
     );
     assert_eq!((ended.code, ended.output.as_str(), ended.errors.as_str()), (Some(0), report.as_str(), ""));
     assert_eq!(std::fs::read_dir(world.path("")).unwrap().count(), 0, "it leaves nothing behind");
@@ -117,9 +119,9 @@ async fn what_the_provider_says() {
         );
         assert_eq!(ended.code, Some(code), "{ended:?}");
         if url == &other {
-            let expected = "note  model gpt-4.1-mini: openai does not list gpt-4.1-mini, but llama3; choose one of them \
+            let expected = "note  model gpt-6-luna: openai does not list gpt-6-luna, but llama3; choose one of them \
                             with RONDO_MODEL if it does not answer";
-            assert_eq!(finding(&ended, "model gpt-4.1-mini:"), expected);
+            assert_eq!(finding(&ended, "model gpt-6-luna:"), expected);
         }
     }
 }
@@ -127,7 +129,7 @@ async fn what_the_provider_says() {
 #[tokio::test]
 async fn every_provider_is_asked_in_its_own_way() {
     let world = World::new().await;
-    let listed = r#"{"data": [{"id": "claude-sonnet-4-5-20250929"}]}"#;
+    let listed = r#"{"data": [{"id": "claude-sonnet-5-5-20261015"}]}"#;
     let newer = server(
         "200 OK",
         listed,
@@ -153,7 +155,7 @@ async fn every_provider_is_asked_in_its_own_way() {
         format!("ok    provider anthropic: {newer}/v1 lists 1 model"),
         format!("ok    provider older: {older}/v1 lists 1 model"),
         format!("ok    provider ollama: {ollama} lists 1 model"),
-        "ok    model claude-sonnet-4-5: served by anthropic".to_owned(),
+        "ok    model claude-sonnet-5-5: served by anthropic".to_owned(),
     ] {
         assert!(ended.output.lines().any(|line| line == expected), "{expected}\n{ended:?}");
     }
@@ -162,7 +164,7 @@ async fn every_provider_is_asked_in_its_own_way() {
 #[tokio::test]
 async fn a_model_that_an_app_names_must_be_served() {
     let world = World::new().await;
-    let url = provider("200 OK", r#"{"data": [{"id": "gpt-4.1-mini"}]}"#);
+    let url = provider("200 OK", r#"{"data": [{"id": "gpt-6-luna"}]}"#);
     let ollama = server("200 OK", r#"{"models": [{"name": "llama3.2:latest"}]}"#, &["GET /api/tags "]);
     world.write(
         "apps/mine/app.toml",
@@ -176,7 +178,7 @@ async fn a_model_that_an_app_names_must_be_served() {
     for (about, expected) in [
         (
             "model gpt-9:",
-            "BAD   model gpt-9: openai does not list gpt-9, but gpt-4.1-mini; correct the app's app.toml, or id in \
+            "BAD   model gpt-9: openai does not list gpt-9, but gpt-6-luna; correct the app's app.toml, or id in \
              [models.\"gpt-9\"]",
         ),
         (
@@ -200,7 +202,7 @@ async fn what_is_missing() {
     world.write("file", "");
     let mut doctor = world.rondo(&["doctor", "--apps", "none", "--data", "file/data"]);
     let ended = examine(doctor.env_remove("OPENAI_BASE_URL")).await;
-    assert_eq!((ended.code, ended.errors.as_str()), (Some(1), "rondo: 3 of 5 checks failed\n"));
+    assert_eq!((ended.code, ended.errors.as_str()), (Some(1), "rondo: 3 of 6 checks failed\n"));
     let data = "BAD   data folder: file/data: Not a directory (os error 20); choose another with RONDO_DATA";
     assert_eq!(finding(&ended, "data folder:"), data);
     let apps = "BAD   apps: there is none in none; add a folder with app.toml and instructions.md";

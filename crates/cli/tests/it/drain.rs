@@ -3,11 +3,103 @@
 use std::time::{Duration, Instant};
 
 use reqwest::{Method, Response};
-use serde_json::json;
-use testkit::upstream::{Gate, Reply};
+use serde_json::{Value, json};
+use testkit::upstream::{Call, Gate, Reply};
+use testkit::web::{self, Web};
 
 use crate::process::within;
-use crate::world::{World, names, read_text};
+use crate::world::{Server, World, names, read_text, send};
+
+/// An app whose one tool can be taken back by another request.
+const DESK: &str = r#"name = "Desk"
+[tool.open]
+description = "Opens a ticket."
+effect = "reversible"
+parameters = { type = "object" }
+[tool.open.http]
+method = "POST"
+url = "WEB/tickets"
+[[tool.open.flow]]
+[tool.open.undo]
+method = "DELETE"
+url = "WEB/tickets/{{ output.id }}"
+"#;
+
+/// A world with that app, a server in it that has so many seconds to stop, and the path at which its one action is taken
+/// back.
+async fn with_an_action(web: &Web, drain_seconds: u32) -> (World, Server, String) {
+    let world = World::with(&[]).await;
+    world.write("apps/desk/app.toml", &DESK.replace("WEB", &web.url()));
+    world.write("apps/desk/instructions.md", "Help.");
+    let config = format!("[server]\ndrain_seconds = {drain_seconds}\n[egress]\nallow = [{:?}]", web.host());
+    world.write("rondo.toml", &config);
+    web.on("POST", "/tickets", [web::Reply::json(&json!({ "id": 1 }))]);
+    world.upstream.script([Reply::stream().call(Call::new("open", "{}")), Reply::says("Done.")]);
+    let server = desk(&world).await;
+    let (status, run) =
+        server.post("/v1/apps/desk/runs", &json!({ "message": "Open it", "stream": false })).await;
+    assert_eq!((status, &run["status"]), (200, &json!("completed")), "{run}");
+    let (_, actions) = server.get("/v1/apps/desk/actions").await;
+    let undo = format!("/v1/actions/{}/undo", actions["data"][0]["id"].as_str().expect("an action"));
+    (world, server, undo)
+}
+
+async fn desk(world: &World) -> Server {
+    Server::start(world.rondo(&["serve"]).env("RONDO_APPS", world.path("apps"))).await
+}
+
+/// The time is for what users asked for, too: an undo that ends in it is done, and says so.
+#[tokio::test]
+async fn an_undo_that_ends_in_time_is_done() {
+    let (web, gate) = (Web::start().await, Gate::new());
+    let (world, server, undo) = with_an_action(&web, 20).await;
+    web.on("DELETE", "/tickets/1", [web::Reply::status(204).wait(&gate)]);
+    let undone = send(server.request(Method::POST, &undo));
+    let (answer, ended) = tokio::join!(undone, async {
+        web.wait_for(2).await;
+        server.process.signal("TERM");
+        server.process.errors.contains("stopping: streams close now").await;
+        gate.open();
+        server.process.ended().await
+    });
+    assert_eq!((answer.0, &answer.1["status"]), (200, &json!("complete")), "{}", answer.1);
+    assert_eq!(ended.code, Some(0), "{}", ended.errors);
+    assert!(!ended.errors.contains("letting go"), "{}", ended.errors);
+    world.audit();
+}
+
+/// The time is the same for all: what somebody outside never answers is let go, and the next start ends it.
+#[tokio::test]
+async fn an_undo_that_does_not_end_in_time_is_let_go() {
+    let (web, gate) = (Web::start().await, Gate::new());
+    let (world, server, undo) = with_an_action(&web, 1).await;
+    let again = web::Reply::status(204);
+    web.on("DELETE", "/tickets/1", [web::Reply::status(204).wait(&gate), again]);
+    let undone = send(server.request(Method::POST, &undo));
+    let (answer, (took, ended)) = tokio::join!(undone, async {
+        web.wait_for(2).await;
+        let begin = Instant::now();
+        server.process.signal("TERM");
+        let ended = server.process.ended().await;
+        (begin.elapsed(), ended)
+    });
+    assert!(took < Duration::from_secs(4), "the process took {took:?} to end");
+    assert_eq!((answer.0, &answer.1["code"]), (503, &json!("unavailable")), "{}", answer.1);
+    assert_eq!(ended.code, Some(0), "{}", ended.errors);
+    assert!(ended.errors.contains("letting go of what was confirmed or taken back"), "{}", ended.errors);
+
+    let server = desk(&world).await;
+    web.wait_for(3).await; // it may be asked for again, so it is
+    let action = undo.trim_end_matches("/undo");
+    let undone = async {
+        while server.get(action).await.1["undone"] != Value::Bool(true) {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the undo to end", undone).await;
+    server.process.kill();
+    world.audit();
+}
 
 /// Reads on until `part` has come, or to the end.
 async fn read(response: &mut Response, part: &str) -> String {

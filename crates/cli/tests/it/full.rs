@@ -120,36 +120,80 @@ fn memories(data: &Path) -> usize {
     usize::try_from(number).unwrap()
 }
 
-/// A file that may not grow is, to the database, a disk that fails: it stops, says so, and the next start has everything.
+/// Runs the binary on a disk that refuses to be written to as long as the file `switch` says with which error.
+async fn on_a_switched_disk(world: &World) -> Server {
+    let shim = world.path("disk.so");
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&shim);
+    cc.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/disk.c")).arg("-ldl");
+    assert!(cc.status().expect("there is a C compiler, as for SQLite").success());
+    let mut serve = world.rondo(&["serve"]);
+    serve.env("LD_PRELOAD", shim).env("DISK_SWITCH", world.path("switch"));
+    Server::start(&mut serve).await
+}
+
+/// What Linux says when a user's quota is used up, and when a disk fails.
+const EDQUOT: &str = "122";
+const EIO: &str = "5";
+
 #[tokio::test]
-async fn a_disk_that_fails_ends_all_writing_until_the_next_start() {
+async fn a_quota_that_is_used_up_is_a_full_disk_and_heals_by_itself() {
     let world = World::new().await;
-    world.upstream.program(|_| Reply::says("Hello."));
-    world.serve().await.process.kill();
-    let serve = world.rondo(&["serve"]);
-    let mut command = Command::new("sh");
-    command.args(["-c", "trap '' XFSZ; ulimit -f 6000; exec \"$@\"", "sh"]);
-    command.arg(serve.get_program()).args(serve.get_args()).current_dir(serve.get_current_dir().unwrap());
-    command.env_clear().envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let server = Server::start(&mut command).await;
-    let text = "likes tea ".repeat(300);
-    let mut kept = 0;
-    let last = loop {
-        match memory(&server, &format!("{kept} {text}")).await {
-            201 => kept += 1,
-            other => break other,
-        }
-    };
-    assert_eq!(last, 503);
-    assert_eq!(memory(&server, "and more").await, 503, "never again");
-    server.process.errors.contains("the disk failed; mend it and restart").await;
-    let (read, _) = server.get("/v1/apps/studio/threads").await;
-    assert_eq!(read, 200, "reads go on");
-    server.process.kill();
-    let server = world.serve().await;
-    assert_eq!(memory(&server, "likes coffee").await, 201);
+    let server = on_a_switched_disk(&world).await;
+    assert_eq!(memory(&server, "likes tea").await, 201);
+    std::fs::write(world.path("switch"), EDQUOT).unwrap();
+    for _ in 0..3 {
+        let (status, _, answer) =
+            problem(&server, "/v1/apps/studio/memories", &json!({ "text": "no" })).await;
+        assert_eq!((status, &answer["code"]), (507, &json!("disk_full")), "{answer}");
+    }
+    for path in ["/healthz", "/readyz", "/v1/apps/studio/memories"] {
+        assert_eq!(server.get(path).await.0, 200, "{path}");
+    }
+    std::fs::remove_file(world.path("switch")).unwrap();
+    assert_eq!(memory(&server, "likes coffee").await, 201, "without a restart");
     server.process.kill();
     world.audit();
-    let there = memories(&world.path("data"));
-    assert!((kept + 1..=kept + 2).contains(&there), "{there} of {kept}: the one that failed may be there");
+    assert_eq!(memories(&world.path("data")), 2);
+}
+
+/// Nobody knows what is on such a disk: the server says so, and ends, so that it is started again. What it had promised is
+/// there then, and the run that was under way goes on.
+#[tokio::test]
+async fn a_disk_that_fails_ends_the_server_and_the_next_start_goes_on() {
+    let world = World::new().await;
+    let gate = Gate::new();
+    let held = gate.clone();
+    world.upstream.program(move |_| Reply::stream().text("I stay").wait(&held).text(" here."));
+    let server = on_a_switched_disk(&world).await;
+    assert_eq!(memory(&server, "likes tea").await, 201);
+    let mut reader = server.say("Stay").await;
+    read_text(&mut reader, "I stay").await;
+    std::fs::write(world.path("switch"), EIO).unwrap();
+    assert_eq!(memory(&server, "likes coffee").await, 503);
+    let ended = within("the server to end", server.process.ended()).await;
+    assert_eq!(ended.code, Some(1), "whoever looks after it starts it again: {}", ended.errors);
+    for told in ["nothing more is written, because the disk failed", "nothing more can be written"] {
+        assert!(ended.errors.contains(told), "{told}: {}", ended.errors);
+    }
+    std::fs::remove_file(world.path("switch")).unwrap();
+    gate.open();
+    let server = world.serve().await;
+    assert_eq!(memory(&server, "likes coffee").await, 201);
+    let runs = "SELECT count(*) FROM runs WHERE status = 'completed'";
+    server.process.errors.contains("taking up unfinished runs").await;
+    within("the run to end", async {
+        while counted(&world, runs) == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    server.process.kill();
+    world.audit();
+    assert_eq!(memories(&world.path("data")), 2, "the one that failed is not there");
+}
+
+fn counted(world: &World, sql: &str) -> i64 {
+    let conn = testkit::sql::Connection::open(world.path("data").join("rondo.db")).unwrap();
+    conn.query_row(sql, [], |row| row.get(0)).unwrap()
 }

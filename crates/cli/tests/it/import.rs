@@ -72,7 +72,7 @@ async fn the_sample_of_trailhead_goes_in_and_comes_out_whole() {
     // The same through a running server, which gives ids of its own.
     let server = world.serve().await;
     assert_eq!(export(&world, &[]).await, exported);
-    succeeded(&import(&world, "all.json", &[]).await);
+    succeeded(&import(&world, "all.json", &["--again"]).await);
     let (_, parts) = server.get("/v1/apps/trailhead/records/part").await;
     let parts = parts["data"].as_array().unwrap();
     assert_eq!(parts.len(), 6);
@@ -81,6 +81,43 @@ async fn the_sample_of_trailhead_goes_in_and_comes_out_whole() {
         let (status, reader) = server.get(&format!("/v1/apps/trailhead/records/part/{of}")).await;
         assert_eq!((status, &reader["data"]["age"]), (200, &json!(8)));
     }
+}
+
+#[tokio::test]
+async fn what_the_user_has_already_is_not_imported_a_second_time() {
+    let world = World::with(&["trailhead"]).await;
+    succeeded(&import(&world, &sample(), &[]).await);
+    let exported = export(&world, &[]).await;
+    world.write("all.json", &exported.to_string());
+    world.write("note.json", &json!({ "files": [{ "path": "a.md", "content": "one" }] }).to_string());
+    world.write("other.json", &json!({ "files": [{ "path": "a.md", "content": "two" }] }).to_string());
+    assert_eq!(succeeded(&import(&world, "note.json", &[]).await), "     1  files\n");
+    for running in [false, true] {
+        let _server = if running { Some(world.serve().await) } else { None };
+        for from in [&sample(), "all.json"] {
+            assert_eq!(succeeded(&import(&world, from, &[]).await), "    22  already there\n");
+        }
+        assert_eq!(succeeded(&import(&world, "note.json", &[]).await), "     1  already there\n");
+        let refused = import(&world, "other.json", &[]).await;
+        assert!(refused.errors.contains("the user has another file of that name"), "{refused:?}");
+        assert_eq!(export(&world, &[]).await["records"], exported["records"]);
+    }
+
+    // What is new among them is added, and names what is there.
+    let records = exported["records"].as_array().unwrap();
+    let proofreader = records.iter().find(|record| record["data"]["name"] == "The Proofreader").unwrap();
+    let about =
+        json!({ "type": "pattern", "content": "New", "confidence": 0.5, "partId": proofreader["id"] });
+    let mut more = exported.clone();
+    let new = json!({ "type": "evidence", "data": about });
+    more["records"].as_array_mut().unwrap().insert(0, new);
+    world.write("more.json", &more.to_string());
+    let said = "     1  evidence\n    22  already there\n";
+    assert_eq!(succeeded(&import(&world, "more.json", &[]).await), said);
+    let after = export(&world, &[]).await;
+    let added = after["records"].as_array().unwrap().iter().find(|record| record["data"]["content"] == "New");
+    assert_eq!(added.unwrap()["data"]["partId"], proofreader["id"]);
+    assert_eq!(after["records"].as_array().unwrap().len(), 23);
 }
 
 /// A part rests on evidence, and evidence is about the part.

@@ -131,6 +131,24 @@ async fn other_machines_are_served_only_with_keys() {
 }
 
 #[tokio::test]
+async fn a_proxy_serves_others_only_with_keys() {
+    let world = World::new().await;
+    world.write("rondo.toml", "[server]\npublic_url = \"https://agents.example\"\n");
+    let refused = world.run(&["serve"]).await;
+    let expected = "rondo: server.public_url (https://agents.example) can be reached from other machines, and there is no \
+                    key: make one with `rondo keys add USER`, or remove it\n";
+    assert_eq!((refused.code, refused.errors.as_str()), (Some(1), expected));
+    let here = Server::start(world.rondo(&["serve"]).env("RONDO_PUBLIC_URL", "http://localhost:3000")).await;
+    assert_eq!(here.get("/v1/apps").await.0, 200, "a front end on this machine needs none");
+    here.process.kill();
+    let token = add(&world, &["alice"]).await;
+    let server = world.serve().await;
+    let apps = || server.request(Method::GET, "/v1/apps").header("host", "agents.example");
+    assert_eq!(send(apps()).await.0, 401);
+    assert_eq!(send(apps().bearer_auth(&token)).await.0, 200);
+}
+
+#[tokio::test]
 async fn the_way_to_the_server_is_its_own_users_alone_and_goes_with_it() {
     let world = World::new().await;
     world.upstream.program(|_| Reply::says("Hello."));

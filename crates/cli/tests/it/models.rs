@@ -31,9 +31,9 @@ async fn the_list_shows_what_each_model_can_do_and_marks_the_default() {
          context_window = 4096\nmax_output = 512\nprice = { input = 0.4, cached_input = 0.1, output = 1.6 }",
     );
     let ended = run(&mut world.rondo(&["models", "list"])).await;
-    let expected = "   NAME          PROVIDER  KIND   STREAMING  TOOLS    STRUCTURED  VISION  CONTEXT  MAX OUTPUT  PRICE (in/cached/out)\n\
-                    *  gpt-4.1-mini  openai    cloud  yes        yes      with_tools  no      128000   -           -\n\
-                    \x20  small         openai    local  yes        in text  prompt      no      4096     512         0.4/0.1/1.6\n";
+    let expected = "   NAME        PROVIDER  KIND   STREAMING  TOOLS    STRUCTURED  VISION  CONTEXT  MAX OUTPUT  PRICE (in/cached/out)  RETIRES\n\
+                    *  gpt-6-luna  openai    cloud  yes        yes      with_tools  no      128000   -           -                      -\n\
+                    \x20  small       openai    local  yes        in text  prompt      no      4096     512         0.4/0.1/1.6            -\n";
     assert_eq!((ended.code, ended.output.as_str(), ended.errors.as_str()), (Some(0), expected, ""));
 
     let ended = run(&mut world.rondo(&["models", "list", "--json"])).await;
@@ -43,8 +43,9 @@ async fn the_list_shows_what_each_model_can_do_and_marks_the_default() {
         json!({
             "name": "small", "provider": "openai", "id": "small", "kind": "local", "default": false,
             "streaming": true, "tools": true, "structured": "prompt", "vision": false, "sampling": true,
-            "toolCallsInText": true, "contextWindow": 4096, "maxOutput": 512,
-            "price": {"input": 0.4, "cachedInput": 0.1, "output": 1.6}, "weights": null,
+            "thinking": true, "toolCallsInText": true, "contextWindow": 4096, "maxOutput": 512,
+            "price": {"input": 0.4, "cachedInput": 0.1, "output": 1.6}, "longPrice": null, "retiresOn": null,
+            "weights": null,
         })
     );
     assert_eq!((&list[0]["default"], &list[0]["price"]), (&json!(true), &Value::Null));
@@ -53,7 +54,7 @@ async fn the_list_shows_what_each_model_can_do_and_marks_the_default() {
     let ended =
         run(world.rondo(&["models", "list"]).env_remove("OPENAI_BASE_URL").env("ANTHROPIC_API_KEY", KEY))
             .await;
-    assert!(ended.output.lines().any(|line| line.starts_with("*  claude-sonnet-4-5 ")), "{ended:?}");
+    assert!(ended.output.lines().any(|line| line.starts_with("*  claude-sonnet-5-5 ")), "{ended:?}");
     let ended = run(world.rondo(&["models", "list"]).env_remove("OPENAI_BASE_URL")).await;
     assert!(ended.output.starts_with("there is no model: set OPENAI_API_KEY"), "{ended:?}");
 }
@@ -161,7 +162,7 @@ async fn a_model_that_does_not_answer_is_a_failure_with_a_remedy() {
         (
             Reply::status(404),
             "provider_rejected",
-            "`rondo doctor` shows what openai has; id in [models.\"gpt-4.1-mini\"] is its own name for the model",
+            "`rondo doctor` shows what openai has; id in [models.\"gpt-6-luna\"] is its own name for the model",
         ),
         (
             Reply::says("Hel").without_end(),

@@ -47,7 +47,7 @@ async fn a_chat_with_tools_from_end_to_end() {
     let [first, second, third] = [0, 1, 2].map(|index| &requests[index].body);
     assert_eq!(
         (&first["model"], &third["model"], &third["temperature"]),
-        (&json!("gpt-4.1-mini"), &json!("other"), &json!(0.5))
+        (&json!("gpt-6-luna"), &json!("other"), &json!(0.5))
     );
     let offered =
         first["tools"].as_array().unwrap().iter().map(|tool| tool["function"]["name"].as_str().unwrap());
@@ -121,7 +121,8 @@ fn limited(world: &World, limit: &str) -> Command {
 async fn connections_leave_files_for_everything_else() {
     let world = World::new().await;
     let server = Server::start(&mut limited(&world, "-n 300")).await;
-    let warning = "this process may open 300 files, so it serves 150 connections at once instead of 16384";
+    let warning = "this process may open 300 files, so it serves 113 connections at once instead of 16384, and asks models \
+                   37 times at once instead of 4096";
     server.process.errors.line(warning).await;
     server.process.kill();
 

@@ -92,15 +92,16 @@ fn joined(parts: &[(&'static str, String)]) -> String {
 
 /// One of this run's steps, with a word of warning where the model goes round in circles.
 fn step(context: &Context, done: &Done, state: &RunState, cuts: &Cuts) -> Message {
-    let result_of = |id| done.results.iter().find(|result| result.call_id == id);
-    let mut exchanges = Vec::with_capacity(done.step.calls.len());
-    for call in &done.step.calls {
+    let shown = context.shown(done);
+    let result_of = |id| shown.results.iter().find(|result| result.call_id == id);
+    let mut exchanges = Vec::with_capacity(shown.step.calls.len());
+    for (call, made) in shown.step.calls.iter().zip(&done.step.calls) {
         let result = result_of(call.id);
         let mut exchange = history::exchange(call, result, &context.fence);
         if let Some(result) = result {
             exchange.result.text = history::shown(result, cuts.result_bytes, &context.fence);
         }
-        let times = state.repeated(call);
+        let times = state.repeated(made);
         if times >= REPEATS_WARNED {
             let _ =
                 write!(exchange.result.text, "\n[this call was made {times} times with the same arguments]");
@@ -111,16 +112,16 @@ fn step(context: &Context, done: &Done, state: &RunState, cuts: &Cuts) -> Messag
         let names = done.step.dropped.join(", ");
         let _ = write!(last.result.text, "\n[not run, too many calls in one step: {names}]");
     }
-    Message::Assistant { text: done.step.text.clone(), exchanges, provider: done.step.provider.clone() }
+    Message::Assistant { text: shown.step.text.clone(), exchanges, provider: shown.step.provider.clone() }
 }
 
 /// What the tools found, for a model that must answer in words.
 fn folded(context: &Context, state: &RunState, cuts: &Cuts) -> String {
-    let results = state.steps.iter().flat_map(|done| &done.results);
+    let results = state.steps.iter().flat_map(|done| context.shown(done).into_owned().results);
     let lines: Vec<String> = results
         .map(|result| {
-            let bare = protocol::ToolComplete { outside: false, ..result.clone() };
-            format!("- {}: {}", result.name, history::shown(&bare, cuts.result_bytes, &context.fence))
+            let bare = protocol::ToolComplete { outside: false, ..result };
+            format!("- {}: {}", bare.name, history::shown(&bare, cuts.result_bytes, &context.fence))
         })
         .collect();
     let ask = "Answer the user now, in words, with what you have.";

@@ -7,6 +7,7 @@ use app::{App, Fragment, Inject};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use memory::recall::Recall;
+use memory::tombstone::Forgotten;
 use model::{Counter, ToolSpec};
 use protocol::{ContextLoaded, LeftOut, Part, Role, RunStart, Scope, Source, ThreadId, Warning};
 use sha2::{Digest, Sha256};
@@ -71,27 +72,24 @@ pub(crate) async fn gather(
     profile: &ProfileRow,
     tools: Arc<[ToolSpec]>,
 ) -> Result<Gathered, store::Error> {
-    let forgotten = match from.app.memory.is_used() {
-        true => Some(from.recall.forgotten(from.scope).await?),
-        false => None,
-    };
+    let forgotten = from.recall.forgotten(from.scope).await?;
     let budget = from.history_budget();
-    let mut past = history::read(from, start.message_id, budget, forgotten).await;
+    let mut past = history::read(from, start.message_id, budget, &forgotten).await;
     let message = past.message.take();
     let said = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
     let before = past.turns.iter().rev().find(|past| past.turn.role == Some(Role::User));
     let before = before.map(|past| past.turn.text.as_str());
     let (known, domain, documents, proposals, persona) = tokio::try_join!(
-        known(from, &said),
+        known(from, &said, &forgotten),
         domain::read(from, &said, before),
         documents::read(from, &said, &start.document_ids),
-        proposals::read(from),
+        proposals::read(from, &forgotten),
         async { Ok(who(from, start).await) },
     )?;
     let mut noted = Noted { warnings: past.warnings.split_off(0), ..Noted::default() };
     let mut pieces = vec![fragments::instructions(from.app)];
     pieces.extend(persona.and_then(|persona| noted.or_warn(persona)));
-    pieces.extend(profile::piece(&from.scope.user, profile));
+    pieces.extend(profile::piece(profile));
     pieces.extend(known);
     let (shown, background) = background(from, past, &said, &mut noted);
     pieces.extend(background);
@@ -163,14 +161,14 @@ async fn who(from: &Sources<'_>, start: &RunStart) -> Option<Result<Piece, Warni
 }
 
 /// What is known of the user.
-async fn known(from: &Sources<'_>, message: &str) -> Result<Vec<Piece>, store::Error> {
+async fn known(from: &Sources<'_>, message: &str, forgotten: &Forgotten) -> Result<Vec<Piece>, store::Error> {
     if !from.remembers {
         return Ok(Vec::new());
     }
     let memory = &from.app.memory;
     let mut pieces = match memory.inject {
         Inject::None | Inject::Top => Vec::new(),
-        Inject::Snapshot => snapshot::read(from).await?,
+        Inject::Snapshot => snapshot::read(from, forgotten).await?,
         Inject::All => {
             let rows = from.store.active_memories(from.scope, memory.limit).await?;
             rows.iter().map(|row| memories::piece(Fragment::Memories, row)).collect()
@@ -290,5 +288,6 @@ pub(super) fn context(
         history,
         message,
         tools,
+        hides: None,
     }
 }

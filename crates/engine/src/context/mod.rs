@@ -15,12 +15,18 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::Arc;
 
 use app::{ContextRules, Fragment};
+use jiff::Timestamp;
+use memory::tombstone::Forgotten;
 use model::ToolSpec;
 use protocol::{ContextLoaded, MessageId, Settings};
+
+use crate::hiding;
+use crate::run::Done;
 
 pub(crate) use assemble::{Assembled, assemble};
 pub(crate) use compose::{Budget, Composed, Cuts, compose, half};
@@ -53,6 +59,31 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     /// What the answer must look like; words when none.
     pub(crate) shape: Option<Arc<Shape>>,
+    /// What was forgotten since the run began, where it is taken up or looked at again.
+    pub(crate) hides: Option<Hides>,
+}
+
+/// Words that are forgotten in all that a run said.
+#[derive(Debug, Clone)]
+pub(crate) struct Hides {
+    pub(crate) forgotten: Arc<Forgotten>,
+    pub(crate) said_at: Timestamp,
+}
+
+impl PartialEq for Hides {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.forgotten, &other.forgotten) && self.said_at == other.said_at
+    }
+}
+
+impl Context {
+    /// One of the run's steps as the model may see it.
+    fn shown<'a>(&self, done: &'a Done) -> Cow<'a, Done> {
+        let Some(Hides { forgotten, said_at }) = &self.hides else { return Cow::Borrowed(done) };
+        let mut hidden = done.clone();
+        hiding::hide_in_done(&mut hidden, forgotten, *said_at);
+        Cow::Owned(hidden)
+    }
 }
 
 /// A text that enters a prompt from outside the log.

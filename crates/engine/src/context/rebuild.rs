@@ -7,8 +7,8 @@ use model::ToolSpec;
 use protocol::{ContextLoaded, Part, RunStart};
 
 use super::gather::{Sources, context, hash};
-use super::{Context, History, Piece, fragments, history};
-use crate::transcript;
+use super::{Context, Hides, History, Piece, fragments, history};
+use crate::{hiding, transcript};
 
 pub(crate) async fn rebuild(
     from: &Sources<'_>,
@@ -16,24 +16,24 @@ pub(crate) async fn rebuild(
     loaded: &ContextLoaded,
     tools: Arc<[ToolSpec]>,
 ) -> Result<Context, store::Error> {
-    let forgotten = match from.app.memory.is_used() {
-        true => Some(from.recall.forgotten(from.scope).await?),
-        false => None,
-    };
+    let forgotten = from.recall.forgotten(from.scope).await?;
     let of = (from.store, from.thread);
     let (mut pieces, mut past) = tokio::try_join!(
         pieces(from, &loaded.parts),
-        history::again(of, start.message_id, loaded.history.as_deref(), forgotten.as_deref())
+        history::again(of, start.message_id, loaded.history.as_deref(), &forgotten)
     )?;
     for piece in &mut pieces {
-        if let (Some(forgotten), true) = (&forgotten, holds_what_was_said(piece)) {
+        if holds_what_was_said(piece) {
             piece.text = forgotten.clear(&piece.text, from.now).into_owned();
         }
     }
     let message = past.message.take();
     let message = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
     let history = History { style: from.app.history.style, turns: past.turns };
-    Ok(context(from, start, (loaded.clone(), pieces, history, message), tools))
+    let mut loaded = loaded.clone();
+    hiding::hide_in_loaded(&mut loaded, &forgotten, from.now);
+    let hides = forgotten.reaches(from.now).then_some(Hides { forgotten, said_at: from.now });
+    Ok(Context { hides, ..context(from, start, (loaded, pieces, history, message), tools) })
 }
 
 /// Whether words of a conversation are in it, which can be forgotten without the text itself being deleted.

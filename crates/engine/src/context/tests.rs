@@ -164,6 +164,7 @@ fn context(rows: &[MessageRow], message: String) -> Context {
         tools: [tool].into(),
         settings: Settings::default(),
         shape: None,
+        hides: None,
     }
 }
 

@@ -71,6 +71,10 @@ impl Log for Book {
         Ok(events.iter().filter(|event| event.run == Some(run)).map(raw).collect())
     }
 
+    async fn is_named(&self, _: ThreadId) -> Result<bool, store::Error> {
+        Ok(false)
+    }
+
     async fn first_message(&self, _: ThreadId) -> Result<Option<MessageId>, store::Error> {
         Ok(None)
     }

@@ -125,6 +125,10 @@ impl Log for Committed {
         Ok(Vec::new())
     }
 
+    async fn is_named(&self, _: ThreadId) -> Result<bool, store::Error> {
+        Ok(false)
+    }
+
     async fn first_message(&self, _: ThreadId) -> Result<Option<MessageId>, store::Error> {
         Ok(None)
     }

@@ -9,7 +9,7 @@ use store::{JobRow, NewJob};
 use super::{Done, EMBED};
 use crate::Engine;
 
-/// Users whose vectors are missing that are looked for at once.
+/// Users whose vectors are missing that are looked for in one go; the next go begins behind them.
 const MAX_SCOPES: usize = 1_000;
 
 /// Makes them, a bounded number at a time.
@@ -37,13 +37,19 @@ impl Engine {
     /// Everything that has no vector of the model in use, as after a change of the model.
     pub(crate) async fn embed_all(self) {
         let Some(model) = self.recall().model() else { return };
-        match self.store().scopes_to_embed(model, MAX_SCOPES).await {
-            Ok(scopes) => {
-                for scope in scopes {
-                    self.embed_soon(&scope).await;
-                }
+        let mut last: Option<Scope> = None;
+        loop {
+            let scopes = match self.store().scopes_to_embed(model, last.as_ref(), MAX_SCOPES).await {
+                Ok(scopes) => scopes,
+                Err(error) => return tracing::warn!(%error, "what has no vectors was not looked for"),
+            };
+            for scope in &scopes {
+                self.embed_soon(scope).await;
             }
-            Err(error) => tracing::warn!(%error, "what has no vectors was not looked for"),
+            last = scopes.into_iter().next_back();
+            if last.is_none() {
+                return;
+            }
         }
     }
 }

@@ -14,11 +14,11 @@ use model::{Error, Format, Message, Model, Schema, Structured};
 use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId};
 use serde_json::Value;
 use store::{
-    Ask, Extraction, JobRow, MemoryChange, MemoryRow, MessageRow, NewMemory, PageOf, RecordQuery, RunJob,
-    Source, Spent,
+    Ask, Extraction, JobRow, MemoryChange, MemoryRow, MessageRow, NewMemory, RecordQuery, RunJob, Source,
 };
 
-use super::{Done, EXTRACT};
+use super::ask::{Unanswered, ask};
+use super::{Done, EXTRACT, Unfinished};
 use crate::context::capped;
 use crate::{Engine, transcript};
 
@@ -54,22 +54,21 @@ pub(crate) fn of_message(app: &App, ask: &Ask, id: impl Fn() -> JobId) -> Vec<Ru
 }
 
 /// What to commit for the messages that nobody has looked at yet. Whether they have been is decided by the commit.
-pub(super) async fn extract(engine: &Engine, job: &JobRow) -> Result<Done, String> {
+pub(super) async fn extract(engine: &Engine, job: &JobRow) -> Result<Done, Unfinished> {
     let (Some(thread), Some(app)) = (job.thread, engine.app(&job.scope.app)) else {
         return Ok(Done::default());
     };
     let Some(how) = &app.memory.extraction else { return Ok(Done::default()) };
-    // One at a time for a thread, or two would pay for the same messages.
-    let turn = engine.turn(EXTRACT, thread).acquire_owned().await.map_err(text)?;
-    Ok(Done { turn: Some(turn), ..look(engine, job, (thread, &app), how).await? })
+    look(engine, job, (thread, &app), how).await
 }
 
+/// One at a time for a thread, or two would pay for the same messages: jobs of a kind are claimed so.
 async fn look(
     engine: &Engine,
     job: &JobRow,
     (thread, app): (ThreadId, &App),
     how: &How,
-) -> Result<Done, String> {
+) -> Result<Done, Unfinished> {
     let store = engine.store();
     let rows = store.unextracted(thread, MAX_TURNS).await.map_err(text)?;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(Done::default()) };
@@ -85,19 +84,28 @@ async fn look(
     let today = engine.now().to_zoned(TimeZone::UTC).date();
     let batch = Batch { turns: &turns, known: &shown, extra: &extra, today };
     let prompt = how.prompt.as_deref().unwrap_or(extract::DEFAULT_PROMPT);
-    let (result, spent) = match ask(&model, &extract::request(prompt, &batch)).await {
+    let request = request(&model, &extract::request(prompt, &batch));
+    let answered = ask(engine, job, &model, request, MAX_RESULT_BYTES).await;
+    let (result, spent) = match answered.map(|(answer, spent)| (object(&answer), spent)) {
         Ok((Some(result), spent)) => (result, Some(spent)),
         // Asked again, it would say the same, and these messages would stand in the way of later ones.
         Ok((None, spent)) if job.attempts >= MAX_NONSENSE => {
             tracing::warn!(%thread, model = model.name(), "the memory model answers nonsense; these messages are left");
             return Ok(Done::extraction(Extraction { spent: Some(spent), ..nothing }));
         }
-        Err(error @ (Error::ContextLength | Error::Rejected { .. })) if job.attempts >= MAX_NONSENSE => {
+        Err(Unanswered::Failed { error: error @ (Error::ContextLength | Error::Rejected { .. }), spent })
+            if job.attempts >= MAX_NONSENSE =>
+        {
             tracing::warn!(%thread, model = model.name(), %error, "the memory model refuses; these messages are left");
-            return Ok(Done::extraction(nothing));
+            return Ok(Done::extraction(Extraction { spent, ..nothing }));
         }
-        Ok((None, _)) => return Err("the memory model's answer is no JSON object".to_owned()),
-        Err(error) => return Err(error.to_string()),
+        // The job of a later message looks at these as well.
+        Err(Unanswered::Unaffordable) => return Ok(Done::default()),
+        Ok((None, spent)) => {
+            let reason = "the memory model's answer is no JSON object".to_owned();
+            return Err(Unfinished { reason, spent: Some(spent) });
+        }
+        Err(unanswered) => return Err(unanswered.into()),
     };
     let plan = extract::plan(&result, &batch);
     for dropped in &plan.dropped {
@@ -172,9 +180,10 @@ fn shown(row: &MemoryRow) -> Known {
 async fn records(engine: &Engine, job: &JobRow, how: &How) -> Result<String, String> {
     let mut lines = Vec::new();
     for kind in &how.records {
-        let page = PageOf { after: None, limit: MAX_RECORDS };
-        let rows =
-            engine.store().records(&job.scope, kind, RecordQuery::default(), page).await.map_err(text)?;
+        let any = RecordQuery::default();
+        let rows = store::newest_records(&**engine.store(), &job.scope, kind, any, MAX_RECORDS)
+            .await
+            .map_err(text)?;
         lines.extend(
             rows.iter().map(|row| format!("{kind}: {}", capped(&row.data.to_string(), MAX_RECORD_BYTES))),
         );
@@ -207,8 +216,8 @@ fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut Stri
     extra.truncate(extra.floor_char_boundary(room / 4));
 }
 
-/// The object that the model answers with, if it is one, and what that has cost.
-async fn ask(model: &Model, ask: &extract::Ask) -> Result<(Option<Value>, Spent), Error> {
+/// What the model is asked, in the form that it takes.
+fn request(model: &Model, ask: &extract::Ask) -> model::Request {
     let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
     let schema = || Schema { name: "memories".into(), schema: ask.schema.clone() };
     let (format, told) = match model.structured() {
@@ -219,9 +228,7 @@ async fn ask(model: &Model, ask: &extract::Ask) -> Result<(Option<Value>, Spent)
     };
     let system = format!("{}{told}", ask.system);
     let request = model.request(system, vec![Message::User(ask.user.clone())], &settings);
-    let request = model::Request { format, ..request };
-    let (answer, spent) = super::ask(model, &request, MAX_RESULT_BYTES).await?;
-    Ok((object(&answer), spent))
+    model::Request { format, ..request }
 }
 
 /// The object in an answer, though there may be words around it.

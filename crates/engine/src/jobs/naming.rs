@@ -1,10 +1,12 @@
-//! A name for a thread: by the model if the app says how, else by its first words.
+//! A name for a thread: by the model if the app says how, else by its first words. These do, too, when the model does
+//! not answer: a thread always gets a name.
 
 use model::Message;
 use protocol::{Event, Settings, ThreadNamed};
-use store::{JobRow, Spent, Window};
+use store::{JobRow, MessageRow, Spent};
 
-use super::Done;
+use super::ask::Unanswered;
+use super::{Done, Unfinished};
 use crate::Engine;
 use crate::context::capped;
 use crate::transcript;
@@ -18,13 +20,19 @@ const MAX_SHOWN_BYTES: usize = 2_000;
 /// Bytes of an answer in which a title is looked for.
 const MAX_TITLE_BYTES: usize = 4_096;
 
+/// Attempts after which the model is not asked any more.
+const MAX_ASKED: u32 = 3;
+
 /// Tokens a title may take.
 const MAX_TITLE_TOKENS: u32 = 64;
 
-/// The event that names the thread; none if there is nothing to name it by. Whether the thread still wants a name is
-/// looked at when the event is committed.
-pub(super) async fn name(engine: &Engine, job: &JobRow) -> Result<Done, String> {
+/// The event that names the thread; none if it has a name or there is nothing to name it by. Whether it still wants one is
+/// looked at again when the event is committed.
+pub(super) async fn name(engine: &Engine, job: &JobRow) -> Result<Done, Unfinished> {
     let Some(thread) = job.thread else { return Ok(Done::default()) };
+    if engine.store().is_named(thread).await.map_err(|error| error.to_string())? {
+        return Ok(Done::default()); // and nobody is asked, though the job of an earlier run is forgotten
+    }
     let Some(first) = first_words(engine, job).await? else { return Ok(Done::default()) };
     let (title, spent) = ask(engine, job, &first).await?.unwrap_or_default();
     let title = tidy(&title).or_else(|| tidy(&first));
@@ -41,15 +49,20 @@ async fn first_words(engine: &Engine, job: &JobRow) -> Result<Option<String>, St
     let Some(thread) = job.thread else { return Ok(None) };
     let leaf = engine.store().first_message(thread).await.map_err(|error| error.to_string())?;
     let Some(leaf) = leaf else { return Ok(None) };
-    let path =
-        engine.store().path(thread, leaf, Window::Newest(1)).await.map_err(|error| error.to_string())?;
-    Ok(path.first().map(|row| transcript::read(row).text))
+    let path = engine.store().path(thread, leaf, 1).await.map_err(|error| error.to_string())?;
+    let forgotten = engine.recall().forgotten(&job.scope).await.map_err(|error| error.to_string())?;
+    let said = |row: &MessageRow| forgotten.clear(&transcript::read(row).text, row.created_at).into_owned();
+    Ok(path.first().map(said))
 }
 
-/// What the model calls it; none if the app does not say how, or there is no model.
-async fn ask(engine: &Engine, job: &JobRow, first: &str) -> Result<Option<(String, Option<Spent>)>, String> {
+/// What the model calls it; none if the app does not say how, there is no model, or its user may spend no more.
+async fn ask(
+    engine: &Engine,
+    job: &JobRow,
+    first: &str,
+) -> Result<Option<(String, Option<Spent>)>, Unfinished> {
     let Some(app) = engine.app(&job.scope.app) else { return Ok(None) };
-    let Some(prompt) = &app.title else { return Ok(None) };
+    let Some(prompt) = app.title.as_ref().filter(|_| job.attempts <= MAX_ASKED) else { return Ok(None) };
     let models = engine.models_for(&app, None);
     // Those that are being left alone come last: the job is tried again anyway.
     let Some(model) = models.iter().find(|model| model.health.is_closed()).or(models.first()) else {
@@ -58,9 +71,19 @@ async fn ask(engine: &Engine, job: &JobRow, first: &str) -> Result<Option<(Strin
     let settings = Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() };
     let shown = vec![Message::User(capped(first, MAX_SHOWN_BYTES))];
     let request = model.request(prompt.clone(), shown, &settings);
-    let (title, spent) =
-        super::ask(model, &request, MAX_TITLE_BYTES).await.map_err(|error| error.to_string())?;
-    Ok(Some((title, Some(spent))))
+    match super::ask::ask(engine, job, model, request, MAX_TITLE_BYTES).await {
+        Ok((title, spent)) => Ok(Some((title, Some(spent)))),
+        Err(Unanswered::Unaffordable) => Ok(None),
+        Err(Unanswered::Failed { error, spent: None })
+            if !error.is_retryable() || job.attempts >= MAX_ASKED =>
+        {
+            tracing::warn!(job = %job.id, model = model.name(), %error, "a thread is named by its first words");
+            Ok(None)
+        }
+        // The first words are better than no name at all.
+        Err(_) if job.attempts >= MAX_ASKED => Ok(None),
+        Err(unanswered) => Err(unanswered.into()),
+    }
 }
 
 /// The first line without quotes and marks around it, at most so long, cut between words.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use app::{App, Summarise};
 use model::{Message, Model};
 use protocol::{MessageId, Role, Settings, Summary, ThreadId};
-use store::{JobRow, MessageRow, SummaryRow, Window};
+use store::{JobRow, MessageRow, SummaryRow};
 
-use super::{Done, SUMMARISE, ask};
+use super::ask::{Unanswered, ask};
+use super::{Done, Unfinished};
 use crate::Engine;
 use crate::context::{Past, capped, chain, hash, hex, read_path, units};
 
@@ -50,18 +51,17 @@ struct Work {
 }
 
 /// Summarises what the path to the job's message has too much of. Nothing, if there is not too much, or no model.
-pub(super) async fn summarise(engine: &Engine, job: &JobRow) -> Result<Done, String> {
+pub(super) async fn summarise(engine: &Engine, job: &JobRow) -> Result<Done, Unfinished> {
     let (Some(thread), Some(app), Ok(leaf)) = (job.thread, engine.app(&job.scope.app), job.key.parse())
     else {
         return Ok(Done::default());
     };
     let Some(how) = &app.history.summarise else { return Ok(Done::default()) };
     let Some(model) = choose(engine, &app, how) else { return Ok(Done::default()) };
-    let turn = engine.turn(SUMMARISE, thread).acquire_owned().await.map_err(text)?;
     let summaries = engine.store().summaries(thread, false).await.map_err(text)?;
-    let rows = engine.store().path(thread, leaf, Window::Newest(MAX_MESSAGES)).await.map_err(text)?;
+    let rows = engine.store().path(thread, leaf, MAX_MESSAGES).await.map_err(text)?;
     let work = match many(&rows, &summaries) {
-        Some(many) => Some(merge(&many)),
+        Some(many) => Some(merge(&clear(engine, job, many).await?)),
         None => older(engine, (thread, job), (&rows, &summaries), (&model, how)).await?,
     };
     let Some(work) = work else { return Ok(Done::default()) };
@@ -71,22 +71,24 @@ pub(super) async fn summarise(engine: &Engine, job: &JobRow) -> Result<Done, Str
     let said = Message::User(engine.fence(thread).wrap(&work.text));
     let request = model.request(prompt, vec![said], &settings);
     let most = (tokens * BYTES_PER_TOKEN) as usize;
-    let (answer, spent) = match ask(&model, &request, most).await {
+    let (answer, spent) = match ask(engine, job, &model, request, most).await {
         Ok(answered) => answered,
-        Err(error) if error.is_retryable() => return Err(error.to_string()),
         // Asked again it would refuse again; the next run of a thread that is too long causes another job.
-        Err(error) => {
+        Err(Unanswered::Failed { error, spent }) if !error.is_retryable() => {
             tracing::warn!(%thread, model = model.name(), %error, "a stretch was not summarised");
-            return Ok(Done::default());
+            return Ok(Done { spent, ..Done::default() });
         }
+        Err(Unanswered::Unaffordable) => return Ok(Done::default()),
+        Err(unanswered) => return Err(unanswered.into()),
     };
     let answer = answer.trim().to_owned();
     if answer.is_empty() {
-        return Err("the model wrote no summary".to_owned());
+        let reason = "the model wrote no summary".to_owned();
+        return Err(Unfinished { reason, spent: Some(spent) });
     }
     let summary = event(engine, &work, &answer);
     tracing::debug!(%thread, level = summary.level, messages = summary.messages, "a stretch was summarised");
-    Ok(Done { summary: Some((summary, answer)), spent: Some(spent), turn: Some(turn), ..Done::default() })
+    Ok(Done { summary: Some((summary, answer)), spent: Some(spent), ..Done::default() })
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -111,6 +113,20 @@ fn many(rows: &[MessageRow], summaries: &[SummaryRow]) -> Option<Vec<SummaryRow>
     let many = in_a_row.find(|row| row.len() > MAX_IN_A_ROW)?;
     let oldest: Vec<SummaryRow> = many.iter().take(MERGED).cloned().collect();
     oldest.iter().all(|summary| summary.text.is_some()).then_some(oldest)
+}
+
+/// The summaries without words that were forgotten since they were made.
+async fn clear(
+    engine: &Engine,
+    job: &JobRow,
+    mut summaries: Vec<SummaryRow>,
+) -> Result<Vec<SummaryRow>, String> {
+    let forgotten = engine.recall().forgotten(&job.scope).await.map_err(text)?;
+    for summary in &mut summaries {
+        let said = summary.text.take();
+        summary.text = said.map(|text| forgotten.clear(&text, summary.created_at).into_owned());
+    }
+    Ok(summaries)
 }
 
 fn merge(oldest: &[SummaryRow]) -> Work {

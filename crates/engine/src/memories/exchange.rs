@@ -8,16 +8,15 @@ use memory::exchange::{self, Format, Portable};
 use memory::extract::is_duplicate;
 use memory::{secrets, suspicion};
 use protocol::{ImportRefused, ImportReport, Principal, Scope};
-use store::{MAX_MEMORIES_PER_SCOPE, MemoryCursor, MemoryRow, NewMemory, Once, PageOf};
+use store::{MAX_MEMORIES_PER_SCOPE, MemoryCursor, MemoryRow, NewMemory, Once, PageOf, PageRows};
 
 use crate::{Engine, Error};
 
 /// Bytes of a file of memories.
 pub const MAX_IMPORT_BYTES: usize = exchange::MAX_FILE_BYTES;
 
-/// Memories read at once, and how often at most.
+/// Memories read at once.
 const PAGE: usize = 1_000;
-const MAX_PAGES: usize = MAX_MEMORIES_PER_SCOPE / PAGE + 1;
 
 /// Bytes of texts that one file holds at most, because it is made in one piece.
 const MAX_EXPORT_BYTES: usize = 64 * 1024 * 1024;
@@ -98,9 +97,9 @@ impl Engine {
     /// Newest first.
     async fn all_active(&self, scope: &Scope) -> Result<Vec<Portable>, Error> {
         let (mut all, mut after, mut bytes) = (Vec::new(), None, 0);
-        for _ in 0..MAX_PAGES {
-            let rows = self.store().memories(scope, None, PageOf { after, limit: PAGE }).await?;
-            let is_last = rows.len() < PAGE;
+        while all.len() < MAX_MEMORIES_PER_SCOPE {
+            let PageRows { rows, more } =
+                self.store().memories(scope, None, PageOf { after, limit: PAGE }).await?;
             after = rows.last().map(|row| MemoryCursor { created_at: row.created_at, id: row.id });
             bytes += rows.iter().map(|row| row.text.len()).sum::<usize>();
             all.extend(rows.into_iter().map(portable));
@@ -108,7 +107,7 @@ impl Engine {
                 let message = "the memories are too large for one file; read them as a list, page by page";
                 return Err(Error::Conflict { code: "export_too_large", message: message.into() });
             }
-            if is_last {
+            if !more {
                 break;
             }
         }
@@ -128,6 +127,9 @@ impl Engine {
         self.refuse_if_off(&scope).await?;
         let now = self.now();
         let judged = apart(move || judged(&file, now)).await??;
+        if let Some(once) = &once {
+            self.store().begin_import(&scope, once.clone()).await?;
+        }
         let mut report = ImportReport::default();
         for (number, batch) in judged.chunks(BATCH).enumerate() {
             let first = number * BATCH;
@@ -227,9 +229,9 @@ fn judged(file: &str, now: Timestamp) -> Result<Vec<Judged>, Error> {
     Ok(read.into_iter().map(judge).collect())
 }
 
-/// The key under which one memory of a file is added.
+/// The key under which one memory of a file is added. It has a space, as no key of a client has.
 fn part(once: &Once, index: usize) -> Once {
-    Once { key: format!("{}/{index}", once.key), fingerprint: once.fingerprint }
+    Once { key: format!("{} {index}", once.key), fingerprint: once.fingerprint }
 }
 
 /// Works on a whole file where it holds nobody up.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use store::{MAX_PERSONA_BYTES, Once, PersonaRow};
 
+use crate::request::PageQuery;
 use crate::{Engine, Error, request};
 
 /// Hexadecimal digits of an id that is made up.
@@ -15,12 +16,19 @@ const OF_APP: &str = "app";
 const OF_USER: &str = "user";
 
 impl Engine {
-    /// Those of the app first, then the user's by name.
-    pub async fn personas(&self, principal: &Principal, app: &str) -> Result<Page<PersonaView>, Error> {
+    /// Those of the app first, then the user's by name. The first page has all of the app's beside the user's.
+    pub async fn personas(
+        &self,
+        principal: &Principal,
+        app: &str,
+        page: PageQuery,
+    ) -> Result<Page<PersonaView>, Error> {
         let (scope, app) = self.share_of(principal, app)?;
-        let rows = self.store().personas(&scope).await?;
-        let own = rows.into_iter().map(|row| of_user(&app, row));
-        Ok(Page { data: app.personas.values().map(of_app).chain(own).collect(), next: None })
+        let asked = page.of_short_list()?;
+        let own = self.store().personas(&scope, asked).await?;
+        let Page { data: own, next } = request::short_page(own, asked, |row| of_user(&app, row));
+        let of_folder = app.personas.values().filter(|_| asked.after.is_none()).map(of_app);
+        Ok(Page { data: of_folder.chain(own).collect(), next })
     }
 
     pub async fn persona(&self, principal: &Principal, app: &str, id: &str) -> Result<PersonaView, Error> {
@@ -107,7 +115,9 @@ impl Engine {
         if app.personas.contains_key(id) && self.store().persona(&scope, id).await?.is_none() {
             return Err(not_here(id));
         }
-        Ok(self.store().delete_persona(&scope, id, once).await?)
+        self.store().delete_persona(&scope, id, once).await?;
+        self.sweep(); // it is gone from every file, not from the list alone
+        Ok(())
     }
 
     /// Under a key it is the same each time: what a key made is found again by its id.
@@ -127,7 +137,7 @@ impl Engine {
         request::settings(&settings.settings, &app.ranges)?;
         if let Some(model) = &settings.model {
             request::model_name("settings.model", model)?;
-            self.check_model("settings.model", Some(model))?;
+            self.check_model(app, "settings.model", Some(model))?;
         }
         serde_json::to_value(settings).map_err(|error| {
             tracing::error!(%error, "the settings of a persona cannot be written");

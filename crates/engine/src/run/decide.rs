@@ -23,6 +23,12 @@ pub(crate) const MAX_RESTARTS: u32 = 2;
 /// The failure of a run that has spent what it may.
 pub(crate) const BUDGET_EXCEEDED: &str = "budget_exceeded";
 
+/// The failure of a run that would spend more than a user may in a while.
+pub(crate) const RATE_LIMITED: &str = "rate_limited";
+
+/// The failure of a run whose model has no price, where money is bounded.
+pub(crate) const MODEL_WITHOUT_PRICE: &str = "model_without_price";
+
 /// The app's bounds on a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
@@ -124,7 +130,8 @@ fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Endin
 
 /// Whether a failure is one of models or money, which the app may have a reply for.
 fn is_excusable(code: &str) -> bool {
-    code.starts_with("provider_") || matches!(code, "context_too_long" | BUDGET_EXCEEDED)
+    code.starts_with("provider_")
+        || matches!(code, "context_too_long" | BUDGET_EXCEEDED | RATE_LIMITED | MODEL_WITHOUT_PRICE)
 }
 
 /// The answer, once there is one: words without calls, or what the app says when there are none.

@@ -43,10 +43,8 @@ impl Run {
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
         let events = last_events((self.id, self.thread), state, (ending, left), &*self.ids);
         let job = |kind, key| NewJob { id: self.ids.job(), kind, key, delay: Duration::ZERO };
-        let mut jobs = Vec::new();
-        if completed {
-            jobs.push(job(NAME_THREAD, self.thread.to_string())); // once per thread: the key sees to it
-        }
+        // Once per thread: the key sees to it. However the run has ended, the thread is in lists by its name.
+        let mut jobs = vec![job(NAME_THREAD, self.thread.to_string())];
         if let (Some(start), true) = (&state.start, completed && self.is_long(state)) {
             jobs.push(job(SUMMARISE, start.message_id.to_string()));
         }

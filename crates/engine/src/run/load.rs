@@ -3,12 +3,12 @@
 use memory::remember::{self, Asked, Outcome, Statement};
 use memory::{pinning, secrets};
 use protocol::{ContextLoaded, Event, MemoryId, Pinned, Remembered, RememberedOutcome, RunStart};
-use store::{NewMemory, NewPin, Source, Window, Write};
+use store::{NewMemory, NewPin, Source, Write};
 
 use super::Run;
 use super::state::RunState;
 use crate::context::{self, Budget, Gathered};
-use crate::transcript;
+use crate::{profile, transcript};
 
 /// The tool that proposes calls which outlive their run.
 const CREATE_PROPOSAL: &str = "createProposal";
@@ -52,7 +52,7 @@ impl Run {
     }
 
     async fn gather(&self, start: &RunStart, remembers: bool) -> Result<Gathered, store::Error> {
-        let profile = self.store.profile(&self.scope.user).await?;
+        let profile = profile::told_to_app(&*self.store, &self.scope).await?;
         let sources = context::Sources { remembers, ..self.sources(start, &profile) };
         // Once in a run, and large: it has a place of its own.
         Box::pin(context::gather(&sources, start, &profile, self.tools.specs())).await
@@ -113,7 +113,7 @@ impl Run {
     /// What the user said.
     async fn message(&self, state: &RunState) -> Result<String, store::Error> {
         let Some(start) = &state.start else { return Ok(String::new()) };
-        let rows = self.store.path(self.thread, start.message_id, Window::Newest(1)).await?;
+        let rows = self.store.path(self.thread, start.message_id, 1).await?;
         Ok(rows.last().map(|row| transcript::read(row).text).unwrap_or_default())
     }
 

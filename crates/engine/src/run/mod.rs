@@ -25,11 +25,12 @@ use jiff::Timestamp;
 use memory::recall::Recall;
 use protocol::{Clock, Event, Ids, RunEnd, RunId, Scope, ThreadId};
 use store::{NewJob, RunLog, Stop, Store, Write};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::context::{self, Context, Fence};
 use crate::engine::STORE_PAUSE;
+use crate::gate::CallGate;
 
 pub(crate) use budget::{DAY_SPENT, day_spent, has_day};
 use decide::{Halt, Step, next_step};
@@ -64,8 +65,8 @@ pub(crate) struct Run {
     pub(crate) stop: watch::Receiver<Option<Stop>>,
     /// The same, as the log said it when it refused to begin something.
     pub(crate) told: OnceLock<Stop>,
-    /// Held while the model is asked: so many at once, and no more.
-    pub(crate) turns: Arc<Semaphore>,
+    /// Gives a place while the model is asked: so many at once, and no more.
+    pub(crate) model_calls: Arc<CallGate>,
     pub(crate) deadline: Instant,
     /// What the prompt is made of, once it has been read.
     pub(crate) context: Option<Context>,
@@ -168,18 +169,20 @@ impl Run {
 
     /// Waits until the run must stop.
     async fn halted(&self) -> Halt {
-        let mut stop = self.stop.clone();
-        let told = async {
-            match stop.wait_for(Option::is_some).await.map(|stop| *stop) {
-                Ok(Some(Stop::Interrupted)) => Halt::Interrupted,
-                Ok(Some(Stop::Cancelled)) => Halt::Cancelled,
-                // Nobody is left to tell it to stop.
-                Ok(None) | Err(_) => std::future::pending().await,
-            }
-        };
         tokio::select! {
-            halt = told => halt,
+            halt = self.told_to_stop() => halt,
             () = tokio::time::sleep_until(self.deadline) => Halt::TimedOut,
+        }
+    }
+
+    /// Waits until somebody stops the run.
+    async fn told_to_stop(&self) -> Halt {
+        let mut stop = self.stop.clone();
+        match stop.wait_for(Option::is_some).await.map(|stop| *stop) {
+            Ok(Some(Stop::Interrupted)) => Halt::Interrupted,
+            Ok(Some(Stop::Cancelled)) => Halt::Cancelled,
+            // Nobody is left to tell it to stop.
+            Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 }

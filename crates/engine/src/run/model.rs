@@ -10,12 +10,15 @@ use std::time::Duration;
 use ::model::{Error, Format, MODEL_CHOICES, Model, Request};
 use futures_util::StreamExt;
 use protocol::{Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart};
+use tokio::time::Instant;
 
 use super::Run;
+use super::budget::Unfunded;
 use super::collect::Collected;
 use super::decide::{Halt, MAX_RESTARTS, Step, failure, next_step};
 use super::state::RunState;
 use crate::context::{self, Budget, Composed, Context, Offer, Wanted, compose};
+use crate::gate::CallPlace;
 
 /// Tries after the first, before anything was streamed.
 const MAX_RETRIES: u32 = 3;
@@ -76,11 +79,6 @@ impl Run {
         if state.open.is_some() && state.restarts >= MAX_RESTARTS {
             return Ok(facts); // begun too often: deciding what that means is not done here
         }
-        if let Some(error) = self.over_budget(state).await? {
-            let end = Collected::new(step, Wanted::Words).end(Finish::Failed, Some(error));
-            facts.extend(self.record(vec![Event::StepEnd(end)]).await?);
-            return Ok(facts);
-        }
         loop {
             let events = self.try_step(state, step, offer, &mut tries).await?;
             let wait = events.last().and_then(backoff);
@@ -113,11 +111,15 @@ impl Run {
             let end = Collected::new(step, Wanted::Words).end(Finish::Failed, Some(error));
             return Ok(vec![Event::StepEnd(end)]);
         };
-        let Composed { request, wanted, ledger } = match self.request(&model, state, offer, tries).await? {
+        let Composed { mut request, wanted, ledger } = match self.request(&model, state, offer, tries).await?
+        {
             Ok(composed) => composed,
             Err(too_long) => return Ok(self.unasked(step, too_long, tries)),
         };
         tries.half = context::half(&ledger);
+        if let Err(unfunded) = self.fund(&model, &mut request, ledger.tokens).await? {
+            return Ok(self.unfunded(step, unfunded, tries));
+        }
         let mut collected = Collected::new(step, wanted);
         collected.ledger = Some(ledger);
         let stopped = self.attempt(&model, &request, &mut collected).await;
@@ -203,8 +205,32 @@ impl Run {
         Box::pin(context::rebuild(&sources, start, loaded, self.tools.specs())).await
     }
 
-    /// One try: streams until the provider says that it is done.
+    /// One try, as soon as there is a place for it.
     async fn attempt(
+        &mut self,
+        model: &Model,
+        request: &Request,
+        into: &mut Collected,
+    ) -> Result<Finish, Stopped> {
+        let _place = self.place(model).await.map_err(Stopped::Halted)?;
+        self.stream(model, request, into).await
+    }
+
+    /// Waits for a place among the calls under way. What others take is not taken off the run's own time: each of them
+    /// has an end, so the wait has one, too.
+    async fn place(&mut self, model: &Model) -> Result<CallPlace, Halt> {
+        let came = Instant::now();
+        let place = tokio::select! {
+            biased;
+            halt = self.told_to_stop() => Err(halt),
+            place = self.model_calls.place(&self.scope.user, &model.listing.provider) => Ok(place),
+        };
+        self.deadline += came.elapsed();
+        place
+    }
+
+    /// Streams until the provider says that it is done.
+    async fn stream(
         &self,
         model: &Model,
         request: &Request,
@@ -212,11 +238,6 @@ impl Run {
     ) -> Result<Finish, Stopped> {
         let halted = self.halted();
         tokio::pin!(halted); // one for the whole stream: it is looked at for every piece
-        let _turn = tokio::select! {
-            biased;
-            halt = &mut halted => return Err(Stopped::Halted(halt)),
-            turn = self.turns.acquire() => turn,
-        };
         let mut stream = tokio::select! {
             biased;
             halt = &mut halted => return Err(Stopped::Halted(halt)),
@@ -282,6 +303,16 @@ impl Run {
             Some(next) if streamed => vec![reset(&collected, reason, Some(next))],
             Some(next) => vec![retry(step, reason, 0, Some(next))],
             None => self.given_up(collected, failure(error.code(), &reason)),
+        }
+    }
+
+    /// The call is not made, because it may not be paid for.
+    fn unfunded(&self, step: u32, unfunded: Unfunded, tries: &mut Tries) -> Vec<Event> {
+        let nothing = Collected::new(step, Wanted::Words);
+        match unfunded {
+            Unfunded::Halted(halt) => vec![halted(nothing, halt)],
+            Unfunded::WithoutPrice(error) => self.unasked(step, error, tries),
+            Unfunded::Refused(error) => self.given_up(nothing, error),
         }
     }
 

@@ -174,11 +174,6 @@ impl RunState {
         self.pending.iter().filter(|call| !self.waiting.contains(&call.id)).cloned().collect()
     }
 
-    /// Whether every call that has no result waits for the user.
-    pub(crate) fn is_parked(&self) -> bool {
-        !self.pending.is_empty() && self.ready().is_empty()
-    }
-
     /// Whether the event decides a call that waits.
     pub(crate) fn waits_for(&self, event: &Event) -> bool {
         match event {

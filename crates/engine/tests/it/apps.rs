@@ -8,7 +8,7 @@ use testkit::TestApp;
 use testkit::upstream::Reply;
 
 /// The app `test` with this `app.toml`, beside the one that is served.
-fn version(app: &TestApp, toml: &str) -> Arc<app::App> {
+pub(crate) fn version(app: &TestApp, toml: &str) -> Arc<app::App> {
     let dir = app.data().join("versions/test");
     fs::create_dir_all(&dir).unwrap();
     fs::write(dir.join("app.toml"), toml).unwrap();

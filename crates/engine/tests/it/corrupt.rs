@@ -49,7 +49,9 @@ async fn thread(app: &TestApp) -> String {
 /// Opens the database with nothing left to protect it.
 fn unguarded(app: &TestApp) -> Connection {
     let conn = app.database();
-    let mut names = conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").unwrap();
+    let mut names = conn
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND sql LIKE '%RAISE(%'")
+        .unwrap();
     let names: Vec<String> = names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     for name in names {
         conn.execute_batch(&format!("DROP TRIGGER {name}")).unwrap();

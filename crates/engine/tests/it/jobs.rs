@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use engine::NewKey;
 use serde_json::{Value, json};
 use testkit::upstream::{Call, Reply};
-use testkit::{Frame, Setup, TestApp};
+use testkit::{Frame, Frames, Method, Setup, TestApp};
 
 fn titles(frames: &[Frame]) -> Vec<&Value> {
     frames.iter().filter(|frame| frame.event == "thread:named").map(|frame| &frame.data["title"]).collect()
@@ -62,12 +63,28 @@ async fn a_name_given_by_the_user_stays() {
 }
 
 #[tokio::test]
-async fn a_failed_run_causes_no_name() {
+async fn a_thread_whose_first_answer_failed_is_named_all_the_same() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::status(401)]);
-    app.say("Hi").await;
+    let thread = thread_of(&app.say("How high is the tide?").await);
+    assert_eq!(titles(&until_named(&app, &thread).await), ["How high is the tide?"]);
+}
+
+/// A title is wanted, not the model's.
+#[tokio::test]
+async fn a_thread_is_named_by_its_first_words_when_the_model_does_not_answer() {
+    let title = Some("Name the conversation in at most five words.".to_owned());
+    let app = TestApp::with(Setup { title, ..Setup::default() }).await;
+    app.upstream.program(|request| match request["messages"][0]["content"].as_str() {
+        Some(system) if system.starts_with("Name the") => Reply::status(503),
+        _ => Reply::says("High."),
+    });
+    let thread = thread_of(&app.say("How high is the tide?").await);
     app.engine.idle().await;
-    assert_eq!(app.count("SELECT count(*) FROM jobs"), 0);
+    assert_eq!(app.count("SELECT count(*) FROM jobs WHERE status = 'ready' AND attempts = 1"), 1);
+    app.database().execute("UPDATE jobs SET run_at = 0, attempts = 2", []).unwrap();
+    app.say("And at night?").await; // makes the worker look
+    assert_eq!(titles(&until_named(&app, &thread).await), ["How high is the tide?"]);
 }
 
 #[tokio::test]
@@ -98,6 +115,46 @@ async fn a_sweep_is_a_job_like_any_other() {
     app.engine.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE kind = 'sweep' AND status = 'ready'"), 0);
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE error IS NOT NULL"), 0);
+}
+
+async fn key_of(app: &TestApp, user: &str) -> String {
+    let key = NewKey { user: user.into(), app: None, admin: false };
+    app.engine.add_key(key, None).await.unwrap().token.unwrap()
+}
+
+async fn say_as(app: &TestApp, key: &str, body: &Value) -> Vec<Frame> {
+    let said = app.request(Method::POST, "/v1/apps/test/runs").bearer_auth(key).json(body);
+    Frames::new(said.send().await.unwrap()).all().await
+}
+
+/// Whatever hangs of one user holds up neither others nor what comes round.
+#[tokio::test]
+async fn jobs_of_one_user_that_hang_hold_up_nobody_elses() {
+    let app =
+        TestApp::with(Setup::app("[memory]\ninject = \"all\"\nextract = true\nextract_delay_seconds = 0\n"))
+            .await;
+    app.upstream.program(|request| {
+        let is_extraction = request["response_format"]["json_schema"]["name"] == "memories";
+        if is_extraction { Reply::silence() } else { Reply::says("Fine.") }
+    });
+    let (mallory, alice) = (key_of(&app, "mallory").await, key_of(&app, "alice").await);
+    let thread = thread_of(&say_as(&app, &mallory, &json!({ "message": "One" })).await);
+    for message in ["Two", "Three", "Four", "Five"] {
+        say_as(&app, &mallory, &json!({ "message": message, "threadId": thread })).await;
+    }
+    for number in 0..20 {
+        say_as(&app, &mallory, &json!({ "message": format!("Thread {number}") })).await;
+    }
+    app.upstream.wait_for_requests(25 + 8).await;
+    let works = "SELECT count(*) FROM jobs WHERE status = 'running' AND user = 'mallory'";
+    assert_eq!(app.count(works), 8, "a share, of 21 threads");
+    let one_thread =
+        "SELECT max(n) FROM (SELECT count(*) AS n FROM jobs WHERE status = 'running' GROUP BY thread)";
+    assert_eq!(app.count(one_thread), 1, "one at a time in a thread");
+    let thread = thread_of(&say_as(&app, &alice, &json!({ "message": "How high is the tide?" })).await);
+    let path = format!("/v1/threads/{thread}/events");
+    let follow = app.request(Method::GET, &path).bearer_auth(&alice).send().await.unwrap();
+    assert_eq!(titles(&Frames::new(follow).until("thread:named").await), ["How high is the tide?"]);
 }
 
 #[tokio::test]

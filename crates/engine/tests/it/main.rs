@@ -8,6 +8,7 @@
 )]
 
 mod apps;
+mod choices;
 mod context;
 mod corrupt;
 mod cut;
@@ -15,13 +16,18 @@ mod effects;
 mod fallback;
 mod faults;
 mod full;
+mod gone;
 mod jobs;
+mod keys;
 mod limits;
 mod memory;
+mod missing;
 mod models;
 mod obstacles;
 mod proposals;
 mod recovery;
 mod runs;
+mod spending;
 mod stopping;
 mod structured;
+mod sweep;

@@ -53,6 +53,18 @@ impl Documents {
 
     pub(super) fn remove(&mut self, id: ChunkId) {
         self.index.remove(ItemId::Chunk(id));
+        self.forget(id);
+    }
+
+    /// Removes many at once, which costs less than one by one.
+    pub(super) fn remove_all(&mut self, ids: &[ChunkId]) {
+        self.index.remove_all(ids.iter().copied().map(ItemId::Chunk));
+        for id in ids {
+            self.forget(*id);
+        }
+    }
+
+    fn forget(&mut self, id: ChunkId) {
         let Some(piece) = self.pieces.remove(&id) else { return };
         let Some(document) = self.known.get_mut(&piece.document) else { return };
         document.pieces.remove(&piece.number);

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use jiff::Timestamp;
 use protocol::{Event, Role, ThreadId};
-use store::{ChunkRow, ItemRef, ItemRow, MemoryRow, RawEvent, Said, StoredVector};
+use store::{
+    ChunkRow, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MemoryRow, NewVector, RawEvent, Said, StoredVector,
+};
 use tokio::sync::Semaphore;
 
 use super::documents::Documents;
@@ -12,6 +15,12 @@ use super::{Hash, hash, vector};
 use crate::index::{Among, Index, Item, ItemId, Refused};
 use crate::tombstone::{FORGOTTEN, Forgotten};
 
+/// Memory that one user's index may hold, about: what is oldest is left out of a larger one.
+const MAX_SHELF_BYTES: usize = 256 << 20;
+/// What is left out beyond that, in parts of the whole, so that this is not done for every message.
+const LEFT_OUT: usize = 8;
+/// Times that an index which is too large is looked at in a row.
+const MAX_LOOKS: usize = 4;
 /// What an embedder reads of a text; models for sentences see no more of it.
 const MAX_EMBEDDED_BYTES: usize = 2_048;
 /// Answers that refer to a memory, beyond which one more makes it no more important.
@@ -43,14 +52,20 @@ impl Shelf {
 pub(super) struct State {
     pub(super) index: Index,
     pub(super) documents: Documents,
-    /// The newest change that is in it.
-    pub(super) rev: u64,
+    /// The newest change that is in it, once all of them are.
+    rev: u64,
+    /// The newest change that is in it while everything is read.
+    reading: Option<u64>,
     pub(super) forgotten: Arc<Forgotten>,
     /// The change up to which `forgotten` is known to be complete.
     pub(super) tombstones_of: u64,
     /// The hash of each text that has no vector of it; those of memories come first, those of pieces of documents last.
     bare: BTreeMap<ItemId, Hash>,
     threads: HashMap<ThreadId, HashSet<ItemId>>,
+    /// Memory that it may hold.
+    most_bytes: usize,
+    /// Bytes of texts that came in since it was last looked at how much it holds.
+    unweighed: usize,
 }
 
 impl Default for State {
@@ -59,10 +74,13 @@ impl Default for State {
             index: Index::new(),
             documents: Documents::default(),
             rev: 0,
+            reading: None,
             forgotten: Arc::new(Forgotten::new(&[])),
             tombstones_of: 0,
             bare: BTreeMap::new(),
             threads: HashMap::new(),
+            most_bytes: MAX_SHELF_BYTES,
+            unweighed: 0,
         }
     }
 }
@@ -74,10 +92,34 @@ pub(super) struct Bare {
     pub(super) text: Arc<str>,
 }
 
+impl Bare {
+    /// Its vector as it is kept; an empty one stands for a text of which none can be made.
+    pub(super) fn vector(&self, numbers: &[f32]) -> NewVector {
+        NewVector { item: reference(self.id), hash: self.hash, vector: vector::encode(numbers) }
+    }
+}
+
 impl State {
-    /// What `forgotten` says was complete when the newest change was `as_of`.
-    pub(super) fn hiding(forgotten: Forgotten, as_of: u64) -> Self {
-        Self { forgotten: Arc::new(forgotten), tombstones_of: as_of, ..Self::default() }
+    /// Whether something up to this change may not be in it.
+    pub(super) fn is_behind(&self, head: u64) -> bool {
+        self.rev < head || self.reading.is_some()
+    }
+
+    /// The change after which to read on; none if nothing was read yet.
+    pub(super) fn read_up_to(&self) -> Option<u64> {
+        self.reading.or(Some(self.rev).filter(|rev| *rev > 0))
+    }
+
+    /// Everything is to be read again. What `forgotten` says was complete when the newest change was `as_of`.
+    pub(super) fn read_again(&mut self, forgotten: Forgotten, as_of: u64) {
+        self.forgotten = Arc::new(forgotten);
+        self.tombstones_of = as_of;
+        self.reading = Some(0);
+    }
+
+    /// Nothing is left to read up to this change.
+    pub(super) fn has_read_all(&mut self, head: u64) {
+        self.rev = self.rev.max(head).max(self.reading.take().unwrap_or(0));
     }
 
     /// Whether the rows tell of a change of what is hidden, so that every text has to be read again.
@@ -85,10 +127,23 @@ impl State {
         rows.iter().any(|row| matches!(row.what, store::Item::Tombstones) && row.rev > self.tombstones_of)
     }
 
-    pub(super) fn take_in(&mut self, rows: Vec<ItemRow>) {
+    /// Takes in rows in the order of their changes, up to `head` or beyond.
+    pub(super) fn take_in(&mut self, rows: Vec<ItemRow>, head: u64) {
+        let newest = rows.last().map_or(0, |row| row.rev);
+        self.put_rows(rows);
+        match &mut self.reading {
+            Some(reading) => *reading = newest.max(*reading),
+            None => self.rev = self.rev.max(newest),
+        }
+        if newest >= head {
+            self.has_read_all(newest);
+        }
+        self.make_room();
+    }
+
+    fn put_rows(&mut self, rows: Vec<ItemRow>) {
         let mut left_out = Ok(());
-        for ItemRow { rev, what } in rows {
-            self.rev = self.rev.max(rev);
+        for ItemRow { what, .. } in rows {
             match what {
                 store::Item::Memory(row, vector) if row.status == "active" => {
                     left_out = left_out.and(self.put(memory(*row), vector));
@@ -125,6 +180,10 @@ impl State {
 
     fn put(&mut self, item: Item, kept: Option<StoredVector>) -> Result<(), Refused> {
         let (id, hash) = (item.id, hash(&item.text));
+        self.unweighed += item.text.len();
+        if self.index.is_full() {
+            self.leave_out(self.index.len() / LEFT_OUT, |id| !matches!(id, ItemId::Chunk(_)));
+        }
         self.index.put(item)?;
         self.put_vector(id, hash, kept);
         Ok(())
@@ -132,6 +191,10 @@ impl State {
 
     fn put_chunk(&mut self, row: ChunkRow, kept: Option<StoredVector>) -> Result<(), Refused> {
         let (id, hash) = (ItemId::Chunk(row.id), hash(&row.text));
+        self.unweighed += row.text.len();
+        if self.documents.index.is_full() {
+            self.leave_out(self.documents.index.len() / LEFT_OUT, |id| matches!(id, ItemId::Chunk(_)));
+        }
         self.documents.put(row)?;
         self.put_vector(id, hash, kept);
         Ok(())
@@ -152,6 +215,57 @@ impl State {
         if !matches!(used, Some(Ok(()))) {
             tracing::debug!(item = ?id, ?used, "a vector cannot be compared with the others; words are left");
         }
+    }
+
+    /// Leaves out what is oldest, if there is more than it may hold.
+    fn make_room(&mut self) {
+        if self.unweighed < MAX_ITEM_BYTES_PER_READ.min(self.most_bytes / LEFT_OUT) {
+            return;
+        }
+        self.unweighed = 0;
+        for _ in 0..MAX_LOOKS {
+            let bytes = self.bytes();
+            if bytes <= self.most_bytes {
+                return;
+            }
+            let much = bytes - self.most_bytes / LEFT_OUT * (LEFT_OUT - 1);
+            let each = (bytes / self.len().max(1)).max(1);
+            self.leave_out(much / each + 1, |_| true);
+        }
+    }
+
+    /// Leaves out the oldest of some, memories last: there are few of them, and each was worth being kept.
+    fn leave_out(&mut self, count: usize, of: impl Fn(ItemId) -> bool) {
+        let all = self.index.items().chain(self.documents.index.items()).filter(|item| of(item.id));
+        let age = |item: &Item| (matches!(item.id, ItemId::Memory(_)), item.at, item.id);
+        let mut oldest: Vec<(bool, Timestamp, ItemId)> = all.map(age).collect();
+        if count < oldest.len() {
+            oldest.select_nth_unstable(count);
+            oldest.truncate(count);
+        }
+        tracing::warn!(items = oldest.len(), "the oldest of what a user has are left out of recall");
+        let mut pieces = Vec::new();
+        let mut others = Vec::new();
+        for (_, _, id) in oldest {
+            self.bare.remove(&id);
+            match id {
+                ItemId::Chunk(id) => pieces.push(id),
+                ItemId::Memory(_) | ItemId::Message(_) => others.push(id),
+            }
+        }
+        for id in &others {
+            let thread = self.index.get(*id).and_then(|item| item.thread);
+            if let Some(thread) = thread
+                && let Some(held) = self.threads.get_mut(&thread)
+            {
+                held.remove(id);
+                if held.is_empty() {
+                    self.threads.remove(&thread);
+                }
+            }
+        }
+        self.index.remove_all(others);
+        self.documents.remove_all(&pieces);
     }
 
     fn remove(&mut self, id: ItemId) {
@@ -247,3 +361,6 @@ fn shortened(text: &Arc<str>) -> Arc<str> {
         Some(_) | None => Arc::clone(text),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use super::{FORGOTTEN, Tombstone};
 use crate::words::Words;
 
 /// A single word is in too many sentences that mean something else.
-const MIN_TERMS: usize = 2;
+pub(super) const MIN_TERMS: usize = 2;
 const ENDS: [char; 4] = ['.', '!', '?', '\n'];
 
 #[derive(Debug, Default)]
@@ -46,21 +46,7 @@ impl Retold {
         if self.facts.is_empty() {
             return text;
         }
-        let sentences: Vec<&str> = text.split_inclusive(ENDS).collect();
-        let hidden: Vec<bool> = sentences.iter().map(|sentence| self.is_fact(sentence, said_at)).collect();
-        if !hidden.contains(&true) {
-            return text;
-        }
-        let mut out = String::with_capacity(text.len());
-        for (sentence, is_hidden) in sentences.into_iter().zip(hidden) {
-            if is_hidden {
-                let body = sentence.trim_matches(|c: char| c.is_whitespace() || ENDS.contains(&c));
-                out.push_str(&sentence.replacen(body, FORGOTTEN, 1));
-            } else {
-                out.push_str(sentence);
-            }
-        }
-        Cow::Owned(out)
+        hide_sentences(text, |sentence| self.is_fact(sentence, said_at))
     }
 
     fn is_fact(&self, sentence: &str, said_at: Timestamp) -> bool {
@@ -70,6 +56,25 @@ impl Retold {
             .filter_map(|fact| self.facts.get(*fact))
             .any(|fact| said_at <= fact.at && fact.terms.is_subset(&terms))
     }
+}
+
+/// The text with [`FORGOTTEN`] in the place of each sentence that is to be hidden.
+pub(super) fn hide_sentences(text: Cow<'_, str>, is_hidden: impl Fn(&str) -> bool) -> Cow<'_, str> {
+    let sentences: Vec<&str> = text.split_inclusive(ENDS).collect();
+    let hidden: Vec<bool> = sentences.iter().map(|sentence| is_hidden(sentence)).collect();
+    if !hidden.contains(&true) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for (sentence, is_hidden) in sentences.into_iter().zip(hidden) {
+        if is_hidden {
+            let body = sentence.trim_matches(|c: char| c.is_whitespace() || ENDS.contains(&c));
+            out.push_str(&sentence.replacen(body, FORGOTTEN, 1));
+        } else {
+            out.push_str(sentence);
+        }
+    }
+    Cow::Owned(out)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use protocol::MemoryId;
+use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
@@ -92,6 +93,68 @@ fn many_tombstones_that_begin_alike_are_one_pass() {
         let text = format!("I like the number {} most, and I like the rest", n % 1000);
         assert!(matches!(forgotten.redact(&text, at(1)), Cow::Borrowed(_)));
     }
+}
+
+const KEY: ShadowKey = [7; 32];
+
+fn purged(words: &[&str]) -> Forgotten {
+    let shadow = |words: &&str| {
+        let bytes = Shadow::of(words, &KEY).unwrap().to_bytes();
+        (Shadow::from_bytes(&bytes).unwrap(), at(10))
+    };
+    Forgotten::with_shadows(&[], &words.iter().map(shadow).collect::<Vec<_>>(), &KEY)
+}
+
+#[test]
+fn purged_words_are_hidden_though_nothing_holds_them() {
+    let gone = purged(&["my sister Ingrid lives in Tromso", "I don't like my boss", "vegan"]);
+    for (text, expected) in [
+        ("Well: i DONT like -- my boss! And you?", "Well: [forgotten]! And you?"),
+        ("My sister Ingrid lives in Tromso.", "[forgotten]."),
+        ("Tromso is where Ingrid, your sister, lives. Nice place.", "[forgotten]. Nice place."),
+        ("I don't like your boss", "I don't like your boss"),
+        ("Vegan, as ever: VEGAN", "[forgotten], as ever: [forgotten]"),
+        ("My sister lives in Oslo", "My sister lives in Oslo"),
+        ("", ""),
+    ] {
+        assert_eq!(gone.clear(text, at(5)), expected, "{text:?}");
+        assert_eq!(gone.clear(text, at(11)), text, "said anew");
+    }
+}
+
+#[test]
+fn purged_and_forgotten_words_together_leave_one_gap() {
+    let tombstones = [tombstone("a b c", 10)];
+    let shadows = [(Shadow::of("c d", &KEY).unwrap(), at(10))];
+    let forgotten = Forgotten::with_shadows(&tombstones, &shadows, &KEY);
+    assert_eq!(forgotten.redact("x a b c d y c d", at(1)), "x [forgotten] y [forgotten]");
+}
+
+#[test]
+fn a_shadow_can_be_stored_and_nothing_else_is_one() {
+    let shadow = Shadow::of("my sister Ingrid lives in Tromso", &KEY).unwrap();
+    let bytes = shadow.to_bytes();
+    assert!(bytes.len() < 20, "{bytes:?}");
+    assert_eq!(Shadow::from_bytes(&bytes), Some(shadow));
+    assert_eq!(Shadow::of(" …!", &KEY), None);
+    for broken in [&[][..], &[1, 2, 3][..], &bytes[..bytes.len() - 1]] {
+        assert_eq!(Shadow::from_bytes(broken), None);
+    }
+}
+
+#[test]
+fn every_text_of_a_json_value_is_read_without_forgotten_words() {
+    let forgotten = Forgotten::new(&[tombstone("Is allergic to macadamia nuts", 10)]);
+    let stored = json!({"text": "Is allergic to macadamia nuts.", "n": 7, "all": [["is allergic to macadamia nuts"], null],
+        "is allergic to macadamia nuts": true});
+    let mut cleared = stored.clone();
+    forgotten.clear_json(&mut cleared, at(10));
+    let expected =
+        json!({"text": "[forgotten].", "n": 7, "all": [["[forgotten]"], null], "[forgotten]": true});
+    assert_eq!(cleared, expected);
+    let mut anew = stored.clone();
+    forgotten.clear_json(&mut anew, at(11));
+    assert_eq!(anew, stored);
 }
 
 fn words() -> impl Strategy<Value = String> {

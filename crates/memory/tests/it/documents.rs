@@ -41,6 +41,7 @@ async fn upload(store: &Arc<dyn Store>, name: &str, pieces: impl IntoIterator<It
     };
     let chunks: Vec<NewChunk> = pieces.into_iter().enumerate().map(piece).collect();
     let document = NewDocument {
+        quota: 1 << 30,
         id: TimeOrderedIds.document(),
         name: name.into(),
         title: None,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what goes wrong fails the test")]
 
 mod documents;
+mod refused;
 
 use std::sync::Arc;
 

@@ -20,13 +20,15 @@ pub(super) const EXTRA: &str = "extra";
 /// The request's JSON.
 pub(super) fn body(request: &Request, provider: &str, quirks: Quirks) -> Vec<u8> {
     let settings = &request.settings;
-    let limit = |name| settings.max_tokens.filter(|_| quirks.token_limit == name);
+    let known_as = if request.other_limit { quirks.token_limit.other() } else { quirks.token_limit };
+    let limit = |name| settings.max_tokens.filter(|_| known_as == name);
+    let counted = request.stream && !request.no_stream_options;
     let body = Body {
         model: &request.model,
         messages: messages(request, provider),
         tools: request.tools.iter().map(tool).collect(),
         stream: request.stream,
-        stream_options: request.stream.then_some(StreamOptions { include_usage: true }),
+        stream_options: counted.then_some(StreamOptions { include_usage: true }),
         response_format: response_format(&request.format),
         reasoning_effort: settings.reasoning_effort.map(Effort::name),
         temperature: settings.temperature,

@@ -28,6 +28,15 @@ pub enum TokenLimit {
     MaxTokens,
 }
 
+impl TokenLimit {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::MaxCompletionTokens => Self::MaxTokens,
+            Self::MaxTokens => Self::MaxCompletionTokens,
+        }
+    }
+}
+
 impl Quirks {
     fn of_host(host: &str) -> Self {
         let token_limit =

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    Answered, Capabilities, Endpoint, Exchange, Format, Kind, Listing, Message, Provider, Registry, Request,
-    Schema, Timeouts, ToolSpec, Wire, connect,
+    Answered, Capabilities, Endpoint, Exchange, Format, Kind, Listing, Message, Prices, Provider, Registry,
+    Request, Schema, Timeouts, ToolSpec, Wire, connect,
 };
 
 /// Observations after which a ratio is to be learned.
@@ -249,7 +249,9 @@ fn registry(listings: Vec<Listing>) -> Registry {
         kind: Kind::Local,
         chat: connect(Wire::Chat, &endpoint).unwrap(),
         open: true,
+        known: false,
         capabilities: Capabilities::of_kind(Kind::Local),
+        prices: Prices::Free,
     };
     Registry::new(vec![provider], listings, None)
 }

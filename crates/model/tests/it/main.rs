@@ -8,6 +8,7 @@
 
 mod answer;
 mod fault;
+mod learned;
 mod request;
 mod status;
 mod support;

@@ -1,4 +1,5 @@
-//! Looking after the server: its background work and its keys. For holders of an admin key.
+//! Looking after the server: its background work and its keys. For holders of an admin key, within its app if it is
+//! for one.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -15,7 +16,7 @@ use crate::error::Problem;
 use crate::once::Key;
 use crate::query::{InPath, PageParams, Paging};
 
-/// Background work of all users, newest first.
+/// Background work of all users, newest first; of one app if the key is for one.
 #[utoipa::path(
     get,
     path = "/v1/admin/jobs",
@@ -26,10 +27,10 @@ use crate::query::{InPath, PageParams, Paging};
 )]
 pub(super) async fn jobs(
     State(api): State<Api>,
-    _: Admin,
+    Admin(by): Admin,
     Paging(page): Paging,
 ) -> Result<Answer<Page<JobView>>, Problem> {
-    Ok(Answer(api.engine.job_views(page).await?))
+    Ok(Answer(api.engine.job_views(page, Some(&by)).await?))
 }
 
 /// What going through the whole ledger has shown.
@@ -44,7 +45,7 @@ pub(super) struct LedgerReport {
     faults: Vec<String>,
 }
 
-/// Goes through the ledger of every user's actions, and says what in it does not hold.
+/// Goes through the ledger of every user's actions, and says what in it does not hold. Needs a key for all apps.
 #[utoipa::path(
     get,
     path = "/v1/admin/ledger",
@@ -52,13 +53,16 @@ pub(super) struct LedgerReport {
     operation_id = "verify_ledger",
     responses((status = 200, description = "What was found", body = LedgerReport))
 )]
-pub(super) async fn ledger(State(api): State<Api>, _: Admin) -> Result<Answer<LedgerReport>, Problem> {
-    let found = api.engine.verify_ledger().await?;
+pub(super) async fn ledger(
+    State(api): State<Api>,
+    Admin(by): Admin,
+) -> Result<Answer<LedgerReport>, Problem> {
+    let found = api.engine.verify_ledger(Some(&by)).await?;
     let (scopes, entries) = (found.scopes, found.entries);
     Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
 }
 
-/// All keys, oldest first, without what proves them.
+/// All keys, oldest first, without what proves them; those of one app if the key is for one.
 #[utoipa::path(
     get,
     path = "/v1/admin/keys",
@@ -66,11 +70,11 @@ pub(super) async fn ledger(State(api): State<Api>, _: Admin) -> Result<Answer<Le
     operation_id = "list_keys",
     responses((status = 200, description = "The keys", body = Page<KeyView>))
 )]
-pub(super) async fn keys(State(api): State<Api>, _: Admin) -> Result<Answer<Page<KeyView>>, Problem> {
-    Ok(Answer(Page { data: api.engine.keys().await?, next: None }))
+pub(super) async fn keys(State(api): State<Api>, Admin(by): Admin) -> Result<Answer<Page<KeyView>>, Problem> {
+    Ok(Answer(Page { data: api.engine.keys(Some(&by)).await?, next: None }))
 }
 
-/// Makes a key. Its token is in this answer and nowhere else.
+/// Makes a key, good for no more than the one it is made with. Its token is in this answer and nowhere else.
 #[utoipa::path(
     post,
     path = "/v1/admin/keys",
@@ -85,7 +89,7 @@ pub(super) async fn add_key(
     Json(request, once): Json<KeyRequest>,
 ) -> Result<(StatusCode, Answer<KeyMade>), Problem> {
     let KeyRequest { user, app, admin } = request;
-    let made = api.engine.add_key(NewKey { user, app, admin }, once.map(|once| (&by, once))).await?;
+    let made = api.engine.add_key(NewKey { user, app, admin }, Some((&by, once))).await?;
     Ok((StatusCode::CREATED, Answer(KeyMade { id: made.id, token: made.token })))
 }
 
@@ -100,10 +104,10 @@ pub(super) async fn add_key(
 )]
 pub(super) async fn revoke_key(
     State(api): State<Api>,
-    _: Admin,
+    Admin(by): Admin,
     InPath(key): InPath<KeyId>,
     Key(_): Key, // revoking twice is revoking once
 ) -> Result<StatusCode, Problem> {
-    api.engine.revoke_key(key).await?;
+    api.engine.revoke_key(key, Some(&by)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

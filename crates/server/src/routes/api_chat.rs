@@ -222,13 +222,16 @@ pub(super) async fn stop(
 struct Place {
     app: String,
     thread: ThreadId,
+    /// Whether its thread is there. One that is not is made with its first run, or not at all.
+    is_there: bool,
 }
 
 impl Place {
     /// A run there, as far as it does not depend on what is asked.
     fn run(&self, chat: &NewChat) -> NewRun {
         NewRun {
-            thread_id: Some(self.thread),
+            thread_id: Some(self.thread).filter(|_| self.is_there),
+            chat: Some(self.thread),
             model: chat.model.clone(),
             persona_id: chat.persona_id.clone(),
             document_ids: chat.document_ids.clone(),
@@ -238,7 +241,7 @@ impl Place {
     }
 }
 
-/// The thread of a chat: the one it names, the one its answers name, or the one that was made for it.
+/// The thread of a chat: the one it names, the one its answers name, or the one that is made for it. Makes nothing.
 async fn place(
     api: &Api,
     principal: &Principal,
@@ -247,15 +250,13 @@ async fn place(
 ) -> Result<Place, Problem> {
     for named in [chat.id.parse().ok(), chat.thread()].into_iter().flatten() {
         if let Some(thread) = thread(api, principal, app.as_deref(), named).await? {
-            return Ok(Place { app: thread.app_id, thread: thread.id });
+            return Ok(Place { app: thread.app_id, thread: thread.id, is_there: true });
         }
     }
     let app = app_of(api, principal, app)?;
-    let of = Chat::new(principal, &app, &chat.id);
-    if thread(api, principal, Some(&app), of.thread()).await?.is_none() {
-        api.engine.create_thread_as(principal, &app, of.thread()).await?;
-    }
-    Ok(Place { app, thread: of.thread() })
+    let of = Chat::new(principal, &app, &chat.id).thread();
+    let is_there = thread(api, principal, Some(&app), of).await?.is_some();
+    Ok(Place { app, thread: of, is_there })
 }
 
 /// The run under way in a chat, if one is. Makes nothing.

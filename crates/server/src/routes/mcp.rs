@@ -141,5 +141,5 @@ pub(super) async fn revoke(
     place: Place,
     Json(McpRevocation { tools }, _): Json<McpRevocation>, // revoking twice is revoking once
 ) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.revoke_mcp(place.names(), tools).await?))
+    Ok(Answer(api.engine.revoke_mcp(place.names(), tools, &place.by).await?))
 }

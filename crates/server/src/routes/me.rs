@@ -1,4 +1,4 @@
-//! What the user says of themselves, the same in every app.
+//! What the user says of themselves: to every app, or with a key for one app to that one.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -8,7 +8,7 @@ use crate::Api;
 use crate::body::Json;
 use crate::error::Problem;
 
-/// Who you are here, and what you said of yourself.
+/// Who you are here, and what you said of yourself: to every app, or with a key for one app to that one.
 #[utoipa::path(
     get,
     path = "/v1/me",
@@ -23,7 +23,7 @@ pub(super) async fn show(
     Ok(Answer(api.engine.profile(&principal).await?))
 }
 
-/// Changes what apps are told of you. What is absent stays as it is; null removes.
+/// Changes what apps are told of you, or with a key for one app what that one is told. What is absent stays as it is; null removes.
 #[utoipa::path(
     patch,
     path = "/v1/me",

@@ -14,7 +14,9 @@ use crate::Api;
 use crate::body::{File, Json};
 use crate::error::Problem;
 use crate::once::Key;
-use crate::query::{FormatParams, InFormat, InPath, MemoryParams, OfStatus, PageParams, Paging};
+use crate::query::{
+    ForGood, FormatParams, InFormat, InPath, MemoryParams, OfStatus, PageParams, Paging, PurgeParams,
+};
 
 /// Remembers something about the user. It can be part of the prompt from the next run on, if the app uses memories.
 #[utoipa::path(
@@ -115,22 +117,27 @@ pub(super) async fn edit(
     Ok(Answer(api.engine.edit_memory(&principal, memory, patch, once).await?))
 }
 
-/// Forgets a memory and the words it rests on: from the next run on they are in no prompt.
+/// Forgets a memory and the words it rests on: from the next run on they are in no prompt. With `purge` it is removed from
+/// the disk for good.
 #[utoipa::path(
     delete,
     path = "/v1/memories/{memory}",
     tag = "memories",
     operation_id = "forget_memory",
-    params(("memory" = MemoryId, Path)),
-    responses((status = 204, description = "The memory is forgotten"))
+    params(("memory" = MemoryId, Path), PurgeParams),
+    responses((status = 204, description = "The memory is forgotten, or gone"))
 )]
 pub(super) async fn forget(
     State(api): State<Api>,
     principal: Principal,
     InPath(memory): InPath<MemoryId>,
+    ForGood(purge): ForGood,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.forget_memory(&principal, memory, once).await?;
+    match purge {
+        true => api.engine.purge_memory(&principal, memory, once).await?,
+        false => api.engine.forget_memory(&principal, memory, once).await?,
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -38,8 +38,8 @@ use crate::error::{Code, Problem};
 use crate::streams::{Permit, Streams};
 use crate::{Api, Limits, Settings, Shutdown, doors, edge, openapi, sse, upload};
 
-/// Answers a user may have streamed at once for each stream they may follow. A thread alone takes twenty messages that
-/// wait, each with its stream; a message is not to be refused because of that.
+/// Answers a user may wait for at once for each stream they may follow. A thread alone takes twenty messages that wait,
+/// each with its request; a message is not to be refused because of that.
 const ANSWERS_PER_STREAM: usize = 4;
 
 /// Seconds after which a user with too many streams may try again.
@@ -47,12 +47,13 @@ const STREAMS_RETRY_AFTER: u32 = 5;
 
 pub(crate) fn router(engine: Engine, settings: Settings, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
-    let document = openapi::encode(description);
     let (following, answering) = (Streams::default(), Streams::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
-    let Settings { limits, chat_app } = settings;
-    let chat_app = chat_app.map(Arc::from);
-    let api = Api { engine, limits, chat_app, following, answering, uploads, shutdown, bound, document };
+    let Settings { limits, chat_app, proxying } = settings;
+    let document = openapi::encode(description, &proxying.public_urls);
+    let (chat_app, proxying) = (chat_app.map(Arc::from), Arc::new(proxying));
+    let api =
+        Api { engine, limits, chat_app, proxying, following, answering, uploads, shutdown, bound, document };
     router
         .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
         .method_not_allowed_fallback(async || {
@@ -136,7 +137,7 @@ impl Api {
         permit(&self.following, principal, self.limits.max_streams_per_user)
     }
 
-    /// The right to have one more message answered as a stream. Asked for before anything is stored, so that a refusal
+    /// The right to wait for one more answer, as a stream or not. Asked for before anything is stored, so that a refusal
     /// has no effect.
     fn may_be_answered(&self, principal: &Principal) -> Result<Permit, Problem> {
         permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
@@ -165,7 +166,8 @@ impl Api {
 
 fn permit(streams: &Streams, principal: &Principal, limit: usize) -> Result<Permit, Problem> {
     streams.permit(principal.user(), limit).ok_or_else(|| {
-        let detail = format!("{limit} streams are open already; close one and try again");
+        let detail =
+            format!("{limit} of your requests wait for events or answers already; close one and try again");
         Problem::new(Code::TooManyStreams, detail).retry_after(STREAMS_RETRY_AFTER)
     })
 }

@@ -9,7 +9,7 @@ use crate::Api;
 use crate::body::Json;
 use crate::error::Problem;
 use crate::once::Key;
-use crate::query::{At, InPath, PersonaPlace};
+use crate::query::{At, InPath, PageParams, Paging, PersonaPlace};
 
 /// Adds a persona of the user's own. Runs and threads name it by its id.
 #[utoipa::path(
@@ -36,15 +36,16 @@ pub(super) async fn create(
     path = "/v1/apps/{app}/personas",
     tag = "personas",
     operation_id = "list_personas",
-    params(("app" = String, Path, description = "The app's name")),
-    responses((status = 200, description = "All personas; one page", body = Page<PersonaView>))
+    params(("app" = String, Path, description = "The app's name"), PageParams),
+    responses((status = 200, description = "All of them, unless they are large", body = Page<PersonaView>))
 )]
 pub(super) async fn list(
     State(api): State<Api>,
     principal: Principal,
     InPath(app): InPath<String>,
+    Paging(page): Paging,
 ) -> Result<Answer<Page<PersonaView>>, Problem> {
-    Ok(Answer(api.engine.personas(&principal, &app).await?))
+    Ok(Answer(api.engine.personas(&principal, &app, page).await?))
 }
 
 /// One persona.

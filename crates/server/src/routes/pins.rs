@@ -9,7 +9,7 @@ use crate::Api;
 use crate::body::Json;
 use crate::error::Problem;
 use crate::once::Key;
-use crate::query::InPath;
+use crate::query::{InPath, PageParams, Paging};
 
 /// Marks a text as important in one thread. It is part of the prompt from the next run on.
 #[utoipa::path(
@@ -36,15 +36,16 @@ pub(super) async fn create(
     path = "/v1/threads/{thread}/pins",
     tag = "pins",
     operation_id = "list_pins",
-    params(("thread" = ThreadId, Path)),
-    responses((status = 200, description = "All of them; one page", body = Page<PinView>))
+    params(("thread" = ThreadId, Path), PageParams),
+    responses((status = 200, description = "All of them, unless they are large", body = Page<PinView>))
 )]
 pub(super) async fn list(
     State(api): State<Api>,
     principal: Principal,
     InPath(thread): InPath<ThreadId>,
+    Paging(page): Paging,
 ) -> Result<Answer<Page<PinView>>, Problem> {
-    Ok(Answer(api.engine.pins_of_thread(&principal, thread).await?))
+    Ok(Answer(api.engine.pins_of_thread(&principal, thread, page).await?))
 }
 
 /// Marks a text as important in all of the user's threads in an app.
@@ -72,15 +73,16 @@ pub(super) async fn create_for_all(
     path = "/v1/apps/{app}/pins",
     tag = "pins",
     operation_id = "list_pins_for_all",
-    params(("app" = String, Path, description = "The app's name")),
-    responses((status = 200, description = "All of them; one page", body = Page<PinView>))
+    params(("app" = String, Path, description = "The app's name"), PageParams),
+    responses((status = 200, description = "All of them, unless they are large", body = Page<PinView>))
 )]
 pub(super) async fn list_for_all(
     State(api): State<Api>,
     principal: Principal,
     InPath(app): InPath<String>,
+    Paging(page): Paging,
 ) -> Result<Answer<Page<PinView>>, Problem> {
-    Ok(Answer(api.engine.pins_of_app(&principal, &app).await?))
+    Ok(Answer(api.engine.pins_of_app(&principal, &app, page).await?))
 }
 
 /// Removes a pin: from the next run on it is in no prompt.

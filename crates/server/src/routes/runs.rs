@@ -120,6 +120,7 @@ async fn answered(
     app: &str,
     (new, once): (NewRun, Option<Once>),
 ) -> Result<Response, Problem> {
+    let _permit = api.may_be_answered(principal)?;
     let submitted = api.engine.submit(principal, app, new, once).await?;
     let response = tokio::select! {
         result = api.engine.result(principal, submitted.run) => Answer(result?).into_response(),

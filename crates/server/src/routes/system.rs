@@ -12,6 +12,8 @@ use crate::error::{Code, Document, Problem};
 /// Seconds.
 const READY_RETRY_AFTER: u32 = 1;
 
+const UNWRITABLE: &str = "nothing more can be written; the server ends and must be started again";
+
 /// The apps of this server that the user may talk to.
 #[utoipa::path(
     get,
@@ -26,10 +28,26 @@ pub(super) async fn apps(State(api): State<Api>, principal: Principal) -> Answer
     Answer(Page { data, next: None })
 }
 
-/// Says that the process lives.
-#[utoipa::path(get, path = "/healthz", tag = "system", responses((status = 200, description = "It lives")))]
-pub(super) async fn healthz() -> StatusCode {
-    StatusCode::OK
+/// Says whether the process lives and can go on without a restart.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "system",
+    responses(
+        (status = 200, description = "It lives"),
+        (
+            status = 503,
+            description = "It can write nothing any more, and ends",
+            body = Document,
+            content_type = "application/problem+json"
+        )
+    )
+)]
+pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, Problem> {
+    if api.engine.can_write() {
+        return Ok(StatusCode::OK);
+    }
+    Err(Problem::new(Code::Unavailable, UNWRITABLE))
 }
 
 /// Says whether the server takes work.
@@ -41,7 +59,7 @@ pub(super) async fn healthz() -> StatusCode {
         (status = 200, description = "It takes work"),
         (
             status = 503,
-            description = "It is starting or stopping",
+            description = "It is starting or stopping, or can write nothing any more",
             body = Document,
             content_type = "application/problem+json"
         )
@@ -49,7 +67,7 @@ pub(super) async fn healthz() -> StatusCode {
 )]
 pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, Problem> {
     if api.shutdown.streams.is_cancelled() || !api.engine.is_ready() {
-        let detail = "the server is starting or stopping";
+        let detail = if api.engine.can_write() { "the server is starting or stopping" } else { UNWRITABLE };
         return Err(Problem::new(Code::Unavailable, detail).retry_after(READY_RETRY_AFTER));
     }
     Ok(StatusCode::OK)

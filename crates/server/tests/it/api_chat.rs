@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::upstream::{Call, Gate, Reply};
 use testkit::{Setup, TestApp};
 
-use crate::support::{THREADS, problem, prompt, refused, said, send_as, thread, token};
+use crate::support::{THREADS, problem, prompt, refused, repeating, said, send_as, thread, token};
 
 const CHAT: &str = "/api/chat";
 
@@ -385,4 +385,41 @@ async fn two_first_messages_at_once_are_one_chat() {
     let (one, other) = tokio::join!(sent(&app, &one), sent(&app, &other));
     assert_eq!(one.thread, other.thread);
     assert_ne!(one.run, other.run);
+}
+
+/// Nothing is stored by a request that is refused, whatever it is refused for.
+#[tokio::test]
+async fn a_refused_message_leaves_no_thread() {
+    let app = TestApp::with(Setup::app("[limits]\nruns_per_minute = 1")).await;
+    app.upstream.program(repeating);
+    let too_long = says("a", &"x".repeat(512 * 1024));
+    let mut of_nobody = says("b", "Hi");
+    of_nobody["app"] = json!("none");
+    let mut after_nothing = says("c", "Hi");
+    after_nothing["messageId"] = json!("m1");
+    after_nothing["messages"][0]["id"] = json!("m2");
+    let again = json!({ "id": "d", "messages": [user("m1", "Hi")], "trigger": "regenerate-message" });
+    for body in [&too_long, &of_nobody, &after_nothing, &again] {
+        let refusal = app.post(CHAT, body).await;
+        assert!((400..500).contains(&refusal.status), "{refusal:?}");
+    }
+    assert_eq!(app.count("SELECT count(*) FROM threads"), 0);
+    let first = sent(&app, &says("e", "Hi")).await;
+    for chat in ["e", "f", "g"] {
+        refused(app.post(CHAT, &says(chat, "Hi again")).await, 429, "rate_limited");
+    }
+    assert_eq!(app.count("SELECT count(*) FROM threads"), 1);
+    assert_eq!(said(&app, &first.thread).await, ["user: Hi", "assistant: Re: Hi"]);
+}
+
+/// Two first messages of a chat at once are two messages of one thread.
+#[tokio::test]
+async fn a_chat_that_begins_twice_at_once_is_one_thread() {
+    let app = TestApp::start().await;
+    app.upstream.program(repeating);
+    let (one, two) = (says("c", "One"), says("c", "Two"));
+    let (one, two) = tokio::join!(sent(&app, &one), sent(&app, &two));
+    assert_eq!(one.thread, two.thread);
+    assert_eq!(app.count("SELECT count(*) FROM threads"), 1);
+    assert_eq!(said(&app, &one.thread).await.len(), 4);
 }

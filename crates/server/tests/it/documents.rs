@@ -362,6 +362,20 @@ async fn there_is_room_for_a_thousand_documents() {
 }
 
 #[tokio::test]
+async fn the_text_of_all_documents_has_a_bound_and_what_is_deleted_makes_room() {
+    let app = TestApp::with(Setup { document_bytes: 3_000, ..Setup::default() }).await;
+    let text = "Many words make a long text. ".repeat(50);
+    let first = add(&app, "a.md", &text).await;
+    add(&app, "b.md", &text).await;
+    let detail = refused(upload(&app, "c.md", "text/markdown", text.as_str()).await, 409, "documents_full");
+    assert!(detail.starts_with("documents hold 2"), "{detail}");
+    assert!(detail.ends_with("and 3000 are allowed; delete some first"), "{detail}");
+    assert_eq!(app.count("SELECT count(*) FROM documents"), 2, "nothing is stored of it");
+    assert_eq!(delete(&app, &path(&first)).await.status, 204);
+    add(&app, "c.md", &text).await;
+}
+
+#[tokio::test]
 async fn what_reads_like_orders_is_counted() {
     let app = TestApp::start().await;
     let text =

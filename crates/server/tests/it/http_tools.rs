@@ -250,7 +250,7 @@ async fn what_a_reader_would_not_see_does_not_reach_the_model() {
 }
 
 /// What the process has taken at most so far.
-fn peak_kib() -> u64 {
+pub(crate) fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use axum::http::Method;
+use engine::{CallShares, NewKey};
 use serde_json::json;
 use server::Limits;
 use testkit::upstream::{Gate, Reply};
-use testkit::{Frames, Setup, TestApp};
+use testkit::{Frames, Fuse, Setup, TestApp};
 use tokio::time::timeout;
 
 use crate::support::{RUNS, THREADS, good, problem, refused, rows, say};
@@ -48,7 +49,10 @@ async fn l1_a_user_has_so_many_streams_and_no_more() {
         assert_eq!(response.status(), 429);
         let document: serde_json::Value = response.json().await.unwrap();
         assert_eq!(document["code"], "too_many_streams");
-        assert_eq!(document["detail"], "2 streams are open already; close one and try again");
+        assert_eq!(
+            document["detail"],
+            "2 of your requests wait for events or answers already; close one and try again"
+        );
     }
     let frames = app.stream(RUNS, &json!({ "message": "Hi" })).await.all().await;
     assert_eq!(frames.last().unwrap().data["status"], "completed");
@@ -61,7 +65,7 @@ async fn l1_a_user_has_so_many_streams_and_no_more() {
     let _fifth = open_when_there_is_room(&app, &channel).await;
 }
 
-/// L1: four times as many messages are answered as streams, and nothing is stored for one more.
+/// L1: four times as many answers are waited for, as streams or not, and nothing is stored for one more.
 #[tokio::test]
 async fn l1_a_user_has_so_many_messages_answered_and_no_more() {
     let app = with_streams(1).await;
@@ -81,12 +85,15 @@ async fn l1_a_user_has_so_many_messages_answered_and_no_more() {
     for path in [RUNS, "/test/stream"] {
         refused(app.post(path, &message).await, 429, "too_many_streams");
     }
+    // Whoever waits without a stream costs a request and a follower all the same.
+    let waits = json!({ "message": "Hi", "stream": false });
+    refused(app.post(RUNS, &waits).await, 429, "too_many_streams");
     assert_eq!(rows(&app), before);
     gate.open();
     for stream in open {
         stream.all().await;
     }
-    // A stream that has ended makes room by itself, and what is no stream is not counted.
+    // A stream that has ended makes room by itself.
     let names = say(&app, "Again").await;
     open_when_there_is_room(&app, &names.events_path()).await;
     let body = json!({ "message": "Hi", "stream": false });
@@ -122,14 +129,18 @@ async fn with_user_limits(limits: &str) -> TestApp {
     TestApp::with(Setup::app(&format!("[limits]\n{limits}"))).await
 }
 
-/// The status, then `Retry-After`, `RateLimit-Policy` and `RateLimit` of an answer that is read to its end.
+/// The status, then `Retry-After`, `RateLimit-Policy` and `RateLimit` of an answer that is read to its end, without what
+/// is said of runs at once: the one that is answered may have ended by then.
 async fn paced(app: &TestApp, path: &str, key: Option<&str>) -> (u16, [String; 3]) {
     let mut request = app.request(Method::POST, path).json(&json!({ "message": "Hi" }));
     if let Some(key) = key {
         request = request.header("idempotency-key", key);
     }
     let response = request.send().await.unwrap();
-    let header = |name| response.headers().get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
+    let header = |name| {
+        let text = response.headers().get(name).map_or("-", |value| value.to_str().unwrap());
+        text.split(", \"running\"").next().unwrap_or_default().to_owned()
+    };
     let headers = ["retry-after", "ratelimit-policy", "ratelimit"].map(header);
     let status = response.status().as_u16();
     response.bytes().await.unwrap();
@@ -160,10 +171,8 @@ async fn l2_a_user_begins_so_many_runs_and_no_more_even_after_a_restart() {
     // What came before is answered again, and what is refused for another reason says what is left, too.
     assert_eq!(paced(&app, "/test/stream", Some("again")).await, (200, expected("-", 0, 7)));
     let wrong = app.request(Method::POST, RUNS).json(&json!({ "message": " " })).send().await.unwrap();
-    assert_eq!(
-        (wrong.status().as_u16(), wrong.headers()["ratelimit"].to_str().unwrap()),
-        (422, &*left(0, 7))
-    );
+    let expected = format!("{}, \"running\";r=16", left(0, 7));
+    assert_eq!((wrong.status().as_u16(), wrong.headers()["ratelimit"].to_str().unwrap()), (422, &*expected));
     assert_eq!(rows(&app), before);
 }
 
@@ -218,11 +227,90 @@ async fn l2_so_many_runs_work_at_once_and_messages_may_wait_behind_them() {
     say(&app, "Hi").await;
 }
 
+/// L3: an app that sets no limits has one all the same.
 #[tokio::test]
-async fn an_app_without_limits_says_nothing_of_them() {
+async fn l3_sixteen_runs_of_a_user_work_at_once_if_the_app_does_not_say() {
     let app = TestApp::start().await;
-    app.upstream.program(|_| Reply::says("Hello."));
+    let gate = Gate::new();
+    app.upstream.program({
+        let gate = gate.clone();
+        move |_| Reply::stream().text("Hel").wait(&gate).text("lo.")
+    });
+    let mut streams = Vec::new();
+    for left in (0..16).rev() {
+        let stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
+        assert_eq!(stream.header("ratelimit"), format!("\"running\";r={left}"));
+        assert_eq!(stream.header("ratelimit-policy"), "\"running\";q=16;qu=\"concurrent-requests\"");
+        streams.push(stream);
+    }
+    let answer = app.post(RUNS, &json!({ "message": "Hi" })).await;
+    let detail = refused(answer, 429, "rate_limited");
+    assert_eq!(detail, "16 of your messages are being answered; wait for an answer, or cancel one");
+    gate.open();
+    for stream in streams {
+        stream.all().await;
+    }
+    say(&app, "Hi").await;
     let none = ["-", "-", "-"].map(String::from);
-    assert_eq!(paced(&app, RUNS, None).await, (200, none.clone()));
     assert_eq!(paced(&app, "/v1/apps/absent/runs", None).await, (404, none));
+}
+
+async fn key_of(app: &TestApp, user: &str) -> String {
+    let key = NewKey { user: user.into(), app: None, admin: false };
+    app.engine.add_key(key, None).await.unwrap().token.unwrap()
+}
+
+/// L3: a user whose calls take for ever holds a share of all places, and others are answered meanwhile.
+#[tokio::test]
+async fn l3_slow_calls_of_one_user_do_not_keep_another_from_an_answer() {
+    // Of a user's four places three are for one provider, since there are two of them.
+    let model_calls = CallShares { all: 8, of_one_user: 4 };
+    let app = TestApp::with(Setup { model_calls, ..Setup::app("[limits]\nmax_running = 1000\n") }).await;
+    app.upstream.program(|request| {
+        if request.to_string().contains("Slowly") { Reply::silence() } else { Reply::says("At once.") }
+    });
+    let (mallory, alice) = (key_of(&app, "mallory").await, key_of(&app, "alice").await);
+    for _ in 0..8 {
+        let said = app.request(Method::POST, RUNS).bearer_auth(&mallory);
+        let answer = said.json(&json!({ "message": "Slowly" })).send().await.unwrap();
+        assert_eq!(answer.status(), 200); // and goes away
+    }
+    app.upstream.wait_for_requests(3).await;
+    let said = app.request(Method::POST, RUNS).bearer_auth(&alice);
+    let answer = timeout(PATIENCE, app.send(said.json(&json!({ "message": "Hi", "stream": false })))).await;
+    assert_eq!(good(answer.unwrap())["reply"], "At once.");
+    assert_eq!(app.upstream.requests().len(), 4, "three of mallory's eight, and alice's");
+}
+
+/// L3: what others take of the time is not taken off a run's own.
+#[tokio::test]
+async fn l3_a_run_that_waits_for_its_turn_to_ask_has_all_of_its_time_afterwards() {
+    let model_calls = CallShares { all: 1, of_one_user: 1 };
+    let app = TestApp::with(Setup { model_calls, ..Setup::app("[loop]\nrun_timeout_seconds = 1\n") }).await;
+    app.upstream.program(|_| Reply::silence());
+    let body = json!({ "message": "Hi", "stream": false });
+    let (first, second) = tokio::join!(app.post(RUNS, &body), app.post(RUNS, &body));
+    for answer in [first, second] {
+        assert_eq!(good(answer)["error"]["code"], "run_timeout");
+    }
+    assert_eq!(app.upstream.requests().len(), 2, "both have asked");
+}
+
+/// Whoever looks after the process has to start it again, so that both probes must say so.
+#[tokio::test]
+async fn both_probes_are_red_once_nothing_can_be_written() {
+    let fuse = Fuse::at(0);
+    let app = TestApp::with(Setup { fuse: Some(fuse.clone()), ..Setup::default() }).await;
+    app.engine.idle().await;
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(app.get(path).await.status, 200, "{path}");
+    }
+    fuse.arm();
+    let lost = app.post("/v1/apps/test/threads", &json!({})).await;
+    assert_eq!(lost.status, 503, "{lost:?}");
+    app.engine.writing_ended().await;
+    for path in ["/healthz", "/readyz"] {
+        let answer = app.get(path).await;
+        assert_eq!((answer.status, &answer.body["code"]), (503, &json!("unavailable")), "{path}: {answer:?}");
+    }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod actions;
+mod admins;
 mod api_chat;
 mod busy;
 mod canaries;
@@ -22,6 +23,7 @@ mod edges;
 mod files;
 mod http_tools;
 mod keyed;
+mod large_lists;
 mod limits;
 mod mcp;
 mod mcp_faults;

@@ -1,10 +1,11 @@
-//! What users say of themselves: the same in every app, changed field by field, and nobody else's.
+//! What users say of themselves: to every app or to one, changed field by field, and nobody else's.
 
 use axum::http::Method;
+use engine::NewKey;
 use serde_json::{Value, json};
-use testkit::TestApp;
+use testkit::{Setup, TestApp};
 
-use crate::support::{good, patch, problem, refused, send_as, token};
+use crate::support::{good, patch, problem, refused, repeating, send_as, system, token};
 
 const ME: &str = "/v1/me";
 const KIB: usize = 1024;
@@ -101,4 +102,41 @@ async fn changes_at_the_same_time_are_all_kept_and_one_under_a_key_happens_once(
     assert_eq!(good(named("Eve", "two").await)["name"], "Eve");
     assert_eq!(good(named("Ada", "one").await)["name"], "Eve", "it was done, and is not done again");
     assert_eq!(named("Bob", "one").await.status, 422, "the key was for something else");
+}
+
+/// What a key for one app says of its user is for that app, and what the user says elsewhere is not for that key.
+#[tokio::test]
+async fn a_key_for_one_app_neither_reads_nor_changes_what_other_apps_are_told() {
+    let files =
+        [("../other/app.toml", "name = \"Other\"\n"), ("../other/instructions.md", "You are another.\n")];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
+    let app = TestApp::with(Setup { files, ..Setup::default() }).await;
+    app.upstream.program(repeating);
+    let key = async |only: Option<&str>| {
+        let key = NewKey { user: "ann".into(), app: only.map(Into::into), admin: false };
+        app.engine.add_key(key, None).await.unwrap().token.unwrap()
+    };
+    let (all, test, other) = (key(None).await, key(Some("test")).await, key(Some("other")).await);
+    let show = async |token: &str| good(send_as(&app, token, Method::GET, (ME, &Value::Null)).await);
+    let change =
+        async |token: &str, body: Value| good(send_as(&app, token, Method::PATCH, (ME, &body)).await);
+    let said = change(&all, json!({ "name": "Ann", "locale": "pt-PT", "fields": { "team": "blue" } })).await;
+    for narrow in [&test, &other] {
+        let shown = show(narrow).await;
+        assert_eq!((&shown["name"], &shown["fields"]), (&Value::Null, &json!({})));
+    }
+    let here = change(&test, json!({ "name": "Nan", "fields": { "pet": "cat" } })).await;
+    assert_eq!(show(&test).await, here);
+    assert_eq!(show(&all).await, said);
+    assert_eq!(show(&other).await["name"], Value::Null);
+
+    let ask = json!({ "message": "Hi", "stream": false });
+    good(send_as(&app, &test, Method::POST, ("/v1/apps/test/runs", &ask)).await);
+    good(send_as(&app, &other, Method::POST, ("/v1/apps/other/runs", &ask)).await);
+    let (told, told_elsewhere) = (system(&app, 0), system(&app, 1));
+    for part in ["\"Nan\"", "\"pt-PT\"", "\"blue\"", "\"cat\""] {
+        assert!(told.contains(part), "{part} is not in {told}");
+    }
+    assert!(told_elsewhere.contains("\"Ann\"") && told_elsewhere.contains("\"blue\""), "{told_elsewhere}");
+    assert!(!told_elsewhere.contains("Nan") && !told_elsewhere.contains("cat"), "{told_elsewhere}");
 }

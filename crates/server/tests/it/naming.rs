@@ -92,15 +92,15 @@ async fn a_model_names_the_thread_if_the_app_says_how() {
 }
 
 #[tokio::test]
-async fn a_run_that_failed_names_nothing_and_the_next_answer_does() {
+async fn a_thread_whose_first_run_failed_has_a_name_and_keeps_it() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::status(401).error("invalid_request_error", None, "no")]);
     app.upstream.program(repeating);
     let stream = app.stream(RUNS, &json!({ "message": "First words" })).await;
     let names = Names::of(&stream);
     assert_eq!(status_of(&stream.all().await), "failed");
-    assert_eq!(told(&app, &names.thread).await, [] as [Value; 0]);
-    assert_eq!((title(&app, &names.thread).await, jobs(&app).await.len()), (Value::Null, 0));
+    assert_eq!(told(&app, &names.thread).await, ["First words"]);
+    assert_eq!(title(&app, &names.thread).await, "First words");
     say_in(&app, &names.thread, "Second words").await;
     assert_eq!(told(&app, &names.thread).await, ["First words"]);
 }

@@ -20,7 +20,7 @@ fn at(id: &str) -> String {
 async fn with_captain() -> TestApp {
     let captain = "---\nname: The Captain\ntemperature: 0.3\n---\nSpeak like a captain.\n";
     TestApp::with(Setup {
-        app: "[ranges]\ntemperature = [0.0, 1.0]\n".into(),
+        app: "models = [\"backup-model\"]\n[ranges]\ntemperature = [0.0, 1.0]\n".into(),
         files: vec![("personas/captain.md".into(), captain.into())],
         ..Setup::default()
     })

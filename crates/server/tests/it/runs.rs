@@ -65,9 +65,14 @@ async fn a_run_that_failed_says_why_without_the_provider_s_words() {
     assert!(!format!("{result} {frames:?}").contains("canary"), "{frames:?}");
 }
 
+/// The usual app, where a request may choose any model.
+fn choosing_any() -> Setup {
+    Setup::app("tools = [\"echo\"]\nmodels = [\"*\"]")
+}
+
 #[tokio::test]
 async fn everything_asked_for_reaches_the_model() {
-    let app = TestApp::start().await;
+    let app = TestApp::with(choosing_any()).await;
     app.upstream.script([Reply::says("Oui.")]);
     let body = json!({
         "message": "Do you speak French?",
@@ -83,7 +88,9 @@ async fn everything_asked_for_reaches_the_model() {
 
 #[tokio::test]
 async fn a_request_s_settings_go_before_the_app_s() {
-    let setup = Setup::app("model = \"app-model\"\n[settings]\ntemperature = 0.7\nmax_tokens = 50");
+    let setup = Setup::app(
+        "model = \"app-model\"\nmodels = [\"mine\"]\n[settings]\ntemperature = 0.7\nmax_tokens = 50",
+    );
     let app = TestApp::with(setup).await;
     app.upstream.script([Reply::says("One."), Reply::says("Two.")]);
     app.say("Hi").await;
@@ -110,7 +117,7 @@ async fn the_chat_contract_streams_the_same_events() {
 /// Seed 004: the session is the thread, and its history is what the model is told.
 #[tokio::test]
 async fn a_session_is_a_thread() {
-    let app = TestApp::start().await;
+    let app = TestApp::with(choosing_any()).await;
     let [tool, words] = a_tool_then_words();
     app.upstream.script([tool, words, Reply::says("Again.")]);
     let first = app.stream("/test/stream", &json!({ "message": "Say hi" })).await;

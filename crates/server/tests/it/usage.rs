@@ -9,7 +9,7 @@ use crate::support::{good, refused, say, told};
 
 /// One run of each of two models.
 async fn used() -> TestApp {
-    let app = TestApp::start().await;
+    let app = TestApp::with(Setup::app("models = [\"backup-model\"]")).await;
     app.upstream.script([Reply::says("One.").usage(100, 10), Reply::says("Two.").usage(200, 20)]);
     app.backup.script([Reply::says("Three.").usage(1000, 5)]);
     say(&app, "One?").await;

@@ -84,7 +84,7 @@ async fn with_a_key_nobody_comes_in_without_one() {
     let app = TestApp::start().await;
     let ann = User::new(&app, "ann").await;
     let gone = app.engine.add_key(NewKey { user: "ann".into(), app: None, admin: true }, None).await.unwrap();
-    app.engine.revoke_key(gone.id).await.unwrap();
+    app.engine.revoke_key(gone.id, None).await.unwrap();
     let before = rows(&app);
     let bad = [
         String::new(),

@@ -10,20 +10,26 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_it
 use serde_json::Value;
 
 use super::append::Batch;
-use super::ledger::{self, Kind, Payload};
-use super::read::{count, id, maybe_id, sql, text, time};
-use super::{Sqlite, once, proposals, threads, undo, writes};
-use crate::{ActionEnd, ActionFilter, ActionRow, Actions, Change, Error, NewAction, Once, PageOf, Write};
+use super::ledger::{self, Kind, OutputPlace, Payload};
+use super::read::{count, id, maybe_id, one_more, sql, text, time};
+use super::{Sqlite, erasures, once, proposals, read, texts, threads, undo, writes};
+use crate::{
+    ActionEnd, ActionFilter, ActionRow, Actions, Change, Error, NewAction, Once, PageOf, PageRows, Write,
+};
 
 const COLUMNS: &str =
     "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
     duration_ms, undone_by, undo_of, position";
 
-/// What is read of an action: its columns, and whether another is taking it back or may have.
+/// What is read of an action: its columns, whether another is taking it back or may have, and the event that tells what
+/// came out, where the action itself does not. The output of a call of a run is stored once, in its `tool:complete`.
 const READ: &str =
     "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
     duration_ms, undone_by, undo_of, position,
-    EXISTS (SELECT 1 FROM actions u WHERE u.undo_of = actions.id AND u.status IN ('started', 'unknown'))";
+    EXISTS (SELECT 1 FROM actions u WHERE u.undo_of = actions.id AND u.status IN ('started', 'unknown')),
+    CASE WHEN status <> 'started' AND input IS NOT NULL AND output IS NULL THEN
+        (SELECT e.body FROM tool_results x CROSS JOIN events e ON e.thread = actions.thread AND e.seq = x.seq
+            WHERE x.call = actions.id) END";
 
 /// The status of an action that has begun and not ended.
 pub(super) const STARTED: &str = "started";
@@ -38,7 +44,7 @@ impl Actions for Sqlite {
         scope: &Scope,
         filter: ActionFilter,
         page: PageOf<u64>,
-    ) -> Result<Vec<ActionRow>, Error> {
+    ) -> Result<PageRows<ActionRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, &filter, page)).await
     }
@@ -103,7 +109,7 @@ impl Actions for Sqlite {
             let row = find(batch.conn(), action)?.filter(|row| row.scope == scope && row.run.is_none());
             let row = row.ok_or(Error::NotFound("action"))?;
             if row.status == STARTED {
-                return settle(batch, row, end);
+                return settle(batch, row, end, None);
             }
             come_late(batch, &row, end.status.name(), &end.output)?;
             Ok(row)
@@ -124,18 +130,19 @@ pub(super) fn started(batch: &Batch<'_>, run: RunId, start: &ToolStart) -> Resul
     (action.effect, action.input) = (*effect, input.clone());
     let position = ledger::append(batch, &action.scope, action.id, Kind::Intent, &Payload::intent(&action))?;
     if announced {
-        return update(batch, &action);
+        return update(batch, &action, None);
     }
     action.position = position;
-    insert(batch, &action)
+    insert(batch, &action, None)
 }
 
-/// A call of a run has its result. Its writes are applied with it.
+/// A call of a run has its result, which the event at `place` tells. Its writes are applied with it.
 pub(super) fn ended(
     batch: &Batch<'_>,
     run: RunId,
     result: &ToolComplete,
     writes: &[Write],
+    place: OutputPlace,
 ) -> Result<(), Error> {
     let action = match find(batch.conn(), result.call_id.into())? {
         Some(action) => action,
@@ -143,11 +150,11 @@ pub(super) fn ended(
     };
     let end = ActionEnd {
         status: result.status,
-        output: result.output.clone(),
+        output: Value::Null,
         duration_ms: result.duration_ms,
         writes: writes.to_vec(),
     };
-    settle(batch, action, end).map(drop)
+    settle(batch, action, end, Some(place)).map(drop)
 }
 
 /// A second result for a call: noted, and nothing else. [T6]
@@ -174,12 +181,18 @@ pub(super) fn begin(
     let mut action = blank(batch, id, scope.clone(), tool)?;
     (action.thread, action.undo_of, action.effect, action.input) = (thread, undo_of, effect, input);
     action.position = ledger::append(batch, scope, id, Kind::Intent, &Payload::intent(&action))?;
-    insert(batch, &action)?;
+    insert(batch, &action, None)?;
     Ok(action)
 }
 
-/// Ends an action: its writes, its row and its entries. One without a place in the ledger was never begun.
-pub(super) fn settle(batch: &Batch<'_>, mut action: ActionRow, end: ActionEnd) -> Result<ActionRow, Error> {
+/// Ends an action: its writes, its row and its entries. One without a position in the ledger was never begun. With a
+/// place, the event there tells the output, and neither the row nor the entry says it again.
+pub(super) fn settle(
+    batch: &Batch<'_>,
+    mut action: ActionRow,
+    end: ActionEnd,
+    place: Option<OutputPlace>,
+) -> Result<ActionRow, Error> {
     let applied = writes::apply(batch, &action, &end.writes)?;
     action.status = end.status.name().to_owned();
     action.output = end.output;
@@ -194,34 +207,70 @@ pub(super) fn settle(batch: &Batch<'_>, mut action: ActionRow, end: ActionEnd) -
     };
     action.undo_of = action.undo_of.or(undone);
     let announced = action.position > 0;
-    let payload = Payload::outcome(&action, announced);
+    let own_output = if place.is_none() { output(&action) } else { None };
+    let payload = Payload::outcome(&action, announced, place);
     let position = ledger::append(batch, &action.scope, action.id, Kind::Outcome, &payload)?;
     if announced {
-        update(batch, &action)?;
+        update(batch, &action, own_output.as_deref())?;
     } else {
         action.position = position;
-        insert(batch, &action)?;
+        insert(batch, &action, own_output.as_deref())?;
     }
+    erasures::changed(batch, &action.scope, action.id, &action.changes)?;
     if let Some(undone) = undone {
         undo::mark(batch, &action, undone)?;
     }
     Ok(action)
 }
 
-/// Removes what was said in and by the thread's calls, at most `limit` of them. True when there were any.
-pub(super) fn erase(batch: &Batch<'_>, thread: ThreadId, limit: i64) -> Result<bool, Error> {
+/// Removes what was said in and by the thread's calls, at most `limit` of them. Gives how many those were.
+pub(super) fn erase(batch: &Batch<'_>, thread: ThreadId, limit: usize) -> Result<usize, Error> {
     let mut next = batch.conn().prepare_cached(
         "UPDATE actions SET input = NULL, output = NULL, changes = NULL WHERE id IN
             (SELECT id FROM actions WHERE thread = ?1 AND input IS NOT NULL ORDER BY position LIMIT ?2)
             RETURNING id, app, user",
     )?;
     let erased = next
-        .query_map(params![thread.bytes(), limit], |row| Ok((id(row, 0)?, threads::scope(row, 1)?)))?
+        .query_map(params![thread.bytes(), limit as i64], |row| Ok((id(row, 0)?, threads::scope(row, 1)?)))?
         .collect::<Result<Vec<(ActionId, Scope)>, _>>()?;
     for (action, scope) in &erased {
-        ledger::erase(batch, scope, *action, "the conversation was deleted")?;
+        erase_traces(batch, scope, *action, "the conversation was deleted")?;
     }
-    Ok(!erased.is_empty())
+    Ok(erased.len())
+}
+
+/// Removes what one action said and did, unless that was done before.
+pub(super) fn erase_one(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    action: ActionId,
+    reason: &str,
+) -> Result<(), Error> {
+    let erased = batch
+        .conn()
+        .prepare_cached(
+            "UPDATE actions SET input = NULL, output = NULL, changes = NULL
+                WHERE id = ?1 AND app = ?2 AND user = ?3 AND input IS NOT NULL",
+        )?
+        .execute(params![action.bytes(), scope.app.as_str(), scope.user.as_str()])?;
+    if erased == 0 { Ok(()) } else { erase_traces(batch, scope, action, reason) }
+}
+
+/// Removes what is said of an erased action elsewhere: in the ledger, in snapshots, in the proposal it comes from.
+fn erase_traces(batch: &Batch<'_>, scope: &Scope, action: ActionId, reason: &str) -> Result<(), Error> {
+    ledger::erase(batch, scope, action, reason)?;
+    texts::drop_of(batch, scope, &action.to_string())?;
+    batch
+        .conn()
+        .prepare_cached("UPDATE proposals SET input = '{}', note = NULL WHERE action = ?1")?
+        .execute([action.bytes()])?;
+    Ok(())
+}
+
+/// Whether what it did is not known any more.
+pub(super) fn is_erased(batch: &Batch<'_>, action: ActionId) -> Result<bool, Error> {
+    let mut find = batch.conn().prepare_cached("SELECT 1 FROM actions WHERE id = ?1 AND input IS NULL")?;
+    Ok(find.exists([action.bytes()])?)
 }
 
 /// Those that no run will end, oldest first.
@@ -275,7 +324,7 @@ fn of_call(batch: &Batch<'_>, run: RunId, call: ActionId, tool: &str) -> Result<
     Ok(ActionRow { thread: Some(thread), run: Some(run), step, input: input.unwrap_or_default(), ..action })
 }
 
-fn insert(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
+fn insert(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&str>) -> Result<(), Error> {
     batch
         .conn()
         .prepare_cached(&format!(
@@ -293,7 +342,7 @@ fn insert(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
             action.effect.name(),
             action.status,
             canonical(&action.input),
-            output(action),
+            own_output,
             changes(action)?,
             action.started_at.as_millisecond(),
             action.duration_ms.map(sql),
@@ -304,7 +353,7 @@ fn insert(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
     Ok(())
 }
 
-fn update(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
+fn update(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&str>) -> Result<(), Error> {
     batch
         .conn()
         .prepare_cached(
@@ -316,7 +365,7 @@ fn update(batch: &Batch<'_>, action: &ActionRow) -> Result<(), Error> {
             action.effect.name(),
             canonical(&action.input),
             action.status,
-            output(action),
+            own_output,
             changes(action)?,
             action.duration_ms.map(sql),
             action.undo_of.as_ref().map(ActionId::bytes),
@@ -355,7 +404,7 @@ fn list(
     scope: &Scope,
     filter: &ActionFilter,
     page: PageOf<u64>,
-) -> Result<Vec<ActionRow>, Error> {
+) -> Result<PageRows<ActionRow>, Error> {
     let before = page.after.map_or(i64::MAX, sql);
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     let run = filter.run.map(|run| run.bytes().to_vec());
@@ -373,17 +422,27 @@ fn list(
     ];
     wanted.extend(optional.into_iter().filter_map(|(sql, value)| Some((sql, value?))));
     let conditions: Vec<&str> = wanted.iter().map(|(condition, _)| *condition).collect();
-    let limit = page.limit as i64;
+    let limit = one_more(page.limit);
     let mut find = conn.prepare(&format!(
         "SELECT {READ} FROM actions WHERE {} ORDER BY position DESC LIMIT ?",
         conditions.join(" AND ")
     ))?;
     let values = wanted.iter().map(|(_, value)| *value).chain([&limit as &dyn ToSql]);
-    Ok(find.query_map(params_from_iter(values), action_row)?.collect::<Result<_, _>>()?)
+    read::page(find.query(params_from_iter(values))?, page.limit, action_row)
 }
 
 fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
     Ok(row.get::<_, Option<String>>(column)?.and_then(|json| serde_json::from_str(&json).ok()))
+}
+
+/// What the body of a `tool:complete` in this column says came out.
+fn told_output(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
+    Ok(row.get::<_, Option<String>>(column)?.map(|body| output_in(&body)))
+}
+
+/// What the body of a `tool:complete` says came out; null where it cannot be read.
+pub(super) fn output_in(body: &str) -> Value {
+    serde_json::from_str::<ToolComplete>(body).map(|told| told.output).unwrap_or_default()
 }
 
 fn action_row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
@@ -400,7 +459,7 @@ fn action_row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
         effect: Effect::parse(&text(row, 7)?).unwrap_or(Effect::Irreversible),
         status: text(row, 8)?,
         input: json(row, 9)?.unwrap_or_default(),
-        output: json(row, 10)?.unwrap_or_default(),
+        output: json(row, 10)?.or(told_output(row, 18)?).unwrap_or_default(),
         changes: changes.unwrap_or_default(),
         started_at: time(row, 12)?,
         duration_ms: row.get::<_, Option<i64>>(13)?.and_then(|duration| u64::try_from(duration).ok()),

@@ -10,6 +10,7 @@ use protocol::planted::Bug;
 use protocol::{Delta, Event, Kind, MAX_STORED_DEPTH, RunId, Seq, Stored, ThreadId, json_depth};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
+use super::ledger::OutputPlace;
 use super::read::sql;
 use super::{actions, proposals, writes};
 use crate::error::is_refusal;
@@ -191,17 +192,17 @@ impl<'c> Batch<'c> {
         if self.comes_second(event)? {
             return Ok(None);
         }
-        let body = event.body();
+        let body: Arc<str> = event.body().into();
         if json_depth(&body) > MAX_STORED_DEPTH {
             return Err(Error::TooDeep(event.kind().name()));
         }
-        let seq = self.append(thread, run, event.kind(), body.into())?;
+        let seq = self.append(thread, run, event.kind(), Arc::clone(&body))?;
         self.project(thread, run, event, seq)?;
         if matches!(event, Event::ToolComplete(_)) && Bug::ResultTwice.is_planted() {
-            self.append(thread, run, event.kind(), event.body().into())?;
+            self.append(thread, run, event.kind(), Arc::clone(&body))?;
         }
         if let (Event::ToolComplete(result), Some(run)) = (event, run) {
-            actions::ended(self, run, result, writes)?;
+            actions::ended(self, run, result, writes, OutputPlace::of(seq, &body))?;
         }
         if let (Event::ContextLoaded(_), Some(run)) = (event, run) {
             writes::note(self, run, writes)?;

@@ -5,7 +5,8 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::read::count;
-use super::{FILE, connect, migrate, read_only, verify};
+use super::statements::Performer;
+use super::{FILE, migrate, reader, verify};
 use crate::Error;
 
 /// Rows that one rule names at most.
@@ -52,6 +53,10 @@ const RULES: &[(&str, &str)] = &[
             WHERE r.ended_at IS NOT NULL AND t.deleted_at IS NULL
                 AND ((SELECT count(*) FROM events e WHERE e.run = r.id AND e.kind = 'run:end') <> 1
                     OR (SELECT max(seq) FROM events e WHERE e.run = r.id AND e.thread = r.thread) <> r.end_seq)",
+    ),
+    (
+        "an ended run holds part of a budget",
+        "SELECT lower(hex(s.holder)) FROM reservations s JOIN runs r ON r.id = s.holder WHERE r.ended_at IS NOT NULL",
     ),
     (
         "a call of an ended run has not exactly one result",
@@ -134,7 +139,7 @@ pub struct Audited {
 
 /// Looks through the database in a data folder as it is at one moment, and through its ledger.
 pub fn audit(folder: &Path) -> Result<Audited, Error> {
-    let conn = connect(&folder.join(FILE), read_only())?;
+    let conn = reader(&folder.join(FILE), Performer::Audit)?;
     migrate::require_newest(&conn)?;
     let moment = conn.unchecked_transaction()?;
     let damage =

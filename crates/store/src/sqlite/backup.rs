@@ -5,7 +5,8 @@ use std::path::Path;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Audited, FILE, audit, boot, connect, migrate, read_only};
+use super::statements::Performer;
+use super::{Audited, FILE, audit, boot, migrate, private, reader, statements};
 use crate::Error;
 
 /// Pages (of 4 KiB) that are copied between two reports.
@@ -18,11 +19,13 @@ const MAX_BUSY_STEPS: u32 = 100;
 /// the copy. `report` is told how many pages are done, of how many. When it returns the copy is closed, and one file; it
 /// leaves numbers out when it is first opened, because clients may have seen events that came after it.
 pub fn backup(from: &Path, into: &Path, mut report: impl FnMut(u64, u64)) -> Result<Audited, Error> {
-    let source = connect(&from.join(FILE), read_only())?;
+    let source = reader(&from.join(FILE), Performer::Audit)?;
     // Held to the end: whatever is written meanwhile is not part of the copy, and does not make it begin again.
     let moment = source.unchecked_transaction()?;
     migrate::require_newest(&moment)?;
+    drop(private::open_private_file(&into.join(FILE)).map_err(Error::Folder)?);
     let mut copy = Connection::open_with_flags(into.join(FILE), OpenFlags::default())?;
+    statements::note(&mut copy, Performer::Audit)?;
     pages(&moment, &mut copy, &mut report)?;
     boot::mark_as_copy(&copy)?;
     copy.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;

@@ -38,17 +38,16 @@ pub(super) fn begin(conn: &mut Connection, boot: Option<String>, now: Timestamp)
     }
     let (reason, margin) =
         if is_copy { (RESTORED, RESTORED_MARGIN) } else { ("power loss", POWER_LOSS_MARGIN) };
+    // Of a copy all threads, once; else those that were written to, however many others there are.
+    let which = if is_copy { "1" } else { "id IN (SELECT thread FROM runs WHERE ended_at IS NULL)" };
     let threads = tx.execute(
-        "INSERT INTO skipped (thread, first, last, reason, at)
-            SELECT id, next_seq, next_seq + ?1 - 1, ?2, ?3 FROM threads
-                WHERE ?4 OR id IN (SELECT thread FROM runs WHERE ended_at IS NULL)",
-        params![sql(margin), reason, now.as_millisecond(), is_copy],
+        &format!(
+            "INSERT INTO skipped (thread, first, last, reason, at)
+                SELECT id, next_seq, next_seq + ?1 - 1, ?2, ?3 FROM threads WHERE {which}"
+        ),
+        params![sql(margin), reason, now.as_millisecond()],
     )?;
-    tx.execute(
-        "UPDATE threads SET next_seq = next_seq + ?1
-            WHERE EXISTS (SELECT 1 FROM skipped s WHERE s.thread = threads.id AND s.first = threads.next_seq)",
-        [sql(margin)],
-    )?;
+    tx.execute(&format!("UPDATE threads SET next_seq = next_seq + ?1 WHERE {which}"), [sql(margin)])?;
     tx.execute("DELETE FROM state WHERE name IN (?1, ?2)", [RESTORED, BOOT])?;
     if let Some(boot) = boot {
         tx.execute("INSERT INTO state (name, value) VALUES (?1, ?2)", [BOOT, &boot])?;

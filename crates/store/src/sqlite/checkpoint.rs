@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::BUSY_TIMEOUT;
+use super::{BUSY_TIMEOUT, tidy};
 use crate::Error;
 
 /// Pages (of 4 KiB) after which the other connection begins to copy.
@@ -40,8 +40,17 @@ impl State {
         if self.broken.load(Ordering::Acquire) {
             return;
         }
-        match conn.query_row(pragma, [], |_| Ok(())).map_err(Error::from) {
-            Ok(()) => self.failed.store(false, Ordering::Relaxed),
+        let checkpointed = conn.query_row(pragma, [], |_| Ok(()));
+        self.note(checkpointed.map_err(|error| full_or_failed(conn, error.into())));
+    }
+
+    /// Notes how a checkpoint has fared.
+    fn note<T>(&self, checkpointed: Result<T, Error>) -> Option<T> {
+        match checkpointed {
+            Ok(done) => {
+                self.failed.store(false, Ordering::Relaxed);
+                return Some(done);
+            }
             Err(error) if error.is_broken() => {
                 tracing::error!(%error, "the disk failed during a checkpoint");
                 self.broken.store(true, Ordering::Release);
@@ -51,6 +60,7 @@ impl State {
             }
             Err(_) => {}
         }
+        None
     }
 }
 
@@ -91,7 +101,27 @@ impl Checkpointer {
         }
     }
 
+    /// Copies all of the log and empties it, if nobody reads an old moment for so long. True when that is done.
+    pub(super) fn start_afresh(&self, conn: &Connection, patience: Duration) -> bool {
+        if self.is_broken() {
+            return false;
+        }
+        let _cannot_fail = conn.busy_timeout(patience);
+        let done = self.state.note(tidy::start_afresh(conn)).unwrap_or(false);
+        let _cannot_fail = conn.busy_timeout(BUSY_TIMEOUT);
+        done
+    }
+
     pub(super) fn is_broken(&self) -> bool {
         self.state.broken.load(Ordering::Acquire)
     }
+}
+
+/// Tells a disk that has no space, such as for a user whose quota is used up, from one that fails. SQLite calls both an
+/// error of the disk unless the system has said `ENOSPC`, and keeps what the system did say.
+pub(super) fn full_or_failed(conn: &Connection, error: Error) -> Error {
+    #[expect(unsafe_code, reason = "rusqlite does not tell what the system has said")]
+    // SAFETY: the connection is open for as long as it is borrowed, and the call only reads a number from it.
+    let system = unsafe { rusqlite::ffi::sqlite3_system_errno(conn.handle()) };
+    error.of_system(system)
 }

@@ -9,11 +9,11 @@ use protocol::{DocumentId, Principal, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, sql, text, time};
-use super::{Sqlite, once, recall, texts, threads};
+use super::read::{count, id, one_more, sql, text, time};
+use super::{Sqlite, once, read, recall, texts, threads, tidy};
 use crate::{
     ChunkRow, DocumentRow, Documents, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
-    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, TimeCursor,
+    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, TimeCursor,
 };
 
 /// Pieces that are added, listed or removed in one transaction, and bytes of their texts: streams must not feel it.
@@ -52,8 +52,9 @@ impl Documents for Sqlite {
             pages: document.pages,
             created_at: Timestamp::UNIX_EPOCH,
         };
-        let (new, key) = (row.clone(), once.clone());
-        if let Some(earlier) = self.writer.write(move |batch| begin(batch, &new, key.as_ref())).await? {
+        let (new, key, quota) = (row.clone(), once.clone(), document.quota);
+        if let Some(earlier) = self.writer.write(move |batch| begin(batch, &new, quota, key.as_ref())).await?
+        {
             return Ok(earlier);
         }
         for (first, part) in parts(document.chunks) {
@@ -85,7 +86,7 @@ impl Documents for Sqlite {
         &self,
         scope: &Scope,
         page: PageOf<TimeCursor<DocumentId>>,
-    ) -> Result<Vec<DocumentRow>, Error> {
+    ) -> Result<PageRows<DocumentRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| newest(conn, &scope, page)).await
     }
@@ -154,18 +155,30 @@ fn parts(chunks: Vec<NewChunk>) -> Vec<(u32, Vec<NewChunk>)> {
 }
 
 /// Puts the row down, unseen. Gives the document that was made under the key before, if one was.
-fn begin(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<Option<DocumentRow>, Error> {
+fn begin(
+    batch: &Batch<'_>,
+    new: &DocumentRow,
+    quota: u64,
+    once: Option<&Once>,
+) -> Result<Option<DocumentRow>, Error> {
     let scope = &new.scope;
     if let Some(earlier) = once::earlier(batch, scope, once)? {
         return find(batch.conn(), earlier.into(), scope.user.as_str()).map(Some);
     }
     let mut all = batch.conn().prepare_cached(
-        "SELECT count(*) FROM documents WHERE app = ?1 AND user = ?2 AND deleted_at IS NULL",
+        "SELECT count(*), ifnull(sum(text_bytes), 0) FROM documents WHERE app = ?1 AND user = ?2 AND deleted_at IS NULL",
     )?;
-    let there = all.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?;
+    let (there, held) =
+        all.query_row([scope.app.as_str(), scope.user.as_str()], |row| Ok((count(row, 0)?, count(row, 1)?)))?;
     if there >= MAX_DOCUMENTS_PER_SCOPE as u64 {
         let message = format!("there are already {MAX_DOCUMENTS_PER_SCOPE} documents; delete some first");
         return Err(Error::Changed(message));
+    }
+    if held.saturating_add(new.text_bytes) > quota {
+        return Err(Error::Changed(format!(
+            "documents hold {held} bytes of text, this one has {}, and {quota} are allowed; delete some first",
+            new.text_bytes
+        )));
     }
     batch
         .conn()
@@ -302,6 +315,7 @@ fn remove(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error> {
     }
     if removed == 0 {
         batch.conn().prepare_cached("DELETE FROM documents WHERE id = ?1")?.execute([document.bytes()])?;
+        tidy::removed(batch)?;
     }
     Ok(())
 }
@@ -319,7 +333,7 @@ fn newest(
     conn: &Connection,
     scope: &Scope,
     page: PageOf<TimeCursor<DocumentId>>,
-) -> Result<Vec<DocumentRow>, Error> {
+) -> Result<PageRows<DocumentRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM documents WHERE app = ?1 AND user = ?2 AND {VISIBLE}
             AND (created_at, id) < (?3, ?4) ORDER BY created_at DESC, id DESC LIMIT ?5"
@@ -328,10 +342,9 @@ fn newest(
         Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
         None => (i64::MAX, vec![0xff; 16]),
     };
-    let limit = page.limit as i64;
-    let rows =
-        find.query_map(params![scope.app.as_str(), scope.user.as_str(), at, last, limit], document_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let limit = one_more(page.limit);
+    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), at, last, limit])?;
+    read::page(rows, page.limit, document_row)
 }
 
 fn chunks(

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use protocol::{Kind, MessageId, RunId, Seq, Stored, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::Sqlite;
 use super::read::{count, id, maybe_id, sql, text};
+use super::{Sqlite, threads};
 use crate::{Error, Log, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
 /// Facts of one run that are read back when it is replayed: more than its limits allow it to write. There are 201 steps,
@@ -47,6 +47,10 @@ impl Log for Sqlite {
                 Ok(find.query_row([thread.bytes()], |row| id(row, 0)).optional()?)
             })
             .await
+    }
+
+    async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
+        self.readers.read(move |conn| threads::is_named(conn, thread)).await
     }
 
     async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {

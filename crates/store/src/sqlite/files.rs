@@ -5,10 +5,11 @@ use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
+use super::erasures::{self, Hand};
 use super::read::{count, sql, text, time};
 use super::{Sqlite, once};
 use crate::{
-    Change, Error, FileRow, Files, MAX_FILE_BYTES, MAX_FILE_BYTES_PER_SCOPE, MAX_FILES_PER_SCOPE,
+    Change, Error, FileRow, FileSize, Files, MAX_FILE_BYTES, MAX_FILE_BYTES_PER_SCOPE, MAX_FILES_PER_SCOPE,
     MAX_PATH_BYTES, Once, Write,
 };
 
@@ -27,6 +28,11 @@ impl Files for Sqlite {
     async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope)).await
+    }
+
+    async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileSize>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| sizes(conn, &scope)).await
     }
 
     async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error> {
@@ -51,7 +57,7 @@ impl Files for Sqlite {
             if once::earlier(batch, &scope, once.as_ref())?.is_none() {
                 // What a key made is found by the path, which the request names again.
                 once::remember(batch, &scope, once.as_ref(), uuid::Uuid::nil())?;
-                self::write(batch, &scope, (&path, content.as_deref()), expected)?;
+                self::write(batch, &scope, (&path, content.as_deref()), expected, Hand::Own)?;
             }
             find(batch.conn(), &scope, &path)
         };
@@ -65,6 +71,7 @@ pub(super) fn write(
     scope: &Scope,
     (path, content): (&str, Option<&str>),
     expected: u64,
+    by: Hand,
 ) -> Result<Change, Error> {
     if path.is_empty() || path.len() > MAX_PATH_BYTES {
         return Err(Error::Changed(format!("the path of a file has 1 to {MAX_PATH_BYTES} bytes")));
@@ -77,6 +84,9 @@ pub(super) fn write(
             Some(_) => format!("the file {path} has changed meanwhile; its version is {version}"),
             None => format!("there is no file {path}"),
         }));
+    }
+    if content.is_none() {
+        erasures::deleted(batch, scope, &erasures::of_file(path), by)?;
     }
     let state = expected + 1;
     set(batch, scope, (path, content), standing, state)
@@ -92,6 +102,11 @@ pub(super) fn restore(
     let standing = standing(batch.conn(), scope, path)?;
     if standing.state != left {
         return Ok(None);
+    }
+    let thing = erasures::of_file(path);
+    match before {
+        Some(_) => erasures::restored(batch, scope, &thing)?,
+        None => erasures::deleted(batch, scope, &thing, Hand::Tool)?,
     }
     set(batch, scope, (path, before), standing, was).map(Some)
 }
@@ -177,6 +192,23 @@ fn list(conn: &Connection, scope: &Scope) -> Result<Vec<FileRow>, Error> {
     ))?;
     let bound = MAX_FILES_PER_SCOPE as i64;
     let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), bound], file_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn sizes(conn: &Connection, scope: &Scope) -> Result<Vec<FileSize>, Error> {
+    let mut find = conn.prepare_cached(
+        "SELECT path, version, octet_length(content), updated_at FROM files
+            WHERE app = ?1 AND user = ?2 AND content IS NOT NULL ORDER BY path LIMIT ?3",
+    )?;
+    let bound = MAX_FILES_PER_SCOPE as i64;
+    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), bound], |row| {
+        Ok(FileSize {
+            path: text(row, 0)?,
+            version: count(row, 1)?,
+            bytes: count(row, 2)?,
+            updated_at: time(row, 3)?,
+        })
+    })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -6,22 +6,67 @@ use protocol::{MessageId, RunId, Seq, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::events::raw;
-use super::read::{count, id, maybe_id, sql, text, time};
-use crate::{Error, MessageRow, RawEvent, Window};
+use super::places;
+use super::read::{FillingPage, count, id, maybe_id, sql, text, time};
+use crate::{Error, MessageRow, PageOf, PageRows, RawEvent};
 
-/// Messages a path is followed back at most.
-const MAX_PATH: i64 = 20_000;
+/// Messages that a path is followed back at most where nothing but the parents tells the way.
+const MAX_WALKED: i64 = 20_000;
 
 /// Steps of one run that are read; the schema allows no more.
 const MAX_STEPS: i64 = 201;
 
+const COLUMNS: &str = "m.id, m.role, m.parent, m.run, r.model, m.seq, m.created_at";
+
+/// The newest messages of the path that ends in `leaf`, oldest of them first.
 pub(super) fn path(
     conn: &Connection,
     thread: ThreadId,
     leaf: MessageId,
-    window: Window,
+    newest: usize,
 ) -> Result<Vec<MessageRow>, Error> {
-    fill(conn, thread, skeleton(conn, thread, leaf, window)?)
+    let mut rows = walk(conn, thread, leaf, sql(newest as u64))?;
+    for row in &mut rows {
+        fill(conn, thread, row)?;
+    }
+    Ok(rows)
+}
+
+/// A page of the path that ends in `leaf`, oldest first. Where the rows do not tell what stands where, because somebody
+/// wrote them past us, the path is walked.
+pub(super) fn page(
+    conn: &Connection,
+    thread: ThreadId,
+    leaf: MessageId,
+    page: PageOf<Seq>,
+) -> Result<PageRows<MessageRow>, Error> {
+    let after = page.after.unwrap_or(0);
+    let rows = match places::after(conn, (thread, leaf), after, page.limit.saturating_add(1))? {
+        Some(ids) => {
+            let rows = ids.into_iter().filter_map(|id| of_id(conn, thread, id).transpose());
+            rows.collect::<Result<Vec<_>, _>>()?
+        }
+        None => {
+            let mut rows = walk(conn, thread, leaf, MAX_WALKED)?;
+            rows.retain(|row| row.seq > after);
+            rows
+        }
+    };
+    let mut filling = FillingPage::new(page.limit);
+    for mut row in rows {
+        fill(conn, thread, &mut row)?;
+        let bytes = bytes_of(&row);
+        if !filling.take(row, bytes) {
+            break;
+        }
+    }
+    Ok(filling.done())
+}
+
+/// The bytes of all that a message is made of.
+fn bytes_of(row: &MessageRow) -> usize {
+    let events = row.said.iter().chain(&row.steps).chain(&row.results);
+    events.map(|event| event.body.len()).sum()
 }
 
 /// What was said in a thread that is not deleted, on any branch, and not looked at for memories: oldest first.
@@ -30,61 +75,56 @@ pub(super) fn unextracted(
     thread: ThreadId,
     limit: usize,
 ) -> Result<Vec<MessageRow>, Error> {
-    let rows = conn
-        .prepare_cached(
-            "SELECT m.id, m.role, m.parent, m.run, r.model, m.seq, m.created_at
+    let mut rows = conn
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS}
                 FROM threads t JOIN messages m ON m.thread = t.id AND m.seq > t.extracted LEFT JOIN runs r ON r.id = m.run
                 WHERE t.id = ?1 AND t.deleted_at IS NULL ORDER BY m.seq LIMIT ?2",
-        )?
+        ))?
         .query_map(params![thread.bytes(), sql(limit as u64)], message)?
         .collect::<Result<Vec<_>, _>>()?;
-    fill(conn, thread, rows)
-}
-
-/// Adds what each message is made of.
-fn fill(conn: &Connection, thread: ThreadId, mut rows: Vec<MessageRow>) -> Result<Vec<MessageRow>, Error> {
     for row in &mut rows {
-        row.said = event(conn, thread, row.seq)?;
-        if let (Some(run), "assistant") = (row.run, row.role.as_str()) {
-            row.steps = of_run(conn, run, "step:end", MAX_STEPS)?;
-            row.results = of_run(conn, run, "tool:complete", MessageRow::MAX_RESULTS as i64)?;
-            row.results_total = total(conn, run, &row.results)?;
-        }
+        fill(conn, thread, row)?;
     }
     Ok(rows)
 }
 
-/// The messages alone, oldest first. A path whose parents form a ring is cut where it would repeat.
-fn skeleton(
-    conn: &Connection,
-    thread: ThreadId,
-    leaf: MessageId,
-    window: Window,
-) -> Result<Vec<MessageRow>, Error> {
-    let (after, limit) = match window {
-        Window::Newest(limit) => (0, limit),
-        Window::After(seq, limit) => (seq, limit),
-    };
-    let newest = matches!(window, Window::Newest(_));
-    let depth = if newest { sql(limit as u64) } else { MAX_PATH };
+/// Adds what a message is made of.
+fn fill(conn: &Connection, thread: ThreadId, row: &mut MessageRow) -> Result<(), Error> {
+    row.said = event(conn, thread, row.seq)?;
+    if let (Some(run), "assistant") = (row.run, row.role.as_str()) {
+        row.steps = of_run(conn, run, "step:end", MAX_STEPS)?;
+        row.results = of_run(conn, run, "tool:complete", MessageRow::MAX_RESULTS as i64)?;
+        row.results_total = total(conn, run, &row.results)?;
+    }
+    Ok(())
+}
+
+fn of_id(conn: &Connection, thread: ThreadId, id: MessageId) -> Result<Option<MessageRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM messages m LEFT JOIN runs r ON r.id = m.run WHERE m.thread = ?1 AND m.id = ?2"
+    ))?;
+    Ok(find.query_row(params![thread.bytes(), id.bytes()], message).optional()?)
+}
+
+/// The newest messages alone, oldest of them first. A path whose parents form a ring is cut where it would repeat.
+fn walk(conn: &Connection, thread: ThreadId, leaf: MessageId, depth: i64) -> Result<Vec<MessageRow>, Error> {
     // Along the path, in this order: left to itself, the planner goes through the whole thread.
-    let mut find = conn.prepare_cached(
+    let mut find = conn.prepare_cached(&format!(
         "WITH RECURSIVE path (id, parent, depth) AS (
              SELECT id, parent, 1 FROM messages WHERE thread = ?1 AND id = ?2
              UNION ALL
              SELECT m.id, m.parent, path.depth + 1
                  FROM path CROSS JOIN messages m ON m.thread = ?1 AND m.id = path.parent WHERE path.depth < ?3)
-         SELECT m.id, m.role, m.parent, m.run, r.model, m.seq, m.created_at, path.depth
+         SELECT {COLUMNS}
              FROM path CROSS JOIN messages m ON m.thread = ?1 AND m.id = path.id LEFT JOIN runs r ON r.id = m.run
-             WHERE +m.seq > ?4 ORDER BY path.depth DESC",
-    )?;
-    let found = find.query_map(params![thread.bytes(), leaf.bytes(), depth, sql(after)], message)?;
+             ORDER BY path.depth",
+    ))?;
+    let found = find.query_map(params![thread.bytes(), leaf.bytes(), depth], message)?;
     let mut rows = found.collect::<Result<Vec<_>, _>>()?;
     let mut seen = HashSet::new();
-    rows.reverse(); // newest first, so that of a repeated message the newest place counts
-    rows.retain(|row| seen.insert(row.id));
+    rows.retain(|row| seen.insert(row.id)); // of a repeated message the newest place counts
     rows.reverse();
-    rows.truncate(limit);
     Ok(rows)
 }
 
@@ -130,3 +170,6 @@ fn total(conn: &Connection, run: RunId, read: &[RawEvent]) -> Result<u64, Error>
     )?;
     Ok(find.query_row([run.bytes()], |row| count(row, 0))?)
 }
+
+#[cfg(test)]
+mod tests;

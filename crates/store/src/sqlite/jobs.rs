@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{Event, JobId, Kind, RunId, Scope, ThreadId};
+use protocol::{AppId, Event, JobId, Kind, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, sql, text, time};
-use super::{Sqlite, threads, usage};
-use crate::{Error, JobCursor, JobRow, Jobs, MAX_JOB_ATTEMPTS, NewJob, PageOf, Retry, Spent};
+use super::read::{count, id, maybe_id, one_more, sql, text, time};
+use super::{Sqlite, read, reserve, threads, usage};
+use crate::{Error, JobCursor, JobRow, Jobs, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent};
 
 const COLUMNS: &str =
     "id, kind, key, app, user, thread, status, attempts, epoch, run_at, error, created_at, updated_at";
@@ -18,8 +18,11 @@ const COLUMNS: &str =
 /// No job is due later than this, the first millisecond of the year 9000: what is later cannot be read as a time.
 const LATEST_MS: i64 = 221_845_392_000_000;
 
-/// Jobs forgotten in one transaction.
+/// Jobs forgotten in one transaction, of those done and of those dead.
 const MAX_FORGOTTEN: i64 = 500;
+
+/// How much longer than one that is done a dead job is kept, in milliseconds: thirty days.
+const DEAD_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
 #[async_trait]
 impl Jobs for Sqlite {
@@ -40,7 +43,7 @@ impl Jobs for Sqlite {
         self.readers
             .read(|conn| {
                 let mut find = conn.prepare_cached(
-                    "SELECT run_at FROM jobs WHERE status = 'ready' ORDER BY run_at LIMIT 1",
+                    "SELECT due_at FROM job_users WHERE working < 8 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1",
                 )?;
                 Ok(find.query_row([], |row| time(row, 0)).optional()?)
             })
@@ -56,13 +59,39 @@ impl Jobs for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn fail(&self, job: &JobRow, error: String, retry: Retry) -> Result<(), Error> {
+    async fn fail(
+        &self,
+        job: &JobRow,
+        error: String,
+        retry: Retry,
+        spent: Option<Spent>,
+    ) -> Result<(), Error> {
         let job = job.clone();
-        self.writer.write(move |batch| fail(batch, &job, &error, retry)).await
+        let work = move |batch: &mut Batch<'_>| {
+            fail(batch, &job, &error, retry)?;
+            spent.map_or(Ok(()), |spent| usage::add(batch, &job.scope, &spent.model, spent.usage))
+        };
+        self.writer.write(work).await
     }
 
-    async fn jobs(&self, page: PageOf<JobCursor>) -> Result<Vec<JobRow>, Error> {
+    async fn reserve_for_job(
+        &self,
+        job: &JobRow,
+        call: PlannedCall,
+        bounds: SpendBounds,
+    ) -> Result<SpendGrant, Error> {
+        let job = job.clone();
+        // Nothing of it is worth anything to another process.
+        self.writer.write_ahead(move |batch| reserve::for_job(batch, &job, &call, &bounds)).await
+    }
+
+    async fn jobs(&self, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
         self.readers.read(move |conn| list(conn, page)).await
+    }
+
+    async fn jobs_of_app(&self, app: &AppId, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
+        let app = app.clone();
+        self.readers.read(move |conn| list_of_app(conn, &app, page)).await
     }
 }
 
@@ -137,24 +166,51 @@ pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Forgets jobs that nobody owns and that were done before, a bounded number of them. Those of threads stay, because
-/// their keys keep them from being done twice.
+/// Forgets jobs that were done before, and those that died so much earlier that whoever runs the server has had time to
+/// look at them, a bounded number of each. What a key keeps from being done twice meanwhile is known for good by what the
+/// job did: a thread has its name, its messages were looked at, a stretch has its summary.
 pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
-    let forgotten = batch.conn().execute(
-        "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs
-            WHERE status = 'done' AND thread IS NULL AND updated_at < ?1 LIMIT ?2)",
-        params![before.as_millisecond(), MAX_FORGOTTEN],
-    )?;
+    let before = before.as_millisecond();
+    let mut forgotten = 0;
+    for (statement, before) in [
+        (
+            "DELETE FROM jobs WHERE id IN
+                (SELECT id FROM jobs WHERE status = 'done' AND updated_at < ?1 ORDER BY updated_at LIMIT ?2)",
+            before,
+        ),
+        (
+            "DELETE FROM jobs WHERE id IN
+                (SELECT id FROM jobs WHERE status = 'dead' AND updated_at < ?1 ORDER BY updated_at LIMIT ?2)",
+            before.saturating_sub(DEAD_KEPT_MS),
+        ),
+    ] {
+        forgotten += batch.conn().prepare_cached(statement)?.execute([before, MAX_FORGOTTEN])?;
+    }
     Ok(forgotten > 0)
 }
 
+/// Takes the first job of the line that is due longest, of the user who has waited longest and has fewer than eight at
+/// work. Whom that is, triggers have written down.
 fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
+    let mut find = batch.conn().prepare_cached(
+        "SELECT user, kind, app, nullif(thread, x'') FROM job_lines
+            WHERE user = (SELECT user FROM job_users WHERE working < 8 AND due_at IS NOT NULL AND due_at <= ?1
+                ORDER BY due_at LIMIT 1)
+            ORDER BY due_at LIMIT 1",
+    )?;
+    let line =
+        |row: &Row<'_>| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?, maybe_id::<ThreadId>(row, 3)?));
+    let Some((user, kind, app, thread)) = find.query_row([batch.at()], line).optional()? else {
+        return Ok(None);
+    };
     let mut take = batch.conn().prepare_cached(&format!(
         "UPDATE jobs SET status = 'running', attempts = attempts + 1, epoch = epoch + 1, updated_at = ?1
-            WHERE id = (SELECT id FROM jobs WHERE status = 'ready' AND run_at <= ?1 ORDER BY run_at LIMIT 1)
+            WHERE id = (SELECT id FROM jobs WHERE status = 'ready' AND user = ?2 AND kind = ?3 AND app = ?4
+                AND thread IS ?5 ORDER BY run_at LIMIT 1)
             RETURNING {COLUMNS}"
     ))?;
-    Ok(take.query_row([batch.at()], job_row).optional()?)
+    let thread = thread.as_ref().map(ThreadId::bytes);
+    Ok(take.query_row(params![batch.at(), user, kind, app, thread], job_row).optional()?)
 }
 
 /// Marks a job as done, if it is still this owner's.
@@ -174,18 +230,18 @@ fn complete(batch: &mut Batch<'_>, job: &JobRow, effect: Option<&Event>) -> Resu
 
 /// Whether the effect comes too late to count: a name for a thread that its user has named meanwhile.
 fn is_late(batch: &Batch<'_>, thread: ThreadId, effect: &Event) -> Result<bool, Error> {
-    if effect.kind() != Kind::ThreadNamed {
-        return Ok(false);
-    }
-    let mut find = batch
-        .conn()
-        .prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL")?;
-    Ok(!find.exists([thread.bytes()])?)
+    Ok(effect.kind() == Kind::ThreadNamed && threads::is_named(batch.conn(), thread)?)
 }
 
 fn fail(batch: &mut Batch<'_>, job: &JobRow, error: &str, retry: Retry) -> Result<(), Error> {
     match retry {
         Retry::At(run_at) => leave(batch, job, "ready", Some(error), run_at),
+        Retry::Uncounted(run_at) => {
+            leave(batch, job, "ready", Some(error), run_at)?;
+            let uncount = "UPDATE jobs SET attempts = attempts - 1 WHERE id = ?1 AND attempts > 0";
+            batch.conn().prepare_cached(uncount)?.execute([job.id.bytes()])?;
+            Ok(())
+        }
         Retry::Never => leave(batch, job, "dead", Some(error), job.run_at),
     }
 }
@@ -212,19 +268,34 @@ fn leave(
             run_at.as_millisecond(),
             batch.at()
         ])?;
-    if changed == 1 { Ok(()) } else { Err(Error::Fenced) }
+    if changed == 1 { reserve::settle(batch, job.id.bytes()) } else { Err(Error::Fenced) }
 }
 
-fn list(conn: &Connection, page: PageOf<JobCursor>) -> Result<Vec<JobRow>, Error> {
+fn list(conn: &Connection, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM jobs WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
     ))?;
-    let (created_at, last) = match page.after {
+    let (created_at, last) = position(page.after);
+    let rows = find.query(params![created_at, last, one_more(page.limit)])?;
+    read::page(rows, page.limit, job_row)
+}
+
+fn list_of_app(conn: &Connection, app: &AppId, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM jobs WHERE app = ?4 AND (created_at, id) < (?1, ?2)
+            ORDER BY created_at DESC, id DESC LIMIT ?3"
+    ))?;
+    let (created_at, last) = position(page.after);
+    let rows = find.query(params![created_at, last, one_more(page.limit), app.as_str()])?;
+    read::page(rows, page.limit, job_row)
+}
+
+/// Before which job a page begins; after all of them when none is named.
+fn position(after: Option<JobCursor>) -> (i64, Vec<u8>) {
+    match after {
         Some(cursor) => (cursor.created_at.as_millisecond(), cursor.id.bytes().to_vec()),
         None => (i64::MAX, vec![0xff; 16]),
-    };
-    let rows = find.query_map(params![created_at, last, page.limit as i64], job_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    }
 }
 
 fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {

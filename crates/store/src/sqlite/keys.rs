@@ -1,14 +1,14 @@
 //! Keys of users, by their hash.
 
 use async_trait::async_trait;
-use protocol::{KeyId, Scope};
+use protocol::{AppId, KeyId, Scope};
 use rusqlite::{Row, params};
 
 use super::read::{id, maybe_time, text, time};
 use super::{Sqlite, once};
 use crate::{Error, KeyRow, Keys, Once};
 
-const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at";
+const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at, made_by, revoked_by";
 
 #[async_trait]
 impl Keys for Sqlite {
@@ -29,9 +29,18 @@ impl Keys for Sqlite {
                 batch
                     .conn()
                     .prepare_cached(
-                        "INSERT INTO keys (id, hash, user, app, admin, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                        "INSERT INTO keys (id, hash, user, app, admin, created_at, made_by)
+                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                     )?
-                    .execute(params![key.id.bytes(), hash, key.user, key.app, key.admin, batch.at()])?;
+                    .execute(params![
+                        key.id.bytes(),
+                        hash,
+                        key.user,
+                        key.app,
+                        key.admin,
+                        batch.at(),
+                        key.made_by
+                    ])?;
                 Ok(None)
             })
             .await
@@ -42,7 +51,7 @@ impl Keys for Sqlite {
             .read(|conn| {
                 let mut find =
                     conn.prepare(&format!("SELECT {COLUMNS}, hash FROM keys WHERE revoked_at IS NULL"))?;
-                let rows = find.query_map([], |row| Ok((row.get(6)?, key_row(row)?)))?;
+                let rows = find.query_map([], |row| Ok((row.get(8)?, key_row(row)?)))?;
                 Ok(rows.collect::<Result<_, _>>()?)
             })
             .await
@@ -59,13 +68,16 @@ impl Keys for Sqlite {
             .await
     }
 
-    async fn revoke_key(&self, key: KeyId) -> Result<bool, Error> {
+    async fn revoke_key(&self, key: KeyId, only_app: Option<AppId>, by: String) -> Result<bool, Error> {
         self.writer
             .write(move |batch| {
                 let revoked = batch
                     .conn()
-                    .prepare_cached("UPDATE keys SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1")?
-                    .execute(params![key.bytes(), batch.at()])?;
+                    .prepare_cached(
+                        "UPDATE keys SET revoked_by = iif(revoked_at IS NULL, ?4, revoked_by),
+                            revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1 AND (?3 IS NULL OR app = ?3)",
+                    )?
+                    .execute(params![key.bytes(), batch.at(), only_app.as_ref().map(AppId::as_str), by])?;
                 Ok(revoked == 1)
             })
             .await
@@ -80,5 +92,7 @@ fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
         admin: row.get(3)?,
         created_at: time(row, 4)?,
         revoked_at: maybe_time(row, 5)?,
+        made_by: row.get(6)?,
+        revoked_by: row.get(7)?,
     })
 }

@@ -7,9 +7,12 @@
 //!   is its name in ASCII, and `at` is signed, in milliseconds since 1970;
 //! - positions begin at 1, and the hash before the first entry is SHA-256(app ‖ one zero byte ‖ user).
 //!
+//! What came out of a call of a run is stored once, in its event `tool:complete`. The outcome's payload has `outputIn`
+//! then: the number of that event in the thread, and the SHA-256 of its body as stored, in hex.
+//!
 //! Erasing removes payloads and their salts, never entries: the chain still holds, and what was said cannot be guessed.
 
-use protocol::{ActionId, Effect, RunId, Scope, ThreadId};
+use protocol::{ActionId, Effect, RunId, Scope, Seq, ThreadId};
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -75,6 +78,9 @@ pub(super) struct Payload {
     pub(super) status: Option<String>,
     #[serde(skip_serializing_if = "Value::is_null")]
     pub(super) output: Value,
+    /// Where the output is, if it is not here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_in: Option<OutputPlace>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) duration_ms: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -87,6 +93,25 @@ pub(super) struct Payload {
     /// Why something was erased.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
+}
+
+/// The event that tells what came out of a call, and what its body must be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OutputPlace {
+    pub(super) seq: Seq,
+    /// In hex, of the body as stored.
+    sha256: String,
+}
+
+impl OutputPlace {
+    pub(super) fn of(seq: Seq, body: &str) -> Self {
+        Self { seq, sha256: Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect() }
+    }
+
+    /// Whether this is the body it was made of.
+    pub(super) fn holds(&self, body: &str) -> bool {
+        *self == Self::of(self.seq, body)
+    }
 }
 
 impl Payload {
@@ -103,12 +128,13 @@ impl Payload {
         }
     }
 
-    /// Of an action that has ended. One that no intent announced says all of it.
-    pub(super) fn outcome(action: &ActionRow, announced: bool) -> Self {
+    /// Of an action that has ended. One that no intent announced says all of it. With a place, the output is there.
+    pub(super) fn outcome(action: &ActionRow, announced: bool, place: Option<OutputPlace>) -> Self {
         let asked = if announced { Self::default() } else { Self::intent(action) };
         Self {
             status: Some(action.status.clone()),
-            output: action.output.clone(),
+            output: if place.is_none() { action.output.clone() } else { Value::Null },
+            output_in: place,
             duration_ms: action.duration_ms,
             changes: action.changes.clone(),
             undo_of: action.undo_of,

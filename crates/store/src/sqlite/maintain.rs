@@ -2,20 +2,14 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{RunId, Scope, ThreadId};
+use protocol::{AppId, RunId, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::id;
 use super::verify::Check;
-use super::{Sqlite, actions, documents, jobs, pace, proposals, recall, runs, texts};
+use super::{Sqlite, actions, documents, jobs, missing, pace, proposals, purge, recall, reserve, runs};
 use crate::{ActionRow, Error, Maintenance, RunRow, Verified};
-
-/// Events removed in one transaction: a few milliseconds, so that streams do not feel it.
-const PURGE_EVENTS: i64 = 500;
-
-/// Actions whose payloads are erased in one transaction.
-const PURGE_ACTIONS: i64 = 100;
 
 /// Keys of requests forgotten in one transaction.
 const PURGE_KEYS: i64 = 500;
@@ -24,10 +18,20 @@ const PURGE_KEYS: i64 = 500;
 impl Maintenance for Sqlite {
     async fn adopt(&self) -> Result<Vec<RunRow>, Error> {
         let work = |batch: &mut Batch<'_>| {
+            reserve::adopt(batch)?;
             jobs::adopt(batch)?;
             runs::adopt(batch)
         };
         self.writer.write(work).await
+    }
+
+    async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error> {
+        let deleted = move |conn: &Connection| {
+            let mut find =
+                conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NOT NULL")?;
+            Ok(find.exists([thread.bytes()])?)
+        };
+        self.readers.read(deleted).await
     }
 
     async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error> {
@@ -39,7 +43,7 @@ impl Maintenance for Sqlite {
             let forgotten = forget(batch, forget_before)?
                 || jobs::forget(batch, forget_before)?
                 || pace::forget(batch, forget_before)?;
-            Ok(purge(batch, deleted_before)? || documents::purge(batch, deleted_before)? || forgotten)
+            Ok(purge::purge(batch, deleted_before)? || documents::purge(batch, deleted_before)? || forgotten)
         };
         self.writer.write(work).await
     }
@@ -57,6 +61,20 @@ impl Maintenance for Sqlite {
         self.readers.read(proposals::next_expiry).await
     }
 
+    async fn missing_apps(&self) -> Result<Vec<(AppId, Timestamp)>, Error> {
+        self.readers.read(missing::list).await
+    }
+
+    async fn note_missing(&self, app: &AppId) -> Result<Timestamp, Error> {
+        let app = app.clone();
+        self.writer.write(move |batch| missing::add(batch, &app)).await
+    }
+
+    async fn note_found(&self, app: &AppId) -> Result<(), Error> {
+        let app = app.clone();
+        self.writer.write(move |batch| missing::remove(batch, &app)).await
+    }
+
     async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
         self.readers.read(actions::begun).await
     }
@@ -69,13 +87,22 @@ impl Maintenance for Sqlite {
         Ok(check.found())
     }
 
-    async fn scopes_to_embed(&self, model: &str, limit: usize) -> Result<Vec<Scope>, Error> {
-        let model = model.to_owned();
-        self.readers.read(move |conn| recall::scopes_to_embed(conn, &model, limit)).await
+    async fn scopes_to_embed(
+        &self,
+        model: &str,
+        after: Option<&Scope>,
+        limit: usize,
+    ) -> Result<Vec<Scope>, Error> {
+        let (model, after) = (model.to_owned(), after.cloned());
+        self.readers.read(move |conn| recall::scopes_to_embed(conn, &model, after.as_ref(), limit)).await
     }
 
     fn is_open(&self) -> bool {
         self.writer.is_open()
+    }
+
+    async fn writing_ended(&self) {
+        self.writer.ended().await;
     }
 
     async fn secret(&self) -> Result<[u8; 32], Error> {
@@ -96,46 +123,6 @@ fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
         )?
         .execute(params![before.as_millisecond(), PURGE_KEYS])?;
     Ok(forgotten > 0)
-}
-
-fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error> {
-    let next: Option<ThreadId> = batch
-        .conn()
-        .prepare_cached(
-            "SELECT t.id FROM threads t WHERE t.deleted_at IS NOT NULL AND t.deleted_at <= ?1
-                AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread = t.id AND r.ended_at IS NULL)
-                AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.thread = t.id AND a.status = 'started') LIMIT 1",
-        )?
-        .query_row([deleted_before.as_millisecond()], |row| id(row, 0))
-        .optional()?;
-    let Some(thread) = next else { return Ok(false) };
-    let events = batch
-        .conn()
-        .prepare_cached(
-            "DELETE FROM events WHERE thread = ?1
-                AND seq <= (SELECT min(seq) FROM events WHERE thread = ?1) + ?2",
-        )?
-        .execute(params![thread.bytes(), PURGE_EVENTS])?;
-    if events > 0 || actions::erase(batch, thread, PURGE_ACTIONS)? || texts::purge(batch, thread)? {
-        return Ok(true);
-    }
-    recall::purge(batch, thread)?;
-    for statement in [
-        "DELETE FROM snapshots WHERE thread = ?1",
-        "DELETE FROM pins WHERE thread = ?1",
-        "DELETE FROM summaries WHERE thread = ?1",
-        "DELETE FROM proposals WHERE thread = ?1",
-        "DELETE FROM tool_results WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
-        "DELETE FROM tool_calls WHERE run IN (SELECT id FROM runs WHERE thread = ?1)",
-        "DELETE FROM jobs WHERE thread = ?1",
-        "DELETE FROM messages WHERE thread = ?1",
-        "DELETE FROM runs WHERE thread = ?1",
-        "DELETE FROM skipped WHERE thread = ?1",
-        "DELETE FROM threads WHERE id = ?1",
-    ] {
-        batch.conn().prepare_cached(statement)?.execute([thread.bytes()])?;
-    }
-    Ok(true)
 }
 
 /// A run at a time is a transaction of a few milliseconds, and leaves no moment in which some of its deltas are gone.

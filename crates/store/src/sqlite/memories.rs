@@ -2,6 +2,8 @@
 
 pub(super) mod change;
 mod extract;
+pub(super) mod purge;
+mod snapshot;
 
 use std::collections::BTreeSet;
 
@@ -11,11 +13,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, text, time};
-use super::{Sqlite, history, once, threads};
+use super::read::{count, id, maybe_id, maybe_time, one_more, text, time};
+use super::{Sqlite, history, once, read, threads};
 use crate::{
     Error, Extracted, Extraction, JobRow, MAX_SOURCES_PER_MEMORY, Memories, MemoryCursor, MemoryEdit,
-    MemoryHistory, MemoryRow, MemoryVersion, MessageRow, NewMemory, Once, PageOf, Source,
+    MemoryHistory, MemoryRow, MemoryVersion, MessageRow, NewMemory, Once, PageOf, PageRows, SnapshotLine,
+    Source,
 };
 
 pub(super) const ACTIVE: &str = "active";
@@ -52,6 +55,15 @@ impl Memories for Sqlite {
         self.writer.write(work).await
     }
 
+    async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
+        let scope = scope.clone();
+        let work = move |batch: &mut Batch<'_>| match once::earlier(batch, &scope, Some(&once))? {
+            Some(_) => Ok(()),
+            None => once::remember(batch, &scope, Some(&once), uuid::Uuid::nil()),
+        };
+        self.writer.write(work).await
+    }
+
     async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, memory, user.as_str())).await
@@ -67,13 +79,20 @@ impl Memories for Sqlite {
         scope: &Scope,
         status: Option<&str>,
         page: PageOf<MemoryCursor>,
-    ) -> Result<Vec<MemoryRow>, Error> {
+    ) -> Result<PageRows<MemoryRow>, Error> {
         let (scope, status) = (scope.clone(), status.unwrap_or(ACTIVE).to_owned());
         self.readers.read(move |conn| list(conn, &scope, &status, page)).await
     }
 
     async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
-        let mut newest = self.memories(scope, None, PageOf { after: None, limit }).await?;
+        let mut newest: Vec<MemoryRow> = Vec::new();
+        let mut more = true;
+        while more && newest.len() < limit {
+            let after = newest.last().map(|row| MemoryCursor { created_at: row.created_at, id: row.id });
+            let page = self.memories(scope, None, PageOf { after, limit: limit - newest.len() }).await?;
+            more = page.more;
+            newest.extend(page.rows);
+        }
         newest.reverse();
         Ok(newest)
     }
@@ -130,22 +149,19 @@ impl Memories for Sqlite {
         self.writer.write(move |batch| extract::extract(batch, &job, extraction)).await
     }
 
-    async fn keep_snapshot(&self, scope: &Scope, thread: ThreadId, body: String) -> Result<String, Error> {
+    async fn keep_snapshot(
+        &self,
+        scope: &Scope,
+        thread: ThreadId,
+        lines: Vec<SnapshotLine>,
+    ) -> Result<Vec<SnapshotLine>, Error> {
         let scope = scope.clone();
-        self.writer.write(move |batch| keep_snapshot(batch, &scope, thread, &body)).await
+        self.writer.write(move |batch| snapshot::keep(batch, &scope, thread, &lines)).await
     }
 
-    async fn snapshot(&self, scope: &Scope, thread: ThreadId) -> Result<Option<String>, Error> {
+    async fn snapshot(&self, scope: &Scope, thread: ThreadId) -> Result<Option<Vec<SnapshotLine>>, Error> {
         let scope = scope.clone();
-        let work = move |conn: &Connection| {
-            let mut find = conn.prepare_cached(
-                "SELECT s.body FROM snapshots s JOIN threads t ON t.id = s.thread
-                    WHERE s.thread = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
-            )?;
-            let key = params![thread.bytes(), scope.app.as_str(), scope.user.as_str()];
-            Ok(find.query_row(key, |row| text(row, 0)).optional()?)
-        };
-        self.readers.read(work).await
+        self.readers.read(move |conn| snapshot::find(conn, &scope, thread)).await
     }
 
     async fn forgotten_among(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryId>, Error> {
@@ -203,7 +219,7 @@ pub(super) fn referenced(batch: &Batch<'_>, run: RunId, references: &[String]) -
     Ok(())
 }
 
-fn find(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryRow, Error> {
+pub(super) fn find(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryRow, Error> {
     conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.user = ?2"
     ))?
@@ -225,7 +241,7 @@ fn list(
     scope: &Scope,
     status: &str,
     page: PageOf<MemoryCursor>,
-) -> Result<Vec<MemoryRow>, Error> {
+) -> Result<PageRows<MemoryRow>, Error> {
     let of_status = if status == ALL { "?6 = 'all'" } else { "m.status = ?6" };
     let mut find = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.app = ?1 AND m.user = ?2 AND {of_status}
@@ -235,12 +251,10 @@ fn list(
         Some(cursor) => (cursor.created_at.as_millisecond(), cursor.id.bytes().to_vec()),
         None => (i64::MAX, vec![0xff; 16]),
     };
-    let limit = page.limit as i64;
-    let rows = find.query_map(
-        params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit, status],
-        memory_row,
-    )?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let limit = one_more(page.limit);
+    let rows =
+        find.query(params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit, status])?;
+    read::page(rows, page.limit, memory_row)
 }
 
 fn by_id(conn: &Connection, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error> {
@@ -294,26 +308,6 @@ fn set_off(batch: &Batch<'_>, scope: &Scope, off: bool, once: Option<&Once>) -> 
     };
     batch.conn().prepare_cached(statement)?.execute([scope.app.as_str(), scope.user.as_str()])?;
     Ok(())
-}
-
-fn keep_snapshot(batch: &Batch<'_>, scope: &Scope, thread: ThreadId, body: &str) -> Result<String, Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO snapshots (thread, body, at)
-                SELECT id, ?4, ?5 FROM threads WHERE id = ?1 AND app = ?2 AND user = ?3 AND deleted_at IS NULL
-                ON CONFLICT (thread) DO NOTHING",
-        )?
-        .execute(params![thread.bytes(), scope.app.as_str(), scope.user.as_str(), body, batch.at()])?;
-    batch
-        .conn()
-        .prepare_cached(
-            "SELECT s.body FROM snapshots s JOIN threads t ON t.id = s.thread
-                WHERE t.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
-        )?
-        .query_row(params![thread.bytes(), scope.app.as_str(), scope.user.as_str()], |row| text(row, 0))
-        .optional()?
-        .ok_or(Error::NotFound("thread"))
 }
 
 pub(super) fn memory_row(row: &Row<'_>) -> rusqlite::Result<MemoryRow> {

@@ -18,6 +18,8 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {
+    // Of a new database only; an older one becomes so when it is written anew.
+    conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     let (found, known) = versions(conn)?;
     if found > known {

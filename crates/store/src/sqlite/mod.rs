@@ -8,6 +8,7 @@ mod boot;
 mod checkpoint;
 mod credentials;
 mod documents;
+mod erasures;
 mod events;
 mod files;
 mod force;
@@ -19,22 +20,29 @@ mod maintain;
 mod mcp;
 mod memories;
 mod migrate;
+mod missing;
 mod once;
 mod pace;
 mod personas;
 mod pins;
+mod places;
+mod private;
 mod profiles;
 mod project;
 mod proposals;
+mod purge;
 mod queue;
 mod read;
 mod recall;
 mod records;
+mod reserve;
 mod runs;
+mod statements;
 mod submit;
 mod summaries;
 mod texts;
 mod threads;
+mod tidy;
 mod undo;
 mod usage;
 mod verify;
@@ -55,13 +63,19 @@ use crate::{Error, Publish, RunLog, RunRow};
 pub use crate::outbox::Coalesce;
 pub use audit::{Audited, audit};
 pub use backup::backup;
+pub use private::{make_private_folder, mode_for_others};
 use read::Readers;
+use statements::Performer;
+pub use tidy::compact;
 pub use usage::day;
 pub use verify::verify;
 use writer::Writer;
 
 /// The database's name in the data folder.
 pub const FILE: &str = "rondo.db";
+
+/// Held in the folder by whoever has the database open.
+const LOCK: &str = "lock";
 
 /// How often, and how far apart, a locked folder is tried before it counts as somebody else's.
 const LOCK_TRIES: u32 = 25;
@@ -92,14 +106,22 @@ impl Sqlite {
         publish: Arc<dyn Publish>,
         options: Options,
     ) -> Result<Self, Error> {
-        std::fs::create_dir_all(folder).map_err(Error::Folder)?;
+        make_private_folder(folder).map_err(Error::Folder)?;
         let lock = lock(folder)?;
+        private::close_to_others(folder);
         let path = folder.join(FILE);
+        // SQLite gives its other files the rights of this one.
+        drop(private::open_private_file(&path).map_err(Error::Folder)?);
         let mut conn = connect(&path, OpenFlags::default())?;
         migrate::migrate(&mut conn)?;
+        // A process that was killed may have left what it had removed in the log.
+        tidy::start_afresh(&conn)?;
+        statements::note(&mut conn, Performer::Start)?;
+        places::fill_in(&mut conn)?;
         let Options { coalesce, boot, boundary } = options;
         boot::begin(&mut conn, boot.or_else(boot::of_this_machine), clock.now())?;
-        let readers = Readers::open(READERS, || connect(&path, read_only()))?;
+        statements::note(&mut conn, Performer::Writer)?;
+        let readers = Readers::open(READERS, || reader(&path, Performer::Reader))?;
         let checkpoints = connect(&path, OpenFlags::default())?;
         let wal = folder.join(format!("{FILE}-wal"));
         let writer = Writer::start(Owned { conn, wal, checkpoints, lock, boundary }, clock, publish)?;
@@ -150,7 +172,7 @@ struct Owned {
 
 /// Locks the folder, giving an owner that is just ending a moment to do so.
 fn lock(folder: &Path) -> Result<File, Error> {
-    let file = File::create(folder.join("lock")).map_err(Error::Folder)?;
+    let file = private::open_private_file(&folder.join(LOCK)).map_err(Error::Folder)?;
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -159,6 +181,13 @@ fn lock(folder: &Path) -> Result<File, Error> {
         }
     }
     Err(Error::Locked(folder.display().to_string()))
+}
+
+/// A connection that can only read.
+fn reader(path: &Path, performer: Performer) -> Result<Connection, Error> {
+    let mut conn = connect(path, read_only())?;
+    statements::note(&mut conn, performer)?;
+    Ok(conn)
 }
 
 fn read_only() -> OpenFlags {
@@ -174,6 +203,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
          PRAGMA synchronous = FULL;
          PRAGMA temp_store = MEMORY;
          PRAGMA cache_size = -16384;
+         PRAGMA secure_delete = ON;
          PRAGMA trusted_schema = OFF;",
     )?;
     Ok(conn)

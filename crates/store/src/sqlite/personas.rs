@@ -6,17 +6,20 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, text, time};
-use super::{Sqlite, once};
-use crate::{Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, Once, PersonaRow, Personas};
+use super::read::{count, one_more, sql, text, time};
+use super::{Sqlite, once, read, texts, tidy};
+use crate::{
+    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, Once, PageOf, PageRows, PersonaRow,
+    Personas, source,
+};
 
 const COLUMNS: &str = "id, name, prompt, settings, created_at, updated_at";
 
 #[async_trait]
 impl Personas for Sqlite {
-    async fn personas(&self, scope: &Scope) -> Result<Vec<PersonaRow>, Error> {
+    async fn personas(&self, scope: &Scope, page: PageOf<u64>) -> Result<PageRows<PersonaRow>, Error> {
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope)).await
+        self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
     async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
@@ -141,7 +144,8 @@ fn delete(batch: &Batch<'_>, scope: &Scope, id: &str) -> Result<(), Error> {
         .conn()
         .prepare_cached("UPDATE threads SET persona = NULL WHERE app = ?1 AND user = ?2 AND persona = ?3")?
         .execute(key)?;
-    Ok(())
+    texts::drop_of(batch, scope, &source::of_persona(id))?;
+    tidy::removed(batch)
 }
 
 fn find(conn: &Connection, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
@@ -151,13 +155,13 @@ fn find(conn: &Connection, scope: &Scope, id: &str) -> Result<Option<PersonaRow>
     Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), id], persona_row).optional()?)
 }
 
-fn list(conn: &Connection, scope: &Scope) -> Result<Vec<PersonaRow>, Error> {
+fn list(conn: &Connection, scope: &Scope, page: PageOf<u64>) -> Result<PageRows<PersonaRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 ORDER BY name, id LIMIT ?3"
+        "SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 ORDER BY name, id LIMIT ?3 OFFSET ?4"
     ))?;
-    let bound = MAX_PERSONAS_PER_SCOPE as i64;
-    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), bound], persona_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let (limit, before) = (one_more(page.limit), page.after.map_or(0, sql));
+    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), limit, before])?;
+    read::page(rows, page.limit, persona_row)
 }
 
 fn persona_row(row: &Row<'_>) -> rusqlite::Result<PersonaRow> {

@@ -5,9 +5,9 @@ use protocol::{PinId, Principal, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, text, time};
-use super::{Sqlite, once, texts, threads};
-use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, Once, PinRow, Pins};
+use super::read::{count, id, maybe_id, one_more, sql, text, time};
+use super::{Sqlite, once, read, texts, threads, tidy};
+use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, Once, PageOf, PageRows, PinRow, Pins};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
 
@@ -28,7 +28,28 @@ impl Pins for Sqlite {
 
     async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope, thread)).await
+        let all = move |conn: &Connection| {
+            let mut pins = Vec::new();
+            loop {
+                let page = PageOf { after: Some(pins.len() as u64), limit: MAX_PINS_PER_SCOPE };
+                let PageRows { rows, more } = list(conn, &scope, thread, page)?;
+                pins.extend(rows);
+                if !more || pins.len() >= MAX_PINS_PER_SCOPE {
+                    return Ok(pins);
+                }
+            }
+        };
+        self.readers.read(all).await
+    }
+
+    async fn pin_page(
+        &self,
+        scope: &Scope,
+        thread: Option<ThreadId>,
+        page: PageOf<u64>,
+    ) -> Result<PageRows<PinRow>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| list(conn, &scope, thread, page)).await
     }
 
     async fn delete_pin(&self, principal: &Principal, pin: PinId, once: Option<Once>) -> Result<(), Error> {
@@ -88,7 +109,8 @@ fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&On
         .ok_or(Error::NotFound("pin"))?; // then nothing of it is committed
     once::earlier(batch, &scope, once)?;
     once::remember(batch, &scope, once, pin.uuid())?;
-    texts::drop_of(batch, &scope, &pin.to_string())
+    texts::drop_of(batch, &scope, &pin.to_string())?;
+    tidy::removed(batch)
 }
 
 fn find(conn: &Connection, scope: &Scope, pin: PinId) -> Result<PinRow, Error> {
@@ -100,15 +122,21 @@ fn find(conn: &Connection, scope: &Scope, pin: PinId) -> Result<PinRow, Error> {
     .ok_or(Error::NotFound("pin"))
 }
 
-fn list(conn: &Connection, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
+fn list(
+    conn: &Connection,
+    scope: &Scope,
+    thread: Option<ThreadId>,
+    page: PageOf<u64>,
+) -> Result<PageRows<PinRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM pins p LEFT JOIN threads t ON t.id = p.thread
             WHERE p.app = ?1 AND p.user = ?2 AND (p.thread IS NULL OR p.thread = ?3 AND t.deleted_at IS NULL)
-            ORDER BY p.created_at, p.id LIMIT ?4"
+            ORDER BY p.created_at, p.id LIMIT ?4 OFFSET ?5"
     ))?;
-    let (thread, bound) = (thread.as_ref().map(ThreadId::bytes), MAX_PINS_PER_SCOPE as i64);
-    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), thread, bound], pin_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let thread = thread.as_ref().map(ThreadId::bytes);
+    let (limit, before) = (one_more(page.limit), page.after.map_or(0, sql));
+    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), thread, limit, before])?;
+    read::page(rows, page.limit, pin_row)
 }
 
 fn pin_row(row: &Row<'_>) -> rusqlite::Result<PinRow> {

@@ -1,43 +1,42 @@
-//! Profiles: what users say of themselves, the same in every app.
+//! Profiles: what users say of themselves, to all apps or to one.
 
 use async_trait::async_trait;
-use protocol::{AppId, Scope, UserId};
+use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, maybe_time, text};
-use super::{Sqlite, once};
+use super::{Sqlite, once, texts, tidy};
 use crate::{Error, MAX_PROFILE_BYTES, Once, ProfileRow, Profiles};
 
 #[async_trait]
 impl Profiles for Sqlite {
-    async fn profile(&self, user: &UserId) -> Result<ProfileRow, Error> {
-        let user = user.clone();
-        self.readers.read(move |conn| find(conn, &user)).await
+    async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| find(conn, &scope)).await
     }
 
     async fn put_profile(
         &self,
-        user: &UserId,
+        scope: &Scope,
         profile: ProfileRow,
         once: Option<Once>,
     ) -> Result<ProfileRow, Error> {
-        // It is no app's, so its keys are none's either.
-        let scope = Scope { app: AppId::new(""), user: user.clone() };
+        let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if once::earlier(batch, &scope, once.as_ref())?.is_none() {
-                put(batch, &scope.user, &profile)?;
+                put(batch, &scope, &profile)?;
                 once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             }
-            find(batch.conn(), &scope.user)
+            find(batch.conn(), &scope)
         };
         self.writer.write(work).await
     }
 }
 
-fn put(batch: &Batch<'_>, user: &UserId, profile: &ProfileRow) -> Result<(), Error> {
+fn put(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<(), Error> {
     let fields = match &profile.fields {
         Value::Null => "{}".to_owned(),
         fields @ Value::Object(_) => fields.to_string(),
@@ -49,35 +48,42 @@ fn put(batch: &Batch<'_>, user: &UserId, profile: &ProfileRow) -> Result<(), Err
         let message = format!("the fields of a profile have at most {MAX_PROFILE_BYTES} bytes");
         return Err(Error::Changed(message));
     }
-    if find(batch.conn(), user)?.version != profile.version {
+    if find(batch.conn(), scope)?.version != profile.version {
         return Err(Error::Changed("the profile was changed meanwhile".into()));
     }
+    // What it said before is the user's to take away, from kept prompts too.
+    texts::drop_profiles(batch, scope.user.as_str())?;
+    tidy::removed(batch)?;
     batch
         .conn()
         .prepare_cached(
-            "INSERT INTO profiles (user, name, timezone, locale, fields, updated_at, version)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1)
-                ON CONFLICT (user) DO UPDATE SET name = excluded.name, timezone = excluded.timezone,
+            "INSERT INTO profiles (app, user, name, timezone, locale, fields, updated_at, version)
+                VALUES (?7, ?1, ?2, ?3, ?4, ?5, ?6, 1)
+                ON CONFLICT (app, user) DO UPDATE SET name = excluded.name, timezone = excluded.timezone,
                     locale = excluded.locale, fields = excluded.fields, updated_at = excluded.updated_at,
                     version = version + 1",
         )?
         .execute(params![
-            user.as_str(),
+            scope.user.as_str(),
             profile.name,
             profile.timezone,
             profile.locale,
             fields,
-            batch.at()
+            batch.at(),
+            scope.app.as_str()
         ])?;
     Ok(())
 }
 
-fn find(conn: &Connection, user: &UserId) -> Result<ProfileRow, Error> {
+fn find(conn: &Connection, scope: &Scope) -> Result<ProfileRow, Error> {
     let mut find = conn.prepare_cached(
-        "SELECT name, timezone, locale, fields, updated_at, version FROM profiles WHERE user = ?1",
+        "SELECT name, timezone, locale, fields, updated_at, version FROM profiles WHERE app = ?2 AND user = ?1",
     )?;
     let nothing = || ProfileRow { fields: Value::Object(serde_json::Map::new()), ..ProfileRow::default() };
-    Ok(find.query_row([user.as_str()], profile_row).optional()?.unwrap_or_else(nothing))
+    Ok(find
+        .query_row([scope.user.as_str(), scope.app.as_str()], profile_row)
+        .optional()?
+        .unwrap_or_else(nothing))
 }
 
 fn profile_row(row: &Row<'_>) -> rusqlite::Result<ProfileRow> {

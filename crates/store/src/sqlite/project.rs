@@ -8,7 +8,7 @@ use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{id, maybe_id, sql};
-use super::{actions, memories, proposals, queue, recall, summaries, usage};
+use super::{actions, memories, places, proposals, queue, recall, reserve, summaries, usage};
 use crate::Error;
 
 /// A message and the event that holds its text.
@@ -36,6 +36,7 @@ impl Batch<'_> {
             (Event::MessageUser(message), Some(run)) => self.user_message(thread, run, message, seq),
             (Event::StepEnd(step), Some(run)) => self.step(run, step, seq),
             (Event::StepReset(reset), Some(run)) => self.reset(run, reset, seq),
+            (Event::StepRetry(_), Some(run)) => reserve::settle(self, run.bytes()),
             (Event::ToolStart(start), Some(run)) => actions::started(self, run, start),
             (Event::ToolComplete(result), Some(run)) => self.result(run, result, seq),
             (Event::ProposalOpen(open), Some(run)) => proposals::opened(self, thread, run, open),
@@ -86,11 +87,23 @@ impl Batch<'_> {
 
     fn message(&self, thread: ThreadId, run: RunId, said: &Said) -> Result<(), Error> {
         let parent = said.parent.as_ref().map(MessageId::bytes);
+        let place = places::below(self.conn(), thread, said.id, said.parent)?;
         self.conn()
             .prepare_cached(
-                "INSERT INTO messages (id, thread, parent, role, run, seq, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO messages (id, thread, parent, role, run, seq, created_at, depth, leap)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
-            .execute(params![said.id.bytes(), thread.bytes(), parent, said.role, run.bytes(), sql(said.seq), self.at()])?;
+            .execute(params![
+                said.id.bytes(),
+                thread.bytes(),
+                parent,
+                said.role,
+                run.bytes(),
+                sql(said.seq),
+                self.at(),
+                place.map(|place| sql(place.depth)),
+                place.as_ref().map(|place| place.leap.bytes()),
+            ])?;
         self.conn()
             .prepare_cached(
                 "UPDATE threads SET head = ?2, message_count = message_count + 1, updated_at = max(updated_at, ?3),
@@ -117,11 +130,13 @@ impl Batch<'_> {
                 sql(seq)
             ])?;
         }
+        reserve::settle(self, run.bytes())?;
         usage::of_run(self, (run, seq), step.fallback.as_deref(), step.usage)
     }
 
     /// What is void has been paid for all the same, and by the model before the one that the event may name.
     fn reset(&self, run: RunId, reset: &StepReset, seq: Seq) -> Result<(), Error> {
+        reserve::settle(self, run.bytes())?;
         reset.usage.map_or(Ok(()), |used| usage::of_run(self, (run, seq), None, used))
     }
 
@@ -144,6 +159,7 @@ impl Batch<'_> {
             self.message(thread, run, &Said { id: message, parent, role: "assistant", seq: said })?;
         }
         proposals::run_ended(self, run)?;
+        reserve::settle(self, run.bytes())?;
         let error = end.error.as_ref().and_then(|error| serde_json::to_string(error).ok());
         self.conn()
             .prepare_cached(

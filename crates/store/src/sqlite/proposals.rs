@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, text, time};
-use super::{Sqlite, once, threads};
+use super::read::{count, id, maybe_id, maybe_time, one_more, text, time};
+use super::{Sqlite, once, read, threads};
 use crate::{
-    ActionRow, Error, MAX_OPEN_PROPOSALS, NewAction, NewProposal, Once, PageOf, ProposalRow, Proposals,
-    TimeCursor,
+    ActionRow, Error, MAX_OPEN_PROPOSALS, NewAction, NewProposal, Once, PageOf, PageRows, ProposalRow,
+    Proposals, TimeCursor,
 };
 
 const COLUMNS: &str =
@@ -37,7 +37,7 @@ impl Proposals for Sqlite {
         scope: &Scope,
         open: bool,
         page: PageOf<TimeCursor<ProposalId>>,
-    ) -> Result<Vec<ProposalRow>, Error> {
+    ) -> Result<PageRows<ProposalRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, open, page)).await
     }
@@ -392,7 +392,7 @@ fn list(
     scope: &Scope,
     open: bool,
     page: PageOf<TimeCursor<ProposalId>>,
-) -> Result<Vec<ProposalRow>, Error> {
+) -> Result<PageRows<ProposalRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM proposals p WHERE p.app = ?1 AND p.user = ?2 AND (NOT ?3 OR p.status = 'open') AND {SHOWN}
             AND (p.created_at, p.id) < (?4, ?5) ORDER BY p.created_at DESC, p.id DESC LIMIT ?6"
@@ -401,9 +401,9 @@ fn list(
         Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
         None => (i64::MAX, vec![0xff; 16]),
     };
-    let (app, user, limit) = (scope.app.as_str(), scope.user.as_str(), page.limit as i64);
-    let rows = find.query_map(params![app, user, open, at, last, limit], proposal_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    let rows = find.query(params![app, user, open, at, last, one_more(page.limit)])?;
+    read::page(rows, page.limit, proposal_row)
 }
 
 fn proposal_row(row: &Row<'_>) -> rusqlite::Result<ProposalRow> {

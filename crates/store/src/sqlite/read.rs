@@ -8,11 +8,11 @@ use protocol::{
     RunId, SummaryId, ThreadId,
 };
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, Rows};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use crate::Error;
+use crate::{Error, MAX_BYTES_PER_PAGE, PageRows};
 
 pub(super) struct Readers {
     /// As many permits as there are connections.
@@ -60,6 +60,66 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(self.conn.take());
     }
+}
+
+/// A page that is being read: it ends where it has as many rows as were asked for, or as many bytes as it may have. The
+/// statement asks for one row more, so that it is known whether there is another.
+pub(super) struct FillingPage<T> {
+    page: PageRows<T>,
+    limit: usize,
+    bytes: usize,
+}
+
+impl<T> FillingPage<T> {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { page: PageRows { rows: Vec::new(), more: false }, limit, bytes: 0 }
+    }
+
+    /// Takes a row of so many bytes. False if it is for the next page.
+    pub(super) fn take(&mut self, row: T, bytes: usize) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let is_full = self.page.rows.len() >= self.limit;
+        let is_heavy = !self.page.rows.is_empty() && self.bytes > MAX_BYTES_PER_PAGE;
+        self.page.more = is_full || is_heavy;
+        if !self.page.more {
+            self.page.rows.push(row);
+        }
+        !self.page.more
+    }
+
+    pub(super) fn done(self) -> PageRows<T> {
+        self.page
+    }
+}
+
+/// Reads rows one by one until the page is full.
+pub(super) fn page<T>(
+    mut rows: Rows<'_>,
+    limit: usize,
+    of_row: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<PageRows<T>, Error> {
+    let mut filling = FillingPage::new(limit);
+    while let Some(row) = rows.next()? {
+        if !filling.take(of_row(row)?, bytes_of(row)) {
+            break;
+        }
+    }
+    Ok(filling.done())
+}
+
+/// The rows that a statement must look at for a page of so many.
+pub(super) fn one_more(limit: usize) -> i64 {
+    sql(limit as u64).saturating_add(1)
+}
+
+/// The bytes of a row's texts and blobs.
+pub(super) fn bytes_of(row: &Row<'_>) -> usize {
+    let columns = 0..row.as_ref().column_count();
+    let bytes = columns.map(|column| match row.get_ref(column) {
+        Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => bytes.len(),
+        Ok(ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_)) | Err(_) => 0,
+    });
+    bytes.sum()
 }
 
 /// Sixteen bytes as an id.

@@ -11,7 +11,7 @@ use super::read::{count, id, sql, text, time};
 use super::{Sqlite, documents, memories, threads};
 use crate::{
     Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
-    NewVector, RawEvent, Recall, Said, StoredVector, Tombstone,
+    NewVector, PurgedWords, RawEvent, Recall, Said, StoredVector, Tombstone,
 };
 
 /// Vectors put down in one transaction.
@@ -112,24 +112,15 @@ pub(super) fn drop_vectors(batch: &Batch<'_>, memory: MemoryId) -> Result<(), Er
     Ok(())
 }
 
-/// Removes what recall has of a thread whose messages are about to go. Memories that rest on it say no more where.
-pub(super) fn purge(batch: &Batch<'_>, thread: ThreadId) -> Result<(), Error> {
-    for statement in [
-        "DELETE FROM vectors WHERE item IN (SELECT id FROM messages WHERE thread = ?1)",
-        "DELETE FROM items WHERE kind = 'message' AND id IN (SELECT id FROM messages WHERE thread = ?1)",
-        "INSERT OR REPLACE INTO items (app, user, kind, id)
-            SELECT DISTINCT m.app, m.user, 'memory', m.id FROM memory_sources s JOIN memories m ON m.id = s.memory
-                WHERE s.thread = ?1 ORDER BY m.id",
-        "UPDATE memory_sources SET thread = NULL, message = NULL, words = NULL WHERE thread = ?1",
-    ] {
-        batch.conn().prepare_cached(statement)?.execute([thread.bytes()])?;
-    }
-    Ok(())
-}
-
-pub(super) fn scopes_to_embed(conn: &Connection, model: &str, limit: usize) -> Result<Vec<Scope>, Error> {
+pub(super) fn scopes_to_embed(
+    conn: &Connection,
+    model: &str,
+    after: Option<&Scope>,
+    limit: usize,
+) -> Result<Vec<Scope>, Error> {
     let mut find = conn.prepare_cached(
-        "SELECT DISTINCT i.app, i.user FROM items i WHERE i.kind IN ('memory', 'message', 'chunk')
+        "SELECT DISTINCT i.app, i.user FROM items i
+            WHERE (i.app, i.user) > (?3, ?4) AND i.kind IN ('memory', 'message', 'chunk')
             AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.item = i.id AND v.model = ?1)
             AND CASE i.kind
                 WHEN 'memory' THEN EXISTS (SELECT 1 FROM memories m WHERE m.id = i.id AND m.status = 'active')
@@ -139,7 +130,8 @@ pub(super) fn scopes_to_embed(conn: &Connection, model: &str, limit: usize) -> R
                     WHERE c.id = i.id AND d.deleted_at IS NULL) END
             ORDER BY i.app, i.user LIMIT ?2",
     )?;
-    let rows = find.query_map(params![model, sql(limit as u64)], |row| threads::scope(row, 0))?;
+    let (app, user) = after.map_or(("", ""), |scope| (scope.app.as_str(), scope.user.as_str()));
+    let rows = find.query_map(params![model, sql(limit as u64), app, user], |row| threads::scope(row, 0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -232,6 +224,31 @@ fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<Tombstone>, Error>
     let rows = find.query_map(
         params![scope.app.as_str(), scope.user.as_str(), MAX_TOMBSTONES_PER_READ as i64],
         |row| Ok(Tombstone { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? }),
+    )?;
+    let mut found = rows.collect::<Result<Vec<_>, _>>()?;
+    found.reverse();
+    Ok(found)
+}
+
+/// The words that were forgotten with a memory.
+pub(super) fn tombstones_of(conn: &Connection, memory: MemoryId) -> Result<Vec<Tombstone>, Error> {
+    let mut find = conn.prepare_cached(
+        "SELECT memory, words, at FROM tombstones WHERE memory = ?1 ORDER BY number LIMIT ?2",
+    )?;
+    let rows = find.query_map(params![memory.bytes(), MAX_TOMBSTONES_PER_READ as i64], |row| {
+        Ok(Tombstone { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What is left of purged words.
+pub(super) fn shadows(conn: &Connection, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
+    let mut find = conn.prepare_cached(
+        "SELECT shadow, at FROM shadows WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3",
+    )?;
+    let rows = find.query_map(
+        params![scope.app.as_str(), scope.user.as_str(), MAX_TOMBSTONES_PER_READ as i64],
+        |row| Ok(PurgedWords { shadow: row.get(0)?, at: time(row, 1)? }),
     )?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     found.reverse();

@@ -8,16 +8,22 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 use super::append::Batch;
-use super::read::{count, id, sql, text, time};
-use super::{Sqlite, once, threads};
+use super::erasures::{self, Hand};
+use super::read::{FillingPage, bytes_of, count, id, one_more, sql, text, time};
+use super::{Sqlite, once, read, threads};
 use crate::{
-    Change, Error, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE, Once, PageOf, RecordQuery, RecordRow, Records,
-    TimeCursor, Write,
+    Change, Error, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, RecordRow,
+    Records, TimeCursor, Write,
 };
 
 /// Words of a search that count, and characters of each.
 const MAX_WORDS: usize = 16;
 const MAX_WORD_CHARS: usize = 64;
+
+/// Names that the words of deleted records are still to be merged away.
+const MERGE: &str = "merge records_text";
+/// Pages of the index of words that one transaction merges.
+const MERGED_PAGES: i64 = 200;
 
 const COLUMNS: &str = "r.id, r.app, r.user, r.type, r.version, r.data, r.created_at, r.updated_at";
 
@@ -61,7 +67,7 @@ impl Records for Sqlite {
         kind: &str,
         query: RecordQuery,
         page: PageOf<TimeCursor<RecordId>>,
-    ) -> Result<Vec<RecordRow>, Error> {
+    ) -> Result<PageRows<RecordRow>, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         self.readers.read(move |conn| list(conn, &scope, &kind, &query, page)).await
     }
@@ -93,7 +99,7 @@ impl Records for Sqlite {
             }
             once::remember(batch, &scope, once.as_ref(), record.uuid())?;
             let put = Put { id: record, kind: &kind, data: data.as_ref() };
-            self::write(batch, &scope, put, expected)?;
+            self::write(batch, &scope, put, expected, Hand::Own)?;
             find(batch.conn(), &scope, &kind, record)
         };
         self.writer.write(work).await
@@ -101,7 +107,13 @@ impl Records for Sqlite {
 }
 
 /// Makes, changes or deletes a record that has the expected version.
-pub(super) fn write(batch: &Batch<'_>, scope: &Scope, put: Put<'_>, expected: u64) -> Result<Change, Error> {
+pub(super) fn write(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    put: Put<'_>,
+    expected: u64,
+    by: Hand,
+) -> Result<Change, Error> {
     let standing = standing(batch, scope, put)?;
     if standing.version != expected {
         let (Put { id, kind, .. }, version) = (put, standing.version);
@@ -110,6 +122,9 @@ pub(super) fn write(batch: &Batch<'_>, scope: &Scope, put: Put<'_>, expected: u6
             Some(_) => format!("the {kind} {id} has changed meanwhile; its version is {version}"),
             None => format!("there is no {kind} {id}"),
         }));
+    }
+    if put.data.is_none() {
+        erasures::deleted(batch, scope, &erasures::of_record(put.id), by)?;
     }
     set(batch, scope, put, standing, expected + 1)
 }
@@ -124,6 +139,11 @@ pub(super) fn restore(
     let standing = standing(batch, scope, put)?;
     if standing.state != left {
         return Ok(None);
+    }
+    let thing = erasures::of_record(put.id);
+    match put.data {
+        Some(_) => erasures::restored(batch, scope, &thing)?,
+        None => erasures::deleted(batch, scope, &thing, Hand::Tool)?,
     }
     set(batch, scope, put, standing, was).map(Some)
 }
@@ -183,6 +203,38 @@ fn index(batch: &Batch<'_>, number: i64, owner: &str, data: Option<&Value>) -> R
     Ok(())
 }
 
+/// Deleted words stay in the index until its parts are merged; this has them merged by the sweep.
+pub(super) fn merge_later(batch: &Batch<'_>) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached("INSERT INTO state (name, value) VALUES (?1, '') ON CONFLICT DO NOTHING")?
+        .execute([MERGE])?;
+    Ok(())
+}
+
+pub(super) fn is_to_merge(conn: &Connection) -> Result<bool, Error> {
+    Ok(conn.prepare_cached("SELECT 1 FROM state WHERE name = ?1")?.exists([MERGE])?)
+}
+
+/// Merges some of the index, if that is due, so that no deleted word is in it. True when there may be more to merge.
+pub(super) fn merge(batch: &Batch<'_>) -> Result<bool, Error> {
+    let conn = batch.conn();
+    if !is_to_merge(conn)? {
+        return Ok(false);
+    }
+    let changes = || -> Result<i64, Error> {
+        Ok(conn.prepare_cached("SELECT total_changes()")?.query_row([], |row| row.get(0))?)
+    };
+    let before = changes()?;
+    conn.prepare_cached("INSERT INTO records_text (records_text, rank) VALUES ('merge', ?1)")?
+        .execute([-MERGED_PAGES])?;
+    // So says the manual: a merge that changes fewer than two rows has found nothing to do.
+    if changes()? - before < 2 {
+        conn.prepare_cached("DELETE FROM state WHERE name = ?1")?.execute([MERGE])?;
+    }
+    Ok(true)
+}
+
 fn room(batch: &Batch<'_>, scope: &Scope, kind: &str) -> Result<(), Error> {
     let mut there = batch.conn().prepare_cached(
         "SELECT count(*) FROM records WHERE app = ?1 AND user = ?2 AND type = ?3 AND data IS NOT NULL",
@@ -230,42 +282,62 @@ fn list(
     kind: &str,
     query: &RecordQuery,
     page: PageOf<TimeCursor<RecordId>>,
-) -> Result<Vec<RecordRow>, Error> {
+) -> Result<PageRows<RecordRow>, Error> {
     let fields: Vec<(&str, [&Value; 1])> =
         query.fields.iter().map(|(name, value)| (name.as_str(), [value])).collect();
     let fields = serde_json::to_string(&fields).map_err(|_| Error::Aborted)?;
-    let (app, user, limit) = (scope.app.as_str(), scope.user.as_str(), page.limit as i64);
+    let (app, user, limit) = (scope.app.as_str(), scope.user.as_str(), one_more(page.limit));
     let (at, last) = match page.after {
         Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
         None => (i64::MAX, vec![0xff; 16]),
     };
-    let rows: Vec<RecordRow> = match words(query.text.as_deref().unwrap_or_default()) {
-        None => conn
-            .prepare_cached(&format!(
+    match words(query.text.as_deref().unwrap_or_default()) {
+        None => {
+            let mut find = conn.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM records r WHERE r.app = ?1 AND r.user = ?2 AND r.type = ?3 AND r.data IS NOT NULL
                     AND {HAS_FIELDS} AND (r.updated_at, r.id) < (?5, ?6)
                     ORDER BY r.updated_at DESC, r.id DESC LIMIT ?7"
-            ))?
-            .query_map(params![app, user, kind, fields, at, last, limit], record_row)?
-            .collect::<Result<_, _>>()?,
+            ))?;
+            read::page(find.query(params![app, user, kind, fields, at, last, limit])?, page.limit, record_row)
+        }
         Some(words) => {
             let words = format!("owner:\"{}\" {words}", owner(scope, kind));
             let first = page.after.is_none();
-            conn.prepare_cached(&format!(
+            // Sorted by number alone: only what is on the page is read whole.
+            let mut find = conn.prepare_cached(&format!(
                 "WITH found AS MATERIALIZED (
                     SELECT rowid AS number, bm25(records_text, 0.0, 1.0) AS rank FROM records_text WHERE records_text MATCH ?5),
                  sorted AS MATERIALIZED (
-                    SELECT found.rank, -r.updated_at AS age, r.number, {COLUMNS} FROM found JOIN records r USING (number)
+                    SELECT found.rank, -r.updated_at AS age, r.number, r.id FROM found JOIN records r USING (number)
                         WHERE r.app = ?1 AND r.user = ?2 AND r.type = ?3 AND r.data IS NOT NULL AND {HAS_FIELDS})
-                 SELECT {COLUMNS} FROM sorted r
+                 SELECT r.number FROM sorted r
                     WHERE ?6 OR (r.rank, r.age, r.number) > (SELECT rank, age, number FROM sorted WHERE id = ?7)
                     ORDER BY r.rank, r.age, r.number LIMIT ?8"
-            ))?
-            .query_map(params![app, user, kind, fields, words, first, last, limit], record_row)?
-            .collect::<Result<_, _>>()?
+            ))?;
+            let found = find
+                .query_map(params![app, user, kind, fields, words, first, last, limit], |row| row.get(0))?;
+            numbered(conn, found, page.limit)
         }
-    };
-    Ok(rows)
+    }
+}
+
+/// A page of the records that have these numbers, in this order.
+fn numbered(
+    conn: &Connection,
+    numbers: impl Iterator<Item = rusqlite::Result<i64>>,
+    limit: usize,
+) -> Result<PageRows<RecordRow>, Error> {
+    let mut filling = FillingPage::new(limit);
+    let mut find = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM records r WHERE r.number = ?1"))?;
+    for number in numbers {
+        let found = find.query_row([number?], |row| Ok((record_row(row)?, bytes_of(row)))).optional()?;
+        if let Some((row, bytes)) = found
+            && !filling.take(row, bytes)
+        {
+            break;
+        }
+    }
+    Ok(filling.done())
 }
 
 /// The words of a search as a query that can have no syntax of its own: each quoted, matched from its beginning. None

@@ -29,6 +29,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
             let new = NewThread { id, title: None, persona: request.persona.clone() };
             threads::insert(batch, &scope, &new)?
         }
+        Target::Ensured(id) => threads::ensure(batch, &scope, id)?,
         Target::Existing(thread) => thread,
     };
     let active = active(batch, &scope, thread)?;

@@ -6,14 +6,23 @@ use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, sql, time};
-use super::{Sqlite, jobs, texts, usage};
-use crate::{Error, JobRow, MAX_SUMMARIES_PER_READ, NewText, Spent, Summaries, SummaryRow};
+use super::read::{count, id, maybe_id, one_more, sql, time};
+use super::{Sqlite, jobs, read, texts, usage};
+use crate::{Error, JobRow, MAX_SUMMARIES_PER_READ, NewText, PageOf, PageRows, Spent, Summaries, SummaryRow};
 
 #[async_trait]
 impl Summaries for Sqlite {
     async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
         self.readers.read(move |conn| list(conn, thread, all)).await
+    }
+
+    async fn summary_page(
+        &self,
+        thread: ThreadId,
+        all: bool,
+        page: PageOf<u64>,
+    ) -> Result<PageRows<SummaryRow>, Error> {
+        self.readers.read(move |conn| oldest(conn, thread, all, page)).await
     }
 
     async fn summarise(
@@ -103,16 +112,30 @@ pub(super) fn made(batch: &Batch<'_>, thread: ThreadId, summary: &Summary) -> Re
     Ok(())
 }
 
+/// The summaries of a thread with their texts: those that no other took the place of, or all.
+const OF_THREAD: &str =
+    "SELECT s.id, s.level, s.after_message, s.from_message, s.to_message, s.from_seq, s.to_seq,
+        s.messages, x.body, s.merged_into IS NOT NULL, s.created_at
+    FROM threads t JOIN summaries s ON s.thread = t.id
+        LEFT JOIN texts x ON x.app = t.app AND x.user = t.user
+            AND x.source = 'thr_' || lower(hex(t.id)) AND x.hash = s.hash
+    WHERE t.id = ?1 AND t.deleted_at IS NULL AND (?2 OR s.merged_into IS NULL)";
+
+fn oldest(
+    conn: &Connection,
+    thread: ThreadId,
+    all: bool,
+    page: PageOf<u64>,
+) -> Result<PageRows<SummaryRow>, Error> {
+    let mut find =
+        conn.prepare_cached(&format!("{OF_THREAD} ORDER BY s.to_seq, s.level LIMIT ?3 OFFSET ?4"))?;
+    let (limit, before) = (one_more(page.limit), page.after.map_or(0, sql));
+    read::page(find.query(params![thread.bytes(), all, limit, before])?, page.limit, summary_row)
+}
+
 fn list(conn: &Connection, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT s.id, s.level, s.after_message, s.from_message, s.to_message, s.from_seq, s.to_seq, s.messages, x.body,
-                s.merged_into IS NOT NULL, s.created_at
-            FROM threads t JOIN summaries s ON s.thread = t.id
-                LEFT JOIN texts x ON x.app = t.app AND x.user = t.user
-                    AND x.source = 'thr_' || lower(hex(t.id)) AND x.hash = s.hash
-            WHERE t.id = ?1 AND t.deleted_at IS NULL AND (?2 OR s.merged_into IS NULL)
-            ORDER BY s.to_seq DESC, s.level DESC LIMIT ?3",
-    )?;
+    let mut find =
+        conn.prepare_cached(&format!("{OF_THREAD} ORDER BY s.to_seq DESC, s.level DESC LIMIT ?3"))?;
     let bound = MAX_SUMMARIES_PER_READ as i64;
     let rows = find.query_map(params![thread.bytes(), all, bound], summary_row)?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;

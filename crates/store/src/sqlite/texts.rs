@@ -1,16 +1,19 @@
 //! Texts beside the log: kept with the event that names them, and gone with what they come from.
+//!
+//! An app's instructions are the same for everybody, so they are kept once, without a user, and go with the last thread
+//! that has a prompt made of them.
 
 use async_trait::async_trait;
-use protocol::{DocumentId, MemoryId, MessageId, PinId, Scope, ThreadId};
+use protocol::{ActionId, DocumentId, MemoryId, MessageId, PinId, RecordId, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Sqlite;
 use super::append::Batch;
 use super::read::text;
-use crate::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, Texts};
+use super::{Sqlite, erasures};
+use crate::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, Texts, source};
 
-/// Texts removed in one transaction when their thread is purged.
-const PURGE_TEXTS: i64 = 100;
+/// Stands for all users of an app.
+const NOBODY: &str = "";
 
 #[async_trait]
 impl Texts for Sqlite {
@@ -28,20 +31,29 @@ fn find(
     let mut find = conn.prepare_cached(
         "SELECT body FROM texts WHERE app = ?1 AND user = ?2 AND source = ?3 AND hash = ?4",
     )?;
-    let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    let app = scope.app.as_str();
     let found = named.iter().map(|(source, hash)| {
+        let user = if source::is_of_app(source) { NOBODY } else { scope.user.as_str() };
         find.query_row(params![app, user, source, hash], |row| text(row, 0)).optional()
     });
     Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// Keeps texts. What comes from something that is gone by now is not kept, so that nothing outlives its deletion.
-pub(super) fn keep(batch: &Batch<'_>, scope: &Scope, texts: &[&NewText]) -> Result<(), Error> {
+pub(super) fn keep(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    thread: ThreadId,
+    texts: &[&NewText],
+) -> Result<(), Error> {
     if texts.len() > MAX_TEXTS_PER_WRITE {
         return Err(Error::Changed(format!("one event names at most {MAX_TEXTS_PER_WRITE} texts")));
     }
     for text in texts {
-        if is_there(batch, scope, &text.source)? {
+        if source::is_of_app(&text.source) {
+            insert_for(batch, (scope.app.as_str(), NOBODY), text)?;
+            use_in(batch, scope, thread, text)?;
+        } else if is_there(batch, scope, &text.source)? {
             insert(batch, scope, text)?;
         }
     }
@@ -49,6 +61,10 @@ pub(super) fn keep(batch: &Batch<'_>, scope: &Scope, texts: &[&NewText]) -> Resu
 }
 
 pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewText) -> Result<(), Error> {
+    insert_for(batch, (scope.app.as_str(), scope.user.as_str()), new)
+}
+
+fn insert_for(batch: &Batch<'_>, (app, user): (&str, &str), new: &NewText) -> Result<(), Error> {
     if new.text.len() > MAX_TEXT_BYTES {
         return Err(Error::Changed(format!("a text has at most {MAX_TEXT_BYTES} bytes")));
     }
@@ -57,12 +73,29 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewText) -> Result<
         .prepare_cached(
             "INSERT INTO texts (app, user, source, hash, body) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
         )?
-        .execute(params![scope.app.as_str(), scope.user.as_str(), new.source, new.hash, new.text])?;
+        .execute(params![app, user, new.source, new.hash, new.text])?;
     Ok(())
 }
 
-/// Removes what was kept of a source.
+/// Notes that a prompt of the thread is made of a text that all users share.
+fn use_in(batch: &Batch<'_>, scope: &Scope, thread: ThreadId, new: &NewText) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT INTO text_uses (thread, app, source, hash) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![thread.bytes(), scope.app.as_str(), new.source, new.hash])?;
+    Ok(())
+}
+
+/// Removes what was kept of a source, in kept prompts and in snapshots.
 pub(super) fn drop_of(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<(), Error> {
+    drop_some(batch, scope, source, i64::MAX).map(drop)
+}
+
+/// Removes what was kept of a source in kept prompts alone: snapshots are read without it, and have it again when it is
+/// restored.
+pub(super) fn drop_kept(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<(), Error> {
     batch
         .conn()
         .prepare_cached("DELETE FROM texts WHERE app = ?1 AND user = ?2 AND source = ?3")?
@@ -70,8 +103,77 @@ pub(super) fn drop_of(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<
     Ok(())
 }
 
-/// Whether the source is still there for the scope. What is no id of ours is never deleted.
+/// The same for at most so many of each. True when there were any.
+pub(super) fn drop_some(batch: &Batch<'_>, scope: &Scope, source: &str, limit: i64) -> Result<bool, Error> {
+    let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    let texts = batch
+        .conn()
+        .prepare_cached(
+            "DELETE FROM texts WHERE (app, user, source, hash) IN
+                (SELECT app, user, source, hash FROM texts WHERE app = ?1 AND user = ?2 AND source = ?3 LIMIT ?4)",
+        )?
+        .execute(params![app, user, source, limit])?;
+    // A source is an id, which no two scopes have.
+    let lines = batch
+        .conn()
+        .prepare_cached(
+            "DELETE FROM snapshot_lines WHERE (thread, number) IN
+                (SELECT thread, number FROM snapshot_lines WHERE source = ?1 LIMIT ?2)",
+        )?
+        .execute(params![source, limit])?;
+    Ok(texts > 0 || lines > 0)
+}
+
+/// Removes some of what prompts said of the scope's records before the last time that something was erased. True when
+/// there was any.
+pub(super) fn drop_stale_records(batch: &Batch<'_>, scope: &Scope, limit: i64) -> Result<bool, Error> {
+    let (first, end) = source::ALL_RECORDS;
+    let current = source::erasure_suffix(erasures::number(batch.conn(), scope)?);
+    let removed = batch
+        .conn()
+        .prepare_cached(
+            "DELETE FROM texts WHERE (app, user, source, hash) IN
+                (SELECT app, user, source, hash FROM texts
+                    WHERE app = ?1 AND user = ?2 AND source >= ?3 AND source < ?4
+                        AND substr(source, -length(?5)) <> ?5 LIMIT ?6)",
+        )?
+        .execute(params![scope.app.as_str(), scope.user.as_str(), first, end, current, limit])?;
+    Ok(removed > 0)
+}
+
+/// Removes profiles of a user as prompts had them, in all apps.
+pub(super) fn drop_profiles(batch: &Batch<'_>, user: &str) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached("DELETE FROM texts WHERE user = ?1 AND source GLOB 'profile_*'")?
+        .execute([user])?;
+    Ok(())
+}
+
+/// Whether the source is still there for the scope, and still what it was. What is no source of ours is never deleted.
 fn is_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Error> {
+    if let Some(version) = source::profile_version(source) {
+        // What the user says to all apps, and what they say to this one.
+        let mut find = batch.conn().prepare_cached(
+            "SELECT coalesce(sum(version), 0) FROM profiles WHERE user = ?1 AND app IN ('', ?2)",
+        )?;
+        let newest: i64 =
+            find.query_row(params![scope.user.as_str(), scope.app.as_str()], |row| row.get(0))?;
+        return Ok(newest == version);
+    }
+    if let Some(number) = source::records_number(source) {
+        return Ok(erasures::number(batch.conn(), scope)? == number);
+    }
+    if let Some(persona) = source::persona_of_user(source) {
+        let mut find =
+            batch.conn().prepare_cached("SELECT 1 FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3")?;
+        return Ok(find.exists([scope.app.as_str(), scope.user.as_str(), persona])?);
+    }
+    is_thing_there(batch, scope, source)
+}
+
+/// The same for a source that is an id.
+pub(super) fn is_thing_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Error> {
     let (id, of_scope) = if let Ok(memory) = source.parse::<MemoryId>() {
         let found =
             "SELECT 1 FROM memories WHERE id = ?1 AND app = ?2 AND user = ?3 AND status <> 'forgotten'";
@@ -88,6 +190,12 @@ fn is_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Erro
     } else if let Ok(document) = source.parse::<DocumentId>() {
         let found = "SELECT 1 FROM documents WHERE id = ?1 AND app = ?2 AND user = ?3 AND deleted_at IS NULL";
         (document.uuid(), found)
+    } else if let Ok(record) = source.parse::<RecordId>() {
+        let found = "SELECT 1 FROM records WHERE id = ?1 AND app = ?2 AND user = ?3 AND data IS NOT NULL";
+        (record.uuid(), found)
+    } else if let Ok(action) = source.parse::<ActionId>() {
+        let found = "SELECT 1 FROM actions WHERE id = ?1 AND app = ?2 AND user = ?3 AND input IS NOT NULL";
+        (action.uuid(), found)
     } else {
         return Ok(true);
     };
@@ -95,19 +203,39 @@ fn is_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Erro
     Ok(batch.conn().prepare_cached(of_scope)?.exists(key)?)
 }
 
-/// Removes some of what was kept of a thread, its messages and its pins. True when there was something.
-pub(super) fn purge(batch: &Batch<'_>, thread: ThreadId) -> Result<bool, Error> {
+/// Removes what prompts of a thread said of records, at most `limit` texts. Gives how many those were.
+pub(super) fn purge_records(batch: &Batch<'_>, thread: ThreadId, limit: usize) -> Result<usize, Error> {
+    let (first, end) = source::records_of_thread(thread);
     let removed = batch
         .conn()
         .prepare_cached(
             "DELETE FROM texts WHERE (app, user, source, hash) IN
                 (SELECT x.app, x.user, x.source, x.hash FROM threads t
-                    CROSS JOIN (SELECT 'thr_' || lower(hex(?1)) AS source
-                        UNION ALL SELECT 'msg_' || lower(hex(id)) FROM messages WHERE thread = ?1
-                        UNION ALL SELECT 'pin_' || lower(hex(id)) FROM pins WHERE thread = ?1) gone
-                    CROSS JOIN texts x ON x.app = t.app AND x.user = t.user AND x.source = gone.source
-                    WHERE t.id = ?1 LIMIT ?2)",
+                    CROSS JOIN texts x ON x.app = t.app AND x.user = t.user AND x.source >= ?2 AND x.source < ?3
+                    WHERE t.id = ?1 LIMIT ?4)",
         )?
-        .execute(params![thread.bytes(), PURGE_TEXTS])?;
-    Ok(removed > 0)
+        .execute(params![thread.bytes(), first, end, limit as i64])?;
+    Ok(removed)
+}
+
+/// Removes a thread's uses of shared texts, at most `limit`, and the texts that nothing uses then. Gives how many uses those
+/// were.
+pub(super) fn purge_uses(batch: &Batch<'_>, thread: ThreadId, limit: usize) -> Result<usize, Error> {
+    let mut next = batch.conn().prepare_cached(
+        "DELETE FROM text_uses WHERE (thread, source, hash) IN
+            (SELECT thread, source, hash FROM text_uses WHERE thread = ?1 LIMIT ?2) RETURNING app, source, hash",
+    )?;
+    let uses = next
+        .query_map(params![thread.bytes(), limit as i64], |row| {
+            Ok((text(row, 0)?, text(row, 1)?, row.get::<_, [u8; 16]>(2)?))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut unused = batch.conn().prepare_cached(
+        "DELETE FROM texts WHERE app = ?1 AND user = ?4 AND source = ?2 AND hash = ?3
+            AND NOT EXISTS (SELECT 1 FROM text_uses u WHERE u.app = ?1 AND u.source = ?2 AND u.hash = ?3)",
+    )?;
+    for (app, source, hash) in &uses {
+        unused.execute(params![app, source, hash, NOBODY])?;
+    }
+    Ok(uses.len())
 }

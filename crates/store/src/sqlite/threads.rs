@@ -1,14 +1,14 @@
 //! Threads: creating, listing, renaming, hiding.
 
 use async_trait::async_trait;
-use protocol::{AppId, Event, MessageId, Principal, RunId, Scope, ThreadId, ThreadNamed, UserId};
+use protocol::{AppId, Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed, UserId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, text, time};
-use super::{Sqlite, history, once, queue, recall};
+use super::read::{count, id, maybe_id, one_more, text, time};
+use super::{Sqlite, history, once, queue, read, recall};
 use crate::{
-    Error, MessageRow, NewThread, Once, PageOf, ThreadCursor, ThreadEdit, ThreadRow, Threads, Window,
+    Error, MessageRow, NewThread, Once, PageOf, PageRows, ThreadCursor, ThreadEdit, ThreadRow, Threads,
 };
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
@@ -29,15 +29,8 @@ impl Threads for Sqlite {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
             once::remember(batch, &scope, once.as_ref(), thread.id.uuid())?;
-            // An id that follows from something else may have been made before.
-            match is_deleted(batch.conn(), thread.id)? {
-                None => drop(insert(batch, &scope, &thread)?),
-                Some(false) => {}
-                Some(true) => {
-                    return Err(Error::Changed("it was deleted a moment ago; send it once more".into()));
-                }
-            }
-            find(batch.conn(), thread.id, scope.user.as_str())
+            let id = insert(batch, &scope, &thread)?;
+            find(batch.conn(), id, scope.user.as_str())
         };
         self.writer.write(work).await
     }
@@ -47,7 +40,7 @@ impl Threads for Sqlite {
         self.readers.read(move |conn| find(conn, thread, user.as_str())).await
     }
 
-    async fn threads(&self, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<Vec<ThreadRow>, Error> {
+    async fn threads(&self, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<PageRows<ThreadRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
@@ -94,13 +87,17 @@ impl Threads for Sqlite {
         self.writer.write(move |batch| delete(batch, &principal, thread, once.as_ref())).await
     }
 
-    async fn path(
+    async fn path(&self, thread: ThreadId, leaf: MessageId, newest: usize) -> Result<Vec<MessageRow>, Error> {
+        self.readers.read(move |conn| history::path(conn, thread, leaf, newest)).await
+    }
+
+    async fn messages(
         &self,
         thread: ThreadId,
         leaf: MessageId,
-        window: Window,
-    ) -> Result<Vec<MessageRow>, Error> {
-        self.readers.read(move |conn| history::path(conn, thread, leaf, window)).await
+        page: PageOf<Seq>,
+    ) -> Result<PageRows<MessageRow>, Error> {
+        self.readers.read(move |conn| history::page(conn, thread, leaf, page)).await
     }
 }
 
@@ -143,6 +140,15 @@ pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThread) -
     Ok(thread.id)
 }
 
+/// The thread of this id, made if there is none.
+pub(super) fn ensure(batch: &mut Batch<'_>, scope: &Scope, id: ThreadId) -> Result<ThreadId, Error> {
+    match is_deleted(batch.conn(), id)? {
+        None => insert(batch, scope, &NewThread { id, title: None, persona: None }),
+        Some(false) => Ok(id),
+        Some(true) => Err(Error::Changed("it was deleted a moment ago; send it once more".into())),
+    }
+}
+
 /// None if there is no trace of it.
 fn is_deleted(conn: &Connection, thread: ThreadId) -> Result<Option<bool>, Error> {
     let mut find = conn.prepare_cached("SELECT deleted_at IS NOT NULL FROM threads WHERE id = ?1")?;
@@ -158,7 +164,7 @@ fn find(conn: &Connection, thread: ThreadId, user: &str) -> Result<ThreadRow, Er
     .ok_or(Error::NotFound("thread"))
 }
 
-fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<Vec<ThreadRow>, Error> {
+fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<PageRows<ThreadRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM threads t WHERE t.app = ?1 AND t.user = ?2 AND t.deleted_at IS NULL
             AND (t.updated_at, t.id) < (?3, ?4) ORDER BY t.updated_at DESC, t.id DESC LIMIT ?5"
@@ -167,10 +173,16 @@ fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<
         Some(cursor) => (cursor.updated_at.as_millisecond(), cursor.id.bytes().to_vec()),
         None => (i64::MAX, vec![0xff; 16]),
     };
-    let limit = page.limit as i64;
-    let rows = find
-        .query_map(params![scope.app.as_str(), scope.user.as_str(), updated_at, last, limit], thread_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let limit = one_more(page.limit);
+    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), updated_at, last, limit])?;
+    read::page(rows, page.limit, thread_row)
+}
+
+/// Whether the thread has a title, or is gone.
+pub(super) fn is_named(conn: &Connection, thread: ThreadId) -> Result<bool, Error> {
+    let mut find =
+        conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL")?;
+    Ok(!find.exists([thread.bytes()])?)
 }
 
 pub(super) fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {

@@ -15,6 +15,10 @@ use crate::{ActionEnd, ActionRow, Change, Error, NewAction, Once, Write};
 /// Newer actions among which the one that stands in the way is looked for.
 const MAX_SEARCHED: i64 = 1_000;
 
+/// Why what was erased is not taken back.
+const ERASED: &str = "what the action did was erased, because its conversation or what it changed was deleted, or its \
+    time for an undo is over";
+
 /// The user takes an action back.
 pub(super) fn by_hand(
     batch: &Batch<'_>,
@@ -36,7 +40,7 @@ pub(super) fn by_hand(
         duration_ms: 0,
         writes: vec![Write::Undo { action }],
     };
-    actions::settle(batch, by, end)
+    actions::settle(batch, by, end, None)
 }
 
 /// The user begins to take back an action that acted outside. What does so is called between this and its outcome.
@@ -111,6 +115,9 @@ fn refusal(batch: &Batch<'_>, undone: &ActionRow, by: ActionId) -> Result<Option
     if undone.undone_by.is_some() {
         return Ok(Some("the action was taken back already"));
     }
+    if actions::is_erased(batch, undone.id)? {
+        return Ok(Some(ERASED));
+    }
     if undone.status != ToolStatus::Complete.name() {
         return Ok(Some("the action was not completed, so there is nothing to take back"));
     }
@@ -146,9 +153,7 @@ fn refusal_outside(batch: &Batch<'_>, undone: &ActionRow) -> Result<Option<&'sta
         }
     }
     // What it did is not known any more, and nothing would erase what its undo says.
-    let mut erased = batch.conn().prepare_cached("SELECT 1 FROM actions WHERE id = ?1 AND input IS NULL")?;
-    let erased = erased.exists([undone.id.bytes()])?;
-    Ok(erased.then_some("the conversation was deleted, and with it what the action did"))
+    Ok(actions::is_erased(batch, undone.id)?.then_some(ERASED))
 }
 
 /// All that an action did to one thing: its first change to it, and the version its last one has left.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, Used};
+use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, Used, UserLimits};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
@@ -12,7 +12,8 @@ use super::{Sqlite, pace, threads};
 use crate::{Error, MAX_USAGE_ROWS, UsageRow, Usages};
 
 /// As [`read`] expects them.
-const COLUMNS: &str = "input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, estimated";
+pub(super) const COLUMNS: &str =
+    "input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, estimated";
 
 #[async_trait]
 impl Usages for Sqlite {
@@ -31,9 +32,9 @@ impl Usages for Sqlite {
         self.readers.read(move |conn| of_day(conn, &scope, &day)).await
     }
 
-    async fn used(&self, scope: &Scope, at: Timestamp) -> Result<Used, Error> {
+    async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
         let scope = scope.clone();
-        self.readers.read(move |conn| pace::used(conn, &scope, at)).await
+        self.readers.read(move |conn| pace::used(conn, &scope, &limits, at)).await
     }
 }
 
@@ -154,7 +155,7 @@ fn report(conn: &Connection, user: &str, from_day: &str, to_day: &str) -> Result
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn of_day(conn: &Connection, scope: &Scope, day: &str) -> Result<Usage, Error> {
+pub(super) fn of_day(conn: &Connection, scope: &Scope, day: &str) -> Result<Usage, Error> {
     let mut find = conn
         .prepare_cached(&format!("SELECT {COLUMNS} FROM usage WHERE user = ?1 AND app = ?2 AND day = ?3"))?;
     let rows = find.query_map(params![scope.user.as_str(), scope.app.as_str(), day], |row| read(row, 0))?;

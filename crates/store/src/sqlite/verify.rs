@@ -7,9 +7,10 @@ use protocol::{Effect, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
-use super::ledger::{self, Entry, Hash, Kind, Payload};
+use super::ledger::{self, Entry, Hash, Kind, OutputPlace, Payload};
 use super::read::{count, sql, text};
-use super::{FILE, actions, connect, read_only, threads};
+use super::statements::Performer;
+use super::{FILE, actions, reader, threads};
 use crate::{ActionRow, Error, Verified};
 
 /// Rows looked at before the connection is given back.
@@ -17,7 +18,7 @@ const PAGE: i64 = 256;
 
 /// Looks through the ledger in a data folder, whether or not a server is using it.
 pub fn verify(folder: &Path) -> Result<Verified, Error> {
-    let conn = connect(&folder.join(FILE), read_only())?;
+    let conn = reader(&folder.join(FILE), Performer::Audit)?;
     let mut check = Check::default();
     while !check.is_done() {
         check = check.next(&conn)?;
@@ -170,8 +171,11 @@ impl Verified {
                 continue;
             };
             let erased = entries.iter().any(|found| found.entry.kind == Kind::Erase);
-            let differing = differences(&action, &told, erased);
-            if !differing.is_empty() {
+            let told = told.with_output(conn)?;
+            let differing = differences(&action, &told.action, erased);
+            if let Some(fault) = told.fault {
+                self.fault(format!("{at} {fault}"));
+            } else if !differing.is_empty() {
                 self.fault(format!("{at} is not what its entries say: {}", differing.join(", ")));
             } else if !erased && !as_written(conn, &told)? {
                 self.fault(format!("{at} is not written as its entries say"));
@@ -206,9 +210,40 @@ fn head(conn: &Connection, scope: &Scope) -> Result<Option<(u64, Hash)>, Error> 
     Ok(head.optional()?)
 }
 
+/// An action as its entries tell it.
+struct Told {
+    action: ActionRow,
+    /// The event that holds its output, where no entry does.
+    output_in: Option<OutputPlace>,
+    /// What is wrong with that event.
+    fault: Option<&'static str>,
+}
+
+impl Told {
+    /// Reads the output from the event that holds it.
+    fn with_output(mut self, conn: &Connection) -> Result<Self, Error> {
+        let (Some(place), Some(thread)) = (&self.output_in, self.action.thread) else { return Ok(self) };
+        let body: Option<String> = conn
+            .prepare_cached(
+                "SELECT body FROM events WHERE thread = ?1 AND seq = ?2 AND kind = 'tool:complete'",
+            )?
+            .query_row(params![thread.bytes(), sql(place.seq)], |row| text(row, 0))
+            .optional()?;
+        match body {
+            None => self.fault = Some("has lost the event that tells what came out"),
+            Some(body) if !place.holds(&body) => {
+                self.fault = Some("has an event that tells something else than its digest");
+            }
+            Some(body) => self.action.output = actions::output_in(&body),
+        }
+        Ok(self)
+    }
+}
+
 /// The action as its entries tell it. None without entries.
-fn fold(action: &ActionRow, entries: &[Found]) -> Option<ActionRow> {
+fn fold(action: &ActionRow, entries: &[Found]) -> Option<Told> {
     let first = entries.first()?;
+    let mut output_in = None;
     let mut told = ActionRow {
         id: action.id,
         scope: first.scope.clone(),
@@ -239,6 +274,7 @@ fn fold(action: &ActionRow, entries: &[Found]) -> Option<ActionRow> {
             Kind::Outcome => {
                 told.status = said.status.clone().unwrap_or_default();
                 told.output = said.output.clone();
+                output_in.clone_from(&said.output_in);
                 told.duration_ms = said.duration_ms;
                 told.changes.clone_from(&said.changes);
                 told.undo_of = said.undo_of;
@@ -248,7 +284,7 @@ fn fold(action: &ActionRow, entries: &[Found]) -> Option<ActionRow> {
             Kind::Late | Kind::Erase => {}
         }
     }
-    Some(told)
+    Some(Told { action: told, output_in, fault: None })
 }
 
 /// What an entry says of the call itself, if it is one that does.
@@ -290,11 +326,12 @@ fn differences(action: &ActionRow, told: &ActionRow, erased: bool) -> Vec<&'stat
 }
 
 /// Whether the columns that hold JSON hold it as it was written: what cannot be read there would pass for nothing.
-fn as_written(conn: &Connection, told: &ActionRow) -> Result<bool, Error> {
+fn as_written(conn: &Connection, Told { action: told, output_in, .. }: &Told) -> Result<bool, Error> {
     let mut find = conn.prepare_cached("SELECT input, output, changes FROM actions WHERE id = ?1")?;
     let written: [Option<String>; 3] =
         find.query_row([told.id.bytes()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
-    Ok(written == [Some(protocol::canonical(&told.input)), actions::output(told), actions::changes(told)?])
+    let output = if output_in.is_none() { actions::output(told) } else { None };
+    Ok(written == [Some(protocol::canonical(&told.input)), output, actions::changes(told)?])
 }
 
 fn name(scope: &Scope) -> String {

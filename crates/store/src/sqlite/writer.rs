@@ -10,21 +10,21 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use protocol::planted::Bug;
-use protocol::{Clock, Delta, Event, Kind};
+use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant};
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::append::{Batch, Seqs};
 use super::boot::POWER_LOSS_MARGIN;
-use super::checkpoint::Checkpointer;
-use super::{Boundary, Moment, Owned, jobs};
+use super::checkpoint::{Checkpointer, full_or_failed};
+use super::tidy::Afresh;
+use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, reserve};
 use crate::outbox::{Outbox, Pushed};
 use crate::{Error, NewJob, Publish, RunLog, Write};
 
@@ -41,7 +41,9 @@ pub(super) const PLANTED_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone)]
 pub(super) struct Writer {
     queue: SyncSender<Command>,
-    open: Arc<AtomicBool>,
+    /// Nothing is ever sent. The other end is the thread's, and gone when the thread is, however it has ended.
+    alive: watch::Receiver<()>,
+    afresh: Arc<Afresh>,
 }
 
 enum Command {
@@ -148,22 +150,33 @@ impl Writer {
     ) -> Result<Self, Error> {
         let (queue, commands) = sync_channel(MAX_QUEUED);
         let mut committer = Committer::new(owned, clock, publish)?;
-        let open = Arc::new(AtomicBool::new(true));
-        let is_open = Arc::clone(&open);
+        let (living, alive) = watch::channel(());
+        let afresh = Arc::clone(&committer.afresh);
         thread::Builder::new()
             .name("rondo-writer".into())
             .spawn(move || {
                 committer.serve(&commands);
-                is_open.store(false, Ordering::Release);
+                drop(living);
                 drop(committer);
             })
             .map_err(Error::Folder)?;
-        Ok(Self { queue, open })
+        Ok(Self { queue, alive, afresh })
+    }
+
+    /// Says when the write-ahead log is started afresh.
+    pub(super) fn afresh(&self) -> Arc<Afresh> {
+        Arc::clone(&self.afresh)
     }
 
     /// Whether anything can still be written.
     pub(super) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
+        self.alive.has_changed().is_ok()
+    }
+
+    /// Returns once nothing more can be written.
+    pub(super) async fn ended(&self) {
+        let mut alive = self.alive.clone();
+        while alive.changed().await.is_ok() {}
     }
 
     /// Runs `work` inside the next batch and waits until it is on the disk.
@@ -257,6 +270,18 @@ impl RunLog for SqliteRunLog {
         self.outbox.room().await;
     }
 
+    async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error> {
+        let outbox = Arc::clone(&self.outbox);
+        let work = move |batch: &mut Batch<'_>| {
+            if !batch.is_owner(&outbox)? {
+                return Err(Error::Fenced);
+            }
+            reserve::for_run(batch, outbox.run, &call, &bounds)
+        };
+        // Nothing of it is worth anything to another process.
+        self.writer.write_ahead(work).await
+    }
+
     async fn record(
         &self,
         events: Vec<Event>,
@@ -337,6 +362,7 @@ struct Committer {
     /// Events committed since the last sync: what a power failure can take, though it was published.
     unsynced: u64,
     boundary: Option<Arc<dyn Boundary>>,
+    afresh: Arc<Afresh>,
     /// Last, so that the folder is free only when the database is closed.
     _lock: File,
 }
@@ -347,7 +373,20 @@ impl Committer {
         let checkpointer = Checkpointer::start(&conn, checkpoints)?;
         checkpointer.watch(&mut conn)?;
         let (seqs, sync, unsynced) = (Seqs::default(), None, 0);
-        Ok(Self { conn, wal, checkpointer, clock, publish, seqs, sync, unsynced, boundary, _lock: lock })
+        let afresh = Arc::default();
+        Ok(Self {
+            conn,
+            wal,
+            checkpointer,
+            clock,
+            publish,
+            seqs,
+            sync,
+            unsynced,
+            boundary,
+            afresh,
+            _lock: lock,
+        })
     }
 
     fn serve(&mut self, commands: &Receiver<Command>) {
@@ -359,11 +398,16 @@ impl Committer {
                 return;
             }
             self.checkpointer.after_commit(&self.conn);
+            if self.afresh.is_wanted_now() {
+                self.afresh.tried(self.checkpointer.start_afresh(&self.conn, Duration::ZERO));
+            }
             if self.checkpointer.is_broken() {
                 tracing::error!("nothing more is written, because the disk failed; mend it and restart");
                 return;
             }
         }
+        // Nobody writes any more: what is left in the log goes into the database, and the log is empty.
+        self.checkpointer.start_afresh(&self.conn, BUSY_TIMEOUT);
     }
 
     /// Commits the commands together, publishes what they recorded, and answers them. False if all ends here.
@@ -413,11 +457,15 @@ impl Committer {
         let promised = |command: &Command| matches!(command, Command::Work { sync: Sync::Full, .. });
         let sync = if commands.iter().any(promised) { Sync::Full } else { Sync::Normal };
         self.sync(sync)?;
-        self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map_err(Error::of_begin)?;
+        self.conn
+            .prepare_cached("BEGIN IMMEDIATE")?
+            .execute([])
+            .map_err(|error| full_or_failed(&self.conn, Error::of_begin(error)))?;
         let recorded = Batch::begin(&self.conn, self.clock.now(), &mut self.seqs).and_then(|mut batch| {
             commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
             batch.finish()
         });
+        let recorded = recorded.map_err(|error| full_or_failed(&self.conn, error));
         let recorded = recorded.and_then(|events| match &self.boundary {
             Some(boundary) if boundary.is_full(&events) => Err(Error::Full),
             Some(_) | None => Ok(events),
@@ -426,12 +474,16 @@ impl Committer {
             self.misbehave(events);
         }
         let end = if recorded.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        let ended = self.conn.prepare_cached(end)?.execute([]);
+        let ended = self
+            .conn
+            .prepare_cached(end)?
+            .execute([])
+            .map_err(|error| full_or_failed(&self.conn, error.into()));
         if ended.is_err() && !self.conn.is_autocommit() {
             // A failed commit leaves the transaction open; a failed rollback has closed it already.
             drop(self.conn.execute_batch("ROLLBACK"));
         }
-        let recorded = recorded.and_then(|events| ended.map(|_| events).map_err(Error::from))?;
+        let recorded = recorded.and_then(|events| ended.map(|_| events))?;
         self.bound_loss(sync, recorded.len())?;
         Ok(recorded)
     }

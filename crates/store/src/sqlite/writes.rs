@@ -3,7 +3,9 @@
 use protocol::{ActionId, RunId};
 
 use super::append::Batch;
+use super::erasures::Hand;
 use super::memories::change;
+use super::read::id;
 use super::records::Put;
 use super::{files, pins, proposals, records, texts, threads, undo};
 use crate::{ActionRow, Change, Error, MAX_WRITES_PER_CALL, Write};
@@ -27,10 +29,11 @@ pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Resu
         match write {
             Write::Record { id, kind, data, expected } => {
                 let put = Put { id: *id, kind, data: data.as_ref() };
-                applied.changes.push(records::write(batch, scope, put, *expected)?);
+                applied.changes.push(records::write(batch, scope, put, *expected, Hand::Tool)?);
             }
             Write::File { path, content, expected } => {
-                applied.changes.push(files::write(batch, scope, (path, content.as_deref()), *expected)?);
+                let put = (path.as_str(), content.as_deref());
+                applied.changes.push(files::write(batch, scope, put, *expected, Hand::Tool)?);
             }
             Write::Propose(new) => proposals::propose(batch, by, new)?,
             Write::Reword { id, input, note } => {
@@ -56,8 +59,8 @@ pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<()
     if writes.is_empty() {
         return Ok(());
     }
-    let mut find = batch.conn().prepare_cached("SELECT app, user FROM runs WHERE id = ?1")?;
-    let scope = find.query_row([run.bytes()], |row| threads::scope(row, 0))?;
+    let mut find = batch.conn().prepare_cached("SELECT app, user, thread FROM runs WHERE id = ?1")?;
+    let (scope, thread) = find.query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, id(row, 2)?)))?;
     let mut kept = Vec::new();
     for write in writes {
         match write {
@@ -73,5 +76,5 @@ pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<()
         }
     }
     // What a text comes from may be made by the same writes, so it is kept after them.
-    texts::keep(batch, &scope, &kept)
+    texts::keep(batch, &scope, thread, &kept)
 }

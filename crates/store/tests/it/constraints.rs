@@ -197,7 +197,9 @@ async fn m5_what_a_memory_was_and_rests_on_does_not_change() {
         "INSERT INTO memory_versions VALUES (randomblob(16), 1, 'x', 'x', 'active', 'created', NULL, NULL, 0)",
         "INSERT INTO memory_sources (memory, at) VALUES (randomblob(16), 0)",
         "INSERT INTO tombstones (app, user, memory, words, at) VALUES ('app', 'alice', randomblob(16), 'x', 0)",
-        "INSERT INTO snapshots VALUES (randomblob(16), 'x', 0)",
+        "INSERT INTO snapshots VALUES (randomblob(16), 0)",
+        "INSERT INTO snapshot_lines VALUES (randomblob(16), 0, 'x', 0, 'x')",
+        "INSERT INTO text_uses VALUES (randomblob(16), 'a', 'app_r', randomblob(16))",
     ];
     for orphan in orphans {
         refused(&conn, orphan, "FOREIGN KEY constraint failed");

@@ -39,9 +39,10 @@ async fn is_kept(fixture: &Fixture, source: impl ToString, number: u8) -> bool {
 }
 
 #[tokio::test]
-async fn a_profile_is_the_users_own_in_every_app() {
+async fn a_profile_is_the_users_own_and_of_all_apps_or_of_one() {
     let fixture = Fixture::new();
-    let (alice, bob) = (UserId::new("alice"), UserId::new("bob"));
+    let everywhere = |user: &str| Scope { app: AppId::new(""), user: UserId::new(user) };
+    let (alice, bob) = (everywhere("alice"), everywhere("bob"));
     let nothing = ProfileRow { fields: json!({}), ..ProfileRow::default() };
     assert_eq!(fixture.store.profile(&alice).await.unwrap(), nothing);
     let said = ProfileRow {
@@ -61,7 +62,12 @@ async fn a_profile_is_the_users_own_in_every_app() {
     let late = fixture.store.put_profile(&alice, said, None).await;
     assert!(matches!(late, Err(Error::Changed(_))), "it was made for nothing having been said");
     assert_eq!(fixture.store.profile(&alice).await.unwrap(), kept);
-    assert_eq!(fixture.store.profile(&bob).await.unwrap(), nothing);
+    for other in [&bob, &scope("alice")] {
+        assert_eq!(fixture.store.profile(other).await.unwrap(), nothing);
+    }
+    let here = ProfileRow { name: Some("Al".into()), fields: json!({}), ..ProfileRow::default() };
+    fixture.store.put_profile(&scope("alice"), here, once("one", 1)).await.unwrap();
+    assert_eq!(fixture.store.profile(&alice).await.unwrap(), kept, "another scope, another profile");
     let empty = ProfileRow { version: 1, ..ProfileRow::default() };
     let emptied = fixture.store.put_profile(&alice, empty, None).await.unwrap();
     assert_eq!(emptied, ProfileRow { updated_at: Some(after(0)), version: 2, ..nothing });
@@ -70,7 +76,7 @@ async fn a_profile_is_the_users_own_in_every_app() {
 #[tokio::test]
 async fn the_fields_of_a_profile_are_an_object_of_so_many_bytes() {
     let fixture = Fixture::new();
-    let alice = UserId::new("alice");
+    let alice = scope("alice");
     let wordy = |bytes: usize| {
         let frame = json!({ "a": "" }).to_string().len();
         Map::from_iter([("a".to_owned(), json!("x".repeat(bytes - frame)))])

@@ -28,6 +28,7 @@ fn new(fixture: &Fixture, name: &str, pieces: usize) -> NewDocument {
         suspicious: number == 2,
     };
     NewDocument {
+        quota: 1 << 30,
         id: fixture.ids.document(),
         name: name.into(),
         title: Some("A title".into()),
@@ -44,7 +45,7 @@ async fn add(fixture: &Fixture, scope: &Scope, name: &str, pieces: usize) -> Doc
 
 async fn listed(fixture: &Fixture, scope: &Scope) -> Vec<String> {
     let page = PageOf { after: None, limit: 100 };
-    let rows = fixture.store.documents(scope, page).await.unwrap();
+    let rows = fixture.store.documents(scope, page).await.unwrap().rows;
     rows.into_iter().map(|row| row.name).collect()
 }
 
@@ -151,7 +152,7 @@ async fn documents_are_listed_newest_first_and_pieces_from_a_number_on() {
     add(&fixture, &alice, "three", 0).await;
     assert_eq!(listed(&fixture, &alice).await, ["three", "two", "one"]);
     let cursor = TimeCursor { at: two.created_at, id: two.id };
-    let rest = fixture.store.documents(&alice, PageOf { after: Some(cursor), limit: 9 }).await.unwrap();
+    let rest = fixture.store.documents(&alice, PageOf { after: Some(cursor), limit: 9 }).await.unwrap().rows;
     assert_eq!(rest.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["one"]);
     let numbers = async |from, limit| -> Vec<u32> {
         let pieces = fixture.store.chunks(&alice, two.id, from, limit).await.unwrap();
@@ -233,7 +234,8 @@ async fn pieces_and_documents_are_bounded() {
     let Err(Error::Changed(words)) = full else { panic!("there was room") };
     assert_eq!(words, "there are already 1000 documents; delete some first");
     add(&fixture, &elsewhere(), "x", 1).await;
-    let newest = fixture.store.documents(&alice, PageOf { after: None, limit: 1 }).await.unwrap().remove(0);
+    let newest =
+        fixture.store.documents(&alice, PageOf { after: None, limit: 1 }).await.unwrap().rows.remove(0);
     fixture.store.delete_document(&principal("alice"), newest.id, None).await.unwrap();
     add(&fixture, &alice, "x", 1).await;
 }
@@ -243,7 +245,7 @@ async fn pieces_have_vectors_until_they_are_deleted() {
     let fixture = Fixture::new();
     let alice = scope("alice");
     let added = add(&fixture, &alice, "one", 3).await;
-    let wanting = async || fixture.store.scopes_to_embed(MODEL, 9).await.unwrap().len();
+    let wanting = async || fixture.store.scopes_to_embed(MODEL, None, 9).await.unwrap().len();
     let embedded = async || fixture.store.document_embedded(added.id, MODEL).await.unwrap();
     let pieces = fixture.store.chunks(&alice, added.id, 0, 9).await.unwrap();
     assert_eq!((wanting().await, embedded().await), (1, 0));
@@ -261,7 +263,7 @@ async fn pieces_have_vectors_until_they_are_deleted() {
     let head = fixture.store.recall_head(&alice).await.unwrap();
     fixture.store.put_vectors(&alice, MODEL, vectors(&pieces)).await.unwrap();
     assert_eq!(fixture.store.recall_head(&alice).await.unwrap(), head, "a deleted one gets none");
-    assert!(fixture.store.scopes_to_embed("third", 9).await.unwrap().is_empty());
+    assert!(fixture.store.scopes_to_embed("third", None, 9).await.unwrap().is_empty());
 }
 
 #[tokio::test]

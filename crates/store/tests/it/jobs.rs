@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use protocol::{AppId, Clock, Event, Ids, OnBusy, RunStatus, Scope, ThreadNamed};
 use store::{
-    Ask, Error, Jobs, Maintenance, NewJob, PageOf, Retry, RunJob, Runs, Submission, Target, Threads,
+    Ask, Error, JobRow, Jobs, Log, Maintenance, NewJob, PageOf, Retry, RunJob, Runs, Submission, Target,
+    Threads,
 };
 use testkit::still::StandingClock;
 
@@ -62,16 +63,42 @@ async fn j4_a_job_that_fails_waits_and_in_the_end_is_dead_with_a_reason() {
     let (_, log) = fixture.run().await;
     log.record(vec![step_end(vec![])], vec![job(&fixture, "a"), job(&fixture, "b")], vec![]).await.unwrap();
     let poison = fixture.store.claim().await.unwrap().unwrap();
-    fixture.store.fail(&poison, "too early".into(), Retry::At(soon())).await.unwrap();
+    fixture.store.fail(&poison, "too early".into(), Retry::At(soon()), None).await.unwrap();
     let other = fixture.store.claim().await.unwrap().unwrap();
     assert_ne!(other.id, poison.id, "it blocks nobody");
     assert_eq!(fixture.store.claim().await.unwrap(), None, "it is not due");
+    assert_eq!(fixture.store.next_due().await.unwrap(), None, "the other one works in the same thread");
+    fixture.store.fail(&other, "hopeless".into(), Retry::Never, None).await.unwrap();
     assert_eq!(fixture.store.next_due().await.unwrap(), Some(soon()));
-    fixture.store.fail(&other, "hopeless".into(), Retry::Never).await.unwrap();
-    let jobs = fixture.store.jobs(PageOf { after: None, limit: 10 }).await.unwrap();
+    let jobs = fixture.store.jobs(PageOf { after: None, limit: 10 }).await.unwrap().rows;
     let mut states: Vec<_> = jobs.iter().map(|job| (job.status.as_str(), job.error.as_deref())).collect();
     states.sort_unstable();
     assert_eq!(states, [("dead", Some("hopeless")), ("ready", Some("too early"))]);
+}
+
+#[tokio::test]
+async fn an_attempt_that_could_not_be_made_does_not_count() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.run().await;
+    log.record(vec![step_end(vec![])], vec![job(&fixture, "a")], vec![]).await.unwrap();
+    for _ in 0..2 * store::MAX_JOB_ATTEMPTS {
+        let claimed = fixture.store.claim().await.unwrap().unwrap();
+        assert_eq!(claimed.attempts, 1);
+        let now = Retry::Uncounted(claimed.run_at);
+        fixture.store.fail(&claimed, "its app is missing".into(), now, None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_app_is_missing_since_it_was_first_missed_until_it_is_found() {
+    let fixture = Fixture::new();
+    let (app, other) = (AppId::new("garden"), AppId::new("other"));
+    let since = fixture.store.note_missing(&app).await.unwrap();
+    fixture.store.note_missing(&other).await.unwrap();
+    assert_eq!(fixture.store.note_missing(&app).await.unwrap(), since);
+    fixture.store.note_found(&other).await.unwrap();
+    fixture.store.note_found(&other).await.unwrap();
+    assert_eq!(fixture.store.missing_apps().await.unwrap(), [(app, since)]);
 }
 
 #[tokio::test]
@@ -89,10 +116,11 @@ async fn a_scheduled_job_is_one_job_a_turn_whoever_adds_it() {
     assert_eq!(keys, ["1", "2"]);
 }
 
-/// What is due now, as kind and key.
+/// What is due now, as kind and key; it is done.
 async fn due(fixture: &Fixture) -> Vec<(String, String)> {
     let mut found = Vec::new();
     while let Some(job) = fixture.store.claim().await.unwrap() {
+        fixture.store.complete(&job, None, None).await.unwrap();
         found.push((job.kind, job.key));
     }
     found
@@ -196,7 +224,7 @@ async fn a_job_of_a_scope_comes_again_once_the_earlier_one_is_over() {
     for (number, claimed) in jobs.iter().enumerate() {
         assert_eq!((claimed.kind.as_str(), claimed.thread), ("embed", None));
         match number {
-            0 => fixture.store.fail(claimed, "no".into(), Retry::Never).await.unwrap(),
+            0 => fixture.store.fail(claimed, "no".into(), Retry::Never, None).await.unwrap(),
             _ => fixture.store.complete(claimed, None, None).await.unwrap(),
         }
     }
@@ -207,4 +235,148 @@ async fn a_job_of_a_scope_comes_again_once_the_earlier_one_is_over() {
     }
     let stale = fixture.store.complete(&jobs[0], None, None).await;
     assert!(matches!(stale, Err(Error::Fenced)));
+}
+
+/// So many jobs of a user, each in a thread of its own, due at a second.
+fn many(fixture: &Fixture, user: &str, count: usize, due: i64) {
+    let insert = "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
+        VALUES (randomblob(16), 'extract', hex(randomblob(16)), 'test', ?1, randomblob(16), 'ready', ?2, ?2, ?2)";
+    let (conn, due) = (fixture.database(), after(due).as_millisecond());
+    for _ in 0..count {
+        conn.execute(insert, rusqlite::params![user, due]).unwrap();
+    }
+}
+
+async fn claimed(fixture: &Fixture) -> Option<JobRow> {
+    fixture.store.claim().await.unwrap()
+}
+
+#[tokio::test]
+async fn one_job_of_a_kind_works_in_a_thread_at_a_time_and_holds_nobody_else_up() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.run().await;
+    let extract = |key: &str| NewJob { kind: "extract", ..job(&fixture, key) };
+    let jobs = vec![extract("a"), extract("b"), extract("c"), job(&fixture, "d")];
+    log.record(vec![step_end(vec![])], jobs, vec![]).await.unwrap();
+    let first = claimed(&fixture).await.unwrap();
+    let second = claimed(&fixture).await.unwrap();
+    let mut kinds = [first.kind.as_str(), second.kind.as_str()];
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["extract", "name_thread"]);
+    assert_eq!(claimed(&fixture).await, None);
+    assert_eq!(
+        fixture.store.next_due().await.unwrap(),
+        None,
+        "nothing can be taken, so nothing is waited for"
+    );
+    let extracting = if first.kind == "extract" { first } else { second };
+    fixture.store.complete(&extracting, None, None).await.unwrap();
+    let next = claimed(&fixture).await.unwrap();
+    assert_eq!(next.kind, "extract");
+    fixture.store.fail(&next, "not now".into(), Retry::At(soon()), None).await.unwrap();
+    let last = claimed(&fixture).await.unwrap();
+    assert!(last.kind == "extract" && last.id != next.id, "one that waits does not stand in the way");
+}
+
+#[tokio::test]
+async fn users_take_turns_however_much_one_of_them_has_waiting() {
+    let clock = Arc::new(Forward::default());
+    let fixture = Fixture::by(clock.clone());
+    many(&fixture, "mallory", 100, 0);
+    many(&fixture, "alice", 2, 1);
+    many(&fixture, "bob", 1, 1);
+    let mut users = Vec::new();
+    for second in 2..7 {
+        clock.to(second);
+        users.push(claimed(&fixture).await.unwrap().scope.user.as_str().to_owned());
+    }
+    users[1..3].sort_unstable();
+    assert_eq!(users, ["mallory", "alice", "bob", "mallory", "alice"]);
+}
+
+#[tokio::test]
+async fn no_user_has_more_than_eight_jobs_at_work() {
+    let fixture = Fixture::new();
+    many(&fixture, "mallory", 100, -10);
+    let mut works = Vec::new();
+    while let Some(job) = claimed(&fixture).await {
+        works.push(job);
+    }
+    assert_eq!(works.len(), 8);
+    many(&fixture, "alice", 1, -5);
+    assert_eq!(claimed(&fixture).await.unwrap().scope.user.as_str(), "alice");
+    fixture.store.complete(&works[3], None, None).await.unwrap();
+    assert_eq!(claimed(&fixture).await.unwrap().scope.user.as_str(), "mallory");
+    assert_eq!(claimed(&fixture).await, None);
+    fixture.store.adopt().await.unwrap(); // as a restart does
+    assert!(claimed(&fixture).await.is_some());
+    let conn = fixture.database();
+    conn.execute("DELETE FROM jobs", []).unwrap();
+    let left: i64 = conn
+        .query_row("SELECT (SELECT count(*) FROM job_lines) + (SELECT count(*) FROM job_users)", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert_eq!(left, 0, "what is gone is in no line");
+}
+
+const DAY: i64 = 24 * 60 * 60;
+
+/// How many jobs there are of each status, after all that may be forgotten at this time is.
+async fn left(fixture: &Fixture, clock: &Forward, day: i64) -> Vec<String> {
+    clock.to(day * DAY);
+    while fixture.store.purge(after(0), after((day - 1) * DAY)).await.unwrap() {}
+    let jobs = fixture.store.jobs(PageOf { after: None, limit: 10 }).await.unwrap();
+    let mut left: Vec<String> = jobs.into_iter().map(|job| job.status).collect();
+    left.sort_unstable();
+    left
+}
+
+#[tokio::test]
+async fn finished_jobs_are_removed_with_age_also_those_of_threads() {
+    let clock = Arc::new(Forward::default());
+    let fixture = Fixture::by(clock.clone());
+    let (_, log) = fixture.run().await;
+    let later = NewJob { delay: Duration::from_secs(365 * 24 * 60 * 60), ..job(&fixture, "later") };
+    let caused = vec![job(&fixture, "a"), job(&fixture, "b"), later];
+    log.record(vec![step_end(vec![])], caused, vec![]).await.unwrap();
+    fixture.store.schedule(NewJob { kind: "sweep", ..job(&fixture, "1") }).await.unwrap();
+    let (mut done, mut dead) = (0, 0);
+    while let Some(claimed) = fixture.store.claim().await.unwrap() {
+        if claimed.key == "b" {
+            fixture.store.fail(&claimed, "hopeless".into(), Retry::Never, None).await.unwrap();
+            dead += 1;
+        } else {
+            fixture.store.complete(&claimed, None, None).await.unwrap();
+            done += 1;
+        }
+    }
+    assert_eq!((done, dead), (2, 1));
+    assert_eq!(left(&fixture, &clock, 1).await, ["dead", "done", "done", "ready"], "not older than a day");
+    assert_eq!(left(&fixture, &clock, 2).await, ["dead", "ready"]);
+    assert_eq!(left(&fixture, &clock, 31).await, ["dead", "ready"], "an operator has had no time to look");
+    assert_eq!(left(&fixture, &clock, 32).await, ["ready"], "what is not done is never too old");
+}
+
+/// The job is forgotten; that the thread has its name is not.
+#[tokio::test]
+async fn a_thread_is_named_once_though_the_job_that_named_it_is_forgotten() {
+    let clock = Arc::new(Forward::default());
+    let fixture = Fixture::by(clock.clone());
+    let (submitted, log) = fixture.run().await;
+    log.record(vec![step_end(vec![])], vec![job(&fixture, "a")], vec![]).await.unwrap();
+    assert!(!fixture.store.is_named(submitted.thread).await.unwrap());
+    let first = fixture.store.claim().await.unwrap().unwrap();
+    fixture.store.complete(&first, named("first"), None).await.unwrap();
+    assert!(fixture.store.is_named(submitted.thread).await.unwrap());
+    assert_eq!(left(&fixture, &clock, 2).await, [""; 0]);
+    log.record(vec![step_end(vec![])], vec![job(&fixture, "a")], vec![]).await.unwrap();
+    let again = fixture.store.claim().await.unwrap().unwrap();
+    fixture.store.complete(&again, named("second"), None).await.unwrap();
+    let thread = fixture.store.thread(&principal("alice"), submitted.thread).await.unwrap();
+    assert_eq!(thread.title.as_deref(), Some("first"));
+    let names = fixture.published.of(submitted.thread);
+    assert_eq!(names.iter().filter(|event| event.kind == "thread:named").count(), 1);
+    fixture.store.delete_thread(&principal("alice"), submitted.thread, None).await.unwrap();
+    assert!(fixture.store.is_named(submitted.thread).await.unwrap(), "nobody looks for a name any more");
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use store::{Actions, Maintenance, NewAction, Verified};
 
-use crate::actions::{act, file, record, run_with_calls};
+use crate::actions::{act, action, file, record, run_with_calls};
 use crate::support::{Fixture, principal, result, scope, start};
 
 /// At least one for each column.
@@ -202,4 +202,101 @@ async fn e3_a_chain_can_be_checked_from_outside_by_what_is_written_about_it() {
         assert_eq!(before, <[u8; 32]>::from(Sha256::digest(bytes)), "entry {position}");
     }
     assert_eq!(position, 7);
+}
+
+/// What a user's chain says of its outcomes.
+fn payloads(conn: &Connection) -> Vec<(i64, String)> {
+    let mut find = conn.prepare("SELECT position, payload FROM ledger_payloads ORDER BY position").unwrap();
+    let rows = find.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+#[tokio::test]
+async fn what_came_out_of_a_call_is_stored_once_and_the_chain_covers_it() {
+    let fixture = Fixture::new();
+    let (_, log, calls) = run_with_calls(&fixture, 2).await;
+    let words = "only-once ".repeat(1_000);
+    log.record(vec![start(calls[0], "echo", Effect::Read)], vec![], vec![]).await.unwrap();
+    log.record(vec![result(calls[0], &words)], vec![], vec![]).await.unwrap();
+    log.record(vec![result(calls[1], &words)], vec![], vec![]).await.unwrap();
+    for call in &calls {
+        assert_eq!(action(&fixture, *call).await.output, json!(words));
+    }
+    let conn = fixture.database();
+    let texts: i64 = conn
+        .query_row(
+            "SELECT (SELECT count(*) FROM events WHERE instr(body, 'only-once'))
+                + (SELECT count(*) FROM actions WHERE instr(coalesce(output, ''), 'only-once'))
+                + (SELECT count(*) FROM ledger_payloads WHERE instr(payload, 'only-once'))",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(texts, 2, "one for each call");
+    assert_eq!(faults(&fixture).await, [""; 0]);
+    conn.execute_batch("DROP TRIGGER events_fixed; DROP TRIGGER events_kept").unwrap();
+    conn.execute_batch(
+        "UPDATE events SET body = replace(body, 'only-once', 'only-now') WHERE kind = 'tool:complete'",
+    )
+    .unwrap();
+    let found = faults(&fixture).await;
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].ends_with("has an event that tells something else than its digest"), "{found:?}");
+    conn.execute_batch("DELETE FROM events WHERE kind = 'tool:complete'").unwrap();
+    let found = faults(&fixture).await;
+    assert!(found[1].ends_with("has lost the event that tells what came out"), "{found:?}");
+}
+
+/// Writes the chain as versions up to 0008 wrote it: with each output in its entry and in its action.
+fn as_before(conn: &Connection) {
+    conn.execute_batch("UPDATE actions SET output =
+            (SELECT e.body -> '$.output' FROM tool_results x JOIN events e ON e.thread = actions.thread AND e.seq = x.seq
+                WHERE x.call = actions.id) WHERE run IS NOT NULL AND status <> 'started'")
+        .unwrap();
+    let mut before: [u8; 32] = Sha256::digest("app\0alice").into();
+    for (position, payload) in payloads(conn) {
+        let (action, kind, at): (Vec<u8>, String, i64) = conn
+            .query_row("SELECT action, kind, at FROM ledger WHERE position = ?1", [position], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
+            .unwrap();
+        let mut said: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&payload).unwrap();
+        if said.remove("outputIn").is_some() {
+            let output: String = conn
+                .query_row("SELECT output FROM actions WHERE id = ?1", [&action], |row| row.get(0))
+                .unwrap();
+            said.insert("output".into(), serde_json::from_str(&output).unwrap());
+        }
+        let payload = serde_json::to_string(&said).unwrap();
+        let digest: [u8; 32] = Sha256::digest([&[7; 16], payload.as_bytes()].concat()).into();
+        let place = (position as u64).to_be_bytes();
+        let all = [&before[..], &place, &action, kind.as_bytes(), &at.to_be_bytes(), &digest[..]].concat();
+        before = Sha256::digest(all).into();
+        conn.execute(
+            "UPDATE ledger SET digest = ?2, hash = ?3 WHERE position = ?1",
+            (position, digest, before),
+        )
+        .unwrap();
+        conn.execute(
+            "UPDATE ledger_payloads SET salt = ?2, payload = ?3 WHERE position = ?1",
+            (position, [7_u8; 16], payload),
+        )
+        .unwrap();
+    }
+    conn.execute("UPDATE ledger_heads SET hash = ?1", [before]).unwrap();
+}
+
+#[tokio::test]
+async fn entries_that_hold_their_output_themselves_are_read_and_verified_as_before() {
+    let fixture = filled().await;
+    let (_, log, calls) = run_with_calls(&fixture, 1).await;
+    log.record(vec![result(calls[0], "long ago")], vec![], vec![]).await.unwrap();
+    let conn = without_guards(&fixture);
+    as_before(&conn);
+    let old = payloads(&conn);
+    assert!(old.iter().any(|(_, said)| said.contains("long ago")), "{old:?}");
+    assert_eq!(action(&fixture, calls[0]).await.output, json!("long ago"));
+    assert_eq!(faults(&fixture).await, [""; 0]);
+    conn.execute_batch("UPDATE actions SET output = '\"other\"' WHERE instr(output, 'long ago')").unwrap();
+    assert_eq!(faults(&fixture).await.len(), 1);
 }

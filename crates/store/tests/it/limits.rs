@@ -110,7 +110,8 @@ async fn tokens_count_in_the_minute_in_which_they_are_spent() {
     let second = submit(&fixture, limits).await.unwrap();
     finish(&fixture, second, 50).await;
     assert_eq!(refused(&fixture, limits).await, (Quota::TokensDay, 42_840));
-    let used = fixture.store.used(&scope("alice"), "2026-11-15T12:06:30Z".parse().unwrap()).await.unwrap();
+    let at = "2026-11-15T12:06:30Z".parse().unwrap();
+    let used = fixture.store.used(&scope("alice"), limits, at).await.unwrap();
     let expected = Used { minute_runs: 1, minute_tokens: 50, day_runs: 2, day_tokens: 150, running: 0 };
     assert_eq!(used, expected);
 }

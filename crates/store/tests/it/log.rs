@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol::{Event, Ids, MessageId, RunId, RunStatus, ThreadNamed};
-use store::{Error, Log, Maintenance, PageOf, RunLog, Runs, Target, ThreadEdit, Threads, Window};
+use store::{Error, Log, Maintenance, PageOf, RunLog, Runs, Target, ThreadEdit, Threads};
 use tokio::task::JoinSet;
 
 use crate::support::{
@@ -130,7 +130,7 @@ async fn another_user_finds_nothing() {
         Err(Error::NotFound("thread"))
     ));
     let page = PageOf { after: None, limit: 10 };
-    assert!(fixture.store.threads(&scope("mallory"), page).await.unwrap().is_empty());
+    assert!(fixture.store.threads(&scope("mallory"), page).await.unwrap().rows.is_empty());
     let mut stolen = fixture.submission(Target::Existing(submitted.thread));
     stolen.scope = scope("mallory");
     assert!(matches!(fixture.store.submit(stolen).await, Err(Error::NotFound("thread"))));
@@ -190,7 +190,7 @@ async fn a_path_is_the_branch_that_ends_in_its_leaf() {
         .await
         .unwrap();
     for leaf in [answered, again] {
-        let path = fixture.store.path(first.thread, leaf, Window::Newest(10)).await.unwrap();
+        let path = fixture.store.path(first.thread, leaf, 10).await.unwrap();
         let ids: Vec<_> = path.iter().map(|row| row.id).collect();
         assert_eq!(ids, [message, leaf]);
     }

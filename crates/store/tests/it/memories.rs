@@ -29,7 +29,7 @@ async fn add(fixture: &Fixture, scope: &Scope, text: &str) -> MemoryRow {
 }
 
 async fn listed(fixture: &Fixture, scope: &Scope) -> Vec<String> {
-    texts(fixture.store.memories(scope, None, PageOf { after: None, limit: 100 }).await.unwrap())
+    texts(fixture.store.memories(scope, None, PageOf { after: None, limit: 100 }).await.unwrap().rows)
 }
 
 fn texts(rows: Vec<MemoryRow>) -> Vec<String> {
@@ -79,7 +79,7 @@ async fn lists_are_newest_first_and_prompts_oldest_first() {
     assert_eq!(texts(fixture.store.active_memories(&alice, 3).await.unwrap()), ["a", "b", "c"]);
     assert_eq!(texts(fixture.store.active_memories(&alice, 9).await.unwrap()), ["d", "a", "b", "c"]);
     let after = Some(MemoryCursor { created_at: rows[1].created_at, id: rows[1].id });
-    let rest = fixture.store.memories(&alice, None, PageOf { after, limit: 1 }).await.unwrap();
+    let rest = fixture.store.memories(&alice, None, PageOf { after, limit: 1 }).await.unwrap().rows;
     assert_eq!(texts(rest), ["a"]);
     let ids: Vec<MemoryId> = [3, 0, 2].map(|place: usize| rows[place].id).to_vec();
     let wanted = [ids.as_slice(), &[fixture.ids.memory()]].concat();

@@ -102,7 +102,7 @@ async fn a_database_from_before_the_ledger_goes_on_with_one() {
     let ended = vec![result(call(4), "done"), end(runs[0].id, RunStatus::Completed)];
     log.record(ended, vec![], vec![]).await.unwrap();
     let (alice, page) = (scope("alice"), PageOf { after: None, limit: 9 });
-    let actions = store.actions(&alice, ActionFilter::default(), page).await.unwrap();
+    let actions = store.actions(&alice, ActionFilter::default(), page).await.unwrap().rows;
     let known: Vec<_> = actions.into_iter().map(|row| (row.id, row.input)).collect();
     assert_eq!(known, [(call(4).into(), serde_json::Value::Null)]);
     let verified = store.verify_ledger().await.unwrap();

@@ -332,7 +332,7 @@ async fn proposals_are_bounded_and_listed_newest_first() {
     assert!(refusal(act(&log, calls[1], one_more.clone()).await).contains("100 proposals are open"));
     decide(&fixture, ids[0], Decision::Rejected).await.unwrap();
     let list = async |user, open, page| {
-        let rows = fixture.store.proposals(&scope(user), open, page).await.unwrap();
+        let rows = fixture.store.proposals(&scope(user), open, page).await.unwrap().rows;
         rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
     };
     assert_eq!(list("alice", false, ALL).await, ids);
@@ -355,7 +355,7 @@ async fn proposals_of_a_deleted_thread_are_hidden_at_once_and_purged_later() {
     fixture.store.delete_thread(&alice, submitted.thread, None).await.unwrap();
     assert!(matches!(fixture.store.proposal(&alice, id).await, Err(Error::NotFound("proposal"))));
     assert!(matches!(decide(&fixture, id, Decision::Confirmed).await, Err(Error::NotFound("proposal"))));
-    let listed = fixture.store.proposals(&scope("alice"), false, ALL).await.unwrap();
+    let listed = fixture.store.proposals(&scope("alice"), false, ALL).await.unwrap().rows;
     assert_eq!(listed.iter().map(|row| row.id).collect::<Vec<_>>(), [kept]);
     while fixture.store.purge(after(1), after(0)).await.unwrap() {}
     let count: i64 =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use protocol::{Delta, Effect, Ids, OnBusy, RunStatus, Stored};
 use rusqlite::params;
-use store::{Error, Log, Maintenance, Runs, Submitted, Target, Threads, Window};
+use store::{Error, Log, Maintenance, Runs, Submitted, Target, Threads};
 
 use crate::support::{Fixture, Forward, after, answer, call, end, principal, result, start, step_end, text};
 
@@ -83,8 +83,7 @@ async fn what_was_said_and_done_stays() {
     let alice = principal("alice");
     let seen = async || {
         let thread = fixture.store.thread(&alice, submitted.thread).await.unwrap();
-        let path =
-            fixture.store.path(submitted.thread, thread.head.unwrap(), Window::Newest(10)).await.unwrap();
+        let path = fixture.store.path(submitted.thread, thread.head.unwrap(), 10).await.unwrap();
         (fixture.store.run(&alice, submitted.run).await.unwrap(), thread, path)
     };
     let before = seen().await;

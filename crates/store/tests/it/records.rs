@@ -31,7 +31,7 @@ fn fields(fields: &[(&str, Value)]) -> RecordQuery {
 
 async fn found(fixture: &Fixture, scope: &Scope, query: RecordQuery) -> Vec<RecordId> {
     let page = PageOf { after: None, limit: 100 };
-    let rows = fixture.store.records(scope, "part", query, page).await.unwrap();
+    let rows = fixture.store.records(scope, "part", query, page).await.unwrap().rows;
     rows.into_iter().map(|row| row.id).collect()
 }
 
@@ -87,7 +87,7 @@ async fn m1_m3_nobody_reaches_finds_or_changes_the_records_of_another_scope() {
     let page = PageOf { after: None, limit: 1 };
     let store = &fixture.store;
     assert_eq!(
-        store.records(&alice, "part", words("needle"), page).await.unwrap(),
+        store.records(&alice, "part", words("needle"), page).await.unwrap().rows,
         std::slice::from_ref(&mine)
     );
     for other in [&bob, &elsewhere] {
@@ -102,7 +102,7 @@ async fn m1_m3_nobody_reaches_finds_or_changes_the_records_of_another_scope() {
     assert!(matches!(store.record_of(&alice, "tool", mine.id).await, Err(Error::NotFound("record"))));
     let retyped = Write::Record { id: mine.id, kind: "tool".into(), data: Some(json!({})), expected: 1 };
     refusal(store.put_record(&alice, retyped, None).await);
-    assert_eq!(store.records(&alice, "tool", words("needle"), page).await.unwrap(), []);
+    assert_eq!(store.records(&alice, "tool", words("needle"), page).await.unwrap().rows, []);
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn pages_follow_each_other_without_gap_or_repetition() {
         let mut after = None;
         for _ in 0..4 {
             let page = PageOf { after, limit: 2 };
-            let rows = fixture.store.records(&alice, "part", query.clone(), page).await.unwrap();
+            let rows = fixture.store.records(&alice, "part", query.clone(), page).await.unwrap().rows;
             after = rows.last().map(|row| TimeCursor { at: row.updated_at, id: row.id }).or(after);
             paged.extend(rows.into_iter().map(|row| row.id));
         }

@@ -66,7 +66,7 @@ impl Talk {
 }
 
 async fn status(fixture: &Fixture, job: &JobRow) -> String {
-    let jobs = fixture.store.jobs(PageOf { after: None, limit: 99 }).await.unwrap();
+    let jobs = fixture.store.jobs(PageOf { after: None, limit: 99 }).await.unwrap().rows;
     jobs.into_iter().find(|row| row.id == job.id).unwrap().status
 }
 

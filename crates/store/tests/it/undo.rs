@@ -201,7 +201,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 async fn state(fixture: &Fixture) -> BTreeMap<String, String> {
     let alice = scope("alice");
     let page = PageOf { after: None, limit: 100 };
-    let records = fixture.store.records(&alice, "part", RecordQuery::default(), page).await.unwrap();
+    let records = fixture.store.records(&alice, "part", RecordQuery::default(), page).await.unwrap().rows;
     let files = fixture.store.files(&alice).await.unwrap();
     let records = records.into_iter().map(|row| (row.id.to_string(), row.data.to_string()));
     records.chain(files.into_iter().map(|row| (row.path, row.content))).collect()
@@ -258,7 +258,7 @@ async fn play(steps: Vec<Step>) {
                 act(&log, *call, writes).await.unwrap();
             }
             Step::Undo(back) => {
-                let rows = fixture.store.actions(&alice, ActionFilter::default(), ALL).await.unwrap();
+                let rows = fixture.store.actions(&alice, ActionFilter::default(), ALL).await.unwrap().rows;
                 if let Some(row) = rows.get(back) {
                     drop(undo(&fixture, row.id).await); // it may be refused
                 }
@@ -267,7 +267,7 @@ async fn play(steps: Vec<Step>) {
         let after = versions(&fixture);
         assert!(before.iter().all(|(thing, version)| after[thing] >= *version));
     }
-    for row in fixture.store.actions(&alice, ActionFilter::default(), ALL).await.unwrap() {
+    for row in fixture.store.actions(&alice, ActionFilter::default(), ALL).await.unwrap().rows {
         if row.undo_of.is_none() && row.undone_by.is_none() && !row.changes.is_empty() {
             undo(&fixture, row.id).await.unwrap();
         }

@@ -67,7 +67,9 @@ async fn said(calling: &Calling<'_>, message: MessageId) -> Result<Option<String
 
 async fn result(calling: &Calling<'_>, call: CallId) -> Result<Option<String>, Failed> {
     match calling.store.action_of(calling.scope, ActionId::from(call)).await {
-        Ok(action) => {
+        Ok(mut action) => {
+            let forgotten = calling.recall.forgotten(calling.scope).await.map_err(failed)?;
+            forgotten.clear_json(&mut action.output, action.started_at);
             Ok(Some(action.output.as_str().map_or_else(|| action.output.to_string(), str::to_owned)))
         }
         Err(store::Error::NotFound(_)) => Ok(None),

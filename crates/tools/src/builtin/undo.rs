@@ -6,7 +6,7 @@ mod tests;
 use async_trait::async_trait;
 use protocol::{ActionId, Effect};
 use serde_json::{Value, json};
-use store::{ActionFilter, ActionRow, PageOf, Write};
+use store::{ActionFilter, ActionRow, Write};
 
 use super::{closed, count, failed, text};
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
@@ -46,8 +46,13 @@ impl Tool for ListRecentActions {
         let filter =
             ActionFilter { tool: text(&calling.input, "tool").map(str::to_owned), ..ActionFilter::default() };
         // This call is an action too, and says nothing.
-        let page = PageOf { after: None, limit: limit + 1 };
-        let rows = calling.store.actions(calling.scope, filter, page).await.map_err(failed)?;
+        let mut rows = store::newest_actions(&**calling.store, calling.scope, filter, limit + 1)
+            .await
+            .map_err(failed)?;
+        let forgotten = calling.recall.forgotten(calling.scope).await.map_err(failed)?;
+        for row in &mut rows {
+            forgotten.clear_json(&mut row.input, row.started_at);
+        }
         let own = ActionId::from(calling.id);
         let actions: Vec<Value> = rows.iter().filter(|row| row.id != own).take(limit).map(view).collect();
         Ok(json!({ "actions": actions }).into())

@@ -57,6 +57,9 @@ pub(crate) struct Outgoing {
     pub(crate) body: Option<Bytes>,
 }
 
+/// The status by which a server, or what stands before it, says that a request took too long to arrive.
+const REQUEST_TIMEOUT: u16 = 408;
+
 /// An answer, read to its end or to the bound.
 #[derive(Debug, Clone)]
 pub(crate) struct Incoming {
@@ -99,9 +102,16 @@ impl Trouble {
         match self {
             Self::Closed(_) | Self::Unreached(_) => false,
             Self::Redirected(_) | Self::Broken(_) => true,
-            Self::Refused(status) => *status >= 500,
+            Self::Refused(status) => may_have_happened(*status),
         }
     }
+}
+
+/// Whether a server that answers with this status, which is none of success, may have done what it was asked. That it did
+/// nothing is certain only where it says that the request is at fault: one that failed on its own side, or that has
+/// waited too long, may have done it before.
+pub(super) fn may_have_happened(status: u16) -> bool {
+    !(400..500).contains(&status) || status == REQUEST_TIMEOUT
 }
 
 impl Egress {

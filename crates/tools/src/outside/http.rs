@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Outside;
 use super::border::Hidden;
-use super::egress::{Incoming, Outgoing};
+use super::egress::{Incoming, Outgoing, may_have_happened};
 use super::secrets::{Filling, Needs};
 use crate::registry::timed_out;
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
@@ -249,7 +249,7 @@ pub(super) fn json_of(answer: &Incoming) -> Result<Value, Failed> {
         .map_err(|_| Failed::uncertain("invalid_answer", "the answer is not the JSON that it should be"))
 }
 
-/// What a server says that does not do what was asked. Of those in between nobody knows what became of the request.
+/// What a server says that does not do what was asked.
 pub(super) fn refusal(answer: &Incoming, retry: bool, hidden: &Hidden) -> Failed {
     // Hidden before it is cut: of a secret that the bound falls into, a part would be left.
     let said = answer.body.get(..MAX_TEXT_BYTES).unwrap_or(&answer.body);
@@ -263,7 +263,7 @@ pub(super) fn refusal(answer: &Incoming, retry: bool, hidden: &Hidden) -> Failed
     let pause = asked.map_or(USUAL_PAUSE, Duration::from_secs);
     let busy = matches!(answer.status, 429 | 502 | 503 | 504) && pause <= LONGEST_PAUSE;
     Failed {
-        uncertain: matches!(answer.status, 408 | 502 | 504),
+        uncertain: may_have_happened(answer.status),
         again: (retry && busy).then_some(pause),
         ..Failed::new("http_error", message)
     }

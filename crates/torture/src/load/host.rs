@@ -43,7 +43,11 @@ idle_timeout_seconds = 600
 
 [server]
 max_streams_per_user = 1000
+max_model_calls = 5000
+max_model_calls_per_user = 1000
 ";
+
+const APP: &str = "name = \"Load\"\n[loop]\nrun_timeout_seconds = 3600\n[limits]\nmax_running = 1000\n";
 
 /// What an experiment is told.
 #[derive(Clone, Copy)]
@@ -84,7 +88,7 @@ impl Host {
         let folder = tempfile::tempdir()?;
         let app = folder.path().join("apps/load");
         std::fs::create_dir_all(&app)?;
-        std::fs::write(app.join("app.toml"), "name = \"Load\"\n")?;
+        std::fs::write(app.join("app.toml"), APP)?;
         std::fs::write(app.join("instructions.md"), "You answer in a few words.\n")?;
         std::fs::write(folder.path().join("rondo.toml"), CONFIGURATION)?;
         let upstream = Upstream::start().await;
@@ -166,6 +170,18 @@ impl Host {
     pub(crate) async fn speakers(&self, count: usize) -> Result<Vec<Channel>, Trouble> {
         let keys = self.keys.iter().skip(1).cycle().take(count);
         stream::iter(keys.map(|key| self.run(key, SPEAK))).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    /// So many runs, of all users but the first, that wait for the model.
+    pub(crate) async fn held(&self, count: usize) -> Result<(), Trouble> {
+        let keys = self.keys.iter().skip(1).cycle().take(count);
+        let runs = stream::iter(keys.map(|key| self.run(key, HOLD))).buffer_unordered(AT_ONCE);
+        runs.try_for_each(|_| std::future::ready(Ok(()))).await
+    }
+
+    /// How often the model was asked.
+    pub(crate) fn asked(&self) -> usize {
+        self.upstream.requests().len()
     }
 
     /// One thread of every user but the first in which the model has spoken at length.

@@ -17,7 +17,7 @@ const ONCE: [&str; 5] = ["act_reversible", "act_irreversible", "act_asked", "act
 const UNDONE_ONCE: [&str; 1] = ["act_undone_once"];
 
 /// What is left in the end, without ids and times: the same whether or not a server died on the way.
-const PARTS: [(&str, &str); 18] = [
+const PARTS: [(&str, &str); 19] = [
     ("threads", "SELECT coalesce(title, '-') || ' ' || message_count FROM threads WHERE deleted_at IS NULL"),
     (
         "messages",
@@ -51,6 +51,7 @@ const PARTS: [(&str, &str); 18] = [
     ("jobs", "SELECT kind || ' ' || status || coalesce(' ' || error, '') FROM jobs ORDER BY 1"),
     ("keys", "SELECT key FROM idempotency ORDER BY 1"),
     ("queue", "SELECT 'waits' FROM queue"),
+    ("reservations", "SELECT 'is held' FROM reservations"),
     ("summaries", "SELECT level || ' of ' || messages FROM summaries ORDER BY 1"),
     (
         "facts",

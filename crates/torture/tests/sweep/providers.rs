@@ -88,3 +88,20 @@ async fn another_model_answers_instead() {
     })
     .await;
 }
+
+/// What a call may spend is held before it and given back after it, wherever the server dies: all of the budget would be
+/// held by the first call that was never heard of again.
+#[tokio::test]
+async fn a_budget_is_not_lost_with_a_server() {
+    let setup = || Setup::app("tools = [\"echo\"]\n[budget]\nday_tokens = 3000");
+    let model: Says = |request, before| if before < 1 { unavailable(503) } else { repeats(request, before) };
+    sweep(Scenario::new("budget", setup, 18).says(model), async |client| {
+        for (key, message) in [("first", "Hi"), ("second", "And then?")] {
+            let told = client.turn(key, message).await?;
+            let status = client.end(&told).await?;
+            client.check(status == "completed", "there is money for it");
+        }
+        Ok(())
+    })
+    .await;
+}

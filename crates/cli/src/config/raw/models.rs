@@ -30,6 +30,7 @@ pub(super) struct RawModel {
     structured: Option<Spanned<String>>,
     vision: Option<bool>,
     sampling: Option<bool>,
+    thinking: Option<bool>,
     tool_calls_in_text: Option<bool>,
     context_window: Option<Spanned<i64>>,
     max_output: Option<Spanned<i64>>,
@@ -68,7 +69,9 @@ impl Reader<'_> {
         let provider = self.provider_of(config, name, raw.provider)?;
         let id = self.in_file(raw.id)?.map_or_else(|| name.get_ref().clone(), |chosen| chosen.value);
         let kind = self.kind(&field("kind"), raw.kind)?.unwrap_or(provider.kind);
-        let (usual, known_price) = known::describe(&provider.name, &id, &provider.capabilities);
+        let catalogue = &config.knowledge.catalogue;
+        let usual = catalogue.describe(&provider.name, &id, &provider.capabilities).0;
+        let usual_price = provider.prices().of(catalogue, &provider.name, &id);
         let usual_tools = if kind == provider.kind { usual.tools } else { Capabilities::of_kind(kind).tools };
         let structured = self.structured(&field("structured"), raw.structured)?;
         let window = self.context_window(&field("context_window"), raw.context_window)?;
@@ -86,12 +89,13 @@ impl Reader<'_> {
                 structured: structured.unwrap_or(usual.structured),
                 vision: raw.vision.unwrap_or(usual.vision),
                 sampling: raw.sampling.unwrap_or(usual.sampling),
+                thinking: raw.thinking.unwrap_or(usual.thinking),
                 calls_in_text: raw.tool_calls_in_text.unwrap_or(usual.calls_in_text),
                 context_window: window.unwrap_or(usual.context_window),
                 max_output: max_output.or(usual.max_output),
                 tokens: tokens.or(usual.tokens),
             },
-            price: price.or(known_price),
+            price: price.or(usual_price),
             extra: raw.extra.unwrap_or_default(),
         })
     }
@@ -106,7 +110,9 @@ impl Reader<'_> {
         if let Some(provider) = provider {
             return self.configured(config, &provider);
         }
-        if let Some(provider) = known::provider_of(name.get_ref()).and_then(|known| config.provider(known)) {
+        if let Some(provider) =
+            config.known_provider_of(name.get_ref()).and_then(|known| config.provider(known))
+        {
             return Ok(provider);
         }
         if config.pulled_model(name.get_ref()).is_some()
@@ -154,11 +160,7 @@ impl Reader<'_> {
         };
         let input = number("input", raw.input)?;
         let cached_input = raw.cached_input.map(|cached| number("cached_input", cached)).transpose()?;
-        Ok(Price {
-            input,
-            cached_input: cached_input.unwrap_or(input),
-            output: number("output", raw.output)?,
-        })
+        Ok(Price::flat(input, cached_input.unwrap_or(input), number("output", raw.output)?))
     }
 
     pub(super) fn embeddings(&self, config: &Config, raw: RawEmbeddings) -> Result<Embeddings, Problem> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use app::Problem;
 use app::source::Spanned;
 use model::known::{KnownProvider, PROVIDERS};
-use model::{Capabilities, Kind, Structured, Timeouts, Wire};
+use model::{Capabilities, Kind, Prices, Structured, Timeouts, Wire};
 use serde::Deserialize;
 
 use super::outside::RawSecret;
@@ -32,6 +32,7 @@ pub(super) struct RawProvider {
     api_key_file: Option<Spanned<String>>,
     kind: Option<Spanned<String>>,
     open: Option<bool>,
+    prices: Option<Spanned<String>>,
     streaming: Option<bool>,
     tools: Option<bool>,
     structured: Option<Spanned<String>>,
@@ -70,16 +71,20 @@ impl<'a> Reader<'a> {
         let field = |key: &str| format!("providers.{}.{key}", known.name);
         let kind = self.kind(&field("kind"), raw.kind.clone())?.unwrap_or(known.kind);
         let expected = Capabilities { structured: known.structured, ..Capabilities::of_kind(kind) };
-        let wire = self.wire(&field("wire"), raw.wire.clone())?.unwrap_or(known.wire);
+        let said = self.wire(&field("wire"), raw.wire.clone())?;
         let api_key = self.api_key(known.key_variable, &raw)?;
         let base_url = self.choose(known.url_variable, raw.base_url.clone())?;
-        let base_url = base_url.map(|chosen| base_url_of(&chosen, wire)).transpose()?;
+        let elsewhere = said.unwrap_or(known.wire_elsewhere);
+        let base_url = base_url.map(|chosen| base_url_of(&chosen, elsewhere)).transpose()?;
+        let at_home = base_url.as_ref().is_none_or(|url| url == known.base_url);
+        let wire = said.unwrap_or(if at_home { known.wire } else { known.wire_elsewhere });
         let provider = Provider {
             wire: Some(wire),
             kind,
             open: raw.open.unwrap_or(true),
             capabilities: self.expected(&field, &raw, &expected)?,
             timeouts: self.timeouts(&field, &raw)?,
+            prices: self.prices(&field("prices"), raw.prices.clone())?,
             base_url: base_url.clone().unwrap_or_else(|| known.base_url.to_owned()),
             api_key,
             ..Provider::of(known)
@@ -119,11 +124,16 @@ impl<'a> Reader<'a> {
             open: raw.open.unwrap_or(true),
             capabilities: self.expected(&field, raw, &Capabilities::of_kind(kind))?,
             timeouts: self.timeouts(&field, raw)?,
+            prices: self.prices(&field("prices"), raw.prices.clone())?,
         })
     }
 
     fn wire(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<Wire>, Problem> {
         self.one_of(field, value, &Wire::ALL, Wire::name)
+    }
+
+    fn prices(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<Prices>, Problem> {
+        self.one_of(field, value, &Prices::WRITTEN, Prices::name)
     }
 
     pub(super) fn kind(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<Kind>, Problem> {

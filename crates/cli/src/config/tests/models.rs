@@ -15,25 +15,23 @@ fn names(config: &Config) -> Vec<&str> {
 #[test]
 fn known_models_are_listed_where_the_provider_is_where_everybody_knows_it() {
     let config = read("", &[KEY, ("ANTHROPIC_API_KEY", "sk-2")]).unwrap();
-    let known: Vec<&str> = known::MODELS
-        .iter()
-        .filter(|model| ["openai", "anthropic"].contains(&model.provider))
-        .map(|model| model.name)
-        .collect();
+    let catalogue = model::Catalogue::built_in();
+    let ours = |model: &&known::KnownModel| ["openai", "anthropic"].contains(&model.provider.as_str());
+    let known: Vec<&str> = catalogue.listed().filter(ours).map(|model| model.name.as_str()).collect();
     assert_eq!(names(&config), known);
-    let mini = config.listing("gpt-4.1-mini").unwrap();
-    assert_eq!((mini.capabilities.context_window, mini.price.unwrap().output), (1_047_576, 1.6));
+    let luna = config.listing("gpt-6-luna").unwrap();
+    assert_eq!((luna.capabilities.context_window, luna.price.unwrap().output), (1_050_000, 0.5));
 
     let elsewhere = read("", &[KEY, ("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1")]).unwrap();
-    assert_eq!(names(&elsewhere), ["gpt-4.1-mini"], "only the default");
-    let mini = elsewhere.listing("gpt-4.1-mini").unwrap();
-    assert_eq!((mini.capabilities.context_window, mini.price), (128_000, None), "nothing is known of it");
+    assert_eq!(names(&elsewhere), ["gpt-6-luna"], "only the default");
+    let luna = elsewhere.listing("gpt-6-luna").unwrap();
+    assert_eq!((luna.capabilities.context_window, luna.price), (128_000, None), "nothing is known of it");
 }
 
 #[test]
 fn an_entry_says_what_is_different() {
-    let text = r#"[models."gpt-4.1-mini"]
-id = "gpt-4.1-mini-2025-04-14"
+    let text = r#"[models."gpt-5.4-mini"]
+id = "gpt-5.4-mini-2026-03-17"
 structured = "alone"
 context_window = 9000
 max_output = 1000
@@ -41,6 +39,7 @@ tokens = "cl100k"
 streaming = false
 vision = false
 sampling = false
+thinking = false
 tool_calls_in_text = true
 price = { input = 1, output = 2.5 }
 extra = { seed = 7, stop = ["x"], nested = { deep = true } }
@@ -49,9 +48,9 @@ provider = "openai"
 "#;
     let config = read(text, &[KEY]).unwrap();
     let expected = Listing {
-        name: "gpt-4.1-mini".into(),
+        name: "gpt-5.4-mini".into(),
         provider: "openai".into(),
-        id: "gpt-4.1-mini-2025-04-14".into(),
+        id: "gpt-5.4-mini-2026-03-17".into(),
         kind: Kind::Cloud,
         capabilities: Capabilities {
             streaming: false,
@@ -59,28 +58,29 @@ provider = "openai"
             structured: Structured::Alone,
             vision: false,
             sampling: false,
+            thinking: false,
             calls_in_text: true,
             context_window: 9000,
             max_output: Some(1000),
             tokens: Some(Tokens::Cl100k),
         },
-        price: Some(Price { input: 1.0, cached_input: 1.0, output: 2.5 }),
+        price: Some(Price::flat(1.0, 1.0, 2.5)),
         extra: json!({"seed": 7, "stop": ["x"], "nested": {"deep": true}}).as_object().unwrap().clone(),
     };
-    assert_eq!(config.listing("gpt-4.1-mini"), Some(&expected));
+    assert_eq!(config.listing("gpt-5.4-mini"), Some(&expected));
     let other = config.listing("other").unwrap();
     assert_eq!((other.id.as_str(), &other.capabilities), ("other", &config.providers[0].capabilities));
-    assert_eq!(names(&config).iter().filter(|name| **name == "gpt-4.1-mini").count(), 1, "listed once");
+    assert_eq!(names(&config).iter().filter(|name| **name == "gpt-5.4-mini").count(), 1, "listed once");
 }
 
 #[test]
 fn an_entry_keeps_what_is_known_and_prices_are_its_own() {
-    let config = read("[models.fast]\nprovider = 'openai'\nid = 'gpt-4.1-nano'\nprice = { input = 0, cached_input = 0, output = 0 }", &[KEY]).unwrap();
+    let config = read("[models.fast]\nprovider = 'openai'\nid = 'gpt-5.4-nano'\nprice = { input = 0, cached_input = 0, output = 0 }", &[KEY]).unwrap();
     let fast = config.listing("fast").unwrap();
-    assert_eq!((fast.capabilities.context_window, fast.capabilities.max_output), (1_047_576, Some(32_768)));
-    assert_eq!(fast.price, Some(Price { input: 0.0, cached_input: 0.0, output: 0.0 }));
-    let config = read("[models.fast]\nprovider = 'openai'\nid = 'gpt-4.1-nano'", &[KEY]).unwrap();
-    assert_eq!(config.listing("fast").unwrap().price.unwrap().input, 0.1);
+    assert_eq!((fast.capabilities.context_window, fast.capabilities.max_output), (400_000, Some(128_000)));
+    assert_eq!(fast.price, Some(Price::flat(0.0, 0.0, 0.0)));
+    let config = read("[models.fast]\nprovider = 'openai'\nid = 'gpt-5.4-nano'", &[KEY]).unwrap();
+    assert_eq!(config.listing("fast").unwrap().price.unwrap().input, 0.2);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which providers are on, where they answer and with which key.
 
-use model::AnthropicVersion;
+use model::{AnthropicVersion, Prices};
 
 use super::*;
 
@@ -20,20 +20,21 @@ fn only(text: &str, pairs: &[(&str, &str)]) -> Provider {
 fn a_key_or_a_base_url_turns_a_provider_on() {
     let none = (Vec::new(), None);
     let one = |name: &str, model: Option<&str>| (vec![name.to_owned()], model.map(str::to_owned));
-    let openai = one("openai", Some("gpt-4.1-mini"));
+    let openai = one("openai", Some("gpt-6-luna"));
     assert_eq!(on("", &[]), none);
     assert_eq!(on("", &[("OPENAI_API_KEY", "sk-1")]), openai);
     assert_eq!(on("", &[("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")]), openai);
     assert_eq!(on("[providers.openai]\nidle_timeout_seconds = 5", &[]), none, "a section is no key");
     assert_eq!(on("model = 'm'", &[("OPENAI_API_KEY", "sk-1")]), one("openai", Some("m")));
-    assert_eq!(on("", &[("ANTHROPIC_API_KEY", "sk-1")]), one("anthropic", Some("claude-sonnet-4-5")));
-    assert_eq!(on("", &[("GEMINI_API_KEY", "k")]), one("gemini", Some("gemini-2.5-flash")));
-    assert_eq!(on("", &[("GROQ_API_KEY", "k")]), one("groq", None));
+    assert_eq!(on("", &[("ANTHROPIC_API_KEY", "sk-1")]), one("anthropic", Some("claude-sonnet-5-5")));
+    assert_eq!(on("", &[("GEMINI_API_KEY", "k")]), one("gemini", Some("gemini-3.8-flash")));
+    assert_eq!(on("", &[("GROQ_API_KEY", "k")]), one("groq", Some("openai/gpt-oss-120b")));
+    assert_eq!(on("", &[("OPENROUTER_API_KEY", "k")]), one("openrouter", None));
     assert_eq!(on("", &[("OLLAMA_HOST", "box:1")]), one("ollama", None));
     assert_eq!(on("[providers.ollama]", &[]), one("ollama", None), "no key is asked for");
     assert_eq!(on("[providers.lan]\nbase_url = 'http://10.0.0.5/v1'", &[]), one("lan", None));
     let both = [("ANTHROPIC_API_KEY", "a"), ("OPENAI_API_KEY", "b")];
-    assert_eq!(on("", &both), (vec!["openai".into(), "anthropic".into()], Some("gpt-4.1-mini".into())));
+    assert_eq!(on("", &both), (vec!["openai".into(), "anthropic".into()], Some("gpt-6-luna".into())));
 }
 
 #[test]
@@ -42,6 +43,7 @@ fn a_known_provider_can_be_changed_in_every_part() {
 wire = 'anthropic-2023-06-01'
 kind = 'local'
 open = false
+prices = 'known'
 streaming = false
 tools = true
 structured = 'prompt'
@@ -72,6 +74,7 @@ total_timeout_seconds = 4";
             idle: Duration::from_secs(3),
             total: Duration::from_secs(4),
         },
+        prices: Some(Prices::Known),
     };
     assert_eq!(only(text, &[("ANTHROPIC_API_KEY", "sk-1")]), expected);
 }
@@ -82,6 +85,7 @@ fn a_provider_of_ones_own_speaks_chat_in_the_cloud_unless_it_says_otherwise() {
     let expected = Provider {
         name: "lan".into(),
         base_url: "http://10.0.0.5:8000/v1".into(),
+        wire: Some(Wire::Chat),
         capabilities: Capabilities::of_kind(Kind::Cloud),
         ..Provider::of(known::provider("openai").unwrap())
     };
@@ -89,6 +93,16 @@ fn a_provider_of_ones_own_speaks_chat_in_the_cloud_unless_it_says_otherwise() {
     let other = only("[providers.box]\nwire = 'ollama'\nbase_url = 'box'", &[]);
     assert_eq!((other.kind, other.base_url.as_str()), (Kind::Local, "http://box:11434"));
     assert!(!other.capabilities.tools && other.api_key.is_none());
+}
+
+#[test]
+fn openai_speaks_responses_at_home_and_is_taken_to_speak_chat_elsewhere() {
+    let key = ("OPENAI_API_KEY", "sk-1");
+    let wire = |text: &str, pairs: &[(&str, &str)]| only(text, pairs).wire;
+    assert_eq!(wire("", &[key]), Some(Wire::Responses), "it takes tools while a model thinks");
+    assert_eq!(wire("", &[key, ("OPENAI_BASE_URL", "https://api.openai.com/v1/")]), Some(Wire::Responses));
+    assert_eq!(wire("", &[key, ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")]), Some(Wire::Chat));
+    assert_eq!(wire("[providers.openai]\nwire = 'chat'", &[key]), Some(Wire::Chat), "who says so is heard");
 }
 
 #[test]
@@ -163,8 +177,50 @@ fn mistakes_in_a_provider_are_refused_with_place_and_remedy() {
         ("[providers.openai]\nbase_url = 'http://a:b@x/'", format!("2:12: the base URL holds more than a host and a path; {url}")),
         ("[providers.openai]\nbase_url = 'http://x/v1?key=1'", format!("2:12: the base URL holds more than a host and a path; {url}")),
         ("[providers.openai]\napi_key_env = 'MINE'", "2:15: the environment variable MINE is not set; set it, or remove this line".into()),
-        ("[providers.openai]\nurl = 'x'", "2:1: unknown key \"url\"; the keys here are wire, base_url, api_key_env, api_key_file, kind, open, streaming, tools, structured, context_window, max_output, connect_timeout_seconds, first_byte_timeout_seconds, idle_timeout_seconds, total_timeout_seconds".into()),
+        ("[providers.openai]\nurl = 'x'", "2:1: unknown key \"url\"; the keys here are wire, base_url, api_key_env, api_key_file, kind, open, prices, streaming, tools, structured, context_window, max_output, connect_timeout_seconds, first_byte_timeout_seconds, idle_timeout_seconds, total_timeout_seconds".into()),
     ] {
         assert_eq!(read(section, &[]), Err(format!("rondo.toml:{expected}")));
     }
+}
+
+#[test]
+fn prices_are_known_at_the_own_url_nothing_on_this_machine_and_elsewhere_as_the_operator_says() {
+    const KEY: (&str, &str) = ("OPENAI_API_KEY", "sk-1");
+    let prices = |text: &str, pairs: &[(&str, &str)]| only(text, pairs).prices();
+    assert_eq!(prices("", &[KEY]), Prices::Known);
+    assert_eq!(prices("", &[KEY, ("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1")]), Prices::Unknown);
+    assert_eq!(
+        prices("[providers.openai]\nprices = 'known'", &[("OPENAI_BASE_URL", "http://h/v1")]),
+        Prices::Known
+    );
+    for host in ["127.0.0.1", "localhost", "[::1]:11434", "127.1.2.3:80"] {
+        assert_eq!(prices("", &[("OLLAMA_HOST", host)]), Prices::Free, "{host}");
+    }
+    for host in ["https://ollama.example.com", "10.0.0.5", "localhost.example.com"] {
+        assert_eq!(prices("", &[("OLLAMA_HOST", host)]), Prices::Unknown, "{host}");
+    }
+    let lan = "[providers.lan]\nbase_url = 'http://10.0.0.5/v1'\nkind = 'local'\n";
+    assert_eq!(prices(lan, &[]), Prices::Unknown);
+    assert_eq!(prices(&format!("{lan}prices = 'free'"), &[]), Prices::Free);
+    let wrong = read(&format!("{lan}prices = 'cheap'"), &[]).unwrap_err();
+    assert_eq!(wrong, "rondo.toml:4:10: providers.lan.prices is \"cheap\"; write \"known\" or \"free\"");
+}
+
+#[test]
+fn a_model_s_price_is_its_own_or_its_provider_s() {
+    let elsewhere = [("OPENAI_BASE_URL", "http://gateway/v1")];
+    let price = |text: &str| {
+        let config = read(text, &elsewhere).unwrap();
+        let listed = config.listing(config.model.as_deref().unwrap()).unwrap().price;
+        listed.map(|price| price.input)
+    };
+    let catalogue = model::Catalogue::built_in();
+    let default = catalogue.default_model("openai").unwrap();
+    let list = catalogue.list_price("openai", default).unwrap().input;
+    assert_eq!(price(""), None);
+    assert_eq!(price("[providers.openai]\nprices = 'known'"), Some(list));
+    assert_eq!(price("[providers.openai]\nprices = 'free'"), Some(0.0));
+    let entry = "model = 'm'\n[providers.openai]\nprices = 'free'\n[models.m]\n";
+    assert_eq!(price(&format!("{entry}price = {{ input = 3, output = 4 }}")), Some(3.0));
+    assert_eq!(price(entry), Some(0.0));
 }

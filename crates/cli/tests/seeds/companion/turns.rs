@@ -89,6 +89,8 @@ async fn recent_messages_are_part_of_the_prompt() {
 async fn a_model_with_tools_is_offered_them_and_one_without_answers_alone() {
     let product = Product::new("companion").await;
     product.world.write("rondo.toml", "[models.small]\nprovider = \"openai\"\ntools = false\n");
+    let toml = std::fs::read_to_string(product.world.path("apps/companion/app.toml")).unwrap();
+    product.world.write("apps/companion/app.toml", &format!("models = [\"small\"]\n{toml}"));
     let (product, server) = serving(product, []).await;
     let answer = product.answer(&server, json!({ "message": "Hello", "model": "small" })).await;
     assert_eq!((&answer["status"], &answer["reply"]), (&json!("completed"), &json!("I see.")));

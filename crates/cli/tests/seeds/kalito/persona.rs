@@ -71,7 +71,7 @@ async fn settings_of_a_persona_are_the_base_and_the_request_wins() {
 async fn a_repeat_penalty_means_the_same_to_both_kinds_of_models() {
     let product = kalito().await;
     let server = with_small(&product).await;
-    for model in ["gpt-4o-mini", "small"] {
+    for model in ["gpt-5.6-luna", "small"] {
         product.answer(&server, json!({ "message": "Hello", "model": model, "personaId": NURSE })).await;
     }
     let asked = asked(&product);

@@ -9,7 +9,7 @@ use testkit::upstream::Reply;
 async fn a_cloud_model_and_one_at_home_answer_in_the_same_app() {
     let product = kalito().await;
     let server = with_small(&product).await;
-    for (model, path) in [("gpt-4o-mini", "/v1/chat/completions"), ("small", "/api/chat")] {
+    for (model, path) in [("gpt-5.6-luna", "/v1/chat/completions"), ("small", "/api/chat")] {
         let answer = product.answer(&server, json!({ "message": "Hello", "model": model })).await;
         assert_eq!(answer["reply"], "So it is.");
         assert!(answer["tokenUsage"].as_u64().unwrap() > 0, "{answer}");
@@ -22,7 +22,7 @@ async fn a_cloud_model_and_one_at_home_answer_in_the_same_app() {
 #[tokio::test]
 async fn a_model_that_nobody_serves_is_refused_by_its_name() {
     let product = kalito().await;
-    product.world.write("rondo.toml", "[providers.openai]\nopen = false\n[models.'gpt-4.1-mini']\n");
+    product.world.write("rondo.toml", "[providers.openai]\nopen = false\n[models.'gpt-6-luna']\n");
     let server = product.serve().await;
     let body = json!({ "message": "Hello", "model": "nobodys", "stream": false });
     let (status, problem) = server.post(&product.path("runs"), &body).await;
@@ -127,7 +127,7 @@ async fn one_request_carries_everything_and_both_forms_ask_the_same() {
     let body = json!({
         "message": "Which medications does she take? Answer in JSON.",
         "systemPrompt": "Be brief.",
-        "model": "gpt-4o-mini",
+        "model": "gpt-5.6-luna",
         "settings": { "temperature": 0.2, "outputFormat": "json" },
         "personaId": NURSE,
     });
@@ -147,7 +147,7 @@ async fn one_request_carries_everything_and_both_forms_ask_the_same() {
         body
     };
     assert!(plain(&asked[0]) == plain(&asked[1]), "with a stream and without");
-    assert_eq!((&asked[0]["model"], &asked[0]["temperature"]), (&json!("gpt-4o-mini"), &json!(0.2)));
+    assert_eq!((&asked[0]["model"], &asked[0]["temperature"]), (&json!("gpt-5.6-luna"), &json!(0.2)));
     assert_eq!(asked[0]["response_format"]["type"], "json_object");
     assert_eq!(asked[0]["frequency_penalty"], 0.5, "the persona's");
 }

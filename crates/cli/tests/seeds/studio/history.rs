@@ -19,7 +19,7 @@ async fn a_turn_with_tools_is_stored_with_its_calls_and_their_results() {
         (&call["id"], &json!("calculate"), &json!(true))
     );
     assert_eq!(result["result"], of(&frames, "tool:complete")[0]["output"]);
-    assert_eq!((&stored[1]["text"], &stored[1]["model"]), (&json!("It is 42."), &json!("gpt-4.1-mini")));
+    assert_eq!((&stored[1]["text"], &stored[1]["model"]), (&json!("It is 42."), &json!("gpt-6-luna")));
 }
 
 #[tokio::test]

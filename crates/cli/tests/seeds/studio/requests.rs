@@ -23,12 +23,12 @@ async fn a_message_alone_begins_a_session_and_its_id_goes_on_with_it() {
 #[tokio::test]
 async fn a_model_and_a_temperature_are_taken_from_the_request() {
     let (product, server) = studio([Reply::says("Hello.")]).await;
-    let body = json!({ "message": "Hello", "model": "gpt-4.1", "temperature": 0.7 });
+    let body = json!({ "message": "Hello", "model": "gpt-6.1-sol", "temperature": 0.7 });
     let frames = server.stream(STREAM, &body).await.all().await;
     let request = product.last_request();
-    assert_eq!((&request["model"], &request["temperature"]), (&json!("gpt-4.1"), &json!(0.7)));
-    assert_eq!(of(&frames, "run:start")[0]["model"], "gpt-4.1");
-    assert_eq!(messages(&server, &session(&frames)).await[1]["model"], "gpt-4.1");
+    assert_eq!((&request["model"], &request["temperature"]), (&json!("gpt-6.1-sol"), &json!(0.7)));
+    assert_eq!(of(&frames, "run:start")[0]["model"], "gpt-6.1-sol");
+    assert_eq!(messages(&server, &session(&frames)).await[1]["model"], "gpt-6.1-sol");
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn without_them_the_servers_model_answers_as_its_provider_likes() {
     assert!(
         requests
             .iter()
-            .all(|request| request["model"] == "gpt-4.1-mini" && request.get("temperature").is_none())
+            .all(|request| request["model"] == "gpt-6-luna" && request.get("temperature").is_none())
     );
     assert_eq!(requests[0]["tools"].as_array().unwrap().len(), 2, "its two tools are offered");
     assert_eq!(answer(&frames), "Two.");

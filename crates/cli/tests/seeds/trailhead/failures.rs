@@ -25,14 +25,14 @@ async fn the_app_names_its_model_and_simpler_ones_stand_in() {
     let product = with_suggested_models().await;
     let server = product.serve().await;
     plays(&product, |_, body| match body["model"].as_str().unwrap() {
-        "gpt-4.1-mini" => Reply::says("I am here."),
+        "gpt-6-luna" => Reply::says("I am here."),
         _ => refused(),
     });
     let frames = product.say(&server, "Hi").await;
     assert_eq!((status(&frames), reply(&frames)), ("completed", "I am here."));
     let models: Vec<String> =
         asked(&product).iter().map(|body| body["model"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(models, ["anthropic/claude-sonnet-4.5", "gpt-4.1", "gpt-4.1-mini"]);
+    assert_eq!(models, ["anthropic/claude-sonnet-5.5", "gpt-6.1-sol", "gpt-6-luna"]);
 }
 
 #[tokio::test]

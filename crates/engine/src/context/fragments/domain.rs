@@ -6,7 +6,7 @@ use app::{Fragment, Section, SectionData};
 use memory::words::Words;
 use protocol::{LeftOut, Warning};
 use serde_json::Value;
-use store::{PageOf, RecordQuery};
+use store::RecordQuery;
 
 use crate::context::gather::Sources;
 use crate::context::{Fence, Piece, capped};
@@ -87,6 +87,8 @@ fn scores_by_words(sections: &[&Section], message: &str) -> Vec<f32> {
 
 /// Writes them, the nearest first as long as there is room, and then in the app's order.
 async fn write(from: &Sources<'_>, sections: &[&Section], order: &[usize]) -> Result<Chosen, store::Error> {
+    // Before the records are read: what is erased meanwhile is not kept.
+    let source = store::source::of_records(from.thread, from.store.erasures(from.scope).await?);
     let chosen: Vec<(usize, &&Section)> =
         order.iter().filter_map(|index| Some((*index, sections.get(*index)?))).collect();
     let records = records(from, chosen.iter().flat_map(|(_, section)| &section.records)).await?;
@@ -119,7 +121,7 @@ async fn write(from: &Sources<'_>, sections: &[&Section], order: &[usize]) -> Re
     written.sort_by_key(|(index, ..)| *index);
     for (_, name, text) in written {
         out.names.push(name);
-        out.pieces.push(Piece::of_data(Fragment::Domain, from.thread, text));
+        out.pieces.push(Piece::of_data(Fragment::Domain, &source, text));
     }
     Ok(out)
 }
@@ -131,8 +133,8 @@ async fn records(
     let kinds: BTreeSet<&String> = kinds.collect();
     let mut records = BTreeMap::new();
     for kind in kinds {
-        let page = PageOf { after: None, limit: MAX_RECORDS };
-        let mut rows = from.store.records(from.scope, kind, RecordQuery::default(), page).await?;
+        let any = RecordQuery::default();
+        let mut rows = store::newest_records(from.store, from.scope, kind, any, MAX_RECORDS).await?;
         rows.reverse(); // the oldest first, as people list things
         records.insert(kind.clone(), rows.into_iter().map(|row| row.data).collect());
     }

@@ -5,5 +5,5 @@ use app::{App, Fragment};
 use crate::context::Piece;
 
 pub(in crate::context) fn read(app: &App) -> Piece {
-    Piece::new(Fragment::Instructions, format!("app_{}", app.revision), app.instructions.clone())
+    Piece::new(Fragment::Instructions, store::source::of_app(&app.revision), app.instructions.clone())
 }

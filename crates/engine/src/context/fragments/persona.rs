@@ -9,5 +9,10 @@ use crate::personas;
 
 pub(in crate::context) async fn read(from: &Sources<'_>, id: &str) -> Result<Piece, Warning> {
     let persona = personas::find(from.store, from.app, from.scope, id).await?;
-    Ok(Piece::new(Fragment::Persona, from.thread, persona.prompt))
+    // The app's own go with the thread; the user's with the persona.
+    let source = match from.app.personas.contains_key(id) {
+        true => from.thread.to_string(),
+        false => store::source::of_persona(id),
+    };
+    Ok(Piece::new(Fragment::Persona, source, persona.prompt))
 }

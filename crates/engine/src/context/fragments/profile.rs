@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use app::Fragment;
 use jiff::tz::TimeZone;
-use protocol::UserId;
 use serde_json::Value;
 use store::ProfileRow;
 
@@ -13,7 +12,7 @@ use crate::context::{Fence, Piece, capped};
 /// Bytes of all of it.
 const MAX_BYTES: usize = 2_000;
 
-pub(in crate::context) fn piece(user: &UserId, profile: &ProfileRow) -> Option<Piece> {
+pub(in crate::context) fn piece(profile: &ProfileRow) -> Option<Piece> {
     let mut lines = String::new();
     let known = [("Name", &profile.name), ("Timezone", &profile.timezone), ("Locale", &profile.locale)];
     for (what, value) in known {
@@ -25,8 +24,8 @@ pub(in crate::context) fn piece(user: &UserId, profile: &ProfileRow) -> Option<P
         let _ = writeln!(lines, "- {}: {value}", Value::from(what.as_str()));
     }
     let lines = lines.trim_end();
-    (!lines.is_empty())
-        .then(|| Piece::of_data(Fragment::Profile, format!("user_{user}"), capped(lines, MAX_BYTES)))
+    let source = store::source::of_profile(profile.version);
+    (!lines.is_empty()).then(|| Piece::of_data(Fragment::Profile, source, capped(lines, MAX_BYTES)))
 }
 
 /// The zone the user lives in; UTC when they do not say, or say one that nobody knows.

@@ -1,5 +1,6 @@
 //! How the proposals of this conversation that outlive their runs stand.
 
+use memory::tombstone::Forgotten;
 use protocol::Decision;
 use store::{PageOf, ProposalRow};
 
@@ -14,16 +15,21 @@ const MAX_SHOWN: usize = 10;
 const MAX_INPUT_BYTES: usize = 300;
 
 /// A line for each of the newest, as the log keeps it.
-pub(in crate::context) async fn read(from: &Sources<'_>) -> Result<Vec<String>, store::Error> {
+pub(in crate::context) async fn read(
+    from: &Sources<'_>,
+    forgotten: &Forgotten,
+) -> Result<Vec<String>, store::Error> {
     if !from.proposes {
         return Ok(Vec::new());
     }
     let newest = PageOf { after: None, limit: MAX_LOOKED_AT };
-    let mut rows = from.store.proposals(from.scope, false, newest).await?;
+    let mut rows = from.store.proposals(from.scope, false, newest).await?.rows;
     rows.retain(|row| row.thread == Some(from.thread) && row.run.is_none());
     let line = |row: &ProposalRow| {
         let status = row.decision.map_or("open", Decision::name);
-        let input = capped(&row.input.to_string(), MAX_INPUT_BYTES);
+        let mut input = row.input.clone();
+        forgotten.clear_json(&mut input, row.created_at);
+        let input = capped(&input.to_string(), MAX_INPUT_BYTES);
         format!("{} {status}: {} {input}", row.id, row.tool)
     };
     Ok(rows.iter().take(MAX_SHOWN).map(line).collect())

@@ -1,18 +1,21 @@
 //! What is known of the user when a conversation begins: taken once, and the same for as long as the thread goes on.
 //!
-//! It is kept line by line with the memory each line comes from, so that what is forgotten later leaves it, and nothing
-//! else does.
+//! It is kept line by line with what each line comes from, so that what is forgotten or deleted later leaves it, and
+//! nothing else does.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use app::Fragment;
-use protocol::{Effect, MemoryId};
-use serde::{Deserialize, Serialize};
+use jiff::Timestamp;
+use memory::tombstone::Forgotten;
+use protocol::{ActionId, Effect, MemoryId};
 use serde_json::Value;
-use store::{ActionFilter, PageOf, RecordQuery};
+use store::{ActionFilter, MAX_SNAPSHOT_LINE_BYTES, PageOf, RecordQuery, SnapshotLine};
 
 use crate::context::gather::Sources;
 use crate::context::{Fence, Piece, capped};
+use crate::hiding;
 
 /// Kinds of memories that say who somebody is and what they are about; they come first.
 const IDENTITY: [&str; 6] = ["identity", "profile", "person", "focus", "goal", "preference"];
@@ -28,81 +31,81 @@ const MAX_CHANGE_BYTES: usize = 200;
 const MAX_THREADS: usize = 5;
 const MAX_TITLE_BYTES: usize = 100;
 
-/// One line of a snapshot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Line {
-    /// The memory it comes from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) memory: Option<MemoryId>,
-    pub(super) text: String,
-}
-
 /// The thread's snapshot, taken now if it has none, without what was forgotten since.
-pub(in crate::context) async fn read(from: &Sources<'_>) -> Result<Vec<Piece>, store::Error> {
-    let body = match from.store.snapshot(from.scope, from.thread).await? {
-        Some(body) => body,
-        None => take(from).await?,
+pub(in crate::context) async fn read(
+    from: &Sources<'_>,
+    forgotten: &Forgotten,
+) -> Result<Vec<Piece>, store::Error> {
+    let lines = match from.store.snapshot(from.scope, from.thread).await? {
+        Some(lines) => lines,
+        None => take(from, forgotten).await?,
     };
-    let lines: Vec<Line> = serde_json::from_str(&body).unwrap_or_default();
-    let memories: Vec<MemoryId> = lines.iter().filter_map(|line| line.memory).collect();
-    let gone: BTreeSet<MemoryId> =
-        from.store.forgotten_among(from.scope, &memories).await?.into_iter().collect();
-    let there = lines.into_iter().filter(|line| line.memory.is_none_or(|memory| !gone.contains(&memory)));
-    Ok(there.map(|line| piece(from, line)).collect())
+    let memories: Vec<MemoryId> = lines.iter().filter_map(|line| line.source.parse().ok()).collect();
+    let gone = from.store.forgotten_among(from.scope, &memories).await?;
+    let gone: BTreeSet<String> = gone.iter().map(MemoryId::to_string).collect();
+    let there = lines.into_iter().filter(|line| !gone.contains(&line.source));
+    Ok(there.map(|line| piece(line, forgotten)).collect())
 }
 
-fn piece(from: &Sources<'_>, line: Line) -> Piece {
-    match line.memory {
-        Some(memory) => Piece::of_data(Fragment::Snapshot, memory, line.text),
-        None => Piece::of_data(Fragment::Snapshot, from.thread, line.text),
-    }
+/// A line as it is shown: what an action said is kept at greater length, so that no part of what is forgotten is left over
+/// where it is cut.
+fn piece(line: SnapshotLine, forgotten: &Forgotten) -> Piece {
+    let text = match line.source.parse::<MemoryId>() {
+        Ok(_) => line.text,
+        Err(_) => forgotten.clear(&line.text, line.at).into_owned(),
+    };
+    let is_action = line.source.parse::<ActionId>().is_ok();
+    let text = if is_action { capped(&text, MAX_CHANGE_BYTES) } else { text };
+    Piece::of_data(Fragment::Snapshot, line.source, text)
 }
 
-async fn take(from: &Sources<'_>) -> Result<String, store::Error> {
+async fn take(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
     let mut lines = identity(from).await?;
     lines.extend(records(from).await?);
-    lines.extend(changes(from).await?);
-    lines.extend(sessions(from).await?);
-    let body = serde_json::to_string(&lines).unwrap_or_default();
-    from.store.keep_snapshot(from.scope, from.thread, body).await
+    lines.extend(changes(from, forgotten).await?);
+    lines.extend(sessions(from, forgotten).await?);
+    from.store.keep_snapshot(from.scope, from.thread, lines).await
 }
 
 pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
     super::lines("Relevant context about the user, as it was when this conversation began.", pieces, fence)
 }
 
-fn heading(text: &str) -> Line {
-    Line { memory: None, text: format!("{text}:") }
+fn line(source: impl Display, at: Timestamp, text: String) -> SnapshotLine {
+    SnapshotLine { source: source.to_string(), at, text: capped_line(text) }
 }
 
-fn line(text: String) -> Line {
-    Line { memory: None, text }
+/// What the store takes; only inputs of calls are ever as long.
+fn capped_line(text: String) -> String {
+    let end = text.floor_char_boundary(MAX_SNAPSHOT_LINE_BYTES);
+    if end < text.len() { text.get(..end).unwrap_or_default().to_owned() } else { text }
 }
 
-async fn identity(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
+async fn identity(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> {
     let mut rows = from.store.active_memories(from.scope, from.app.memory.limit).await?;
     rows.sort_by_key(|row| IDENTITY.iter().position(|kind| *kind == row.kind).unwrap_or(IDENTITY.len()));
     let lines = rows
         .into_iter()
-        .map(|row| Line { memory: Some(row.id), text: format!("- {}: {}", row.id, Value::from(row.text)) });
-    Ok(with_heading("Identity and focus", lines.collect()))
+        .map(|row| line(row.id, from.now, format!("- {}: {}", row.id, Value::from(row.text))));
+    Ok(with_heading(from, "Identity and focus", lines.collect()))
 }
 
-async fn records(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
+async fn records(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> {
     let mut lines = Vec::new();
     for kind in &from.app.memory.snapshot {
-        let page = PageOf { after: None, limit: MAX_RECORDS };
-        let rows = from.store.records(from.scope, kind, RecordQuery::default(), page).await?;
+        let any = RecordQuery::default();
+        let rows = store::newest_records(from.store, from.scope, kind, any, MAX_RECORDS).await?;
         let is_active = |data: &Value| {
             let status = data.get("status").and_then(Value::as_str);
             !status.is_some_and(|status| ENDED.contains(&status))
         };
         let active = rows.into_iter().filter(|row| is_active(&row.data));
         lines.extend(active.map(|row| {
-            line(format!("- {kind} {}: {}", row.id, capped(&brief(row.data).to_string(), MAX_RECORD_BYTES)))
+            let data = capped(&brief(row.data).to_string(), MAX_RECORD_BYTES);
+            line(row.id, from.now, format!("- {kind} {}: {data}", row.id))
         }));
     }
-    Ok(with_heading("Active records", lines))
+    Ok(with_heading(from, "Active records", lines))
 }
 
 /// The record with its long texts cut, so that one of them does not take the place of all others.
@@ -115,29 +118,32 @@ fn brief(data: Value) -> Value {
     }
 }
 
-async fn changes(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
-    let page = PageOf { after: None, limit: MAX_ACTIONS };
-    let rows = from.store.actions(from.scope, ActionFilter::default(), page).await?;
+async fn changes(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
+    let rows = store::newest_actions(from.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
     let changed = rows.into_iter().filter(|row| row.effect != Effect::Read && row.status == "complete");
-    let lines = changed.take(MAX_CHANGES).map(|row| {
+    let lines = changed.take(MAX_CHANGES).map(|mut row| {
+        hiding::hide_in_action(&mut row, forgotten);
         let day = row.started_at.strftime("%Y-%m-%d");
-        line(format!("- {day} {}: {}", row.tool, capped(&row.input.to_string(), MAX_CHANGE_BYTES)))
+        line(row.id, row.started_at, format!("- {day} {}: {}", row.tool, row.input))
     });
-    Ok(with_heading("Recent changes", lines.collect()))
+    Ok(with_heading(from, "Recent changes", lines.collect()))
 }
 
-async fn sessions(from: &Sources<'_>) -> Result<Vec<Line>, store::Error> {
+async fn sessions(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
     let page = PageOf { after: None, limit: MAX_THREADS + 1 };
-    let rows = from.store.threads(from.scope, page).await?;
+    let rows = from.store.threads(from.scope, page).await?.rows;
     let earlier = rows.into_iter().filter(|row| row.id != from.thread).take(MAX_THREADS);
     let lines = earlier.map(|row| {
-        let title = Value::from(capped(row.title.as_deref().unwrap_or("untitled"), MAX_TITLE_BYTES));
+        let title = forgotten.clear(row.title.as_deref().unwrap_or("untitled"), row.created_at);
+        let title = Value::from(capped(&title, MAX_TITLE_BYTES));
         let days = from.now.duration_since(row.updated_at).as_hours() / 24;
-        line(format!("- {title}, {} messages, {days} days ago", row.message_count))
+        let text = format!("- {title}, {} messages, {days} days ago", row.message_count);
+        line(row.id, row.created_at, text)
     });
-    Ok(with_heading("Recent conversations", lines.collect()))
+    Ok(with_heading(from, "Recent conversations", lines.collect()))
 }
 
-fn with_heading(name: &str, lines: Vec<Line>) -> Vec<Line> {
-    if lines.is_empty() { lines } else { std::iter::once(heading(name)).chain(lines).collect() }
+fn with_heading(from: &Sources<'_>, name: &str, lines: Vec<SnapshotLine>) -> Vec<SnapshotLine> {
+    let heading = line(from.thread, from.now, format!("{name}:"));
+    if lines.is_empty() { lines } else { std::iter::once(heading).chain(lines).collect() }
 }

@@ -1,14 +1,12 @@
 //! Reading earlier turns: no further back than the newest summary, or than the budget could show.
 
-use std::sync::Arc;
-
 use memory::tombstone::Forgotten;
 use protocol::{MessageId, Stretch, ThreadId, Warning};
-use store::{MessageRow, PinRow, Store, SummaryRow, Window};
+use store::{MessageRow, PinRow, Store, SummaryRow};
 
 use super::Past;
 use crate::context::gather::Sources;
-use crate::transcript;
+use crate::{hiding, transcript};
 
 /// Messages that are read at once, and if those are not enough: most prompts need a few.
 const WINDOWS: [usize; 3] = [24, 96, 400];
@@ -40,19 +38,19 @@ pub(in crate::context) async fn read(
     from: &Sources<'_>,
     leaf: MessageId,
     budget: usize,
-    forgotten: Option<Arc<Forgotten>>,
+    forgotten: &Forgotten,
 ) -> Rich {
-    match rich(from, leaf, budget, forgotten.as_deref()).await {
+    match rich(from, leaf, budget, forgotten).await {
         Ok(rich) => rich,
         Err(error) => {
             tracing::error!(thread = %from.thread, %error, "history was not read; the last messages alone are shown");
             let warning = |what: &str| Warning { code: "history_reduced".into(), message: what.into() };
-            match from.store.path(from.thread, leaf, Window::Newest(FALLBACK)).await {
+            match from.store.path(from.thread, leaf, FALLBACK).await {
                 Ok(rows) => Rich {
                     warnings: vec![warning(
                         "summaries and pins could not be read; the last messages are shown",
                     )],
-                    ..parted(pasts(from.thread, &rows, forgotten.as_deref(), leaf))
+                    ..parted(pasts(from.thread, &rows, forgotten, leaf))
                 },
                 Err(error) => {
                     tracing::error!(thread = %from.thread, %error, "no history could be read");
@@ -67,7 +65,7 @@ async fn rich(
     from: &Sources<'_>,
     leaf: MessageId,
     budget: usize,
-    forgotten: Option<&Forgotten>,
+    forgotten: &Forgotten,
 ) -> Result<Rich, store::Error> {
     let (all, pins) = tokio::try_join!(
         from.store.summaries(from.thread, false),
@@ -78,8 +76,7 @@ async fn rich(
     for mut summary in end.map(|end| chain(&all, end)).unwrap_or_default() {
         match summary.text.take() {
             Some(text) => {
-                let text =
-                    forgotten.map(|gone| gone.clear(&text, summary.created_at).into_owned()).unwrap_or(text);
+                let text = forgotten.clear(&text, summary.created_at).into_owned();
                 rich.summaries.push(SummaryRow { text: Some(text), ..summary });
             }
             None => {
@@ -104,7 +101,7 @@ async fn tail(
     let mut newest = Vec::new();
     for limit in WINDOWS {
         let limit = limit.min(most);
-        let mut rows = from.store.path(from.thread, leaf, Window::Newest(limit + 1)).await?;
+        let mut rows = from.store.path(from.thread, leaf, limit + 1).await?;
         let ends = |row: &MessageRow| summaries.iter().any(|summary| summary.to_message == row.id);
         if let Some(place) = rows.iter().rposition(ends) {
             let end = rows.get(place).map(|row| row.id);
@@ -140,11 +137,12 @@ pub(in crate::context) async fn again(
     (store, thread): (&dyn Store, ThreadId),
     leaf: MessageId,
     shown: Option<&[Stretch]>,
-    forgotten: Option<&Forgotten>,
+    forgotten: &Forgotten,
 ) -> Result<Rich, store::Error> {
     let most = WINDOWS.last().map_or(0, |most| most + 1);
-    let rows = store.path(thread, leaf, Window::Newest(most)).await?;
-    let mut rich = parted(pasts(thread, &rows, forgotten, leaf));
+    let rows = store.path(thread, leaf, most).await?;
+    // What was said again since is a message of its own: the one that is answered is as old as its run.
+    let mut rich = parted(read_path(thread, &rows, Some(forgotten)));
     if let Some(shown) = shown {
         let is_shown =
             |past: &Past| shown.iter().any(|stretch| (stretch.from..=stretch.to).contains(&past.seq));
@@ -159,7 +157,7 @@ pub(crate) fn read_path(thread: ThreadId, rows: &[MessageRow], forgotten: Option
         let mut turn = transcript::read(row);
         transcript::warn(thread, row, turn.trouble);
         if let Some(forgotten) = forgotten {
-            turn.text = forgotten.clear(&turn.text, row.created_at).into_owned();
+            hiding::hide_in_turn(&mut turn, forgotten, row.created_at);
         }
         Past { id: row.id, seq: row.seq, turn }
     };
@@ -167,12 +165,12 @@ pub(crate) fn read_path(thread: ThreadId, rows: &[MessageRow], forgotten: Option
 }
 
 /// The same, with the message that is answered as it was said.
-fn pasts(thread: ThreadId, rows: &[MessageRow], forgotten: Option<&Forgotten>, leaf: MessageId) -> Vec<Past> {
+fn pasts(thread: ThreadId, rows: &[MessageRow], forgotten: &Forgotten, leaf: MessageId) -> Vec<Past> {
     let (answered, earlier) = match rows.split_last() {
         Some((last, earlier)) if last.id == leaf => (Some(last), earlier),
         Some(_) | None => (None, rows),
     };
-    let mut pasts = read_path(thread, earlier, forgotten);
+    let mut pasts = read_path(thread, earlier, Some(forgotten));
     pasts
         .extend(answered.map(|row| read_path(thread, std::slice::from_ref(row), None)).into_iter().flatten());
     pasts

@@ -2,6 +2,27 @@
 
 use super::*;
 
+/// A look goes on behind those it has seen, however many there are.
+#[tokio::test]
+async fn after_a_change_of_the_model_everybodys_vectors_are_made() {
+    let app = with_vectors(TOP).await;
+    add(&app, "likes green tea").await;
+    app.engine.idle().await;
+    app.database()
+        .execute_batch(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100)
+             INSERT INTO memories (id, app, user, text, kind, status, source, created_at, updated_at)
+                 SELECT unhex(printf('%032x', 1000000 + i)), app, printf('user%04d', i), text, kind, status, source, 0, 0
+                     FROM memories, n;
+             INSERT INTO items (app, user, kind, id)
+                 SELECT app, user, 'memory', id FROM memories WHERE user LIKE 'user%';",
+        )
+        .unwrap();
+    let app = app.restart().await;
+    app.engine.idle().await;
+    assert_eq!(app.count("SELECT count(*) FROM vectors WHERE user LIKE 'user%'"), 1_100);
+}
+
 #[tokio::test]
 async fn the_nearest_memories_stand_before_the_message_with_their_ids() {
     for app in [start(TOP).await, with_vectors(TOP).await] {

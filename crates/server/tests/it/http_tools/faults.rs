@@ -112,7 +112,11 @@ async fn a_busy_server_is_asked_once_more_where_that_does_no_harm() {
                 web.on(method, &path(effect), [web::Reply::text("now")]);
             }
             let result = call(&app, effect, &json!({})).await;
-            let expected = if again { ("complete", 2) } else { ("failed", 1) };
+            let expected = match (again, busy) {
+                (true, _) => ("complete", 2),
+                (false, 429) => ("failed", 1),
+                (false, _) => ("unknown", 1),
+            };
             assert_eq!((status(&result), web.arrivals().len() - before), expected, "{busy} {effect}");
         }
     }
@@ -121,6 +125,30 @@ async fn a_busy_server_is_asked_once_more_where_that_does_no_harm() {
     let result = call(&app, "read", &json!({})).await;
     assert_eq!(failure(&result).1, "the server answered with the status 503");
     assert_eq!(web.arrivals().len(), before + 1, "nobody waits for a minute");
+}
+
+#[tokio::test]
+async fn what_a_server_may_have_done_before_it_failed_is_unknown_and_not_failed() {
+    let web = Web::start().await;
+    let app = TestApp::with(setup(&web, &tools("retry = false"))).await;
+    for broken in [500, 501, 502, 503, 504, 520] {
+        for (effect, method) in EFFECTS {
+            let reply = web::Reply::text("it is done, but the receipt is lost").with_status(broken);
+            web.on(method, &path(effect), [reply]);
+            let result = call(&app, effect, &json!({})).await;
+            let expected = if effect == "read" { "failed" } else { "unknown" };
+            assert_eq!(status(&result), expected, "{broken} {effect}");
+            let said = result["output"]["message"].as_str().unwrap();
+            assert!(said.contains("the receipt is lost"), "what the server says is told: {said}");
+        }
+    }
+    for refused in [400, 404, 409, 422] {
+        for (effect, method) in EFFECTS {
+            web.on(method, &path(effect), [web::Reply::status(refused)]);
+            assert_eq!(status(&call(&app, effect, &json!({})).await), "failed", "{refused} {effect}");
+        }
+    }
+    assert_eq!(web.arrivals().len(), 10 * EFFECTS.len(), "nothing was tried again");
 }
 
 /// Starts a run whose call stands at the server, which holds the answer back.

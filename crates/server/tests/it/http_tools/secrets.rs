@@ -149,7 +149,7 @@ async fn x2_an_undo_and_its_failure_tell_no_secret_either() {
     web.on(
         "DELETE",
         "/look",
-        [web::Reply::text(&format!("no: {SECRET}")).with_status(500), web::Reply::text(SECRET)],
+        [web::Reply::text(&format!("no: {SECRET}")).with_status(409), web::Reply::text(SECRET)],
     );
     let refused = app.send(app.request(Method::POST, &undo)).await;
     assert_eq!(refused.status, 409, "{refused:?}");

@@ -177,6 +177,28 @@ async fn under_a_key_a_file_is_imported_once() {
 }
 
 #[tokio::test]
+async fn the_key_of_an_import_is_used_up_by_it_and_no_other_key_is() {
+    let app = TestApp::start().await;
+    let keyed = async |key: &'static str, path: &str, body: String| {
+        let request = app.request(Method::POST, path).header("idempotency-key", key);
+        let json = path == MEMORIES;
+        let kind = if json { "application/json" } else { "text/markdown" };
+        app.send(request.header("content-type", kind).body(body)).await
+    };
+    let other = || json!({ "text": "Speaks French." }).to_string();
+    refused(keyed("k", IMPORT, "not an item".into()).await, 422, "invalid_request");
+    // It adds nothing, so the key is not that of a memory: it is the import's own.
+    assert_eq!(good(keyed("none", IMPORT, format!("- {CARD}\n")).await)["imported"], 0);
+    refused(keyed("none", MEMORIES, other()).await, 422, "idempotency_key_reused");
+    assert_eq!(good(keyed("k", IMPORT, "- Has a dog.\n".into()).await), report(1, 0));
+    refused(keyed("k", MEMORIES, other()).await, 422, "idempotency_key_reused");
+    refused(keyed("k", IMPORT, "- Has a dog.\n- Likes tea.\n".into()).await, 422, "idempotency_key_reused");
+    assert_eq!(good(keyed("k", IMPORT, "- Has a dog.\n".into()).await), report(0, 1));
+    assert_eq!(keyed("k/0", MEMORIES, other()).await.status, 201, "a key of its own");
+    assert_eq!(texts(&good(app.get(MEMORIES).await)), ["Speaks French.", "Has a dog."]);
+}
+
+#[tokio::test]
 async fn a_file_holds_nothing_of_anybody_else() {
     let app = TestApp::start().await;
     let (ann, bob) = (key(&app, "ann").await, key(&app, "bob").await);

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use protocol::{MemoryId, MessageId, Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
+use super::purge::FAMILY;
 use super::{ACTIVE, of_scope};
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::{count, sql};
@@ -14,7 +15,7 @@ use crate::{
 };
 
 pub(super) const UPDATED: &str = "updated";
-const FORGOTTEN: &str = "forgotten";
+pub(super) const FORGOTTEN: &str = "forgotten";
 const REMOVED: &str = "removed";
 
 /// Adds a memory. [`Error::MemoriesFull`] if the scope has as many as it may have.
@@ -92,16 +93,17 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
     let (memory, scope) = (row.id, row.scope.clone());
     batch
         .conn()
-        .prepare_cached(
+        .prepare_cached(&format!(
             "INSERT INTO tombstones (app, user, memory, words, at)
-                SELECT ?2, ?3, ?1, words, ?4 FROM
-                    (SELECT words FROM memory_sources WHERE memory = ?1 AND words IS NOT NULL
-                     UNION SELECT text FROM memory_versions WHERE memory = ?1)",
-        )?
+                {FAMILY} SELECT ?2, ?3, ?1, words, ?4 FROM
+                    (SELECT s.words FROM family f CROSS JOIN memory_sources s ON s.memory = f.id
+                        WHERE s.words IS NOT NULL
+                     UNION SELECT v.text FROM family f CROSS JOIN memory_versions v ON v.memory = f.id)"
+        ))?
         .execute(params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
     advance(batch, &MemoryRow { status: FORGOTTEN.into(), ..row }, FORGOTTEN)?;
     recall::drop_vectors(batch, memory)?;
-    texts::drop_of(batch, &scope, &memory.to_string())?;
+    texts::drop_kept(batch, &scope, &memory.to_string())?;
     recall::changed(batch, &scope, Kind::Tombstone, memory.bytes())
 }
 

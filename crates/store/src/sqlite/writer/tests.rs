@@ -260,3 +260,42 @@ async fn a_run_does_not_wait_for_a_writer_that_has_ended() {
     assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
     assert!(!disk.store.events(disk.run.thread, None, 0).await.unwrap().is_empty(), "reads go on");
 }
+
+/// Nobody has asked it to end, and all can see that it has.
+#[tokio::test]
+async fn a_writer_that_panics_is_seen_to_have_ended() {
+    let disk = Disk::new().await;
+    assert!(disk.store.is_open());
+    let waiting = disk.store.writing_ended();
+    let broken = disk.store.writer.write::<()>(|_| panic!("a bug in a piece of work"));
+    let ((), broken) = tokio::join!(waiting, broken);
+    assert!(matches!(broken, Err(Error::Closed)), "{broken:?}");
+    assert!(!disk.store.is_open());
+    disk.store.writing_ended().await; // also for who comes later
+    let refused = disk.store.log(&disk.run).record(vec![reset()], vec![], vec![]).await;
+    assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+}
+
+/// What Linux says when a user's quota is used up, when there is no space, and when the disk fails.
+const EDQUOT: i32 = 122;
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+
+#[test]
+fn a_write_without_space_is_a_full_disk_and_a_sync_that_fails_is_not() {
+    use rusqlite::ffi;
+    let failure = |code| Error::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+    for code in [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_TRUNCATE, ffi::SQLITE_IOERR_SHMMAP] {
+        for errno in [EDQUOT, ENOSPC] {
+            assert!(matches!(failure(code).of_system(errno), Error::Full), "{code} {errno}");
+        }
+        assert!(failure(code).of_system(EIO).is_broken(), "{code}");
+    }
+    for code in [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC, ffi::SQLITE_IOERR_READ] {
+        assert!(failure(code).of_system(EDQUOT).is_broken(), "{code}");
+    }
+    assert!(
+        matches!(failure(ffi::SQLITE_CONSTRAINT).of_system(EDQUOT), Error::Sql(_)),
+        "a number that is left over"
+    );
+}

@@ -3,12 +3,14 @@
 use protocol::{Event, Ids, Scope};
 use serde_json::json;
 use store::{
-    Error, Log, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, NewThread, PersonaRow, Personas, Runs,
-    Target, ThreadEdit, Threads,
+    Error, Log, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, NewThread, PageOf, PersonaRow,
+    Personas, Runs, Target, ThreadEdit, Threads,
 };
 
 use super::elsewhere;
 use crate::support::{Fixture, after, once, principal, scope};
+
+const ALL: PageOf<u64> = PageOf { after: None, limit: 1_000 };
 
 fn new(id: &str, name: &str) -> NewPersona {
     let settings = json!({ "temperature": 0.3, "model": "m" });
@@ -16,7 +18,7 @@ fn new(id: &str, name: &str) -> NewPersona {
 }
 
 async fn listed(fixture: &Fixture, scope: &Scope) -> Vec<String> {
-    fixture.store.personas(scope).await.unwrap().into_iter().map(|row| row.id).collect()
+    fixture.store.personas(scope, ALL).await.unwrap().rows.into_iter().map(|row| row.id).collect()
 }
 
 #[tokio::test]

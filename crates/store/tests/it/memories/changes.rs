@@ -5,12 +5,17 @@ use std::sync::Arc;
 use protocol::{Event, Ids, MemoryId, MessageId, ThreadId};
 use store::{
     Change, Error, MAX_SOURCES_PER_MEMORY, Maintenance, Memories, MemoryEdit, MemoryRow, MemoryVersion,
-    NewMemory, PageOf, Recall, Source, Threads, Tombstone, Write,
+    NewMemory, PageOf, Recall, SnapshotLine, Source, Threads, Tombstone, Write,
 };
 
 use super::{add, listed, new, texts};
 use crate::actions::{act, action, refusal, run_with_calls};
 use crate::support::{Fixture, Forward, after, once, principal, scope, step_end};
+
+/// A snapshot of one line, which nothing takes away.
+fn line(text: &str) -> Vec<SnapshotLine> {
+    vec![SnapshotLine { source: "nothing".into(), at: after(0), text: text.into() }]
+}
 
 pub(super) fn said(thread: ThreadId, message: MessageId, words: &str) -> Source {
     Source { thread: Some(thread), message: Some(message), words: Some(words.into()), at: Some(after(0)) }
@@ -176,12 +181,12 @@ async fn m1_another_user_reads_and_changes_nothing() {
     store.forget_memory(&principal("alice"), hers.id, None).await.unwrap();
     assert!(missing(store.restore_memory(&mallory, hers.id, None).await.unwrap_err()));
     assert_eq!(store.tombstones(&scope("mallory")).await.unwrap(), []);
-    assert_eq!(store.memories(&scope("mallory"), Some("all"), ALL).await.unwrap(), []);
+    assert_eq!(store.memories(&scope("mallory"), Some("all"), ALL).await.unwrap().rows, []);
     let (submitted, _) = fixture.run().await;
-    let stolen = store.keep_snapshot(&scope("mallory"), submitted.thread, "x".into()).await;
+    let stolen = store.keep_snapshot(&scope("mallory"), submitted.thread, line("x")).await;
     assert!(matches!(stolen, Err(Error::NotFound("thread"))));
     assert_eq!(store.snapshot(&scope("alice"), submitted.thread).await.unwrap(), None);
-    store.keep_snapshot(&scope("alice"), submitted.thread, "hers".into()).await.unwrap();
+    store.keep_snapshot(&scope("alice"), submitted.thread, line("hers")).await.unwrap();
     assert_eq!(store.snapshot(&scope("mallory"), submitted.thread).await.unwrap(), None);
 }
 
@@ -215,7 +220,7 @@ async fn lists_are_by_status() {
         (Some("nonsense"), vec![]),
         (Some("all"), vec!["gone", "kept"]),
     ] {
-        let rows = fixture.store.memories(&alice, status, ALL).await.unwrap();
+        let rows = fixture.store.memories(&alice, status, ALL).await.unwrap().rows;
         assert_eq!(texts(rows), expected, "{status:?}");
     }
 }
@@ -243,14 +248,14 @@ async fn the_first_snapshot_of_a_thread_stays_as_long_as_the_thread() {
     let (alice, store) = (scope("alice"), &fixture.store);
     assert_eq!(store.snapshot(&alice, submitted.thread).await.unwrap(), None);
     for body in ["first", "second"] {
-        let kept = store.keep_snapshot(&alice, submitted.thread, body.into()).await.unwrap();
-        assert_eq!(kept, "first");
+        let kept = store.keep_snapshot(&alice, submitted.thread, line(body)).await.unwrap();
+        assert_eq!(kept, line("first"));
     }
-    assert_eq!(store.snapshot(&alice, submitted.thread).await.unwrap().as_deref(), Some("first"));
-    let nowhere = store.keep_snapshot(&alice, fixture.ids.thread(), "x".into()).await;
+    assert_eq!(store.snapshot(&alice, submitted.thread).await.unwrap(), Some(line("first")));
+    let nowhere = store.keep_snapshot(&alice, fixture.ids.thread(), line("x")).await;
     assert!(matches!(nowhere, Err(Error::NotFound("thread"))));
     store.delete_thread(&principal("alice"), submitted.thread, None).await.unwrap();
-    let late = store.keep_snapshot(&alice, submitted.thread, "x".into()).await;
+    let late = store.keep_snapshot(&alice, submitted.thread, line("x")).await;
     assert!(matches!(late, Err(Error::NotFound("thread"))));
     let ended = crate::support::end(submitted.run, protocol::RunStatus::Cancelled);
     log.record(vec![ended], vec![], vec![]).await.unwrap();

@@ -279,7 +279,7 @@ async fn scopes_whose_vectors_are_missing_are_found() {
     let fixture = Fixture::new();
     let bob = scope("bob");
     let wanting = async |model: &str, limit| -> Vec<String> {
-        let scopes = fixture.store.scopes_to_embed(model, limit).await.unwrap();
+        let scopes = fixture.store.scopes_to_embed(model, None, limit).await.unwrap();
         scopes.into_iter().map(|scope| format!("{} {}", scope.app, scope.user)).collect()
     };
     assert!(wanting(MODEL, 9).await.is_empty());
@@ -287,6 +287,9 @@ async fn scopes_whose_vectors_are_missing_are_found() {
     let memory = add(&fixture, &bob, "bob's").await;
     assert_eq!(wanting(MODEL, 9).await, ["app alice", "app bob"]);
     assert_eq!(wanting(MODEL, 1).await, ["app alice"]);
+    let next = fixture.store.scopes_to_embed(MODEL, Some(&scope("alice")), 1).await.unwrap();
+    assert_eq!(next, [scope("bob")], "who comes behind");
+    assert_eq!(fixture.store.scopes_to_embed(MODEL, Some(&scope("bob")), 9).await.unwrap(), []);
     put(&fixture, ItemRef::Message(answered), 1).await;
     assert_eq!(wanting(MODEL, 9).await, ["app alice", "app bob"], "the question has none");
     fixture.store.delete_thread(&principal("alice"), submitted.thread, None).await.unwrap();

@@ -15,6 +15,7 @@ async fn upload(world: &World, name: &str, texts: &[&str]) -> String {
         suspicious: false,
     };
     let document = NewDocument {
+        quota: 1 << 30,
         id: ids.document(),
         name: name.into(),
         title: None,

@@ -59,7 +59,8 @@ async fn only_a_call_that_could_be_made_is_proposed() {
         let input = json!({ "tool": "calculate", "input": { "expression": "1" }, "expiresInHours": hours });
         assert_eq!(world.refused("createProposal", input).await.0, "invalid_arguments", "{hours}");
     }
-    let open = world.store.proposals(&world.scope, true, PageOf { after: None, limit: 10 }).await.unwrap();
+    let open =
+        world.store.proposals(&world.scope, true, PageOf { after: None, limit: 10 }).await.unwrap().rows;
     assert_eq!(open, []);
 }
 

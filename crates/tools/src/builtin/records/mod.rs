@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use jsonschema::Validator;
 use protocol::{Effect, RecordId};
 use serde_json::{Map, Value, json};
-use store::{MAX_RECORD_BYTES, PageOf, RecordQuery, RecordRow, Write};
+use store::{MAX_RECORD_BYTES, RecordQuery, RecordRow, Write};
 
 pub use references::{Reference, references};
 
@@ -224,9 +224,10 @@ impl RecordTool {
         } else {
             RecordQuery { text: None, fields: fields.into_iter().collect() }
         };
-        let page = PageOf { after: None, limit: limit + 1 };
-        let rows =
-            calling.store.records(calling.scope, &self.record.name, query, page).await.map_err(failed)?;
+        let name = &self.record.name;
+        let rows = store::newest_records(&**calling.store, calling.scope, name, query, limit + 1)
+            .await
+            .map_err(failed)?;
         let mut records = Vec::new();
         let mut bytes = 0;
         for record in rows.iter().take(limit).map(view) {

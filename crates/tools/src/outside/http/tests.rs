@@ -97,12 +97,14 @@ fn another_try_is_made_where_the_server_is_busy_and_says_no_longer_than_we_wait(
 }
 
 #[test]
-fn what_stands_between_us_and_the_server_cannot_say_that_nothing_happened() {
-    for (status, uncertain) in
-        [(400, false), (404, false), (408, true), (429, false), (500, false), (502, true), (504, true)]
-    {
+fn only_a_status_that_blames_the_request_says_that_nothing_happened() {
+    for status in [400, 401, 403, 404, 405, 409, 410, 413, 422, 425, 429, 451] {
         let failed = refusal(&incoming(status, &[], b""), true, &Hidden::default());
-        assert_eq!((failed.error, failed.uncertain), ("http_error", uncertain), "{status}");
+        assert_eq!((failed.error, failed.uncertain), ("http_error", false), "{status}");
+    }
+    for status in [304, 408, 500, 501, 502, 503, 504, 507, 520, 599] {
+        let failed = refusal(&incoming(status, &[], b""), true, &Hidden::default());
+        assert_eq!((failed.error, failed.uncertain), ("http_error", true), "{status}");
     }
 }
 

@@ -1,0 +1,93 @@
+//! `server.public_url` and `server.trusted_proxies` as they are written, and the way from there to checked values.
+
+use std::net::IpAddr;
+
+use app::Problem;
+use app::source::Spanned;
+use ipnet::IpNet;
+use serde::Deserialize;
+use server::{Proxying, PublicUrl};
+
+use super::{Chosen, Origin, Reader};
+
+const MAX_PUBLIC_URLS: usize = 16;
+const MAX_TRUSTED_PROXIES: usize = 64;
+
+/// A text or a list of texts.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
+pub(super) enum OneOrSeveral {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl OneOrSeveral {
+    fn all(self) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text],
+            Self::Several(texts) => texts,
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn proxying(
+        &self,
+        public_url: Option<Spanned<OneOrSeveral>>,
+        trusted_proxies: Option<Spanned<OneOrSeveral>>,
+    ) -> Result<Proxying, Problem> {
+        let public = self.entries("RONDO_PUBLIC_URL", public_url, MAX_PUBLIC_URLS)?;
+        let trusted = self.entries("RONDO_TRUSTED_PROXIES", trusted_proxies, MAX_TRUSTED_PROXIES)?;
+        Ok(Proxying {
+            public_urls: public.iter().map(public_url_of).collect::<Result<_, _>>()?,
+            trusted_proxies: trusted.iter().map(network).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What the variable says, separated by commas, or else the file.
+    fn entries(
+        &self,
+        variable: &'a str,
+        in_file: Option<Spanned<OneOrSeveral>>,
+        most: usize,
+    ) -> Result<Vec<Chosen<'a>>, Problem> {
+        let entries: Vec<Chosen<'a>> = match (self.variable(variable), in_file) {
+            (Some(text), _) => {
+                let given = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+                let chosen = |entry: &str| Chosen { value: entry.into(), origin: Origin::Variable(variable) };
+                given.map(chosen).collect()
+            }
+            (None, Some(texts)) => {
+                let span = texts.span();
+                let chosen = |value| Chosen { value, origin: Origin::File(self.source, span.clone()) };
+                texts.into_inner().all().into_iter().map(chosen).collect()
+            }
+            (None, None) => Vec::new(),
+        };
+        match entries.get(most) {
+            Some(entry) => Err(entry.problem(format!("there are more than {most} entries"), "remove some")),
+            None => Ok(entries),
+        }
+    }
+}
+
+fn public_url_of(chosen: &Chosen<'_>) -> Result<PublicUrl, Problem> {
+    PublicUrl::parse(chosen.value.trim()).map_err(|reason| {
+        let message = format!("{:?} is no address of the web: {reason}", chosen.value);
+        chosen.problem(message, "write where browsers reach the proxy, such as https://agents.example")
+    })
+}
+
+fn network(chosen: &Chosen<'_>) -> Result<IpNet, Problem> {
+    let text = chosen.value.trim();
+    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let Ok(network) = network else {
+        let message = format!("{text:?} is neither an IP address nor a network");
+        return Err(chosen.problem(message, "write the proxy's address, such as 127.0.0.1 or 10.0.0.0/8"));
+    };
+    if network.prefix_len() == 0 {
+        let message = format!("{text} is every address, so anybody could say whom a request comes from");
+        return Err(chosen.problem(message, "write the addresses of your proxies alone"));
+    }
+    Ok(network)
+}

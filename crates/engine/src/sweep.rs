@@ -1,0 +1,122 @@
+//! Sweeping: purging what was deleted, forgetting what is too old to matter, pruning old runs, erasing what is said of
+//! deleted things and giving their space back, one sweep at a time.
+//!
+//! A sweep is asked for at a start, once an hour, and by whatever leaves something to purge. Whoever asks while one is
+//! under way is served by one more after it, however many ask.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use jiff::{SignedDuration, Timestamp};
+use protocol::ThreadId;
+
+use crate::Engine;
+use crate::engine::MAX_STORE_FAILURES;
+
+/// How long what was asked under a key is remembered, and that a job was done.
+const KEYS_REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
+
+/// Where sweeping stands: [`IDLE`], [`UNDER_WAY`] or [`ONCE_MORE`].
+#[derive(Default)]
+pub(crate) struct Sweeps(AtomicU8);
+
+const IDLE: u8 = 0;
+const UNDER_WAY: u8 = 1;
+/// Under way, and something was left since it began.
+const ONCE_MORE: u8 = 2;
+
+impl Sweeps {
+    /// Asks for a sweep. True if whoever asks has to begin it.
+    fn ask(&self) -> bool {
+        let next = |now| Some(if now == IDLE { UNDER_WAY } else { ONCE_MORE });
+        // The update never refuses, so both arms hold what was there before.
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        before.unwrap_or_else(|before| before) == IDLE
+    }
+
+    /// One sweep is over. True if there has to be another.
+    fn over(&self) -> bool {
+        let next = |now| Some(if now == ONCE_MORE { UNDER_WAY } else { IDLE });
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        before.unwrap_or_else(|before| before) == ONCE_MORE
+    }
+}
+
+impl Engine {
+    /// Sweeps in the background, now or after the sweep that is under way.
+    pub(crate) fn sweep(&self) {
+        if !self.shared.sweeps.ask() {
+            return;
+        }
+        let engine = self.clone();
+        self.in_background(async move {
+            loop {
+                engine.purge_all().await;
+                if !engine.shared.sweeps.over() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// One sweep. While the store fails for a moment, such as on a full disk, it waits.
+    async fn purge_all(&self) {
+        let mut failures = 0;
+        loop {
+            match self.purge().await {
+                Ok(()) => return,
+                Err(error) if error.may_pass() && failures < MAX_STORE_FAILURES && self.pause().await => {
+                    failures += u32::from(!matches!(error, store::Error::Full));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "purging what is deleted or old failed; the next sweep tries again");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Sweeps if the thread waits for it: it was deleted while something of it was under way. The same if the last sweep
+    /// could not leave the files tidy.
+    pub(crate) async fn sweep_if_deleted(&self, thread: ThreadId) {
+        if self.store().is_untidy() {
+            return self.sweep();
+        }
+        match self.store().is_deleted(thread).await {
+            Ok(true) => self.sweep(),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%thread, %error, "whether a thread waits to be purged is not known; the next sweep looks");
+            }
+        }
+    }
+
+    /// Purges what was deleted, forgets old keys and jobs, prunes old runs, erases what is said of deleted things and leaves
+    /// no file with what is gone, a little at a time.
+    async fn purge(&self) -> Result<(), store::Error> {
+        let now = self.now();
+        let forget_before = now.checked_sub(KEYS_REMEMBERED).unwrap_or(Timestamp::MIN);
+        while self.store().purge(now, forget_before).await? {}
+        let ended_before = now.checked_sub(self.shared.retention).unwrap_or(Timestamp::MIN);
+        while self.store().prune(ended_before).await? {}
+        let undo_before = now.checked_sub(self.shared.undo_retention).unwrap_or(Timestamp::MIN);
+        while self.store().erase(undo_before).await? {}
+        while self.store().tidy().await? {}
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_sweep_runs_at_a_time_and_those_who_ask_meanwhile_get_one_more() {
+        let sweeps = Sweeps::default();
+        assert!(sweeps.ask(), "the first begins it");
+        assert!(!sweeps.ask() && !sweeps.ask() && !sweeps.ask(), "nobody else does");
+        assert!(sweeps.over(), "one more, for all who asked");
+        assert!(!sweeps.over(), "and no other");
+        assert!(sweeps.ask(), "then all begins anew");
+        assert!(!sweeps.over());
+    }
+}

@@ -1,0 +1,231 @@
+//! What a model turned out not to take, learned from refusals that name a setting.
+//!
+//! The request is asked again without that setting, at once and before anybody has seen a piece, and what helped is
+//! remembered for the model as long as this process lives. What did not help is not remembered.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use protocol::{Effort, Settings};
+
+use crate::breaker::Breaker;
+use crate::setting::{ModelSetting, SettingComplaint, Unsupported};
+use crate::{ChatModel, Error, PieceStream, Request, Wire};
+
+/// How often one request is asked again, each time without one more setting.
+const MAX_ASKED_AGAIN: usize = 6;
+
+/// What one model does not take.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Learned {
+    /// Left out of every request.
+    dropped: Vec<ModelSetting>,
+    /// Levels of effort that it does not know.
+    efforts: Vec<Effort>,
+    /// It takes one of temperature and top-p.
+    one_of_two: bool,
+    /// It takes tools only when it is told not to think.
+    no_thought_with_tools: bool,
+    /// It knows the longest answer by the other of the two names.
+    other_limit: bool,
+}
+
+impl Learned {
+    /// The request as this model takes it.
+    fn applied(&self, request: &Request) -> Request {
+        let mut request = request.clone();
+        for setting in &self.dropped {
+            leave_out(*setting, &mut request);
+        }
+        let settings = &mut request.settings;
+        if self.one_of_two && settings.temperature.is_some() {
+            settings.top_p = None;
+        }
+        settings.reasoning_effort = settings.reasoning_effort.filter(|effort| !self.efforts.contains(effort));
+        if self.no_thought_with_tools && !request.tools.is_empty() {
+            settings.reasoning_effort = Some(Effort::None);
+        }
+        request.other_limit = self.other_limit;
+        request
+    }
+
+    /// Takes in what was said of a request as it was sent.
+    fn learn(&mut self, refused: &Unsupported, sent: &Request, wire: Wire) {
+        let settings = &sent.settings;
+        match refused.complaint {
+            SettingComplaint::Together if settings.temperature.is_some() && settings.top_p.is_some() => {
+                self.one_of_two = true;
+            }
+            SettingComplaint::ThinkingWithTools
+                if !sent.tools.is_empty() && settings.reasoning_effort != Some(Effort::None) =>
+            {
+                self.no_thought_with_tools = true;
+            }
+            SettingComplaint::Refused
+            | SettingComplaint::Value
+            | SettingComplaint::Together
+            | SettingComplaint::ThinkingWithTools => {
+                let present = refused.named.iter().find(|setting| is_in(**setting, sent));
+                if let Some(setting) = present {
+                    self.drop_setting(*setting, refused.complaint, sent, wire);
+                }
+            }
+        }
+    }
+
+    fn drop_setting(
+        &mut self,
+        setting: ModelSetting,
+        complaint: SettingComplaint,
+        sent: &Request,
+        wire: Wire,
+    ) {
+        match (setting, sent.settings.reasoning_effort) {
+            (ModelSetting::TokenLimit, _) if wire == Wire::Chat && !sent.other_limit => {
+                self.other_limit = true
+            }
+            (ModelSetting::Effort, Some(effort)) if complaint == SettingComplaint::Value => {
+                self.efforts.push(effort)
+            }
+            _ => self.dropped.push(setting),
+        }
+    }
+
+    /// What of this was not known before, for the log.
+    fn beyond(&self, before: &Self) -> Vec<&'static str> {
+        let dropped = self.dropped.iter().filter(|setting| !before.dropped.contains(setting));
+        let mut names: Vec<_> = dropped.map(|setting| setting.name()).collect();
+        let others = [
+            (self.efforts.len() > before.efforts.len(), "a level of reasoning_effort"),
+            (self.one_of_two && !before.one_of_two, "top_p beside temperature"),
+            (self.no_thought_with_tools && !before.no_thought_with_tools, "tools while it thinks"),
+            (self.other_limit && !before.other_limit, "the name of the longest answer"),
+        ];
+        names.extend(others.into_iter().filter(|(new, _)| *new).map(|(_, name)| name));
+        names
+    }
+
+    /// Both together.
+    pub(crate) fn join(&mut self, other: &Self) {
+        let dropped = other.dropped.iter().filter(|setting| !self.dropped.contains(setting));
+        let dropped: Vec<_> = dropped.copied().collect();
+        self.dropped.extend(dropped);
+        let efforts = other.efforts.iter().filter(|effort| !self.efforts.contains(effort));
+        let efforts: Vec<_> = efforts.copied().collect();
+        self.efforts.extend(efforts);
+        self.one_of_two |= other.one_of_two;
+        self.no_thought_with_tools |= other.no_thought_with_tools;
+        self.other_limit |= other.other_limit;
+    }
+}
+
+fn is_in(setting: ModelSetting, request: &Request) -> bool {
+    let Settings { temperature, top_p, frequency_penalty, repeat_penalty, .. } = &request.settings;
+    let set = match setting {
+        ModelSetting::Temperature => temperature.is_some(),
+        ModelSetting::TopP => top_p.is_some(),
+        ModelSetting::FrequencyPenalty => frequency_penalty.is_some() || repeat_penalty.is_some(),
+        ModelSetting::PresencePenalty => request.settings.presence_penalty.is_some(),
+        ModelSetting::TokenLimit => request.settings.max_tokens.is_some(),
+        ModelSetting::Effort => request.settings.reasoning_effort.is_some(),
+        ModelSetting::StreamOptions => request.stream && !request.no_stream_options,
+        ModelSetting::Extra(_) => false,
+    };
+    set || setting.names().into_iter().any(|name| request.extra.contains_key(name))
+}
+
+fn leave_out(setting: ModelSetting, request: &mut Request) {
+    let settings = &mut request.settings;
+    match setting {
+        ModelSetting::Temperature => settings.temperature = None,
+        ModelSetting::TopP => settings.top_p = None,
+        ModelSetting::FrequencyPenalty => {
+            (settings.frequency_penalty, settings.repeat_penalty) = (None, None)
+        }
+        ModelSetting::PresencePenalty => settings.presence_penalty = None,
+        ModelSetting::TokenLimit => settings.max_tokens = None,
+        ModelSetting::Effort => settings.reasoning_effort = None,
+        ModelSetting::StreamOptions => request.no_stream_options = true,
+        ModelSetting::Extra(_) => {}
+    }
+    let names = setting.names();
+    if names.iter().any(|name| request.extra.contains_key(*name)) {
+        let extra = Arc::make_mut(&mut request.extra);
+        extra.retain(|name, _| !names.contains(&name.as_str()));
+    }
+}
+
+/// A model that is asked for less, once its provider has said what it does not take.
+pub(crate) struct Learning {
+    chat: Arc<dyn ChatModel>,
+    wire: Wire,
+    /// Where it is remembered.
+    health: Arc<Breaker>,
+}
+
+impl Learning {
+    pub(crate) fn new(chat: Arc<dyn ChatModel>, wire: Wire, health: Arc<Breaker>) -> Self {
+        Self { chat, wire, health }
+    }
+
+    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+        let before = self.health.learned(&request.model);
+        let first = match &before {
+            Some(learned) => self.chat.stream(&learned.applied(request)).await,
+            None => self.chat.stream(request).await,
+        };
+        match first {
+            Err(Error::Unsupported { status, summary, refused }) => {
+                let before = before.unwrap_or_default();
+                self.ask_again(request, before, (status, summary, refused)).await
+            }
+            answered => answered,
+        }
+    }
+
+    async fn ask_again(
+        &self,
+        request: &Request,
+        before: Learned,
+        (mut status, mut summary, mut refused): (u16, String, Unsupported),
+    ) -> Result<PieceStream, Error> {
+        let mut learned = before.clone();
+        let mut sent = before.applied(request);
+        for _ in 0..MAX_ASKED_AGAIN {
+            learned.learn(&refused, &sent, self.wire);
+            let next = learned.applied(request);
+            if next == sent {
+                break;
+            }
+            sent = next;
+            match self.chat.stream(&sent).await {
+                Err(Error::Unsupported { status: s, summary: why, refused: other }) => {
+                    (status, summary, refused) = (s, why, other);
+                }
+                Err(error) => return Err(error), // that was not it, or nobody knows yet
+                Ok(stream) => {
+                    self.remember(request, &learned, &before);
+                    return Ok(stream);
+                }
+            }
+        }
+        Err(Error::Rejected { status, summary })
+    }
+
+    fn remember(&self, request: &Request, learned: &Learned, before: &Learned) {
+        let left_out = learned.beyond(before).join(", ");
+        tracing::warn!(
+            model = request.model,
+            left_out,
+            "the provider refuses these settings of this model, so requests go without them from here on"
+        );
+        self.health.learn(&request.model, learned);
+    }
+}
+
+impl ChatModel for Learning {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+        self.ask(request).boxed()
+    }
+}

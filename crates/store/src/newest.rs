@@ -1,0 +1,41 @@
+//! The first entries of a list, over as many pages as they take: for those who need so many and no page of them.
+
+use protocol::Scope;
+
+use crate::{ActionFilter, ActionRow, Actions, Error, PageOf, RecordQuery, RecordRow, Records, TimeCursor};
+
+/// The newest actions, at most so many.
+pub async fn newest_actions(
+    store: &(impl Actions + ?Sized),
+    scope: &Scope,
+    filter: ActionFilter,
+    limit: usize,
+) -> Result<Vec<ActionRow>, Error> {
+    let (mut all, mut more): (Vec<ActionRow>, bool) = (Vec::new(), true);
+    while more && all.len() < limit {
+        let page = PageOf { after: all.last().map(|row| row.position), limit: limit - all.len() };
+        let next = store.actions(scope, filter.clone(), page).await?;
+        more = next.more;
+        all.extend(next.rows);
+    }
+    Ok(all)
+}
+
+/// The records that a list begins with, at most so many.
+pub async fn newest_records(
+    store: &(impl Records + ?Sized),
+    scope: &Scope,
+    kind: &str,
+    query: RecordQuery,
+    limit: usize,
+) -> Result<Vec<RecordRow>, Error> {
+    let (mut all, mut more): (Vec<RecordRow>, bool) = (Vec::new(), true);
+    while more && all.len() < limit {
+        let after = all.last().map(|row| TimeCursor { at: row.updated_at, id: row.id });
+        let next =
+            store.records(scope, kind, query.clone(), PageOf { after, limit: limit - all.len() }).await?;
+        more = next.more;
+        all.extend(next.rows);
+    }
+    Ok(all)
+}

@@ -1,0 +1,60 @@
+//! What a kept text comes from, in words: the wire id of a thing, or one of the names here.
+//!
+//! A text is kept for as long as its source is what it was. Where a source can change, its name says which state of it
+//! was meant.
+
+use protocol::ThreadId;
+
+const APP: &str = "app_";
+const PROFILE: &str = "profile_";
+const PERSONA: &str = "own_persona_";
+const RECORDS: &str = "records_";
+
+/// Where the names of what was made of records begin and end.
+pub(crate) const ALL_RECORDS: (&str, &str) = ("records_", "records`");
+
+/// A revision of an app, whose instructions are the same for all users.
+pub fn of_app(revision: &str) -> String {
+    format!("{APP}{revision}")
+}
+
+/// A version of the user's profile.
+pub fn of_profile(version: u64) -> String {
+    format!("{PROFILE}{version}")
+}
+
+/// A persona that the user has made.
+pub fn of_persona(id: &str) -> String {
+    format!("{PERSONA}{id}")
+}
+
+/// What was made of the user's records for a thread, when so many things had been erased.
+pub fn of_records(thread: ThreadId, erasures: u64) -> String {
+    format!("{RECORDS}{thread}{}", erasure_suffix(erasures))
+}
+
+pub(crate) fn is_of_app(source: &str) -> bool {
+    source.starts_with(APP)
+}
+
+pub(crate) fn profile_version(source: &str) -> Option<i64> {
+    source.strip_prefix(PROFILE)?.parse().ok()
+}
+
+pub(crate) fn persona_of_user(source: &str) -> Option<&str> {
+    source.strip_prefix(PERSONA)
+}
+
+/// How many things had been erased when it was made.
+pub(crate) fn records_number(source: &str) -> Option<u64> {
+    source.strip_prefix(RECORDS)?.rsplit_once('@')?.1.parse().ok()
+}
+
+pub(crate) fn erasure_suffix(erasures: u64) -> String {
+    format!("@{erasures}")
+}
+
+/// Where the names of what was made of records for a thread begin and end.
+pub(crate) fn records_of_thread(thread: ThreadId) -> (String, String) {
+    (format!("{RECORDS}{thread}@"), format!("{RECORDS}{thread}A"))
+}

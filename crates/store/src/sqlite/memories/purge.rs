@@ -1,0 +1,79 @@
+//! Purging a forgotten memory: nothing that says it stays, but for the conversations it was said in.
+
+use protocol::{MemoryId, Principal, Scope};
+use rusqlite::params;
+
+use super::change::FORGOTTEN;
+use super::find;
+use crate::sqlite::append::Batch;
+use crate::sqlite::read::id;
+use crate::sqlite::recall::{self, Kind};
+use crate::sqlite::{actions, once, texts, tidy};
+use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once};
+
+pub(in crate::sqlite) const REASON: &str = "a memory was purged";
+
+/// A memory (`?1`) and all that it took the place of, over all levels, at most so many.
+pub(super) const FAMILY: &str = "WITH RECURSIVE family (id) AS (
+    SELECT ?1 UNION SELECT m.id FROM family f CROSS JOIN memories m ON m.superseded_by = f.id LIMIT 10000)";
+
+pub(in crate::sqlite) fn purge(
+    batch: &Batch<'_>,
+    principal: &Principal,
+    memory: MemoryId,
+    purge: &MemoryPurge,
+    once: Option<&Once>,
+) -> Result<(), Error> {
+    if once::repeated(batch, principal, once)? {
+        return Ok(());
+    }
+    let row = find(batch.conn(), memory, principal.user().as_str())?;
+    if row.status != FORGOTTEN {
+        return Err(Error::Changed("the memory was restored meanwhile; forget it again".into()));
+    }
+    if purge.actions.len() > MAX_ACTIONS_PER_PURGE {
+        return Err(Error::Changed(format!("at most {MAX_ACTIONS_PER_PURGE} actions are erased at once")));
+    }
+    once::earlier(batch, &row.scope, once)?;
+    once::remember(batch, &row.scope, once, memory.uuid())?;
+    for action in &purge.actions {
+        actions::erase_one(batch, &row.scope, *action, REASON)?;
+    }
+    for member in family(batch, memory)? {
+        remove(batch, &row.scope, member)?;
+    }
+    keep_shadows(batch, &row.scope, purge)?;
+    recall::changed(batch, &row.scope, Kind::Tombstone, memory.bytes())?;
+    tidy::removed(batch)
+}
+
+fn family(batch: &Batch<'_>, memory: MemoryId) -> Result<Vec<MemoryId>, Error> {
+    let mut find = batch.conn().prepare_cached(&format!("{FAMILY} SELECT id FROM family"))?;
+    let rows = find.query_map([memory.bytes()], |row| id(row, 0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn remove(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Error> {
+    recall::drop_vectors(batch, memory)?;
+    texts::drop_of(batch, scope, &memory.to_string())?;
+    for statement in [
+        "DELETE FROM tombstones WHERE memory = ?1",
+        "DELETE FROM memory_sources WHERE memory = ?1",
+        "DELETE FROM memory_versions WHERE memory = ?1",
+        "DELETE FROM memories WHERE id = ?1",
+    ] {
+        batch.conn().prepare_cached(statement)?.execute([memory.bytes()])?;
+    }
+    // It has a new place among the changes, so that indexes hear that it is gone.
+    recall::changed(batch, scope, Kind::Memory, memory.bytes())
+}
+
+fn keep_shadows(batch: &Batch<'_>, scope: &Scope, purge: &MemoryPurge) -> Result<(), Error> {
+    let mut keep =
+        batch.conn().prepare_cached("INSERT INTO shadows (app, user, shadow, at) VALUES (?1, ?2, ?3, ?4)")?;
+    for words in &purge.shadows {
+        let at = words.at.as_millisecond();
+        keep.execute(params![scope.app.as_str(), scope.user.as_str(), words.shadow, at])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! What may go through a whole table, each with its reason.
+
+use std::collections::BTreeSet;
+
+use crate::plan::Performed;
+
+/// Commands that look through everything, beside the server and on connections of their own.
+pub(crate) const AUDIT: &str = "audit";
+
+/// Tables that do not grow with use: what an operator sets up, what there is one of, and what is there only while work is
+/// under way or waits.
+const SMALL: &[&str] =
+    &["job_lines", "job_users", "keys", "mcp_tools", "missing_apps", "reservations", "secrets", "state"];
+
+/// Indexes over what is under way or waits, and not over what is done: as long as the work at hand, however old the
+/// database is.
+const UNDER_WAY: &[&str] = &[
+    "actions_begun",
+    "documents_unlisted",
+    "jobs_in_line",
+    "jobs_working",
+    "proposals_open",
+    "runs_one_active",
+    "runs_unfinished",
+];
+
+/// How a statement begins that may, who performs it, and why it may.
+const LISTED: &[(&str, &str, &str)] = &[
+    (
+        "start",
+        "INSERT INTO skipped (thread, first, last, reason, at) SELECT id, next_seq, next_seq + ?1 - 1, ?2, ?3 FROM threads WHERE 1",
+        "all threads of a restored copy leave numbers out, once, before the server is ready",
+    ),
+    ("start", "UPDATE threads SET next_seq = next_seq + ?1 WHERE 1", "the same"),
+    (
+        "reader",
+        "WITH found AS MATERIALIZED ( SELECT rowid AS number, bm25(records_text",
+        "it goes through what was found by words of one user, which has the same short name as the table",
+    ),
+];
+
+pub(crate) fn is_small(table: &str) -> bool {
+    SMALL.contains(&table)
+}
+
+pub(crate) fn is_of_what_is_under_way(index: &str) -> bool {
+    UNDER_WAY.contains(&index)
+}
+
+pub(crate) fn is_listed(statement: &Performed) -> bool {
+    LISTED.iter().any(|listed| is_meant(listed, statement))
+}
+
+fn is_meant((performer, begin, _): &(&str, &str, &str), statement: &Performed) -> bool {
+    *performer == statement.performer && statement.sql.starts_with(begin)
+}
+
+/// Exceptions that nothing needs.
+pub(crate) fn unused(performed: &BTreeSet<Performed>) -> Vec<String> {
+    let unused =
+        LISTED.iter().filter(|listed| !performed.iter().any(|statement| is_meant(listed, statement)));
+    unused
+        .map(|(_, begin, _)| format!("{begin}\n  is listed in exceptions.rs, and nothing performs it"))
+        .collect()
+}

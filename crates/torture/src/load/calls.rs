@@ -1,0 +1,47 @@
+//! Runs that all wait for the model at once, each with a call of its own.
+
+use std::time::Duration;
+
+use super::crowd;
+use super::figures::{Figures, count};
+use super::host::{Host, Place};
+use super::probe::Probe;
+use crate::stage::Trouble;
+
+/// About as many as the server asks at once when nobody says otherwise.
+const CALLS: usize = 4_000;
+/// Calls before memory is looked at, so that what is there once for all is not counted.
+const FIRST: usize = 100;
+const ASKED: Duration = Duration::from_secs(8);
+const WARM_UP: Duration = Duration::from_secs(2);
+const ASKED_WITHIN: Duration = Duration::from_secs(120);
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// With so much, the usual number of calls takes half a gibibyte.
+const KIB_PER_CALL: f64 = 128.0;
+
+pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), Trouble> {
+    let calls = CALLS.min(place.readers.saturating_sub(FIRST));
+    let host = Host::start(place, CALLS + FIRST, Vec::new()).await?;
+    let (probe, process) = (Probe::new(&host), host.process()?);
+    probe.ask(WARM_UP).await;
+    let before = probe.ask(ASKED).await;
+
+    let asked = host.asked();
+    host.held(FIRST).await?;
+    crowd::until(ASKED_WITHIN, || host.asked() >= asked + FIRST).await;
+    tokio::time::sleep(SETTLED).await;
+    let (few, asked) = (process.resident_kib()?, host.asked());
+    host.held(calls).await?;
+    crowd::until(ASKED_WITHIN, || host.asked() >= asked + calls).await;
+    tokio::time::sleep(SETTLED).await;
+    let (full, under_way) = (process.resident_kib()?, host.asked() - asked);
+    let mut with = probe.ask(ASKED).await;
+
+    let mut sheet = figures.of("calls");
+    sheet.exactly("model calls at once", (under_way, ""), calls);
+    let each = count(usize::try_from(full.saturating_sub(few))?) / f64::max(count(calls), 1.0);
+    sheet.at_most("memory for each model call", (each, "KiB"), KIB_PER_CALL);
+    with.compare(&mut sheet, &mut [before]);
+    host.end().await
+}
