@@ -133,6 +133,9 @@ pub struct Extraction {
     /// Active memories that may stay.
     pub limit: Option<usize>,
     pub spent: Option<Spent>,
+    /// What the scope had come to before it was looked at, as [`crate::Recall`] counts it: what is purged after that is
+    /// not said again.
+    pub as_of: Option<u64>,
 }
 
 /// What has become of an extraction.

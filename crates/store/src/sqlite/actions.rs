@@ -260,6 +260,7 @@ pub(super) fn erase_one(
 fn erase_traces(batch: &Batch<'_>, scope: &Scope, action: ActionId, reason: &str) -> Result<(), Error> {
     ledger::erase(batch, scope, action, reason)?;
     texts::drop_of(batch, scope, &action.to_string())?;
+    batch.conn().prepare_cached("DELETE FROM action_things WHERE action = ?1")?.execute([action.bytes()])?;
     batch
         .conn()
         .prepare_cached("UPDATE proposals SET input = '{}', note = NULL WHERE action = ?1")?

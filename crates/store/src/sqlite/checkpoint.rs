@@ -1,8 +1,8 @@
 //! Keeps the write-ahead log short without making the writer wait: another connection copies it into the database.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -31,15 +31,17 @@ pub(super) struct Checkpointer {
 struct State {
     /// The last one failed, and that was said.
     failed: AtomicBool,
+    /// Held while one is under way: SQLite does not let another wait for it, but has it fail.
+    turn: Mutex<()>,
     /// The disk has failed one. Another that succeeds would prove nothing, and would let go of the log.
     broken: AtomicBool,
 }
 
 impl State {
     fn checkpoint(&self, conn: &Connection, pragma: &str) {
-        if self.broken.load(Ordering::Acquire) {
+        let Some(_turn) = self.turn.try_lock().ok().filter(|_| !self.broken.load(Ordering::Acquire)) else {
             return;
-        }
+        };
         let checkpointed = conn.query_row(pragma, [], |_| Ok(()));
         self.note(checkpointed.map_err(|error| full_or_failed(conn, error.into())));
     }
@@ -106,6 +108,7 @@ impl Checkpointer {
         if self.is_broken() {
             return false;
         }
+        let _turn = self.state.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let _cannot_fail = conn.busy_timeout(patience);
         let done = self.state.note(tidy::start_afresh(conn)).unwrap_or(false);
         let _cannot_fail = conn.busy_timeout(BUSY_TIMEOUT);

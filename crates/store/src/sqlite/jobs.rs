@@ -163,6 +163,13 @@ pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
                 error = 'the process ended while the job ran' WHERE status = 'running'",
         params![MAX_JOB_ATTEMPTS, batch.at()],
     )?;
+    // A clock that was put back must not keep those waiting who were served by the later one.
+    batch.conn().execute("UPDATE job_users SET served_at = ?1 WHERE served_at > ?1", [batch.at()])?;
+    batch.conn().execute(
+        "UPDATE job_users SET due_at = max(served_at,
+            (SELECT due_at FROM job_lines l WHERE l.user = job_users.user ORDER BY due_at LIMIT 1)) WHERE due_at > ?1",
+        [batch.at()],
+    )?;
     Ok(())
 }
 

@@ -115,7 +115,9 @@ impl Sqlite {
         let mut conn = connect(&path, OpenFlags::default())?;
         migrate::migrate(&mut conn)?;
         // A process that was killed may have left what it had removed in the log.
-        tidy::start_afresh(&conn)?;
+        if !tidy::start_afresh(&conn)? {
+            tidy::note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
+        }
         statements::note(&mut conn, Performer::Start)?;
         places::fill_in(&mut conn)?;
         let Options { coalesce, boot, boundary } = options;

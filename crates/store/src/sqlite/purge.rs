@@ -20,7 +20,8 @@ const PURGE_MESSAGES: usize = 100;
 /// Statements that remove some rows of the thread `?1`, at most `?2`, in an order in which nothing goes before what refers
 /// to it: those before its actions and messages.
 const BEFORE_MESSAGES: &[&str] = &[
-    "DELETE FROM events WHERE thread = ?1 AND seq < (SELECT min(seq) FROM events WHERE thread = ?1) + ?2",
+    "DELETE FROM events WHERE thread = ?1 AND seq IN
+        (SELECT seq FROM events WHERE thread = ?1 ORDER BY seq LIMIT ?2)",
     "DELETE FROM texts WHERE (app, user, source, hash) IN
         (SELECT x.app, x.user, x.source, x.hash FROM threads t
             CROSS JOIN texts x ON x.app = t.app AND x.user = t.user AND x.source = 'thr_' || lower(hex(t.id))
@@ -51,11 +52,13 @@ const SOURCES: &[&str] = &[
         SELECT DISTINCT m.app, m.user, 'memory', m.id
             FROM (SELECT memory FROM memory_sources WHERE thread = ?1 ORDER BY number LIMIT ?2) s
             CROSS JOIN memories m ON m.id = s.memory ORDER BY m.id",
-    // Nothing is left here that these words would have to be hidden in.
+    // Unless they were said elsewhere, too, nothing is left that these words would have to be hidden in.
     "DELETE FROM tombstones WHERE number IN (SELECT t.number
         FROM (SELECT memory, words FROM memory_sources WHERE thread = ?1 ORDER BY number LIMIT ?2) s
             CROSS JOIN tombstones t ON t.memory = s.memory AND t.words = s.words
-        WHERE NOT EXISTS (SELECT 1 FROM memory_versions v WHERE v.memory = t.memory AND v.text = t.words))",
+        WHERE NOT EXISTS (SELECT 1 FROM memory_versions v WHERE v.memory = t.memory AND v.text = t.words)
+            AND NOT EXISTS (SELECT 1 FROM memory_sources o WHERE o.memory = t.memory AND o.words = t.words
+                AND o.thread IS NOT NULL AND o.thread <> ?1))",
     "UPDATE memory_sources SET thread = NULL, message = NULL, words = NULL WHERE number IN
         (SELECT number FROM memory_sources WHERE thread = ?1 ORDER BY number LIMIT ?2)",
 ];
@@ -86,6 +89,7 @@ pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool
         .prepare_cached(
             "SELECT t.id FROM threads t WHERE t.deleted_at IS NOT NULL AND t.deleted_at <= ?1
                 AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread = t.id AND r.ended_at IS NULL)
+                AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.thread = t.id AND j.status = 'running')
                 AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.thread = t.id AND a.status = 'started') LIMIT 1",
         )?
         .query_row([deleted_before.as_millisecond()], |row| id(row, 0))

@@ -22,6 +22,10 @@ const MAX_WORD_CHARS: usize = 64;
 
 /// Names that the words of deleted records are still to be merged away.
 const MERGE: &str = "merge records_text";
+/// What is said with that name: nothing was merged yet; some was; and the same, but words were deleted since.
+const TO_BEGIN: &str = "";
+const BEGUN: &str = "begun";
+const AGAIN: &str = "again";
 /// Pages of the index of words that one transaction merges.
 const MERGED_PAGES: i64 = 200;
 
@@ -207,8 +211,11 @@ fn index(batch: &Batch<'_>, number: i64, owner: &str, data: Option<&Value>) -> R
 pub(super) fn merge_later(batch: &Batch<'_>) -> Result<(), Error> {
     batch
         .conn()
-        .prepare_cached("INSERT INTO state (name, value) VALUES (?1, '') ON CONFLICT DO NOTHING")?
-        .execute([MERGE])?;
+        .prepare_cached(
+            "INSERT INTO state (name, value) VALUES (?1, ?2)
+                ON CONFLICT DO UPDATE SET value = ?4 WHERE value = ?3",
+        )?
+        .execute([MERGE, TO_BEGIN, BEGUN, AGAIN])?;
     Ok(())
 }
 
@@ -219,18 +226,23 @@ pub(super) fn is_to_merge(conn: &Connection) -> Result<bool, Error> {
 /// Merges some of the index, if that is due, so that no deleted word is in it. True when there may be more to merge.
 pub(super) fn merge(batch: &Batch<'_>) -> Result<bool, Error> {
     let conn = batch.conn();
-    if !is_to_merge(conn)? {
-        return Ok(false);
-    }
+    let mut stand = conn.prepare_cached("SELECT value FROM state WHERE name = ?1")?;
+    let Some(stand) = stand.query_row([MERGE], |row| text(row, 0)).optional()? else { return Ok(false) };
+    // So says the manual: a negative number has all parts merged, and positive ones go on with that.
+    let pages = if stand == TO_BEGIN { -MERGED_PAGES } else { MERGED_PAGES };
     let changes = || -> Result<i64, Error> {
         Ok(conn.prepare_cached("SELECT total_changes()")?.query_row([], |row| row.get(0))?)
     };
     let before = changes()?;
     conn.prepare_cached("INSERT INTO records_text (records_text, rank) VALUES ('merge', ?1)")?
-        .execute([-MERGED_PAGES])?;
-    // So says the manual: a merge that changes fewer than two rows has found nothing to do.
-    if changes()? - before < 2 {
+        .execute([pages])?;
+    // And so it says that a merge that changes fewer than two rows has found nothing to do.
+    let is_over = changes()? - before < 2;
+    if is_over && stand != AGAIN {
         conn.prepare_cached("DELETE FROM state WHERE name = ?1")?.execute([MERGE])?;
+    } else if is_over || stand == TO_BEGIN {
+        let next = if is_over { TO_BEGIN } else { BEGUN };
+        conn.prepare_cached("UPDATE state SET value = ?2 WHERE name = ?1")?.execute([MERGE, next])?;
     }
     Ok(true)
 }

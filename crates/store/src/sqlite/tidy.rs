@@ -52,9 +52,11 @@ impl Afresh {
 
 /// Something was removed that no file may hold.
 pub(super) fn removed(batch: &Batch<'_>) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached("INSERT INTO state (name, value) VALUES (?1, '') ON CONFLICT DO NOTHING")?
+    note_removed(batch.conn())
+}
+
+pub(super) fn note_removed(conn: &Connection) -> Result<(), Error> {
+    conn.prepare_cached("INSERT INTO state (name, value) VALUES (?1, '') ON CONFLICT DO NOTHING")?
         .execute([REMOVED])?;
     Ok(())
 }

@@ -327,7 +327,7 @@ async fn left(fixture: &Fixture, clock: &Forward, day: i64) -> Vec<String> {
     clock.to(day * DAY);
     while fixture.store.purge(after(0), after((day - 1) * DAY)).await.unwrap() {}
     let jobs = fixture.store.jobs(PageOf { after: None, limit: 10 }).await.unwrap();
-    let mut left: Vec<String> = jobs.into_iter().map(|job| job.status).collect();
+    let mut left: Vec<String> = jobs.rows.into_iter().map(|job| job.status).collect();
     left.sort_unstable();
     left
 }

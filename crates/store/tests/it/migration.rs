@@ -252,9 +252,9 @@ async fn a_database_from_before_undo_outside_keeps_its_actions_and_what_guards_t
     let store = open(folder.path(), Arc::new(Published::default())).unwrap();
     let conn = Connection::open(&path).unwrap();
     assert_eq!(rows(&conn), before.1);
-    let (new, kept): (Vec<_>, Vec<_>) =
-        schema(&conn).into_iter().partition(|sql| sql.contains("INDEX actions_undo "));
-    assert_eq!((kept, new.len()), (before.0, 1));
+    let (kept, new): (Vec<_>, Vec<_>) = schema(&conn).into_iter().partition(|sql| before.0.contains(sql));
+    assert_eq!(kept, before.0);
+    assert!(new.iter().any(|sql| sql.contains("INDEX actions_undo ")), "{new:?}");
     let begun: Vec<_> = store.begun_actions().await.unwrap().into_iter().map(|row| row.tool).collect();
     assert_eq!(begun, ["send"]);
     let again = |status: &str| {

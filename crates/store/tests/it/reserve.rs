@@ -5,9 +5,9 @@ use std::time::Duration;
 use protocol::{
     Cost, Event, Ids, Outlay, PlannedCall, RunStatus, SpendBound, SpendBounds, SpendGrant, StepRetry, Usage,
 };
-use store::{Error, Jobs, Maintenance, NewJob, Retry, Runs, Spent, Target, Usages};
+use store::{Error, Jobs, Maintenance, NewJob, Retry, Runs, Spent, Target, Threads, Usages};
 
-use crate::support::{Fixture, end, principal, reset, scope, step_end};
+use crate::support::{Fixture, after, end, principal, reset, scope, step_end};
 
 const CALL: PlannedCall =
     PlannedCall { input_tokens: 10, output_tokens: 50, input_cost: Cost(100), output_price: 2.0 };
@@ -79,6 +79,32 @@ async fn who_takes_over_gives_back_what_was_held_and_the_owner_before_holds_noth
     fixture.store.adopt().await.unwrap();
     assert_eq!(held(&fixture), [0; 0]);
     assert!(matches!(log.reserve(CALL, day(100)).await, Err(Error::Fenced)));
+}
+
+#[tokio::test]
+async fn a_deleted_thread_is_purged_when_its_job_is_over_and_what_that_has_cost_is_counted() {
+    let fixture = Fixture::new();
+    let (submitted, log) = fixture.run().await;
+    let job = NewJob { id: fixture.ids.job(), kind: "summarise", key: "a".into(), delay: Duration::ZERO };
+    log.record(vec![end(submitted.run, RunStatus::Failed)], vec![job], vec![]).await.unwrap();
+    let job = fixture.store.claim().await.unwrap().unwrap();
+    fixture.store.reserve_for_job(&job, CALL, day(1_000)).await.unwrap();
+    fixture.store.delete_thread(&principal("alice"), submitted.thread, None).await.unwrap();
+    while fixture.store.purge(after(0), after(0)).await.unwrap() {}
+    assert_eq!(held(&fixture), [60], "its call is under way");
+    let usage = Usage { input_tokens: 7, output_tokens: 1, ..Usage::default() };
+    let spent = Some(Spent { model: "small".into(), usage });
+    fixture.store.complete(&job, None, spent).await.unwrap();
+    while fixture.store.purge(after(0), after(0)).await.unwrap() {}
+    assert_eq!(held(&fixture), [0; 0]);
+    let left: i64 =
+        fixture.database().query_row("SELECT count(*) FROM threads", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+    let used: i64 = fixture
+        .database()
+        .query_row("SELECT input_tokens FROM usage WHERE model = 'small'", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(used, 7);
 }
 
 #[tokio::test]

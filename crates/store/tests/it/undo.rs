@@ -498,6 +498,6 @@ async fn e4_what_went_with_its_conversation_is_not_taken_back_outside() {
     purge().await;
     assert_eq!(action(&fixture, begun.id).await.input, Value::Null);
     let words = refusal(begin(&fixture, calls[0].into()).await);
-    assert_eq!(words, "the conversation was deleted, and with it what the action did");
+    assert!(words.contains("was erased, because its conversation"), "{words}");
     no_faults(&fixture).await;
 }

@@ -19,10 +19,13 @@ pub(super) fn extract(
     job: &JobRow,
     extraction: Extraction,
 ) -> Result<Extracted, Error> {
-    let Extraction { from, through, changes, limit, spent } = extraction;
+    let Extraction { from, through, changes, limit, spent, as_of } = extraction;
     jobs::done(batch, job)?;
     if let Some(spent) = spent {
         usage::add(batch, &job.scope, &spent.model, spent.usage)?;
+    }
+    if !changes.is_empty() {
+        as_of.map_or(Ok(()), |as_of| nothing_purged(batch, &job.scope, as_of))?;
     }
     let wanted = is_wanted(batch, job, from, through)?;
     if let Some(thread) = job.thread {
@@ -62,6 +65,18 @@ fn is_wanted(batch: &Batch<'_>, job: &JobRow, from: Seq, through: Seq) -> Result
         Some(extracted) if extracted >= through => Ok(false),
         Some(_) => Err(Error::Changed("some of the messages were looked at meanwhile".into())),
     }
+}
+
+/// [`Error::Changed`] if a memory was purged since: nobody knows any more which words were its own.
+fn nothing_purged(batch: &Batch<'_>, scope: &Scope, as_of: u64) -> Result<(), Error> {
+    let mut purged = batch.conn().prepare_cached(
+        "SELECT 1 FROM items i WHERE i.app = ?1 AND i.user = ?2 AND i.rev > ?3 AND i.kind = 'tombstone'
+            AND NOT EXISTS (SELECT 1 FROM tombstones t WHERE t.memory = i.id)",
+    )?;
+    if purged.exists(params![scope.app.as_str(), scope.user.as_str(), sql(as_of)])? {
+        return Err(Error::Changed("a memory was purged meanwhile".into()));
+    }
+    Ok(())
 }
 
 fn looked(batch: &Batch<'_>, thread: ThreadId, through: Seq) -> Result<(), Error> {

@@ -91,7 +91,7 @@ fn deleted_thread(runs: u32) -> String {
          INSERT INTO runs (id, thread, app, user, message, status, created_at, ended_at)
              SELECT id, thread, 'app', 'alice', id, 'completed', 0, 0 FROM n;
          INSERT INTO events (thread, seq, run, kind, at, body)
-             SELECT thread, i, id, 'message:user', 0, '{{}}' FROM n;
+             SELECT thread, i * 1000, id, 'message:user', 0, '{{}}' FROM n;
          INSERT INTO messages (id, thread, parent, role, run, seq, created_at)
              SELECT id, thread, iif(i > 1, unhex(printf('bb%030x', i - 1)), NULL), 'user', id, i, 0 FROM n;
          INSERT INTO items (app, user, kind, id) SELECT 'app', 'alice', 'message', id FROM n;

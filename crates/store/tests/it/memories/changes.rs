@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::{Event, Ids, MemoryId, MessageId, ThreadId};
+use protocol::{Event, Ids, MemoryId, MessageId, RunStatus, ThreadId};
 use store::{
     Change, Error, MAX_SOURCES_PER_MEMORY, Maintenance, Memories, MemoryEdit, MemoryRow, MemoryVersion,
     NewMemory, PageOf, Recall, SnapshotLine, Source, Threads, Tombstone, Write,
@@ -10,7 +10,7 @@ use store::{
 
 use super::{add, listed, new, texts};
 use crate::actions::{act, action, refusal, run_with_calls};
-use crate::support::{Fixture, Forward, after, once, principal, scope, step_end};
+use crate::support::{Fixture, Forward, after, end, once, principal, scope, step_end};
 
 /// A snapshot of one line, which nothing takes away.
 fn line(text: &str) -> Vec<SnapshotLine> {
@@ -121,6 +121,27 @@ async fn an_edit_is_a_version_and_only_what_is_active_can_be_edited() {
         version(4, "forgotten", "forgotten", "lives in Rome"),
     ];
     assert_eq!(versions(&fixture, row.id).await, expected);
+}
+
+#[tokio::test]
+async fn words_stay_forgotten_while_a_thread_has_them_and_no_longer() {
+    let fixture = Fixture::new();
+    let her = principal("alice");
+    let mut threads = Vec::new();
+    for _ in 0..2 {
+        let (submitted, log) = fixture.run().await;
+        log.record(vec![end(submitted.run, RunStatus::Failed)], vec![], vec![]).await.unwrap();
+        threads.push(submitted.thread);
+    }
+    let sources = threads.iter().map(|thread| said(*thread, fixture.ids.message(), "my dog Rex")).collect();
+    let memory = NewMemory { sources, ..new(&fixture, "has a dog") };
+    let row = fixture.store.add_memory(&scope("alice"), memory, None).await.unwrap();
+    fixture.store.forget_memory(&her, row.id, None).await.unwrap();
+    for (thread, left) in threads.into_iter().zip([&["has a dog", "my dog Rex"][..], &["has a dog"]]) {
+        fixture.store.delete_thread(&her, thread, None).await.unwrap();
+        while fixture.store.purge(after(0), after(0)).await.unwrap() {}
+        assert_eq!(forgotten(&fixture).await, left);
+    }
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use protocol::{Event, Ids, MemoryId, MemoryUpdate, MessageId, RunStatus, Scope, ThreadId, Usage};
 use store::{
-    Error, Extracted, Extraction, JobRow, Jobs, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION,
-    Maintenance, Memories, MemoryChange, MemoryRow, NewJob, NewMemory, Source, Spent, Submitted, Target,
-    Threads, Usages,
+    Erasure, Error, Extracted, Extraction, JobRow, Jobs, MAX_CHANGES_PER_EXTRACTION,
+    MAX_EXPIRED_PER_EXTRACTION, Maintenance, Memories, MemoryChange, MemoryPurge, MemoryRow, NewJob,
+    NewMemory, Recall, Source, Spent, Submitted, Target, Threads, Usages,
 };
 
 use super::changes::{said, versions};
@@ -67,6 +67,22 @@ fn updates(fixture: &Fixture, thread: ThreadId) -> Vec<MemoryUpdate> {
         _ => None,
     });
     read.collect()
+}
+
+#[tokio::test]
+async fn what_is_purged_while_a_job_looks_at_it_does_not_come_back_by_it() {
+    let fixture = Fixture::new();
+    let her = principal("alice");
+    let row = add(&fixture, &scope("alice"), "has a dog").await;
+    let (_, job) = begun(&fixture).await;
+    let as_of = Some(fixture.store.recall_head(&scope("alice")).await.unwrap());
+    let found = || Extraction { as_of, ..of(vec![MemoryChange::Create(new(&fixture, "has a dog"))]) };
+    fixture.store.forget_memory(&her, row.id, None).await.unwrap();
+    fixture.store.purge_memory(&her, row.id, MemoryPurge::default(), None).await.unwrap();
+    let refused = fixture.store.extract(&job, found()).await;
+    assert!(matches!(refused, Err(Error::Changed(_))), "{refused:?}");
+    let as_of = Some(fixture.store.recall_head(&scope("alice")).await.unwrap());
+    fixture.store.extract(&job, Extraction { as_of, ..found() }).await.expect("it has looked again");
 }
 
 #[tokio::test]
