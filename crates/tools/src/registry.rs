@@ -191,9 +191,12 @@ fn outcome(result: Result<Done, Failed>, changes: bool) -> Outcome {
         Ok(Done { output, writes, sources }) => {
             Outcome { status: ToolStatus::Complete, output: capped(output), writes, sources, outside: false }
         }
-        Err(failed) if failed.uncertain && changes => Outcome::unknown_because(&failed.message),
         Err(failed) => {
-            let outcome = Outcome::from(failed);
+            let outcome = if failed.uncertain && changes {
+                Outcome::unknown_because(&failed.message)
+            } else {
+                Outcome::from(failed)
+            };
             Outcome { output: capped(outcome.output), ..outcome }
         }
     }

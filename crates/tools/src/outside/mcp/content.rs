@@ -5,17 +5,23 @@ use serde_json::Value;
 
 use crate::{Done, Failed};
 
-/// Bytes of what a failing tool says of itself.
+/// Bytes of what a failing tool, or its server, says of itself.
 const MAX_REASON_BYTES: usize = 4 * 1024;
+
+/// As much of what went wrong as anybody reads.
+pub(super) fn reason(said: &str) -> &str {
+    said.get(..said.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or_default()
+}
 
 /// The answer of a call. What the tool itself calls an error has failed.
 pub(super) fn told(result: CallToolResult) -> Result<Done, Failed> {
     let text = || result.content.iter().map(block).collect::<Vec<_>>().join("\n");
     if result.is_error == Some(true) {
         let text = text();
-        let reason = text.get(..text.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or_default();
-        let reason =
-            if reason.trim().is_empty() { "the tool says that it failed, and not why" } else { reason };
+        let reason = match reason(&text) {
+            empty if empty.trim().is_empty() => "the tool says that it failed, and not why",
+            reason => reason,
+        };
         return Err(Failed::new("tool_error", reason));
     }
     match result.structured_content {

@@ -305,7 +305,8 @@ fn failure(error: &ServiceError) -> (Failed, bool) {
             ErrorCode::INVALID_REQUEST,
             ErrorCode::PARSE_ERROR,
         ];
-        let message = format!("the server answered with the error {}: {}", error.code.0, error.message);
+        let reason = content::reason(&error.message);
+        let message = format!("the server answered with the error {}: {reason}", error.code.0);
         let uncertain = !refused.contains(&error.code);
         return (Failed { uncertain, ..Failed::new("tool_error", message) }, false);
     }
