@@ -36,7 +36,7 @@ pub(crate) fn planned(
     input_tokens: u64,
     bounds: &SpendBounds,
 ) -> Option<PlannedCall> {
-    let price = model.listing.price;
+    let price = model.listing.price.map(|price| price.for_prompt(input_tokens));
     if price.is_none() && bounds.is_in_dollars() {
         return None;
     }
@@ -59,6 +59,7 @@ pub(crate) fn bound_answer(request: &mut Request, output_tokens: u64) {
     if !is_known || longest_answer(request) > most {
         request.settings.max_tokens = Some(request.settings.max_tokens.map_or(most, |asked| asked.min(most)));
     }
+    request.must_bound = true;
     request.max_output = Some(request.max_output.map_or(most, |longest| longest.min(most)));
 }
 

@@ -117,15 +117,18 @@ impl Price {
         Self { input, cached_input, output, long: None }
     }
 
+    /// What holds for a prompt of so many tokens.
+    pub fn for_prompt(&self, input_tokens: u64) -> Self {
+        match self.long {
+            Some(long) if input_tokens > long.above => Self::flat(long.input, long.cached_input, long.output),
+            Some(_) | None => *self,
+        }
+    }
+
     pub fn cost(&self, usage: &Usage) -> Cost {
         let cached = usage.cached_input_tokens.min(usage.input_tokens);
         let fresh = usage.input_tokens - cached;
-        let price = match self.long {
-            Some(long) if usage.input_tokens > long.above => {
-                Self::flat(long.input, long.cached_input, long.output)
-            }
-            Some(_) | None => *self,
-        };
+        let price = self.for_prompt(usage.input_tokens);
         let dollars = fresh as f64 * price.input
             + cached as f64 * price.cached_input
             + usage.output_tokens as f64 * price.output;
@@ -155,6 +158,7 @@ mod tests {
     fn a_long_prompt_has_the_price_of_long_prompts() {
         let long = LongPrice { above: 1000, input: 4.0, cached_input: 1.0, output: 12.0 };
         let price = Price { long: Some(long), ..Price::flat(2.0, 0.5, 8.0) };
+        assert_eq!([1000, 1001].map(|tokens| price.for_prompt(tokens).output), [8.0, 12.0]);
         let usage = |input_tokens| Usage { input_tokens, output_tokens: 10, ..Usage::default() };
         assert!((price.cost(&usage(1000)).dollars() - (1000.0 * 2.0 + 10.0 * 8.0) / PER).abs() < 1e-9);
         assert!((price.cost(&usage(1001)).dollars() - (1001.0 * 4.0 + 10.0 * 12.0) / PER).abs() < 1e-9);

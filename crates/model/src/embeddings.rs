@@ -117,7 +117,15 @@ impl Embedder for HttpEmbeddings {
     }
 
     fn embed<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>> {
-        self.embed_all(texts).boxed()
+        async {
+            let embedded = self.embed_all(texts).await;
+            if let Err(Error::Unsupported { status, summary, .. }) = embedded {
+                // Nothing was set that could be left out, so it is about the texts.
+                return Err(Error::Rejected { status, summary });
+            }
+            embedded
+        }
+        .boxed()
     }
 }
 

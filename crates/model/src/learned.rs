@@ -36,7 +36,9 @@ impl Learned {
     fn applied(&self, request: &Request) -> Request {
         let mut request = request.clone();
         for setting in &self.dropped {
-            leave_out(*setting, &mut request);
+            if *setting != ModelSetting::TokenLimit || !request.must_bound {
+                leave_out(*setting, &mut request);
+            }
         }
         let settings = &mut request.settings;
         if self.one_of_two && settings.temperature.is_some() {
@@ -82,6 +84,8 @@ impl Learned {
         wire: Wire,
     ) {
         match (setting, sent.settings.reasoning_effort) {
+            // What was asked for is too much, which is no matter of the name.
+            (ModelSetting::TokenLimit, _) if complaint == SettingComplaint::Value => {}
             (ModelSetting::TokenLimit, _) if wire == Wire::Chat && !sent.other_limit => {
                 self.other_limit = true
             }

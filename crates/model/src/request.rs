@@ -27,6 +27,8 @@ pub struct Request {
     pub other_limit: bool,
     /// The server does not take the wish for a count of tokens at the end of a stream.
     pub no_stream_options: bool,
+    /// Somebody pays for no longer answer: the request is rather refused than sent without its limit.
+    pub must_bound: bool,
 }
 
 impl Request {
@@ -44,6 +46,7 @@ impl Request {
             extra: Arc::default(),
             other_limit: false,
             no_stream_options: false,
+            must_bound: false,
         }
     }
 

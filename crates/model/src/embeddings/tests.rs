@@ -103,6 +103,10 @@ async fn a_refusal_is_what_it_is_for_a_chat() {
     let limited = Reply::status(429).header("retry-after", "2").error("rate_limit_error", None, "slow down");
     let after = Some(std::time::Duration::from_secs(2));
     assert_eq!(answer_to(limited, None).await, Err(Error::RateLimited { after }));
+    let filtered =
+        Reply::status(400).error("invalid_request_error", None, "content of the user is not allowed");
+    let filtered = answer_to(filtered, None).await;
+    assert!(matches!(filtered, Err(Error::Rejected { status: 400, .. })), "{filtered:?}");
     let inside = json!({"error": {"message": "x", "code": 429}});
     assert_eq!(answer_to(Reply::json(&inside), None).await, Err(Error::RateLimited { after: None }));
 }

@@ -63,8 +63,10 @@ pub(super) fn parse(text: &str) -> Result<Catalogue, InvalidCatalogue> {
 }
 
 fn check(catalogue: &Catalogue) -> Check {
-    if catalogue.source.trim().is_empty() || catalogue.source.len() > MAX_SOURCE_BYTES {
-        return refuse(format!("source is empty or longer than {MAX_SOURCE_BYTES} bytes"));
+    if catalogue.source.trim().is_empty() || !is_source(&catalogue.source) {
+        return refuse(format!(
+            "source is empty, longer than {MAX_SOURCE_BYTES} bytes or holds control characters"
+        ));
     }
     let lengths = [
         ("models", catalogue.models.len()),
@@ -83,6 +85,11 @@ fn check(catalogue: &Catalogue) -> Check {
     families(catalogue)?;
     embeddings(catalogue)?;
     defaults(catalogue)
+}
+
+/// Whether it can be shown on a terminal.
+fn is_source(text: &str) -> bool {
+    text.len() <= MAX_SOURCE_BYTES && !text.chars().any(char::is_control)
 }
 
 fn unique(catalogue: &Catalogue) -> Check {
@@ -115,8 +122,10 @@ fn entry(catalogue: &Catalogue, model: &KnownModel) -> Check {
         None if gone => {}
         None => return refuse(format!("{name} has no price")),
     }
-    if model.source.as_ref().is_some_and(|source| source.len() > MAX_SOURCE_BYTES) {
-        return refuse(format!("{name}: source is longer than {MAX_SOURCE_BYTES} bytes"));
+    if model.source.as_ref().is_some_and(|source| !is_source(source)) {
+        return refuse(format!(
+            "{name}: source is longer than {MAX_SOURCE_BYTES} bytes or holds control characters"
+        ));
     }
     let Some(instead) = &model.instead else { return Ok(()) };
     match catalogue.models.iter().find(|other| other.provider == model.provider && other.name == *instead) {

@@ -152,6 +152,7 @@ fn a_catalogue_with_a_mistake_is_refused_with_the_reason() {
         ("format = 1\n", "", "it does not say its format; write format = 1"),
         ("2026-11-16", "2026-13-16", "line 2: "),
         ("source = \"a test\"", "source = \" \"", "source is empty"),
+        ("source = \"a test\"", "source = \"a \\u001b]0;test\"", "holds control characters"),
         ("name = \"gpt-old\"", "name = \"gpt-new\"", "gpt-new of openai is there twice"),
         ("name = \"gpt-old\"", "name = \"gpt old\"", "names are 1 to 128 characters without spaces"),
         ("context_window = 100_000", "context_window = 10", "gpt-new: context_window is 10"),

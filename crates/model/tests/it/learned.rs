@@ -149,6 +149,39 @@ async fn the_longest_answer_goes_by_its_other_name() {
 }
 
 #[tokio::test]
+async fn a_limit_that_somebody_pays_by_is_rather_refused_than_left_out() {
+    let upstream = Upstream::start().await;
+    upstream.program(|body| {
+        match ["max_tokens", "max_completion_tokens"].into_iter().find(|name| has(body, name)) {
+            Some(name) => openai(name, Some("unsupported_parameter"), "not supported"),
+            None => Reply::says("ok"),
+        }
+    });
+    let model = model(Wire::Chat, &upstream, &Value::Null);
+    let free = request(&model, &settings());
+    let paid = Request { must_bound: true, ..free.clone() };
+    for (request, expected) in [(&paid, false), (&free, true), (&paid, false)] {
+        let error = ask_for(&*model.chat, request).await.1;
+        assert_eq!(error.is_none(), expected, "{error:?}");
+    }
+    let unbounded = |body: &Value| !has(body, "max_tokens") && !has(body, "max_completion_tokens");
+    let sent: Vec<_> = upstream.requests().iter().map(|request| unbounded(&request.body)).collect();
+    assert_eq!(sent.iter().filter(|unbounded| **unbounded).count(), 1, "{sent:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_to_ask_for_changes_nothing_for_others() {
+    let upstream = Upstream::start().await;
+    let said = "Unsupported value: 'max_tokens' does not support 100 with this model.";
+    refuses(&upstream, "max_tokens", openai("max_tokens", Some("unsupported_value"), said));
+    let model = model(Wire::Chat, &upstream, &Value::Null);
+    for _ in 0..2 {
+        assert!(ask_for(&*model.chat, &request(&model, &settings())).await.1.is_some());
+    }
+    assert!(upstream.requests().iter().all(|request| request.body["max_tokens"] == 100));
+}
+
+#[tokio::test]
 async fn a_model_that_takes_tools_only_without_thinking_is_told_not_to_think() {
     let upstream = Upstream::start().await;
     let said = "Function tools with reasoning_effort are not supported for m in /v1/chat/completions. To use function \
