@@ -2,14 +2,15 @@
 //! that end, and `rondo models update`, which brings a newer one.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use app::{App, Apps};
+use app::{ANY_MODEL, App, Apps};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -132,7 +133,8 @@ fn named_by(app: &App) -> impl Iterator<Item = &String> {
     let background = app.history.summarise.as_ref().and_then(|how| how.model.as_ref());
     let memory = app.memory.extraction.as_ref().and_then(|how| how.model.as_ref());
     let personas = app.personas.values().filter_map(|persona| persona.settings.model.as_ref());
-    app.model.iter().chain(&app.fallbacks).chain(background).chain(memory).chain(personas)
+    let listed = app.models.iter().filter(|name| *name != ANY_MODEL);
+    app.model.iter().chain(&app.fallbacks).chain(listed).chain(background).chain(memory).chain(personas)
 }
 
 /// Whether the model of this name ends. Of a server that is not the provider's own nobody knows.
@@ -210,9 +212,10 @@ fn store(data: &Path, text: &str) -> Result<(), Trouble> {
     let trouble =
         |error: std::io::Error| format!("{}: {error}; choose another with RONDO_DATA", data.display());
     let write = || {
-        fs::create_dir_all(data)?;
+        store::sqlite::make_private_folder(data)?;
         let beside = data.join(format!("{FILE}.{}.new", std::process::id()));
-        let written = File::create(&beside).and_then(|mut file| {
+        let new = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);
+        let written = new.and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&beside, data.join(FILE))

@@ -42,11 +42,13 @@ impl Proxying {
     /// its end, for as long as the one that said so is trusted; anybody can write the rest.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let is_trusted = |address: &IpAddr| self.trusted_proxies.iter().any(|net| net.contains(address));
-        let values = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
-        let hops: Vec<&str> = values.flat_map(|value| value.split(',')).collect();
+        let values = headers.get_all(FORWARDED_FOR).iter();
+        let hops: Vec<&[u8]> =
+            values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).collect();
         let mut client = peer.to_canonical();
         for hop in hops.into_iter().rev().take(MAX_HOPS) {
-            match address(hop.trim()).filter(|_| is_trusted(&client)) {
+            let said = std::str::from_utf8(hop).ok().and_then(|hop| address(hop.trim()));
+            match said.filter(|_| is_trusted(&client)) {
                 Some(before) => client = before.to_canonical(),
                 None => break,
             }
@@ -234,6 +236,10 @@ mod tests {
         assert_eq!(client("127.0.0.1", &["1.2.3.4, 203.0.113.7, 10.1.1.1"]), "203.0.113.7");
         assert_eq!(client("127.0.0.1", &["1.2.3.4", "203.0.113.7", "10.1.1.1"]), "203.0.113.7");
         assert_eq!(client("127.0.0.1", &["203.0.113.7, unknown"]), "127.0.0.1");
+        let mut odd = HeaderMap::new();
+        odd.append(FORWARDED_FOR, HeaderValue::from_bytes(b"\xff, 203.0.113.7").unwrap());
+        let said = proxying.client("127.0.0.1".parse().unwrap(), &odd).to_string();
+        assert_eq!(said, "203.0.113.7", "nobody hides behind what is no text");
         assert_eq!(client("127.0.0.1", &[&vec!["10.0.0.1"; 1000].join(",")]), "10.0.0.1");
     }
 }

@@ -199,6 +199,8 @@ fn where_others_reach_the_server_is_one_url_or_several() {
     let nets = "[server]\ntrusted_proxies = ['127.0.0.1', '10.0.0.0/8', '::1']";
     assert_eq!(trusted(nets, &[]), ["127.0.0.1/32", "10.0.0.0/8", "::1/128"]);
     assert_eq!(trusted(nets, &[("RONDO_TRUSTED_PROXIES", "10.1.1.1")]), ["10.1.1.1/32"]);
+    let mapped = "[server]\ntrusted_proxies = '::ffff:10.0.0.1'";
+    assert_eq!(trusted(mapped, &[]), ["10.0.0.1/32"], "as addresses are compared");
 }
 
 #[test]

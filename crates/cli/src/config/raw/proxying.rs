@@ -80,7 +80,9 @@ fn public_url_of(chosen: &Chosen<'_>) -> Result<PublicUrl, Problem> {
 
 fn network(chosen: &Chosen<'_>) -> Result<IpNet, Problem> {
     let text = chosen.value.trim();
-    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let network = text
+        .parse::<IpNet>()
+        .or_else(|_| text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical())));
     let Ok(network) = network else {
         let message = format!("{text:?} is neither an IP address nor a network");
         return Err(chosen.problem(message, "write the proxy's address, such as 127.0.0.1 or 10.0.0.0/8"));
