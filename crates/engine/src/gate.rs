@@ -297,6 +297,7 @@ impl Lines {
         }
         for provider in &ready {
             self.unblock(provider);
+            self.tidy(user, provider); // all who waited there may have left
         }
     }
 

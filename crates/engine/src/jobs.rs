@@ -48,6 +48,9 @@ const SCHEDULES: &[(&str, SignedDuration)] = &[(SWEEP, SignedDuration::from_hour
 /// The wait before the second attempt; each further one is four times as long.
 const FIRST_BACKOFF: Duration = Duration::from_secs(2);
 
+/// The wait of a job that came too early.
+const WHEN_EARLY: SignedDuration = SignedDuration::from_secs(30);
+
 /// The longest sleep between looks, in case a notice is lost.
 const POLL: Duration = Duration::from_secs(30);
 
@@ -88,10 +91,14 @@ pub(crate) async fn work(engine: Engine) {
 /// Does a job in the background. Its end may let in another one of its line, its user or anybody, so it is looked again.
 fn begin(engine: &Engine, job: JobRow, turn: OwnedSemaphorePermit) {
     let worker = engine.clone();
+    let thread = job.thread;
     engine.in_background(async move {
         run(&worker, job).await;
         drop(turn);
         worker.notice_jobs();
+        if let Some(thread) = thread {
+            worker.sweep_if_deleted(thread).await; // a thread is purged when no job of it works
+        }
     });
 }
 
@@ -134,6 +141,7 @@ async fn run(engine: &Engine, job: JobRow) {
     }
     let attempt = AssertUnwindSafe(perform(engine, &job)).catch_unwind();
     let outcome = attempt.await.unwrap_or_else(|_| Err(Unfinished::from("the job panicked".to_owned())));
+    let paid = outcome.as_ref().map_or_else(|unfinished| unfinished.spent.clone(), Done::paid);
     let left = match outcome {
         Ok(Done { extraction: Some(extraction), .. }) => {
             let extracted = engine.store().extract(&job, extraction).await;
@@ -149,12 +157,14 @@ async fn run(engine: &Engine, job: JobRow) {
         Err(unfinished) => failed(engine, &job, unfinished).await,
     };
     let left = match left {
-        Err(store::Error::Changed(reason)) => failed(engine, &job, reason.into()).await,
+        Err(store::Error::Changed(reason)) => {
+            failed(engine, &job, Unfinished { spent: paid.clone(), ..reason.into() }).await
+        }
         left => left,
     };
     if let Err(error) = left {
         tracing::warn!(job = %job.id, %error, "the outcome of a job was not recorded; it will run again");
-        give_back(engine, &job, error).await;
+        give_back(engine, &job, error, paid).await;
     }
 }
 
@@ -168,20 +178,20 @@ async fn postpone(engine: &Engine, job: &JobRow, later: Timestamp) {
     let reason = "its app is missing".to_owned();
     if let Err(error) = engine.store().fail(job, reason, Retry::Uncounted(later), None).await {
         tracing::warn!(job = %job.id, %error, "a job was not postponed; it will run again");
-        give_back(engine, job, error).await;
+        give_back(engine, job, error, None).await;
     }
 }
 
 /// Lets a job run again whose outcome the store did not take, as soon as it takes anything. Otherwise no other of its
 /// line would ever run.
-async fn give_back(engine: &Engine, job: &JobRow, mut error: store::Error) {
+async fn give_back(engine: &Engine, job: &JobRow, mut error: store::Error, paid: Option<Spent>) {
     let reason = format!("its outcome could not be written down: {error}");
     let retry = retry(job.attempts, engine.now());
     let mut failures = 0;
     while !matches!(error, store::Error::Fenced | store::Error::Closed) && failures < MAX_STORE_FAILURES {
         failures += u32::from(!matches!(error, store::Error::Full));
         tokio::time::sleep(STORE_PAUSE).await;
-        match engine.store().fail(job, reason.clone(), retry, None).await {
+        match engine.store().fail(job, reason.clone(), retry, paid.clone()).await {
             Ok(()) => return engine.notice_jobs(),
             Err(again) => error = again,
         }
@@ -189,8 +199,9 @@ async fn give_back(engine: &Engine, job: &JobRow, mut error: store::Error) {
 }
 
 async fn failed(engine: &Engine, job: &JobRow, unfinished: Unfinished) -> Result<(), store::Error> {
-    let Unfinished { reason: error, spent } = unfinished;
-    let retry = retry(job.attempts, engine.now());
+    let Unfinished { reason: error, spent, is_early } = unfinished;
+    let later = engine.now().checked_add(WHEN_EARLY).unwrap_or(engine.now());
+    let retry = if is_early { Retry::Uncounted(later) } else { retry(job.attempts, engine.now()) };
     let dead = retry == Retry::Never;
     tracing::warn!(job = %job.id, kind = job.kind, attempt = job.attempts, dead, error, "a job failed");
     engine.store().fail(job, error, retry, spent).await
@@ -212,6 +223,11 @@ impl Done {
     fn extraction(extraction: Extraction) -> Self {
         Self { extraction: Some(extraction), ..Self::default() }
     }
+
+    /// What a model was paid for it.
+    fn paid(&self) -> Option<Spent> {
+        self.extraction.as_ref().map_or(&self.spent, |extraction| &extraction.spent).clone()
+    }
 }
 
 /// Why an attempt has come to nothing, for people, and what a model was paid for it all the same.
@@ -219,11 +235,13 @@ impl Done {
 struct Unfinished {
     reason: String,
     spent: Option<Spent>,
+    /// Nothing was tried, because what it takes is not free yet.
+    is_early: bool,
 }
 
 impl From<String> for Unfinished {
     fn from(reason: String) -> Self {
-        Self { reason, spent: None }
+        Self { reason, spent: None, is_early: false }
     }
 }
 

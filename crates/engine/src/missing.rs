@@ -136,7 +136,10 @@ impl Engine {
             threads.append(&mut missing.threads);
             actions.append(&mut missing.actions);
         }
-        self.go_on_with(threads, actions).await;
+        // Whoever looks for work asks this every time, and would wake itself for ever.
+        if !threads.is_empty() || !actions.is_empty() {
+            self.go_on_with(threads, actions).await;
+        }
     }
 
     async fn go_on_with(&self, threads: BTreeSet<ThreadId>, actions: Vec<ActionRow>) {

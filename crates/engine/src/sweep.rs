@@ -4,8 +4,11 @@
 //! A sweep is asked for at a start, once an hour, and by whatever leaves something to purge. Whoever asks while one is
 //! under way is served by one more after it, however many ask.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use protocol::ThreadId;
 
@@ -14,6 +17,9 @@ use crate::engine::MAX_STORE_FAILURES;
 
 /// How long what was asked under a key is remembered, and that a job was done.
 const KEYS_REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
+
+/// Between two sweeps, so that somebody who deletes all the time does not keep the writer busy with them.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where sweeping stands: [`IDLE`], [`UNDER_WAY`] or [`ONCE_MORE`].
 #[derive(Default)]
@@ -50,10 +56,13 @@ impl Engine {
         let engine = self.clone();
         self.in_background(async move {
             loop {
-                engine.purge_all().await;
+                if AssertUnwindSafe(engine.purge_all()).catch_unwind().await.is_err() {
+                    tracing::error!("a sweep panicked; the next one tries again");
+                }
                 if !engine.shared.sweeps.over() {
                     return;
                 }
+                tokio::time::sleep(PAUSE).await;
             }
         });
     }
@@ -95,14 +104,23 @@ impl Engine {
     async fn purge(&self) -> Result<(), store::Error> {
         let now = self.now();
         let forget_before = now.checked_sub(KEYS_REMEMBERED).unwrap_or(Timestamp::MIN);
-        while self.store().purge(now, forget_before).await? {}
         let ended_before = now.checked_sub(self.shared.retention).unwrap_or(Timestamp::MIN);
-        while self.store().prune(ended_before).await? {}
         let undo_before = now.checked_sub(self.shared.undo_retention).unwrap_or(Timestamp::MIN);
-        while self.store().erase(undo_before).await? {}
-        while self.store().tidy().await? {}
-        Ok(())
+        // What cannot be purged keeps nobody from pruning and erasing the rest.
+        let purged = until_done(|| self.store().purge(now, forget_before)).await;
+        let pruned = until_done(|| self.store().prune(ended_before)).await;
+        let erased = until_done(|| self.store().erase(undo_before)).await;
+        let tidied = until_done(|| self.store().tidy()).await;
+        purged.and(pruned).and(erased).and(tidied)
     }
+}
+
+/// Takes one step after the other until one says that nothing is left.
+async fn until_done<S: Future<Output = Result<bool, store::Error>>>(
+    step: impl Fn() -> S,
+) -> Result<(), store::Error> {
+    while step().await? {}
+    Ok(())
 }
 
 #[cfg(test)]

@@ -291,3 +291,22 @@ pub(super) fn context(
         hides: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_more_than_one_event_can_name_is_left_out_oldest_first() {
+        let piece = |fragment, number: usize| Piece::new(fragment, number, format!("{number}"));
+        let pins = (0..3).map(|number| piece(Fragment::Pins, number));
+        let memories = (0..MAX_TEXTS_PER_WRITE).map(|number| piece(Fragment::Memories, number));
+        let mut pieces: Vec<Piece> = pins.chain(memories).collect();
+        let left_out = limit_pieces(&mut pieces).unwrap();
+        assert_eq!(pieces.len(), MAX_TEXTS_PER_WRITE);
+        assert_eq!(left_out.what, "the oldest 3 pieces");
+        let sources: Vec<&str> = pieces.iter().map(|piece| piece.source.as_str()).take(4).collect();
+        assert_eq!(sources, ["0", "1", "2", "3"], "the pins, and then the memories without the first three");
+        assert_eq!(limit_pieces(&mut pieces), None);
+    }
+}

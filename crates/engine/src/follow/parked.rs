@@ -138,6 +138,10 @@ mod tests {
         async fn head(&self, _: ThreadId) -> Result<Seq, store::Error> {
             panic!("nobody asks for it");
         }
+
+        async fn is_named(&self, _: ThreadId) -> Result<bool, store::Error> {
+            panic!("nobody asks for it");
+        }
     }
 
     fn counted(events: Vec<(Kind, serde_json::Value)>) -> Arc<Counted> {

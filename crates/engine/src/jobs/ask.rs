@@ -29,9 +29,14 @@ impl From<Unanswered> for Unfinished {
     fn from(unanswered: Unanswered) -> Self {
         let why = |reason: &str| reason.to_owned().into();
         match unanswered {
-            Unanswered::Failed { error, spent } => Unfinished { reason: error.to_string(), spent },
+            Unanswered::Failed { error, spent } => {
+                Unfinished { reason: error.to_string(), spent, is_early: false }
+            }
             Unanswered::Unaffordable => why("the user has spent what the app allows"),
-            Unanswered::Later => why("other calls hold what the app lets the user spend"),
+            Unanswered::Later => {
+                let reason = "other calls hold what the app lets the user spend".to_owned();
+                Unfinished { reason, spent: None, is_early: true }
+            }
             Unanswered::Store(error) => error.to_string().into(),
         }
     }

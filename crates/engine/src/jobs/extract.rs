@@ -74,6 +74,7 @@ async fn look(
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(Done::default()) };
     let nothing = Extraction { from: first.seq, through: last.seq, ..Extraction::default() };
     let is_off = store.memory_is_off(&job.scope).await.map_err(text)?;
+    let as_of = Some(store.recall_head(&job.scope).await.map_err(text)?);
     let forgotten = engine.recall().forgotten(&job.scope).await.map_err(text)?;
     let mut turns = turns(&rows, &forgotten, app);
     let model = choose(engine, app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
@@ -103,7 +104,7 @@ async fn look(
         Err(Unanswered::Unaffordable) => return Ok(Done::default()),
         Ok((None, spent)) => {
             let reason = "the memory model's answer is no JSON object".to_owned();
-            return Err(Unfinished { reason, spent: Some(spent) });
+            return Err(Unfinished { reason, spent: Some(spent), is_early: false });
         }
         Err(unanswered) => return Err(unanswered.into()),
     };
@@ -115,7 +116,7 @@ async fn look(
     for change in plan.changes {
         changes.extend(stored(engine, job, (thread, &turns), change).await?);
     }
-    Ok(Done::extraction(Extraction { changes, limit: app.memory.keep, spent, ..nothing }))
+    Ok(Done::extraction(Extraction { changes, limit: app.memory.keep, spent, as_of, ..nothing }))
 }
 
 fn text(error: impl std::fmt::Display) -> String {

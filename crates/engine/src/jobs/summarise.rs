@@ -84,7 +84,7 @@ pub(super) async fn summarise(engine: &Engine, job: &JobRow) -> Result<Done, Unf
     let answer = answer.trim().to_owned();
     if answer.is_empty() {
         let reason = "the model wrote no summary".to_owned();
-        return Err(Unfinished { reason, spent: Some(spent) });
+        return Err(Unfinished { reason, spent: Some(spent), is_early: false });
     }
     let summary = event(engine, &work, &answer);
     tracing::debug!(%thread, level = summary.level, messages = summary.messages, "a stretch was summarised");

@@ -209,6 +209,27 @@ async fn a_proposal_that_waits_for_space_is_not_made_after_a_cancel() {
 }
 
 #[tokio::test]
+async fn a_yes_that_found_no_space_is_not_given_later() {
+    let (app, fuse) = with("tools = [\"risky\"]").await;
+    app.upstream.script([Reply::stream().call(Call::new("risky", "{\"n\":1}")), Reply::says("Left alone.")]);
+    let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do it" })).await;
+    let seen = stream.until("proposal:open").await;
+    let proposal = seen.last().unwrap().data["proposalId"].as_str().unwrap().to_owned();
+    let decide = async |decision: &str| {
+        app.post(&format!("/v1/proposals/{proposal}/{decision}"), &json!({})).await.status
+    };
+    fuse.refuse(Some(Kind::ProposalClosed));
+    assert_eq!(decide("confirm").await, 507);
+    fuse.refuse(None);
+    assert_eq!(decide("reject").await, 200);
+    let rest = stream.all().await;
+    assert_eq!(of(&rest, "tool:complete")[0]["output"]["error"], "rejected", "{rest:?}");
+    assert_eq!((status(&rest), app.arrivals.all().len()), (&json!("completed"), 0));
+    app.engine.idle().await;
+    assert_sound(&app);
+}
+
+#[tokio::test]
 async fn nothing_is_remembered_after_a_cancel_by_a_run_that_waits_for_space() {
     let app = with("[memory]\ninject = \"all\"").await;
     let frames = while_it_waits(&app, Kind::ContextLoaded, "Remember that I like tea", async |run, _| {

@@ -40,7 +40,7 @@ async fn what_the_store_refuses_for_good_ends_the_run_as_failed() {
 }
 
 #[tokio::test]
-async fn more_memories_than_one_event_can_name_are_left_out_oldest_first() {
+async fn hundreds_of_memories_and_pins_fit_into_one_prompt() {
     let app = TestApp::with(Setup::app(
         "[memory]\ninject = \"all\"\nlimit = 1000\n[context]\npin_tokens = 4000\n[history]\nbudget = 64000",
     ))
@@ -49,10 +49,36 @@ async fn more_memories_than_one_event_can_name_are_left_out_oldest_first() {
         let made = app.post("/v1/apps/test/memories", &json!({ "text": format!("Likes number {n}.") })).await;
         assert_eq!(made.status, 201, "{made:?}");
     }
+    for n in 0..40 {
+        let made = app.post("/v1/apps/test/pins", &json!({ "text": format!("Pin {n}.") })).await;
+        assert_eq!(made.status, 201, "{made:?}");
+    }
     app.upstream.script([Reply::says("You like many numbers.")]);
     assert_eq!(end(&app, "What do I like?").await["status"], "completed");
     let sent = app.upstream.requests().last().unwrap().body.to_string();
     assert!(sent.contains("Likes number 559.") && sent.contains("Likes number 0."), "all of them fit");
+}
+
+/// The store fails one of two calls while the other is under way.
+#[tokio::test]
+async fn what_a_call_did_is_written_down_though_the_store_fails_its_sibling() {
+    let app = TestApp::with(Setup::app("tools = [\"act_irreversible\", \"echo\"]")).await;
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON events
+        WHEN NEW.kind = 'tool:complete' AND NEW.body LIKE '%unheard%'
+        BEGIN SELECT RAISE(ABORT, 'not this one'); END";
+    app.database().execute_batch(refuse).unwrap();
+    let both = Reply::stream()
+        .call(Call::new("act_irreversible", "{}"))
+        .call(Call::new("echo", "{\"text\":\"unheard\"}"));
+    app.upstream.script([both]);
+    let stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Pay" })).await;
+    app.gate.reached().await;
+    app.gate.open();
+    let frames = stream.all().await;
+    app.engine.idle().await;
+    assert_eq!(frames.last().unwrap().data["error"]["code"], "store_failed");
+    let paid = "SELECT count(*) FROM actions WHERE tool = 'act_irreversible' AND status = 'complete'";
+    assert_eq!((app.count(paid), app.arrivals.all().len()), (1, 1), "it was done, and nobody has to guess");
 }
 
 #[tokio::test]
