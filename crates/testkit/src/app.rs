@@ -297,7 +297,14 @@ impl Stopped {
     pub async fn copy(&self, setup: Setup) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let database = Connection::open(self.data().join(DATABASE)).expect("the database opens");
-        database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("all is in one file");
+        // Whoever used it before may still be at it, and SQLite does not wait for that.
+        let is_busy = || {
+            let busy = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+            busy.expect("all is in one file")
+        };
+        while is_busy() {
+            tokio::task::yield_now().await;
+        }
         copy_folder(&self.folder.path().join("apps"), &folder.path().join("apps"));
         std::fs::create_dir(folder.path().join("data")).expect("a data folder");
         let copied = folder.path().join("data").join(DATABASE);

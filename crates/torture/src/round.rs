@@ -354,16 +354,32 @@ impl Verdict {
         if self.is_good() {
             return Ok(());
         }
+        let kept = self.keep_evidence(out)?;
+        println!("{}", self.failure(&kept));
+        Ok(())
+    }
+
+    /// Puts the evidence where no later trial removes it.
+    fn keep_evidence(&self, out: &Path) -> std::io::Result<PathBuf> {
         let name = out.file_name().unwrap_or_default().to_string_lossy();
         let kept = out.with_file_name(format!("{name}-failed-{}", self.seed));
         if kept.exists() {
             std::fs::remove_dir_all(&kept)?; // of the same seed
         }
         std::fs::rename(out, &kept)?;
-        println!("FAILED: seed {}, {} violations", self.seed, self.violations.len());
-        println!("evidence (summary.json, server.log, frozen data): {}", kept.display());
-        println!("again: cargo xtask torture --seed {} (with --dev if the build was one)", self.seed);
-        Ok(())
+        Ok(kept)
+    }
+
+    /// The last lines of a trial that has failed.
+    fn failure(&self, kept: &Path) -> String {
+        format!(
+            "FAILED: seed {}, {} violations\nevidence (summary.json, server.log, frozen data): {}\n\
+             again: cargo xtask torture --seed {} (with --dev if the build was one)",
+            self.seed,
+            self.violations.len(),
+            kept.display(),
+            self.seed
+        )
     }
 }
 
@@ -373,4 +389,34 @@ pub(crate) fn look(data: &Path) -> Result<Connection, Trouble> {
     let conn = Connection::open_with_flags(data.join("rondo.db"), flags)?;
     conn.busy_timeout(Duration::from_secs(5))?;
     Ok(conn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_trial_names_its_seed_and_keeps_its_evidence() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("torture");
+        let violation = Violation { check: "O7", what: "a cancelled run is completed".into() };
+        let failed =
+            Verdict { seed: 7, violations: vec![violation], vacuous: vec![], took: Duration::from_secs(1) };
+        for _ in 0..2 {
+            std::fs::create_dir(&out).unwrap();
+            std::fs::write(out.join("summary.json"), "{}").unwrap();
+            failed.tell(&out).unwrap();
+            assert!(!out.exists());
+        }
+        let kept = folder.path().join("torture-failed-7");
+        assert!(kept.join("summary.json").exists());
+        let told = failed.failure(&kept);
+        assert!(
+            told.starts_with("FAILED: seed 7, 1 violations") && told.contains("torture-failed-7"),
+            "{told}"
+        );
+        std::fs::create_dir(&out).unwrap();
+        Verdict { violations: vec![], ..failed }.tell(&out).unwrap();
+        assert!(out.exists(), "a good one keeps nothing");
+    }
 }

@@ -52,7 +52,8 @@ pub(crate) fn border(root: &Path) -> bool {
         eprintln!("error: {why}");
         return false;
     }
-    build(root, &["--package", "testkit", "--bin", "border"], "border")
+    // Of the whole workspace, or its libraries would be built again with other features.
+    build(root, &["--workspace", "--bin", "border"], "border")
         .is_some_and(|program| border::run(root, &program))
 }
 
@@ -87,6 +88,7 @@ pub(crate) fn test(root: &Path) -> bool {
         report.part("tests", || succeeds(&mut cargo(root, &args)));
     }
     statements::end(root);
+    report.part("statements", || statements::check(root));
     report.part("doc tests", || {
         succeeds(&mut cargo(root, &["test", "--workspace", "--doc", "--no-fail-fast"]))
     });
