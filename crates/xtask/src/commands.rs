@@ -52,8 +52,8 @@ pub(crate) fn border(root: &Path) -> bool {
         eprintln!("error: {why}");
         return false;
     }
-    // Of the whole workspace, or its libraries would be built again with other features.
-    build(root, &["--workspace", "--bin", "border"], "border")
+    // With the tests of the whole workspace, or its libraries would be built again with other features.
+    build(root, &["--workspace", "--tests", "--bin", "border"], "border")
         .is_some_and(|program| border::run(root, &program))
 }
 
@@ -189,7 +189,8 @@ pub(crate) fn build(root: &Path, which: &[&str], program: &str) -> Option<PathBu
 /// The path in cargo's message that a program is built.
 fn executable(message: &str, program: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
-    let is_it = message.pointer("/target/name")?.as_str()? == program;
+    let is_program = message.pointer("/target/name")?.as_str()? == program;
+    let is_it = is_program && message.pointer("/profile/test").is_none_or(|test| test == false);
     message.get("executable")?.as_str().filter(|_| is_it).map(PathBuf::from)
 }
 
@@ -212,8 +213,9 @@ mod tests {
     fn the_server_is_found_among_cargos_messages() {
         let other = r#"{"reason":"compiler-artifact","target":{"name":"serde"},"executable":null}"#;
         let server = r#"{"reason":"compiler-artifact","target":{"name":"rondo"},"executable":"/t/rondo"}"#;
-        let found = [other, server, "{}", "x"].map(|message| executable(message, "rondo"));
-        assert_eq!(found, [None, Some("/t/rondo".into()), None, None]);
+        let tests = r#"{"target":{"name":"rondo"},"profile":{"test":true},"executable":"/t/deps/rondo-1"}"#;
+        let found = [other, tests, server, "{}", "x"].map(|message| executable(message, "rondo"));
+        assert_eq!(found, [None, None, Some("/t/rondo".into()), None, None]);
     }
 
     #[test]

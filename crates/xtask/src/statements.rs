@@ -31,7 +31,7 @@ pub(crate) fn end(root: &Path) {
 
 /// Looks at what was noted.
 pub(crate) fn check(root: &Path) -> bool {
-    // Of the whole workspace, or its libraries would be built again with other features.
-    build(root, &["--workspace", "--bin", "statements"], "statements")
+    // With the tests of the whole workspace, or its libraries would be built again with other features.
+    build(root, &["--workspace", "--tests", "--bin", "statements"], "statements")
         .is_some_and(|program| succeeds(Command::new(program).current_dir(root)))
 }

@@ -45,7 +45,8 @@ pub(crate) fn round(root: &Path) -> bool {
 }
 
 fn harness(root: &Path, what: What, release: bool, args: &[String]) -> bool {
-    let profile: &[&str] = if release { &["--release"] } else { &[] };
+    // Without optimisation it is built with the tests, which are there anyway.
+    let profile: &[&str] = if release { &["--release"] } else { &["--tests"] };
     let features: &[&str] = match what {
         What::Round | What::Load => &[],
         What::Planted => &["--no-default-features", "--features", "cli/planted"],

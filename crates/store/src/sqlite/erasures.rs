@@ -141,12 +141,12 @@ pub(super) fn changed(
 /// A thing is deleted: what is said of it elsewhere is to be erased, at once or later.
 pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: Hand) -> Result<(), Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    // The entry of the call that deletes it may be the next one of the ledger.
     batch
         .conn()
         .prepare_cached(
             "INSERT INTO erasures (app, user, thing, by_hand, position, at)
                 VALUES (?1, ?2, ?3, ?4,
-                    -- The entry of the call that deletes it may be the next.
                     coalesce((SELECT position FROM ledger_heads WHERE app = ?1 AND user = ?2), 0) + (?4 = 0), ?5)
                 ON CONFLICT DO UPDATE SET position = excluded.position, at = excluded.at",
         )?

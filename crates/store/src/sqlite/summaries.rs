@@ -113,8 +113,7 @@ pub(super) fn made(batch: &Batch<'_>, thread: ThreadId, summary: &Summary) -> Re
 }
 
 /// The summaries of a thread with their texts: those that no other took the place of, or all.
-const OF_THREAD: &str =
-    "SELECT s.id, s.level, s.after_message, s.from_message, s.to_message, s.from_seq, s.to_seq,
+const OF_THREAD: &str = "s.id, s.level, s.after_message, s.from_message, s.to_message, s.from_seq, s.to_seq,
         s.messages, x.body, s.merged_into IS NOT NULL, s.created_at
     FROM threads t JOIN summaries s ON s.thread = t.id
         LEFT JOIN texts x ON x.app = t.app AND x.user = t.user
@@ -128,14 +127,14 @@ fn oldest(
     page: PageOf<u64>,
 ) -> Result<PageRows<SummaryRow>, Error> {
     let mut find =
-        conn.prepare_cached(&format!("{OF_THREAD} ORDER BY s.to_seq, s.level LIMIT ?3 OFFSET ?4"))?;
+        conn.prepare_cached(&format!("SELECT {OF_THREAD} ORDER BY s.to_seq, s.level LIMIT ?3 OFFSET ?4"))?;
     let (limit, before) = (one_more(page.limit), page.after.map_or(0, sql));
     read::page(find.query(params![thread.bytes(), all, limit, before])?, page.limit, summary_row)
 }
 
 fn list(conn: &Connection, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
     let mut find =
-        conn.prepare_cached(&format!("{OF_THREAD} ORDER BY s.to_seq DESC, s.level DESC LIMIT ?3"))?;
+        conn.prepare_cached(&format!("SELECT {OF_THREAD} ORDER BY s.to_seq DESC, s.level DESC LIMIT ?3"))?;
     let bound = MAX_SUMMARIES_PER_READ as i64;
     let rows = find.query_map(params![thread.bytes(), all, bound], summary_row)?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;

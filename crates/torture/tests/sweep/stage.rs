@@ -14,7 +14,7 @@ use crate::model::{Model, Says, repeats};
 use crate::notes::Notes;
 
 /// Moments of one scenario above which something goes round in circles.
-const MAX_MOMENTS: u64 = 1_000;
+const MAX_MOMENTS: u64 = 200;
 
 /// Second deaths of each scenario that are tried.
 const SECOND_DEATHS: usize = 10;
@@ -110,6 +110,7 @@ pub(crate) async fn sweep_after(
         troubles.extend(sweep.judge(&whole, &played, &[first, second]));
     }
     let (name, least) = (scenario.name, scenario.least);
+    assert!((recoveries.len() as u64) < MAX_MOMENTS, "{name} goes round in circles");
     note(name, recoveries.len(), again);
     let (all, shown) = (troubles.len(), troubles.into_iter().take(MAX_SHOWN).collect::<Vec<_>>());
     assert!(shown.is_empty(), "{name}: {all} findings, of which the first: {shown:#?}");

@@ -95,7 +95,7 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
         .conn()
         .prepare_cached(&format!(
             "INSERT INTO tombstones (app, user, memory, words, at)
-                {FAMILY} SELECT ?2, ?3, ?1, words, ?4 FROM
+                WITH RECURSIVE {FAMILY} SELECT ?2, ?3, ?1, words, ?4 FROM
                     (SELECT s.words FROM family f CROSS JOIN memory_sources s ON s.memory = f.id
                         WHERE s.words IS NOT NULL
                      UNION SELECT v.text FROM family f CROSS JOIN memory_versions v ON v.memory = f.id)"

@@ -14,7 +14,7 @@ use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once};
 pub(in crate::sqlite) const REASON: &str = "a memory was purged";
 
 /// A memory (`?1`) and all that it took the place of, over all levels, at most so many.
-pub(super) const FAMILY: &str = "WITH RECURSIVE family (id) AS (
+pub(super) const FAMILY: &str = "family (id) AS (
     SELECT ?1 UNION SELECT m.id FROM family f CROSS JOIN memories m ON m.superseded_by = f.id LIMIT 10000)";
 
 pub(in crate::sqlite) fn purge(
@@ -48,7 +48,7 @@ pub(in crate::sqlite) fn purge(
 }
 
 fn family(batch: &Batch<'_>, memory: MemoryId) -> Result<Vec<MemoryId>, Error> {
-    let mut find = batch.conn().prepare_cached(&format!("{FAMILY} SELECT id FROM family"))?;
+    let mut find = batch.conn().prepare_cached(&format!("WITH RECURSIVE {FAMILY} SELECT id FROM family"))?;
     let rows = find.query_map([memory.bytes()], |row| id(row, 0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
