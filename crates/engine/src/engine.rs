@@ -478,6 +478,10 @@ impl Engine {
                     tracing::warn!(thread = %row.thread, run = %row.id, %error, "a run waits for the store");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
+                Err(obstacle) if self.store().is_deleted(row.thread).await.unwrap_or(false) => {
+                    tracing::info!(thread = %row.thread, run = %row.id, %obstacle, "a run ends with its thread");
+                    return self.force_end(row, obstacle.failure()).await;
+                }
                 Err(obstacle) => {
                     tracing::error!(thread = %row.thread, run = %row.id, %obstacle, "a run cannot go on and is ended");
                     return self.force_end(row, obstacle.failure()).await;
