@@ -338,6 +338,15 @@ fn models(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>,
             format!("write models = [{ANY_MODEL:?}], or remove it"),
         ));
     }
+    let is_pattern = |name: &&Spanned<String>| name.get_ref() != ANY_MODEL && name.get_ref().contains('*');
+    if let Some(pattern) = raw.iter().find(is_pattern) {
+        let message = format!("{:?} is no name of a model", pattern.get_ref());
+        return Err(source.problem(
+            pattern.span(),
+            message,
+            format!("write each name, or allow all: [{ANY_MODEL:?}]"),
+        ));
+    }
     let name = |name| source.text("models", Some(name)).map(Option::unwrap_or_default);
     raw.into_iter().map(name).collect()
 }

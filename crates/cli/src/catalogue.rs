@@ -129,7 +129,7 @@ pub(crate) fn ending(config: &Config, apps: &Apps, today: Date) -> Vec<Retiremen
 }
 
 /// Every model that an app names.
-fn named_by(app: &App) -> impl Iterator<Item = &String> {
+pub(crate) fn named_by(app: &App) -> impl Iterator<Item = &String> {
     let background = app.history.summarise.as_ref().and_then(|how| how.model.as_ref());
     let memory = app.memory.extraction.as_ref().and_then(|how| how.model.as_ref());
     let personas = app.personas.values().filter_map(|persona| persona.settings.model.as_ref());

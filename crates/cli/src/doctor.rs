@@ -45,8 +45,17 @@ pub(crate) async fn doctor(config: Config) -> Result<(), Trouble> {
     findings.extend(outside::check(&config, &apps).await);
     findings.extend(models::check(&config, &apps).await);
     findings.extend(models::known(&config, &apps, catalogue::today()));
+    findings.extend(open_to_others(&config));
     findings.push(server(&config).await?);
     report(&findings)
+}
+
+/// A server that others reach starts only with a key.
+fn open_to_others(config: &Config) -> Option<Finding> {
+    let is_open = !config.listen.ip().is_loopback() || config.server.proxying.is_for_others();
+    let words = "others reach this server, so it starts only when there is a key: `rondo keys list` shows them, and \
+                 `rondo keys add USER` makes one";
+    is_open.then(|| Finding::Note(words.to_owned()))
 }
 
 fn report(findings: &[Finding]) -> Result<(), Trouble> {

@@ -77,7 +77,9 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
         Models::Test { name, message } => {
             let config = discover::complete(config).await;
             let registry = assemble::registry(&config)?;
-            let name = name.or_else(|| config.model.clone()).ok_or("there is no default model; name one")?;
+            let name = name
+                .or_else(|| config.model.clone())
+                .ok_or_else(|| format!("there is no model to ask: {MODEL_CHOICES}"))?;
             if let Some((embedder, provider)) = embedder(&config, &name)? {
                 trial::embed(&*embedder, provider).await?;
                 return measure(&config, &name).await;

@@ -159,7 +159,9 @@ const REFUSING_CODES: [&str; 4] =
     ["unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden"];
 
 /// A value out of range is the caller's mistake, and none of these.
-const REFUSING_PHRASES: [&str; 18] = [
+const REFUSING_PHRASES: [&str; 20] = [
+    "may only be set to",
+    "only the default",
     "unsupported",
     "not supported",
     "does not support",

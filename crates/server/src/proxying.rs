@@ -84,7 +84,7 @@ impl PublicUrl {
             Some(_) | None => return Err("it does not begin with https:// or http://"),
         };
         let authority = uri.authority().ok_or("it has no host")?;
-        if authority.as_str().contains('@') || authority.host().is_empty() {
+        if authority.as_str().contains(['@', '*']) || authority.host().is_empty() {
             return Err("before its path there may be a host and a port, and nothing else");
         }
         if uri.query().is_some() || text.contains('#') {
@@ -167,6 +167,7 @@ mod tests {
             "ftp://agents.example",
             "https://",
             "https:///path",
+            "https://*.example",
             "https://ann@agents.example",
             "https://agents.example?x=1",
             "https://agents.example/#x",

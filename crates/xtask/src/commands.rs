@@ -72,10 +72,13 @@ pub(crate) fn check(root: &Path) -> bool {
     report.conclude()
 }
 
-pub(crate) fn test(root: &Path) -> bool {
-    let mut report = Report::default();
+/// All parts, or those that are named.
+pub(crate) fn test(root: &Path, only: &[String]) -> bool {
+    let mut report = Report { only: only.to_vec(), ..Report::default() };
     check_parts(root, &mut report);
-    statements::begin(root);
+    if report.wants("tests") {
+        statements::begin(root);
+    }
     let mut nextest = cargo(root, &["nextest", "--version"]);
     let nextest = succeeds(nextest.stdout(Stdio::null()).stderr(Stdio::null()));
     if nextest {
@@ -92,23 +95,12 @@ pub(crate) fn test(root: &Path) -> bool {
     report.part("doc tests", || {
         succeeds(&mut cargo(root, &["test", "--workspace", "--doc", "--no-fail-fast"]))
     });
-    match border::obstacle() {
-        None => report.part("border", || border(root)),
-        Some(why) => report.not_run("border", why),
-    }
+    report.installed("border", || border::obstacle().map_or(Ok(()), Err), || border(root));
     report.part("torture", || torture::round(root));
-    match [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set)) {
-        Ok(()) => report.part("real models", || asks_real(root, nextest, &["real", "real_embeddings"])),
-        Err(why) => report.not_run("real models", why),
-    }
-    match servers::install(root) {
-        Ok(()) => report.part("servers", || asks_real(root, nextest, &["servers"])),
-        Err(why) => report.not_run("servers", why),
-    }
-    match proxy::install(root) {
-        Ok(()) => report.part("proxy", || asks_real(root, nextest, &["proxy"])),
-        Err(why) => report.not_run("proxy", why),
-    }
+    let models = || [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set));
+    report.installed("real models", models, || asks_real(root, nextest, &["real", "real_embeddings"]));
+    report.installed("servers", || servers::install(root), || asks_real(root, nextest, &["servers"]));
+    report.installed("proxy", || proxy::install(root), || asks_real(root, nextest, &["proxy"]));
     report.conclude()
 }
 
@@ -137,10 +129,35 @@ struct Report {
     parts: Vec<(&'static str, bool, Duration)>,
     /// What could not be run, and why with a remedy.
     not_run: Vec<(&'static str, String)>,
+    /// The parts that are wanted; all if none is named.
+    only: Vec<String>,
 }
 
 impl Report {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
+    }
+
+    /// A part that needs something to be there first.
+    fn installed(
+        &mut self,
+        name: &'static str,
+        install: impl FnOnce() -> Result<(), String>,
+        perform: impl FnOnce() -> bool,
+    ) {
+        if !self.wants(name) {
+            return;
+        }
+        match install() {
+            Ok(()) => self.part(name, perform),
+            Err(why) => self.not_run(name, why),
+        }
+    }
+
     fn part(&mut self, name: &'static str, perform: impl FnOnce() -> bool) {
+        if !self.wants(name) {
+            return;
+        }
         println!("== {name}");
         let begin = Instant::now();
         let passed = perform();
@@ -162,7 +179,14 @@ impl Report {
         for (name, why) in &self.not_run {
             println!("NOT RUN: {name}: {why}");
         }
-        self.parts.iter().all(|(_, passed, _)| *passed)
+        let is_any = !self.parts.is_empty() || !self.not_run.is_empty();
+        if !is_any {
+            eprintln!(
+                "error: there is no part {}; the table of `cargo xtask test` names them",
+                self.only.join(", ")
+            );
+        }
+        is_any && self.parts.iter().all(|(_, passed, _)| *passed)
     }
 }
 

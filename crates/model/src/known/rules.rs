@@ -129,7 +129,7 @@ fn entry(catalogue: &Catalogue, model: &KnownModel) -> Check {
     }
     let Some(instead) = &model.instead else { return Ok(()) };
     match catalogue.models.iter().find(|other| other.provider == model.provider && other.name == *instead) {
-        None => refuse(format!("{name}: instead is {instead}, which is not a model of {}", model.provider)),
+        None => refuse(format!("{name}: instead is {instead:?}, which is not a model of {}", model.provider)),
         Some(other) if within_notice(other.retires_on, catalogue.checked_on) => {
             refuse(format!("{name}: instead is {instead}, which retires within a year of checked_on"))
         }
@@ -177,6 +177,15 @@ fn embeddings(catalogue: &Catalogue) -> Check {
     for known in &catalogue.embeddings {
         tokens(&known.name, known.context_window, None)?;
         priced(&known.name, &Price::flat(known.price, known.price, known.price))?;
+        let Some(instead) = &known.instead else { continue };
+        let mut others = catalogue.embeddings.iter().filter(|other| other.provider == known.provider);
+        let is_good = |retires_on| !within_notice(retires_on, catalogue.checked_on);
+        if !others.any(|other| other.name == *instead && is_good(other.retires_on)) {
+            return refuse(format!(
+                "{}: instead is {instead:?}, which is no embedding model of {} that stays for a year",
+                known.name, known.provider
+            ));
+        }
     }
     Ok(())
 }
@@ -184,7 +193,7 @@ fn embeddings(catalogue: &Catalogue) -> Check {
 fn defaults(catalogue: &Catalogue) -> Check {
     for (provider, name) in &catalogue.defaults {
         match catalogue.models.iter().find(|model| model.provider == *provider && model.name == *name) {
-            None => return refuse(format!("the default {name} of {provider} is not one of its models")),
+            None => return refuse(format!("the default {name:?} of {provider:?} is not one of its models")),
             Some(model) if within_notice(model.retires_on, catalogue.checked_on) => {
                 return refuse(format!(
                     "the default {name} of {provider} retires within a year of checked_on"

@@ -19,6 +19,9 @@ const SHARED: u32 = 0o1000;
 /// What the store keeps in its folder, as endings of the database's name.
 const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
+/// How the names of all files and folders begin that a server and its commands put into a data folder.
+const OWN_NAMES: [&str; 6] = [FILE, LOCK, "vault.key", "control.json", "catalogue.toml", "models"];
+
 /// Makes a folder that nobody but its owner can look into, if it is not there. Those above it are made as usual.
 pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     if let Some(above) = folder.parent().filter(|above| !above.as_os_str().is_empty()) {
@@ -43,7 +46,7 @@ pub fn mode_for_others(path: &Path) -> Option<u32> {
 }
 
 /// Closes to others what an earlier version, or somebody else, has left open. A folder that is shared, or that holds
-/// something but no database, may not be ours alone and stays as it is.
+/// something of others, may not be ours alone and stays as it is.
 pub(super) fn close_to_others(folder: &Path) {
     let mut closed = 0;
     for ending in ENDINGS {
@@ -61,14 +64,18 @@ pub(super) fn close_to_others(folder: &Path) {
     }
 }
 
-/// Whether the folder holds a database, or nothing yet.
+/// Whether the folder holds nothing but what a server and its commands put there.
 fn is_ours(folder: &Path) -> bool {
     let is_shared = fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & SHARED != 0);
     let holds_others = || {
         let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.any(|entry| entry.file_name() != LOCK)
+        entries.any(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            !OWN_NAMES.iter().any(|own| name.starts_with(own))
+        })
     };
-    !is_shared && (folder.join(FILE).exists() || !holds_others())
+    !is_shared && !holds_others()
 }
 
 /// True if others had a right that they have no longer.
@@ -105,7 +112,7 @@ mod tests {
         fs::write(folder.join("theirs"), "").unwrap();
         set(folder, 0o755);
         close_to_others(folder);
-        assert_eq!(mode(folder), 0o755, "there is no database in it");
+        assert_eq!(mode(folder), 0o755, "it is not ours alone");
         fs::write(&database, "").unwrap();
         set(&database, 0o644);
         set(&folder.join("theirs"), 0o644);
@@ -115,7 +122,10 @@ mod tests {
         assert_eq!(modes, [0o1777, 0o600, 0o644], "it is shared on purpose");
         set(folder, 0o755);
         close_to_others(folder);
-        assert_eq!(mode(folder), 0o700);
+        assert_eq!(mode(folder), 0o755, "somebody else's file is in it");
+        fs::rename(folder.join("theirs"), folder.join("catalogue.toml")).unwrap();
+        close_to_others(folder);
+        assert_eq!(mode(folder), 0o700, "all of it is ours");
     }
 
     #[test]
