@@ -48,6 +48,9 @@ pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
 /// How long threads that are still busy may take when the process ends.
 const FAREWELL: Duration = Duration::from_millis(200);
 
+/// How long the database may take to be closed, with all of its log copied and emptied.
+const CLOSING: Duration = Duration::from_secs(7);
+
 const FIRST_STEPS: &str = "\
 No file is needed: with OPENAI_API_KEY or ANTHROPIC_API_KEY set, or OPENAI_BASE_URL for a server of your own that speaks
 the same API, or Ollama running on this machine, `rondo serve` serves the apps in ./apps on http://127.0.0.1:8787. Without
@@ -277,6 +280,9 @@ fn block_on(work: impl Future<Output = Result<(), Trouble>>) -> Result<(), Troub
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(work);
     runtime.shutdown_timeout(FAREWELL);
+    if !store::sqlite::wait_until_closed(CLOSING) {
+        tracing::warn!("the database was not closed in time; the next start puts it in order");
+    }
     result
 }
 

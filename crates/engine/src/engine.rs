@@ -214,6 +214,13 @@ impl Engine {
                 "letting go of what was confirmed or taken back and is not done; the next start ends it, as done or as unknown"
             );
         }
+        let swept = async {
+            let mut changed = tokio::time::interval(DRAIN_LOOK);
+            while !self.shared.sweeps.is_idle() {
+                changed.tick().await;
+            }
+        };
+        let _the_next_start_sweeps = tokio::time::timeout(patience.min(LAST_SWEEP), swept).await;
         self.abandon().await;
         left
     }
@@ -559,6 +566,9 @@ pub(crate) const STORE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Times work goes on after the store failed it; beyond, it is left for the next start. A full disk does not count.
 pub(crate) const MAX_STORE_FAILURES: u32 = 5;
+
+/// How long a server that stops waits for what was deleted to be gone.
+const LAST_SWEEP: Duration = Duration::from_secs(5);
 
 /// How often a wait for runs looks at them.
 const DRAIN_LOOK: Duration = Duration::from_millis(10);

@@ -39,6 +39,10 @@ impl Sweeps {
         before.unwrap_or_else(|before| before) == IDLE
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Acquire) == IDLE
+    }
+
     /// One sweep is over. True if there has to be another.
     fn over(&self) -> bool {
         let next = |now| Some(if now == ONCE_MORE { UNDER_WAY } else { IDLE });

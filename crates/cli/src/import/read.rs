@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use protocol::{MAX_JSON_DEPTH, json_depth};
+use protocol::{MAX_STORED_DEPTH, json_depth};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -90,8 +90,9 @@ fn sheet(path: &Path) -> Result<Sheet, Trouble> {
 
 /// `kind` is the type of what does not say one.
 pub(super) fn parse(name: String, kind: &str, text: &str) -> Result<Sheet, String> {
-    if json_depth(text) > MAX_JSON_DEPTH {
-        return Err(format!("nests deeper than {MAX_JSON_DEPTH} levels"));
+    // A record is held to less when it is stored; here it is still wrapped.
+    if json_depth(text) > MAX_STORED_DEPTH {
+        return Err(format!("nests deeper than {MAX_STORED_DEPTH} levels"));
     }
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match value {

@@ -4,8 +4,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use testkit::Method;
+use testkit::upstream::Reply;
+
 use crate::process::PATIENCE;
-use crate::world::World;
+use crate::world::{World, files};
 
 #[tokio::test]
 async fn idle_it_stops_on_either_signal() {
@@ -17,6 +20,29 @@ async fn idle_it_stops_on_either_signal() {
         let ended = server.process.ended().await;
         assert_eq!(ended.code, Some(0), "{}", ended.errors);
         assert!(begin.elapsed() < Duration::from_secs(1), "it took {:?}", begin.elapsed());
+    }
+}
+
+/// Whatever is deleted right before it, a server that ends in peace leaves an empty log and no word of it.
+#[tokio::test]
+async fn what_was_deleted_right_before_a_stop_is_in_no_file() {
+    let world = World::new().await;
+    world.upstream.program(|_| Reply::says("A quokkaanswer."));
+    for _ in 0..5 {
+        let server = world.serve().await;
+        let said = server.say("What is a quokkamessage?").await;
+        let thread = said.header("x-thread-id");
+        said.all().await;
+        let delete = server.request(Method::DELETE, &format!("/v1/threads/{thread}"));
+        assert_eq!(delete.send().await.unwrap().status(), 204);
+        server.process.signal("TERM");
+        assert_eq!(server.process.ended().await.code, Some(0));
+        for (file, bytes) in files(&world.path("data")) {
+            let held = bytes.windows(6).any(|part| part.eq_ignore_ascii_case(b"quokka"));
+            assert!(!held, "{} still has it", file.display());
+            let is_log = file.extension().is_some_and(|end| end == "db-wal");
+            assert!(!is_log || bytes.is_empty(), "{} bytes are left in the log", bytes.len());
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::sync::{oneshot, watch};
 use super::append::{Batch, Seqs};
 use super::boot::POWER_LOSS_MARGIN;
 use super::checkpoint::{Checkpointer, full_or_failed};
+use super::closing::OpenDatabase;
 use super::tidy::Afresh;
 use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, reserve};
 use crate::outbox::{Outbox, Pushed};
@@ -152,12 +153,14 @@ impl Writer {
         let mut committer = Committer::new(owned, clock, publish)?;
         let (living, alive) = watch::channel(());
         let afresh = Arc::clone(&committer.afresh);
+        let open = OpenDatabase::new();
         thread::Builder::new()
             .name("rondo-writer".into())
             .spawn(move || {
                 committer.serve(&commands);
                 drop(living);
                 drop(committer);
+                drop(open);
             })
             .map_err(Error::Folder)?;
         Ok(Self { queue, alive, afresh })

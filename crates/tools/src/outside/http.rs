@@ -5,7 +5,7 @@ use std::time::Duration;
 use app::{Answered, HttpTool, Method, Rendered, RenderedBody, Request};
 use async_trait::async_trait;
 use bytes::Bytes;
-use protocol::Effect;
+use protocol::{Effect, MAX_JSON_DEPTH, json_depth};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
@@ -214,7 +214,9 @@ fn whole(answer: &Incoming) -> Result<Value, Failed> {
     if answer.body.is_empty() {
         return Ok(json!({ "status": answer.status }));
     }
-    if is_json(answer.content_type()) && !answer.cut && answer.body.len() <= MAX_WHOLE_BYTES {
+    // What nests deeper than a result may is a text.
+    let is_deep = || std::str::from_utf8(&answer.body).is_ok_and(|text| json_depth(text) > MAX_JSON_DEPTH);
+    if is_json(answer.content_type()) && !answer.cut && answer.body.len() <= MAX_WHOLE_BYTES && !is_deep() {
         return json_of(answer);
     }
     let kept = answer.body.get(..MAX_TEXT_BYTES).unwrap_or(&answer.body);

@@ -29,6 +29,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::http::{Out, trouble};
+use super::shallow::Shallow;
 use crate::outside::border::Hidden;
 use crate::outside::egress::{Egress, MAX_ANSWER_BYTES};
 
@@ -171,8 +172,8 @@ async fn connect(address: Address, dial: &Dial<'_>) -> Result<Connection, String
             let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
                 return Err("its input and output could not be opened".into());
             };
-            let transport =
-                AsyncRwTransport::new_client(output, input).with_max_line_length(MAX_ANSWER_BYTES);
+            let transport = AsyncRwTransport::new_client(Shallow::new(output), input)
+                .with_max_line_length(MAX_ANSWER_BYTES);
             let ending = watch((child, group), dial, command);
             (handler.serve_with_lifecycle(transport, lifecycle()).await, Some(ending))
         }

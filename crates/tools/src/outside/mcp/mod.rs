@@ -5,6 +5,7 @@ mod content;
 mod definition;
 mod http;
 mod line;
+mod shallow;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;

@@ -1,0 +1,91 @@
+//! What a process writes, up to a line that nests too deep to be read.
+//!
+//! Such a line would be left out without a word, and whoever waits for the answer in it would wait until the time is over.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// Levels of arrays and objects in a line that its reader takes.
+const MAX_LINE_DEPTH: usize = 126;
+
+/// Passes on what comes, and fails at a line that nests too deep.
+pub(super) struct Shallow<R> {
+    from: R,
+    line: Line,
+}
+
+/// Where in a line it stands.
+#[derive(Default)]
+struct Line {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Line {
+    /// Takes some bytes in. False if they nest too deep.
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        bytes.iter().all(|byte| {
+            match byte {
+                b'\n' => *self = Self::default(),
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_string => self.escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                b'[' | b'{' if !self.in_string => self.depth += 1,
+                b']' | b'}' if !self.in_string => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+            self.depth <= MAX_LINE_DEPTH
+        })
+    }
+}
+
+impl<R> Shallow<R> {
+    pub(super) fn new(from: R) -> Self {
+        Self { from, line: Line::default() }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Shallow<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.from).poll_read(context, into))?;
+        let new = into.filled().get(before..).unwrap_or_default();
+        if self.line.take(new) {
+            return Poll::Ready(Ok(()));
+        }
+        tracing::warn!(
+            "an MCP server has sent what nests deeper than {MAX_LINE_DEPTH} levels; it is started anew"
+        );
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "it nests too deep")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    async fn read(text: &str) -> io::Result<String> {
+        let mut all = String::new();
+        Shallow::new(text.as_bytes()).read_to_string(&mut all).await.map(|_| all)
+    }
+
+    #[tokio::test]
+    async fn a_line_that_nests_too_deep_ends_it_and_others_pass() {
+        let nested = |levels: usize| format!("{}{}\n", "[".repeat(levels), "]".repeat(levels));
+        let fine = [nested(MAX_LINE_DEPTH), "a log line ([{ \"\n".into(), nested(MAX_LINE_DEPTH)].concat();
+        assert_eq!(read(&fine).await.unwrap(), fine);
+        let words = format!("\"{}\\\"{}\"\n", "[".repeat(500), "{".repeat(500));
+        assert_eq!(read(&words).await.unwrap(), words, "brackets in a string nest nothing");
+        assert!(read(&[fine, nested(MAX_LINE_DEPTH + 1)].concat()).await.is_err());
+    }
+}
