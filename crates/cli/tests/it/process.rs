@@ -41,8 +41,10 @@ impl Process {
     pub(crate) fn on_a_terminal(command: &Command) -> Self {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+        // By itself, a terminal throws away at Ctrl-C what was typed and not read in that very moment.
+        let command_line = format!("stty noflsh; exec {}", words.join(" "));
         let mut script = Command::new("script");
-        script.args(["--quiet", "--return", "--command", &format!("exec {}", words.join(" ")), "/dev/null"]);
+        script.args(["--quiet", "--return", "--command", &command_line, "/dev/null"]);
         script.env_clear().env("PATH", env!("PATH")).env("SHELL", "/bin/sh");
         script.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         script.current_dir(command.get_current_dir().unwrap());

@@ -163,12 +163,16 @@ fn a_catalogue_with_a_mistake_is_refused_with_the_reason() {
         ("input = 1.0", "input = nan", "gpt-new: a price is NaN"),
         ("output = 2.0", "output = 20_000.0", "gpt-new: a price is 20000"),
         ("price = { input = 3.0, cached_input = 3.0, output = 4.0 }\n", "", "gpt-old has no price"),
-        ("instead = \"gpt-new\"", "instead = \"gpt-x\"", "instead is gpt-x, which is not a model of openai"),
+        (
+            "instead = \"gpt-new\"",
+            "instead = \"gpt-x\"",
+            "instead is \"gpt-x\", which is not a model of openai",
+        ),
         ("instead = \"gpt-new\"", "instead = \"gpt-old\"", "which retires within a year"),
         (
             "openai = \"gpt-new\"",
             "openai = \"gpt-x\"",
-            "the default gpt-x of openai is not one of its models",
+            "the default \"gpt-x\" of \"openai\" is not one of its models",
         ),
         (
             "openai = \"gpt-new\"",
@@ -178,6 +182,7 @@ fn a_catalogue_with_a_mistake_is_refused_with_the_reason() {
         ("pattern = \"gpt-*\"", "pattern = \"gpt-\"", "must be the beginning of a name and a star"),
         ("pattern = \"gpt-*\"", "pattern = \"*\"", "must be the beginning of a name and a star"),
         ("price = 0.02", "price = -0.02", "vectors: a price is -0.02"),
+        ("price = 0.02", "price = 0.02\ninstead = \"\\u001b[2J\"", "which is no embedding model of openai"),
         ("vision = true", "vison = true", "unknown field `vison`"),
     ] {
         let refused = edited(find, with).unwrap_err();
