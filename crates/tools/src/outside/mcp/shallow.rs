@@ -61,6 +61,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Shallow<R> {
         if self.line.take(new) {
             return Poll::Ready(Ok(()));
         }
+        into.set_filled(before);
         tracing::warn!(
             "an MCP server has sent what nests deeper than {MAX_LINE_DEPTH} levels; it is started anew"
         );
