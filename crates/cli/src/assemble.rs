@@ -124,7 +124,7 @@ fn connected(config: &Config, provider: &Provider) -> Result<model::Provider, Tr
         kind: provider.kind,
         chat,
         open: provider.open,
-        known: provider.is_at_its_own_url(),
+        known: provider.serves_known_models(),
         capabilities: provider.capabilities.clone(),
         prices: provider.prices(),
     })

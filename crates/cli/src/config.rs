@@ -117,6 +117,12 @@ impl Provider {
         known::provider(&self.name).is_some_and(|known| known.base_url == self.base_url)
     }
 
+    /// Whether the catalogue describes its models: it is at its own URL, or the operator says that list prices hold, and so
+    /// that it hands the same models on.
+    pub(crate) fn serves_known_models(&self) -> bool {
+        self.is_at_its_own_url() || self.prices() == Prices::Known
+    }
+
     /// What to set when its base URL is wrong.
     pub(crate) fn url_setting(&self) -> String {
         match known::provider(&self.name) {

@@ -48,8 +48,8 @@ const SCHEDULES: &[(&str, SignedDuration)] = &[(SWEEP, SignedDuration::from_hour
 /// The wait before the second attempt; each further one is four times as long.
 const FIRST_BACKOFF: Duration = Duration::from_secs(2);
 
-/// The wait of a job that came too early.
-const WHEN_EARLY: SignedDuration = SignedDuration::from_secs(30);
+/// The wait before the next attempt of a job that could not begin, because other calls hold its user's budget.
+const EARLY_RETRY: SignedDuration = SignedDuration::from_secs(30);
 
 /// The longest sleep between looks, in case a notice is lost.
 const POLL: Duration = Duration::from_secs(30);
@@ -200,7 +200,7 @@ async fn give_back(engine: &Engine, job: &JobRow, mut error: store::Error, paid:
 
 async fn failed(engine: &Engine, job: &JobRow, unfinished: Unfinished) -> Result<(), store::Error> {
     let Unfinished { reason: error, spent, is_early } = unfinished;
-    let later = engine.now().checked_add(WHEN_EARLY).unwrap_or(engine.now());
+    let later = engine.now().checked_add(EARLY_RETRY).unwrap_or(engine.now());
     let retry = if is_early { Retry::Uncounted(later) } else { retry(job.attempts, engine.now()) };
     let dead = retry == Retry::Never;
     tracing::warn!(job = %job.id, kind = job.kind, attempt = job.attempts, dead, error, "a job failed");
@@ -235,7 +235,7 @@ impl Done {
 struct Unfinished {
     reason: String,
     spent: Option<Spent>,
-    /// Nothing was tried, because what it takes is not free yet.
+    /// The model was not asked, because other calls hold what the user may spend. The attempt does not count.
     is_early: bool,
 }
 

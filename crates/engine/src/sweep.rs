@@ -18,8 +18,8 @@ use crate::engine::MAX_STORE_FAILURES;
 /// How long what was asked under a key is remembered, and that a job was done.
 const KEYS_REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 
-/// Between two sweeps, so that somebody who deletes all the time does not keep the writer busy with them.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pause between two sweeps, so that a client that deletes all the time does not keep the writer busy.
+const PAUSE_BETWEEN_SWEEPS: Duration = Duration::from_millis(100);
 
 /// Where sweeping stands: [`IDLE`], [`UNDER_WAY`] or [`ONCE_MORE`].
 #[derive(Default)]
@@ -39,6 +39,7 @@ impl Sweeps {
         before.unwrap_or_else(|before| before) == IDLE
     }
 
+    /// Whether no sweep is under way or asked for.
     pub(crate) fn is_idle(&self) -> bool {
         self.0.load(Ordering::Acquire) == IDLE
     }
@@ -66,7 +67,7 @@ impl Engine {
                 if !engine.shared.sweeps.over() {
                     return;
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(PAUSE_BETWEEN_SWEEPS).await;
             }
         });
     }

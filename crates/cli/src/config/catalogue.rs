@@ -1,6 +1,6 @@
 //! Which models are listed, who serves the others, and which one answers when nobody is named.
 
-use model::{Listing, Prices};
+use model::Listing;
 use serde_json::Map;
 
 use super::{Config, Provider};
@@ -129,8 +129,7 @@ impl Config {
     /// A model as it is when nobody describes it.
     fn plain(&self, provider: &Provider, name: &str, id: &str) -> Listing {
         let catalogue = &self.knowledge.catalogue;
-        let is_known = provider.is_at_its_own_url() || provider.prices() == Prices::Known;
-        let capabilities = if is_known {
+        let capabilities = if provider.serves_known_models() {
             catalogue.describe(&provider.name, id, &provider.capabilities).0
         } else {
             provider.capabilities.clone()

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use testkit::upstream::{Call, Reply};
 
 use crate::process::{Ended, Process, within};
 use crate::world::{Server, World};
@@ -34,6 +35,12 @@ for line in sys.stdin:
     elif message["method"] == "tools/list":
         with open("tools.json") as file:
             answer["result"] = {"tools": json.load(file)}
+    elif message["method"] == "tools/call":
+        # As text: what nests so deep cannot be written by the module either.
+        deep = "[" * 5000 + "]" * 5000
+        identity = json.dumps(message["id"])
+        print('{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"x":%s}}}' % (identity, deep), flush=True)
+        continue
     else:
         answer["error"] = {"code": -32601, "message": "unknown"}
     print(json.dumps(answer), flush=True)
@@ -287,6 +294,21 @@ async fn a_process_that_serves_tools_ends_when_the_server_is_killed() {
     let pid = sums.pid().await;
     server.process.kill();
     gone(&pid).await;
+}
+
+/// Without a limit the answer would be left out, and the call would last as long as a call may: a minute.
+#[tokio::test]
+async fn an_answer_that_nests_too_deep_fails_the_call_at_once() {
+    let sums = Sums::new("[tool.sums__add]\neffect = \"read\"\n").await;
+    let call = Reply::stream().call(Call::new("sums__add", "{}"));
+    sums.world.upstream.script([call, Reply::says("It failed.")]);
+    let server = sums.serve().await;
+    let run = server.stream("/v1/apps/mine/runs", &json!({ "message": "Add" })).await;
+    let frames = within("the end of the run", run.all()).await;
+    let done = frames.iter().find(|frame| frame.event == "tool:complete").unwrap();
+    assert_eq!(done.data["status"], "failed", "{done:?}");
+    assert_ne!(done.data["output"]["error"], "timeout", "{done:?}");
+    assert_eq!(frames.last().unwrap().data["status"], "completed");
 }
 
 #[tokio::test]

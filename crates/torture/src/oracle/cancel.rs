@@ -9,7 +9,8 @@ use crate::record::{Asked, Micros, Violation};
 use super::case::{COARSE, Case, wrong};
 use super::log::{Id, Run, id};
 
-/// What was on its way when the cancel was acknowledged has arrived this much later.
+/// What was on its way when the cancel was acknowledged has nearly always arrived this much later. On a machine that is
+/// busy a request that was sent before may be read later, which happens to one in [`EXCEPTIONS`] at most.
 const ON_ITS_WAY: Micros = 50_000;
 
 /// The longest that the model may be listened to after a cancel, and what nearly all must keep.
@@ -21,19 +22,27 @@ const EXCEPTIONS: usize = 100;
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let asked = by_tag(case);
-    let mut found = Vec::new();
+    let (mut found, mut late, mut cancels) = (Vec::new(), Vec::new(), 0);
     for (at, run, status) in case.cancels() {
         let tell = |what: String| {
             wrong("O7", format!("the run of message {:?}, cancelled at {at} µs, {what}", run.tag))
         };
         let mut complaints: Vec<String> = ended(run, status).into_iter().collect();
         complaints.extend(started(case, at, run));
-        let of_run = run.tag.as_deref().and_then(|tag| asked.get(tag)).map(Vec::as_slice);
         if !is_over(status) {
-            let late = of_run.unwrap_or_default().iter().filter(|asked| asked.began > at + ON_ITS_WAY);
-            complaints.extend(late.map(|asked| format!("asked the model at {} µs", asked.began)));
+            cancels += 1;
+            complaints.extend(step_begun(case, at, run));
+            let of_run = run.tag.as_deref().and_then(|tag| asked.get(tag)).map(Vec::as_slice);
+            let after = of_run.unwrap_or_default().iter().filter(|asked| asked.began > at + ON_ITS_WAY);
+            for asked in after {
+                let what = format!("asked the model at {} µs", asked.began);
+                if asked.began > at + LONGEST { complaints.push(what) } else { late.push(tell(what)) }
+            }
         }
         found.extend(complaints.into_iter().map(tell));
+    }
+    if late.len() > (cancels / EXCEPTIONS).max(1) {
+        found.extend(late);
     }
     let times = closing_times(case);
     let slow = times.iter().filter(|time| **time > NEARLY_ALL).count();
@@ -109,6 +118,12 @@ fn started(case: &Case<'_>, at: Micros, run: &Run) -> Vec<String> {
     late.map(|arrival| format!("called {} at {} µs", arrival.tool, arrival.at)).collect()
 }
 
+/// A step that the log began after the cancel.
+fn step_begun(case: &Case<'_>, at: Micros, run: &Run) -> Option<String> {
+    let mut begun = run.steps_begun.iter().map(|begun| case.when(*begun));
+    begun.find(|begun| *begun > at + COARSE).map(|begun| format!("began a step at {begun} µs"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sample::{self, CALL, RUN};
@@ -167,7 +182,15 @@ mod tests {
     fn nothing_starts_after_a_cancel() {
         let mut asked = cancelled("running");
         asked.0.asked.push(Asked { began: 150_000, ..asked.0.asked[0].clone() });
-        one(&asked, "asked the model");
+        assert_eq!(found(&asked), Vec::<String>::new(), "one may be read late");
+        asked.0.asked.push(Asked { began: 160_000, ..asked.0.asked[0].clone() });
+        assert_eq!(found(&asked).len(), 2, "not two of them");
+        let mut much_later = cancelled("running");
+        much_later.0.asked.push(Asked { began: 50_000 + LONGEST + 1, ..much_later.0.asked[0].clone() });
+        one(&much_later, "asked the model");
+        let mut begun = cancelled("running");
+        run(&mut begun.1).steps_begun.push(sample::EPOCH + 60);
+        one(&begun, "began a step");
         let mut called = cancelled("running");
         run(&mut called.1).begun.insert(CALL, sample::EPOCH + 200);
         called.0.arrivals[0].at = 201_000;

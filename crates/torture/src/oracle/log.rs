@@ -64,6 +64,8 @@ pub(super) struct Run {
     /// Of the program in its message.
     pub(super) tag: Option<String>,
     pub(super) steps: Vec<Step>,
+    /// When each step began; no step begins after a cancel.
+    pub(super) steps_begun: Vec<i64>,
     pub(super) resets: Vec<Reset>,
     pub(super) begun: HashMap<Id, i64>,
     pub(super) results: HashMap<Id, Outcome>,
@@ -178,6 +180,7 @@ impl Log {
                 pruned: row.get(9)?,
                 tag: None,
                 steps: Vec::new(),
+                steps_begun: Vec::new(),
                 resets: Vec::new(),
                 begun: HashMap::new(),
                 results: HashMap::new(),
@@ -218,7 +221,9 @@ impl Log {
         }
         let Some(run) = stored.run.and_then(|run| self.runs.get_mut(&run)) else { return };
         run.tag = run.tag.take().or(tag);
-        if let Event::StepEnd(step) = event {
+        if let Event::StepStart(_) = event {
+            run.steps_begun.push(at);
+        } else if let Event::StepEnd(step) = event {
             run.steps.push(Step::of(step, at));
         } else if let Event::StepReset(reset) = event {
             run.resets.push(Reset { seq, usage: reset.usage });

@@ -157,6 +157,7 @@ fn run() -> Run {
         pruned: false,
         tag: Some(TAG.into()),
         steps: vec![Step { at: EPOCH + 22, usage, whole: true, history: None }],
+        steps_begun: vec![EPOCH + 20],
         resets: Vec::new(),
         begun: HashMap::from([(CALL, EPOCH + 23)]),
         results: HashMap::from([(CALL, Result { status: ToolStatus::Complete, outside: true })]),

@@ -26,6 +26,14 @@ fn known_models_are_listed_where_the_provider_is_where_everybody_knows_it() {
     assert_eq!(names(&elsewhere), ["gpt-6-luna"], "only the default");
     let luna = elsewhere.listing("gpt-6-luna").unwrap();
     assert_eq!((luna.capabilities.context_window, luna.price), (128_000, None), "nothing is known of it");
+    let handed_on = "[providers.openai]\nprices = 'known'";
+    let handed_on = read(handed_on, &[KEY, ("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1")]).unwrap();
+    let luna = handed_on.listing("gpt-6-luna").unwrap();
+    assert_eq!(
+        (luna.capabilities.context_window, luna.price.unwrap().output),
+        (1_050_000, 0.5),
+        "the same models"
+    );
 }
 
 #[test]

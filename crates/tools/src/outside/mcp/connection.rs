@@ -28,8 +28,8 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::depth_limit::DepthLimited;
 use super::http::{Out, trouble};
-use super::shallow::Shallow;
 use crate::outside::border::Hidden;
 use crate::outside::egress::{Egress, MAX_ANSWER_BYTES};
 
@@ -172,7 +172,7 @@ async fn connect(address: Address, dial: &Dial<'_>) -> Result<Connection, String
             let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
                 return Err("its input and output could not be opened".into());
             };
-            let transport = AsyncRwTransport::new_client(Shallow::new(output), input)
+            let transport = AsyncRwTransport::new_client(DepthLimited::new(output), input)
                 .with_max_line_length(MAX_ANSWER_BYTES);
             let ending = watch((child, group), dial, command);
             (handler.serve_with_lifecycle(transport, lifecycle()).await, Some(ending))

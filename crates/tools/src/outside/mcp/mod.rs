@@ -3,9 +3,9 @@
 mod connection;
 mod content;
 mod definition;
+mod depth_limit;
 mod http;
 mod line;
-mod shallow;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;

@@ -1,6 +1,8 @@
-//! What a process writes, up to a line that nests too deep to be read.
+//! A limit on how deep the lines of an MCP process nest.
 //!
-//! Such a line would be left out without a word, and whoever waits for the answer in it would wait until the time is over.
+//! The reader of MCP messages leaves out a line that it cannot parse, without a word. The call that waits for the answer in
+//! that line would wait until its time is over. So the output of the process ends in an error there, and the call fails at
+//! once.
 
 use std::io;
 use std::pin::Pin;
@@ -11,8 +13,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 /// Levels of arrays and objects in a line that its reader takes.
 const MAX_LINE_DEPTH: usize = 126;
 
-/// Passes on what comes, and fails at a line that nests too deep.
-pub(super) struct Shallow<R> {
+/// The output of a process, which fails at a line that nests too deep.
+pub(super) struct DepthLimited<R> {
     from: R,
     line: Line,
 }
@@ -43,13 +45,13 @@ impl Line {
     }
 }
 
-impl<R> Shallow<R> {
+impl<R> DepthLimited<R> {
     pub(super) fn new(from: R) -> Self {
         Self { from, line: Line::default() }
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Shallow<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for DepthLimited<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -77,7 +79,7 @@ mod tests {
 
     async fn read(text: &str) -> io::Result<String> {
         let mut all = String::new();
-        Shallow::new(text.as_bytes()).read_to_string(&mut all).await.map(|_| all)
+        DepthLimited::new(text.as_bytes()).read_to_string(&mut all).await.map(|_| all)
     }
 
     #[tokio::test]
