@@ -180,7 +180,7 @@ impl Finder {
     fn take(&mut self, piece: Piece) -> Vec<Piece> {
         match piece {
             Piece::Text(text) if !self.native => text_pieces(self.search(&text)),
-            Piece::CallStart { .. } => {
+            Piece::CallStart { .. } | Piece::CallsVoid => {
                 self.native = true;
                 let mut pieces = self.give_up();
                 pieces.push(piece);

@@ -25,6 +25,8 @@ pub enum Piece {
         index: usize,
         json: String,
     },
+    /// No call of this answer is to be made: it ended without a word on whether they are whole.
+    CallsVoid,
     /// The model's name as the provider reports it, where it differs from what was asked.
     Model(String),
     /// Tokens so far; a later one replaces an earlier one.

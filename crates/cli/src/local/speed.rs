@@ -88,6 +88,7 @@ async fn hear(chat: &dyn ChatModel, request: &Request) -> Result<Heard, Error> {
             | Piece::Reasoning(_)
             | Piece::CallStart { .. }
             | Piece::CallInput { .. }
+            | Piece::CallsVoid
             | Piece::Model(_)
             | Piece::Provider(_)
             | Piece::Finish(_) => {

@@ -120,6 +120,7 @@ async fn hear(model: &Model, request: Request) -> Result<Heard, Error> {
                     arguments.push_str(&json);
                 }
             }
+            Piece::CallsVoid => heard.calls.clear(),
             Piece::Usage(usage) => heard.usage = usage,
             Piece::Finish(finish) => heard.finish = Some(finish),
             Piece::Model(_) | Piece::Provider(_) => {}

@@ -126,6 +126,7 @@ async fn listen(model: &Model, request: &Request, most: usize, heard: &mut Heard
             | Piece::Reasoning(_)
             | Piece::CallStart { .. }
             | Piece::CallInput { .. }
+            | Piece::CallsVoid
             | Piece::Model(_)
             | Piece::Provider(_)
             | Piece::Finish(_) => {}

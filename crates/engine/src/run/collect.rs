@@ -99,6 +99,10 @@ impl Collected {
                 None
             }
             Piece::CallInput { index, json } => self.more_input(index, json),
+            Piece::CallsVoid => {
+                self.drop_calls();
+                None
+            }
             Piece::Model(name) => {
                 self.model = Some(name);
                 None

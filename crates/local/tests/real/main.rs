@@ -56,7 +56,7 @@ async fn read(pieces: PieceStream) -> Answer {
             Piece::CallInput { index, json } => answer.calls[index].1.push_str(&json),
             Piece::Usage(usage) => answer.usage = usage,
             Piece::Finish(finish) => answer.finish = finish,
-            other @ (Piece::Reasoning(_) | Piece::Model(_) | Piece::Provider(_)) => {
+            other @ (Piece::Reasoning(_) | Piece::CallsVoid | Piece::Model(_) | Piece::Provider(_)) => {
                 panic!("a local model does not send {other:?}")
             }
         }

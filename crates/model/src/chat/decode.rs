@@ -1,7 +1,7 @@
 //! Events of a stream as pieces of an answer: a small state machine that forgives what servers get wrong.
 //!
-//! Strict is only what safety needs: sizes are bounded, and without a finish reason there is no
-//! [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
+//! Strict is only what safety needs: sizes are bounded, and a stream that ends with neither a finish reason nor a
+//! farewell after words has no [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -30,6 +30,10 @@ pub(super) struct Decoder {
     /// What the server wants back, by place of the call.
     extra: Map<String, Value>,
     refused: bool,
+    /// Words have come that are not white space.
+    spoke: bool,
+    /// The calls are not to be made.
+    void: bool,
     /// Held back until the end, because usage may follow it.
     finish: Option<Finish>,
     over: bool,
@@ -46,7 +50,10 @@ impl Decode for Decoder {
         }
         match data {
             "" => Ok(()),
-            "[DONE]" => self.end(out),
+            "[DONE]" => {
+                self.farewell(out);
+                self.end(out)
+            }
             _ => self.chunk(data, out),
         }
     }
@@ -64,7 +71,7 @@ impl Decode for Decoder {
         if !self.extra.is_empty() {
             out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, EXTRA: self.extra })));
         }
-        let finish = self.tally.finish(finish);
+        let finish = if self.void { finish } else { self.tally.finish(finish) };
         let filtered = self.refused && matches!(finish, Finish::Stop | Finish::ToolCalls);
         out.push_back(Piece::Finish(if filtered { Finish::ContentFilter } else { finish }));
         Ok(())
@@ -89,8 +96,21 @@ impl Decoder {
             places: HashMap::new(),
             extra: Map::new(),
             refused: false,
+            spoke: false,
+            void: false,
             finish: None,
             over: false,
+        }
+    }
+
+    /// Some servers say that all was sent, and never why the answer ended. Words are then an answer; calls are not made,
+    /// because nobody said that they are whole.
+    fn farewell(&mut self, out: &mut VecDeque<Piece>) {
+        if self.finish.is_none() && self.spoke {
+            self.finish = Some(Finish::Stop);
+            self.void = true;
+            self.extra.clear();
+            out.push_back(Piece::CallsVoid);
         }
     }
 
@@ -138,7 +158,9 @@ impl Decoder {
     fn delta(&mut self, delta: Delta<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
         let reasoning = delta.reasoning_content.filter(|Text(text)| !text.is_empty()).or(delta.reasoning);
         self.tally.say(text(reasoning), Piece::Reasoning, out)?;
-        self.tally.say(text(delta.content), Piece::Text, out)?;
+        let content = text(delta.content);
+        self.spoke |= !content.trim().is_empty();
+        self.tally.say(content, Piece::Text, out)?;
         let refusal = text(delta.refusal);
         self.refused |= !refusal.is_empty();
         self.tally.say(refusal, Piece::Text, out)?;

@@ -306,6 +306,28 @@ fn the_end_needs_a_finish_reason() {
 }
 
 #[test]
+fn words_and_a_farewell_are_an_answer_whose_calls_are_not_made() {
+    let said_and_done = |chunks: &[Value]| {
+        let mut decoder = Decoder::new("m", "test");
+        let mut out = VecDeque::new();
+        let events = chunks.iter().map(Value::to_string).chain(["[DONE]".to_owned()]);
+        let outcome = events.into_iter().try_for_each(|data| decoder.event("", &data, &mut out));
+        (Vec::from(out), outcome.err())
+    };
+    let words = delta(&json!({"content": "x"}));
+    let end = [Piece::CallsVoid, Piece::Finish(Finish::Stop)];
+    let (pieces, error) = said_and_done(std::slice::from_ref(&words));
+    assert_eq!((pieces, error), ([vec![said("x")], end.to_vec()].concat(), None));
+    let called = delta(&json!({"tool_calls": [call(0, "i", "a", "{}")]}));
+    let (pieces, error) = said_and_done(&[words, called.clone()]);
+    assert_eq!((pieces.get(3..), error), (Some(&end[..]), None), "the call is void, whole or not");
+    let (_, error) = said_and_done(&[called]);
+    assert!(matches!(error, Some(Error::Broken(_))), "calls alone are no answer: {error:?}");
+    let (_, error) = said_and_done(&[delta(&json!({"content": " \n"}))]);
+    assert!(matches!(error, Some(Error::Broken(_))), "neither is white space: {error:?}");
+}
+
+#[test]
 fn nothing_follows_the_end() {
     let mut decoder = Decoder::new("m", "test");
     let mut out = VecDeque::new();

@@ -48,6 +48,37 @@ async fn without_any_model_the_user_still_gets_an_answer() {
     assert_eq!(page["data"][1]["text"], reply(&frames), "and it is in the conversation");
 }
 
+/// A stream of Chat Completions that says farewell and never why it ended.
+fn without_a_reason(deltas: &[Value]) -> Reply {
+    let chunk = |delta: &Value| format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": delta }] }));
+    Reply::sse(deltas.iter().map(chunk).collect::<String>() + "data: [DONE]\n\n")
+}
+
+#[tokio::test]
+async fn an_answer_is_complete_when_the_provider_says_done_and_not_why() {
+    let (product, server) = empty().await;
+    plays(&product, |_, _| without_a_reason(&[json!({ "content": "I am" }), json!({ "content": " here." })]));
+    let frames = product.say(&server, "Hi").await;
+    assert_eq!((status(&frames), reply(&frames)), ("completed", "I am here."));
+    assert_eq!(asked(&product).len(), 1, "it is not asked again");
+    assert_eq!(of(&frames, "step:end")[0]["finish"], "stop");
+}
+
+#[tokio::test]
+async fn calls_of_an_answer_that_never_said_why_it_ended_are_not_made() {
+    let (product, server) = empty().await;
+    let whole = json!({ "path": "a.md", "content": "A note." }).to_string();
+    for arguments in ["{\"path\": \"a.md\", \"cont", &whole] {
+        let function = json!({ "name": "createMarkdownFile", "arguments": arguments });
+        let called = json!({ "tool_calls": [{ "index": 0, "id": "call_0", "type": "function", "function": function }] });
+        plays(&product, move |_, _| without_a_reason(&[json!({ "content": "One moment." }), called.clone()]));
+        let frames = product.say(&server, "Write that down.").await;
+        assert_eq!((status(&frames), reply(&frames)), ("completed", "One moment."), "{arguments}");
+        assert!(of(&frames, "tool:start").is_empty() && of(&frames, "tool:complete").is_empty(), "{arguments}");
+    }
+    assert!(list(&server, "files").await.is_empty(), "nothing was written");
+}
+
 #[tokio::test]
 async fn a_failure_of_the_model_is_told_to_whoever_watches() {
     let (product, server) = empty().await;
