@@ -11,6 +11,7 @@ mod markdown;
 mod mcp;
 mod memory;
 mod outside;
+mod plausible;
 mod problems;
 mod records;
 mod schema;

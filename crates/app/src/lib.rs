@@ -8,6 +8,7 @@ mod context;
 mod folder;
 mod front;
 mod outside;
+mod plausible;
 mod ranges;
 mod section;
 pub mod source;
@@ -20,6 +21,7 @@ pub use outside::{
     Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,
     RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,
 };
+pub use plausible::Plausible;
 pub use ranges::{OutOfRange, Ranges, Within};
 pub use section::{Section, SectionData};
 pub use source::Problem;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    ContextRules, Flow, History, HttpTool, McpServer, Persona, Problem, Ranges, SandboxTool, Section,
+    ContextRules, Flow, History, HttpTool, McpServer, Persona, Plausible, Problem, Ranges, SandboxTool, Section,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -169,6 +169,8 @@ pub struct Declared {
     pub description: Option<String>,
     pub permission: Option<Permission>,
     pub flows: Vec<Flow>,
+    /// Where there is any, a call that fits none of these needs a yes.
+    pub plausible: Vec<Plausible>,
     pub kind: Kind,
 }
 
@@ -207,6 +209,8 @@ pub struct Adjusted {
     /// Only for tools of MCP servers.
     pub effect: Option<Effect>,
     pub flows: Vec<Flow>,
+    /// Where there is any, a call that fits none of these needs a yes.
+    pub plausible: Vec<Plausible>,
     /// Shown in the answer while a call is made.
     pub marker: Option<String>,
 }

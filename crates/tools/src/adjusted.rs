@@ -1,8 +1,9 @@
 //! A tool as an app has it: with a description, a policy, flows or an effect of the app's own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use app::{Flow, Permission};
+use app::{Flow, Permission, Plausible};
 use async_trait::async_trait;
 use protocol::Effect;
 use serde_json::Value;
@@ -17,6 +18,8 @@ pub(crate) struct Changes {
     pub(crate) effect: Option<Effect>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) marker: Option<String>,
+    /// What arguments are expected to be; where there is any, a call that fits none needs a yes.
+    pub(crate) plausible: Vec<Plausible>,
 }
 
 struct AdjustedTool {
@@ -63,6 +66,16 @@ impl Tool for AdjustedTool {
 
     fn marker(&self) -> Option<&str> {
         self.changes.marker.as_deref().or_else(|| self.tool.marker())
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.tool.patience()
+    }
+
+    fn is_unusual(&self, input: &Value) -> bool {
+        let plausible = &self.changes.plausible;
+        let fits_none = !plausible.is_empty() && !plausible.iter().any(|plausible| plausible.fits(input));
+        fits_none || self.tool.is_unusual(input)
     }
 
     fn exclusive(&self) -> Option<&str> {

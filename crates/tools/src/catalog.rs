@@ -207,6 +207,7 @@ fn own_changes(declared: &Declared) -> Changes {
         description,
         permission: declared.permission,
         flows: declared.flows.clone(),
+        plausible: declared.plausible.clone(),
         ..Changes::default()
     }
 }
@@ -221,6 +222,7 @@ fn as_the_app_has_it(tool: Arc<dyn Tool>, name: &str, changes: &[Adjusted]) -> A
                 effect: change.effect,
                 flows: change.flows.clone(),
                 marker: change.marker.clone(),
+                plausible: change.plausible.clone(),
             },
         ),
         None => tool,

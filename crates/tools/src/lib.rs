@@ -76,6 +76,16 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// The longest that a call may take, tries again included, where that is less than the app allows.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether this very call needs the user's yes, though calls of this tool usually do not.
+    fn is_unusual(&self, _input: &Value) -> bool {
+        false
+    }
+
     /// Calls of one run that name the same thing here are made one after the other.
     fn exclusive(&self) -> Option<&str> {
         None

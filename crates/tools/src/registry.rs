@@ -84,7 +84,10 @@ impl Registry {
         let (effect, outside) = (tool.effect(), tool.is_outside());
         let (policy, lasting, flows) = (tool.policy(), tool.is_lasting(), tool.flows());
         let subject = Subject { effect, outside, policy, lasting, flows, input: &calling.input };
-        let ruling = policy::rule(&subject, taint);
+        let ruling = match policy::rule(&subject, taint) {
+            Ruling::Allow if tool.is_unusual(&calling.input) => Ruling::Ask,
+            ruling => ruling,
+        };
         let owned = |text: Option<&str>| text.map(str::to_owned);
         Ok(Prepared {
             effect,
@@ -130,6 +133,7 @@ impl Registry {
         };
         let (tool, effect, stop) = (&entry.tool, entry.tool.effect(), calling.stop);
         let call = again_if_harmless(effect, stop, || tool.call(calling.clone()));
+        let timeout = tool.patience().map_or(timeout, |most| most.min(timeout));
         let result = bounded(name, timeout, call).await;
         let outcome = outcome(result, self.changes_elsewhere(name));
         Outcome { outside: tool.is_outside(), ..outcome }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::json::InOrder;
 use super::outside::{RawFlow, RawHttp, RawWasm};
+use super::plausible::RawPlausible;
 use super::records::known;
 use crate::source::{Problem, Source, Spanned};
 use crate::types::{Adjusted, Declared, Does, Kind, Permission, RecordTool, RecordType, ToolRef};
@@ -31,6 +32,7 @@ pub(super) struct RawTool {
     confirm: Option<Spanned<bool>>,
     policy: Option<Spanned<Permission>>,
     flow: Vec<RawFlow>,
+    plausible: Vec<RawPlausible>,
     pub(super) marker: Option<Spanned<String>>,
     pub(super) effect: Option<Spanned<Effect>>,
     pub(super) parameters: Option<Spanned<InOrder>>,
@@ -117,6 +119,7 @@ impl Reading<'_> {
             permission: self.permission(raw.policy, raw.confirm)?,
             effect,
             flows: self.flows(raw.flow)?,
+            plausible: self.plausible(raw.plausible, None)?,
             marker: self.marker(raw.marker)?,
         })
     }
@@ -144,12 +147,18 @@ impl Reading<'_> {
         }
         let permission = self.permission(raw.policy.take(), raw.confirm.take())?;
         let flows = self.flows(std::mem::take(&mut raw.flow))?;
+        let plausible = std::mem::take(&mut raw.plausible);
         let kind = match (raw.http.take(), raw.wasm.take()) {
             (Some(http), _) => Kind::Http(Box::new(self.http(http, raw)?)),
             (None, Some(wasm)) => Kind::Sandbox(self.sandbox(wasm, raw)?),
             (None, None) => Kind::Record(self.record(raw)?),
         };
-        Ok(Declared { tool, description, permission, flows, kind })
+        let record = match &kind {
+            Kind::Record(tool) => self.beside.types.get(&tool.record),
+            Kind::Http(_) | Kind::Sandbox(_) => None,
+        };
+        let plausible = self.plausible(plausible, record)?;
+        Ok(Declared { tool, description, permission, flows, plausible, kind })
     }
 
     fn is_free(&self, tool: &ToolRef) -> Result<(), Problem> {
@@ -324,7 +333,7 @@ impl Reading<'_> {
         Ok(raw.into_iter().map(Spanned::into_inner).collect())
     }
 
-    fn known_field(&self, field: &Spanned<String>, record: &RecordType) -> Result<(), Problem> {
+    pub(super) fn known_field(&self, field: &Spanned<String>, record: &RecordType) -> Result<(), Problem> {
         if record.property(field.get_ref()).is_some() {
             return Ok(());
         }

@@ -1,5 +1,7 @@
 //! Searching the web, by whoever the operator has chosen: Tavily, or a `SearXNG` of one's own.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use protocol::Source;
@@ -9,12 +11,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::border::Hidden;
-use super::egress::{Egress, Incoming, Outgoing};
+use super::egress::{Egress, Incoming, Outgoing, Trouble};
 use super::http::{json_of, refusal};
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
 /// What front ends without events show while the web is searched.
 const MARKER: &str = "[SEARCHING_ONLINE]";
+
+/// How long a search may take, another try included: somebody waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 const MAX_QUERY_CHARS: usize = 400;
 const MAX_RESULTS: usize = 5;
@@ -25,6 +30,9 @@ const MAX_TITLE_CHARS: usize = 200;
 
 /// Bytes of an address beyond which it is none that anybody could follow.
 const MAX_URL_BYTES: usize = 2_048;
+
+/// The status of an answer that is one.
+const OK: u16 = 200;
 
 /// Who searches the web.
 #[derive(Clone, Default)]
@@ -80,6 +88,10 @@ impl Tool for TavilySearch {
         Some(MARKER)
     }
 
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         let mut hidden = Hidden::default();
         hidden.add("the key", &self.tavily.key);
@@ -103,7 +115,8 @@ impl TavilySearch {
         });
         let body = Some(Bytes::from(asked.to_string()));
         let answer =
-            ask(calling, &self.egress, Outgoing { method: Method::POST, url, headers, body }).await?;
+            ask(calling, (&self.egress, hidden), Outgoing { method: Method::POST, url, headers, body })
+                .await?;
         match answer.status {
             401 | 403 => {
                 return Err(Failed::new("not_configured", "Tavily does not take the key; tell the user"));
@@ -113,7 +126,7 @@ impl TavilySearch {
             }
             _ => {}
         }
-        let answer = json_of(&accepted(answer, hidden)?)?;
+        let answer = read(&answer, hidden)?;
         let said = answer.get("answer").and_then(Value::as_str).map(str::to_owned);
         Ok(Found { answer: said, pages: pages(&answer) })
     }
@@ -133,6 +146,10 @@ impl Tool for SearxngSearch {
         Some(MARKER)
     }
 
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         let query = query(&calling);
         let found = self.found(&calling, query).await.map(|found| told(query, &found));
@@ -147,12 +164,13 @@ impl SearxngSearch {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let request = Outgoing { method: Method::GET, url, headers, body: None };
-        let answer = ask(calling, &self.egress, request).await?;
+        let hidden = Hidden::default();
+        let answer = ask(calling, (&self.egress, &hidden), request).await?;
         if answer.status == 403 {
             let message = "SearXNG does not answer in JSON; its operator must add json to search.formats in its settings";
             return Err(Failed::new("not_configured", message));
         }
-        let answer = json_of(&accepted(answer, &Hidden::default())?)?;
+        let answer = read(&answer, &hidden)?;
         let said = answer.get("answers").and_then(|answers| answers.get(0)).and_then(|first| {
             first.as_str().or_else(|| first.get("answer").and_then(Value::as_str)).map(str::to_owned)
         });
@@ -182,19 +200,45 @@ fn address(base: &str, path: &str) -> Result<Url, Failed> {
     Url::parse(&whole).map_err(|_| Failed::new("not_configured", "the address of the search is none"))
 }
 
-async fn ask(calling: &Calling<'_>, egress: &Egress, request: Outgoing) -> Result<Incoming, Failed> {
-    tokio::select! {
+async fn ask(
+    calling: &Calling<'_>,
+    (egress, hidden): (&Egress, &Hidden),
+    request: Outgoing,
+) -> Result<Incoming, Failed> {
+    let answer = tokio::select! {
         biased; // nothing is sent once nobody waits
-        () = calling.stop.cancelled() => Err(Failed::new(Failed::CANCELLED, "nobody waits for it any more")),
-        answer = egress.send(request) => answer.map_err(|trouble| Failed {
-            again: trouble.is_passing().then_some(std::time::Duration::ZERO),
-            ..Failed::new("unreachable", trouble.to_string())
-        }),
+        () = calling.stop.cancelled() => {
+            return Err(Failed::new(Failed::CANCELLED, "nobody waits for it any more"));
+        }
+        answer = egress.send(request) => answer.map_err(|trouble| unanswered(&trouble))?,
+    };
+    if answer.status != OK {
+        let said = refusal(&answer, false, hidden).message;
+        tracing::warn!(status = answer.status, said, "a search of the web was refused");
     }
+    Ok(answer)
 }
 
-fn accepted(answer: Incoming, hidden: &Hidden) -> Result<Incoming, Failed> {
-    if answer.status == 200 { Ok(answer) } else { Err(refusal(&answer, true, hidden)) }
+/// Why there is no answer. Where the search stands is for whoever runs the server, so only the log names it.
+fn unanswered(trouble: &Trouble) -> Failed {
+    tracing::warn!(%trouble, "a search of the web had no answer");
+    let message = match trouble {
+        Trouble::Closed(_) => "the web search may not be reached from here; tell the user",
+        Trouble::Unreached(_) => "the web search could not be reached",
+        Trouble::Redirected(_) => "the web search redirects elsewhere, which is not followed",
+        Trouble::Broken(_) | Trouble::Refused(_) => "the web search broke off before it had answered",
+    };
+    let again = trouble.is_passing().then_some(Duration::ZERO);
+    Failed { again, ..Failed::new("unreachable", message) }
+}
+
+/// An answer as JSON. What a search says of its failure are somebody else's words, so of them only the log tells.
+fn read(answer: &Incoming, hidden: &Hidden) -> Result<Value, Failed> {
+    if answer.status == OK {
+        return json_of(answer);
+    }
+    let message = format!("the web search answered with the status {}", answer.status);
+    Err(Failed { message, ..refusal(answer, true, hidden) })
 }
 
 /// Those that can be read and followed. One that is out of shape does not cost the others.

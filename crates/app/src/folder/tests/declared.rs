@@ -71,6 +71,7 @@ fn declared_tools_are_read_in_the_order_of_the_file() {
         description: None,
         permission: None,
         flows: Vec::new(),
+        plausible: Vec::new(),
         kind: Kind::Record(record),
     };
     let object = |value: serde_json::Value| value.as_object().unwrap().clone();
@@ -98,6 +99,7 @@ fn declared_tools_are_read_in_the_order_of_the_file() {
         permission: Some(Permission::Deny),
         effect: None,
         flows: Vec::new(),
+        plausible: Vec::new(),
         marker: None,
     };
     assert_eq!(app.adjusted, [adjusted]);
@@ -184,6 +186,40 @@ fn a_record_type_has_a_plain_name_and_there_are_not_too_many() {
     record(&apps, &"a".repeat(40), &plain);
     let expected = "demo/records: there are more than 50 record types; put some of them together";
     assert_eq!(problem(&apps), expected);
+}
+
+#[test]
+fn what_a_tool_expects_is_read_and_held_against_the_record() {
+    let expects = "plausible = [{ when = { status = ['new', 'old'] }, within = { name = [1, 2.5] } }]";
+    let apps = with_records(&format!("[tool.x]\nrecord = 'part'\ndoes = 'create'\n{expects}"));
+    let app = load(&apps.path().join("demo")).unwrap();
+    let plausible = crate::Plausible {
+        when: json!({ "status": ["new", "old"] }).as_object().unwrap().clone(),
+        within: BTreeMap::from([("name".to_owned(), Within { low: 1.0, high: 2.5 })]),
+    };
+    assert_eq!(app.declared[0].plausible, [plausible]);
+    let about = "record = 'part'\ndoes = 'create'\nplausible = ";
+    for (value, expected) in [
+        ("[{}]", "1:7: an entry of tool.x.plausible expects nothing; add when = { … } or within = { … }, or remove it"),
+        (
+            "[{ when = { colour = 'red' } }]",
+            "4:23: records of the type \"part\" have no field \"colour\"; use one of name, status, source, evidence",
+        ),
+        (
+            "[{ within = { size = [1, 2] } }]",
+            "4:27: records of the type \"part\" have no field \"size\"; use one of name, status, source, evidence",
+        ),
+        (
+            "[{ within = { name = [2, 1] } }]",
+            "4:34: tool.x.plausible.within.name is [2, 1]; write the lowest and the highest number",
+        ),
+        (
+            "[{ when = { status = [] } }]",
+            "4:23: tool.x.plausible.when.status allows no value; name those it may have",
+        ),
+    ] {
+        refused(&format!("{about}{value}"), expected);
+    }
 }
 
 fn refused(table: &str, expected: &str) {

@@ -84,7 +84,49 @@ async fn a_search_that_fails_is_told_to_the_model_and_the_others_go_on() {
     assert_eq!(ended.iter().filter(|status| **status == "complete").count(), 1, "{ended:?}");
     assert_eq!(ended.iter().filter(|status| **status == "failed").count(), 2, "{ended:?}");
     let told = results(asked(&product).last().unwrap()).pop().unwrap();
-    assert!(told.contains("400: out of order"), "{told}");
+    assert!(told.contains("the web search answered with the status 400"), "{told}");
+}
+
+#[tokio::test]
+async fn what_a_search_says_of_its_failure_stays_in_the_log() {
+    const SECRET: &str = "backend /srv/search/index.db at 10.0.0.7:9200";
+    let (web, product, server) = searching([]).await;
+    answers(&product, |body| match results(body).len() {
+        0 => calls(&[search("weather")]),
+        _ => Reply::says("I could not look."),
+    });
+    let failures = [
+        (vec![web::Reply::text(SECRET).with_status(500)], "srv/search"),
+        (vec![web::Reply::broken(), web::Reply::broken()], "had no answer"),
+        (vec![web::Reply::redirect(302, "https://inside.example.com/")], "redirects elsewhere"),
+    ];
+    for (replies, logged) in failures {
+        web.on("POST", "/search", replies);
+        let frames = product.say(&server, "What's the weather?").await;
+        assert_eq!(status(&frames), "completed");
+        let seen: String = frames.iter().map(|frame| frame.data.to_string()).collect();
+        let told = asked(&product).last().unwrap().to_string();
+        let port = web.host();
+        for foreign in ["srv/search", "10.0.0.7", "9200", "inside.example.com", &port, "/search\""] {
+            assert!(!seen.contains(foreign) && !told.contains(foreign), "{foreign}: {seen} {told}");
+        }
+        server.process.errors.line(logged).await;
+    }
+}
+
+#[tokio::test]
+async fn a_search_that_does_not_answer_is_let_go_after_ten_seconds() {
+    let (_web, product, server) = searching([sunny().wait(&Gate::new()), sunny().wait(&Gate::new())]).await;
+    answers(&product, |body| match results(body).len() {
+        0 => calls(&[search("weather")]),
+        _ => Reply::says("I could not look."),
+    });
+    let frames = product.say(&server, "What's the weather?").await;
+    let ended = of(&frames, "tool:complete")[0];
+    assert_eq!((&ended["status"], &ended["output"]["error"]), (&json!("failed"), &json!("timeout")), "{ended}");
+    let took = ended["durationMs"].as_u64().unwrap();
+    assert!((9_000..20_000).contains(&took), "{took} ms");
+    assert_eq!(of(&frames, "stream:complete")[0]["text"], "I could not look.");
 }
 
 #[tokio::test]

@@ -1,0 +1,80 @@
+//! `plausible` of a `[tool.NAME]`: which arguments need no yes.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::declared::Reading;
+use super::json::InOrder;
+use crate::plausible::Plausible;
+use crate::source::{Problem, Spanned};
+use crate::types::RecordType;
+use crate::Within;
+
+/// Kinds of arguments that one tool may expect.
+const MAX_PLAUSIBLE: usize = 100;
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawPlausible {
+    when: Option<Spanned<InOrder>>,
+    within: BTreeMap<Spanned<String>, Spanned<[f64; 2]>>,
+}
+
+impl Reading<'_> {
+    /// `record` is what the tool is about, if it is about records: then the arguments are its fields.
+    pub(super) fn plausible(
+        &self,
+        raw: Vec<RawPlausible>,
+        record: Option<&RecordType>,
+    ) -> Result<Vec<Plausible>, Problem> {
+        if raw.len() > MAX_PLAUSIBLE {
+            let message = format!("{} has more than {MAX_PLAUSIBLE} entries", self.field("plausible"));
+            return Err(self.problem(message, "put some of them together"));
+        }
+        raw.into_iter().map(|raw| self.expected(raw, record)).collect()
+    }
+
+    fn expected(&self, raw: RawPlausible, record: Option<&RecordType>) -> Result<Plausible, Problem> {
+        let when = raw.when.map(|when| self.when(when, record)).transpose()?.unwrap_or_default();
+        let mut within = BTreeMap::new();
+        for (name, range) in raw.within {
+            if let Some(record) = record {
+                self.known_field(&name, record)?;
+            }
+            let [low, high] = *range.get_ref();
+            if !(low.is_finite() && high.is_finite() && low <= high) {
+                let message = format!("{}.{} is [{low}, {high}]", self.field("plausible.within"), name.get_ref());
+                let remedy = "write the lowest and the highest number";
+                return Err(self.source.problem(range.span(), message, remedy));
+            }
+            within.insert(name.into_inner(), Within { low, high });
+        }
+        if when.is_empty() && within.is_empty() {
+            let message = format!("an entry of {} expects nothing", self.field("plausible"));
+            return Err(self.problem(message, "add when = { … } or within = { … }, or remove it"));
+        }
+        Ok(Plausible { when, within })
+    }
+
+    fn when(&self, raw: Spanned<InOrder>, record: Option<&RecordType>) -> Result<Map<String, Value>, Problem> {
+        let (span, field) = (raw.span(), self.field("plausible.when"));
+        let at = |message: String, remedy: String| self.source.problem(span.clone(), message, remedy);
+        let Value::Object(when) = raw.into_inner().0 else {
+            return Err(at(format!("{field} is no table"), "write { ARGUMENT = VALUE }".into()));
+        };
+        let unknown = record.and_then(|record| when.keys().find(|name| record.property(name).is_none()));
+        if let (Some(name), Some(record)) = (unknown, record) {
+            let names: Vec<&str> = record.properties().map(|(name, _)| name.as_str()).collect();
+            let message = format!("records of the type {:?} have no field {name:?}", record.name);
+            return Err(at(message, format!("use one of {}", names.join(", "))));
+        }
+        match when.iter().find(|(_, wanted)| wanted.as_array().is_some_and(Vec::is_empty)) {
+            Some((name, _)) => {
+                Err(at(format!("{field}.{name} allows no value"), "name those it may have".into()))
+            }
+            None => Ok(when),
+        }
+    }
+}
