@@ -125,7 +125,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let file = dir.join("app.toml");
     let missing = "create it (it may be empty), or move the folder out of the apps folder";
     let text = problems.keep(read_file(&file, missing));
-    let instructions = problems.keep(instructions(&dir.join("instructions.md")));
+    let instructions = problems.keep(crate::instructions::read(&dir.join("instructions.md")));
     let title = problems.keep(optional_text(&dir.join("title.md"), "say how to name a thread"));
     let source = Source { file: &file, text: &text };
     let raw: Raw = problems::tables(&source, problems);
@@ -303,14 +303,6 @@ fn optional_text(file: &Path, purpose: &str) -> Result<Option<String>, Problem> 
         return Err(Problem::of(file, "the file is empty", format!("{purpose}, or remove the file")));
     }
     Ok(Some(text.trim().to_owned()))
-}
-
-fn instructions(file: &Path) -> Result<String, Problem> {
-    let text = read_file(file, "create it: it is what the model is told about its task")?;
-    if text.trim().is_empty() {
-        return Err(Problem::of(file, "the file is empty", "write what the model is to do, and how"));
-    }
-    Ok(text.trim().to_owned())
 }
 
 fn fallbacks(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {

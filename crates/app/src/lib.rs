@@ -7,6 +7,7 @@
 mod context;
 mod folder;
 mod front;
+mod instructions;
 mod outside;
 mod plausible;
 mod ranges;
@@ -17,6 +18,7 @@ mod types;
 
 pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
 pub use folder::{Apps, MAX_TOOLS, check, folders, id, load, load_all};
+pub use instructions::instructions_told;
 pub use outside::{
     Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,
     RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,

@@ -52,7 +52,10 @@ fn view(
 ) -> PromptView {
     let asked = ended.as_ref().and_then(|step| step.fallback.as_deref());
     let model = run.models.iter().find(|model| asked == Some(model.name())).or(run.models.first());
-    let offer = run.offer(state);
+    let offer = match run.offer(state) {
+        Offer::Tools if model.is_some_and(|model| model.tools(&context.tools).is_empty()) => Offer::Nothing,
+        offer => offer,
+    };
     let ledger = ended.as_ref().and_then(|step| step.prompt.clone());
     let ledger = ledger.or_else(|| composed(context, model?, state, offer)).unwrap_or_default();
     let assembled = context::assemble(context, state, offer, &Cuts::of(&ledger));
@@ -67,7 +70,7 @@ fn view(
         messages: messages(&assembled),
         tools: match offer {
             Offer::Tools => context.tools.iter().map(|tool| tool.name.clone()).collect(),
-            Offer::Words => Vec::new(),
+            Offer::Nothing | Offer::Words => Vec::new(),
         },
         warnings: context.loaded.warnings.iter().map(Warning::clone).collect(),
         ledger,

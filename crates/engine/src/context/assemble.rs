@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use app::Fragment;
 use model::{Counter, Message};
-use protocol::FragmentCost;
+use protocol::{FragmentCost, ToolComplete};
 
 use super::compose::Cuts;
 use super::{Context, Offer, fragments, history};
-use crate::run::{Done, REPEATS_WARNED, RunState};
+use crate::run::{Done, REPEATS_WARNED, RunState, is_not_offered};
 
 /// Names of what is in a prompt beside its fragments.
 pub(crate) const MESSAGE: &str = "message";
@@ -32,8 +32,10 @@ pub(crate) struct Assembled {
 pub(crate) fn assemble(context: &Context, state: &RunState, offer: Offer, cuts: &Cuts) -> Assembled {
     let order = &context.rules.order;
     let middle = order.iter().position(|fragment| *fragment == Fragment::History).unwrap_or(order.len());
+    // Who has used tools and must answer now is still told what they were for.
+    let tools = offer == Offer::Tools || state.has_used_tools();
     let part = |fragment: &Fragment| {
-        let text = fragments::text(*fragment, context);
+        let text = fragments::text(*fragment, context, tools);
         (!text.is_empty() && !cuts.without.contains(fragment)).then_some((fragment.name(), text))
     };
     let (system, before) = order.split_at(middle);
@@ -42,10 +44,13 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: Offer, cuts: 
     let mut steps = Vec::new();
     match offer {
         Offer::Words => system.push((STEPS, folded(context, state, cuts))),
-        Offer::Tools => steps.extend(state.steps.iter().map(|done| step(context, done, state, cuts))),
+        Offer::Tools | Offer::Nothing => {
+            steps.extend(state.steps.iter().map(|done| step(context, done, state, cuts)));
+        }
     }
     let message = match cuts.message_bytes {
-        Some(limit) => history::cut(&context.message, limit, &context.message_id),
+        Some(limit) if offer == Offer::Tools => history::cut(&context.message, limit, &context.message_id),
+        Some(limit) => history::capped(&context.message, limit),
         None => context.message.clone(),
     };
     let history = history::messages(context, cuts);
@@ -118,15 +123,17 @@ fn step(context: &Context, done: &Done, state: &RunState, cuts: &Cuts) -> Messag
 /// What the tools found, for a model that must answer in words.
 fn folded(context: &Context, state: &RunState, cuts: &Cuts) -> String {
     let results = state.steps.iter().flat_map(|done| context.shown(done).into_owned().results);
-    let lines: Vec<String> = results
-        .map(|result| {
-            let bare = protocol::ToolComplete { outside: false, ..result };
-            format!("- {}: {}", bare.name, history::shown(&bare, cuts.result_bytes, &context.fence))
-        })
-        .collect();
+    let (refused, returned): (Vec<_>, Vec<_>) = results.partition(is_not_offered);
+    let line = |result: &ToolComplete| {
+        format!("- {}: {}", result.name, history::capped(&history::plain(&result.output), cuts.result_bytes))
+    };
+    let lines: Vec<String> = returned.iter().map(line).collect();
     let ask = "Answer the user now, in words, with what you have.";
-    if lines.is_empty() {
+    if lines.is_empty() && refused.is_empty() {
         return ask.to_owned();
+    }
+    if lines.is_empty() {
+        return format!("There are no tools here, so nothing that you called was run. {ask}");
     }
     let suspicious = state.steps.iter().flat_map(|done| &done.results).any(|result| result.suspicious);
     format!(

@@ -133,8 +133,9 @@ fn composed(
 ) -> Result<Composed, TooLong> {
     let tools = match offer {
         Offer::Tools => model.tools(&context.tools),
-        Offer::Words => Arc::default(),
+        Offer::Nothing | Offer::Words => Arc::default(),
     };
+    let offer = if offer == Offer::Tools && tools.is_empty() { Offer::Nothing } else { offer };
     let (wanted, format, told) = form(context, model, &tools);
     let counter = model.tokens();
     let fixed = [

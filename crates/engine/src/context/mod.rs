@@ -113,6 +113,8 @@ impl Piece {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offer {
     Tools,
+    /// None: the model has no use for them. Nothing is said of tools.
+    Nothing,
     /// Words only. What the tools found so far becomes part of the instructions.
     Words,
 }

@@ -82,7 +82,9 @@ pub(crate) fn next_step(state: &RunState, limits: &Limits, halt: Option<Halt>) -
     if state.context.is_none() {
         return Step::Load;
     }
-    if at_limit(state, limits) || state.trailing_silence() > 0 { Step::Answer } else { Step::CallModel }
+    let must_answer =
+        at_limit(state, limits) || state.trailing_silence() > 0 || state.called_nothing_on_offer();
+    if must_answer { Step::Answer } else { Step::CallModel }
 }
 
 /// Whether the model has had its turns with tools.

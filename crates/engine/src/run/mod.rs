@@ -38,7 +38,7 @@ pub(crate) use decide::{Limits, REPEATS_WARNED, failure};
 pub(crate) use finish::forced;
 pub(crate) use object::{MEMORIES_FIELD, TEXT_FIELD};
 pub(crate) use obstacle::{Obstacle, read as read_facts};
-pub(crate) use state::{Done, RunState};
+pub(crate) use state::{Done, RunState, is_not_offered};
 
 /// A run and what it needs to go on.
 pub(crate) struct Run {

@@ -7,16 +7,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::model::{Error, Format, MODEL_CHOICES, Model, Request};
+use ::model::{Error, Format, MODEL_CHOICES, Model, Request, ToolSpec};
+use ::tools::Outcome;
 use futures_util::StreamExt;
-use protocol::{Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart};
+use protocol::{
+    Call, Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart, ToolComplete, ToolStatus,
+};
 use tokio::time::Instant;
 
 use super::Run;
 use super::budget::Unfunded;
 use super::collect::Collected;
 use super::decide::{Halt, MAX_RESTARTS, Step, failure, next_step};
-use super::state::RunState;
+use super::state::{NOT_OFFERED, RunState};
 use crate::context::{self, Budget, Composed, Context, Offer, Wanted, compose};
 use crate::gate::CallPlace;
 
@@ -144,7 +147,7 @@ impl Run {
         Ok(match stopped {
             Ok(finish) => {
                 model.health.succeeded();
-                vec![ended(collected, finish, offer)]
+                self.ended(collected, finish, (offer, &request.tools))
             }
             Err(Stopped::Halted(halt)) => vec![halted(collected, halt)],
             Err(Stopped::Failed(error)) => self.failed(collected, &error, tries),
@@ -275,6 +278,26 @@ impl Run {
         Ok(())
     }
 
+    /// The end of a step. What it calls without having been offered it has its result at once, in the same commit, so
+    /// that nobody who takes the run up can ever make such a call.
+    fn ended(
+        &self,
+        mut collected: Collected,
+        finish: Finish,
+        (offer, offered): (Offer, &[ToolSpec]),
+    ) -> Vec<Event> {
+        if offer == Offer::Words || finish == Finish::ContentFilter {
+            collected.drop_calls(); // asked for words, or not to be trusted: calls do not count
+        }
+        let end = collected.end(finish, None);
+        // Who was offered tools and names one that nobody has is told which there are.
+        let is_unknown = |name: &str| !offered.is_empty() && self.tools.effect(name).is_none();
+        let is_offered = |name: &str| offered.iter().any(|tool| tool.name == name) || is_unknown(name);
+        let refused: Vec<Event> =
+            end.calls.iter().filter(|call| !is_offered(&call.name)).map(not_offered).collect();
+        std::iter::once(Event::StepEnd(end)).chain(refused).collect()
+    }
+
     /// Whether to try again, with whom, and what to tell readers either way.
     fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Vec<Event> {
         let (step, reason) = (collected.step, error.to_string());
@@ -364,11 +387,13 @@ fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event 
     Event::StepRetry(StepRetry { step, reason, after, model })
 }
 
-fn ended(mut collected: Collected, finish: Finish, offer: Offer) -> Event {
-    if offer == Offer::Words || finish == Finish::ContentFilter {
-        collected.drop_calls(); // asked for words, or not to be trusted: calls do not count
-    }
-    Event::StepEnd(collected.end(finish, None))
+/// The result of a call that is not made because its request did not offer the tool.
+fn not_offered(call: &Call) -> Event {
+    let message = "no such tool was offered, so the call was not run; answer in words, and say what you cannot do";
+    let Outcome { status, output, .. } = Outcome::refused(ToolStatus::Denied, NOT_OFFERED, message);
+    let (call_id, name) = (call.id, call.name.clone());
+    let (duration_ms, outside, suspicious) = (0, false, false);
+    Event::ToolComplete(ToolComplete { call_id, name, status, output, duration_ms, outside, suspicious })
 }
 
 fn halted(collected: Collected, halt: Halt) -> Event {

@@ -169,6 +169,17 @@ impl RunState {
         self.steps.iter().rev().take_while(silent).count()
     }
 
+    /// Whether any call was dealt with by a tool, or at least could have been.
+    pub(crate) fn has_used_tools(&self) -> bool {
+        self.steps.iter().flat_map(|done| &done.results).any(|result| !is_not_offered(result))
+    }
+
+    /// Whether all that the last step called was not on offer: then it gets no tools, and has to answer.
+    pub(crate) fn called_nothing_on_offer(&self) -> bool {
+        let last = self.steps.last().map(|done| done.results.as_slice()).unwrap_or_default();
+        !last.is_empty() && last.iter().all(is_not_offered)
+    }
+
     /// The calls that can be made now, in call order.
     pub(crate) fn ready(&self) -> Vec<Call> {
         self.pending.iter().filter(|call| !self.waiting.contains(&call.id)).cloned().collect()
@@ -232,6 +243,14 @@ impl RunState {
 fn is_invalid(result: &ToolComplete) -> bool {
     let error = result.output.get("error").and_then(|error| error.as_str());
     result.status == ToolStatus::Failed && error == Some(INVALID_ARGUMENTS)
+}
+
+/// The `error` of a result whose call named a tool that its request did not offer.
+pub(crate) const NOT_OFFERED: &str = "not_offered";
+
+pub(crate) fn is_not_offered(result: &ToolComplete) -> bool {
+    let error = result.output.get("error").and_then(|error| error.as_str());
+    result.status == ToolStatus::Denied && error == Some(NOT_OFFERED)
 }
 
 /// The `error` of a result whose call could not be run as asked.

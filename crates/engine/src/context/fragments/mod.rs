@@ -24,14 +24,15 @@ use super::{Context, Fence, Piece};
 pub(super) use date::read as date;
 pub(super) use instructions::read as instructions;
 
-/// The text of a fragment; empty when there is nothing to say. History is written apart.
-pub(super) fn text(fragment: Fragment, context: &Context) -> String {
+/// The text of a fragment; empty when there is nothing to say. `tools` is whether anything is to be said of tools. History
+/// is written apart.
+pub(super) fn text(fragment: Fragment, context: &Context, tools: bool) -> String {
     let pieces: Vec<&Piece> = context.pieces.iter().filter(|piece| piece.fragment == fragment).collect();
     let fence = &context.fence;
     // One style says them among the history.
     let apart = context.history.style == HistoryStyle::Plain;
     match fragment {
-        Fragment::Instructions => joined(&pieces),
+        Fragment::Instructions => app::instructions_told(&joined(&pieces), tools).into_owned(),
         Fragment::Persona => joined(&pieces),
         Fragment::Custom => custom::text(context.custom.as_deref()),
         Fragment::Snapshot => snapshot::text(&pieces, fence),

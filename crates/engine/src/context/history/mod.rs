@@ -14,7 +14,7 @@ use super::{Context, Cuts};
 use crate::transcript::Turn;
 
 pub(crate) use plain::capped;
-pub(super) use plain::{MAX_RESULT_BYTES, cut, exchange, shown};
+pub(super) use plain::{MAX_RESULT_BYTES, cut, exchange, plain, shown};
 pub(super) use read::{Rich, again, read};
 pub(crate) use read::{chain, read_path};
 pub(crate) use select::units;

@@ -1,0 +1,97 @@
+//! `instructions.md`: the system prompt, in which what is about tools can be left out for a model that gets none.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{UndefinedBehavior, Value};
+
+use crate::source::{Problem, read_file};
+use crate::template::{Mistake, environment};
+
+/// The one name that a template of instructions knows: whether tools are on offer.
+const TOOLS: &str = "tools";
+
+/// Reads the file. Whoever is told of tools and whoever is not must be told something.
+pub(crate) fn read(file: &Path) -> Result<String, Problem> {
+    let text = read_file(file, "create it: it is what the model is told about its task")?;
+    let text = text.trim().to_owned();
+    for tools in [true, false] {
+        let told = rendered(&text, tools).map_err(|mistake| Problem {
+            line: mistake.line,
+            ..Problem::of(file, mistake.message, mistake.remedy)
+        })?;
+        if told.trim().is_empty() {
+            let message = if text.is_empty() { "the file is empty" } else { "a model without tools is told nothing" };
+            return Err(Problem::of(file, message, "write what the model is to do, and how"));
+        }
+    }
+    Ok(text)
+}
+
+/// The instructions as a model reads them that is offered tools, or none.
+pub fn instructions_told(text: &str, tools: bool) -> Cow<'_, str> {
+    rendered(text, tools).unwrap_or(Cow::Borrowed(text))
+}
+
+/// A text that asks nothing about tools stays as it is, whatever braces are in it.
+fn rendered(text: &str, tools: bool) -> Result<Cow<'_, str>, Mistake> {
+    if !is_template(text) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut environment = environment(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let values = Value::from(BTreeMap::from([(TOOLS.to_owned(), Value::from(tools))]));
+    let told = environment.render_str(text, values)?;
+    Ok(Cow::Owned(told.trim().to_owned()))
+}
+
+/// Whether it asks somewhere if there are tools.
+fn is_template(text: &str) -> bool {
+    let asks = |rest: &str| {
+        let condition = rest.trim_start_matches('-').trim_start().strip_prefix("if ").map(str::trim_start);
+        let condition = condition.map(|condition| condition.strip_prefix("not ").unwrap_or(condition));
+        condition.is_some_and(|condition| condition.trim_start().starts_with(TOOLS))
+    };
+    text.split("{%").skip(1).any(asks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_about_tools_is_left_out_where_there_are_none() {
+        let text = "Help.\n\n{% if tools %}\nUse `calculate`.\n{% else %}\nYou cannot look.\n{% endif %}\n\nBe brief.";
+        assert_eq!(instructions_told(text, true), "Help.\n\nUse `calculate`.\n\nBe brief.");
+        assert_eq!(instructions_told(text, false), "Help.\n\nYou cannot look.\n\nBe brief.");
+        let inline = "Look{% if tools %} with a tool{% endif %}.{%- if not tools %} Ask.{% endif %}";
+        assert_eq!(instructions_told(inline, true), "Look with a tool.");
+        assert_eq!(instructions_told(inline, false), "Look. Ask.");
+    }
+
+    #[test]
+    fn braces_of_other_texts_mean_nothing() {
+        for text in ["Write {{ name }}.", "{% raw", "{# a #} {% if weather %}", "{%"] {
+            assert_eq!(instructions_told(text, false), text);
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("instructions.md");
+        for (text, line, part) in [
+            ("Help.\n{% if tools %}\nUse them.", Some(3), "end of input"),
+            ("Help.\n{% if tools %}{{ user }}{% endif %}", Some(2), "undefined"),
+            ("{% if tools %}Help.{% endif %}", None, "told nothing"),
+            (" \n", None, "empty"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let problem = read(&file).unwrap_err();
+            assert_eq!(problem.line, line, "{problem}");
+            assert!(problem.message.contains(part), "{problem}");
+        }
+    }
+}
