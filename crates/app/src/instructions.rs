@@ -23,7 +23,8 @@ pub(crate) fn read(file: &Path) -> Result<String, Problem> {
             ..Problem::of(file, mistake.message, mistake.remedy)
         })?;
         if told.trim().is_empty() {
-            let message = if text.is_empty() { "the file is empty" } else { "a model without tools is told nothing" };
+            let message =
+                if text.is_empty() { "the file is empty" } else { "a model without tools is told nothing" };
             return Err(Problem::of(file, message, "write what the model is to do, and how"));
         }
     }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    ContextRules, Flow, History, HttpTool, McpServer, Persona, Plausible, Problem, Ranges, SandboxTool, Section,
+    ContextRules, Flow, History, HttpTool, McpServer, Persona, Plausible, Problem, Ranges, SandboxTool,
+    Section,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.

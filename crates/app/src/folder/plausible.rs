@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::declared::Reading;
 use super::json::InOrder;
+use crate::Within;
 use crate::plausible::Plausible;
 use crate::source::{Problem, Spanned};
 use crate::types::RecordType;
-use crate::Within;
 
 /// Kinds of arguments that one tool may expect.
 const MAX_PLAUSIBLE: usize = 100;
@@ -45,7 +45,8 @@ impl Reading<'_> {
             }
             let [low, high] = *range.get_ref();
             if !(low.is_finite() && high.is_finite() && low <= high) {
-                let message = format!("{}.{} is [{low}, {high}]", self.field("plausible.within"), name.get_ref());
+                let message =
+                    format!("{}.{} is [{low}, {high}]", self.field("plausible.within"), name.get_ref());
                 let remedy = "write the lowest and the highest number";
                 return Err(self.source.problem(range.span(), message, remedy));
             }
@@ -58,7 +59,11 @@ impl Reading<'_> {
         Ok(Plausible { when, within })
     }
 
-    fn when(&self, raw: Spanned<InOrder>, record: Option<&RecordType>) -> Result<Map<String, Value>, Problem> {
+    fn when(
+        &self,
+        raw: Spanned<InOrder>,
+        record: Option<&RecordType>,
+    ) -> Result<Map<String, Value>, Problem> {
         let (span, field) = (raw.span(), self.field("plausible.when"));
         let at = |message: String, remedy: String| self.source.problem(span.clone(), message, remedy);
         let Value::Object(when) = raw.into_inner().0 else {

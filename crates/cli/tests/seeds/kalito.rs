@@ -6,6 +6,7 @@ mod prompt;
 mod requests;
 mod search;
 mod streams;
+mod tools;
 
 use serde_json::{Value, json};
 use testkit::TAVILY_KEY;

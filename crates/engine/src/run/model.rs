@@ -389,7 +389,8 @@ fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event 
 
 /// The result of a call that is not made because its request did not offer the tool.
 fn not_offered(call: &Call) -> Event {
-    let message = "no such tool was offered, so the call was not run; answer in words, and say what you cannot do";
+    let message =
+        "no such tool was offered, so the call was not run; answer in words, and say what you cannot do";
     let Outcome { status, output, .. } = Outcome::refused(ToolStatus::Denied, NOT_OFFERED, message);
     let (call_id, name) = (call.id, call.name.clone());
     let (duration_ms, outside, suspicious) = (0, false, false);

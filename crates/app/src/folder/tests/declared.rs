@@ -200,7 +200,10 @@ fn what_a_tool_expects_is_read_and_held_against_the_record() {
     assert_eq!(app.declared[0].plausible, [plausible]);
     let about = "record = 'part'\ndoes = 'create'\nplausible = ";
     for (value, expected) in [
-        ("[{}]", "1:7: an entry of tool.x.plausible expects nothing; add when = { … } or within = { … }, or remove it"),
+        (
+            "[{}]",
+            "1:7: an entry of tool.x.plausible expects nothing; add when = { … } or within = { … }, or remove it",
+        ),
         (
             "[{ when = { colour = 'red' } }]",
             "4:23: records of the type \"part\" have no field \"colour\"; use one of name, status, source, evidence",

@@ -123,7 +123,11 @@ async fn a_search_that_does_not_answer_is_let_go_after_ten_seconds() {
     });
     let frames = product.say(&server, "What's the weather?").await;
     let ended = of(&frames, "tool:complete")[0];
-    assert_eq!((&ended["status"], &ended["output"]["error"]), (&json!("failed"), &json!("timeout")), "{ended}");
+    assert_eq!(
+        (&ended["status"], &ended["output"]["error"]),
+        (&json!("failed"), &json!("timeout")),
+        "{ended}"
+    );
     let took = ended["durationMs"].as_u64().unwrap();
     assert!((9_000..20_000).contains(&took), "{took} ms");
     assert_eq!(of(&frames, "stream:complete")[0]["text"], "I could not look.");

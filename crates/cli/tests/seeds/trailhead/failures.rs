@@ -50,7 +50,8 @@ async fn without_any_model_the_user_still_gets_an_answer() {
 
 /// A stream of Chat Completions that says farewell and never why it ended.
 fn without_a_reason(deltas: &[Value]) -> Reply {
-    let chunk = |delta: &Value| format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": delta }] }));
+    let chunk =
+        |delta: &Value| format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": delta }] }));
     Reply::sse(deltas.iter().map(chunk).collect::<String>() + "data: [DONE]\n\n")
 }
 
@@ -74,7 +75,10 @@ async fn calls_of_an_answer_that_never_said_why_it_ended_are_not_made() {
         plays(&product, move |_, _| without_a_reason(&[json!({ "content": "One moment." }), called.clone()]));
         let frames = product.say(&server, "Write that down.").await;
         assert_eq!((status(&frames), reply(&frames)), ("completed", "One moment."), "{arguments}");
-        assert!(of(&frames, "tool:start").is_empty() && of(&frames, "tool:complete").is_empty(), "{arguments}");
+        assert!(
+            of(&frames, "tool:start").is_empty() && of(&frames, "tool:complete").is_empty(),
+            "{arguments}"
+        );
     }
     assert!(list(&server, "files").await.is_empty(), "nothing was written");
 }
