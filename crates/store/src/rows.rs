@@ -163,8 +163,8 @@ pub struct MessageRow {
 }
 
 impl MessageRow {
-    /// More results than this for one message are not read: such rows are corrupt.
-    pub const MAX_RESULTS: usize = 100;
+    /// More results than this for one message are not read: no run makes so many calls, so such rows are corrupt.
+    pub const MAX_RESULTS: usize = 256;
 }
 
 /// A page: what comes after a cursor, and how much of it.

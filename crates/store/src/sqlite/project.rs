@@ -4,7 +4,7 @@ use protocol::{
     Event, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StepReset, StreamComplete, ThreadId,
     ToolComplete,
 };
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{id, maybe_id, sql};
@@ -75,9 +75,27 @@ impl Batch<'_> {
     }
 
     fn answer(&self, thread: ThreadId, run: RunId, answer: &StreamComplete, seq: Seq) -> Result<(), Error> {
+        self.answered_by(run)?;
         let parent = Some(self.asked(run)?);
         self.message(thread, run, &Said { id: answer.message_id, parent, role: "assistant", seq })?;
         memories::referenced(self, run, &answer.memories_referenced)
+    }
+
+    /// Where another model stood in for the run's own and answered, the run names that one, and so do its message and its
+    /// thread.
+    fn answered_by(&self, run: RunId) -> Result<(), Error> {
+        let mut find = self.conn().prepare_cached(
+            "SELECT iif(json_valid(body) AND body ->> '$.finish' <> 'failed', body ->> '$.fallback', NULL) FROM events
+                WHERE run = ?1 AND kind = 'step:end'
+                    AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'
+                ORDER BY seq DESC LIMIT 1",
+        )?;
+        let stood_in: Option<String> = find.query_row([run.bytes()], |row| row.get(0)).optional()?.flatten();
+        if let Some(model) = stood_in {
+            let mut name = self.conn().prepare_cached("UPDATE runs SET model = ?2 WHERE id = ?1")?;
+            name.execute(params![run.bytes(), model])?;
+        }
+        Ok(())
     }
 
     fn asked(&self, run: RunId) -> Result<MessageId, Error> {
@@ -149,6 +167,7 @@ impl Batch<'_> {
 
     fn end(&mut self, thread: ThreadId, run: RunId, end: &RunEnd, seq: Seq) -> Result<(), Error> {
         if let Some(message) = end.message_id {
+            self.answered_by(run)?;
             let mut last_step = self.conn().prepare_cached(
                 "SELECT max(seq) FROM events WHERE run = ?1 AND kind = 'step:end'
                     AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'",

@@ -26,8 +26,8 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
     }
     let thread = match thread {
         Target::New(id) => {
-            let new = NewThread { id, title: None, persona: request.persona.clone() };
-            threads::insert(batch, &scope, &new)?
+            // Who answers this run answers it alone: a thread has a persona only if it was given one.
+            threads::insert(batch, &scope, &NewThread { id, title: None, persona: None })?
         }
         Target::Ensured(id) => threads::ensure(batch, &scope, id)?,
         Target::Existing(thread) => thread,
