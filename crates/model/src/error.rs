@@ -57,6 +57,9 @@ pub enum Error {
     Unsupported { status: u16, summary: String, refused: Unsupported },
 }
 
+/// The status by which a provider says that it has no such model; or whoever is there that he is no provider.
+const NOT_FOUND: u16 = 404;
+
 impl Error {
     /// A stable code for clients.
     pub fn code(&self) -> &'static str {
@@ -68,6 +71,7 @@ impl Error {
             Error::Broken(_) => "provider_stream_broken",
             Error::Auth { .. } => "provider_auth",
             Error::ContextLength => "context_too_long",
+            Error::Rejected { status: NOT_FOUND, .. } => "provider_model_not_found",
             Error::Rejected { .. } | Error::Unsupported { .. } => "provider_rejected",
         }
     }

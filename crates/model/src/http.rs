@@ -145,6 +145,25 @@ impl Client {
         })
     }
 
+    /// The same with one more pair in its query.
+    pub(crate) fn with_query(mut self, pair: Option<(&str, &str)>) -> Self {
+        if let Some((name, value)) = pair {
+            self.url.query_pairs_mut().append_pair(name, value);
+        }
+        self
+    }
+
+    /// Asks for what stands at the path, up to so many bytes. The caller bounds the time.
+    pub(crate) async fn get(&self, limit: usize) -> Result<Vec<u8>, Error> {
+        let begun = Instant::now();
+        let request = self.inner.get(self.url.clone()).headers(self.headers.clone());
+        let response = request.send().await.map_err(|error| unsent(&error))?;
+        if response.status() != 200 {
+            return Err(self.refused(response).await);
+        }
+        Body { response, timeouts: self.timeouts, begun, arrived: false }.whole(limit).await
+    }
+
     pub(crate) fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }

@@ -24,6 +24,7 @@ mod registry;
 mod request;
 mod rescue;
 pub mod responses;
+mod served;
 mod setting;
 pub mod sse;
 mod stream;

@@ -208,6 +208,16 @@ impl Registry {
         provider.open.then(|| Arc::new(self.model(listing(), served)))
     }
 
+    /// Whether its provider serves the model, as far as the provider says. Of one that is listed here, whoever listed it
+    /// has the word.
+    pub async fn serves(&self, model: &Model) -> Option<bool> {
+        if self.models.contains_key(model.name()) {
+            return None;
+        }
+        let (provider, _) = self.provider(&model.listing.provider)?;
+        provider.chat.serves(&model.listing.id).await
+    }
+
     fn model(&self, listing: Listing, (provider, health): &(Provider, Arc<Breaker>)) -> Model {
         let tokens = self.counters.of(&provider.name, &listing.id, listing.capabilities.tokens);
         Model::new(listing, provider, health, tokens)

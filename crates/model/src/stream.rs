@@ -2,8 +2,8 @@
 
 use std::pin::Pin;
 
-use futures_util::Stream;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, Stream};
 use protocol::{Finish, Usage};
 use serde_json::Value;
 
@@ -45,4 +45,9 @@ pub trait ChatModel: Send + Sync + 'static {
     /// Sends the request and returns once the provider has accepted it. Every wait is bounded by the time-outs
     /// this model was built with; an error carries whether and when another try makes sense.
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>>;
+
+    /// Whether there is a model of this id, as far as its provider says. None where it does not.
+    fn serves<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Option<bool>> {
+        std::future::ready(None).boxed()
+    }
 }

@@ -12,12 +12,17 @@ use futures_util::future::BoxFuture;
 
 use self::decode::Decoder;
 use crate::http::{Client, Headers, KeyHeader};
+use crate::served::ServedModels;
 use crate::{AnthropicVersion, ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+
+/// As many models as a list may have; twenty unless it is asked for more.
+const PAGE: (&str, &str) = ("limit", "1000");
 
 /// A server that speaks Messages.
 #[derive(Debug, Clone)]
 pub struct Messages {
     client: Client,
+    served: ServedModels,
     provider: String,
     version: AnthropicVersion,
 }
@@ -25,7 +30,8 @@ pub struct Messages {
 impl Messages {
     pub fn new(endpoint: &Endpoint, version: AnthropicVersion) -> Result<Self, InvalidEndpoint> {
         let client = Client::new(endpoint, &["messages"], headers(version))?;
-        Ok(Self { client, provider: endpoint.provider.clone(), version })
+        let served = ServedModels::new(endpoint, &["models"], Some(PAGE), headers(version))?;
+        Ok(Self { client, served, provider: endpoint.provider.clone(), version })
     }
 
     /// The bytes that asking `request` sends.
@@ -53,5 +59,9 @@ fn headers(version: AnthropicVersion) -> Headers {
 impl ChatModel for Messages {
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
+    }
+
+    fn serves<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<bool>> {
+        self.served.has(id).boxed()
     }
 }

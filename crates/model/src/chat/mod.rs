@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 
 use self::decode::Decoder;
 use crate::http::{Client, Headers};
+use crate::served::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
 
 /// Where servers of this protocol differ in what they take.
@@ -49,6 +50,7 @@ impl Quirks {
 #[derive(Debug, Clone)]
 pub struct ChatCompletions {
     client: Client,
+    served: ServedModels,
     provider: String,
     quirks: Quirks,
 }
@@ -58,7 +60,8 @@ impl ChatCompletions {
     pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
         let client = Client::new(endpoint, &["chat", "completions"], Headers::default())?;
         let quirks = Quirks::of_host(client.host());
-        Ok(Self { client, provider: endpoint.provider.clone(), quirks })
+        let served = ServedModels::new(endpoint, &["models"], None, Headers::default())?;
+        Ok(Self { client, served, provider: endpoint.provider.clone(), quirks })
     }
 
     #[must_use]
@@ -80,5 +83,9 @@ impl ChatCompletions {
 impl ChatModel for ChatCompletions {
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
+    }
+
+    fn serves<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<bool>> {
+        self.served.has(id).boxed()
     }
 }

@@ -11,19 +11,22 @@ use futures_util::future::BoxFuture;
 
 use self::decode::Decoder;
 use crate::http::{Client, Headers};
+use crate::served::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
 
 /// An Ollama server. Its base URL has no version.
 #[derive(Debug, Clone)]
 pub struct Ollama {
     client: Client,
+    served: ServedModels,
     provider: String,
 }
 
 impl Ollama {
     pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
         let client = Client::new(endpoint, &["api", "chat"], Headers::default())?;
-        Ok(Self { client, provider: endpoint.provider.clone() })
+        let served = ServedModels::new(endpoint, &["api", "tags"], None, Headers::default())?;
+        Ok(Self { client, served, provider: endpoint.provider.clone() })
     }
 
     /// The bytes that asking `request` sends.
@@ -40,5 +43,9 @@ impl Ollama {
 impl ChatModel for Ollama {
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
+    }
+
+    fn serves<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<bool>> {
+        self.served.has(id).boxed()
     }
 }

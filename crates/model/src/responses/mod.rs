@@ -12,19 +12,22 @@ use futures_util::future::BoxFuture;
 
 use self::decode::Decoder;
 use crate::http::{Client, Headers};
+use crate::served::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
 
 /// A server that speaks Responses.
 #[derive(Debug, Clone)]
 pub struct Responses {
     client: Client,
+    served: ServedModels,
     provider: String,
 }
 
 impl Responses {
     pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
         let client = Client::new(endpoint, &["responses"], Headers::default())?;
-        Ok(Self { client, provider: endpoint.provider.clone() })
+        let served = ServedModels::new(endpoint, &["models"], None, Headers::default())?;
+        Ok(Self { client, served, provider: endpoint.provider.clone() })
     }
 
     /// The bytes that asking `request` sends.
@@ -41,5 +44,9 @@ impl Responses {
 impl ChatModel for Responses {
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
+    }
+
+    fn serves<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<bool>> {
+        self.served.has(id).boxed()
     }
 }
