@@ -11,8 +11,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
-    CallId, DocumentId, Failure, JobId, KeyId, MessageId, ProposalView, RunId, RunStatus, Seq, Settings,
-    ThreadId, Usage, Warning,
+    CallId, DocumentId, Failure, JobId, KeyId, MessageId, PersonaSettings, ProposalView, RunId, RunStatus,
+    Seq, ThreadId, Usage, Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -48,9 +48,10 @@ pub struct NewRun {
     /// Added to the app's instructions for this run.
     #[serde(default)]
     pub system_prompt: Option<String>,
+    /// With `model`, which counts where the field beside them is absent.
     #[serde(default, deserialize_with = "from_object")]
-    pub settings: Settings,
-    /// Who answers: a persona of the app or of the user. The thread's when absent.
+    pub settings: PersonaSettings,
+    /// Who answers: a persona of the app or of the user. The one that the thread was given when absent.
     #[serde(default)]
     pub persona_id: Option<String>,
     /// Documents to answer from.
@@ -62,6 +63,13 @@ pub struct NewRun {
     /// Server-sent events when true (the default), one JSON answer at the end when false.
     #[serde(default)]
     pub stream: Option<bool>,
+}
+
+impl NewRun {
+    /// The model that it names, in either of the two places.
+    pub fn wanted_model(&self) -> Option<&str> {
+        self.model.as_deref().or(self.settings.model.as_deref())
+    }
 }
 
 /// What becomes of a message to a thread that is still answering.
@@ -124,6 +132,9 @@ pub struct RunResult {
     pub reply: String,
     /// All tokens of the run together; null when no model was called.
     pub token_usage: Option<u64>,
+    /// Whether any part of that number is our estimate, because a provider did not count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub token_usage_estimated: bool,
     pub usage: Usage,
     pub tool_calls: Vec<ToolCallView>,
     pub tool_results: Vec<ToolResultView>,

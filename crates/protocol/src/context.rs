@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::api::{from_object, given};
 use crate::{
-    DocumentId, MessageId, PinId, PromptLedger, RunId, Seq, Settings, SummaryId, ThreadId, Usage, Warning,
+    DocumentId, Effort, MessageId, OutputFormat, PinId, PromptLedger, RunId, Seq, Settings, SummaryId,
+    ThreadId, Usage, Warning,
 };
 
-/// How a persona's model answers: the settings of a run, and which model.
+/// Settings with the model they are for, of a persona or of a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(try_from = "Map<String, Value>")]
+#[serde(from = "FlatSettings")]
 pub struct PersonaSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -22,13 +23,49 @@ pub struct PersonaSettings {
     pub settings: Settings,
 }
 
-/// A field that is none of these is refused, which serde does not do for flattened ones.
-impl TryFrom<Map<String, Value>> for PersonaSettings {
-    type Error = serde_json::Error;
+impl PersonaSettings {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
 
-    fn try_from(mut fields: Map<String, Value>) -> Result<Self, Self::Error> {
-        let model = fields.remove("model").map_or(Ok(None), serde_json::from_value)?;
-        Ok(Self { model, settings: serde_json::from_value(Value::Object(fields))? })
+/// The same as it is written. A field that is none of these is refused, which serde does not do for flattened ones.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FlatSettings {
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(default)]
+    temperature: Option<f64>,
+    #[serde(default)]
+    max_tokens: Option<u32>,
+    #[serde(default)]
+    top_p: Option<f64>,
+    #[serde(default)]
+    frequency_penalty: Option<f64>,
+    #[serde(default)]
+    presence_penalty: Option<f64>,
+    #[serde(default)]
+    repeat_penalty: Option<f64>,
+    #[serde(default)]
+    output_format: Option<OutputFormat>,
+    #[serde(default)]
+    reasoning_effort: Option<Effort>,
+}
+
+impl From<FlatSettings> for PersonaSettings {
+    fn from(flat: FlatSettings) -> Self {
+        let settings = Settings {
+            temperature: flat.temperature,
+            max_tokens: flat.max_tokens,
+            top_p: flat.top_p,
+            frequency_penalty: flat.frequency_penalty,
+            presence_penalty: flat.presence_penalty,
+            repeat_penalty: flat.repeat_penalty,
+            output_format: flat.output_format,
+            reasoning_effort: flat.reasoning_effort,
+        };
+        Self { model: flat.model, settings }
     }
 }
 
@@ -60,6 +97,8 @@ pub struct NewPersona {
     /// The id when absent.
     #[serde(default)]
     pub name: Option<String>,
+    /// May be empty where there are settings: then the persona says only how the model answers.
+    #[serde(default)]
     pub prompt: String,
     #[serde(default, deserialize_with = "from_object")]
     pub settings: PersonaSettings,
