@@ -195,7 +195,7 @@ pub struct Persona {
     /// The file's name.
     pub id: String,
     pub name: String,
-    /// Never empty.
+    /// Empty for one that only sets how the model answers.
     pub prompt: String,
     /// Within the app's ranges.
     pub settings: PersonaSettings,

@@ -4,6 +4,7 @@
 mod answer;
 mod context;
 mod declared;
+mod failure;
 mod inside;
 mod json;
 mod limits;
@@ -260,7 +261,7 @@ struct RawLoop {
     max_steps: Option<Spanned<i64>>,
     at_limit: Option<RawAtLimit>,
     limit_reply: Option<Spanned<String>>,
-    failure_reply: Option<Spanned<String>>,
+    failure_reply: Option<Spanned<failure::RawFailureReply>>,
     max_parallel_tools: Option<Spanned<i64>>,
     tool_timeout_seconds: Option<Spanned<i64>>,
     run_timeout_seconds: Option<Spanned<i64>>,
@@ -379,7 +380,7 @@ fn loop_limits(source: &Source<'_>, raw: RawLoop) -> Result<LoopLimits, Problem>
             None => default.at_limit,
         },
         limit_reply: source.text("loop.limit_reply", raw.limit_reply)?.unwrap_or(default.limit_reply),
-        failure_reply: source.text("loop.failure_reply", raw.failure_reply)?,
+        failure_reply: failure::failure_replies(source, raw.failure_reply)?,
         max_parallel_tools: source
             .whole("loop.max_parallel_tools", raw.max_parallel_tools, 1..=MAX_PARALLEL_TOOLS)?
             .unwrap_or(default.max_parallel_tools),

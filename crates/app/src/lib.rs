@@ -5,6 +5,7 @@
 //! configuration is read through the same [`source`].
 
 mod context;
+mod failure;
 mod folder;
 mod front;
 mod instructions;
@@ -17,6 +18,7 @@ mod template;
 mod types;
 
 pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
+pub use failure::{FailureCause, FailureReplies};
 pub use folder::{Apps, MAX_TOOLS, check, folders, id, load, load_all};
 pub use instructions::instructions_told;
 pub use outside::{

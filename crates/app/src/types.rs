@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    ContextRules, Flow, History, HttpTool, McpServer, Persona, Plausible, Problem, Ranges, SandboxTool,
-    Section,
+    ContextRules, FailureReplies, Flow, History, HttpTool, McpServer, Persona, Plausible, Problem, Ranges,
+    SandboxTool, Section,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -225,7 +225,7 @@ pub struct LoopLimits {
     /// What the user reads under [`AtLimit::Reply`].
     pub limit_reply: String,
     /// What the user reads when every model has failed; without it the run fails.
-    pub failure_reply: Option<String>,
+    pub failure_reply: FailureReplies,
     /// Calls of one step that are under way at once.
     pub max_parallel_tools: usize,
     pub tool_timeout: Duration,
@@ -240,7 +240,7 @@ impl Default for LoopLimits {
             limit_reply: "I reached the limit of steps for this request before I could finish it. \
                           Please ask again, perhaps for a smaller part of it."
                 .into(),
-            failure_reply: None,
+            failure_reply: FailureReplies::default(),
             max_parallel_tools: 8,
             tool_timeout: Duration::from_secs(60),
             run_timeout: Duration::from_secs(15 * 60),

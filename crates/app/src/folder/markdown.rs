@@ -59,13 +59,6 @@ pub(super) fn personas(
 fn persona(id: &str, source: Source<'_>, ranges: &Ranges) -> Result<Persona, Problem> {
     let front = Front::parse(source, PERSONA_KEYS)?;
     let prompt = front.body.trim();
-    if prompt.is_empty() {
-        return Err(Problem::of(
-            source.file,
-            "the prompt is empty",
-            "say who the persona is, and how it talks",
-        ));
-    }
     let tokens = ranges.max_tokens.low as i64..=ranges.max_tokens.high as i64;
     let settings = Settings {
         temperature: front.number("temperature", ranges.temperature)?,
@@ -76,12 +69,13 @@ fn persona(id: &str, source: Source<'_>, ranges: &Ranges) -> Result<Persona, Pro
         repeat_penalty: front.number("repeat_penalty", ranges.repeat_penalty)?,
         ..Settings::default()
     };
-    Ok(Persona {
-        id: id.to_owned(),
-        name: front.text("name")?.unwrap_or_else(|| id.to_owned()),
-        prompt: prompt.to_owned(),
-        settings: PersonaSettings { model: front.text("model")?, settings },
-    })
+    let settings = PersonaSettings { model: front.text("model")?, settings };
+    if prompt.is_empty() && settings.is_empty() {
+        let remedy = "say who the persona is, and how it talks, or give it settings";
+        return Err(Problem::of(source.file, "there is neither a prompt nor a setting", remedy));
+    }
+    let name = front.text("name")?.unwrap_or_else(|| id.to_owned());
+    Ok(Persona { id: id.to_owned(), name, prompt: prompt.to_owned(), settings })
 }
 
 /// The sections in their order, then by the names of their files, and the texts they were read from.

@@ -16,7 +16,9 @@ use protocol::{Effort, OutputFormat, Settings, UserLimits};
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Answer, ContextRules, History, HistoryStyle, Ranges, Summarise, Within};
+use crate::{
+    Answer, ContextRules, FailureCause, FailureReplies, History, HistoryStyle, Ranges, Summarise, Within,
+};
 
 const PROMPT: &str = "Be helpful.";
 
@@ -80,7 +82,7 @@ fn an_empty_file_gets_every_default() {
             limit_reply: "I reached the limit of steps for this request before I could finish it. \
                           Please ask again, perhaps for a smaller part of it."
                 .into(),
-            failure_reply: None,
+            failure_reply: FailureReplies::default(),
             max_parallel_tools: 8,
             tool_timeout: Duration::from_secs(60),
             run_timeout: Duration::from_secs(900),
@@ -194,7 +196,7 @@ fn every_field_is_read() {
             max_steps: 3,
             at_limit: AtLimit::Reply,
             limit_reply: "Enough.".into(),
-            failure_reply: Some("Later.".into()),
+            failure_reply: FailureReplies::always("Later."),
             max_parallel_tools: 2,
             tool_timeout: Duration::from_secs(5),
             run_timeout: Duration::from_secs(30),
@@ -215,6 +217,18 @@ fn every_field_is_read() {
         mcp: Vec::new(),
     };
     assert_eq!(app, expected);
+}
+
+#[test]
+fn a_failure_has_a_reply_of_its_own_or_the_default() {
+    let replies = |toml: &str| demo(toml, PROMPT).limits.failure_reply;
+    let table = replies("[loop.failure_reply]\nkey = 'No key.'\ndefault = 'Later.'");
+    assert_eq!(
+        (table.of(FailureCause::Key), table.of(FailureCause::Outage)),
+        (Some("No key."), Some("Later."))
+    );
+    let inline = replies("[loop]\nfailure_reply = { quota = 'Used up.' }");
+    assert_eq!((inline.of(FailureCause::Quota), inline.of(FailureCause::Other)), (Some("Used up."), None));
 }
 
 #[test]
@@ -246,6 +260,14 @@ fn values_out_of_range_are_refused() {
         (
             "[loop]\nlimit_reply = ' '",
             "2:15: loop.limit_reply is empty; write a text, or remove the line to get the default",
+        ),
+        (
+            "[loop]\nfailure_reply = ' '",
+            "2:17: loop.failure_reply is empty; write a text, or remove the line to get the default",
+        ),
+        (
+            "[loop.failure_reply]\nkey = ''",
+            "2:7: loop.failure_reply.key is empty; write a text, or remove the line to get the default",
         ),
         ("[loop]\nat_limit = 'stop'", r#"2:12: at_limit is "stop"; write "answer" or "reply""#),
         ("[history]\nbudget = 255", "2:10: history.budget is 255; write a whole number from 256 to 10000000"),

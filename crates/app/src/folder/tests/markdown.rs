@@ -62,8 +62,16 @@ fn a_persona_that_cannot_be_is_refused_with_its_line() {
         ),
         ("---\nmaxTokens: 1.5\n---\nHi.", ":2:12: max_tokens is \"1.5\"; write a whole number"),
         ("---\ntemprature: 1\n---\nHi.", ":2:1: unknown key \"temprature\"; did you mean \"temperature\"?"),
-        ("---\nname: A\n---\n \n", ": the prompt is empty; say who the persona is, and how it talks"),
-        ("", ": the prompt is empty; say who the persona is, and how it talks"),
+        (
+            "---\nname: A\n---\n \n",
+            ": there is neither a prompt nor a setting; \
+             say who the persona is, and how it talks, or give it settings",
+        ),
+        (
+            "",
+            ": there is neither a prompt nor a setting; \
+             say who the persona is, and how it talks, or give it settings",
+        ),
     ] {
         let toml = "[ranges]\ntemperature = [0.1, 1.2]\nmax_tokens = [1, 4000]";
         assert_eq!(problem(&with(toml, &[("personas/a.md", text)])), format!("demo/personas/a.md{expected}"));
