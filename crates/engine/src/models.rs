@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use app::{App, Problem};
 use model::{Model, Registry as Models};
+use protocol::NewRun;
 
 use crate::{Engine, Error};
 
@@ -98,6 +99,28 @@ impl Engine {
             return Err(Error::invalid(field, message));
         };
         check_price(app, field, &model, models)
+    }
+
+    /// Whether the model that a request names can be used: as [`Self::check_model`] says, and its provider serves it, where
+    /// the provider's list can be had.
+    pub(crate) async fn check_wanted(&self, app: &App, new: &NewRun) -> Result<(), Error> {
+        let field = if new.model.is_some() { "model" } else { "settings.model" };
+        self.check_model(app, field, new.wanted_model())?;
+        match new.wanted_model() {
+            Some(name) if !self.shared.models.is_empty() && !self.is_served(name).await => {
+                Err(Error::invalid(field, format!("no provider serves {name:?}")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether somebody serves a model of this name; also where nobody says that there is none.
+    pub(crate) async fn is_served(&self, name: &str) -> bool {
+        let models = &self.shared.models;
+        match models.find(name) {
+            Some(model) => models.serves(&model).await != Some(false),
+            None => false,
+        }
     }
 
     /// Whether the app allows that a model is chosen, whoever serves it.

@@ -30,8 +30,8 @@ pub(crate) fn usable(app: &App, row: &PersonaRow) -> Result<Persona, String> {
     let id = &row.id;
     let settings: PersonaSettings = serde_json::from_str(&row.settings)
         .map_err(|_| format!("the settings of the persona {id:?} cannot be read"))?;
-    if row.prompt.trim().is_empty() {
-        return Err(format!("the persona {id:?} has no prompt"));
+    if row.prompt.trim().is_empty() && settings.is_empty() {
+        return Err(format!("the persona {id:?} has neither a prompt nor settings"));
     }
     app.ranges.check(&settings.settings).map_err(|outside| {
         format!(

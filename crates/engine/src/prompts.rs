@@ -31,6 +31,9 @@ impl Engine {
         }
         let ended = done.steps.get(step as usize - 1).map(|done| done.step.clone());
         let before = before(&events, step);
+        // The row names who answered in the end; each step says by itself who stood in.
+        let asked = done.start.as_ref().and_then(|start| start.model.clone());
+        let row = RunRow { model: asked.or(row.model), ..row };
         let driver = self.driver(&row)?;
         let context = driver.rebuild(&before).await?;
         Ok(view(&row, (step, ended), (&context, &driver), &before))
@@ -54,7 +57,7 @@ fn view(
     let model = run.models.iter().find(|model| asked == Some(model.name())).or(run.models.first());
     let offer = match run.offer(state) {
         Offer::Tools if model.is_some_and(|model| model.tools(&context.tools).is_empty()) => Offer::Nothing,
-        offer => offer,
+        offer @ (Offer::Tools | Offer::Nothing | Offer::Words) => offer,
     };
     let ledger = ended.as_ref().and_then(|step| step.prompt.clone());
     let ledger = ledger.or_else(|| composed(context, model?, state, offer)).unwrap_or_default();

@@ -185,7 +185,10 @@ pub(crate) fn options(new: &NewRun, ranges: &Ranges) -> Result<(), Error> {
     if let Some(model) = &new.model {
         model_name("model", model)?;
     }
-    settings(&new.settings, ranges)
+    if let Some(model) = &new.settings.model {
+        model_name("settings.model", model)?;
+    }
+    settings(&new.settings.settings, ranges)
 }
 
 pub(crate) fn model_name(field: &'static str, model: &str) -> Result<(), Error> {

@@ -52,10 +52,10 @@ impl Engine {
         let ids = &self.shared.ids;
         let ask = request::ask(&new, || ids.message())?;
         request::options(&new, &serving.app.ranges)?;
-        self.check_model(&serving.app, "model", new.model.as_deref())?;
+        self.check_wanted(&serving.app, &new).await?;
         let scope = principal.scope(serving.app.id.clone());
         let (persona, speaks) = self.persona_of(principal, &scope, &serving, &new).await?;
-        let wanted = new.model.as_deref().or(speaks.model.as_deref()).or(serving.app.model.as_deref());
+        let wanted = new.wanted_model().or(speaks.model.as_deref()).or(serving.app.model.as_deref());
         let spent = self.spent(&serving.app, &scope).await?;
         if let (Some(refusal), None) = (&spent, &once) {
             return Err(refusal.clone());
@@ -76,7 +76,7 @@ impl Engine {
             request: store::Request {
                 ask,
                 model: self.shared.models.name(wanted),
-                settings: new.settings.or(&speaks.settings).or(&serving.app.settings),
+                settings: new.settings.settings.or(&speaks.settings).or(&serving.app.settings),
                 system_prompt: new.system_prompt,
                 persona,
                 documents: new.document_ids,
@@ -138,8 +138,8 @@ impl Engine {
         let Some(id) = &persona else { return Ok((None, PersonaSettings::default())) };
         let found = personas::find(&**self.store(), &serving.app, scope, id).await;
         let mut speaks = found.map(|persona| persona.settings).unwrap_or_default();
-        if let Some(model) = speaks.model.as_deref().filter(|_| new.model.is_none()) {
-            if self.shared.models.find(model).is_none() {
+        if let Some(model) = speaks.model.as_deref().filter(|_| new.wanted_model().is_none()) {
+            if !self.is_served(model).await {
                 tracing::warn!(persona = id, model, "no provider serves a persona's model");
                 speaks.model = None;
             } else {

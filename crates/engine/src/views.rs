@@ -195,6 +195,7 @@ fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
         status: row.status,
         reply: reply.unwrap_or_default(),
         token_usage: Some(row.usage.total()).filter(|total| *total > 0),
+        token_usage_estimated: row.usage.estimated && row.usage.total() > 0,
         usage: row.usage,
         tool_calls: calls
             .into_iter()

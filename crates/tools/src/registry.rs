@@ -86,7 +86,7 @@ impl Registry {
         let subject = Subject { effect, outside, policy, lasting, flows, input: &calling.input };
         let ruling = match policy::rule(&subject, taint) {
             Ruling::Allow if tool.is_unusual(&calling.input) => Ruling::Ask,
-            ruling => ruling,
+            ruling @ (Ruling::Allow | Ruling::Ask | Ruling::Deny) => ruling,
         };
         let owned = |text: Option<&str>| text.map(str::to_owned);
         Ok(Prepared {

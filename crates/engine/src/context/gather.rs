@@ -88,7 +88,10 @@ pub(crate) async fn gather(
     )?;
     let mut noted = Noted { warnings: past.warnings.split_off(0), ..Noted::default() };
     let mut pieces = vec![fragments::instructions(from.app)];
-    pieces.extend(persona.and_then(|persona| noted.or_warn(persona)));
+    let persona = persona.and_then(|persona| noted.or_warn(persona));
+    let speaks = persona.is_some();
+    // One may only set how the model answers.
+    pieces.extend(persona.filter(|piece| !piece.text.trim().is_empty()));
     pieces.extend(profile::piece(profile));
     pieces.extend(known);
     let (shown, background) = background(from, past, &said, &mut noted);
@@ -103,11 +106,7 @@ pub(crate) async fn gather(
     let loaded = ContextLoaded {
         outside: distinct(shown.turns.iter().flat_map(outside)),
         history: Some(shown.stretches),
-        persona: pieces
-            .iter()
-            .any(|piece| piece.fragment == Fragment::Persona)
-            .then(|| start.persona_id.clone())
-            .flatten(),
+        persona: start.persona_id.clone().filter(|_| speaks),
         sections: domain.names,
         documents: distinct(documents.sources.iter().map(|source| source.id.clone())),
         proposals,

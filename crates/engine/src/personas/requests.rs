@@ -57,7 +57,7 @@ impl Engine {
         let name = new.name.as_deref().map(request::name).transpose()?;
         let persona = store::NewPersona {
             name: name.unwrap_or_else(|| id.clone()),
-            prompt: prompt(new.prompt)?,
+            prompt: prompt(new.prompt, !new.settings.is_empty())?,
             settings: self.good_settings(&app, &new.settings)?,
             id,
         };
@@ -94,10 +94,11 @@ impl Engine {
             // Where nothing can be read, there is nothing to keep.
             None => serde_json::from_str(&row.settings).unwrap_or_else(|_| Value::Object(Map::new())),
         };
+        let is_set = settings.as_object().is_some_and(|settings| !settings.is_empty());
         let persona = store::NewPersona {
             id: row.id,
             name: name.as_deref().map(request::name).transpose()?.unwrap_or(row.name),
-            prompt: words.map(prompt).transpose()?.unwrap_or(row.prompt),
+            prompt: prompt(words.unwrap_or(row.prompt), is_set)?,
             settings,
         };
         Ok(of_user(&app, self.store().change_persona(&scope, persona, once).await?))
@@ -154,9 +155,10 @@ fn good_id(id: String) -> Result<String, Error> {
     }
 }
 
-fn prompt(prompt: String) -> Result<String, Error> {
-    if prompt.trim().is_empty() {
-        return Err(Error::invalid("prompt", "is empty; say who answers, and how"));
+/// A prompt, which may be empty if the persona sets how the model answers.
+fn prompt(prompt: String, is_set: bool) -> Result<String, Error> {
+    if prompt.trim().is_empty() && !is_set {
+        return Err(Error::invalid("prompt", "is empty, and so are settings; say who answers, and how"));
     }
     if prompt.len() > MAX_PERSONA_BYTES {
         return Err(Error::TooLarge { field: "prompt", limit: MAX_PERSONA_BYTES });

@@ -1,6 +1,6 @@
 //! What a run does next. Pure and total, and the only place its policy lives.
 
-use app::AtLimit;
+use app::{AtLimit, FailureCause, FailureReplies};
 use protocol::{Call, Failure, Finish, RunStatus};
 
 use super::state::RunState;
@@ -37,7 +37,14 @@ pub(crate) struct Limits {
     /// Said when the model has nothing to say.
     pub(crate) limit_reply: String,
     /// Said when every model has failed.
-    pub(crate) failure_reply: Option<String>,
+    pub(crate) failure_reply: FailureReplies,
+}
+
+impl Limits {
+    /// What is said after a failure of models or money, if the app has something to say.
+    pub(crate) fn excuse(&self, code: &str) -> Option<&str> {
+        cause(code).and_then(|cause| self.failure_reply.of(cause))
+    }
 }
 
 /// Why a run must stop although it could go on.
@@ -105,10 +112,8 @@ fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Endin
         Some(Halt::TimedOut) | None => {}
     }
     if let Some((finish, error)) = state.cut_short() {
-        if let (Some(text), Some(error)) = (&limits.failure_reply, &error)
-            && is_excusable(&error.code)
-        {
-            return Some(Ending::Completed { text: text.clone() });
+        if let Some(text) = error.as_ref().and_then(|error| limits.excuse(&error.code)) {
+            return Some(Ending::Completed { text: text.to_owned() });
         }
         let status = if finish == Finish::Cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
         return Some(Ending::Other { status, error });
@@ -130,10 +135,19 @@ fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Endin
     None
 }
 
-/// Whether a failure is one of models or money, which the app may have a reply for.
-fn is_excusable(code: &str) -> bool {
-    code.starts_with("provider_")
-        || matches!(code, "context_too_long" | BUDGET_EXCEEDED | RATE_LIMITED | MODEL_WITHOUT_PRICE)
+/// Why a model failed, if the failure is one of models or money, which the app may have a reply for.
+fn cause(code: &str) -> Option<FailureCause> {
+    match code {
+        "provider_model_not_found" => Some(FailureCause::UnknownModel),
+        "provider_auth" => Some(FailureCause::Key),
+        "provider_quota" | BUDGET_EXCEEDED | RATE_LIMITED | MODEL_WITHOUT_PRICE => Some(FailureCause::Quota),
+        "provider_rate_limited" | "provider_unavailable" | "provider_timeout" | "provider_stream_broken" => {
+            Some(FailureCause::Outage)
+        }
+        "context_too_long" => Some(FailureCause::Other),
+        code if code.starts_with("provider_") => Some(FailureCause::Other),
+        _ => None,
+    }
 }
 
 /// The answer, once there is one: words without calls, or what the app says when there are none.

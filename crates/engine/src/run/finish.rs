@@ -5,7 +5,8 @@ use std::time::Duration;
 use ::tools::Outcome;
 use app::Fragment;
 use protocol::{
-    Call, Event, Failure, Ids, RunEnd, RunId, RunStatus, StreamComplete, ThreadId, ToolComplete, ToolStatus,
+    Call, Event, Failure, Ids, RunEnd, RunId, RunStatus, StreamComplete, TextDelta, ThreadId, ToolComplete,
+    ToolStatus,
 };
 use store::{ForcedEnd, NewJob, Stop};
 
@@ -91,6 +92,11 @@ pub(super) fn last_events(
             let (memories_referenced, data) = structured
                 .map(|structured| (structured.memories_referenced, structured.data))
                 .unwrap_or_default();
+            // What no model has written was in no step, and has not been streamed: its words are a piece, too.
+            if state.last().is_none_or(|last| last.text != text) && !text.is_empty() {
+                let (step, delta) = (state.next_step_number(), text.clone());
+                events.push(Event::TextDelta(TextDelta { step, delta }));
+            }
             let complete = StreamComplete { message_id, text, memories_referenced, data, usage };
             events.push(Event::StreamComplete(complete));
             RunEnd { run_id, status: RunStatus::Completed, error: None, message_id: None }

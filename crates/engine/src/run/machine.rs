@@ -9,7 +9,7 @@ mod world;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use app::AtLimit;
+use app::{AtLimit, FailureReplies};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -43,7 +43,8 @@ const STORIES_FOR_THE_WRONG: u32 = 2_000;
 const FAIR_TURNS: usize = 16;
 
 fn limits(steps: usize, at_limit: AtLimit, failure_reply: bool) -> Limits {
-    let failure_reply = failure_reply.then(|| "Sorry.".to_owned());
+    let default = failure_reply.then(|| "Sorry.".to_owned());
+    let failure_reply = FailureReplies { default, ..FailureReplies::default() };
     Limits { steps, at_limit, limit_reply: "I could not.".into(), failure_reply }
 }
 

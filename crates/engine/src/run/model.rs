@@ -300,8 +300,8 @@ impl Run {
 
     /// Whether to try again, with whom, and what to tell readers either way.
     fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Vec<Event> {
-        let (step, reason) = (collected.step, error.to_string());
         let model = self.models.get(tries.place).map_or("", |model| model.name());
+        let (step, reason) = (collected.step, told(error, model));
         tracing::warn!(thread = %self.thread, run = %self.id, step, model, %error, "a model call failed");
         let streamed = collected.is_streamed();
         if error.is_retryable() && streamed && tries.resets < MAX_RESETS {
@@ -349,7 +349,7 @@ impl Run {
 
     /// Nobody is left to ask. Where the app has a reply for that, what was streamed makes room for it.
     fn given_up(&self, collected: Collected, error: Failure) -> Vec<Event> {
-        if self.limits.failure_reply.is_none() || !collected.is_streamed() {
+        if self.limits.excuse(&error.code).is_none() || !collected.is_streamed() {
             return vec![Event::StepEnd(collected.end(Finish::Failed, Some(error)))];
         }
         let void = reset(&collected, error.message.clone(), None);
@@ -376,6 +376,14 @@ impl Run {
         if let Some(model) = self.models.get(tries.place).filter(|_| of_provider) {
             model.health.failed();
         }
+    }
+}
+
+/// What is said of a failure. Who is told that there is no such model wants to know which.
+fn told(error: &Error, model: &str) -> String {
+    match error.code() {
+        "provider_model_not_found" => format!("{error} ({model:?})"),
+        _ => error.to_string(),
     }
 }
 

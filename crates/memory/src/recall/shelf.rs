@@ -347,7 +347,7 @@ fn message(said: &Said, forgotten: &Forgotten) -> Option<Item> {
 
 fn words(raw: &RawEvent) -> Option<String> {
     match Event::read(&raw.kind, &raw.body) {
-        Ok(Event::MessageUser(said)) => Some(said.text),
+        Ok(Event::MessageUser(said)) => Some(said.text.trim().to_owned()),
         Ok(Event::StreamComplete(answer)) => Some(answer.text),
         Ok(Event::StepEnd(step)) => Some(step.text),
         Ok(_) | Err(_) => None,

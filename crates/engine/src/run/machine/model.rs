@@ -204,7 +204,7 @@ impl Model {
         }
         if let Some(Last::Cut { by_user, excusable }) = self.last {
             return Next::Finish(match by_user {
-                false if excusable && limits.failure_reply.is_some() => RunStatus::Completed,
+                false if excusable && limits.failure_reply.default.is_some() => RunStatus::Completed,
                 false => RunStatus::Failed,
                 true => RunStatus::Cancelled,
             });

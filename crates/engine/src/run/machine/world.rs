@@ -327,7 +327,7 @@ impl World {
             (Some(Halt::TimedOut), _) => ended(step, "Hel", Finish::Failed, Some("run_timeout")),
             (Some(Halt::Cancelled | Halt::Interrupted), _) => ended(step, "Hel", Finish::Cancelled, None),
             (None, Said::OverBudget) => ended(step, "", Finish::Failed, Some("budget_exceeded")),
-            (None, Said::Failed { code, streamed }) if streamed && self.limits.failure_reply.is_some() => {
+            (None, Said::Failed { code, streamed }) if streamed && self.limits.excuse(code).is_some() => {
                 events.push(reset(Some(USED)));
                 ended(step, "", Finish::Failed, Some(code))
             }
