@@ -66,6 +66,8 @@ struct Fold {
     begun: Vec<String>,
     /// Proposals, by id, that nobody has decided yet.
     waiting: Vec<String>,
+    /// What was streamed after the last step, by no model.
+    prepared: String,
     answer: Option<Value>,
 }
 
@@ -153,6 +155,10 @@ impl Fold {
         if self.deltas == Some(Deltas::Pruned) {
             self.finding(frame, "is there although the deltas were pruned");
         }
+        if self.open.is_none() && frame.event == "text:delta" {
+            self.prepare(frame, &delta);
+            return;
+        }
         let Some(open) = self.open_step(frame) else { return };
         let into = match frame.event.as_str() {
             "text:delta" => &mut open.text,
@@ -160,6 +166,15 @@ impl Fold {
             _ => open.inputs.entry(text(&frame.data, "callId").to_owned()).or_default(),
         };
         into.push_str(&delta);
+    }
+
+    /// An answer that no model has written comes in one piece, under the number of the step that there might have been.
+    fn prepare(&mut self, frame: &Frame, delta: &str) {
+        let expected = self.folded.steps.len() as u64 + 1;
+        if field(&frame.data, "step").as_u64() != Some(expected) || !self.prepared.is_empty() {
+            self.finding(frame, "is neither of a step nor the one piece of an answer that was prepared");
+        }
+        self.prepared.push_str(delta);
     }
 
     fn reset(&mut self, frame: &Frame) {
@@ -270,13 +285,20 @@ impl Fold {
 
     fn complete(&mut self, frame: &Frame) {
         let data = &frame.data;
-        let said = text(&self.last, "text");
+        let said = text(&self.last, "text").to_owned();
         let is_answer = field(&self.last, "calls").as_array().is_some_and(Vec::is_empty)
             && field(&self.last, "finish") != "failed"
             && !said.trim().is_empty();
         if is_answer && said != text(data, "text") {
-            let said = said.to_owned();
             self.finding(frame, &format!("is {:?}, and the last step said {said:?}", text(data, "text")));
+        }
+        let unsaid = if said == text(data, "text") { "" } else { text(data, "text") };
+        if self.deltas == Some(Deltas::Kept) && self.prepared != unsaid {
+            let prepared = self.prepared.clone();
+            self.finding(
+                frame,
+                &format!("is {:?}, and {prepared:?} was streamed for it", text(data, "text")),
+            );
         }
         if self.answer.is_some() {
             self.finding(frame, "is a second answer");
@@ -358,7 +380,10 @@ impl Folded {
             all.iter().filter(|shown| shown["runId"] == self.run.as_str() && shown["role"] == role).collect()
         };
         let mut findings = Vec::new();
-        let asked = self.asked.iter().map(|asked| json!({ "id": asked["messageId"], "text": asked["text"] }));
+        let asked = self
+            .asked
+            .iter()
+            .map(|asked| json!({ "id": asked["messageId"], "text": text(asked, "text").trim() }));
         let answered = self.message.iter().cloned();
         for (role, expected) in [("user", asked.collect::<Vec<_>>()), ("assistant", answered.collect())] {
             let shown = of(role);

@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use self::reply::Act;
@@ -111,6 +111,10 @@ struct State {
     exchanges: Vec<Exchange>,
     violations: Vec<String>,
     connections: usize,
+    /// The models that it lists; none where it has no list.
+    served: Option<Vec<String>>,
+    /// How often the list was asked for.
+    listed: usize,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -157,6 +161,16 @@ impl Upstream {
     /// Adds replies for the next requests for embeddings. Without one, each text has a vector of its own.
     pub fn script_embeddings(&self, replies: impl IntoIterator<Item = Reply>) {
         self.shared.lock().embeddings.extend(replies);
+    }
+
+    /// From now on it lists these models. Until then it answers 404 to whoever asks for a list.
+    pub fn serves(&self, models: &[&str]) {
+        self.shared.lock().served = Some(models.iter().map(|&model| model.to_owned()).collect());
+    }
+
+    /// How often somebody has asked for the list of its models. These are no requests like the others.
+    pub fn listed(&self) -> usize {
+        self.shared.lock().listed
     }
 
     /// Answers every request for which the script has no reply.
@@ -223,6 +237,9 @@ impl Drop for Upstream {
 impl Shared {
     /// Takes note of a request and says what to do about it.
     fn receive(&self, request: Received) -> (usize, Vec<Act>) {
+        if let Some(wire) = wire::of_list(&request.path) {
+            return (UNNUMBERED, self.list(wire).acts(wire, &Value::Null));
+        }
         let (key, observer) = {
             let state = self.lock();
             (state.key.clone(), state.observer.clone())
@@ -247,6 +264,22 @@ impl Shared {
             }
         };
         (index, reply.acts(wire, &body))
+    }
+
+    /// The list of its models, in the words of the wire.
+    fn list(&self, wire: Wire) -> Reply {
+        let served = self.change(|state| {
+            state.listed += 1;
+            state.served.clone()
+        });
+        let Some(served) = served else { return Reply::status(404) };
+        let models = |name: &str| -> Value { served.iter().map(|model| json!({ name: model })).collect() };
+        match wire {
+            Wire::Ollama => Reply::json(&json!({ "models": models("name") })),
+            Wire::Chat | Wire::Responses | Wire::Anthropic | Wire::Embeddings => {
+                Reply::json(&json!({ "object": "list", "data": models("id") }))
+            }
+        }
     }
 
     fn reply(&self, wire: Wire, body: &Value) -> Reply {

@@ -2,7 +2,7 @@
 //!
 //! What was sent cannot be taken back here. Markers of tools become text when the tool starts, each once a run.
 
-use protocol::{Event, Failure, ProposalId, RunEnd, RunStatus, StepEnd, StreamComplete, ToolStart};
+use protocol::{Event, Failure, ProposalId, RunEnd, RunStatus, StepEnd, StreamComplete, ToolStart, Usage};
 use serde::Serialize;
 
 use super::{BEGUN_AGAIN, Encoder, Flow, write_data};
@@ -18,6 +18,9 @@ struct Chunk<'a> {
     done: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     token_usage: Option<u64>,
+    /// Whether any part of that number is our estimate.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    token_usage_estimated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failure>,
 }
@@ -32,7 +35,7 @@ pub(crate) struct Deltas {
     said: String,
     /// Whether what was sent so far does not end with a paragraph.
     in_paragraph: bool,
-    tokens: Option<u64>,
+    usage: Usage,
 }
 
 impl Encoder for Deltas {
@@ -41,11 +44,11 @@ impl Encoder for Deltas {
             Event::TextDelta(piece) => self.text(&piece.delta, out),
             Event::StepEnd(end) => self.step_end(end, out),
             Event::StepReset(_) if self.streamed > 0 => {
-                return end(out, None, Some(failure("step_reset", BEGUN_AGAIN)));
+                return end(out, Usage::default(), Some(failure("step_reset", BEGUN_AGAIN)));
             }
             Event::ToolStart(ToolStart { marker: Some(marker), .. }) => self.marker(marker, out),
             Event::StreamComplete(answer) => self.complete(&answer, out),
-            Event::RunEnd(run) => return end(out, self.tokens, error_of(run)),
+            Event::RunEnd(run) => return end(out, self.usage, error_of(run)),
             Event::StepStart(_) => self.streamed = 0,
             Event::MessageUser(_)
             | Event::RunStart(_)
@@ -67,7 +70,7 @@ impl Encoder for Deltas {
     }
 
     fn cut(&mut self, why: &str, out: &mut Vec<u8>) {
-        end(out, None, Some(failure("stream_cut", why)));
+        end(out, Usage::default(), Some(failure("stream_cut", why)));
     }
 
     /// The stream stays open: there is no other way to the rest of the answer in this contract.
@@ -106,12 +109,13 @@ impl Deltas {
         }
     }
 
-    /// Where no model has the last word, the answer is in no step.
+    /// Where no model has the last word, the answer is in no step, and its piece may be gone with the others.
     fn complete(&mut self, answer: &StreamComplete, out: &mut Vec<u8>) {
-        if answer.text != self.said {
-            self.text(&answer.text, out);
+        if self.streamed > 0 || answer.text != self.said {
+            let rest = answer.text.get(self.streamed..).unwrap_or_default().to_owned();
+            self.text(&rest, out);
         }
-        self.tokens = Some(answer.usage.total()).filter(|total| *total > 0);
+        self.usage = answer.usage;
     }
 
     fn begin_paragraph(&mut self, out: &mut Vec<u8>) {
@@ -122,12 +126,16 @@ impl Deltas {
 
     fn send(&mut self, delta: &str, out: &mut Vec<u8>) {
         self.in_paragraph = !delta.ends_with(PARAGRAPH);
-        write_data(out, &Chunk { delta, done: false, token_usage: None, error: None });
+        let (token_usage, token_usage_estimated) = (None, false);
+        write_data(out, &Chunk { delta, done: false, token_usage, token_usage_estimated, error: None });
     }
 }
 
-fn end(out: &mut Vec<u8>, token_usage: Option<u64>, error: Option<Failure>) -> Flow {
-    write_data(out, &Chunk { delta: "", done: true, token_usage, error });
+/// The last chunk. Where no model was called, there is nothing to count.
+fn end(out: &mut Vec<u8>, usage: Usage, error: Option<Failure>) -> Flow {
+    let token_usage = Some(usage.total()).filter(|total| *total > 0);
+    let token_usage_estimated = token_usage.is_some() && usage.estimated;
+    write_data(out, &Chunk { delta: "", done: true, token_usage, token_usage_estimated, error });
     Flow::Ended
 }
 

@@ -236,6 +236,7 @@ impl UiMessages {
         }
         self.calls = Calls { pending: end.calls.iter().map(|call| call.id).collect(), ..Calls::default() };
         self.said = (end.text, Some(reason(end.finish)));
+        self.step = Step { number: self.step.number, ..Step::default() };
     }
 
     fn step_reset(&mut self, out: &mut Vec<u8>) -> Flow {
@@ -294,10 +295,10 @@ impl UiMessages {
         write_data(out, &chunk);
     }
 
-    /// Where no model has the last word, the answer is in no step.
+    /// Where no model has the last word, the answer is in no step, and its piece may be gone with the others.
     fn complete(&mut self, answer: StreamComplete, out: &mut Vec<u8>) {
-        if answer.text != self.said.0 {
-            self.piece(Kind::Text, &answer.text, out);
+        if self.step.text > 0 || answer.text != self.said.0 {
+            self.piece(Kind::Text, answer.text.get(self.step.text..).unwrap_or_default(), out);
             self.said.1 = None;
         }
         self.answer = Some(answer);

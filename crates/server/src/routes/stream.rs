@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use protocol::{NewRun, Principal, Settings, ThreadId};
+use protocol::{NewRun, PersonaSettings, Principal, Settings, ThreadId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -33,7 +33,10 @@ impl From<ChatMessage> for NewRun {
             message: Some(chat.message),
             thread_id: chat.session_id,
             model: chat.model,
-            settings: Settings { temperature: chat.temperature, ..Settings::default() },
+            settings: PersonaSettings {
+                settings: Settings { temperature: chat.temperature, ..Settings::default() },
+                model: None,
+            },
             ..Self::default()
         }
     }

@@ -12,6 +12,15 @@ pub(super) enum Wire {
     Embeddings,
 }
 
+/// The protocol in which a path asks for the list of models, if it does.
+pub(super) fn of_list(path: &str) -> Option<Wire> {
+    match path.split_once('?').map_or(path, |(path, _)| path) {
+        "/v1/models" => Some(Wire::Chat),
+        "/api/tags" => Some(Wire::Ollama),
+        _ => None,
+    }
+}
+
 impl Wire {
     pub(super) fn of(path: &str) -> Option<Self> {
         match path.split_once('?').map_or(path, |(path, _)| path) {
