@@ -3,6 +3,7 @@
 mod corrupt;
 mod history;
 mod loops;
+mod refusals;
 mod requests;
 
 use std::time::Duration;

@@ -300,3 +300,14 @@ async fn what_is_forgotten_is_in_no_prompt_any_more() {
     product.say(&server, "What is my cat called?").await;
     assert!(!asked(&product)[1].to_string().contains("Miso"), "{}", asked(&product)[1]);
 }
+
+#[tokio::test]
+async fn the_confirmation_streams_like_any_answer() {
+    let (product, server) = companion([]).await;
+    let frames = product.say(&server, "/remember I am allergic to nuts").await;
+    let pieces: Vec<&Value> = of(&frames, "text:delta").iter().map(|data| &data["delta"]).collect();
+    assert_eq!(pieces, [answer(&frames)], "{frames:?}");
+    let names: Vec<&str> = frames.iter().map(|frame| frame.event.as_str()).collect();
+    let place = |name: &str| names.iter().position(|other| *other == name).unwrap();
+    assert!(place("text:delta") < place("stream:complete"), "{names:?}");
+}

@@ -237,3 +237,17 @@ async fn a_step_that_fails_is_named_and_the_user_still_gets_a_sentence() {
     let (_, messages) = server.get(&format!("/v1/threads/{}/messages", thread(&frames))).await;
     assert_eq!(messages["data"][0]["text"], "Hello", "what was said is kept");
 }
+
+#[tokio::test]
+async fn the_sentence_after_a_failure_streams_like_any_answer() {
+    let refused = || Reply::status(401).error("authentication_error", None, "no");
+    let (product, server) = companion([refused(), refused()]).await;
+    let frames = product.say(&server, "Hello").await;
+    let pieces: Vec<&Value> = of(&frames, "text:delta").iter().map(|data| &data["delta"]).collect();
+    assert_eq!(pieces, [answer(&frames)], "{frames:?}");
+    assert!(answer(&frames).contains("could not reach"), "{}", answer(&frames));
+    let path = product.path("runs?format=delta");
+    let request = server.request(reqwest::Method::POST, &path).json(&json!({ "message": "Hello" }));
+    let text = request.send().await.unwrap().text().await.unwrap();
+    assert_eq!(text.matches("could not reach").count(), 1, "and in other words it comes once, too: {text}");
+}

@@ -168,3 +168,18 @@ async fn conversations_are_listed_with_the_newest_first_and_named_by_the_model()
     let (_, listed) = server.get(&product.path("threads")).await;
     assert_eq!(listed["data"][0]["id"], first, "the one used last");
 }
+
+#[tokio::test]
+async fn a_stored_message_of_an_unknown_role_is_left_out_and_logged() {
+    let (product, server, thread) = with_talk().await;
+    let database = testkit::sql::Connection::open(product.world.path("data").join("rondo.db")).unwrap();
+    database.execute_batch("PRAGMA ignore_check_constraints = ON").unwrap();
+    let changed = database
+        .execute("UPDATE messages SET role = 'narrator' WHERE seq = (SELECT min(seq) FROM messages)", []);
+    assert_eq!(changed.unwrap(), 1);
+    say_in(&product, &server, &thread, "And now?").await;
+    let told: String = told(&product).into_iter().map(|(_, text)| text).collect();
+    assert!(!told.contains("Question 0:") && told.contains("Question 1:"), "{told}");
+    let warning = server.process.errors.line("unknown role").await;
+    assert!(warning.contains("narrator") && warning.contains(thread.as_str().unwrap()), "{warning}");
+}

@@ -115,3 +115,41 @@ async fn a_stored_persona_that_broke_is_left_out_and_the_answer_still_comes() {
     product.answer(&server, json!({ "message": "Hello", "personaId": NURSE })).await;
     assert!(system(&product).contains("eldercare nurse"), "the others are as before");
 }
+
+#[tokio::test]
+async fn a_persona_answers_the_runs_that_name_it_and_no_other() {
+    let product = kalito().await;
+    let server = product.serve().await;
+    let first = product.answer(&server, json!({ "message": "Hello", "personaId": NURSE })).await;
+    assert!(system(&product).contains("eldercare nurse"));
+    super::say_in(&product, &server, &first["threadId"], "And now?").await;
+    let shown = system(&product);
+    assert!(!shown.contains("eldercare nurse") && shown.starts_with("You help people who care"), "{shown}");
+    assert_eq!(asked(&product)[1].get("frequency_penalty"), None, "nor its settings");
+    let given = json!({ "title": "Care", "personaId": NURSE });
+    let (_, thread) = server.post(&product.path("threads"), &given).await;
+    super::say_in(&product, &server, &thread["id"], "Hello").await;
+    assert!(system(&product).contains("eldercare nurse"), "unless the thread was given one");
+}
+
+#[tokio::test]
+async fn a_persona_may_have_settings_and_no_prompt() {
+    let product = kalito().await;
+    let file = product.world.path("apps/kalito/personas/persona_calm.md");
+    std::fs::write(file, "---\ntemperature: 0.3\n---\n").unwrap();
+    let server = product.serve().await;
+    let own = json!({ "id": "persona_cool", "settings": { "temperature": 0.4 } });
+    let (status, made) = server.post(&product.path("personas"), &own).await;
+    assert_eq!((status, &made["prompt"]), (201, &json!("")), "{made}");
+    for (persona, temperature) in [("persona_calm", 0.3), ("persona_cool", 0.4)] {
+        let answer = product.answer(&server, json!({ "message": "Hello", "personaId": persona })).await;
+        assert_eq!(answer.get("warnings"), None, "{answer}");
+        assert!(system(&product).starts_with("You help people who care"), "nothing stands before it");
+        assert_eq!(asked(&product).last().unwrap()["temperature"], temperature, "{persona}");
+    }
+    let nothing = json!({ "id": "persona_none", "prompt": " " });
+    let hot = json!({ "id": "persona_hot", "settings": { "temperature": 1.5 } });
+    for refused in [nothing, hot] {
+        assert_eq!(server.post(&product.path("personas"), &refused).await.0, 422, "{refused}");
+    }
+}

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{NURSE, answers, asked, first, kalito, system, with_sample, with_small};
+use crate::product::of;
 use testkit::upstream::Reply;
 
 #[tokio::test]
@@ -39,8 +40,7 @@ async fn a_model_that_cannot_stream_answers_in_one_piece() {
     let server = product.serve().await;
     let frames = product.ask(&server, json!({ "message": "Hello", "model": "whole" })).await.all().await;
     assert_ne!(asked(&product)[0]["stream"], json!(true));
-    let deltas: Vec<&Value> =
-        crate::product::of(&frames, "text:delta").iter().map(|data| &data["delta"]).collect();
+    let deltas: Vec<&Value> = of(&frames, "text:delta").iter().map(|data| &data["delta"]).collect();
     assert_eq!(deltas, ["So it is."]);
     assert_eq!(crate::product::status(&frames), "completed");
 }
@@ -150,4 +150,105 @@ async fn one_request_carries_everything_and_both_forms_ask_the_same() {
     assert_eq!((&asked[0]["model"], &asked[0]["temperature"]), (&json!("gpt-5.6-luna"), &json!(0.2)));
     assert_eq!(asked[0]["response_format"]["type"], "json_object");
     assert_eq!(asked[0]["frequency_penalty"], 0.5, "the persona's");
+}
+
+#[tokio::test]
+async fn a_model_that_is_on_no_list_of_a_provider_is_refused_by_its_name() {
+    let product = kalito().await;
+    product.upstream().serves(&["gpt-5.6-luna", "gpt-6-sol-2026-05-01"]);
+    let server = product.serve().await;
+    let runs = product.path("runs");
+    for body in [
+        json!({ "message": "Hello", "model": "gpt-99" }),
+        json!({ "message": "Hello", "settings": { "model": "gpt-99" } }),
+    ] {
+        let (status, problem) = server.post(&runs, &body).await;
+        let field = if body.get("model").is_some() { "model" } else { "settings.model" };
+        assert_eq!((status, &problem["errors"][0]["field"]), (422, &json!(field)), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("\"gpt-99\""), "{problem}");
+    }
+    let (_, threads) = server.get(&product.path("threads")).await;
+    assert_eq!((&threads["data"], asked(&product).len()), (&json!([]), 0), "nothing is stored or asked");
+    for model in ["gpt-5.6-luna", "gpt-6-sol"] {
+        product.answer(&server, json!({ "message": "Hello", "model": model })).await;
+    }
+    assert_eq!(product.upstream().listed(), 1, "the list is asked for once");
+}
+
+#[tokio::test]
+async fn where_no_list_can_be_had_the_provider_says_that_there_is_no_such_model() {
+    let product = kalito().await;
+    answers(&product, |_| Reply::status(404).error("invalid_request_error", Some("model_not_found"), "no"));
+    let server = product.serve().await;
+    let answer = product.answer(&server, json!({ "message": "Hello", "model": "gpt-99" })).await;
+    assert!(
+        answer["reply"].as_str().unwrap().starts_with("The model that was chosen does not exist."),
+        "{answer}"
+    );
+    let (_, run) = server.get(&format!("/v1/runs/{}", answer["runId"].as_str().unwrap())).await;
+    assert_eq!(run["status"], "completed");
+    server.process.errors.line("no such model").await;
+}
+
+#[tokio::test]
+async fn a_model_may_be_named_among_the_settings() {
+    let product = kalito().await;
+    let server = product.serve().await;
+    let within = json!({ "message": "Hello", "settings": { "model": "gpt-5.6-luna", "temperature": 0.2 } });
+    product.answer(&server, within).await;
+    let both = json!({ "message": "Hello", "model": "gpt-6-sol", "settings": { "model": "gpt-5.6-luna" } });
+    product.answer(&server, both).await;
+    let models: Vec<Value> = asked(&product).iter().map(|body| body["model"].clone()).collect();
+    assert_eq!(models, ["gpt-5.6-luna", "gpt-6-sol"], "the one beside the settings wins");
+    assert_eq!(asked(&product)[0]["temperature"], 0.2);
+    for (settings, field) in
+        [(json!({ "model": 3 }), "settings.model"), (json!({ "modle": "x" }), "settings.modle")]
+    {
+        let body = json!({ "message": "Hello", "settings": settings });
+        let (status, problem) = server.post(&product.path("runs"), &body).await;
+        assert_eq!((status, &problem["errors"][0]["field"]), (422, &json!(field)), "{problem}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_seen_without_the_spaces_around_it_and_logged_with_them() {
+    let product = kalito().await;
+    let server = product.serve().await;
+    let said = " \n\tWhat does she take?  \n";
+    let frames = product.say(&server, said).await;
+    assert_eq!(of(&frames, "message:user")[0]["text"], said, "the log has every byte");
+    assert_eq!(of(&frames, "stream:complete")[0]["text"], "So it is.");
+    let (role, shown) = super::told(&product).pop().unwrap();
+    assert_eq!((role.as_str(), shown.as_str()), ("user", "What does she take?"));
+    let thread = of(&frames, "run:start")[0]["threadId"].as_str().unwrap();
+    let (_, messages) = server.get(&format!("/v1/threads/{thread}/messages")).await;
+    assert_eq!(messages["data"][0]["text"], "What does she take?");
+}
+
+#[tokio::test]
+async fn tokens_that_nobody_counted_are_marked_as_estimated() {
+    let product = kalito().await;
+    let server = product.serve().await;
+    for (reply, estimated) in
+        [(Reply::says("So it is."), Value::Null), (Reply::says("So it is.").without_usage(), json!(true))]
+    {
+        answers(&product, move |_| reply.clone());
+        let answer = product.answer(&server, json!({ "message": "Hello" })).await;
+        assert_eq!(answer["tokenUsageEstimated"], estimated, "{answer}");
+        let body = json!({ "message": "Hello" });
+        let path = product.path("runs?format=delta");
+        let text = server
+            .request(reqwest::Method::POST, &path)
+            .json(&body)
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap();
+        let last = text.lines().rfind(|line| line.starts_with("data: ")).unwrap();
+        let last: Value = serde_json::from_str(last.strip_prefix("data: ").unwrap()).unwrap();
+        assert!(last["tokenUsage"].as_u64().unwrap() > 0, "{last}");
+        assert_eq!(last["tokenUsageEstimated"], estimated, "{last}");
+    }
 }

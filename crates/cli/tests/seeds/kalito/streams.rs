@@ -34,7 +34,7 @@ async fn a_model_that_fails_is_excused_and_its_error_is_kept_from_the_user() {
     let server = product.serve().await;
     let frames = product.say(&server, "Hello").await;
     let text = of(&frames, "stream:complete")[0]["text"].as_str().unwrap();
-    assert!(text.starts_with("I could not reach my model just now."), "{text}");
+    assert!(text.starts_with("My model does not let me in"), "{text}");
     assert_eq!(status(&frames), "completed");
     assert!(!format!("{frames:?}").contains("canary"), "{frames:?}");
     let thread = of(&frames, "run:start")[0]["threadId"].as_str().unwrap();
@@ -140,4 +140,34 @@ async fn a_provider_that_is_busy_is_asked_again_within_the_stream() {
     let text: String = streamed.iter().map(|chunk| chunk["delta"].as_str().unwrap()).collect();
     assert_eq!((text.as_str(), asked(&product).len()), ("So it is.", 2));
     assert_eq!(streamed.last().unwrap()["done"], true);
+}
+
+#[tokio::test]
+async fn what_the_user_reads_after_a_failure_depends_on_why() {
+    let product = kalito().await;
+    let server = product.serve().await;
+    let error = |status: u16, code: &str| Reply::status(status).error("error", Some(code), "no");
+    for (reply, code, begins) in [
+        (
+            error(404, "model_not_found"),
+            "provider_model_not_found",
+            "The model that was chosen does not exist.",
+        ),
+        (error(401, "invalid_api_key"), "provider_auth", "My model does not let me in"),
+        (error(429, "insufficient_quota"), "provider_quota", "What I may spend is used up"),
+        (error(400, "odd"), "provider_rejected", "I could not reach my model just now."),
+    ] {
+        answers(&product, move |_| reply.clone());
+        let frames = product.say(&server, "Hello").await;
+        let text = of(&frames, "stream:complete")[0]["text"].as_str().unwrap();
+        assert!(text.starts_with(begins) && text.contains("emergency"), "{code}: {text}");
+        let ended = of(&frames, "step:end")[0];
+        assert_eq!(ended["error"]["code"], code);
+        let named = ended["error"]["message"].as_str().unwrap().contains("\"gpt-6-luna\"");
+        assert_eq!(
+            named,
+            code == "provider_model_not_found",
+            "who is told that there is none learns which: {ended}"
+        );
+    }
 }

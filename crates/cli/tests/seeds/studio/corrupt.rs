@@ -71,7 +71,7 @@ async fn the_log_says_how_many_were_found_and_how_many_are_allowed() {
 }
 
 #[tokio::test]
-async fn more_than_a_hundred_results_of_one_message_are_warned_of_and_not_loaded() {
+async fn more_than_a_hundred_results_of_one_message_are_warned_of_and_stay_if_they_are_sound() {
     let product = Product::new("studio").await;
     product.upstream().program(|request| {
         let turns = request["messages"].as_array().unwrap().len();
@@ -84,7 +84,7 @@ async fn more_than_a_hundred_results_of_one_message_are_warned_of_and_not_loaded
     assert_eq!(of(&frames, "tool:complete").iter().filter(|end| end["status"] == "complete").count(), 120);
     let stored = messages(&server, &session(&frames)).await[1].clone();
     let count = |field: &str| stored[field].as_array().unwrap().len();
-    assert_eq!((count("toolCalls"), count("toolResults")), (120, 100));
+    assert_eq!((count("toolCalls"), count("toolResults")), (120, 120));
     let warning = server.process.errors.line("very many tool results").await;
     assert!(warning.contains("WARN") && warning.contains("results=120"), "{warning}");
     let request = still_answers(&product, &server, &session(&frames)).await;
@@ -93,6 +93,32 @@ async fn more_than_a_hundred_results_of_one_message_are_warned_of_and_not_loaded
         120,
         "each call still has its answer"
     );
+    assert!(!request.to_string().contains("no result was recorded"), "and every answer is the tool's own");
+    assert!(!server.process.errors.text().contains("corrupt"), "what is right is not called corrupt");
+}
+
+#[tokio::test]
+async fn only_where_results_repeat_or_exceed_calls_a_hundred_are_the_most() {
+    let product = Product::new("studio").await;
+    product.upstream().program(|request| {
+        let turns = request["messages"].as_array().unwrap().len();
+        let call =
+            |number: usize| ("calculate", json!({ "expression": format!("{turns} * 1000 + {number}") }));
+        match request.get("tools") {
+            Some(_) => calls(&(0..20).map(call).collect::<Vec<_>>()),
+            None => Reply::says("Done."),
+        }
+    });
+    let server = product.serve().await;
+    let id = session(&say(&server, None, "Count").await);
+    let stored = || async { messages(&server, &id).await[1]["toolResults"].as_array().unwrap().len() };
+    assert_eq!(stored().await, 200, "two hundred sound ones stay two hundred");
+    let database = unguarded(&product);
+    let repeat = "INSERT INTO events (thread, seq, run, kind, at, body)
+        SELECT thread, 10000, run, kind, at, body FROM events WHERE kind = 'tool:complete' ORDER BY seq LIMIT 1";
+    database.execute(repeat, []).unwrap();
+    database.execute("UPDATE threads SET next_seq = 20000", []).unwrap();
+    assert_eq!(stored().await, 100, "one that repeats a call makes all of them doubtful");
 }
 
 #[tokio::test]

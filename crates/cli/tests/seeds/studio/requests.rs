@@ -139,3 +139,28 @@ async fn without_a_stream_the_answer_is_one_object_with_calls_results_and_tokens
         "{usage}"
     );
 }
+
+#[tokio::test]
+async fn after_a_fallback_message_session_and_run_name_the_model_that_answered() {
+    let product = Product::new("studio").await;
+    let path = product.world.path("apps/studio/app.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let models = "models = [\"*\"]";
+    assert!(text.contains(models));
+    std::fs::write(&path, text.replace(models, &format!("{models}\nfallbacks = [\"gpt-6.1-sol\"]"))).unwrap();
+    product.upstream().program(|request| match request["model"].as_str() {
+        Some("gpt-6.1-sol") => Reply::says("I stand in."),
+        _ => Reply::status(401).error("invalid_api_key", None, "no"),
+    });
+    let server = product.serve().await;
+    let frames = say(&server, None, "Hello").await;
+    assert_eq!(answer(&frames), "I stand in.");
+    assert_eq!(of(&frames, "run:start")[0]["model"], "gpt-6-luna", "this one was asked for");
+    let id = session(&frames);
+    assert_eq!(messages(&server, &id).await[1]["model"], "gpt-6.1-sol");
+    let run = of(&frames, "run:start")[0]["runId"].as_str().unwrap();
+    assert_eq!(server.get(&format!("/v1/runs/{run}")).await.1["model"], "gpt-6.1-sol");
+    assert_eq!(server.get(&format!("/v1/threads/{id}")).await.1["model"], "gpt-6.1-sol");
+    let (_, prompt) = server.get(&format!("/v1/runs/{run}/prompt")).await;
+    assert_eq!(prompt["model"], "gpt-6.1-sol", "{prompt}");
+}
