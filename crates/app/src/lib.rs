@@ -9,6 +9,7 @@ mod folder;
 mod front;
 mod outside;
 mod ranges;
+pub mod relative;
 mod section;
 pub mod source;
 mod template;
@@ -21,9 +22,9 @@ pub use outside::{
     RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,
 };
 pub use ranges::{OutOfRange, Ranges, Within};
-pub use section::{Section, SectionData};
+pub use section::{Section, SectionData, SectionItems, SectionText, ShortSection};
 pub use source::Problem;
 pub use types::{
     ANY_MODEL, Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, Kind, LoopLimits,
-    Memory, Permission, RECORD_FORMAT, RecordTool, RecordType, ToolRef,
+    Memory, Permission, RECORD_FORMAT, RecordTool, RecordType, TargetRange, ToolRef,
 };

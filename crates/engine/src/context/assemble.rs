@@ -34,7 +34,13 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: Offer, cuts: 
     let middle = order.iter().position(|fragment| *fragment == Fragment::History).unwrap_or(order.len());
     let part = |fragment: &Fragment| {
         let text = fragments::text(*fragment, context);
-        (!text.is_empty() && !cuts.without.contains(fragment)).then_some((fragment.name(), text))
+        let text = match (cuts.without.contains(fragment), fragment) {
+            (false, _) => text,
+            // Nobody may take records that do not fit for none.
+            (true, Fragment::Domain) if !text.is_empty() => fragments::domain::UNSHOWN.to_owned(),
+            (true, _) => return None,
+        };
+        (!text.is_empty()).then_some((fragment.name(), text))
     };
     let (system, before) = order.split_at(middle);
     let mut system: Vec<(&'static str, String)> = system.iter().filter_map(part).collect();
