@@ -18,6 +18,7 @@ mod records;
 mod schema;
 mod settings;
 mod tables;
+mod targets;
 #[cfg(test)]
 mod tests;
 
@@ -26,12 +27,13 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use protocol::{AppId, Cost};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::source::{Problem, Source, Spanned, read_file};
-use crate::{ANY_MODEL, App, AtLimit, Budget, LoopLimits, Memory, RecordType, Section, ToolRef};
+use crate::{ANY_MODEL, App, AtLimit, Budget, LoopLimits, Memory, RecordType, Section, TargetRange, ToolRef};
 
 use context::{RawContext, RawHistory};
 use declared::RawTools;
@@ -41,6 +43,7 @@ use memory::RawMemory;
 use problems::Problems;
 use settings::{RawRanges, RawSettings};
 use tables::{Tables, Toolset, toolset};
+use targets::RawTarget;
 
 /// Every app by its id.
 pub type Apps = BTreeMap<AppId, Arc<App>>;
@@ -136,7 +139,8 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let (personas, persona_texts) = problems.keep(markdown::personas(dir, &ranges));
     let files = problems.keep(tables::files(dir));
     let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
-    let over = Over { raw_memory: raw.memory, raw_tools: raw.tools, first, files: &files };
+    let over =
+        Over { raw_memory: raw.memory, raw_tools: raw.tools, raw_targets: raw.targets, first, files: &files };
     let resting = resting(dir, over, problems);
     let optional = [title.as_deref(), schema.as_deref(), resting.extract.as_deref(), summarise.as_deref()];
     let texts = [&*text, &*instructions].into_iter().chain(optional.into_iter().flatten());
@@ -155,6 +159,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         description: raw.description,
         folder: dir.into(),
         revision,
+        zone: problems.keep(zone(&source, raw.timezone)).unwrap_or(TimeZone::UTC),
         model: problems.keep(source.text("model", raw.model)),
         fallbacks: problems.keep(fallbacks(&source, raw.fallbacks)),
         models: problems.keep(models(&source, raw.models)),
@@ -169,6 +174,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         context: problems.keep(context::context(&source, raw.context)),
         personas,
         sections: resting.sections,
+        targets: resting.targets,
         records: resting.records,
         tools: resting.tools,
         declared: resting.toolset.declared,
@@ -184,6 +190,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
 struct Over<'a> {
     raw_memory: RawMemory,
     raw_tools: Vec<Spanned<String>>,
+    raw_targets: Vec<RawTarget>,
     first: Tables<'a>,
     files: &'a [(PathBuf, String)],
 }
@@ -197,12 +204,13 @@ struct Resting {
     extract: Option<String>,
     sections: Vec<Section>,
     section_texts: Vec<String>,
+    targets: Vec<TargetRange>,
     tools: Vec<ToolRef>,
     toolset: Toolset,
 }
 
 fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
-    let Over { raw_memory, raw_tools, first, files } = over;
+    let Over { raw_memory, raw_tools, raw_targets, first, files } = over;
     let source = first.source;
     let mut of_records = Problems::default();
     let (records, record_texts) = of_records.keep(records::records(dir));
@@ -216,12 +224,13 @@ fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
     }
     let (memory, extract) = problems.keep(memory::memory(&source, dir, raw_memory, &records));
     let (sections, section_texts) = problems.keep(markdown::sections(dir, &records));
+    let targets = problems.keep(targets::targets(&source, raw_targets, &records));
     let toolset = if sound.1 {
         problems.keep(toolset(dir, first, files, &records, &tools))
     } else {
         Toolset::default()
     };
-    Resting { records, record_texts, memory, extract, sections, section_texts, tools, toolset }
+    Resting { records, record_texts, memory, extract, sections, section_texts, targets, tools, toolset }
 }
 
 #[derive(Default, Deserialize)]
@@ -229,6 +238,7 @@ fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
 struct Raw {
     name: Option<Spanned<String>>,
     description: String,
+    timezone: Option<Spanned<String>>,
     model: Option<Spanned<String>>,
     fallbacks: Vec<Spanned<String>>,
     models: Vec<Spanned<String>>,
@@ -244,6 +254,7 @@ struct Raw {
     limits: RawLimits,
     history: RawHistory,
     context: RawContext,
+    targets: Vec<RawTarget>,
 }
 
 #[derive(Default, Deserialize)]
@@ -304,6 +315,17 @@ fn optional_text(file: &Path, purpose: &str) -> Result<Option<String>, Problem> 
         return Err(Problem::of(file, "the file is empty", format!("{purpose}, or remove the file")));
     }
     Ok(Some(text.trim().to_owned()))
+}
+
+/// Where the users live who do not say.
+fn zone(source: &Source<'_>, raw: Option<Spanned<String>>) -> Result<Option<TimeZone>, Problem> {
+    let Some(name) = raw else { return Ok(None) };
+    let known = TimeZone::get(name.get_ref()).ok().filter(|zone| !zone.is_unknown());
+    if let Some(zone) = known.filter(|zone| zone.iana_name().is_some()) {
+        return Ok(Some(zone));
+    }
+    let message = format!("timezone is {:?}, which is no time zone that is known here", name.get_ref());
+    Err(source.problem(name.span(), message, "write a name such as \"Europe/Lisbon\""))
 }
 
 fn fallbacks(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {

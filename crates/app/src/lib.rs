@@ -12,6 +12,7 @@ mod instructions;
 mod outside;
 mod plausible;
 mod ranges;
+pub mod relative;
 mod section;
 pub mod source;
 mod template;
@@ -27,9 +28,9 @@ pub use outside::{
 };
 pub use plausible::Plausible;
 pub use ranges::{OutOfRange, Ranges, Within};
-pub use section::{Section, SectionData};
+pub use section::{Section, SectionData, SectionItems, SectionText, ShortSection};
 pub use source::Problem;
 pub use types::{
     ANY_MODEL, Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, Kind, LoopLimits,
-    Memory, Permission, RECORD_FORMAT, RecordTool, RecordType, ToolRef,
+    Memory, Permission, RECORD_FORMAT, RecordTool, RecordType, TargetRange, ToolRef,
 };

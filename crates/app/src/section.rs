@@ -1,6 +1,10 @@
 //! A section of an app's own context: a template over records, and when it belongs into a prompt.
 
 mod filters;
+mod moment;
+mod readings;
+mod shorten;
+mod targets;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -11,10 +15,13 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
+use crate::TargetRange;
+
+pub use shorten::{SectionItems, SectionText, ShortSection};
 pub(crate) use template::Template;
 
-/// What one section may write.
-pub(crate) const MAX_SECTION_BYTES: usize = 16 * 1024;
+/// What one section may write, before it is made to fit.
+pub(crate) const MAX_SECTION_BYTES: usize = 128 * 1024;
 
 /// A part of the prompt that an app fills from the user's records.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +40,8 @@ pub struct Section {
     /// Its place among those that are shown.
     pub order: u32,
     pub max_tokens: usize,
+    /// What is shown whole or not at all.
+    pub items: SectionItems,
     pub(crate) template: Template,
 }
 
@@ -44,15 +53,19 @@ pub struct SectionData<'a> {
     pub now: Timestamp,
     /// The user's.
     pub zone: &'a TimeZone,
+    /// What the app holds readings against.
+    pub targets: &'a [TargetRange],
 }
 
 impl Section {
     /// The title and what the template makes of the records; empty when it has nothing to say. The error is the
     /// template's, in words.
-    pub fn render(&self, data: &SectionData<'_>) -> Result<String, String> {
-        let body = self.template.render(&self.records, data).map_err(|mistake| mistake.to_string())?;
+    pub fn render(&self, data: &SectionData<'_>) -> Result<SectionText, String> {
+        let (body, is_cut) =
+            self.template.render(&self.records, data).map_err(|mistake| mistake.to_string())?;
         let only_title = body.strip_suffix(':').unwrap_or(&body) == self.title;
-        Ok(if body.is_empty() || only_title { String::new() } else { format!("{}:\n{body}", self.title) })
+        let body = if only_title { "" } else { body.as_str() };
+        Ok(SectionText::new(&self.title, body, self.items, is_cut))
     }
 
     /// What a message is compared with to find out by meaning whether it calls for this section.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use protocol::{AppId, Cost, Effect, Settings, UserLimits};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -24,6 +25,8 @@ pub struct App {
     pub description: String,
     /// Names the content of the folder: equal content, equal revision.
     pub revision: String,
+    /// Where its users live, unless they say otherwise.
+    pub zone: TimeZone,
     /// The server's default model when absent.
     pub model: Option<String>,
     /// Asked in this order when the model before them fails.
@@ -48,6 +51,8 @@ pub struct App {
     pub personas: BTreeMap<String, Persona>,
     /// By the names of their files.
     pub sections: Vec<Section>,
+    /// What readings are held against, the first that fits first.
+    pub targets: Vec<TargetRange>,
     /// By name.
     pub records: BTreeMap<String, RecordType>,
     /// Each name once, in the order they are offered to the model. Whether a tool or a family of that name exists is
@@ -119,6 +124,19 @@ impl RecordType {
     pub fn title(&self) -> &str {
         self.schema.get("title").and_then(Value::as_str).unwrap_or(&self.name)
     }
+}
+
+/// A range that a field of some records should be in. One end may be open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TargetRange {
+    /// One of the app's record types.
+    pub record: String,
+    /// The field that is held against it.
+    pub field: String,
+    /// What a record must say for this to be its target.
+    pub matching: Map<String, Value>,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
 }
 
 /// What a declared tool does with records.

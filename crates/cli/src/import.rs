@@ -11,8 +11,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use app::{App, relative};
 use jsonschema::Validator;
-use protocol::RecordId;
+use protocol::{Clock, RecordId, SystemClock};
 use serde_json::Value;
 
 use crate::Trouble;
@@ -43,6 +44,9 @@ struct Waiting {
     kept: Kept,
 }
 
+/// By type, the places of dates that are told from the day of the import: on another day they are others.
+type Moved = BTreeMap<String, BTreeSet<String>>;
+
 /// What the files say, once each record has an id of its own.
 #[derive(Default)]
 struct Draft {
@@ -50,6 +54,7 @@ struct Draft {
     files: Vec<(String, FileEntry)>,
     /// By the id a file gives it: the type and the new id.
     names: BTreeMap<String, (String, RecordId)>,
+    moved: Moved,
     /// Records and files that the user has already.
     known: usize,
     problems: Vec<String>,
@@ -59,6 +64,7 @@ pub(crate) async fn import(config: Config, options: Options) -> Result<(), Troub
     let sheets = read::sheets(&options.from)?;
     let shelf = Shelf::of(&config, options.whose)?;
     let mut draft = Draft::of(sheets);
+    draft.tell_dates(&shelf.app);
     draft.check_records(&shelf).await?;
     draft.check_files(&shelf).await?;
     draft.refuse_problems()?;
@@ -95,6 +101,18 @@ impl Draft {
             self.problems.push(format!("{place}: the id \"{name}\" is there twice"));
         }
         self.records.push(Waiting { place, kept: Kept { id, kind, data } });
+    }
+
+    /// Puts dates in place of those that are told from today.
+    fn tell_dates(&mut self, app: &App) {
+        let now = SystemClock.now().to_zoned(app.zone.clone());
+        for Waiting { place, kept } in &mut self.records {
+            let Some(kind) = app.records.get(&kept.kind) else { continue };
+            match relative::resolve(&kind.schema, &mut kept.data, &now) {
+                Ok(places) => self.moved.entry(kept.kind.clone()).or_default().extend(places),
+                Err(problem) => self.problems.push(format!("{place}: {problem}")),
+            }
+        }
     }
 
     /// Each record against its schema, and each id in it against the records that there are or will be.
@@ -154,7 +172,7 @@ impl Draft {
             there.extend(shelf.records(kind).await?);
         }
         let new: Vec<Kept> = self.records.iter().map(|waiting| waiting.kept.clone()).collect();
-        let known = known::known(&new, &there, &shelf.app.records);
+        let known = known::known(&new, &there, &shelf.app.records, &self.moved);
         self.known += known.len();
         self.records.retain(|waiting| !known.contains_key(&waiting.kept.id));
         let own: BTreeMap<String, String> =

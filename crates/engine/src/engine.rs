@@ -15,7 +15,7 @@ use memory::recall::Recall;
 use model::{Counter, Model, Registry as Models};
 use protocol::{AppId, Clock, Failure, Ids, JobId, MemoryId, RunId, RunStatus, Scope, SummaryId, ThreadId};
 use store::{JobRow, PageOf, RunRow, Stop, Store};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, OnceCell, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -557,6 +557,7 @@ impl Engine {
             model_calls: Arc::clone(&shared.model_calls),
             deadline: Instant::now() + limits.run_timeout,
             context: None,
+            zone: OnceCell::new(),
         })
     }
 }

@@ -1,9 +1,11 @@
 //! Pins as the outside asks for them: what the user marked as important, in one thread or in all of an app.
 
 use memory::secrets;
+use model::Counter;
 use protocol::{NewPin, Page, PinId, PinView, Principal, Scope, ThreadId};
 use store::{MAX_PIN_BYTES, Once, PinRow};
 
+use crate::context::most_pin_tokens;
 use crate::request::{self, PageQuery};
 use crate::{Engine, Error};
 
@@ -77,12 +79,30 @@ impl Engine {
         new: NewPin,
         once: Option<Once>,
     ) -> Result<PinView, Error> {
-        let pin = store::NewPin { id: self.shared.ids.pin(), thread, text: text(&new.text)? };
+        let text = text(&new.text)?;
+        self.refuse_unshowable(scope, &text)?;
+        let pin = store::NewPin { id: self.shared.ids.pin(), thread, text };
         match self.store().add_pin(scope, pin, once).await {
             // Its text is in order: there is no room.
             Err(store::Error::Changed(message)) => Err(Error::Conflict { code: "pins_full", message }),
             made => Ok(view(made?)),
         }
+    }
+
+    /// Refuses what no prompt of the app could ever show.
+    fn refuse_unshowable(&self, scope: &Scope, text: &str) -> Result<(), Error> {
+        let Some(app) = self.app(&scope.app) else { return Ok(()) };
+        let models = self.models_for(&app, None);
+        let most = most_pin_tokens(&app, &models);
+        let tokens =
+            models.first().map_or_else(|| Counter::default().text(text), |model| model.tokens().text(text));
+        if tokens <= most {
+            return Ok(());
+        }
+        let message = format!(
+            "could never be shown: it takes {tokens} tokens, and {most} of a prompt are for pins; pin the part that matters"
+        );
+        Err(Error::invalid("text", message))
     }
 
     async fn pins(

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use app::App;
 use jiff::tz::TimeZone;
 use protocol::{AppId, Principal, ProfilePatch, ProfileView, Scope};
 use serde_json::{Map, Value};
@@ -76,6 +77,23 @@ pub(crate) async fn told_to_app(store: &dyn Store, scope: &Scope) -> Result<Prof
     let everywhere = store.profile(&Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() }).await?;
     let here = store.profile(scope).await?;
     Ok(laid_over(everywhere, here))
+}
+
+/// The zone a user lives in: their own; the app's when they do not say, or say one that nobody knows.
+pub(crate) fn zone_of(profile: &ProfileRow, app: &App) -> TimeZone {
+    let own = profile.timezone.as_deref().and_then(|name| TimeZone::get(name).ok());
+    own.unwrap_or_else(|| app.zone.clone())
+}
+
+/// The same for whoever has not read the profile; the app's zone if it cannot be read.
+pub(crate) async fn zone_in_app(store: &dyn Store, scope: &Scope, app: &App) -> TimeZone {
+    match told_to_app(store, scope).await {
+        Ok(profile) => zone_of(&profile, app),
+        Err(error) => {
+            tracing::warn!(%error, "a profile was not read; the app's time zone is used");
+            app.zone.clone()
+        }
+    }
 }
 
 /// One profile with what another says over it.

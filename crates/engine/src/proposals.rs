@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use protocol::{CallId, Decision, Effect, Page, Principal, ProposalId, ProposalView, Scope, ToolStatus};
 use serde_json::{Value, json};
 use store::{ActionEnd, ActionRow, NewAction, Once, PageOf, ProposalRow};
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tools::{Calling, Outcome, Taint, Vault};
 
 use crate::request::{self, PageQuery};
-use crate::{Engine, Error, views};
+use crate::{Engine, Error, profile, views};
 
 impl Engine {
     /// Newest first; only the open ones if so asked.
@@ -202,6 +203,7 @@ impl Engine {
         let id = CallId::new(action.id.uuid());
         let calling = Calling {
             thread: action.thread,
+            zone: profile::zone_in_app(&**self.store(), &action.scope, &serving.app).await,
             ..self.calling((id, &action.scope), action.input, (&vault, &stop))
         };
         if let Err(failed) = tools.prepare(&action.tool, &calling, &Taint::new()).await {
@@ -228,6 +230,7 @@ impl Engine {
             recall: self.recall(),
             ids: &self.shared.ids,
             now: self.now(),
+            zone: TimeZone::UTC,
             stop,
         }
     }

@@ -13,6 +13,7 @@ mod tests;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use protocol::{MemoryId, MessageId};
 
 pub use alike::is_duplicate;
@@ -62,10 +63,14 @@ pub struct Known {
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     pub turns: &'a [Turn],
+    /// What was said before them in the same conversation, for understanding only; may be empty.
+    pub earlier: &'a [Turn],
     pub known: &'a [Known],
     /// What the app adds for understanding, such as a lesson plan; may be empty.
     pub extra: &'a str,
     pub today: Date,
+    /// Where the user lives.
+    pub zone: &'a TimeZone,
 }
 
 impl<'a> Batch<'a> {

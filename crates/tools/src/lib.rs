@@ -24,6 +24,7 @@ use ::memory::recall::Recall;
 use app::Flow;
 use async_trait::async_trait;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use protocol::{CallId, Effect, Ids, RunId, Scope, Source, ThreadId, ToolStatus};
 use serde_json::Value;
 use store::{Store, Write};
@@ -130,6 +131,8 @@ pub struct Calling<'a> {
     pub recall: &'a Arc<Recall>,
     pub ids: &'a Arc<dyn Ids>,
     pub now: Timestamp,
+    /// Where the user lives.
+    pub zone: TimeZone,
     pub stop: &'a CancellationToken,
 }
 

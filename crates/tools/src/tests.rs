@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ::memory::recall::Recall;
 use app::App;
+use jiff::tz::TimeZone;
 use protocol::{
     AppId, Call, Clock, Event, Finish, Ids, OnBusy, Scope, Settings, StepEnd, Stored, SystemClock,
     TimeOrderedIds, ToolComplete, ToolStart, ToolStatus, Usage, UserId,
@@ -146,6 +147,7 @@ impl World {
             recall: &self.recall,
             ids: &self.ids,
             now: SystemClock.now(),
+            zone: TimeZone::UTC,
             stop: &self.stop,
         }
     }

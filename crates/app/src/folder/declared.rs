@@ -383,7 +383,7 @@ impl Reading<'_> {
 }
 
 /// None for a number that JSON cannot say.
-fn json(value: toml::Value) -> Option<Value> {
+pub(super) fn json(value: toml::Value) -> Option<Value> {
     Some(match value {
         toml::Value::String(text) => text.into(),
         toml::Value::Integer(number) => number.into(),

@@ -14,7 +14,7 @@ use crate::front::Front;
 use crate::section::Template;
 use crate::source::{Problem, Source, read_file};
 use crate::template::Mistake;
-use crate::{Persona, Ranges, RecordType, Section, SectionData};
+use crate::{Persona, Ranges, RecordType, Section, SectionData, SectionItems};
 
 /// Files of one folder.
 const MAX_FILES: usize = 100;
@@ -37,7 +37,7 @@ const PERSONA_KEYS: &[&str] = &[
 const MAX_ORDER: i64 = 1_000;
 const DEFAULT_ORDER: u32 = 100;
 const SECTION_KEYS: &[&str] =
-    &["title", "records", "triggers", "always", "min_window", "max_tokens", "order"];
+    &["title", "records", "triggers", "always", "min_window", "max_tokens", "order", "items"];
 
 /// The personas by id, and the texts they were read from.
 pub(super) fn personas(
@@ -132,10 +132,20 @@ fn section(
         min_window: front.whole("min_window", 0..=MAX_WINDOW_TOKENS)?.unwrap_or(0),
         max_tokens: front.whole("max_tokens", 1..=MAX_SECTION_TOKENS)?.unwrap_or(DEFAULT_SECTION_TOKENS),
         order: front.whole("order", 0..=MAX_ORDER)?.unwrap_or(DEFAULT_ORDER),
+        items: items(&front)?,
         template: Template::new(front.body).map_err(at_line)?,
     };
     try_out(&section, records).map_err(at_line)?;
     Ok(section)
+}
+
+fn items(front: &Front<'_>) -> Result<SectionItems, Problem> {
+    let Some(name) = front.text("items")? else { return Ok(SectionItems::default()) };
+    let found = SectionItems::NAMES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, items)| *items).ok_or_else(|| {
+        let names = SectionItems::NAMES.map(|(name, _)| name).join(" or ");
+        front.problem("items", format!("items is {name:?}"), format!("write {names}"))
+    })
 }
 
 /// Renders without records and with one of each type that has every field, as an unknown filter only shows when it is
@@ -143,7 +153,8 @@ fn section(
 fn try_out(section: &Section, records: &BTreeMap<String, RecordType>) -> Result<(), Mistake> {
     let made_up = records.iter().map(|(name, record)| (name.clone(), vec![example(&record.schema)]));
     for records in [BTreeMap::new(), made_up.collect()] {
-        let data = SectionData { records: &records, now: Timestamp::UNIX_EPOCH, zone: &TimeZone::UTC };
+        let now = Timestamp::UNIX_EPOCH;
+        let data = SectionData { records: &records, now, zone: &TimeZone::UTC, targets: &[] };
         section.template.render(&section.records, &data)?;
     }
     Ok(())

@@ -8,6 +8,7 @@ mod mcp;
 mod memory;
 mod outside;
 mod problems;
+mod targets;
 
 use std::fs;
 use std::time::Duration;
@@ -66,6 +67,7 @@ fn an_empty_file_gets_every_default() {
         description: String::new(),
         folder: app.folder.clone(),
         revision: app.revision.clone(),
+        zone: TimeZone::UTC,
         model: None,
         fallbacks: Vec::new(),
         models: Vec::new(),
@@ -96,6 +98,7 @@ fn an_empty_file_gets_every_default() {
         context: ContextRules::default(),
         personas: BTreeMap::new(),
         sections: Vec::new(),
+        targets: Vec::new(),
         records: BTreeMap::new(),
         tools: Vec::new(),
         declared: Vec::new(),
@@ -108,6 +111,7 @@ fn an_empty_file_gets_every_default() {
 const EVERY_FIELD: &str = r#"
 name = "Demo"
 description = "Shows everything"
+timezone = "Europe/Lisbon"
 model = "gpt-4.1-mini"
 fallbacks = ["gpt-4o-mini"]
 models = ["gpt-4.1"]
@@ -162,13 +166,14 @@ fn every_field_is_read() {
     let app = load(&apps.path().join("demo")).unwrap();
     let tool = |name: &str, line| ToolRef { name: name.into(), file: file.clone(), line, column: 5 };
     let day_cost = Some(Cost::from_dollars(0.5));
-    let budget = Budget { run_tokens: Some(1000), day_cost, dollars_line: Some(30), ..Budget::default() };
+    let budget = Budget { run_tokens: Some(1000), day_cost, dollars_line: Some(31), ..Budget::default() };
     let expected = App {
         id: AppId::new("demo"),
         name: "Demo".into(),
         description: "Shows everything".into(),
         folder: apps.path().join("demo"),
         revision: app.revision.clone(),
+        zone: TimeZone::get("Europe/Lisbon").unwrap(),
         model: Some("gpt-4.1-mini".into()),
         fallbacks: vec!["gpt-4o-mini".into()],
         models: vec!["gpt-4.1".into()],
@@ -210,8 +215,9 @@ fn every_field_is_read() {
         context: ContextRules { document_tokens: 900, ..ContextRules::default() },
         personas: BTreeMap::new(),
         sections: Vec::new(),
+        targets: Vec::new(),
         records: BTreeMap::new(),
-        tools: vec![tool("current_time", 9), tool("calculate", 10)],
+        tools: vec![tool("current_time", 10), tool("calculate", 11)],
         declared: Vec::new(),
         adjusted: Vec::new(),
         mcp: Vec::new(),

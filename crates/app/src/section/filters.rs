@@ -2,20 +2,16 @@
 //!
 //! Every filter takes any value at all. What does not fit is left as it is, or left out.
 
-use jiff::civil::{Date, DateTime, Time};
 use jiff::fmt::strtime;
-use jiff::{Span, Timestamp, Unit, Zoned};
+use jiff::{Span, Unit, Zoned};
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Value};
 
+use super::moment::RecordDate;
+use super::readings;
+
 const DATE: &str = "%b %-d, %Y";
 const DATE_TIME: &str = "%b %-d, %Y at %-I:%M %p";
-/// A day as in `2024-11-05`; anything longer has a time of day.
-const DAY_CHARS: usize = 10;
-/// Fewer readings than this say nothing about a trend.
-const MIN_TREND_VALUES: usize = 3;
-/// Means that differ by less than this share of the first are called stable.
-const STABLE_SHARE: f64 = 0.03;
 
 /// Adds every filter, with dates told from the time and zone of `now`.
 pub(super) fn add(environment: &mut Environment<'_>, now: &Zoned) {
@@ -24,10 +20,7 @@ pub(super) fn add(environment: &mut Environment<'_>, now: &Zoned) {
         date(value, format.as_deref().unwrap_or(DATE), &at)
     });
     let at = now.clone();
-    environment.add_filter("datetime", move |value: Value| match Moment::of(&value, &at) {
-        Some(Moment { is_day: false, .. }) => date(value, DATE_TIME, &at),
-        Some(Moment { is_day: true, .. }) | None => date(value, DATE, &at),
-    });
+    environment.add_filter("datetime", move |value: Value| date_time(value, &at));
     let at = now.clone();
     environment.add_filter("age", move |born: Value| age(&born, &at));
     let at = now.clone();
@@ -37,8 +30,15 @@ pub(super) fn add(environment: &mut Environment<'_>, now: &Zoned) {
     environment.add_filter("upcoming", move |list: Value, field: String| {
         dated(&list, &field, &at, |moment| !moment.is_before(&at))
     });
-    environment.add_filter("range", |list: Value, field: String| range(&list, &field));
-    environment.add_filter("trend", |list: Value, field: String| trend(&list, &field));
+    let at = now.clone();
+    environment.add_filter("current", move |list: Value, first: String, last: String| {
+        current(&list, &first, &last, &at)
+    });
+    environment.add_filter("range", |list: Value, field: String| readings::range(&numbers(&list, &field)));
+    environment.add_filter("trend", |list: Value, field: String| readings::trend(&numbers(&list, &field)));
+    environment.add_filter("against", |list: Value, field: String, low: Value, high: Value| {
+        readings::against(&numbers(&list, &field), f64::try_from(low).ok(), f64::try_from(high).ok())
+    });
     environment
         .add_filter("where", |list: Value, field: String, wanted: Value| matching(&list, &field, &wanted));
     environment
@@ -47,54 +47,30 @@ pub(super) fn add(environment: &mut Environment<'_>, now: &Zoned) {
         .add_filter("join", |list: Value, between: Option<String>| join(list, &between.unwrap_or_default()));
 }
 
-/// A day, as its first instant, or a time of day.
-struct Moment {
-    at: Zoned,
-    is_day: bool,
-}
-
-impl Moment {
-    /// What a text such as `2024-11-05`, `2024-11-05T10:00` or `2024-11-05T10:00:00Z` says; the zone is that of `now`
-    /// where the text names none.
-    fn of(value: &Value, now: &Zoned) -> Option<Self> {
-        let text = value.as_str()?;
-        let zone = now.time_zone();
-        if let Ok(timestamp) = text.parse::<Timestamp>() {
-            return Some(Self { at: timestamp.to_zoned(zone.clone()), is_day: false });
-        }
-        let is_day = text.len() == DAY_CHARS;
-        let local = if is_day {
-            text.parse::<Date>().ok()?.to_datetime(Time::midnight())
-        } else {
-            text.parse::<DateTime>().ok()?
-        };
-        Some(Self { at: local.to_zoned(zone.clone()).ok()?, is_day })
-    }
-
-    fn is_before(&self, other: &Zoned) -> bool {
-        if self.is_day { self.at.date() < other.date() } else { self.at < *other }
-    }
-
-    fn is_after(&self, other: &Zoned) -> bool {
-        if self.is_day { self.at.date() > other.date() } else { self.at > *other }
-    }
-}
-
 /// Only the format can be wrong, whatever the value is.
 fn date(value: Value, format: &str, now: &Zoned) -> Result<Value, Error> {
     let wrong = |error: jiff::Error| {
         Error::new(ErrorKind::InvalidOperation, format!("{format:?} is not a format of dates: {error}"))
     };
     strtime::format(format, now).map_err(wrong)?;
-    match Moment::of(&value, now) {
+    match RecordDate::of(&value, now) {
         Some(moment) => strtime::format(format, &moment.at).map(Value::from).map_err(wrong),
         None => Ok(value),
     }
 }
 
+/// A time of day as it was meant, with the zone it is told in; a day alone where there is no time.
+fn date_time(value: Value, now: &Zoned) -> Result<Value, Error> {
+    let Some(moment) = RecordDate::of(&value, now).filter(|moment| !moment.is_day) else {
+        return date(value, DATE, now);
+    };
+    let zone = moment.zone();
+    date(value, DATE_TIME, now).map(|told| Value::from(format!("{told} {zone}")))
+}
+
 /// Whole years; nothing for what is not a day of the past.
 fn age(born: &Value, now: &Zoned) -> Value {
-    let born = Moment::of(born, now).filter(|moment| !moment.is_after(now));
+    let born = RecordDate::of(born, now).filter(|moment| !moment.is_after(now));
     let lived = born.and_then(|moment| moment.at.date().until((Unit::Year, now.date())).ok());
     lived.map_or(Value::UNDEFINED, |span| Value::from(span.get_years()))
 }
@@ -108,9 +84,9 @@ fn since(list: &Value, field: &str, days: i64, now: &Zoned) -> Value {
 }
 
 /// The records whose date is one of the wanted, earliest first.
-fn dated(list: &Value, field: &str, now: &Zoned, wanted: impl Fn(&Moment) -> bool) -> Value {
+fn dated(list: &Value, field: &str, now: &Zoned, wanted: impl Fn(&RecordDate) -> bool) -> Value {
     let dated = items(list).filter_map(|record| {
-        let moment = Moment::of(&get(&record, field)?, now)?;
+        let moment = RecordDate::of(&get(&record, field)?, now)?;
         wanted(&moment).then_some((moment.at, record))
     });
     let mut dated: Vec<(Zoned, Value)> = dated.collect();
@@ -118,31 +94,15 @@ fn dated(list: &Value, field: &str, now: &Zoned, wanted: impl Fn(&Moment) -> boo
     dated.into_iter().map(|(_, record)| record).collect()
 }
 
-/// From the least to the greatest number, such as "145-148".
-fn range(list: &Value, field: &str) -> String {
-    let numbers = numbers(list, field);
-    let Some(low) = numbers.iter().copied().reduce(f64::min) else { return String::new() };
-    let high = numbers.iter().copied().fold(low, f64::max);
-    if low == high { low.to_string() } else { format!("{low}-{high}") }
-}
-
-/// Whether the second half of the numbers is higher or lower than the first, on average.
-fn trend(list: &Value, field: &str) -> &'static str {
-    let numbers = numbers(list, field);
-    if numbers.len() < MIN_TREND_VALUES {
-        return "";
-    }
-    let half = numbers.len() / 2;
-    let mean = |numbers: &mut dyn Iterator<Item = &f64>| numbers.sum::<f64>() / half as f64;
-    let first = mean(&mut numbers.iter().take(half));
-    let change = mean(&mut numbers.iter().rev().take(half)) - first;
-    if change.abs() <= first.abs() * STABLE_SHARE {
-        "stable"
-    } else if change > 0.0 {
-        "rising"
-    } else {
-        "falling"
-    }
+/// The records that hold today: begun, and not over. A field that is missing or no date bounds nothing; the last day is
+/// still one of them.
+fn current(list: &Value, first: &str, last: &str, now: &Zoned) -> Value {
+    let moment = |record: &Value, field: &str| RecordDate::of(&get(record, field)?, now);
+    let holds = |record: &Value| {
+        !moment(record, first).is_some_and(|first| first.is_after(now))
+            && !moment(record, last).is_some_and(|last| last.is_before(now))
+    };
+    items(list).filter(holds).collect()
 }
 
 /// The records whose field has that value; with none for a value, those without the field.
@@ -171,12 +131,12 @@ fn numbers(list: &Value, field: &str) -> Vec<f64> {
 }
 
 /// A field that is there.
-fn get(record: &Value, field: &str) -> Option<Value> {
+pub(super) fn get(record: &Value, field: &str) -> Option<Value> {
     record.get_attr(field).ok().filter(|value| !value.is_undefined() && !value.is_none())
 }
 
 /// The items of a list; none of what is no list.
-fn items(list: &Value) -> impl Iterator<Item = Value> {
+pub(super) fn items(list: &Value) -> impl Iterator<Item = Value> {
     list.try_iter().ok().filter(|_| is_list(list)).into_iter().flatten()
 }
 

@@ -8,14 +8,14 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Value};
 use serde_json::Value as Json;
 
-use super::{MAX_SECTION_BYTES, SectionData, filters};
+use super::{MAX_SECTION_BYTES, SectionData, filters, targets};
 use crate::template::{Bounded, Mistake, environment};
 
 /// Nesting of a record beyond which nothing is shown.
-const MAX_RECORD_DEPTH: usize = 16;
+pub(super) const MAX_RECORD_DEPTH: usize = 16;
 const NAME: &str = "section";
 /// Stands where a section was cut, so that nobody takes it for the whole.
-const CUT: &str = "[There is more on record than is shown here.]";
+pub(super) const CUT: &str = "[There is more on record than is shown here.]";
 
 /// A template that parses. Two are equal when their texts are.
 #[derive(Clone)]
@@ -32,18 +32,21 @@ impl Template {
         Ok(Self { source: source.to_owned(), environment })
     }
 
-    /// What it writes, with no blank line at its ends or after another.
-    pub(crate) fn render(&self, types: &[String], data: &SectionData<'_>) -> Result<String, Mistake> {
+    /// What it writes, with no blank line at its ends or after another, and whether it wrote more than it may.
+    pub(crate) fn render(&self, types: &[String], data: &SectionData<'_>) -> Result<(String, bool), Mistake> {
         let now = data.now.to_zoned(data.zone.clone());
         let values = values(types, data.records, &now);
         let mut environment = self.environment.clone();
         filters::add(&mut environment, &now);
+        let targets = data.targets.iter().filter(|target| types.contains(&target.record));
+        targets::add(&mut environment, targets.cloned().collect());
         let template = environment.get_template(NAME)?;
         let mut written = Bounded::new(MAX_SECTION_BYTES);
         let result = template.render_captured_to(values, &mut written).map(|_| ());
+        let is_full = written.is_full;
         match result {
-            Err(error) if !written.is_full => Err(error.into()),
-            Err(_) | Ok(()) => Ok(tidy(written)),
+            Err(error) if !is_full => Err(error.into()),
+            Err(_) | Ok(()) => Ok((tidy(written), is_full)),
         }
     }
 }
@@ -74,7 +77,7 @@ fn values(types: &[String], records: &BTreeMap<String, Vec<Json>>, now: &Zoned) 
 
 /// A record as templates see it. What is null is as if it were not there, and a text stays on its line: a record must
 /// not be able to look like lines of the prompt.
-fn value(json: &Json, depth: usize) -> Value {
+pub(super) fn value(json: &Json, depth: usize) -> Value {
     if depth == 0 {
         return Value::UNDEFINED;
     }
@@ -118,9 +121,6 @@ fn tidy(written: Bounded) -> String {
     }
     if lines.last().is_some_and(|last| last.is_empty()) {
         lines.pop();
-    }
-    if is_full {
-        lines.push(CUT);
     }
     lines.join("\n")
 }

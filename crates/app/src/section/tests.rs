@@ -1,6 +1,7 @@
 //! Sections over good records and hostile ones.
 
-use std::path::Path;
+mod eldercare;
+mod shortening;
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -22,12 +23,26 @@ fn render_in(zone: &str, source: &str, records: Vec<Value>) -> Result<String, St
         min_window: 0,
         order: 0,
         max_tokens: 500,
+        items: SectionItems::Lines,
         template,
     };
     let records =
         BTreeMap::from([("item".to_owned(), records), ("hidden".to_owned(), vec![json!({"a": 1})])]);
     let zone = TimeZone::get(zone).unwrap();
-    section.render(&SectionData { records: &records, now: NOW.parse().unwrap(), zone: &zone })
+    let data = SectionData { records: &records, now: NOW.parse().unwrap(), zone: &zone, targets: &targets() };
+    section.render(&data).map(|text| if text.is_empty() { String::new() } else { text.whole() })
+}
+
+/// What readings of the kind `a` are held against, and all others.
+fn targets() -> [TargetRange; 2] {
+    let target = |matching: Value, low, high| TargetRange {
+        record: "item".into(),
+        field: "v".into(),
+        matching: matching.as_object().unwrap().clone(),
+        low,
+        high,
+    };
+    [target(json!({"kind": "a"}), Some(80.0), Some(130.0)), target(json!({}), Some(60.0), None)]
 }
 
 /// What the template makes of one record called `it`, without the title.
@@ -45,27 +60,32 @@ fn all(expression: &str, records: Value) -> String {
 }
 
 #[test]
-fn dates_are_told_in_the_users_zone() {
+fn dates_are_told_as_they_were_meant_and_else_in_the_users_zone() {
     for (expression, value, expected) in [
         ("it.d | date", json!("2024-11-05"), "Nov 5, 2024"),
         ("it.d | date", json!("2024-11-05T02:00:00Z"), "Nov 4, 2024"),
         ("it.d | date", json!("2024-11-05T10:00"), "Nov 5, 2024"),
         ("it.d | date('%A')", json!("2024-11-05"), "Tuesday"),
-        ("it.d | datetime", json!("2024-11-05T10:00:00-05:00"), "Nov 5, 2024 at 10:00 AM"),
-        ("it.d | datetime", json!("2024-11-05T17:30:00Z"), "Nov 5, 2024 at 12:30 PM"),
-        ("it.d | datetime", json!("2024-07-05T12:30:00"), "Jul 5, 2024 at 12:30 PM"),
+        ("it.d | date", json!("2024-11-05T23:30:00-08:00"), "Nov 5, 2024"),
+        ("it.d | datetime", json!("2024-11-05T10:00:00-05:00"), "Nov 5, 2024 at 10:00 AM EST"),
+        ("it.d | datetime", json!("2024-11-05T10:00:00-08:00"), "Nov 5, 2024 at 10:00 AM UTC-08:00"),
+        ("it.d | datetime", json!("2024-11-05T17:30:00Z"), "Nov 5, 2024 at 12:30 PM EST"),
+        ("it.d | datetime", json!("2024-11-05T17:30:00+00:00"), "Nov 5, 2024 at 12:30 PM EST"),
+        ("it.d | datetime", json!("2024-07-05T12:30:00"), "Jul 5, 2024 at 12:30 PM EDT"),
         ("it.d | datetime", json!("2024-11-05"), "Nov 5, 2024"),
         ("it.d | date", json!("next week"), "next week"),
         ("it.d | date", json!("2024-13-45"), "2024-13-45"),
         ("it.d | datetime", json!(5), "5"),
         ("it.d | date", json!(null), ""),
-        ("now | datetime", json!(null), "Nov 1, 2024 at 12:00 PM"),
+        ("now | datetime", json!(null), "Nov 1, 2024 at 12:00 PM EDT"),
         ("today", json!(null), "2024-11-01"),
     ] {
         assert_eq!(one(expression, json!({ "d": value })), expected, "{expression} of {value}");
     }
-    let lisbon = render_in("Europe/Lisbon", "{{ '2024-11-05T10:00:00-05:00' | datetime }}", Vec::new());
-    assert_eq!(lisbon.unwrap(), "Title:\nNov 5, 2024 at 3:00 PM");
+    for zone in ["Europe/Lisbon", "UTC"] {
+        let elsewhere = render_in(zone, "{{ '2024-11-05T10:00:00-05:00' | datetime }}", Vec::new());
+        assert_eq!(elsewhere.unwrap(), "Title:\nNov 5, 2024 at 10:00 AM UTC-05:00", "{zone}");
+    }
 }
 
 #[test]
@@ -106,6 +126,21 @@ fn records_are_chosen_by_their_dates() {
 }
 
 #[test]
+fn what_holds_today_is_begun_and_not_over() {
+    let records = json!([
+        {"n": "always"},
+        {"n": "begins today", "from": "2024-11-01"},
+        {"n": "begins tomorrow", "from": "2024-11-02"},
+        {"n": "ends today", "from": "2024-01-01", "to": "2024-11-01"},
+        {"n": "ended", "to": "2024-10-31"},
+        {"n": "ended at noon", "to": "2024-11-01T11:00:00-04:00"},
+        {"n": "odd", "from": "spring", "to": 7},
+    ]);
+    let names = all("item | current('from', 'to') | pluck('n') | join(', ')", records);
+    assert_eq!(names, "always, begins today, ends today, odd");
+}
+
+#[test]
 fn readings_have_a_range_and_a_trend() {
     let of = |expression: &str, values: Value| {
         let Value::Array(values) = values else { panic!("{values}") };
@@ -118,14 +153,44 @@ fn readings_have_a_range_and_a_trend() {
         (json!([145.0, 148.5, 146]), "145-148.5", "stable"),
         (json!([100, 104, 103]), "100-104", "stable"),
         (json!([100, 101, 104]), "100-104", "rising"),
-        (json!([100, 101, 96]), "96-101", "falling"),
+        (json!([100, 101, 96]), "96-101", "stable"),
+        (json!([100, 97, 92]), "92-100", "falling"),
         (json!([-100, -101, -104]), "-104--100", "falling"),
+        (json!([95, 104, 110, 102]), "95-110", "stable"),
+        (json!([95, 104, 110, 118]), "95-118", "rising"),
+        (json!([95, 104, 102, 110, 118]), "95-118", "rising"),
+        (json!([100, 100, 100, 100, 103]), "100-103", "stable"),
+        (json!([60, 240, 90, 210, 70]), "60-240", "varying"),
         (json!([0, 0, 0]), "0", "stable"),
         (json!(["a", null, 7, [], 7.0]), "7", ""),
     ] {
         assert_eq!(of("item | range('v')", values.clone()), range, "{values}");
         assert_eq!(of("item | trend('v')", values.clone()), trend, "{values}");
     }
+}
+
+#[test]
+fn readings_are_held_against_the_first_target_that_all_of_them_fit() {
+    let read = "(item | target('v')).low ~ ' ' ~ (item | target('v')).high";
+    for (records, expected) in [
+        (json!([{"kind": "a", "v": 90}]), "80 130"),
+        (json!([{"kind": "a", "v": 90}, {"kind": "b", "v": 90}]), "60 "),
+        (json!([]), " "),
+    ] {
+        let expected = expected.trim();
+        assert_eq!(all(read, records.clone()).trim().replace(".0", ""), expected, "{records}");
+    }
+    let against = |low: &str, high: &str| {
+        let expression = format!("item | against('v', {low}, {high})");
+        let told = "found.inside ~ ' in, ' ~ found.below ~ ' below, ' ~ found.above ~ ' above of ' ~ found.of ~ ': ' ~ found.target";
+        let source = format!("{{% set found = {expression} %}}{{{{ {told} if found else 'nothing' }}}}");
+        let records = [70, 80, 130, 140].map(|value| json!({ "v": value })).to_vec();
+        render_in(ZONE, &source, records).unwrap().replace("Title:\n", "")
+    };
+    assert_eq!(against("80", "130"), "2 in, 1 below, 1 above of 4: 80-130");
+    assert_eq!(against("80", "none"), "3 in, 1 below, 0 above of 4: at least 80");
+    assert_eq!(against("nothing", "130.5"), "3 in, 0 below, 1 above of 4: at most 130.5");
+    assert_eq!(against("none", "none"), "nothing");
 }
 
 #[test]
@@ -162,12 +227,12 @@ fn a_record_cannot_look_like_lines_of_the_prompt() {
 fn a_section_is_cut_at_a_line_and_says_so() {
     let long = "x".repeat(1_000);
     let source = "{% for it in item %}\n- {{ it.a }}\n{% endfor %}\n";
-    let text = render_in(ZONE, source, vec![json!({ "a": long }); 100]).unwrap();
+    let text = render_in(ZONE, source, vec![json!({ "a": long }); 200]).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 18, "a title, sixteen records of 1003 bytes, and the last line");
+    assert_eq!(lines.len(), 132, "a title, 130 records of 1003 bytes, and the last line");
     assert!(text.len() <= MAX_SECTION_BYTES + 100);
     assert_eq!(lines.last(), Some(&"[There is more on record than is shown here.]"));
-    assert!(lines[1..17].iter().all(|line| line.len() == 1_002));
+    assert!(lines[1..131].iter().all(|line| line.len() == 1_002));
 }
 
 #[test]
@@ -181,110 +246,6 @@ fn a_template_cannot_run_for_ever() {
 fn a_mistake_is_told_with_its_line() {
     let error = render_in(ZONE, "a\n{{ 1 + item }}", Vec::new()).unwrap_err();
     assert!(error.starts_with("line 2 of the template: "), "{error}");
-}
-
-/// The sections of the app `kalito` that have something to say, over the records of its sample and others.
-fn kalito(now: &str, more: Vec<(&str, Value)>) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/kalito");
-    let app = crate::load(&folder).unwrap();
-    let mut records: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for file in folder.join("sample").read_dir().unwrap() {
-        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        let Value::Array(sample) = serde_json::from_str(&text).unwrap() else { panic!("{text}") };
-        for record in sample {
-            let kind = record["type"].as_str().unwrap();
-            let schema = &app.records[kind].schema;
-            assert!(jsonschema::is_valid(schema, &record["data"]), "{record}");
-            records.entry(kind.to_owned()).or_default().push(record["data"].clone());
-        }
-    }
-    for (kind, data) in more {
-        records.entry(kind.to_owned()).or_default().push(data);
-    }
-    let zone = TimeZone::get(ZONE).unwrap();
-    let data = SectionData { records: &records, now: now.parse().unwrap(), zone: &zone };
-    let section = |name: &str| app.sections.iter().find(|section| section.name == name).unwrap();
-    let names = ["patient", "medications", "vitals", "appointments"];
-    let texts = names.map(|name| section(name).render(&data).unwrap());
-    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
-}
-
-#[test]
-fn the_eldercare_app_tells_what_is_on_record() {
-    let expected = "\
-Patient Information:
-- Name: Mary Smith
-- Age: 82
-- Conditions: Hypertension, Type 2 Diabetes
-- Primary Caregiver: John Smith (Grandson)
-
-Current Medications:
-- Lisinopril 10mg - Once daily at 8am (for hypertension)
-- Metformin 500mg - Twice daily with meals (for diabetes)
-  Side effects to monitor: Nausea, diarrhea
-
-Recent Vitals (Last 7 days):
-- Weight: 145-148 lbs (stable)
-- Blood Glucose: AM 95-110, PM 120-135 mg/dL (stable)
-
-Upcoming Appointments:
-- Dr. Johnson (Cardiologist) - Nov 5, 2024 at 10:00 AM";
-    assert_eq!(kalito("2024-11-01T11:00:00Z", Vec::new()), expected);
-}
-
-#[test]
-fn the_eldercare_app_throws_nothing_together() {
-    let vital = |kind: &str, value: f64, unit: &str, at: &str| json!({"type": kind, "value": value, "unit": unit, "measuredAt": at});
-    let mut pressure = vital("blood_pressure", 128.0, "mmHg", "2025-01-05T08:00:00Z");
-    pressure["diastolic"] = json!(78);
-    let mut of_george = vital("weight", 80.5, "kg", "2025-01-05T08:00:00Z");
-    of_george["patient"] = json!("George");
-    let mut glucose: Vec<(&str, Value)> = Vec::new();
-    for (day, morning, evening) in [(3, 100, 140), (4, 110, 141), (5, 120, 139)] {
-        for (context, value) in [("AM", morning), ("PM", evening)] {
-            let at = format!("2025-01-0{day}T08:00:00Z");
-            let mut reading = vital("blood_glucose", f64::from(value), "mg/dL", &at);
-            reading["context"] = json!(context);
-            glucose.push(("vital", reading));
-        }
-    }
-    let more = [
-        ("patient", json!({"name": "George Smith", "allergies": ["Penicillin"]})),
-        ("medication", json!({"name": "Warfarin", "status": "paused", "patient": "George"})),
-        ("vital", vital("weight", 146.0, "lbs", "2025-01-04T08:00:00Z")),
-        ("vital", vital("weight", 66.2, "kg", "2025-01-05T08:00:00Z")),
-        ("vital", pressure),
-        ("vital", of_george),
-        (
-            "appointment",
-            json!({"provider": "Dr. Wu", "startsAt": "2025-02-01T09:00:00", "status": "cancelled"}),
-        ),
-    ];
-    let expected = "\
-Patient Information:
-- Name: Mary Smith
-- Age: 82
-- Conditions: Hypertension, Type 2 Diabetes
-- Primary Caregiver: John Smith (Grandson)
-
-- Name: George Smith
-- Allergies: Penicillin
-
-Current Medications:
-- Lisinopril 10mg - Once daily at 8am (for hypertension)
-- Metformin 500mg - Twice daily with meals (for diabetes)
-  Side effects to monitor: Nausea, diarrhea
-- George: Warfarin [paused]
-
-Recent Vitals (Last 7 days):
-- Weight: 146 lbs
-- Weight: 66.2 kg
-- Blood Glucose: AM 100-120 (rising), PM 139-141 (stable) mg/dL
-- Blood Pressure: 128/78 mmHg
-
-- George, Weight: 80.5 kg";
-    let all = more.into_iter().chain(glucose).collect();
-    assert_eq!(kalito("2025-01-06T12:00:00Z", all), expected);
 }
 
 fn json() -> impl Strategy<Value = Value> {
@@ -326,28 +287,16 @@ proptest! {
             {{ item | where('a', item) }} {{ item | pluck('a') | join(', ') }} {{ item | pluck('a') | unique | sort }} \
             {% for it in item %}{{ it.a | date }} {{ it.a | datetime }} {{ it.a | age }} {{ it.a | join }} {{ it.a | range('a') }} \
             {{ it.a | trend('a') }} {{ it.a | since('a', 1) }} {{ it.a | upcoming('a') }} {{ it.a | where('a', it.b) }} \
-            {{ it.a | pluck('a') }}{% endfor %}";
+            {{ it.a | pluck('a') }} {{ it.a | current('a', 'b') }} {{ it.a | target('v') }} {{ it.a | against('a', it.a, it.b) }}{% endfor %} \
+            {{ item | current('a', 'b') }} {{ item | target('v') }} {{ item | against('a', item, 3) }}";
         let template = Template::new(source).unwrap();
         let records = BTreeMap::from([("item".to_owned(), vec![json!({"a": a, "b": b}), a, b])]);
         for zone in ["UTC", ZONE, "Pacific/Kiritimati"] {
             let zone = TimeZone::get(zone).unwrap();
-            let data = SectionData { records: &records, now: Timestamp::from_second(now).unwrap(), zone: &zone };
+            let data = SectionData {
+                records: &records, now: Timestamp::from_second(now).unwrap(), zone: &zone, targets: &targets(),
+            };
             template.render(&["item".to_owned()], &data).map_err(|mistake| TestCaseError::fail(mistake.to_string()))?;
         }
-    }
-}
-
-#[test]
-fn the_eldercare_app_takes_any_record() {
-    let app = crate::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/kalito")).unwrap();
-    let zone = TimeZone::get(ZONE).unwrap();
-    for section in &app.sections {
-        let kind = section.records[0].as_str();
-        let fields = app.records[kind].properties().map(|(name, _)| name.clone()).collect();
-        proptest!(|(list in prop::collection::vec(hostile(fields), 0..5))| {
-            let records = BTreeMap::from([(kind.to_owned(), list)]);
-            let data = SectionData { records: &records, now: NOW.parse().unwrap(), zone: &zone };
-            section.render(&data).map_err(TestCaseError::fail)?;
-        });
     }
 }

@@ -1,5 +1,5 @@
 //! Which records of an import the user has already: those of the same type and data, where the id of a record stands for
-//! all that it says.
+//! all that it says, and a date that is told from the day of the import for any other.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -7,7 +7,7 @@ use app::RecordType;
 use protocol::{RecordId, canonical};
 use serde_json::Value;
 
-use super::each_reference;
+use super::{Moved, each_reference};
 use crate::shelf::Kept;
 
 /// How far from a record a difference is still seen, in records that name each other.
@@ -20,8 +20,13 @@ struct Plain {
 }
 
 impl Plain {
-    fn of(record: &Kept, types: &BTreeMap<String, RecordType>) -> Self {
+    fn of(record: &Kept, types: &BTreeMap<String, RecordType>, moved: &Moved) -> Self {
         let mut data: Value = serde_json::from_str(&canonical(&record.data)).unwrap_or_default();
+        for place in moved.get(&record.kind).into_iter().flatten() {
+            if let Some(date) = data.pointer_mut(place) {
+                *date = Value::Null;
+            }
+        }
         let mut names = Vec::new();
         if let Some(kind) = types.get(&record.kind) {
             each_reference(&kind.schema, &mut data, &mut |_, name| names.push(std::mem::take(name)));
@@ -43,9 +48,10 @@ pub(super) fn known(
     new: &[Kept],
     there: &[Kept],
     types: &BTreeMap<String, RecordType>,
+    moved: &Moved,
 ) -> BTreeMap<RecordId, RecordId> {
     let all: Vec<&Kept> = new.iter().chain(there).collect();
-    let plain: Vec<Plain> = all.iter().map(|record| Plain::of(record, types)).collect();
+    let plain: Vec<Plain> = all.iter().map(|record| Plain::of(record, types, moved)).collect();
     let places: HashMap<String, usize> =
         all.iter().enumerate().map(|(place, record)| (record.id.to_string(), place)).collect();
     let classes = classes(&plain, &places);
@@ -111,7 +117,10 @@ mod tests {
     fn pairs(new: &[Kept], there: &[Kept]) -> Vec<(u128, u128)> {
         let number =
             |id: &RecordId| u128::from_str_radix(id.to_string().trim_start_matches("rec_"), 16).unwrap();
-        known(new, there, &types()).iter().map(|(new, there)| (number(new), number(there))).collect()
+        known(new, there, &types(), &Moved::new())
+            .iter()
+            .map(|(new, there)| (number(new), number(there)))
+            .collect()
     }
 
     #[test]
@@ -121,6 +130,17 @@ mod tests {
         assert_eq!(pairs(&new, &there), [(1, 11)]);
         let other = Kept { kind: "other".into(), ..part(4, json!({ "a": [2] })) };
         assert_eq!(pairs(&[other], &there), []);
+    }
+
+    #[test]
+    fn a_date_that_is_told_from_the_day_of_the_import_stands_for_any_other() {
+        let moved = Moved::from([("part".to_owned(), ["/on".to_owned()].into())]);
+        let there = [part(11, json!({ "on": "2026-01-01", "a": 1 }))];
+        let new =
+            [part(1, json!({ "on": "2026-02-02", "a": 1 })), part(2, json!({ "on": "2026-01-01", "a": 2 }))];
+        let found = known(&new, &there, &types(), &moved);
+        assert_eq!(found, BTreeMap::from([(id(1), id(11))]));
+        assert_eq!(pairs(&new, &there), []);
     }
 
     #[test]

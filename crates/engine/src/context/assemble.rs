@@ -36,7 +36,13 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: Offer, cuts: 
     let tools = offer == Offer::Tools || state.has_used_tools();
     let part = |fragment: &Fragment| {
         let text = fragments::text(*fragment, context, tools);
-        (!text.is_empty() && !cuts.without.contains(fragment)).then_some((fragment.name(), text))
+        let text = match (cuts.without.contains(fragment), fragment) {
+            (false, _) => text,
+            // Nobody may take records that do not fit for none.
+            (true, Fragment::Domain) if !text.is_empty() => fragments::domain::UNSHOWN.to_owned(),
+            (true, _) => return None,
+        };
+        (!text.is_empty()).then_some((fragment.name(), text))
     };
     let (system, before) = order.split_at(middle);
     let mut system: Vec<(&'static str, String)> = system.iter().filter_map(part).collect();

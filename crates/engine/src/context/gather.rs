@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use memory::recall::Recall;
 use memory::tombstone::Forgotten;
-use model::{Counter, ToolSpec};
+use model::{Counter, Model, ToolSpec};
 use protocol::{ContextLoaded, LeftOut, Part, Role, RunStart, Scope, Source, ThreadId, Warning};
 use sha2::{Digest, Sha256};
 use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, ProfileRow, Store};
@@ -16,7 +16,7 @@ use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, ProfileRow, Store};
 use super::fragments::{
     self, documents, domain, memories, persona, pins, profile, proposals, recalled, snapshot, summaries,
 };
-use super::{Context, Fence, History, Piece, Shape, history};
+use super::{Budget, Context, Fence, History, Piece, Shape, history};
 use crate::transcript;
 
 /// Parts of the prompt that history may take at most: one in so many.
@@ -24,6 +24,9 @@ const HISTORY_SHARE: usize = 2;
 /// Parts of the history that pins and summaries may take.
 const PIN_SHARE: usize = 4;
 const SUMMARY_SHARE: usize = 3;
+
+/// Tokens that a prompt takes for what is in every one: the date, the focus, marks and what goes around messages.
+const FRAME_TOKENS: usize = 260;
 
 /// Where a prompt's parts come from, and what they may take.
 pub(crate) struct Sources<'a> {
@@ -41,6 +44,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) window: u32,
     /// Tokens the prompt may have.
     pub(crate) limit: usize,
+    /// Tokens of the tools that the model is offered.
+    pub(crate) tool_tokens: usize,
     /// Whether memories may be used.
     pub(crate) remembers: bool,
     /// Whether the app proposes calls that outlive their runs.
@@ -56,6 +61,21 @@ impl Sources<'_> {
     fn history_budget(&self) -> usize {
         (self.app.history.budget as usize).min(self.share(HISTORY_SHARE))
     }
+}
+
+/// Tokens that a pin can have and still be shown, by an app to one of these models. Where others may be chosen, their
+/// windows are not known.
+pub(crate) fn most_pin_tokens(app: &App, models: &[Arc<Model>]) -> usize {
+    let limit = |model: &Arc<Model>| {
+        Budget::of_window(model.capabilities().context_window, app.settings.max_tokens).prompt
+    };
+    let largest = models.iter().map(limit).max().filter(|_| app.models.is_empty());
+    let history = largest.map_or(usize::MAX, |limit| limit / HISTORY_SHARE).min(app.history.budget as usize);
+    pin_room(app, history)
+}
+
+fn pin_room(app: &App, history: usize) -> usize {
+    app.context.pin_tokens.min(history / PIN_SHARE)
 }
 
 /// What was read: a context, what to keep of it beside the log, and what to tell readers of it.
@@ -79,12 +99,20 @@ pub(crate) async fn gather(
     let said = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
     let before = past.turns.iter().rev().find(|past| past.turn.role == Some(Role::User));
     let before = before.map(|past| past.turn.text.as_str());
-    let (known, domain, documents, proposals, persona) = tokio::try_join!(
+    let (persona, about) = (who(from, start).await, profile::piece(profile));
+    let fixed = [
+        Some(from.app.instructions.as_str()),
+        persona.as_ref().and_then(|persona| persona.as_ref().ok()).map(|persona| persona.text.as_str()),
+        start.system_prompt.as_deref(),
+        Some(said.as_str()),
+        about.as_ref().map(|about| about.text.as_str()),
+    ];
+    let room = room_for_records(from, fixed.into_iter().flatten());
+    let (known, domain, documents, proposals) = tokio::try_join!(
         known(from, &said, &forgotten),
-        domain::read(from, &said, before),
+        domain::read(from, &said, before, room),
         documents::read(from, &said, &start.document_ids),
         proposals::read(from, &forgotten),
-        async { Ok(who(from, start).await) },
     )?;
     let mut noted = Noted { warnings: past.warnings.split_off(0), ..Noted::default() };
     let mut pieces = vec![fragments::instructions(from.app)];
@@ -92,7 +120,7 @@ pub(crate) async fn gather(
     let speaks = persona.is_some();
     // One may only set how the model answers.
     pieces.extend(persona.filter(|piece| !piece.text.trim().is_empty()));
-    pieces.extend(profile::piece(profile));
+    pieces.extend(about);
     pieces.extend(known);
     let (shown, background) = background(from, past, &said, &mut noted);
     pieces.extend(background);
@@ -106,6 +134,7 @@ pub(crate) async fn gather(
     let loaded = ContextLoaded {
         outside: distinct(shown.turns.iter().flat_map(outside)),
         history: Some(shown.stretches),
+        history_bytes: shown.bytes.map(|bytes| bytes as u64),
         persona: start.persona_id.clone().filter(|_| speaks),
         sections: domain.names,
         documents: distinct(documents.sources.iter().map(|source| source.id.clone())),
@@ -120,6 +149,17 @@ pub(crate) async fn gather(
     let history = History { style: from.app.history.style, turns: shown.turns };
     let context = context(from, start, (loaded, pieces, history, said), tools);
     Ok(Gathered { context, keep, sources: documents.sources })
+}
+
+/// Tokens that are left for records beside what a prompt cannot do without. Where tools leave nothing, the model is asked
+/// without them.
+fn room_for_records<'a>(from: &Sources<'_>, fixed: impl Iterator<Item = &'a str>) -> usize {
+    let fixed: usize = FRAME_TOKENS + fixed.map(|text| from.counter.text(text)).sum::<usize>();
+    let without_tools = from.limit.saturating_sub(fixed);
+    match without_tools.saturating_sub(from.tool_tokens) {
+        0 => without_tools,
+        left => left,
+    }
 }
 
 /// Leaves out what is more than one event can name: of the fragment that has most pieces, the first, which are the
@@ -185,8 +225,7 @@ fn background(
     noted: &mut Noted,
 ) -> (history::Selected, Vec<Piece>) {
     let budget = from.history_budget();
-    let pin_room = from.app.context.pin_tokens.min(budget / PIN_SHARE);
-    let (pins, left) = pins::choose(past.pins, message, pin_room, from.counter);
+    let (pins, left) = pins::choose(past.pins, message, pin_room(from.app, budget), from.counter);
     noted.left_out.extend(left);
     let (mut pieces, mut room) = (Vec::new(), budget);
     for pin in &pins {

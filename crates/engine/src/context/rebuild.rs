@@ -20,7 +20,7 @@ pub(crate) async fn rebuild(
     let of = (from.store, from.thread);
     let (mut pieces, mut past) = tokio::try_join!(
         pieces(from, &loaded.parts),
-        history::again(of, start.message_id, loaded.history.as_deref(), &forgotten)
+        history::again(of, start.message_id, (loaded.history.as_deref(), loaded.history_bytes), &forgotten)
     )?;
     for piece in &mut pieces {
         if holds_what_was_said(piece) {

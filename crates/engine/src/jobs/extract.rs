@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::{App, Extraction as How};
-use jiff::tz::TimeZone;
 use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Role, Turn};
 use memory::index::{Among, ItemId};
 use memory::recall::Question;
 use memory::remember::{self, Asked};
 use memory::tombstone::Forgotten;
-use model::{Error, Format, Message, Model, Schema, Structured};
+use model::{Counter, Error, Format, Message, Model, Schema, Structured};
 use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId};
 use serde_json::Value;
 use store::{
@@ -20,7 +19,7 @@ use store::{
 use super::ask::{Unanswered, ask};
 use super::{Done, EXTRACT, Unfinished};
 use crate::context::capped;
-use crate::{Engine, transcript};
+use crate::{Engine, profile, transcript};
 
 /// Memories that the model is shown: all of them if there are no more, else those near what was said.
 const MAX_SHOWN: usize = 30;
@@ -38,6 +37,11 @@ const PROMPT_TOKENS: usize = 1_500;
 const BYTES_PER_TOKEN: usize = 3;
 /// Of each message so much is shown at least.
 const MIN_TURN_BYTES: usize = 200;
+/// Messages before those that are looked at, and bytes of each, that the model is shown for understanding.
+const MAX_EARLIER: usize = 100;
+const MAX_EARLIER_BYTES: usize = 2 * 1024;
+/// Tokens that stand around a message.
+const LINE_TOKENS: usize = 16;
 /// Attempts after which a model that answers nonsense is left alone: each one is paid for.
 const MAX_NONSENSE: u32 = 2;
 /// What such a memory is said to come from.
@@ -81,9 +85,12 @@ async fn look(
     let Some(model) = model.filter(|_| !is_off) else { return Ok(Done::extraction(nothing)) };
     let mut shown: Vec<Known> = known(engine, job, &turns).await?.values().map(shown).collect();
     let mut extra = records(engine, job, how).await?;
-    fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
-    let today = engine.now().to_zoned(TimeZone::UTC).date();
-    let batch = Batch { turns: &turns, known: &shown, extra: &extra, today };
+    let left = fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
+    let left = left.min(app.history.budget as usize);
+    let before = earlier(engine, (thread, app), first, &forgotten, (left, model.tokens())).await?;
+    let zone = profile::zone_in_app(&**store, &job.scope, app).await;
+    let today = engine.now().to_zoned(zone.clone()).date();
+    let batch = Batch { turns: &turns, earlier: &before, known: &shown, extra: &extra, today, zone: &zone };
     let prompt = how.prompt.as_deref().unwrap_or(extract::DEFAULT_PROMPT);
     let request = request(&model, &extract::request(prompt, &batch));
     let answered = ask(engine, job, &model, request, MAX_RESULT_BYTES).await;
@@ -198,9 +205,31 @@ fn choose(engine: &Engine, app: &App, how: &How) -> Option<Arc<Model>> {
     models.iter().find(|model| model.health.is_closed()).or(models.first()).cloned()
 }
 
+/// What was said before a message, newest first as far as so many tokens go, and shown in its order. Of a long message its
+/// beginning is shown.
+async fn earlier(
+    engine: &Engine,
+    (thread, app): (ThreadId, &App),
+    first: &MessageRow,
+    forgotten: &Forgotten,
+    (room, counter): (usize, &Counter),
+) -> Result<Vec<Turn>, String> {
+    let Some(parent) = first.parent else { return Ok(Vec::new()) };
+    let rows = engine.store().path(thread, parent, MAX_EARLIER).await.map_err(text)?;
+    let (mut left, mut kept) = (room, Vec::new());
+    for mut turn in turns(&rows, forgotten, app).into_iter().rev() {
+        turn.text = capped(&turn.text, MAX_EARLIER_BYTES);
+        let Some(rest) = left.checked_sub(counter.text(&turn.text) + LINE_TOKENS) else { break };
+        left = rest;
+        kept.push(turn);
+    }
+    kept.reverse();
+    Ok(kept)
+}
+
 /// Cuts what is shown to what the model takes: half of it for what was said, a quarter each for what is known and for the
-/// app's own context.
-fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut String) {
+/// app's own context. Gives the tokens that are left.
+fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut String) -> usize {
     let tokens = (window as usize).saturating_sub(MAX_RESULT_TOKENS as usize + PROMPT_TOKENS);
     let room = tokens.saturating_mul(BYTES_PER_TOKEN);
     let said: usize = turns.iter().map(|turn| turn.text.len()).sum();
@@ -215,6 +244,8 @@ fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut Stri
         rest.is_some()
     });
     extra.truncate(extra.floor_char_boundary(room / 4));
+    let texts = turns.iter().map(|turn| turn.text.len()).chain(known.iter().map(|known| known.text.len()));
+    room.saturating_sub(texts.sum::<usize>() + extra.len()) / BYTES_PER_TOKEN
 }
 
 /// What the model is asked, in the form that it takes.

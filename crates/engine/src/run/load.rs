@@ -65,6 +65,8 @@ impl Run {
         profile: &store::ProfileRow,
     ) -> context::Sources<'a> {
         let model = self.models.first();
+        let counter = model.map_or(&self.counter, |model| model.tokens());
+        let tools = model.map(|model| model.tools(&self.tools.specs())).unwrap_or_default();
         let window = model.map_or(UNKNOWN_WINDOW, |model| model.capabilities().context_window);
         context::Sources {
             store: &*self.store,
@@ -74,10 +76,11 @@ impl Run {
             thread: self.thread,
             fence: &self.fence,
             now: self.started,
-            zone: context::zone(profile),
-            counter: model.map_or(&self.counter, |model| model.tokens()),
+            zone: profile::zone_of(profile, &self.app),
+            counter,
             window,
             limit: Budget::of_window(window, start.settings.max_tokens).prompt,
+            tool_tokens: tools.iter().map(|tool| counter.tool(tool)).sum(),
             remembers: true,
             proposes: self.tools.effect(CREATE_PROPOSAL).is_some(),
         }
@@ -99,6 +102,7 @@ impl Run {
     async fn pin(&self, text: pinning::Asked<'_>) -> Result<Vec<Event>, store::Error> {
         let (pin, reply) = match text {
             pinning::Asked::Keep(text) if secrets::find(text).is_some() => (None, pinning::SECRET.to_owned()),
+            pinning::Asked::Keep(text) if !self.can_show_pin(text) => (None, pinning::TOO_LONG.to_owned()),
             pinning::Asked::Keep(text) => (Some(text), pinning::confirmation(text)),
             pinning::Asked::Nothing => (None, pinning::HOW_TO.to_owned()),
             pinning::Asked::TooLong => (None, pinning::TOO_LONG.to_owned()),
@@ -108,6 +112,12 @@ impl Run {
         let pinned = Pinned { pin_id: pin.as_ref().map(|pin| pin.id), reply };
         let loaded = ContextLoaded { pinned: Some(pinned), ..ContextLoaded::default() };
         self.note(vec![Event::ContextLoaded(loaded)], pin.map(Write::Pin).into_iter().collect()).await
+    }
+
+    /// Whether there is a prompt in which a pin of this text has room.
+    fn can_show_pin(&self, text: &str) -> bool {
+        let counter = self.models.first().map_or(&self.counter, |model| model.tokens());
+        counter.text(text) <= context::most_pin_tokens(&self.app, &self.models)
     }
 
     /// What the user said.

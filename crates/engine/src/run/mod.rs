@@ -22,10 +22,11 @@ use std::sync::{Arc, OnceLock};
 use ::model::{Counter, Model};
 use app::App;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use memory::recall::Recall;
 use protocol::{Clock, Event, Ids, RunEnd, RunId, Scope, ThreadId};
 use store::{NewJob, RunLog, Stop, Store, Write};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use crate::context::{self, Context, Fence};
@@ -70,6 +71,8 @@ pub(crate) struct Run {
     pub(crate) deadline: Instant,
     /// What the prompt is made of, once it has been read.
     pub(crate) context: Option<Context>,
+    /// Where the user lives, once a tool was called.
+    pub(crate) zone: OnceCell<TimeZone>,
 }
 
 impl Run {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use ::tools::{Calling, Outcome, Ruling, Taint};
 use futures_util::StreamExt;
 use jiff::SignedDuration;
+use jiff::tz::TimeZone;
 use protocol::{Call, Event, ProposalOpen, ToolComplete, ToolStart, ToolStatus};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::Run;
 use super::decide::{MAX_CALLS_PER_RUN, REPEATS_STOPPED};
 use super::state::{INVALID_ARGUMENTS, RunState};
+use crate::profile;
 
 /// How long tools under way may take to end once the run must stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -119,7 +121,7 @@ impl Run {
             }
             Verdict::Run { approved, begun } => (approved, begun),
         };
-        let calling = self.calling(&call, &shared.stop);
+        let calling = Calling { zone: self.zone().await, ..self.calling(&call, &shared.stop) };
         let prepared = match self.tools.prepare(&call.name, &calling, &shared.taint).await {
             Ok(prepared) => prepared,
             Err(failed) => return self.settle(&call, failed.into(), begun_at).await,
@@ -156,8 +158,15 @@ impl Run {
             recall: &self.recall,
             ids: &self.ids,
             now: self.clock.now(),
+            zone: TimeZone::UTC,
             stop,
         }
+    }
+
+    /// Where the user lives; read once for all calls of a run.
+    async fn zone(&self) -> TimeZone {
+        let read = || profile::zone_in_app(&*self.store, &self.scope, &self.app);
+        self.zone.get_or_init(read).await.clone()
     }
 
     /// Asks the user. The call stays without a result until there is an answer.

@@ -40,6 +40,9 @@ pub struct ContextLoaded {
     /// Which of the earlier messages of the path are in the prompt. Absent in logs of older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<Stretch>>,
+    /// Bytes to which longer ones of these messages are shortened, where not all of them fit whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_bytes: Option<u64>,
     /// How the proposals of this conversation that outlive their runs stand, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<String>,

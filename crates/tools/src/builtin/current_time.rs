@@ -24,13 +24,15 @@ impl Tool for CurrentTime {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "current_time".into(),
-            description: "Tells the current date, time and weekday, in UTC or in a named time zone.".into(),
+            description:
+                "Tells the current date, time and weekday, where the user lives or in a named time zone."
+                    .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {
                     "timezone": {
                         "type": "string",
-                        "description": "an IANA name such as Europe/Oslo; UTC when absent",
+                        "description": "an IANA name such as Europe/Oslo; the user's when absent",
                         "maxLength": 64,
                     },
                 },
@@ -41,13 +43,18 @@ impl Tool for CurrentTime {
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         let input = &calling.input;
-        let name = input.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
-        let zone = TimeZone::get(name).map_err(|_| {
+        let wrong = |_| {
             Failed::new(
                 "unknown_timezone",
                 "that is no IANA time zone; write one such as America/Sao_Paulo or UTC",
             )
-        })?;
+        };
+        let named = input.get("timezone").and_then(Value::as_str);
+        let zone = match named {
+            Some(name) => TimeZone::get(name).map_err(wrong)?,
+            None => calling.zone.clone(),
+        };
+        let name = named.or(zone.iana_name()).unwrap_or("UTC").to_owned();
         let now = self.clock.now().to_zoned(zone);
         Ok(json!({
             "time": now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),

@@ -5,7 +5,6 @@ mod tests;
 
 use async_trait::async_trait;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use memory::dates;
 use memory::index::{Among, Item, ItemId};
@@ -54,7 +53,7 @@ impl Tool for SearchHistory {
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         check_on(&calling).await?;
         let mut question = question(&calling, Among::Messages);
-        question.within = within(&calling.input)?;
+        question.within = within(&calling)?;
         question.without = calling.thread;
         let found = calling.recall.search(calling.scope, question).await.map_err(failed)?;
         let mut messages = Vec::new();
@@ -181,7 +180,9 @@ fn limit() -> Value {
 
 fn question<'a>(calling: &'a Calling<'_>, among: Among) -> Question<'a> {
     let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND);
-    Question::new(text(&calling.input, "query").unwrap_or_default(), calling.now, limit, among)
+    let question =
+        Question::new(text(&calling.input, "query").unwrap_or_default(), calling.now, limit, among);
+    Question { zone: calling.zone.clone(), ..question }
 }
 
 /// The user decides whether anything is remembered of them.
@@ -192,15 +193,16 @@ async fn check_on(calling: &Calling<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// From the beginning of one day to the end of another.
-fn within(input: &Value) -> Result<Option<dates::Span>, Failed> {
+/// From the beginning of one day to the end of another, where the user lives.
+fn within(calling: &Calling<'_>) -> Result<Option<dates::Span>, Failed> {
+    let (input, zone) = (&calling.input, &calling.zone);
     let start = |name: &str, days: i64| -> Result<Option<Timestamp>, Failed> {
         let Some(written) = text(input, name) else { return Ok(None) };
         let wrong =
             || Failed::new("invalid_arguments", format!("{name} is no day; write it as in 2026-05-01"));
         let date: Date = written.parse().map_err(|_| wrong())?;
         let date = date.checked_add(Span::new().days(days)).map_err(|_| wrong())?;
-        Ok(Some(date.to_zoned(TimeZone::UTC).map_err(|_| wrong())?.timestamp()))
+        Ok(Some(date.to_zoned(zone.clone()).map_err(|_| wrong())?.timestamp()))
     };
     let (from, to) = (start("from", 0)?, start("to", 1)?);
     if from.is_none() && to.is_none() {

@@ -3,7 +3,7 @@
 use protocol::PersonaSettings;
 
 use super::*;
-use crate::{Persona, SectionData};
+use crate::{Persona, SectionData, SectionItems};
 
 const PILL: (&str, &str) = (
     "records/pill.json",
@@ -88,7 +88,7 @@ fn a_persona_that_cannot_be_is_refused_with_its_line() {
 fn a_section_is_read_with_its_defaults() {
     let short = "---\ntitle: Pills\n---\nTake them.";
     let long = "---\ntitle: Taken\nrecords: [pill]\ntriggers: pill, \"the pill, blue\", don't\nalways: true\n\
-                min_window: 8000\nmax_tokens: 20\n---\n{% for p in pill %}\n- {{ p.name }}\n{% endfor %}\n";
+                min_window: 8000\nmax_tokens: 20\nitems: paragraphs\n---\n{% for p in pill %}\n- {{ p.name }}\n{% endfor %}\n";
     let apps = with("", &[PILL, ("context/b.md", short), ("context/a.md", long)]);
     let sections = load(&apps.path().join("demo")).unwrap().sections;
     let [taken, pills] = sections.as_slice() else { panic!("{sections:?}") };
@@ -100,9 +100,10 @@ fn a_section_is_read_with_its_defaults() {
     assert_eq!((pills.name.as_str(), pills.always, pills.min_window, pills.max_tokens), ("b", false, 0, 500));
     assert_eq!(pills.about(), "Pills");
     let records = BTreeMap::from([("pill".to_owned(), vec![serde_json::json!({"name": "Aspirin"})])]);
-    let data =
-        SectionData { records: &records, now: jiff::Timestamp::UNIX_EPOCH, zone: &jiff::tz::TimeZone::UTC };
-    assert_eq!(taken.render(&data).unwrap(), "Taken:\n- Aspirin");
+    let (now, zone) = (jiff::Timestamp::UNIX_EPOCH, &TimeZone::UTC);
+    let data = SectionData { records: &records, now, zone, targets: &[] };
+    assert_eq!(taken.render(&data).unwrap().whole(), "Taken:\n- Aspirin");
+    assert_eq!((taken.items, pills.items), (SectionItems::Paragraphs, SectionItems::Lines));
 }
 
 #[test]
@@ -128,6 +129,7 @@ fn a_section_that_cannot_be_is_refused_with_its_line() {
             "---\ntitle: A\nmax_tokens: 0\n---\nx",
             ":3:13: max_tokens is 0; write a whole number from 1 to 100000",
         ),
+        ("---\ntitle: A\nitems: words\n---\nx", ":3:8: items is \"words\"; write lines or paragraphs"),
         ("---\ntitle: A\n---\n\n{% for x in %}", ":5: the template is wrong: syntax error"),
         ("---\ntitle: A\n---\nHello\n{{ 1 | nothing }}", ":5: the template is wrong: unknown filter"),
         (

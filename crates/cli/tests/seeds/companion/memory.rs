@@ -251,6 +251,45 @@ async fn facts_are_looked_for_after_the_answer_and_nobody_waits_for_them() {
 }
 
 #[tokio::test]
+async fn the_memory_model_sees_the_thread_and_not_the_newest_message_alone() {
+    let product = Product::new("companion").await;
+    product.upstream().program(|request| match is_extraction(request) {
+        true => Reply::says(r#"{"changes": []}"#),
+        false => Reply::says("How old is Rex?"),
+    });
+    let server = product.serve().await;
+    let extractions = |count: usize| {
+        let product = &product;
+        async move {
+            let mut seen = 0;
+            loop {
+                let requests = product.upstream().wait_for_requests(seen + 1).await;
+                let found: Vec<String> = requests
+                    .iter()
+                    .filter(|request| is_extraction(&request.body))
+                    .map(|request| {
+                        request.body["messages"].as_array().unwrap().last().unwrap()["content"].to_string()
+                    })
+                    .collect();
+                if found.len() >= count {
+                    return found;
+                }
+                seen = requests.len();
+            }
+        }
+    };
+    let frames = product.say(&server, "My dog is called Rex.").await;
+    within(extractions(1)).await;
+    let body = json!({ "message": "He is three.", "threadId": thread(&frames) });
+    product.answer(&server, body).await;
+    let second = within(extractions(2)).await.pop().unwrap();
+    assert!(second.contains("not citable") && second.contains("My dog is called Rex."), "{second}");
+    let (before, new) = second.split_once("The conversation, oldest first").unwrap();
+    assert!(before.contains("My dog is called Rex.") && !new.contains("My dog is called Rex."), "{second}");
+    assert!(new.contains("He is three."), "{second}");
+}
+
+#[tokio::test]
 async fn what_the_memory_model_invents_is_not_kept() {
     let product = Product::new("companion").await;
     let change = |text: &str, quote: &str| json!({ "action": "create", "ids": [], "text": text, "kind": "fact", "message": "u1", "quote": quote });

@@ -129,6 +129,44 @@ async fn a_conversation_of_a_hundred_messages_keeps_to_its_budget() {
 }
 
 #[tokio::test]
+async fn a_message_beyond_the_budget_is_shown_shortened_with_its_answer() {
+    let product = kalito().await;
+    let server = product.serve().await;
+    let long = format!("The plan of the clinic: {}", "walk and rest, ".repeat(4_000));
+    let thread = product.answer(&server, json!({ "message": long })).await["threadId"].clone();
+    let body = json!({ "message": "What did I send you?", "threadId": thread });
+    let frames = product.ask(&server, body).await.all().await;
+    let bytes = of(&frames, "context:loaded")[0]["historyBytes"].as_u64().unwrap();
+    assert!((200..12_000).contains(&bytes), "{bytes}");
+    let told = told(&product);
+    let recent: Vec<&String> =
+        told.iter().map(|(_, text)| text).filter(|text| text.starts_with("RECENT EXCHANGE")).collect();
+    let (sent, answered) = (recent[0], recent[1]);
+    assert!(sent.starts_with("RECENT EXCHANGE: The plan of the clinic: walk and rest, "), "{sent}");
+    let (_, page) = server.get(&format!("/v1/threads/{}/messages", thread.as_str().unwrap())).await;
+    let is_long =
+        |message: &&Value| message["text"].as_str().is_some_and(|text| text.starts_with("The plan"));
+    let id = page["data"].as_array().unwrap().iter().find(is_long).unwrap()["id"].as_str().unwrap();
+    let handle = format!("the rest can be read with read_rest from {bytes} of {id}");
+    assert!(sent.contains(&handle), "{handle}: {sent}");
+    assert!(answered.starts_with("RECENT EXCHANGE: So it is."), "{answered}");
+}
+
+#[tokio::test]
+async fn a_pin_that_could_never_be_shown_is_refused() {
+    let product = kalito().await;
+    let server = product.serve().await;
+    let long = "calm ".repeat(620);
+    let (status, problem) = server.post(&product.path("pins"), &json!({ "text": long })).await;
+    assert_eq!((status, &problem["errors"][0]["field"]), (422, &json!("text")), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("could never be shown"), "{problem}");
+    let answer = product.answer(&server, json!({ "message": format!("/pin {long}") })).await;
+    assert_eq!(answer["reply"], "That is too long to pin. Pin the part that matters.");
+    let place = format!("/v1/threads/{}/pins", answer["threadId"].as_str().unwrap());
+    assert_eq!(server.get(&place).await.1["data"], json!([]));
+}
+
+#[tokio::test]
 async fn an_answer_comes_even_if_summaries_and_pins_cannot_be_read() {
     let product = kalito().await;
     let server = product.serve().await;

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use app::Fragment;
-use jiff::tz::TimeZone;
 use serde_json::Value;
 use store::ProfileRow;
 
@@ -26,11 +25,6 @@ pub(in crate::context) fn piece(profile: &ProfileRow) -> Option<Piece> {
     let lines = lines.trim_end();
     let source = store::source::of_profile(profile.version);
     (!lines.is_empty()).then(|| Piece::of_data(Fragment::Profile, source, capped(lines, MAX_BYTES)))
-}
-
-/// The zone the user lives in; UTC when they do not say, or say one that nobody knows.
-pub(crate) fn zone(profile: &ProfileRow) -> TimeZone {
-    profile.timezone.as_deref().and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC)
 }
 
 pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {

@@ -1,6 +1,7 @@
 //! Earlier turns of the conversation: read, chosen by importance under a budget, and written in the app's style.
 
 mod importance;
+mod long;
 mod plain;
 mod read;
 mod reference;

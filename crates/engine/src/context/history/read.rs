@@ -4,7 +4,7 @@ use memory::tombstone::Forgotten;
 use protocol::{MessageId, Stretch, ThreadId, Warning};
 use store::{MessageRow, PinRow, Store, SummaryRow};
 
-use super::Past;
+use super::{Past, long};
 use crate::context::gather::Sources;
 use crate::{hiding, transcript};
 
@@ -132,11 +132,11 @@ pub(crate) fn chain(all: &[SummaryRow], end: MessageId) -> Vec<SummaryRow> {
     chain
 }
 
-/// The messages that the log says were shown.
+/// The messages that the log says were shown, as short as they were.
 pub(in crate::context) async fn again(
     (store, thread): (&dyn Store, ThreadId),
     leaf: MessageId,
-    shown: Option<&[Stretch]>,
+    (shown, bytes): (Option<&[Stretch]>, Option<u64>),
     forgotten: &Forgotten,
 ) -> Result<Rich, store::Error> {
     let most = WINDOWS.last().map_or(0, |most| most + 1);
@@ -147,6 +147,9 @@ pub(in crate::context) async fn again(
         let is_shown =
             |past: &Past| shown.iter().any(|stretch| (stretch.from..=stretch.to).contains(&past.seq));
         rich.turns.retain(is_shown);
+    }
+    if let Some(bytes) = bytes.and_then(|bytes| usize::try_from(bytes).ok()) {
+        rich.turns.iter_mut().for_each(|past| long::shorten(past, bytes));
     }
     Ok(rich)
 }

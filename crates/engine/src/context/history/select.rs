@@ -1,15 +1,24 @@
-//! Which earlier turns are shown: all that fit; else the last exchange, and then those that matter most.
+//! Which earlier turns are shown: all that fit; else long messages are shortened, and the last exchange is shown, and then
+//! those that matter most.
 
 use std::ops::Range;
 
 use model::Counter;
 use protocol::{LeftOut, Role, Stretch};
 
-use super::{Past, importance, plain};
+use super::{Past, importance, long, plain};
 use crate::context::Fence;
 
 /// Units that are shown whatever they matter, the newest ones, as long as they fit.
 const ALWAYS: usize = 2;
+
+/// A part of the room that one text may take where not all fit whole: one in so many, so that a long message and a long
+/// answer to it leave half of it to others.
+const MESSAGE_SHARE: usize = 4;
+
+/// Bytes of text that a token has at most, mostly; where it has fewer, messages are cut shorter, so many times at most.
+const BYTES_PER_TOKEN: usize = 4;
+const MAX_HALVINGS: usize = 8;
 
 /// What is shown.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +27,8 @@ pub(in crate::context) struct Selected {
     /// Where they stand, neighbours together.
     pub(in crate::context) stretches: Vec<Stretch>,
     pub(in crate::context) left_out: Option<LeftOut>,
+    /// Bytes to which longer messages were shortened.
+    pub(in crate::context) bytes: Option<usize>,
 }
 
 /// Parts that stay together: what a user said and everything up to what they said next, so that no call is parted from
@@ -35,7 +46,7 @@ pub(crate) fn units(turns: &[Past]) -> Vec<Range<usize>> {
 
 /// Chooses under a budget of tokens.
 pub(in crate::context) fn select(
-    turns: Vec<Past>,
+    mut turns: Vec<Past>,
     pins: &[&str],
     room: usize,
     (counter, fence): (&Counter, &Fence),
@@ -43,8 +54,15 @@ pub(in crate::context) fn select(
     let units = units(&turns);
     let cost =
         |past: &Past| plain::turn(&past.turn, fence).iter().map(|said| counter.message(said)).sum::<usize>();
-    let costs: Vec<usize> =
-        units.iter().map(|unit| turns.get(unit.clone()).into_iter().flatten().map(cost).sum()).collect();
+    let costs_of = |turns: &[Past]| -> Vec<usize> {
+        units.iter().map(|unit| turns.get(unit.clone()).into_iter().flatten().map(cost).sum()).collect()
+    };
+    let mut costs = costs_of(&turns);
+    let mut bytes = None;
+    if costs.iter().sum::<usize>() > room {
+        bytes = shorten(&mut turns, room, counter, cost);
+        costs = costs_of(&turns);
+    }
     let kept = if costs.iter().sum::<usize>() <= room {
         vec![true; units.len()]
     } else {
@@ -60,7 +78,40 @@ pub(in crate::context) fn select(
         units.iter().zip(&kept).flat_map(|(unit, kept)| unit.clone().map(|_| *kept)).collect();
     let stretches = stretches(&turns, &shown);
     let turns = turns.into_iter().zip(shown).filter_map(|(past, shown)| shown.then_some(past)).collect();
-    Selected { turns, stretches, left_out }
+    Selected { turns, stretches, left_out, bytes }
+}
+
+/// Shortens texts that take more than a part of the room, and says to how many bytes; and further, where the last exchange
+/// would still take more than half of it. They are not left out: what is asked next could not be understood.
+fn shorten(
+    turns: &mut [Past],
+    room: usize,
+    counter: &Counter,
+    cost: impl Fn(&Past) -> usize,
+) -> Option<usize> {
+    let most = room / MESSAGE_SHARE;
+    let is_long = |past: &Past| long::texts(past).any(|text| counter.text(&text) > most);
+    let last = units(turns).pop().unwrap_or_default();
+    let too_much = |last: &[Past]| last.iter().map(&cost).sum::<usize>() > room / 2;
+    if !turns.iter().any(is_long) && !turns.get(last.clone()).is_some_and(too_much) {
+        return None;
+    }
+    let mut bytes = most.saturating_mul(BYTES_PER_TOKEN);
+    for _ in 0..MAX_HALVINGS {
+        let cut = |past: &Past| {
+            let mut past = past.clone();
+            long::shorten(&mut past, bytes);
+            past
+        };
+        let last: Vec<Past> = turns.get(last.clone()).unwrap_or_default().iter().map(cut).collect();
+        if bytes <= long::MIN_BYTES || !(turns.iter().map(cut).any(|past| is_long(&past)) || too_much(&last))
+        {
+            break;
+        }
+        bytes /= 2;
+    }
+    turns.iter_mut().for_each(|past| long::shorten(past, bytes));
+    Some(bytes)
 }
 
 /// The newest few, then by importance, as long as they fit.

@@ -44,16 +44,28 @@ async fn sections_are_chosen_by_what_the_message_is_about() {
 
 #[tokio::test]
 async fn sections_keep_to_their_budget_and_another_users_records_stay_out() {
-    let app = start("[context]\ndomain_tokens = 30\n", FILES).await;
+    let app = start("[context]\ndomain_tokens = 130\n", FILES).await;
     app.post("/v1/apps/test/records/patient", &json!({ "name": "Mary Smith" })).await;
     for number in 0..40 {
         let dosage = format!("{number}mg");
         app.post("/v1/apps/test/records/medication", &json!({ "name": "Drug", "dosage": dosage })).await;
     }
-    let log = run(&app, json!({ "message": "Which pills?" })).await;
+    let log = run(&app, json!({ "message": "Which pills? Is 37mg one of them?" })).await;
     let loaded = event(&log, "context:loaded");
-    assert_eq!(loaded["sections"], json!(["a_patient"]), "{loaded}");
-    assert_eq!(loaded["leftOut"][0]["fragment"], "domain");
+    assert_eq!(loaded["sections"], json!(["a_patient", "b_medications"]), "{loaded}");
+    let shown = said(&app.upstream.requests()[0]).pop().unwrap().1;
+    let listed: Vec<&str> = shown.lines().filter(|line| line.starts_with("- Drug ")).collect();
+    assert!(listed.iter().all(|line| line.ends_with("mg")) && listed.contains(&"- Drug 37mg"), "{shown}");
+    assert!(shown.contains(&format!("[{} of 40 shown", listed.len())) && listed.len() > 5, "{shown}");
+    let left = format!("{} of 40 items of the section \"b_medications\"", 40 - listed.len());
+    assert_eq!(
+        loaded["leftOut"][0],
+        json!({ "fragment": "domain", "what": left, "tokens": loaded["leftOut"][0]["tokens"] })
+    );
+
+    app.post("/v1/apps/test/records/medication", &json!({ "name": "x".repeat(3_000) })).await;
+    let log = run(&app, json!({ "message": "Which pills?" })).await;
+    assert_eq!(event(&log, "context:loaded")["sections"], json!(["a_patient", "b_medications"]));
 }
 
 #[tokio::test]

@@ -48,6 +48,21 @@ async fn the_prompt_is_shown_as_it_was_sent() {
 }
 
 #[tokio::test]
+async fn a_long_message_is_as_short_when_the_prompt_is_shown_as_when_it_was_sent() {
+    let app = start("[history]\nbudget = 400\nsummarise = false\n", &[]).await;
+    let long = format!("Begin {}", "word and word ".repeat(2_000));
+    let thread = thread_of(&run(&app, json!({ "message": long })).await);
+    let log = say_in(&app, &thread, "And then?").await;
+    let run = event(&log, "run:start")["runId"].as_str().unwrap().to_owned();
+    let sent = said(app.upstream.requests().last().unwrap());
+    assert!(sent[1].1.starts_with("Begin word") && sent[1].1.contains("read_rest from"), "{sent:?}");
+    assert_eq!((sent[2].1.as_str(), sent.len()), ("Fine.", 4), "and its answer stays: {sent:?}");
+    let prompt = app.get(&format!("/v1/runs/{run}/prompt")).await;
+    assert_eq!(prompt.body["messages"][1]["content"], sent[1].1);
+    assert_eq!(event(&log, "context:loaded").get("leftOut"), None, "{log:?}");
+}
+
+#[tokio::test]
 async fn what_is_forgotten_is_gone_from_the_prompt_that_is_shown() {
     let app = start("[memory]\ninject = \"all\"\n", &[]).await;
     let memory = app.post("/v1/apps/test/memories", &json!({ "text": "Drinks green tea" })).await.body;

@@ -1,0 +1,76 @@
+//! `[[targets]]`: ranges that readings among the app's records are held against.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::declared::json;
+use super::records::known;
+use crate::source::{Problem, Source, Spanned};
+use crate::types::{RecordType, TargetRange};
+
+const MAX_TARGETS: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTarget {
+    record: Spanned<String>,
+    field: Spanned<String>,
+    #[serde(default)]
+    r#where: BTreeMap<Spanned<String>, toml::Value>,
+    low: Option<Spanned<f64>>,
+    high: Option<Spanned<f64>>,
+}
+
+/// The targets in the order of the file: the first that fits is the one that counts.
+pub(super) fn targets(
+    source: &Source<'_>,
+    raw: Vec<RawTarget>,
+    types: &BTreeMap<String, RecordType>,
+) -> Result<Vec<TargetRange>, Problem> {
+    if let Some(beyond) = raw.get(MAX_TARGETS) {
+        let message = format!("there are more than {MAX_TARGETS} targets");
+        return Err(source.problem(beyond.record.span(), message, "put some of them together"));
+    }
+    raw.into_iter().map(|raw| target(source, raw, types)).collect()
+}
+
+fn target(
+    source: &Source<'_>,
+    raw: RawTarget,
+    types: &BTreeMap<String, RecordType>,
+) -> Result<TargetRange, Problem> {
+    let Some(record) = types.get(raw.record.get_ref()) else {
+        let message = format!("there is no record type {:?}", raw.record.get_ref());
+        return Err(source.problem(raw.record.span(), message, known(types)));
+    };
+    for field in std::iter::once(&raw.field).chain(raw.r#where.keys()) {
+        if record.property(field.get_ref()).is_none() {
+            let names: Vec<&str> = record.properties().map(|(name, _)| name.as_str()).collect();
+            let message =
+                format!("records of the type {:?} have no field {:?}", record.name, field.get_ref());
+            return Err(source.problem(field.span(), message, format!("use one of {}", names.join(", "))));
+        }
+    }
+    let finite = |end: &Option<Spanned<f64>>| end.as_ref().is_none_or(|end| end.get_ref().is_finite());
+    let ends = (raw.low.as_ref().map(|low| *low.get_ref()), raw.high.as_ref().map(|high| *high.get_ref()));
+    let in_order = match ends {
+        (Some(low), Some(high)) => low <= high,
+        (None, None) => false,
+        (Some(_), None) | (None, Some(_)) => true,
+    };
+    if !in_order || !finite(&raw.low) || !finite(&raw.high) {
+        let message = format!("the target of {:?} is no range", raw.field.get_ref());
+        let remedy = "write low, high or both, with low not above high";
+        return Err(source.problem(raw.field.span(), message, remedy));
+    }
+    let said = raw.r#where.into_iter();
+    let matching = said.filter_map(|(field, value)| Some((field.into_inner(), json(value)?))).collect();
+    Ok(TargetRange {
+        record: raw.record.into_inner(),
+        field: raw.field.into_inner(),
+        matching,
+        low: ends.0,
+        high: ends.1,
+    })
+}

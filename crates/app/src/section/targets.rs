@@ -1,0 +1,35 @@
+//! What an app holds readings against, where templates can ask for it.
+
+use std::sync::Arc;
+
+use minijinja::{Environment, Value, context};
+
+use super::filters::{get, items};
+use super::template::{MAX_RECORD_DEPTH, value};
+use crate::TargetRange;
+
+/// Adds the filter `target("value")`: the first of the app's targets for that field that all records of a list fit, with
+/// `low` and `high`; nothing where there is none, or no record.
+pub(super) fn add(environment: &mut Environment<'_>, targets: Vec<TargetRange>) {
+    let targets: Arc<[TargetRange]> = targets.into();
+    environment.add_filter("target", move |list: Value, field: String| -> Value {
+        let records: Vec<Value> = items(&list).collect();
+        let fits = |target: &&TargetRange| {
+            target.field == field
+                && !records.is_empty()
+                && records.iter().all(|record| is_for(target, record))
+        };
+        targets.iter().find(fits).map_or(Value::UNDEFINED, |target| {
+            context! { low => bound(target.low), high => bound(target.high) }
+        })
+    });
+}
+
+fn is_for(target: &TargetRange, record: &Value) -> bool {
+    let mut wanted = target.matching.iter();
+    wanted.all(|(field, wanted)| get(record, field) == Some(value(wanted, MAX_RECORD_DEPTH)))
+}
+
+fn bound(end: Option<f64>) -> Value {
+    end.map_or(Value::UNDEFINED, Value::from)
+}
