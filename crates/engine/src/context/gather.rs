@@ -184,6 +184,7 @@ async fn known(from: &Sources<'_>, message: &str, forgotten: &Forgotten) -> Resu
     };
     let (plans, recalled) = tokio::try_join!(due::read(from), recalled::read(from, message))?;
     let follow_ups: Vec<String> = plans.iter().map(|piece| piece.source.clone()).collect();
+    pieces.retain(|piece| piece.fragment != Fragment::Memories || !follow_ups.contains(&piece.source));
     let mut room = memory.limit.saturating_sub(plans.len());
     let recalled = recalled.into_iter().filter(|piece| {
         let is_memory = piece.source.parse::<MemoryId>().is_ok();

@@ -51,7 +51,8 @@ impl Run {
     async fn loaded_before(&self, path: &[MessageRow]) -> Result<Option<ContextLoaded>, store::Error> {
         let Some(run) = path.last().and_then(|row| row.run) else { return Ok(None) };
         let facts = self.store.facts(run).await?;
-        let loaded = |event| if let Event::ContextLoaded(loaded) = event { Some(loaded) } else { None };
+        let loaded =
+            |event: Event| if let Event::ContextLoaded(loaded) = event { Some(loaded) } else { None };
         Ok(facts.iter().filter_map(|raw| Event::read(&raw.kind, &raw.body).ok()).find_map(loaded))
     }
 
