@@ -1,5 +1,8 @@
 //! Forgetting as a sentence, plans that are followed up, what needs a yes, and what a psychologist would look for.
 
+use jiff::Span;
+use jiff::tz::TimeZone;
+use protocol::{Clock, SystemClock};
 use reqwest::Method;
 
 use super::*;
@@ -108,9 +111,8 @@ async fn import(product: &Product, server: &Server, list: String) {
 #[tokio::test]
 async fn a_plan_whose_day_is_over_is_brought_up_once() {
     let (product, server) = companion([]).await;
-    let now = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC);
-    let day =
-        |days: i64| now.checked_add(jiff::Span::new().days(days)).unwrap().strftime("%Y-%m-%d").to_string();
+    let today = SystemClock.now().to_zoned(TimeZone::UTC).date();
+    let day = |days: i64| today.checked_add(Span::new().days(days)).unwrap().to_string();
     let list = format!(
         "- Runs the half marathon in Lisbon on {} — plan, {}\n- Sees the dentist on {} — plan, {}\n",
         day(-3),

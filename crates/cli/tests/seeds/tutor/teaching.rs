@@ -1,5 +1,8 @@
 //! What an experienced teacher would look for: practice that is spaced, memories by subject, and rules of the trade.
 
+use jiff::Span;
+use jiff::tz::TimeZone;
+use protocol::{Clock, SystemClock};
 use reqwest::Method;
 
 use super::*;
@@ -16,8 +19,8 @@ async fn import(product: &Product, server: &Server, list: &str) {
 
 /// A day that many days ago.
 fn day(days_ago: i64) -> String {
-    let now = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC);
-    now.checked_sub(jiff::Span::new().days(days_ago)).unwrap().strftime("%Y-%m-%d").to_string()
+    let today = SystemClock.now().to_zoned(TimeZone::UTC).date();
+    today.checked_sub(Span::new().days(days_ago)).unwrap().to_string()
 }
 
 #[tokio::test]
@@ -32,8 +35,7 @@ async fn what_was_learnt_is_due_for_practice_and_after_a_use_it_is_not() {
     import(&product, &server, &list).await;
     let line = |at: usize, text: &str| {
         let request = asked(&product).remove(at);
-        let told = system(&request).lines().find(|line| line.contains(text)).unwrap().to_owned();
-        told
+        system(&request).lines().find(|line| line.contains(text)).unwrap().to_owned()
     };
     let (_, page) = server.get(&product.path("memories")).await;
     let halves = page["data"]
