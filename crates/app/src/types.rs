@@ -300,8 +300,18 @@ pub struct Memory {
     pub recall_tokens: usize,
     /// Active ones that may stay after an extraction; those of the lowest score expire.
     pub keep: Option<usize>,
+    /// Whether `keep` counts for each subject by itself: what a memory's kind says before a slash.
+    pub keep_per_subject: bool,
+    /// Kinds of memories that are only kept if the user has said yes.
+    pub consent: Vec<String>,
+    /// Kinds of memories that name a day, and are brought up when it has come.
+    pub follow_up: Vec<String>,
+    /// Kinds of memories that are marked as due when they were not used for a while.
+    pub review: Vec<String>,
     /// Types of records that a snapshot shows.
     pub snapshot: Vec<String>,
+    /// Files of the user that a snapshot shows.
+    pub snapshot_files: Vec<String>,
     /// Whether and how a model looks for memories in what the user says.
     pub extraction: Option<Extraction>,
 }
@@ -325,7 +335,12 @@ impl Default for Memory {
             history: false,
             recall_tokens: 1_000,
             keep: None,
+            keep_per_subject: false,
+            consent: Vec::new(),
+            follow_up: Vec::new(),
+            review: Vec::new(),
             snapshot: Vec::new(),
+            snapshot_files: Vec::new(),
             extraction: None,
         }
     }

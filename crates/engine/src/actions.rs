@@ -1,18 +1,22 @@
 //! What tools did, as the outside asks for it: the list, one action, and taking back what was done.
 
 use protocol::{
-    ActionId, ActionView, Effect, Page, Principal, RunId, Scope, ThreadId, ToolStatus, UndoRefused,
+    ActionId, ActionView, Decision, Effect, Page, Principal, RunId, Scope, ThreadId, ToolStatus, UndoRefused,
     UndoReport,
 };
-use serde_json::json;
-use store::{ActionFilter, ActionRow, NewAction, Once, PageOf, Verified};
+use serde_json::{Value, json};
+use store::{ActionFilter, ActionRow, NewAction, Once, PageOf, ProposalRow, Verified};
 
 use crate::keys::check_all_apps;
 use crate::request::{self, PageQuery};
-use crate::{Engine, Error, hiding};
+use crate::undo::Elsewhere;
+use crate::{Engine, Error, hiding, views};
 
 /// The tool that an undo by the user is told under.
 const UNDO: &str = "undoAction";
+
+/// The field by which an action says which proposal it has made or changed.
+const PROPOSAL: &str = "proposalId";
 
 /// Actions of a run that one request takes back at most.
 const MAX_UNDONE_AT_ONCE: usize = 4096;
@@ -112,7 +116,7 @@ impl Engine {
     }
 
     async fn undo_all(&self, principal: &Principal, scope: &Scope, run: RunId) -> Result<UndoReport, Error> {
-        let mut report = UndoReport { undone: Vec::new(), refused: Vec::new() };
+        let mut report = UndoReport { undone: Vec::new(), refused: Vec::new(), proposals: Vec::new() };
         let (mut after, mut left) = (None, MAX_UNDONE_AT_ONCE);
         while left > 0 {
             let filter = ActionFilter { run: Some(run), ..ActionFilter::default() };
@@ -133,8 +137,8 @@ impl Engine {
     ) -> Result<(), Error> {
         for row in rows {
             let refusal = |reason| UndoRefused { action_id: row.id, tool: row.tool.clone(), reason };
-            match standing(&row, self.outside_undo(&row).is_some()) {
-                Standing::Nothing => {}
+            match standing(&row, self.elsewhere(&row)) {
+                Standing::Nothing => self.report_proposal(&row, report).await?,
                 Standing::Undone(by) => {
                     report.undone.push(self.view(self.store().action(principal, by).await?));
                 }
@@ -144,6 +148,22 @@ impl Engine {
                     Err(reason) => report.refused.push(refusal(reason)),
                 },
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the proposal that an action has made or changed, as it stands now.
+    async fn report_proposal(&self, row: &ActionRow, report: &mut UndoReport) -> Result<(), Error> {
+        let named = row.output.get(PROPOSAL).and_then(Value::as_str).and_then(|id| id.parse().ok());
+        let Some(id) = named.filter(|_| row.status == ToolStatus::Complete.name()) else { return Ok(()) };
+        let proposal = match self.store().proposal_of(&row.scope, id).await {
+            Err(store::Error::NotFound(_)) => return Ok(()),
+            found => found?,
+        };
+        if let Some(reason) = decided(&proposal, row) {
+            report.refused.push(UndoRefused { action_id: row.id, tool: row.tool.clone(), reason });
+        } else if proposal.decision.is_none() && report.proposals.iter().all(|known| known.id != id) {
+            report.proposals.push(views::proposal(proposal));
         }
         Ok(())
     }
@@ -158,8 +178,8 @@ impl Engine {
     }
 
     fn view(&self, row: ActionRow) -> ActionView {
-        let outside = self.outside_undo(&row).is_some();
-        view(row, outside)
+        let elsewhere = self.elsewhere(&row);
+        view(row, elsewhere)
     }
 
     async fn action_row(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
@@ -179,8 +199,8 @@ enum Standing {
     Stays(&'static str),
 }
 
-/// `outside` says that its tool can take it back by another call.
-fn standing(row: &ActionRow, outside: bool) -> Standing {
+/// `elsewhere` says whether it acted outside, and whether its tool can take that back.
+fn standing(row: &ActionRow, elsewhere: Elsewhere) -> Standing {
     let is = |status: ToolStatus| row.status == status.name();
     if let Some(by) = row.undone_by {
         return Standing::Undone(by);
@@ -198,11 +218,29 @@ fn standing(row: &ActionRow, outside: bool) -> Standing {
         }
         Effect::Irreversible if is(ToolStatus::Complete) => Standing::Stays("it cannot be taken back"),
         Effect::Idempotent | Effect::Reversible
-            if is(ToolStatus::Complete) && (outside || !row.changes.is_empty()) =>
+            if is(ToolStatus::Complete) && (elsewhere == Elsewhere::Undo || !row.changes.is_empty()) =>
         {
             Standing::Undoable
         }
+        Effect::Idempotent | Effect::Reversible
+            if is(ToolStatus::Complete) && elsewhere == Elsewhere::Stays =>
+        {
+            Standing::Stays("it may have changed something outside, and its tool has no way to put that back")
+        }
         Effect::Idempotent | Effect::Reversible | Effect::Irreversible => Standing::Nothing,
+    }
+}
+
+/// Why what became of a proposal is not taken back with the action that made or changed it; none if nothing did.
+fn decided(proposal: &ProposalRow, by: &ActionRow) -> Option<String> {
+    let withdrew = by.output.get("status").and_then(Value::as_str) == Some(Decision::Withdrawn.name());
+    match proposal.decision? {
+        Decision::Confirmed => Some(proposal.action.map_or_else(
+            || "the user has said yes to it since".to_owned(),
+            |action| format!("the user has said yes to it since; undo {action} to take that back"),
+        )),
+        Decision::Withdrawn if withdrew => Some("it took back a proposal, which can be made again".into()),
+        Decision::Withdrawn | Decision::Rejected | Decision::Expired | Decision::Superseded => None,
     }
 }
 
@@ -213,8 +251,7 @@ fn undo_refusal(error: store::Error) -> Result<String, Error> {
 
 /// Why what was to be taken back outside is not.
 fn outside_refusal(by: &ActionRow) -> Option<String> {
-    let said =
-        || by.output.get("message").and_then(serde_json::Value::as_str).unwrap_or("no reason was given");
+    let said = || by.output.get("message").and_then(Value::as_str).unwrap_or("no reason was given");
     if by.status == ToolStatus::Complete.name() {
         None
     } else if by.status == ToolStatus::Unknown.name() {
@@ -224,9 +261,9 @@ fn outside_refusal(by: &ActionRow) -> Option<String> {
     }
 }
 
-fn view(row: ActionRow, outside: bool) -> ActionView {
+fn view(row: ActionRow, elsewhere: Elsewhere) -> ActionView {
     ActionView {
-        undoable: standing(&row, outside) == Standing::Undoable,
+        undoable: standing(&row, elsewhere) == Standing::Undoable,
         undone: row.undone_by.is_some(),
         id: row.id,
         tool: row.tool,
@@ -266,7 +303,6 @@ fn one_of(field: &'static str, known: &[&str]) -> Error {
 mod tests {
     use jiff::Timestamp;
     use protocol::{AppId, RecordId, UserId};
-    use serde_json::Value;
     use store::Change;
     use uuid::Uuid;
 
@@ -296,13 +332,13 @@ mod tests {
     }
 
     fn stands(row: &ActionRow) -> Standing {
-        standing(row, false)
+        standing(row, Elsewhere::Nothing)
     }
 
     #[test]
     fn what_was_done_and_can_be_put_back_is_undoable() {
         assert_eq!(stands(&row()), Standing::Undoable);
-        assert!(view(row(), false).undoable);
+        assert!(view(row(), Elsewhere::Nothing).undoable);
         for status in ["started", "failed", "denied", "cancelled"] {
             assert_eq!(stands(&ActionRow { status: status.into(), ..row() }), Standing::Nothing);
         }
@@ -315,7 +351,7 @@ mod tests {
         assert_eq!(stands(&ActionRow { undo_of: Some(other), ..row() }), Standing::Nothing);
         let undone = ActionRow { undone_by: Some(other), ..row() };
         assert_eq!(stands(&undone), Standing::Undone(other));
-        let view = view(undone, false);
+        let view = view(undone, Elsewhere::Nothing);
         assert_eq!((view.undone, view.undoable, view.undone_by), (true, false, Some(other)));
     }
 
@@ -331,6 +367,18 @@ mod tests {
         {
             let cut = ActionRow { status: "unknown".into(), effect, ..sent.clone() };
             assert_eq!(matches!(stands(&cut), Standing::Stays(_)), stays, "{effect:?}");
+        }
+    }
+
+    #[test]
+    fn what_acted_outside_is_undoable_only_if_its_tool_can_take_it_back() {
+        for effect in [Effect::Idempotent, Effect::Reversible] {
+            let called = ActionRow { changes: Vec::new(), effect, ..row() };
+            assert_eq!(standing(&called, Elsewhere::Undo), Standing::Undoable, "{effect:?}");
+            assert!(matches!(standing(&called, Elsewhere::Stays), Standing::Stays(_)), "{effect:?}");
+            assert_eq!(standing(&called, Elsewhere::Nothing), Standing::Nothing, "{effect:?}");
+            let failed = ActionRow { status: "failed".into(), ..called };
+            assert_eq!(standing(&failed, Elsewhere::Stays), Standing::Nothing, "{effect:?}");
         }
     }
 

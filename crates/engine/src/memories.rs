@@ -9,8 +9,8 @@ mod tests;
 use memory::extract::DEFAULT_KIND;
 use memory::secrets;
 use protocol::{
-    AppId, MemoryHistoryView, MemoryId, MemoryPatch, MemorySettings, MemoryView, NewMemory, Page, Principal,
-    Scope,
+    AppId, MAX_KIND_BYTES, MemoryHistoryView, MemoryId, MemoryPatch, MemorySettings, MemoryView, NewMemory,
+    Page, Principal, Scope, is_kind,
 };
 use store::{MAX_MEMORY_BYTES, MemoryCursor, MemoryEdit, MemoryRow, Once, PageOf};
 
@@ -19,8 +19,6 @@ use crate::{Engine, Error, views};
 
 pub use exchange::{ExportFormat, MAX_IMPORT_BYTES};
 pub use search::MessageQuery;
-
-const MAX_KIND_BYTES: usize = 32;
 
 /// The source of what users say themselves.
 const BY_USER: &str = "user";
@@ -210,9 +208,11 @@ fn text(text: &str) -> Result<String, Error> {
 
 fn kind(kind: Option<String>) -> Result<String, Error> {
     let Some(kind) = kind else { return Ok(DEFAULT_KIND.to_owned()) };
-    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
-    if kind.is_empty() || kind.len() > MAX_KIND_BYTES || !kind.bytes().all(plain) {
-        let message = format!("must be one word of 1 to {MAX_KIND_BYTES} small letters, digits, - and _");
+    if !is_kind(&kind) {
+        let message = format!(
+            "must be one word of 1 to {MAX_KIND_BYTES} small letters, digits, - and _, or a subject and such a word \
+             with a slash between them"
+        );
         return Err(Error::invalid("kind", message));
     }
     Ok(kind)

@@ -28,14 +28,16 @@ const MAX_LOCALE_CHARS: usize = 35;
 const MAX_PART_CHARS: usize = 8;
 
 impl Engine {
-    pub async fn profile(&self, principal: &Principal) -> Result<ProfileView, Error> {
-        Ok(view(principal, self.store().profile(&said_to(principal)).await?))
+    /// What the user says to all apps, or to one of them.
+    pub async fn profile(&self, principal: &Principal, app: Option<&str>) -> Result<ProfileView, Error> {
+        Ok(view(principal, self.store().profile(&self.said_to(principal, app)?).await?))
     }
 
     /// Changes what the patch names. Another change that comes in between is not lost.
     pub async fn change_profile(
         &self,
         principal: &Principal,
+        app: Option<&str>,
         patch: ProfilePatch,
         once: Option<Once>,
     ) -> Result<ProfileView, Error> {
@@ -43,7 +45,7 @@ impl Engine {
         let name = name.map(|name| name.as_deref().map(request::name).transpose()).transpose()?;
         let timezone = timezone.map(|name| name.as_deref().map(zone).transpose()).transpose()?;
         let locale = locale.map(|name| name.as_deref().map(good_locale).transpose()).transpose()?;
-        let scope = said_to(principal);
+        let scope = self.said_to(principal, app)?;
         for _ in 0..MAX_TRIES {
             let row = self.store().profile(&scope).await?;
             let changed = ProfileRow {
@@ -65,11 +67,15 @@ impl Engine {
         let message = "the profile is being changed by others; send it again".to_owned();
         Err(Error::Unavailable { message, retry_after: 1 })
     }
-}
 
-/// To whom a user speaks of themselves with this key: other apps are neither told nor asked by a key that is for one.
-fn said_to(principal: &Principal) -> Scope {
-    principal.scope(principal.only_app().cloned().unwrap_or_else(|| AppId::new(ALL_APPS)))
+    /// To whom a user speaks of themselves: to the app that is named, or to those the key is for. Other apps are neither
+    /// told nor asked by a key that is for one.
+    fn said_to(&self, principal: &Principal, app: Option<&str>) -> Result<Scope, Error> {
+        let named =
+            app.map(|app| Ok::<_, Error>(self.serving(principal, app)?.app.id.clone())).transpose()?;
+        let app = named.or_else(|| principal.only_app().cloned()).unwrap_or_else(|| AppId::new(ALL_APPS));
+        Ok(principal.scope(app))
+    }
 }
 
 /// What an app is told of a user.

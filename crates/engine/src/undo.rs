@@ -8,7 +8,29 @@ use tools::{Calling, Outcome};
 
 use crate::{Engine, Error};
 
+/// What an action did outside, as far as it can be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// It did nothing there.
+    Nothing,
+    /// Its tool takes it back by another call.
+    Undo,
+    /// Nobody here can take it back.
+    Stays,
+}
+
 impl Engine {
+    pub(crate) fn elsewhere(&self, action: &ActionRow) -> Elsewhere {
+        let tools = self.shared.apps.get(&action.scope.app).map(|serving| serving.tools());
+        if self.outside_undo(action).is_some() {
+            Elsewhere::Undo
+        } else if tools.is_some_and(|tools| tools.changes_elsewhere(&action.tool)) {
+            Elsewhere::Stays
+        } else {
+            Elsewhere::Nothing
+        }
+    }
+
     /// Whether an action is taken back by a call of its tool: what the call does, if so.
     pub(crate) fn outside_undo(&self, action: &ActionRow) -> Option<Effect> {
         let done = action.status == ToolStatus::Complete.name() && action.effect == Effect::Reversible;

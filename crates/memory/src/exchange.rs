@@ -12,6 +12,7 @@ mod tests;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
+use protocol::is_kind;
 use store::MAX_MEMORY_BYTES;
 
 use crate::extract::DEFAULT_KIND;
@@ -21,8 +22,6 @@ pub const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The most memories of a file.
 pub const MAX_MEMORIES: usize = 10_000;
-
-const MAX_KIND_BYTES: usize = 32;
 
 /// The longest name of a source, in bytes.
 const MAX_SOURCE_BYTES: usize = 256;
@@ -78,7 +77,7 @@ pub enum Problem {
     Empty,
     #[error("is longer than a memory may be")]
     TooLong,
-    #[error("must be one word of small letters, digits, - and _")]
+    #[error("must be one word of small letters, digits, - and _, or two with a slash between them")]
     NotAWord,
     #[error("is no date")]
     NotADate,
@@ -122,11 +121,6 @@ fn clean_text(text: &str) -> Result<String, Problem> {
         long if long.len() > MAX_MEMORY_BYTES => Err(Problem::TooLong),
         text => Ok(text.to_owned()),
     }
-}
-
-fn is_kind(kind: &str) -> bool {
-    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
-    !kind.is_empty() && kind.len() <= MAX_KIND_BYTES && kind.bytes().all(plain)
 }
 
 /// A source on one line, without the sign that ends a text in Markdown.

@@ -14,7 +14,7 @@ mod tests;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use protocol::{MemoryId, MessageId};
+use protocol::{MemoryId, MessageId, kind_within_subject};
 
 pub use alike::is_duplicate;
 pub use plan::plan;
@@ -145,6 +145,34 @@ pub struct Plan {
     pub dropped: Vec<Dropped>,
 }
 
+impl Plan {
+    /// The same without what would keep a memory of these kinds: the user has not said yes to that. What is kept
+    /// already may be changed and removed.
+    #[must_use]
+    pub fn without(mut self, kinds: &[String], batch: &Batch<'_>) -> Self {
+        let needs_yes = |kind: &str| kinds.iter().any(|named| named == kind_within_subject(kind));
+        let was_so =
+            |held: &Held| batch.known.iter().any(|known| known.id == held.id && needs_yes(&known.kind));
+        let mut at = 0;
+        self.changes.retain(|change| {
+            let refused = match change {
+                Change::Create { kind, .. } => needs_yes(kind),
+                Change::Update { of, kind, .. } => needs_yes(kind) && !was_so(of),
+                Change::Merge { into, from, kind, .. } => {
+                    needs_yes(kind) && !was_so(into) && !from.iter().any(was_so)
+                }
+                Change::Remove { .. } => false,
+            };
+            if refused {
+                self.dropped.push(Dropped { at, reason: Reason::NoConsent });
+            }
+            at += 1;
+            !refused
+        });
+        self
+    }
+}
+
 /// A change that was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped {
@@ -183,4 +211,6 @@ pub enum Reason {
     Unfounded,
     #[error("is more than one result may change")]
     TooMany,
+    #[error("is of a kind that is only kept if the user has said yes")]
+    NoConsent,
 }

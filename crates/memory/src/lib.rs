@@ -4,6 +4,7 @@ pub mod dates;
 pub mod documents;
 pub mod exchange;
 pub mod extract;
+pub mod forgetting;
 pub mod index;
 pub mod pinning;
 pub mod recall;

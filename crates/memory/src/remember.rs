@@ -14,7 +14,10 @@ use store::MAX_MEMORY_BYTES;
 
 use crate::secrets::Secret;
 use request::{Marker, Request, Weight};
-use sentences::{Sentence, sentences};
+use sentences::Sentence;
+
+pub(crate) use rest::leads_to_task;
+pub(crate) use sentences::{sentences, spoken};
 
 /// What a message asks to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +55,7 @@ pub fn asked(message: &str) -> Option<Asked<'_>> {
     if text.len() > MAX_MESSAGE_BYTES {
         return None;
     }
-    let spoken = sentences::spoken(text);
+    let spoken = spoken(text);
     let all = sentences(spoken);
     let mut earlier = false;
     for (at, sentence) in all.iter().enumerate() {

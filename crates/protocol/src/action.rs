@@ -105,13 +105,15 @@ pub struct ActionView {
     pub undo_of: Option<ActionId>,
 }
 
-/// What came of undoing all actions of a run, newest first.
+/// What came of undoing all actions of a run, newest first: everything the run did is in one of the three.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UndoReport {
     /// The actions that were taken back, by the actions that took them back.
     pub undone: Vec<ActionView>,
     /// Those that could not be, and why.
     pub refused: Vec<UndoRefused>,
+    /// What the run has proposed and the user has not decided: nothing was done, and a yes would still do it.
+    pub proposals: Vec<ProposalView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

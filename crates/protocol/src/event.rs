@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 pub use context::{
     ContextLoaded, FragmentCost, LeftOut, Part, Pinned, PromptLedger, Source, Stretch, Summary, Warning,
 };
-pub use remembered::{MemoryUpdate, Remembered, RememberedOutcome};
+pub use remembered::{Forgetting, ForgettingOutcome, MemoryUpdate, Remembered, RememberedOutcome};
 
 use crate::{CallId, Decision, DocumentId, Effect, MessageId, ProposalId, RunId, Seq, ThreadId, Usage};
 

@@ -34,11 +34,11 @@ pub use context::{
 };
 pub use depth::{MAX_JSON_DEPTH, MAX_STORED_DEPTH, json_depth, value_depth};
 pub use event::{
-    Call, ContextLoaded, Delta, Event, Failure, Finish, FragmentCost, Kind, LeftOut, MemoryUpdate,
-    MessageUser, Part, Pinned, PromptLedger, ProposalClosed, ProposalOpen, ReasoningDelta, Remembered,
-    RememberedOutcome, RunEnd, RunStart, RunStatus, Snapshot, Source, StepEnd, StepReset, StepRetry,
-    StepStart, Stored, StreamComplete, Stretch, Structured, Summary, TextDelta, ThreadNamed, ToolComplete,
-    ToolInput, ToolStart, ToolStatus, Unreadable, Warning,
+    Call, ContextLoaded, Delta, Event, Failure, Finish, Forgetting, ForgettingOutcome, FragmentCost, Kind,
+    LeftOut, MemoryUpdate, MessageUser, Part, Pinned, PromptLedger, ProposalClosed, ProposalOpen,
+    ReasoningDelta, Remembered, RememberedOutcome, RunEnd, RunStart, RunStatus, Snapshot, Source, StepEnd,
+    StepReset, StepRetry, StepStart, Stored, StreamComplete, Stretch, Structured, Summary, TextDelta,
+    ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable, Warning,
 };
 pub use id::{
     ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, ParseIdError, PinId,
@@ -46,8 +46,9 @@ pub use id::{
 };
 pub use limits::{Allowance, DAY_SECONDS, MINUTE_SECONDS, Quota, Used, UserLimits};
 pub use memory::{
-    FoundMessage, ImportRefused, ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery,
-    MemorySettings, MemorySource, MemoryVersionView, MemoryView, MessageHit, NewMemory, SaidView,
+    FoundMessage, ImportRefused, ImportReport, MAX_KIND_BYTES, MemoryHistoryView, MemoryHit, MemoryPatch,
+    MemoryQuery, MemorySettings, MemorySource, MemoryVersionView, MemoryView, MessageHit, NewMemory,
+    SaidView, is_kind, kind_within_subject,
 };
 pub use outside::{
     CredentialRequest, CredentialView, McpApproval, McpApprovalOf, McpServerView, McpState, McpToolState,

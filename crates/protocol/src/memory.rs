@@ -6,6 +6,22 @@ use utoipa::ToSchema;
 
 use crate::{MemoryId, MessageId, Role, ThreadId};
 
+/// Bytes of a memory's kind.
+pub const MAX_KIND_BYTES: usize = 32;
+
+/// Whether this is a kind: one word of small letters, digits, `-` and `_`, or a subject and such a word with a slash
+/// between them, as in `maths/level`.
+pub fn is_kind(kind: &str) -> bool {
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(plain);
+    kind.len() <= MAX_KIND_BYTES && kind.split('/').count() <= 2 && kind.split('/').all(is_word)
+}
+
+/// A kind without its subject: `level` of `maths/level`.
+pub fn kind_within_subject(kind: &str) -> &str {
+    kind.split_once('/').map_or(kind, |(_, word)| word)
+}
+
 /// Something to be remembered about the user.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -161,4 +177,21 @@ pub struct FoundMessage {
     /// Without words that were forgotten.
     pub text: String,
     pub created_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_one_word_or_a_subject_and_a_word() {
+        for kind in ["fact", "a-b_1", "maths/level", "french/goal"] {
+            assert!(is_kind(kind), "{kind}");
+        }
+        let long = "x".repeat(MAX_KIND_BYTES + 1);
+        for wrong in ["", "/", "Fact", "two words", "maths/", "/level", "a/b/c", "é", &long] {
+            assert!(!is_kind(wrong), "{wrong}");
+        }
+        assert_eq!((kind_within_subject("maths/level"), kind_within_subject("level")), ("level", "level"));
+    }
 }

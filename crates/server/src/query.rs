@@ -253,6 +253,25 @@ impl FromRequestParts<Api> for ForGood {
     }
 }
 
+/// To whom a profile speaks.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ProfileParams {
+    /// What this app alone is told; without it, what all apps of the key are told.
+    app: Option<String>,
+}
+
+/// [`ProfileParams`]: the app that alone is told.
+pub(crate) struct ToldTo(pub(crate) Option<String>);
+
+impl FromRequestParts<Api> for ToldTo {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        Ok(Self(params::<ProfileParams>(parts)?.app))
+    }
+}
+
 /// Which form a file is to have.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -8,7 +8,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::context::{NewPin, NewText};
+use crate::context::{NewPin, NewText, ProfileRow};
 use crate::{Error, NewMemory, Once, PageOf, PageRows};
 
 /// One change that a call makes, committed together with its outcome. It names the version it was made for: if the thing
@@ -29,6 +29,10 @@ pub enum Write {
     Undo { action: ActionId },
     /// Adds a memory. It needs no call: what the user asks to be remembered is written with `context:loaded`.
     Remember(NewMemory),
+    /// Forgets a memory, because the user has said so in a message; not for calls. One that is gone is left alone.
+    Forget { memory: MemoryId },
+    /// Puts what the user says of themselves to this app in the place of the profile of that version.
+    Profile(ProfileRow),
     /// Keeps a text beside the log, with the `context:loaded` that names it; not for calls.
     Keep(NewText),
     /// Adds a pin, with the `context:loaded` that says so; not for calls.
@@ -57,6 +61,11 @@ pub enum Change {
     /// A memory that was not there, and that is removed when it is put back.
     Memory {
         id: MemoryId,
+        version: u64,
+    },
+    /// What the user says of themselves to the app; `before` is what stood there, as an object of its fields.
+    Profile {
+        before: Value,
         version: u64,
     },
 }

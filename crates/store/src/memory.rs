@@ -132,6 +132,8 @@ pub struct Extraction {
     pub changes: Vec<MemoryChange>,
     /// Active memories that may stay.
     pub limit: Option<usize>,
+    /// Whether that many may stay of each subject, which is what a kind says before a slash.
+    pub per_subject: bool,
     pub spent: Option<Spent>,
     /// What the scope had come to before it was looked at, as [`crate::Recall`] counts it: what is purged after that is
     /// not said again.

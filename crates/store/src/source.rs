@@ -3,12 +3,13 @@
 //! A text is kept for as long as its source is what it was. Where a source can change, its name says which state of it
 //! was meant.
 
-use protocol::ThreadId;
+use protocol::{Scope, ThreadId};
 
 const APP: &str = "app_";
 const PROFILE: &str = "profile_";
 const PERSONA: &str = "own_persona_";
 const RECORDS: &str = "records_";
+const FILE: &str = "file_";
 
 /// Where the names of what was made of records begin and end.
 pub(crate) const ALL_RECORDS: (&str, &str) = ("records_", "records`");
@@ -31,6 +32,16 @@ pub fn of_persona(id: &str) -> String {
 /// What was made of the user's records for a thread, when so many things had been erased.
 pub fn of_records(thread: ThreadId, erasures: u64) -> String {
     format!("{RECORDS}{thread}{}", erasure_suffix(erasures))
+}
+
+/// A file of the user's, which is named with its owner: many have one of the same path.
+pub fn of_file(scope: &Scope, path: &str) -> String {
+    format!("{FILE}{}/{}/{path}", scope.app, scope.user)
+}
+
+/// The path of a file of the scope's.
+pub(crate) fn file_of<'s>(scope: &Scope, source: &'s str) -> Option<&'s str> {
+    source.strip_prefix(of_file(scope, "").as_str())
 }
 
 pub(crate) fn is_of_app(source: &str) -> bool {

@@ -61,6 +61,7 @@ impl Catalog {
         catalog.add(builtin::SearchMemories);
         catalog.add(builtin::SearchHistory);
         catalog.add(builtin::SaveMemory);
+        catalog.add(builtin::UpdateProfile);
         catalog.add(builtin::UndoAction);
         catalog.add(builtin::ListRecentActions);
         catalog

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use protocol::is_kind;
 use serde::Deserialize;
 
 use super::optional_text;
@@ -15,6 +16,12 @@ const MAX_RECALL_TOKENS: i64 = 100_000;
 const MAX_DELAY_SECONDS: i64 = 3_600;
 /// Types of records that a snapshot or the memory model is shown.
 const MAX_RECORD_TYPES: usize = 16;
+/// Files that a snapshot shows.
+const MAX_SNAPSHOT_FILES: usize = 4;
+/// How the name of a file ends, among the names of what a snapshot shows.
+const FILE: &str = ".md";
+/// Kinds of memories that one key names.
+const MAX_KINDS: usize = 16;
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -25,6 +32,10 @@ pub(super) struct RawMemory {
     history: Option<bool>,
     recall_tokens: Option<Spanned<i64>>,
     keep: Option<Spanned<i64>>,
+    keep_per: Option<RawKeepPer>,
+    consent: Vec<Spanned<String>>,
+    follow_up: Vec<Spanned<String>>,
+    review: Vec<Spanned<String>>,
     snapshot: Vec<Spanned<String>>,
     extract: Option<bool>,
     extract_model: Option<Spanned<String>>,
@@ -39,6 +50,15 @@ enum RawInject {
     All,
     Top,
     Snapshot,
+}
+
+/// Among which memories `keep` counts.
+#[derive(Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum RawKeepPer {
+    #[default]
+    App,
+    Subject,
 }
 
 /// The memory of an app, and the text of `extract.md` if there is one.
@@ -66,6 +86,7 @@ pub(super) fn memory(
         records: types(source, "memory.extract_context", raw.extract_context, records)?,
         delay: delay.unwrap_or(Extraction::default().delay),
     };
+    let (files, kinds_of_records) = raw.snapshot.into_iter().partition(|name| name.get_ref().ends_with(FILE));
     let memory = Memory {
         inject,
         limit: limit.unwrap_or(if inject == Inject::Top { Memory::TOP } else { default.limit }),
@@ -75,10 +96,42 @@ pub(super) fn memory(
             .whole("memory.recall_tokens", raw.recall_tokens, 1..=MAX_RECALL_TOKENS)?
             .unwrap_or(default.recall_tokens),
         keep: source.whole("memory.keep", raw.keep, 1..=MAX_KEPT)?,
-        snapshot: types(source, "memory.snapshot", raw.snapshot, records)?,
+        keep_per_subject: raw.keep_per.unwrap_or_default() == RawKeepPer::Subject,
+        consent: kinds(source, "memory.consent", raw.consent)?,
+        follow_up: kinds(source, "memory.follow_up", raw.follow_up)?,
+        review: kinds(source, "memory.review", raw.review)?,
+        snapshot: types(source, "memory.snapshot", kinds_of_records, records)?,
+        snapshot_files: snapshot_files(source, files)?,
         extraction: raw.extract.unwrap_or(false).then_some(extraction),
     };
     Ok((memory, prompt))
+}
+
+/// Files that a snapshot shows, by their paths.
+fn snapshot_files(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+    match raw.get(MAX_SNAPSHOT_FILES) {
+        Some(beyond) => {
+            let message = format!("memory.snapshot names more than {MAX_SNAPSHOT_FILES} files");
+            Err(source.problem(beyond.span(), message, "name fewer"))
+        }
+        None => Ok(raw.into_iter().map(Spanned::into_inner).collect()),
+    }
+}
+
+/// Kinds of memories, without their subjects.
+fn kinds(source: &Source<'_>, field: &str, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+    if let Some(beyond) = raw.get(MAX_KINDS) {
+        let message = format!("{field} names more than {MAX_KINDS} kinds");
+        return Err(source.problem(beyond.span(), message, "name fewer"));
+    }
+    for kind in &raw {
+        if !is_kind(kind.get_ref()) || kind.get_ref().contains('/') {
+            let message = format!("{field}: {:?} is no kind of memories", kind.get_ref());
+            let remedy = "write one word of small letters, digits, - and _";
+            return Err(source.problem(kind.span(), message, remedy));
+        }
+    }
+    Ok(raw.into_iter().map(Spanned::into_inner).collect())
 }
 
 fn types(

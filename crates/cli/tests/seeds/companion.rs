@@ -1,5 +1,6 @@
 //! Rows of docs/seeds.md for companion.
 
+mod care;
 mod memory;
 mod turns;
 

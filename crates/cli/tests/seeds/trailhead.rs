@@ -4,6 +4,7 @@ mod chat;
 mod context;
 mod failures;
 mod limits;
+mod practice;
 mod records;
 mod safety;
 mod steps;

@@ -5,6 +5,7 @@ mod changes;
 mod expiry;
 mod passes;
 mod prompt;
+mod teaching;
 
 use serde_json::{Value, json};
 use testkit::Frame;

@@ -9,12 +9,12 @@ use jiff::tz::TimeZone;
 use memory::recall::Recall;
 use memory::tombstone::Forgotten;
 use model::{Counter, Model, ToolSpec};
-use protocol::{ContextLoaded, LeftOut, Part, Role, RunStart, Scope, Source, ThreadId, Warning};
+use protocol::{ContextLoaded, LeftOut, MemoryId, Part, Role, RunStart, Scope, Source, ThreadId, Warning};
 use sha2::{Digest, Sha256};
-use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, ProfileRow, Store};
+use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, MemoryRow, NewText, ProfileRow, Store};
 
 use super::fragments::{
-    self, documents, domain, memories, persona, pins, profile, proposals, recalled, snapshot, summaries,
+    self, documents, domain, due, memories, persona, pins, profile, proposals, recalled, snapshot, summaries,
 };
 use super::{Budget, Context, Fence, History, Piece, Shape, history};
 use crate::transcript;
@@ -121,7 +121,7 @@ pub(crate) async fn gather(
     // One may only set how the model answers.
     pieces.extend(persona.filter(|piece| !piece.text.trim().is_empty()));
     pieces.extend(about);
-    pieces.extend(known);
+    pieces.extend(known.pieces);
     let (shown, background) = background(from, past, &said, &mut noted);
     pieces.extend(background);
     noted.warnings.extend(domain.warnings);
@@ -140,6 +140,7 @@ pub(crate) async fn gather(
         documents: distinct(documents.sources.iter().map(|source| source.id.clone())),
         proposals,
         date: fragments::date(from.now, &from.zone),
+        follow_ups: known.follow_ups,
         left_out: noted.left_out,
         warnings: noted.warnings,
         summaries: noted.summaries,
@@ -200,9 +201,16 @@ async fn who(from: &Sources<'_>, start: &RunStart) -> Option<Result<Piece, Warni
 }
 
 /// What is known of the user.
-async fn known(from: &Sources<'_>, message: &str, forgotten: &Forgotten) -> Result<Vec<Piece>, store::Error> {
+#[derive(Default)]
+struct AboutUser {
+    pieces: Vec<Piece>,
+    /// Ids of the memories among them that are to be brought up, because their day has come.
+    follow_ups: Vec<String>,
+}
+
+async fn known(from: &Sources<'_>, message: &str, forgotten: &Forgotten) -> Result<AboutUser, store::Error> {
     if !from.remembers {
-        return Ok(Vec::new());
+        return Ok(AboutUser::default());
     }
     let memory = &from.app.memory;
     let mut pieces = match memory.inject {
@@ -210,11 +218,29 @@ async fn known(from: &Sources<'_>, message: &str, forgotten: &Forgotten) -> Resu
         Inject::Snapshot => snapshot::read(from, forgotten).await?,
         Inject::All => {
             let rows = from.store.active_memories(from.scope, memory.limit).await?;
-            rows.iter().map(|row| memories::piece(Fragment::Memories, row)).collect()
+            rows.iter().map(|row| with_practice(from, row)).collect()
         }
     };
-    pieces.extend(recalled::read(from, message).await?);
-    Ok(pieces)
+    let (plans, recalled) = tokio::try_join!(due::read(from), recalled::read(from, message))?;
+    let follow_ups: Vec<String> = plans.iter().map(|piece| piece.source.clone()).collect();
+    pieces.retain(|piece| piece.fragment != Fragment::Memories || !follow_ups.contains(&piece.source));
+    let mut room = memory.limit.saturating_sub(plans.len());
+    let recalled = recalled.into_iter().filter(|piece| {
+        let is_memory = piece.source.parse::<MemoryId>().is_ok();
+        let fits = !is_memory || (room > 0 && !follow_ups.contains(&piece.source));
+        room -= usize::from(is_memory && fits);
+        fits
+    });
+    pieces.extend(plans.into_iter().chain(recalled));
+    Ok(AboutUser { pieces, follow_ups })
+}
+
+/// A memory, with a remark if it is due for practice.
+fn with_practice(from: &Sources<'_>, row: &MemoryRow) -> Piece {
+    match due::for_practice(row, &from.app.memory.review, from.now) {
+        Some(remark) => memories::noted(Fragment::Memories, row, &remark),
+        None => memories::piece(Fragment::Memories, row),
+    }
 }
 
 /// Pins, summaries and turns under the budget of the history.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use app::{App, Extraction as How};
 use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Role, Turn};
+use memory::forgetting::{self, About};
 use memory::index::{Among, ItemId};
 use memory::recall::Question;
 use memory::remember::{self, Asked};
@@ -115,7 +116,7 @@ async fn look(
         }
         Err(unanswered) => return Err(unanswered.into()),
     };
-    let plan = extract::plan(&result, &batch);
+    let plan = extract::plan(&result, &batch).without(&app.memory.consent, &batch);
     for dropped in &plan.dropped {
         tracing::debug!(%thread, place = dropped.at, reason = %dropped.reason, "a memory was not kept");
     }
@@ -123,35 +124,52 @@ async fn look(
     for change in plan.changes {
         changes.extend(stored(engine, job, (thread, &turns), change).await?);
     }
-    Ok(Done::extraction(Extraction { changes, limit: app.memory.keep, spent, as_of, ..nothing }))
+    let (limit, per_subject) = (app.memory.keep, app.memory.keep_per_subject);
+    Ok(Done::extraction(Extraction { changes, limit, per_subject, spent, as_of, ..nothing }))
 }
 
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// What was said, without forgotten words and without what was kept by request already.
+/// What was said, without forgotten words, without what was kept by request already, and without what the user took
+/// back with the message after it.
 fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
-    let turn = |row: &MessageRow| {
+    let mut turns: Vec<Turn> = Vec::new();
+    for row in rows {
         let read = transcript::read(row);
-        let role = match read.role? {
-            Speaker::User => Role::User,
-            Speaker::Assistant => Role::Assistant,
+        let role = match read.role {
+            Some(Speaker::User) => Role::User,
+            Some(Speaker::Assistant) => Role::Assistant,
+            None => continue,
         };
-        let kept = role == Role::User && app.memory.remember && is_request(&read.text);
+        if role == Role::User && app.memory.remember && is_request(&read.text) {
+            let said = turns.iter().rposition(|turn| turn.role == Role::User);
+            if let Some(said) = said.filter(|_| takes_back(&read.text)) {
+                turns.truncate(said);
+            }
+            continue;
+        }
         let text = forgotten.clear(&read.text, row.created_at).into_owned();
-        (!kept && !text.trim().is_empty()).then_some(Turn { message: row.id, role, text, at: row.created_at })
-    };
-    rows.iter().filter_map(turn).collect()
+        if !text.trim().is_empty() {
+            turns.push(Turn { message: row.id, role, text, at: row.created_at });
+        }
+    }
+    turns
 }
 
-/// Whether the whole message asks to remember something.
+/// Whether the whole message asks to remember or to forget something.
 fn is_request(message: &str) -> bool {
     match remember::asked(message) {
         Some(Asked::Keep(statement)) => statement.whole,
         Some(Asked::Nothing | Asked::TooLong) => true,
-        None => false,
+        None => forgetting::asked(message).is_some(),
     }
+}
+
+/// Whether the message asks to forget what was said before it.
+fn takes_back(message: &str) -> bool {
+    forgetting::asked(message).is_some_and(|request| request.about == About::Last)
 }
 
 /// The memories that may have to do with what was said.

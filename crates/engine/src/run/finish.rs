@@ -78,6 +78,13 @@ pub(crate) fn forced(error: Failure, ids: &dyn Ids) -> ForcedEnd {
     }
 }
 
+/// What the answer was to bring up, and does not name itself. A reply in place of an answer brings up nothing.
+fn brought_up(state: &RunState, named: &[String]) -> Vec<String> {
+    let due = state.context.as_ref().filter(|_| state.cut_short().is_none() && state.last().is_some());
+    let due = due.into_iter().flat_map(|context| &context.follow_ups);
+    due.filter(|id| !named.contains(id)).cloned().collect()
+}
+
 pub(super) fn last_events(
     (run_id, thread): (RunId, ThreadId),
     state: &RunState,
@@ -89,7 +96,7 @@ pub(super) fn last_events(
         Ending::Completed { text } => {
             let (message_id, usage) = (ids.message(), state.usage);
             let structured = state.last().and_then(|step| step.structured.clone());
-            let (memories_referenced, data) = structured
+            let (mut memories_referenced, data) = structured
                 .map(|structured| (structured.memories_referenced, structured.data))
                 .unwrap_or_default();
             // What no model has written was in no step, and has not been streamed: its words are a piece, too.
@@ -97,6 +104,7 @@ pub(super) fn last_events(
                 let (step, delta) = (state.next_step_number(), text.clone());
                 events.push(Event::TextDelta(TextDelta { step, delta }));
             }
+            memories_referenced.extend(brought_up(state, &memories_referenced));
             let complete = StreamComplete { message_id, text, memories_referenced, data, usage };
             events.push(Event::StreamComplete(complete));
             RunEnd { run_id, status: RunStatus::Completed, error: None, message_id: None }

@@ -1,4 +1,4 @@
-//! What a run takes from outside its log, read once and noted; and what its message asks to keep.
+//! What a run takes from outside its log, read once and noted; and what its message asks to keep or to forget.
 
 use memory::remember::{self, Asked, Outcome, Statement};
 use memory::{pinning, secrets};
@@ -29,6 +29,13 @@ impl Run {
         }
         let memory = &self.app.memory;
         let remembers = memory.is_used() && !self.store.memory_is_off(&self.scope).await?;
+        if remembers
+            && memory.remember
+            && let Some((forgetting, writes)) = self.forgetting(start, &message).await?
+        {
+            let loaded = ContextLoaded { forgetting: Some(forgetting), ..ContextLoaded::default() };
+            return self.note(vec![Event::ContextLoaded(loaded)], writes).await;
+        }
         let (remembered, mut writes) =
             match (remembers && memory.remember).then(|| remember::asked(&message)).flatten() {
                 Some(asked) => self.remember(state, asked).await?,

@@ -8,6 +8,7 @@ mod collect;
 mod cut;
 mod decide;
 mod finish;
+mod forget;
 mod load;
 #[cfg(test)]
 mod machine;

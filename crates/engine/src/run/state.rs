@@ -143,11 +143,12 @@ impl RunState {
         self.open.unwrap_or_else(|| u32::try_from(self.steps.len()).unwrap_or(u32::MAX).saturating_add(1))
     }
 
-    /// The answer to a message that only asked to remember something.
+    /// The answer to a message that only asked to remember, to forget or to pin something.
     pub(crate) fn remembered(&self) -> Option<&str> {
         let context = self.context.as_ref()?;
         let pinned = context.pinned.as_ref().map(|pinned| pinned.reply.as_str());
-        pinned.or_else(|| context.remembered.as_ref()?.reply.as_deref())
+        let forgetting = context.forgetting.as_ref().map(|forgetting| forgetting.reply.as_str());
+        pinned.or(forgetting).or_else(|| context.remembered.as_ref()?.reply.as_deref())
     }
 
     pub(crate) fn last(&self) -> Option<&StepEnd> {

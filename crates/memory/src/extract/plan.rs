@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use protocol::MemoryId;
+use protocol::{MemoryId, is_kind};
 use serde::Deserialize;
 use serde_json::Value;
 use store::MAX_MEMORY_BYTES;
@@ -10,8 +10,6 @@ use store::MAX_MEMORY_BYTES;
 use super::alike::{key, puts_together};
 use super::{Batch, Change, DEFAULT_KIND, Dropped, Held, Known, MAX_CHANGES, Plan, Reason, Source, quote};
 use crate::{secrets, suspicion};
-
-const MAX_KIND_BYTES: usize = 32;
 
 /// Kinds that would make a memory look like an order.
 const ORDERS: &[&str] =
@@ -181,10 +179,9 @@ fn text(item: &Item, source: Option<&Source>) -> Result<String, Reason> {
     }
 }
 
-/// One plain word, or what it was.
+/// One plain word, with its subject if it has one; or what it was.
 fn kind(kind: Option<&str>, otherwise: &str) -> String {
     let small = kind.unwrap_or_default().trim().to_lowercase();
-    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
-    let word = !small.is_empty() && small.len() <= MAX_KIND_BYTES && small.bytes().all(plain);
-    if word && !ORDERS.contains(&small.as_str()) { small } else { otherwise.to_owned() }
+    let is_order = small.split('/').any(|word| ORDERS.contains(&word));
+    if is_kind(&small) && !is_order { small } else { otherwise.to_owned() }
 }

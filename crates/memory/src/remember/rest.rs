@@ -296,12 +296,21 @@ fn turns(text: &str, words: &[Span], at: usize, asks: bool) -> bool {
 /// "remember to write me a poem", "I already tried that", "I like to cook and write".
 pub(super) fn expects_more(words: &str) -> bool {
     let said = spans(words);
-    let is_task = |span: &Span| TASKS.contains(&span.word.as_str());
+    said.first().is_some_and(is_task) || leads_to_task(words) || is_plea(&said)
+}
+
+fn is_task(span: &Span) -> bool {
+    TASKS.contains(&span.word.as_str())
+}
+
+/// True if the words go on with something to do now: "I am vegan and suggest a dinner".
+pub(crate) fn leads_to_task(words: &str) -> bool {
+    let said = spans(words);
     let after = |(one, two): (&Span, &Span)| {
         let pause = words.get(one.end..two.start).is_some_and(|gap| gap.contains([',', ';', ':', '–', '—']));
         (pause || JOINING.contains(&one.word.as_str())) && is_task(two)
     };
-    said.first().is_some_and(is_task) || said.iter().zip(said.iter().skip(1)).any(after) || is_plea(&said)
+    said.iter().zip(said.iter().skip(1)).any(after)
 }
 
 /// "Remember to write …": a task of the assistant's.

@@ -5,18 +5,18 @@ use std::str::CharIndices;
 
 /// A sentence with the signs that end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sentence<'m> {
-    pub(super) text: &'m str,
+pub(crate) struct Sentence<'m> {
+    pub(crate) text: &'m str,
     /// Where it begins in the message.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// Ends with a question mark.
-    pub(super) asks: bool,
+    pub(crate) asks: bool,
     /// Begins with a word of the writer's own: not in quotes, not in code.
-    pub(super) opens_plainly: bool,
+    pub(crate) opens_plainly: bool,
 }
 
 /// The message up to the first quoted line or block of code.
-pub(super) fn spoken(text: &str) -> &str {
+pub(crate) fn spoken(text: &str) -> &str {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         if matches!(line.trim_start().get(..1), Some(">")) || line.trim_start().starts_with("```") {
@@ -28,7 +28,7 @@ pub(super) fn spoken(text: &str) -> &str {
     text.split("```").next().unwrap_or_default().trim_end()
 }
 
-pub(super) fn sentences(text: &str) -> Vec<Sentence<'_>> {
+pub(crate) fn sentences(text: &str) -> Vec<Sentence<'_>> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut chars = text.char_indices().peekable();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{MessageId, PinId, Remembered, Seq, SummaryId};
+use crate::{Forgetting, MessageId, PinId, Remembered, Seq, SummaryId};
 
 /// What was loaded from outside the log, so that the prompt stays a function of the log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -17,6 +17,9 @@ pub struct ContextLoaded {
     /// What the message asked to remember, and what came of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remembered: Option<Remembered>,
+    /// What the message asked to forget, and what came of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgetting: Option<Forgetting>,
     /// What the message asked to pin, and what came of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Pinned>,
@@ -48,6 +51,9 @@ pub struct ContextLoaded {
     pub proposals: Vec<String>,
     /// The date the model is told.
     pub date: String,
+    /// Ids of memories in the prompt whose day has come. They count as used by the answer, so each is brought up once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follow_ups: Vec<String>,
     /// Texts from outside the log that the prompt is made of. They are kept beside it, where forgetting reaches them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,

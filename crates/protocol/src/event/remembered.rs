@@ -34,6 +34,34 @@ pub enum RememberedOutcome {
     NotSaid,
 }
 
+/// A message asked to forget something, or answered whether it is to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Forgetting {
+    pub outcome: ForgettingOutcome,
+    /// The memories it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memories: Vec<MemoryId>,
+    /// The language of the request, such as `en`: its answer is in the same.
+    pub language: String,
+    /// The answer: no model is needed for one.
+    pub reply: String,
+}
+
+/// What came of a request to forget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ForgettingOutcome {
+    /// The user is asked whether these are meant; nothing is forgotten yet.
+    Asked,
+    /// The user said yes.
+    Forgotten,
+    /// The user said no.
+    Kept,
+    /// Nothing is remembered that could be meant.
+    NothingFound,
+}
+
 /// What looking at messages has changed, by the ids of the memories.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]

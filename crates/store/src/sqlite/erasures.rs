@@ -11,7 +11,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::append::Batch;
 use super::read::{count, id, sql, text};
 use super::{Sqlite, actions, memories, recall, records, texts, threads, tidy};
-use crate::{Change, Erasure, Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, Tombstone};
+use crate::{
+    Change, Erasure, Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, Tombstone, source,
+};
 
 /// Actions erased in one transaction.
 const MAX_ACTIONS: i64 = 100;
@@ -19,6 +21,9 @@ const MAX_ACTIONS: i64 = 100;
 const MAX_TEXTS: i64 = 200;
 
 const REASON: &str = "what it changed was deleted";
+
+/// Where the name of a file begins here.
+const FILE: &str = "file:";
 
 #[async_trait]
 impl Erasure for Sqlite {
@@ -111,14 +116,23 @@ pub(super) fn of_record(record: RecordId) -> String {
 
 /// How a file is named here.
 pub(super) fn of_file(path: &str) -> String {
-    format!("file:{path}")
+    format!("{FILE}{path}")
 }
+
+/// By which name kept texts and snapshots have a thing that is named here.
+fn texts_of(scope: &Scope, thing: &str) -> String {
+    thing.strip_prefix(FILE).map_or_else(|| thing.to_owned(), |path| source::of_file(scope, path))
+}
+
+/// How what the user says of themselves to an app is named here.
+pub(super) const PROFILE: &str = "profile";
 
 fn of_change(change: &Change) -> String {
     match change {
         Change::Record { id, .. } => of_record(*id),
         Change::File { path, .. } => of_file(path),
         Change::Memory { id, .. } => id.to_string(),
+        Change::Profile { .. } => PROFILE.to_owned(),
     }
 }
 
@@ -197,7 +211,8 @@ struct Due {
 /// True when there was one.
 pub(super) fn sweep(batch: &Batch<'_>, undo_before: Timestamp) -> Result<bool, Error> {
     let Some(due) = next(batch.conn(), undo_before)? else { return Ok(false) };
-    if erase_actions(batch, &due)? || texts::drop_some(batch, &due.scope, &due.thing, MAX_TEXTS)? {
+    let source = texts_of(&due.scope, &due.thing);
+    if erase_actions(batch, &due)? || texts::drop_some(batch, &due.scope, &source, MAX_TEXTS)? {
         return Ok(true);
     }
     if !due.by_hand {

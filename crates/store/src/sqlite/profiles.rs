@@ -3,13 +3,14 @@
 use async_trait::async_trait;
 use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::append::Batch;
+use super::erasures::{self, Hand};
 use super::read::{count, maybe_time, text};
 use super::{Sqlite, once, texts, tidy};
-use crate::{Error, MAX_PROFILE_BYTES, Once, ProfileRow, Profiles};
+use crate::{Change, Error, MAX_PROFILE_BYTES, Once, ProfileRow, Profiles};
 
 #[async_trait]
 impl Profiles for Sqlite {
@@ -28,11 +29,51 @@ impl Profiles for Sqlite {
         let work = move |batch: &mut Batch<'_>| {
             if once::earlier(batch, &scope, once.as_ref())?.is_none() {
                 put(batch, &scope, &profile)?;
+                // What calls say of it is the user's to take away, too.
+                erasures::deleted(batch, &scope, erasures::PROFILE, Hand::Own)?;
                 once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             }
             find(batch.conn(), &scope)
         };
         self.writer.write(work).await
+    }
+}
+
+/// What a call puts in the place of the profile of a version.
+pub(super) fn write(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<Change, Error> {
+    let standing = find(batch.conn(), scope)?;
+    put(batch, scope, profile)?;
+    Ok(Change::Profile { before: said(&standing), version: profile.version.saturating_add(1) })
+}
+
+/// Puts back what an action has changed, if it still is as the action has left it.
+pub(super) fn restore(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    before: &Value,
+    left: u64,
+) -> Result<Option<Change>, Error> {
+    let standing = find(batch.conn(), scope)?;
+    if standing.version != left {
+        return Ok(None);
+    }
+    write(batch, scope, &ProfileRow { version: left, ..as_said(before) }).map(Some)
+}
+
+/// All that a profile says.
+fn said(profile: &ProfileRow) -> Value {
+    let ProfileRow { name, timezone, locale, fields, .. } = profile;
+    json!({ "name": name, "timezone": timezone, "locale": locale, "fields": fields })
+}
+
+fn as_said(said: &Value) -> ProfileRow {
+    let text = |name: &str| said.get(name).and_then(Value::as_str).map(str::to_owned);
+    ProfileRow {
+        name: text("name"),
+        timezone: text("timezone"),
+        locale: text("locale"),
+        fields: said.get("fields").cloned().unwrap_or_default(),
+        ..ProfileRow::default()
     }
 }
 

@@ -172,8 +172,14 @@ fn is_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Erro
     is_thing_there(batch, scope, source)
 }
 
-/// The same for a source that is an id.
+/// The same for a source that is an id, or a file.
 pub(super) fn is_thing_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Error> {
+    if let Some(path) = source::file_of(scope, source) {
+        let mut find = batch.conn().prepare_cached(
+            "SELECT 1 FROM files WHERE app = ?1 AND user = ?2 AND path = ?3 AND content IS NOT NULL",
+        )?;
+        return Ok(find.exists([scope.app.as_str(), scope.user.as_str(), path])?);
+    }
     let (id, of_scope) = if let Ok(memory) = source.parse::<MemoryId>() {
         let found =
             "SELECT 1 FROM memories WHERE id = ?1 AND app = ?2 AND user = ?3 AND status <> 'forgotten'";

@@ -9,7 +9,7 @@ use super::ledger::{self, Kind, Payload};
 use super::memories::change as memory;
 use super::read::{sql, text, time};
 use super::records::Put;
-use super::{actions, files, once, records};
+use super::{actions, files, once, profiles, records};
 use crate::{ActionEnd, ActionRow, Change, Error, NewAction, Once, Write};
 
 /// Newer actions among which the one that stands in the way is looked for.
@@ -84,6 +84,7 @@ pub(super) fn take_back(batch: &Batch<'_>, by: &ActionRow, action: ActionId) -> 
                 files::restore(batch, &by.scope, (path, before.as_deref()), (left, *was))?
             }
             Change::Memory { id, .. } => memory::undo(batch, &by.scope, *id, left)?,
+            Change::Profile { before, .. } => profiles::restore(batch, &by.scope, before, left)?,
         };
         match put_back {
             Some(change) => restored.push(change),
@@ -176,9 +177,10 @@ fn whole(changes: &[Change]) -> Vec<Whole<'_>> {
 
 fn version(change: &Change) -> u64 {
     match change {
-        Change::Record { version, .. } | Change::File { version, .. } | Change::Memory { version, .. } => {
-            *version
-        }
+        Change::Record { version, .. }
+        | Change::File { version, .. }
+        | Change::Memory { version, .. }
+        | Change::Profile { version, .. } => *version,
     }
 }
 
@@ -187,7 +189,10 @@ fn same_thing(one: &Change, other: &Change) -> bool {
         (Change::Record { id: one, .. }, Change::Record { id: other, .. }) => one == other,
         (Change::File { path: one, .. }, Change::File { path: other, .. }) => one == other,
         (Change::Memory { id: one, .. }, Change::Memory { id: other, .. }) => one == other,
-        (Change::Record { .. } | Change::File { .. } | Change::Memory { .. }, _) => false,
+        (Change::Profile { .. }, Change::Profile { .. }) => true,
+        (Change::Record { .. } | Change::File { .. } | Change::Memory { .. } | Change::Profile { .. }, _) => {
+            false
+        }
     }
 }
 
@@ -197,6 +202,7 @@ fn in_the_way(batch: &Batch<'_>, undone: &ActionRow, change: &Change) -> Result<
         Change::Record { id, kind, .. } => (format!("the {kind} {id}"), "$.id", id.to_string()),
         Change::File { path, .. } => (format!("the file {path}"), "$.path", path.clone()),
         Change::Memory { id, .. } => (format!("the memory {id}"), "$.id", id.to_string()),
+        Change::Profile { .. } => ("the profile".to_owned(), "$.what", "profile".to_owned()),
     };
     let newer = batch
         .conn()

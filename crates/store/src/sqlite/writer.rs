@@ -341,10 +341,12 @@ fn append(
 }
 
 /// Whether exactly one of the events is what the writes belong to: the result of their call, or, for what is remembered,
-/// pinned or kept without a call, `context:loaded`.
+/// forgotten, pinned or kept without a call, `context:loaded`.
 fn have_a_place(events: &[Event], writes: &[Write]) -> bool {
     let number = |kind| events.iter().filter(|event| event.kind() == kind).count();
-    let without_call = |write: &Write| matches!(write, Write::Remember(_) | Write::Pin(_) | Write::Keep(_));
+    let without_call = |write: &Write| {
+        matches!(write, Write::Remember(_) | Write::Forget { .. } | Write::Pin(_) | Write::Keep(_))
+    };
     match (number(Kind::ToolComplete), number(Kind::ContextLoaded)) {
         (1, 0) => true,
         (0, 1) => writes.iter().all(without_call),

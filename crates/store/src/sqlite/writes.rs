@@ -7,7 +7,7 @@ use super::erasures::Hand;
 use super::memories::change;
 use super::read::id;
 use super::records::Put;
-use super::{files, pins, proposals, records, texts, threads, undo};
+use super::{files, pins, profiles, proposals, records, texts, threads, undo};
 use crate::{ActionRow, Change, Error, MAX_WRITES_PER_CALL, Write};
 
 /// What writes have come to.
@@ -48,13 +48,14 @@ pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Resu
                 applied.undo_of = Some(*action);
             }
             Write::Remember(memory) => applied.changes.push(change::remember(batch, scope, memory)?),
-            Write::Keep(_) | Write::Pin(_) => return Err(Error::Aborted),
+            Write::Profile(profile) => applied.changes.push(profiles::write(batch, scope, profile)?),
+            Write::Keep(_) | Write::Pin(_) | Write::Forget { .. } => return Err(Error::Aborted),
         }
     }
     Ok(applied)
 }
 
-/// Writes down what a run remembers, pins and keeps without a call.
+/// Writes down what a run remembers, forgets, pins and keeps without a call.
 pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<(), Error> {
     if writes.is_empty() {
         return Ok(());
@@ -65,6 +66,7 @@ pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<()
     for write in writes {
         match write {
             Write::Remember(memory) => change::remember(batch, &scope, memory).map(drop)?,
+            Write::Forget { memory } => change::forget_named(batch, &scope, *memory)?,
             Write::Pin(pin) => pins::insert(batch, &scope, pin)?,
             Write::Keep(text) => kept.push(text),
             Write::Record { .. }
@@ -72,7 +74,8 @@ pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<()
             | Write::Propose(_)
             | Write::Reword { .. }
             | Write::Withdraw { .. }
-            | Write::Undo { .. } => return Err(Error::Aborted),
+            | Write::Undo { .. }
+            | Write::Profile(_) => return Err(Error::Aborted),
         }
     }
     // What a text comes from may be made by the same writes, so it is kept after them.

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use protocol::{ActionId, AppId, Effect, Ids, RecordId, Scope, ToolStatus};
 use serde_json::{Value, json};
 use store::{
-    ActionEnd, ActionFilter, ActionRow, Actions, Change, Error, Files, Maintenance, NewAction, PageOf,
-    RecordQuery, Records, Threads, Write,
+    ActionEnd, ActionFilter, ActionRow, Actions, Change, Erasure, Error, Files, Maintenance, NewAction,
+    PageOf, ProfileRow, Profiles, RecordQuery, Records, Threads, Write,
 };
 
 use crate::actions::{ALL, act, action, file, kinds, record, refusal, run_with_calls};
@@ -56,6 +56,34 @@ async fn e4_an_undo_is_an_action_of_its_own_and_happens_once() {
     assert_eq!(kinds(&conn, undone.id), ["intent", "outcome"]);
     assert_eq!(refusal(undo(&fixture, calls[0]).await), "the action was taken back already");
     assert!(refusal(undo(&fixture, undone.id).await).contains("cannot be taken back"));
+    assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_profile_that_a_call_changed_is_put_back_unless_it_changed_since() {
+    let fixture = Fixture::new();
+    let alice = scope("alice");
+    let (_, log, calls) = run_with_calls(&fixture, 2).await;
+    let named = |name: &str, version: u64| ProfileRow {
+        name: Some(name.into()),
+        fields: json!({ "focus": name }),
+        version,
+        ..ProfileRow::default()
+    };
+    fixture.store.put_profile(&alice, named("Al", 0), None).await.unwrap();
+    act(&log, calls[0], vec![Write::Profile(named("Alice", 1))]).await.unwrap();
+    assert_eq!(fixture.store.profile(&alice).await.unwrap().name.as_deref(), Some("Alice"));
+    undo(&fixture, calls[0]).await.unwrap();
+    let back = fixture.store.profile(&alice).await.unwrap();
+    assert_eq!(
+        (back.name.as_deref(), &back.fields, back.version),
+        (Some("Al"), &json!({ "focus": "Al" }), 3)
+    );
+    act(&log, calls[1], vec![Write::Profile(named("Alice", 3))]).await.unwrap();
+    fixture.store.put_profile(&alice, named("A.", 4), None).await.unwrap();
+    assert!(!refusal(undo(&fixture, calls[1]).await).is_empty(), "the user has changed it since");
+    while fixture.store.erase(after(0)).await.unwrap() {}
+    assert_eq!(action(&fixture, calls[1]).await.input, Value::Null, "what the call said of it is erased");
     assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
 }
 

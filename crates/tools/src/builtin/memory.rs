@@ -10,7 +10,7 @@ use memory::dates;
 use memory::index::{Among, Item, ItemId};
 use memory::recall::{Found, Question};
 use memory::{extract, secrets, suspicion};
-use protocol::{Effect, Role};
+use protocol::{Effect, MAX_KIND_BYTES, Role};
 use serde_json::{Value, json};
 use store::{MAX_MEMORY_BYTES, NewMemory, Write};
 
@@ -24,7 +24,6 @@ const NEIGHBOURS: usize = 1;
 /// Bytes of one message that are shown.
 const MAX_SHOWN_BYTES: usize = 1_000;
 const MAX_QUERY_CHARS: usize = 1_000;
-const MAX_KIND_CHARS: usize = 32;
 /// Calls that keep something are made one after the other, so that the second sees the first.
 const MEMORIES: &str = "memories";
 
@@ -100,8 +99,10 @@ impl Tool for SaveMemory {
             },
             "kind": {
                 "type": "string",
-                "pattern": format!("^[a-z0-9_-]{{1,{MAX_KIND_CHARS}}}$"),
-                "description": "what sort of fact it is, such as preference, person, goal or event",
+                "maxLength": MAX_KIND_BYTES,
+                "pattern": "^[a-z0-9_-]+(/[a-z0-9_-]+)?$",
+                "description": "what sort of fact it is, such as preference, person, goal or event; with a subject \
+                                before it where there is one, as in maths/level",
             },
         });
         ToolSpec {

@@ -11,7 +11,8 @@ const PLAN: (&str, &str) = (
 #[test]
 fn everything_about_memory_can_be_said() {
     let toml = "[memory]\ninject = 'top'\nremember = false\nhistory = true\nrecall_tokens = 300\nkeep = 5\n\
-                snapshot = ['plan']\nextract = true\nextract_model = 'small'\nextract_context = ['plan']\n\
+                keep_per = 'subject'\nconsent = ['health']\nfollow_up = ['plan']\nreview = ['level']\n\
+                snapshot = ['plan', 'overview.md']\nextract = true\nextract_model = 'small'\nextract_context = ['plan']\n\
                 extract_delay_seconds = 0";
     let apps = with(toml, &[PLAN, ("extract.md", " Look for goals.\n")]);
     let expected = Memory {
@@ -21,7 +22,12 @@ fn everything_about_memory_can_be_said() {
         history: true,
         recall_tokens: 300,
         keep: Some(5),
+        keep_per_subject: true,
+        consent: vec!["health".into()],
+        follow_up: vec!["plan".into()],
+        review: vec!["level".into()],
         snapshot: vec!["plan".into()],
+        snapshot_files: vec!["overview.md".into()],
         extraction: Some(Extraction {
             prompt: Some("Look for goals.".into()),
             model: Some("small".into()),
@@ -49,6 +55,11 @@ fn what_memory_cannot_be_is_refused() {
         (
             "[memory]\nsnapshot = ['plam']",
             "app.toml:2:13: memory.snapshot: there is no type of records \"plam\"; write one of plan",
+        ),
+        (
+            "[memory]\nconsent = ['maths/level']",
+            "app.toml:2:12: memory.consent: \"maths/level\" is no kind of memories; write one word of small letters, \
+             digits, - and _",
         ),
     ] {
         assert_eq!(problem(&with(toml, &[PLAN])), format!("demo/{expected}"));

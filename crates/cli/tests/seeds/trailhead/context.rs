@@ -80,7 +80,7 @@ async fn the_model_knows_the_parts_and_how_they_are_related() {
         assert!(prompt.contains(name), "{name}: {prompt}");
     }
     assert!(prompt.contains(&format!("\"protects\":[\"{child}\"]")), "{prompt}");
-    assert!(prompt.contains(&format!("\"relationships\":[\"{child}\"")), "{prompt}");
+    assert!(prompt.contains(&format!("\"relationships\":[{{\"partId\":\"{child}\"")), "{prompt}");
 }
 
 #[tokio::test]
@@ -96,6 +96,70 @@ async fn the_model_knows_what_was_changed_lately_and_the_last_conversations() {
     let prompt = prompt(&product);
     for known in ["addEvidence", "Left work on time.", "\"Before the deadline\", 2 messages, 0 days ago"] {
         assert!(prompt.contains(known), "{known}: {prompt}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_overview_says_who_the_user_is_and_what_they_work_on() {
+    let (product, server) = empty().await;
+    let page =
+        "# Overview\n\n## Identity\nA cellist from Porto.\n\n## Current focus\nSleeping before deadlines.\n";
+    output(&product, &server, "createMarkdownFile", json!({ "path": "overview.md", "content": page })).await;
+    plays(&product, |_, _| Reply::says("Hello."));
+    let thread = says(&product, &server, None, "Hi").await;
+    for known in ["overview.md", "## Identity", "A cellist from Porto.", "Sleeping before deadlines."] {
+        assert!(prompt(&product).contains(known), "{known}: {}", prompt(&product));
+    }
+    let removed = server.request(Method::DELETE, &product.path("files/overview.md"));
+    assert!(send(removed).await.0 < 300);
+    let gone = async {
+        loop {
+            says(&product, &server, Some(&thread), "And?").await;
+            if !prompt(&product).contains("A cellist from Porto.") {
+                break;
+            }
+        }
+    };
+    crate::process::within("the page to leave the snapshot", gone).await;
+}
+
+#[tokio::test]
+async fn tools_write_the_page_a_memory_and_the_profile_and_all_of_it_is_taken_back() {
+    let (product, server) = empty().await;
+    output(&product, &server, "save_memory", json!({ "text": "Plays the cello.", "kind": "identity" })).await;
+    let said = json!({ "name": "Ana", "fields": { "pronouns": "she/her" } });
+    output(&product, &server, "update_profile", said).await;
+    plays(&product, |_, _| Reply::says("Hello."));
+    says(&product, &server, None, "Hi").await;
+    for known in ["Plays the cello.", "Ana", "she/her"] {
+        assert!(prompt(&product).contains(known), "{known}: {}", prompt(&product));
+    }
+    let (_, mine) = server.get(&format!("/v1/me?app={APP}")).await;
+    assert_eq!((&mine["name"], &mine["fields"]["pronouns"]), (&json!("Ana"), &json!("she/her")), "{mine}");
+    for action in list(&server, "actions?effect=reversible").await {
+        assert_eq!(act(&server, &format!("/v1/actions/{}/undo", id(&action))).await.0, 200, "{action}");
+    }
+    says(&product, &server, None, "Hi").await;
+    assert!(!prompt(&product).contains("she/her"), "{}", prompt(&product));
+}
+
+#[tokio::test]
+async fn the_model_knows_how_and_when_the_user_comes_and_what_comes_up_again() {
+    let (product, server) = with_sample().await;
+    let part = id(&part_called(&server, "The Proofreader").await);
+    for _ in 0..3 {
+        output(&product, &server, "getPartDetails", json!({ "id": part })).await;
+    }
+    plays(&product, |_, _| Reply::says("Hello."));
+    says(&product, &server, None, "Hi").await;
+    let prompt = prompt(&product);
+    for pattern in [
+        "Session patterns:",
+        "3 conversations, several a day; the last one 0 days ago",
+        "Usual length: 2 messages",
+        "Comes up again: \"The Proofreader\", in 3 of 3 conversations",
+    ] {
+        assert!(prompt.contains(pattern), "{pattern}: {prompt}");
     }
 }
 

@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test]
 async fn every_kind_of_tool_is_offered_and_the_model_is_free_to_use_them() {
-    const ALL: [&str; 16] = [
+    const ALL: [&str; 18] = [
         "addEvidence",
         "createEmergingPart",
         "createMarkdownFile",
@@ -19,10 +19,12 @@ async fn every_kind_of_tool_is_offered_and_the_model_is_free_to_use_them() {
         "listPartAssessments",
         "listRecentActions",
         "readMarkdown",
+        "save_memory",
         "searchParts",
         "undoAction",
         "updatePartAttributes",
         "updateProposal",
+        "update_profile",
         "writeMarkdownSection",
     ];
     let (product, server) = empty().await;

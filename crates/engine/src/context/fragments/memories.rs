@@ -14,6 +14,12 @@ pub(in crate::context) fn piece(fragment: Fragment, memory: &MemoryRow) -> Piece
     Piece::of_data(fragment, memory.id, line)
 }
 
+/// The same, with a remark about it.
+pub(in crate::context) fn noted(fragment: Fragment, memory: &MemoryRow, remark: &str) -> Piece {
+    let line = format!("- {}: {} ({remark})", memory.id, Value::from(memory.text.as_str()));
+    Piece::of_data(fragment, memory.id, line)
+}
+
 pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
     super::lines(INTRO, pieces, fence)
 }

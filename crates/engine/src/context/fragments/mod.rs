@@ -6,6 +6,7 @@ mod custom;
 mod date;
 pub(super) mod documents;
 pub(super) mod domain;
+pub(super) mod due;
 mod focus;
 mod instructions;
 pub(super) mod memories;

@@ -3,6 +3,8 @@
 //! It is kept line by line with what each line comes from, so that what is forgotten or deleted later leaves it, and
 //! nothing else does.
 
+mod patterns;
+
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
@@ -22,7 +24,7 @@ const IDENTITY: [&str; 6] = ["identity", "profile", "person", "focus", "goal", "
 /// A status that says a record is no longer in use.
 const ENDED: [&str; 6] = ["archived", "inactive", "done", "closed", "completed", "cancelled"];
 const MAX_RECORDS: usize = 20;
-const MAX_RECORD_BYTES: usize = 500;
+const MAX_RECORD_BYTES: usize = 800;
 const MAX_VALUE_BYTES: usize = 100;
 const MAX_CHANGES: usize = 10;
 /// Actions among which those that changed something are looked for.
@@ -30,6 +32,9 @@ const MAX_ACTIONS: usize = 50;
 const MAX_CHANGE_BYTES: usize = 200;
 const MAX_THREADS: usize = 5;
 const MAX_TITLE_BYTES: usize = 100;
+/// Bytes of one file, and of one line of it.
+const MAX_FILE_BYTES: usize = 4_000;
+const MAX_FILE_LINE_BYTES: usize = 500;
 
 /// The thread's snapshot, taken now if it has none, without what was forgotten since.
 pub(in crate::context) async fn read(
@@ -60,9 +65,13 @@ fn piece(line: SnapshotLine, forgotten: &Forgotten) -> Piece {
 }
 
 async fn take(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
-    let mut lines = identity(from).await?;
-    lines.extend(records(from).await?);
+    let mut lines = files(from).await?;
+    lines.extend(identity(from).await?);
+    let records = records(from).await?;
+    let shown: Vec<(String, String)> = records.iter().map(|shown| shown.named.clone()).collect();
+    lines.extend(with_heading(from, "Active records", records.into_iter().map(|shown| shown.line).collect()));
     lines.extend(changes(from, forgotten).await?);
+    lines.extend(with_heading(from, "Session patterns", patterns::read(from, &shown).await?));
     lines.extend(sessions(from, forgotten).await?);
     from.store.keep_snapshot(from.scope, from.thread, lines).await
 }
@@ -81,6 +90,23 @@ fn capped_line(text: String) -> String {
     if end < text.len() { text.get(..end).unwrap_or_default().to_owned() } else { text }
 }
 
+/// Files of the user's that say who they are and what they are about, line by line.
+async fn files(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> {
+    let mut lines = Vec::new();
+    for path in &from.app.memory.snapshot_files {
+        let content = match from.store.file(from.scope, path).await {
+            Err(store::Error::NotFound(_)) => continue,
+            file => file?.content,
+        };
+        let source = store::source::of_file(from.scope, path);
+        let shown = capped(&content, MAX_FILE_BYTES);
+        let said = shown.lines().filter(|text| !text.trim().is_empty());
+        let said = said.map(|text| line(&source, from.now, capped(text.trim_end(), MAX_FILE_LINE_BYTES)));
+        lines.extend(with_heading(from, path, said.collect()));
+    }
+    Ok(lines)
+}
+
 async fn identity(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> {
     let mut rows = from.store.active_memories(from.scope, from.app.memory.limit).await?;
     rows.sort_by_key(|row| IDENTITY.iter().position(|kind| *kind == row.kind).unwrap_or(IDENTITY.len()));
@@ -90,8 +116,15 @@ async fn identity(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error>
     Ok(with_heading(from, "Identity and focus", lines.collect()))
 }
 
-async fn records(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> {
-    let mut lines = Vec::new();
+/// A record that the snapshot shows.
+struct ShownRecord {
+    line: SnapshotLine,
+    /// Its id, and what it is called.
+    named: (String, String),
+}
+
+async fn records(from: &Sources<'_>) -> Result<Vec<ShownRecord>, store::Error> {
+    let mut shown = Vec::new();
     for kind in &from.app.memory.snapshot {
         let any = RecordQuery::default();
         let rows = store::newest_records(from.store, from.scope, kind, any, MAX_RECORDS).await?;
@@ -100,12 +133,15 @@ async fn records(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> 
             !status.is_some_and(|status| ENDED.contains(&status))
         };
         let active = rows.into_iter().filter(|row| is_active(&row.data));
-        lines.extend(active.map(|row| {
+        shown.extend(active.map(|row| {
+            let name = row.data.get("name").or_else(|| row.data.get("title")).and_then(Value::as_str);
+            let named = (row.id.to_string(), capped(name.unwrap_or(kind), MAX_VALUE_BYTES));
             let data = capped(&brief(row.data).to_string(), MAX_RECORD_BYTES);
-            line(row.id, from.now, format!("- {kind} {}: {data}", row.id))
+            let line = line(row.id, from.now, format!("- {kind} {}: {data}", row.id));
+            ShownRecord { line, named }
         }));
     }
-    Ok(with_heading(from, "Active records", lines))
+    Ok(shown)
 }
 
 /// The record with its long texts cut, so that one of them does not take the place of all others.

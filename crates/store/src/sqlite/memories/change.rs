@@ -85,6 +85,15 @@ pub(super) fn edit(batch: &Batch<'_>, row: MemoryRow, edit: MemoryEdit) -> Resul
     advance(batch, &edited, "edited").map(drop)
 }
 
+/// Forgets the scope's memory of that id, if there is one.
+pub(in crate::sqlite) fn forget_named(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    memory: MemoryId,
+) -> Result<(), Error> {
+    of_scope(batch.conn(), memory, scope)?.map_or(Ok(()), |row| forget(batch, row))
+}
+
 /// What it rests on is forgotten with it, and nothing that was made of its text stays.
 pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
     if row.status == FORGOTTEN {

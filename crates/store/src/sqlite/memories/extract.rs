@@ -1,13 +1,13 @@
 //! What a job has found in messages becomes memories, in one transaction with the job's end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{Event, MemoryId, MemoryUpdate, Scope, Seq, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
 use super::{change, is_off, of_scope};
 use crate::sqlite::append::Batch;
-use crate::sqlite::read::{count, id, sql};
+use crate::sqlite::read::{count, id, sql, text};
 use crate::sqlite::{jobs, usage};
 use crate::{
     Error, Extracted, Extraction, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION,
@@ -19,7 +19,7 @@ pub(super) fn extract(
     job: &JobRow,
     extraction: Extraction,
 ) -> Result<Extracted, Error> {
-    let Extraction { from, through, changes, limit, spent, as_of } = extraction;
+    let Extraction { from, through, changes, limit, per_subject, spent, as_of } = extraction;
     jobs::done(batch, job)?;
     if let Some(spent) = spent {
         usage::add(batch, &job.scope, &spent.model, spent.usage)?;
@@ -42,7 +42,10 @@ pub(super) fn extract(
         }
     }
     if let Some(limit) = limit {
-        extracted.expired = expire(batch, &job.scope, limit)?;
+        extracted.expired = match per_subject {
+            true => expire_by_subject(batch, &job.scope, limit)?,
+            false => expire(batch, &job.scope, limit)?,
+        };
     }
     if let (Some(thread), Some(update)) = (job.thread, told(&extracted)) {
         batch.record(thread, None, &Event::MemoryUpdate(update))?;
@@ -182,12 +185,42 @@ fn expire(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId
         )?
         .query_map(params![scope.app.as_str(), scope.user.as_str(), sql(over)], |row| id(row, 0))?
         .collect::<Result<Vec<MemoryId>, _>>()?;
-    for memory in &least {
+    let_go(batch, scope, least)
+}
+
+/// The same for each subject by itself. Every active memory of the scope is looked at, and there are never more than
+/// [`crate::MAX_MEMORIES_PER_SCOPE`].
+fn expire_by_subject(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId>, Error> {
+    if change::active(batch, scope)? <= limit as u64 {
+        return Ok(Vec::new());
+    }
+    let mut all = batch.conn().prepare_cached(
+        "SELECT id, substr(kind, 1, max(0, instr(kind, '/') - 1)) FROM memories
+            WHERE app = ?1 AND user = ?2 AND status = 'active'
+            ORDER BY access_count * 864000000 + created_at DESC, created_at DESC, id DESC",
+    )?;
+    let mut stay: BTreeMap<String, usize> = BTreeMap::new();
+    let mut over: Vec<MemoryId> = Vec::new();
+    let mut rows = all.query(params![scope.app.as_str(), scope.user.as_str()])?;
+    while let Some(row) = rows.next()? {
+        let count = stay.entry(text(row, 1)?).or_default();
+        *count += 1;
+        if *count > limit {
+            over.push(id(row, 0)?);
+        }
+    }
+    over.reverse();
+    over.truncate(MAX_EXPIRED_PER_EXTRACTION);
+    let_go(batch, scope, over)
+}
+
+fn let_go(batch: &Batch<'_>, scope: &Scope, memories: Vec<MemoryId>) -> Result<Vec<MemoryId>, Error> {
+    for memory in &memories {
         if let Some(row) = of_scope(batch.conn(), *memory, scope)? {
             change::expire(batch, row)?;
         }
     }
-    Ok(least)
+    Ok(memories)
 }
 
 /// What the thread is told; nothing when nothing changed.

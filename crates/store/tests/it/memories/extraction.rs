@@ -265,6 +265,30 @@ async fn the_least_used_and_oldest_expire_first() {
 }
 
 #[tokio::test]
+async fn each_subject_may_have_as_many_as_the_limit_says() {
+    let fixture = Fixture::new();
+    let alice = scope("alice");
+    let day = 24 * 60 * 60;
+    for (kind, count) in [("maths/level", 3), ("maths/goal", 1), ("french/level", 2), ("interest", 3)] {
+        for age in 0..count {
+            let created_at = Some(after(-age * day));
+            let memory =
+                NewMemory { kind: kind.into(), created_at, ..new(&fixture, &format!("{kind} {age}")) };
+            fixture.store.add_memory(&alice, memory, None).await.unwrap();
+        }
+    }
+    let (_, job) = begun(&fixture).await;
+    let by_subject = Extraction { limit: Some(2), per_subject: true, ..of(vec![]) };
+    let done = fixture.store.extract(&job, by_subject).await.unwrap();
+    assert_eq!(done.expired.len(), 3);
+    let mut left = listed(&fixture, &alice).await;
+    left.sort_unstable();
+    let stay =
+        ["french/level 0", "french/level 1", "interest 0", "interest 1", "maths/goal 0", "maths/level 0"];
+    assert_eq!(left, stay, "the oldest of each subject are gone");
+}
+
+#[tokio::test]
 async fn an_extraction_is_bounded_in_what_it_changes_and_lets_go() {
     let fixture = Fixture::new();
     let (_, job) = begun(&fixture).await;

@@ -1,0 +1,130 @@
+//! The profile: what the user says of themselves to this app, as the model was told it.
+
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use jiff::tz::TimeZone;
+use memory::{secrets, suspicion};
+use protocol::Effect;
+use serde_json::{Map, Value, json};
+use store::{MAX_PROFILE_BYTES, ProfileRow, Write};
+
+use super::{closed, failed, text};
+use crate::{Calling, Done, Failed, Tool, ToolSpec};
+
+const MAX_NAME_CHARS: usize = 200;
+/// Fields that one call may change, and that a profile may have.
+const MAX_FIELDS_PER_CALL: usize = 16;
+const MAX_FIELDS: usize = 64;
+/// Characters of a field's value.
+const MAX_VALUE_CHARS: usize = 500;
+/// Calls that change the profile are made one after the other.
+const PROFILE: &str = "profile";
+
+pub(crate) struct UpdateProfile;
+
+#[async_trait]
+impl Tool for UpdateProfile {
+    fn spec(&self) -> ToolSpec {
+        let value = json!({ "type": ["string", "null"], "maxLength": MAX_VALUE_CHARS });
+        let properties = json!({
+            "name": { "type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS, "description": "what to call the user" },
+            "timezone": { "type": "string", "description": "where the user lives, such as Europe/Lisbon" },
+            "locale": { "type": "string", "pattern": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}$", "description": "the user's language and country, such as pt-PT" },
+            "fields": {
+                "type": "object",
+                "maxProperties": MAX_FIELDS_PER_CALL,
+                "propertyNames": { "pattern": "^[A-Za-z][A-Za-z0-9_-]{0,63}$" },
+                "additionalProperties": value,
+                "description": "anything else the user says of themselves, such as pronouns or focus; null removes one",
+            },
+        });
+        ToolSpec {
+            name: "update_profile".into(),
+            description: "Changes what the user says of themselves to this app, which stands in every prompt. Only what \
+                          the user has said; what is left out stays."
+                .into(),
+            parameters: closed(properties, &[]),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reversible
+    }
+
+    fn is_lasting(&self) -> bool {
+        true
+    }
+
+    fn exclusive(&self) -> Option<&str> {
+        Some(PROFILE)
+    }
+
+    async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
+        let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
+        changed(&standing, &calling.input).map(drop)
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
+        let profile = changed(&standing, &calling.input)?;
+        let ProfileRow { name, timezone, locale, fields, .. } = &profile;
+        let output = json!({ "name": name, "timezone": timezone, "locale": locale, "fields": fields });
+        Ok(Done::writing(output, Write::Profile(profile)))
+    }
+}
+
+/// The profile with what a call says, if that may stand there.
+fn changed(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, Failed> {
+    let wrong = |message: String| Failed::new("invalid_arguments", message);
+    let said =
+        |name: &str| text(input, name).map(|said| said.trim().to_owned()).filter(|said| !said.is_empty());
+    let timezone = said("timezone").map(|name| {
+        let zone = TimeZone::get(&name).ok().filter(|zone| !zone.is_unknown());
+        let known = zone.as_ref().and_then(TimeZone::iana_name).map(str::to_owned);
+        known.ok_or_else(|| wrong(format!("{name} is no time zone; write one such as Europe/Lisbon")))
+    });
+    let profile = ProfileRow {
+        name: said("name").or_else(|| standing.name.clone()),
+        timezone: timezone.transpose()?.or_else(|| standing.timezone.clone()),
+        locale: said("locale").or_else(|| standing.locale.clone()),
+        fields: merged(&standing.fields, input),
+        ..standing.clone()
+    };
+    if profile == *standing {
+        return Err(Failed::new("nothing_to_change", "the profile says so already"));
+    }
+    let all = profile.fields.to_string();
+    let count = profile.fields.as_object().map_or(0, Map::len);
+    if all.len() > MAX_PROFILE_BYTES || count > MAX_FIELDS {
+        return Err(Failed::new(
+            "too_large",
+            "the profile would be larger than it may be; remove a field first",
+        ));
+    }
+    let words = format!("{} {all}", profile.name.as_deref().unwrap_or_default());
+    if let Some(secret) = secrets::find(&words) {
+        let message = format!("it looks like {}, and secrets are not kept; do not try again", secret.kind);
+        return Err(Failed::new("secret", message));
+    }
+    let values = profile.fields.as_object().into_iter().flat_map(Map::values).filter_map(Value::as_str);
+    if values.chain(profile.name.as_deref()).any(suspicion::is_instruction) {
+        let message = "it is an instruction, and not something the user says of themselves";
+        return Err(Failed::new("not_a_fact", message));
+    }
+    Ok(profile)
+}
+
+/// The fields with what the call changes; null removes one.
+fn merged(standing: &Value, input: &Value) -> Value {
+    let mut fields = standing.as_object().cloned().unwrap_or_default();
+    for (name, value) in input.get("fields").and_then(Value::as_object).into_iter().flatten() {
+        if value.is_null() {
+            fields.remove(name);
+        } else {
+            fields.insert(name.clone(), value.clone());
+        }
+    }
+    Value::Object(fields)
+}
