@@ -10,7 +10,7 @@ const PLAN: (&str, &str) = (
 
 #[test]
 fn everything_about_memory_can_be_said() {
-    let toml = "[memory]\ninject = 'top'\nremember = false\nhistory = true\nrecall_tokens = 300\nkeep = 5\n\
+    let toml = "[memory]\ninject = 'top'\nremember = false\nhistory = true\nhistory_limit = 7\nrecall_tokens = 300\nkeep = 5\n\
                 snapshot = ['plan']\nextract = true\nextract_model = 'small'\nextract_context = ['plan']\n\
                 extract_delay_seconds = 0";
     let apps = with(toml, &[PLAN, ("extract.md", " Look for goals.\n")]);
@@ -19,6 +19,7 @@ fn everything_about_memory_can_be_said() {
         limit: Memory::TOP,
         remember: false,
         history: true,
+        history_limit: 7,
         recall_tokens: 300,
         keep: Some(5),
         snapshot: vec!["plan".into()],
