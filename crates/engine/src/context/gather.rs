@@ -82,7 +82,7 @@ pub(crate) async fn gather(
     let (known, domain, documents, proposals, persona) = tokio::try_join!(
         known(from, &said, &forgotten),
         domain::read(from, &said, before),
-        documents::read(from, &said, &start.document_ids),
+        documents::read(from, &said, start.document_ids.as_deref()),
         proposals::read(from, &forgotten),
         async { Ok(who(from, start).await) },
     )?;
