@@ -1,6 +1,7 @@
 //! Rows of docs/seeds.md for companion.
 
 mod memory;
+mod recall;
 mod turns;
 
 use std::collections::VecDeque;

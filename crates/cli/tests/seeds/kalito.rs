@@ -1,5 +1,6 @@
 //! Kalito: eldercare with personas, records in the prompt, a conversation as background, and a search of the web.
 
+mod documents;
 mod history;
 mod persona;
 mod prompt;
