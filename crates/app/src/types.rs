@@ -296,6 +296,8 @@ pub struct Memory {
     pub remember: bool,
     /// Whether earlier conversations are recalled too.
     pub history: bool,
+    /// At most so many messages of them in a prompt, beside the memories.
+    pub history_limit: usize,
     /// Tokens that what is recalled may take.
     pub recall_tokens: usize,
     /// Active ones that may stay after an extraction; those of the lowest score expire.
@@ -333,6 +335,7 @@ impl Default for Memory {
             limit: 50,
             remember: false,
             history: false,
+            history_limit: Self::TOP,
             recall_tokens: 1_000,
             keep: None,
             keep_per_subject: false,

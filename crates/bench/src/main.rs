@@ -6,6 +6,7 @@ mod local;
 mod locomo;
 mod log;
 mod memory;
+mod recall;
 mod world;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
        cargo xtask bench memory
        cargo xtask eval locomo --data FILE [--json] [--model FOLDER]
        cargo xtask eval locomo --large
+       cargo xtask eval recall [--check] [--tune] [--model FOLDER]
 
   log   text deltas through the thread log: committed one by one or together, then sent to a subscriber
         --runs    concurrent runs (default 64)
@@ -28,7 +30,11 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
         --data    LoCoMo's file
         --json    ends with one line for programs
         --model   folder of the embedding model (default: fetched into target)
-        --large   instead, how long recall takes among a hundred thousand items";
+        --large   instead, how long recall takes among a hundred thousand items
+  recall  how often a memory is found by its meaning, among others that have the words of the question
+        --check   fails if that is less often than it should be
+        --tune    asks the questions that weights may be chosen by, instead of those that are kept for the report
+        --model   folder of the embedding model (default: fetched into target)";
 
 #[expect(clippy::print_stdout, reason = "printing is what a benchmark is for")]
 #[tokio::main(worker_threads = 2)]
@@ -40,6 +46,7 @@ async fn main() -> ExitCode {
         Some((name, _)) if name == "local" => local::run().await,
         Some((name, _)) if name == "memory" => memory::run().await,
         Some((name, options)) if name == "locomo" => locomo::run(options).await,
+        Some((name, options)) if name == "recall" => recall::run(options).await,
         _ => Err(USAGE.into()),
     };
     match result {

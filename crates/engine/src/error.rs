@@ -76,6 +76,9 @@ impl From<store::Error> for Error {
                 code: "memories_full",
                 message: "there are as many memories as one user may have; forget some first".into(),
             },
+            store::Error::Known(_) => {
+                Error::Conflict { code: "known", message: "a memory says the same already".into() }
+            }
             store::Error::Changed(message) => Error::Conflict { code: "changed", message },
             store::Error::Decided(how) => Error::Conflict {
                 code: "proposal_decided",

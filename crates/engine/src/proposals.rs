@@ -190,6 +190,11 @@ impl Engine {
                 let end = ActionEnd { status: ToolStatus::Failed, output, duration_ms, writes: Vec::new() };
                 self.end_action(&scope, id, end).await?;
             }
+            Err(store::Error::Known(memory)) => {
+                let output = tools::known_already(memory);
+                let end = ActionEnd { status, output, duration_ms, writes: Vec::new() };
+                self.end_action(&scope, id, end).await?;
+            }
             ended => drop(ended?),
         }
         Ok(())

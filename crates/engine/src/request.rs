@@ -179,7 +179,7 @@ pub(crate) fn options(new: &NewRun, ranges: &Ranges) -> Result<(), Error> {
     if new.system_prompt.as_ref().is_some_and(|prompt| prompt.len() > MAX_SYSTEM_PROMPT_BYTES) {
         return Err(Error::TooLarge { field: "systemPrompt", limit: MAX_SYSTEM_PROMPT_BYTES });
     }
-    if new.document_ids.len() > MAX_DOCUMENTS {
+    if new.document_ids.as_ref().is_some_and(|named| named.len() > MAX_DOCUMENTS) {
         return Err(Error::invalid("documentIds", format!("must name at most {MAX_DOCUMENTS} documents")));
     }
     if let Some(model) = &new.model {

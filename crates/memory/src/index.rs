@@ -127,6 +127,8 @@ pub struct Index {
     asks: Vec<bool>,
     free: Vec<Slot>,
     postings: Postings,
+    /// The terms of memories that tell something by themselves.
+    names: Postings,
     threads: Threads,
     people: People,
     vectors: Vectors,
@@ -137,6 +139,7 @@ struct Entry {
     item: Item,
     /// The numbers of its terms, to take them out again.
     terms: Box<[u32]>,
+    names: Box<[u32]>,
 }
 
 /// The default stands for no item.
@@ -273,7 +276,7 @@ impl Index {
     pub fn bytes(&self) -> usize {
         let own = |entry: &Entry| {
             let speaker = entry.item.speaker.as_ref().map_or(0, |speaker| speaker.len());
-            entry.item.text.len() + speaker + size_of_val(&*entry.terms)
+            entry.item.text.len() + speaker + size_of_val(&*entry.terms) + size_of_val(&*entry.names)
         };
         let entries: usize = self.entries.iter().flatten().map(own).sum();
         let places = self.entries.capacity() * size_of::<Option<Entry>>()
@@ -282,8 +285,8 @@ impl Index {
             + self.asks.capacity()
             + self.free.capacity() * size_of::<Slot>()
             + self.slots.capacity() * size_of::<(ItemId, Slot)>();
-        let parts = [self.postings.bytes(), self.threads.bytes(), self.people.bytes(), self.vectors.bytes()];
-        entries + places + parts.iter().sum::<usize>()
+        let words = self.postings.bytes() + self.names.bytes();
+        entries + places + words + self.threads.bytes() + self.people.bytes() + self.vectors.bytes()
     }
 
     fn entry(&self, slot: Slot) -> Option<&Entry> {
@@ -294,6 +297,10 @@ impl Index {
         let terms = self.words.terms(&item.text);
         let substance = search::substance(item.id, terms.len());
         let terms = self.postings.add(slot, terms);
+        let names = match item.id {
+            ItemId::Memory(_) => self.names.add(slot, self.words.telling(&item.text)),
+            ItemId::Message(_) | ItemId::Chunk(_) => Box::default(),
+        };
         self.threads.add(slot, &item);
         self.people.add(slot, &item);
         let facts = Facts {
@@ -310,7 +317,7 @@ impl Index {
         set(&mut self.substance, slot, substance);
         set(&mut self.asks, slot, words::asks(&item.text));
         if let Some(place) = self.entries.get_mut(index(slot)) {
-            *place = Some(Entry { item, terms });
+            *place = Some(Entry { item, terms, names });
         }
     }
 
@@ -329,6 +336,7 @@ impl Index {
         set(&mut self.asks, slot, false);
         self.threads.remove(slot, &entry.item);
         self.people.remove(slot, &entry.item);
+        self.names.remove(slot, &entry.names);
         Some(entry.terms)
     }
 

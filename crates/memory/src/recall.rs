@@ -131,7 +131,10 @@ impl Recall {
             (!index.is_empty()).then(|| index.to_embed(question.text))
         };
         let Some(asked) = asked else { return Ok(Vec::new()) };
-        let vector = self.vector(&asked).await;
+        let vector = match question.among {
+            Among::Memories => self.about_me(&asked).await,
+            Among::Messages | Among::Both | Among::Documents => self.vector(&asked).await,
+        };
         let Question { text, now, zone, within, limit, among, without } = question;
         let text = text.to_owned();
         let look = move |shelf: &Shelf| {
@@ -210,7 +213,8 @@ impl Recall {
         now: Timestamp,
     ) -> Result<Option<MemoryId>, store::Error> {
         let near = self.search(scope, Question::new(text, now, NEAREST, Among::Memories)).await?;
-        let vector = if near.is_empty() { None } else { self.vector(text).await };
+        let vector =
+            if near.is_empty() { None } else { self.vector(&format!("{}{text}", self.fact())).await };
         let shelf = self.fresh(scope).await?;
         let state = shelf.read();
         let same = near.into_iter().find(|found| {
@@ -250,6 +254,16 @@ impl Recall {
             }
         }
         Ok(wanted.len() == MAX_EMBEDDED)
+    }
+
+    /// What stands before a memory when it is embedded.
+    fn fact(&self) -> &'static str {
+        self.questions.as_ref().map_or("", Questions::fact)
+    }
+
+    /// The vector by which memories are looked up.
+    async fn about_me(&self, text: &str) -> Option<Arc<[f32]>> {
+        self.questions.as_ref()?.about_me(text).await
     }
 
     /// None when there is no embedder, or it does not answer in time.
@@ -330,7 +344,8 @@ impl Recall {
         let mut shelves = self.shelves();
         shelves.uses += 1;
         let uses = shelves.uses;
-        let place = shelves.by_scope.entry(scope.clone()).or_default();
+        let new = || Place { shelf: Arc::new(Shelf::new(self.fact())), ..Place::default() };
+        let place = shelves.by_scope.entry(scope.clone()).or_insert_with(new);
         place.used = uses;
         Arc::clone(&place.shelf)
     }

@@ -1,17 +1,22 @@
-//! Text as the words it is searched by: lower case, without the commonest English words, English endings removed.
+//! Text as the words it is searched by: lower case, without the commonest words, endings removed.
 //!
-//! Other languages are found by their words as they stand. Scripts that put no blanks between words, such as Chinese, are
-//! found by pairs of neighbouring characters.
+//! Every word is found by its English stem, and in a text that is in another language by its stem there, too: so whoever
+//! mixes languages still finds words as they stand. Scripts that put no blanks between words, such as Chinese, are found
+//! by pairs of neighbouring characters.
 
+mod language;
 mod stop;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{decompose_canonical, is_combining_mark};
+
+use self::language::Written;
 
 /// Terms of one text; what follows them is not searched.
 pub const MAX_TERMS: usize = 4096;
@@ -40,20 +45,45 @@ impl Default for Words {
 }
 
 impl Words {
-    /// The terms of a text in their order, repeated ones too.
+    /// The terms of a text in their order, repeated ones too; after them the stems of a text that is not in English.
     pub fn terms(&self, text: &str) -> Vec<String> {
+        self.terms_of(text, &language::of(text))
+    }
+
+    /// The terms that tell something about a text by themselves: names, numbers, and all of a text that is not in English.
+    /// What other English words have in common, their meaning says better.
+    pub fn telling(&self, text: &str) -> Vec<String> {
+        let written = language::of(text);
+        if written.is_sure {
+            return self.terms_of(text, &written);
+        }
         let mut terms = Vec::new();
-        for token in tokens(text) {
-            if terms.len() >= MAX_TERMS {
-                break;
+        let mut rest = text;
+        while let Some((gap, token, after)) = next_token(rest) {
+            let begins = rest.len() == text.len() || gap.contains(ENDS_SENTENCE);
+            rest = after;
+            if terms.len() < MAX_TERMS && tells(token, begins) {
+                self.add_terms(token, &written, &mut terms);
             }
-            self.add_terms(token, &mut terms);
         }
         terms.truncate(MAX_TERMS);
         terms
     }
 
-    fn add_terms(&self, token: &str, terms: &mut Vec<String>) {
+    fn terms_of(&self, text: &str, written: &Written) -> Vec<String> {
+        let mut terms = Vec::new();
+        for token in tokens(text) {
+            if terms.len() >= MAX_TERMS {
+                break;
+            }
+            self.add_terms(token, written, &mut terms);
+        }
+        add_stems(text, written, &mut terms);
+        terms.truncate(MAX_TERMS);
+        terms
+    }
+
+    fn add_terms(&self, token: &str, written: &Written, terms: &mut Vec<String>) {
         let word = folded(token);
         if stop::is_stop_word(&word) {
             return;
@@ -64,7 +94,9 @@ impl Words {
         for part in first.into_iter().chain(longer) {
             match part.chars().next() {
                 Some(letter) if has_no_blanks(letter) => add_pairs(part, terms),
-                Some(_) if !stop::is_stop_word(part) => terms.push(self.stemmed(part)),
+                Some(_) if !stop::is_stop_word(part) && !written.is_common(part) => {
+                    terms.push(self.stemmed(part));
+                }
                 Some(_) | None => {}
             }
         }
@@ -79,6 +111,164 @@ impl Words {
             word.chars().take(MAX_TERM_CHARS).collect()
         }
     }
+}
+
+/// Adds the stems that words have in the text's own language, where they are other than what is there.
+fn add_stems(text: &str, written: &Written, terms: &mut Vec<String>) {
+    if written.languages.is_empty() {
+        return;
+    }
+    let mut known: HashSet<String> = terms.iter().cloned().collect();
+    for token in tokens(text) {
+        let whole: String = token.nfc().flat_map(char::to_lowercase).collect();
+        let words = whole.split(is_apostrophe).filter(|word| has_stem(word));
+        for word in words.filter(|word| !stop::is_stop_word(word) && !written.is_common(&folded(word))) {
+            for language in &written.languages {
+                let stem = folded(&Stemmer::create(language.stemmer).stem(word));
+                if terms.len() < MAX_TERMS && !stem.is_empty() && known.insert(stem.clone()) {
+                    terms.push(stem);
+                }
+            }
+        }
+    }
+}
+
+/// Whether it is a word whose ending can be removed.
+fn has_stem(word: &str) -> bool {
+    let letters = word.chars().count();
+    (MIN_STEMMED_BYTES..=MAX_TERM_CHARS).contains(&letters)
+        && word.chars().all(|letter| letter.is_alphabetic() && !has_no_blanks(letter))
+}
+
+/// Signs after which a word is written large whatever it is.
+const ENDS_SENTENCE: [char; 12] = ['.', '!', '?', ':', ';', '\n', '"', '“', '«', '„', '(', '•'];
+
+/// Written large in English without being names.
+const CALENDAR: &[&str] = &[
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// Whether a token is a name or a number, or of a script whose meaning few embedding models know.
+fn tells(token: &str, begins_sentence: bool) -> bool {
+    let first = token.chars().next();
+    let is_number = token.len() > 1 && token.chars().any(char::is_numeric);
+    let is_name = !begins_sentence && first.is_some_and(char::is_uppercase);
+    is_number || first.is_some_and(has_no_blanks) || (is_name && !CALENDAR.contains(&name(token).as_str()))
+}
+
+/// Words of small talk, as they are compared.
+const SMALL_TALK: &[&str] = &[
+    "absolutely",
+    "agreed",
+    "ah",
+    "aha",
+    "alright",
+    "amazing",
+    "awesome",
+    "bien",
+    "bitte",
+    "bon",
+    "bueno",
+    "bye",
+    "claro",
+    "continue",
+    "cool",
+    "danke",
+    "exactly",
+    "fine",
+    "go",
+    "goodbye",
+    "good",
+    "got",
+    "gracias",
+    "grazie",
+    "great",
+    "gut",
+    "ha",
+    "haha",
+    "hello",
+    "hey",
+    "hi",
+    "hm",
+    "hmm",
+    "hola",
+    "interesting",
+    "ja",
+    "k",
+    "kk",
+    "lol",
+    "lovely",
+    "merci",
+    "mhm",
+    "more",
+    "nein",
+    "nice",
+    "non",
+    "nope",
+    "obrigado",
+    "ok",
+    "okay",
+    "oh",
+    "oui",
+    "perfect",
+    "please",
+    "pls",
+    "prima",
+    "problem",
+    "really",
+    "right",
+    "see",
+    "si",
+    "sorry",
+    "sounds",
+    "sure",
+    "tell",
+    "thank",
+    "thanks",
+    "thx",
+    "understood",
+    "vale",
+    "welcome",
+    "well",
+    "wow",
+    "yeah",
+    "yep",
+    "yes",
+    "yup",
+    "да",
+    "нет",
+    "ок",
+    "привет",
+    "спасибо",
+    "хорошо",
+    "好",
+    "好的",
+    "是的",
+    "谢谢",
+];
+
+/// Whether a message says more than that it was heard: "ok", "yes please" and signs without words do not.
+pub fn says_something(text: &str) -> bool {
+    let is_small = |word: &str| SMALL_TALK.contains(&word) || stop::is_stop_word(word);
+    tokens(text).any(|token| !is_small(&folded(token)))
 }
 
 /// The words of a text as they are written, with the apostrophes inside them. A run of characters without blanks between

@@ -54,9 +54,9 @@ pub struct NewRun {
     /// Who answers: a persona of the app or of the user. The one that the thread was given when absent.
     #[serde(default)]
     pub persona_id: Option<String>,
-    /// Documents to answer from.
+    /// Documents to answer from; none for an empty list. Absent, what the app says.
     #[serde(default)]
-    pub document_ids: Vec<DocumentId>,
+    pub document_ids: Option<Vec<DocumentId>>,
     /// What to do when the thread is still answering.
     #[serde(default)]
     pub on_busy: OnBusy,

@@ -232,9 +232,9 @@ pub struct RunStart {
     /// The persona asked for, whether or not there is one of that id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona_id: Option<String>,
-    /// The documents asked about.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub document_ids: Vec<DocumentId>,
+    /// The documents asked about; an empty list if the run is to read none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document_ids: Option<Vec<DocumentId>>,
     /// Names the content of the app folder that answered.
     pub app_revision: String,
 }

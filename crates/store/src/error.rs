@@ -2,11 +2,11 @@
 
 use std::io::ErrorKind;
 
-use protocol::{Allowance, MAX_STORED_DEPTH};
+use protocol::{Allowance, MAX_STORED_DEPTH, MemoryId};
 
 use crate::Stop;
 
-/// A store's failure. The first thirteen are the caller's to explain, the rest end the work at hand.
+/// A store's failure. The first fourteen are the caller's to explain, the rest end the work at hand.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no such {0}")]
@@ -20,6 +20,9 @@ pub enum Error {
     /// As much is remembered of the user in this app as may be.
     #[error("too much is remembered already")]
     MemoriesFull,
+    /// An active memory says the same.
+    #[error("this is remembered already, as {0}")]
+    Known(MemoryId),
     /// The user has done as much as may be done for now.
     #[error("nothing is left of {}", .0.quota.name())]
     Limited(Allowance),
@@ -97,6 +100,7 @@ impl Error {
             | Error::Busy
             | Error::QueueFull
             | Error::MemoriesFull
+            | Error::Known(_)
             | Error::Limited(_)
             | Error::KeyReused
             | Error::Changed(_)

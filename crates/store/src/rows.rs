@@ -215,7 +215,7 @@ pub struct Request {
     #[serde(default)]
     pub persona: Option<String>,
     #[serde(default)]
-    pub documents: Vec<DocumentId>,
+    pub documents: Option<Vec<DocumentId>>,
     pub app_revision: String,
     /// Work that its message causes, once that is in the log.
     #[serde(default)]

@@ -98,12 +98,15 @@ const UNNUMBERED: usize = usize::MAX;
 
 type Program = Arc<dyn Fn(&Value) -> Reply + Send + Sync>;
 
+type Embeds = Arc<dyn Fn(&str) -> Vec<f64> + Send + Sync>;
+
 type Shared = Watched<State>;
 
 #[derive(Default)]
 struct State {
     script: VecDeque<Reply>,
     embeddings: VecDeque<Reply>,
+    embeds: Option<Embeds>,
     program: Option<Program>,
     observer: Option<Arc<dyn Observer>>,
     key: Option<String>,
@@ -171,6 +174,11 @@ impl Upstream {
     /// How often somebody has asked for the list of its models. These are no requests like the others.
     pub fn listed(&self) -> usize {
         self.shared.lock().listed
+    }
+
+    /// Makes the vector of every text for which no reply is scripted.
+    pub fn embed_with(&self, embeds: impl Fn(&str) -> Vec<f64> + Send + Sync + 'static) {
+        self.shared.lock().embeds = Some(Arc::new(embeds));
     }
 
     /// Answers every request for which the script has no reply.
@@ -284,8 +292,11 @@ impl Shared {
 
     fn reply(&self, wire: Wire, body: &Value) -> Reply {
         if wire == Wire::Embeddings {
-            let scripted = self.lock().embeddings.pop_front();
-            return scripted.unwrap_or_else(|| embeddings::reply(body));
+            let (scripted, embeds) = {
+                let mut state = self.lock();
+                (state.embeddings.pop_front(), state.embeds.clone())
+            };
+            return scripted.unwrap_or_else(|| embeddings::reply(body, embeds.as_deref()));
         }
         let (reply, program) = {
             let mut state = self.lock();
@@ -334,7 +345,7 @@ fn observed(
     verdict: Result<(), strict::Complaint>,
 ) -> (usize, Reply) {
     match verdict {
-        Ok(()) if wire == Wire::Embeddings => (UNNUMBERED, embeddings::reply(&request.body)),
+        Ok(()) if wire == Wire::Embeddings => (UNNUMBERED, embeddings::reply(&request.body, None)),
         Ok(()) => observer.answer(request),
         Err(complaint) => {
             observer.complaint(request, &complaint.message);

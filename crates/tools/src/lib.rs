@@ -30,7 +30,7 @@ use serde_json::Value;
 use store::{Store, Write};
 use tokio_util::sync::CancellationToken;
 
-pub use builtin::{Reference, references};
+pub use builtin::{Reference, known_already, references};
 pub use catalog::Catalog;
 pub use model::ToolSpec;
 pub use outside::{

@@ -180,7 +180,7 @@ impl World {
                 settings: Settings::default(),
                 system_prompt: None,
                 persona: None,
-                documents: vec![],
+                documents: None,
                 app_revision: "r".into(),
                 jobs: vec![],
             },

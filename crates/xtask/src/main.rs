@@ -39,7 +39,8 @@ Commands:
                 --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm, 4,000 model calls
                 --dev                             all of it without optimisation, which builds sooner
   bench [args]  Run a benchmark in release mode, such as `bench log`, `bench context`, `bench local` or `bench memory`
-  eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]`, in release mode
+  eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]` or `eval recall --check`, in
+                release mode
 
 Commands run from the root of the repository, wherever they are called. `test` and `check` run every part even
 when one fails, and end with a table of how each went and how long it took. What could not be run for want of

@@ -11,6 +11,7 @@ use crate::source::{Problem, Source, Spanned};
 use crate::{Extraction, Inject, Memory, RecordType};
 
 const MAX_MEMORIES: i64 = 1_000;
+const MAX_MESSAGES: i64 = 100;
 const MAX_KEPT: i64 = 100_000;
 const MAX_RECALL_TOKENS: i64 = 100_000;
 const MAX_DELAY_SECONDS: i64 = 3_600;
@@ -30,6 +31,7 @@ pub(super) struct RawMemory {
     limit: Option<Spanned<i64>>,
     remember: Option<bool>,
     history: Option<bool>,
+    history_limit: Option<Spanned<i64>>,
     recall_tokens: Option<Spanned<i64>>,
     keep: Option<Spanned<i64>>,
     keep_per: Option<RawKeepPer>,
@@ -92,6 +94,9 @@ pub(super) fn memory(
         limit: limit.unwrap_or(if inject == Inject::Top { Memory::TOP } else { default.limit }),
         remember: raw.remember.unwrap_or(inject != Inject::None),
         history: raw.history.unwrap_or(false),
+        history_limit: source
+            .whole("memory.history_limit", raw.history_limit, 1..=MAX_MESSAGES)?
+            .unwrap_or(default.history_limit),
         recall_tokens: source
             .whole("memory.recall_tokens", raw.recall_tokens, 1..=MAX_RECALL_TOKENS)?
             .unwrap_or(default.recall_tokens),

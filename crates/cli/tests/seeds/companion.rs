@@ -2,6 +2,7 @@
 
 mod care;
 mod memory;
+mod recall;
 mod turns;
 
 use std::collections::VecDeque;

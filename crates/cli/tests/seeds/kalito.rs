@@ -1,6 +1,7 @@
 //! Kalito: eldercare with personas, records in the prompt, a conversation as background, and a search of the web.
 
 mod chart;
+mod documents;
 mod history;
 mod persona;
 mod prompt;

@@ -111,7 +111,7 @@ pub(crate) async fn gather(
     let (known, domain, documents, proposals) = tokio::try_join!(
         known(from, &said, &forgotten),
         domain::read(from, &said, before, room),
-        documents::read(from, &said, &start.document_ids),
+        documents::read(from, &said, start.document_ids.as_deref()),
         proposals::read(from, &forgotten),
     )?;
     let mut noted = Noted { warnings: past.warnings.split_off(0), ..Noted::default() };

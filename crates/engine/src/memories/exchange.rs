@@ -207,7 +207,7 @@ impl Engine {
         };
         match self.store().add_memory(scope, new, once).await {
             Ok(row) if row.id == id => Ok(Fate::Imported),
-            Ok(_) => Ok(Fate::Duplicate), // it was made under this key before
+            Ok(_) => Ok(Fate::Duplicate), // it was made under this key before, or a moment ago
             Err(store::Error::MemoriesFull) => Ok(Fate::Refused(FULL.to_owned())),
             Err(error) => Err(error.into()),
         }

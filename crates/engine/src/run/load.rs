@@ -93,12 +93,18 @@ impl Run {
         }
     }
 
-    /// Commits what was loaded with what is kept. Where there is no room for a memory, the rest is kept without it.
+    /// Commits what was loaded with what is kept. Where there is no room for a memory, or somebody else was faster with
+    /// it, the rest is kept without it.
     async fn note(&self, events: Vec<Event>, mut writes: Vec<Write>) -> Result<Vec<Event>, store::Error> {
         match self.record_with(events.clone(), Vec::new(), writes.clone()).await {
             Err(store::Error::Changed(reason)) => {
                 writes.retain(|write| matches!(write, Write::Keep(_)));
                 let events = events.into_iter().map(|event| refused(event, &reason)).collect();
+                self.record_with(events, Vec::new(), writes).await
+            }
+            Err(store::Error::Known(memory)) => {
+                writes.retain(|write| matches!(write, Write::Keep(_)));
+                let events = events.into_iter().map(|event| known(event, memory)).collect();
                 self.record_with(events, Vec::new(), writes).await
             }
             recorded => recorded,
@@ -196,6 +202,17 @@ fn refused(event: Event, reason: &str) -> Event {
     loaded.remembered = loaded.remembered.map(|remembered| no_room(remembered, reason));
     loaded.pinned =
         loaded.pinned.map(|_| Pinned { pin_id: None, reply: format!("I could not pin that: {reason}.") });
+    Event::ContextLoaded(loaded)
+}
+
+/// The same event, where a memory that says the same was kept a moment before.
+fn known(event: Event, memory: MemoryId) -> Event {
+    let Event::ContextLoaded(mut loaded) = event else { return event };
+    loaded.remembered = loaded.remembered.map(|remembered| {
+        let reply =
+            remembered.reply.as_ref().map(|_| remember::confirmation(Outcome::Known(&remembered.text)));
+        Remembered { outcome: RememberedOutcome::Known, memory_id: Some(memory), reply, ..remembered }
+    });
     Event::ContextLoaded(loaded)
 }
 

@@ -217,6 +217,9 @@ impl Run {
                 let output = json!({ "error": "conflict", "message": reason });
                 self.record(vec![event(ToolStatus::Failed, output)]).await
             }
+            Err(store::Error::Known(memory)) => {
+                self.record(vec![event(status, ::tools::known_already(memory))]).await
+            }
             recorded => recorded,
         }
     }

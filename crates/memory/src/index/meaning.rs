@@ -95,9 +95,9 @@ impl Vectors {
         (length > 0.0).then(|| dot * own / length)
     }
 
-    /// How near each of the first `slots` slots is to the vector, from 0 to 1. What has no vector yet is taken to be as
-    /// near as the others are on average. None if the vector can be compared with none.
-    pub(super) fn nearness(&self, vector: &[f32], slots: usize) -> Option<Vec<f32>> {
+    /// How near each of the first `slots` slots is to the vector, from `least` to 1. What has no vector yet is taken to be
+    /// as near as the others are on average. None if the vector can be compared with none.
+    pub(super) fn nearness(&self, vector: &[f32], slots: usize, least: f32) -> Option<Vec<f32>> {
         if self.count == 0 || vector.len() != self.dimensions {
             return None;
         }
@@ -107,11 +107,12 @@ impl Vectors {
         if near.len() <= MAX_COMPARED {
             compare(&self.numbers, &numbers, &mut near);
             for (near, own) in near.iter_mut().zip(&self.factors) {
-                *near = (*near * own * factor).clamp(0.0, 1.0);
+                *near = (*near * own * factor).clamp(least, 1.0);
             }
         } else {
             let different = self.estimate(vector, &mut near);
             self.compare_nearest((&numbers, factor), &different, &mut near);
+            near.iter_mut().for_each(|near| *near = near.max(least));
         }
         let total: f32 =
             near.iter().zip(&self.factors).map(|(near, own)| if *own == 0.0 { 0.0 } else { *near }).sum();
@@ -144,7 +145,7 @@ impl Vectors {
     fn estimate(&self, vector: &[f32], near: &mut [f32]) -> Vec<u16> {
         let nearness = |different: usize| {
             let alike = 1.0 - 2.0 * different as f32 / self.dimensions as f32;
-            (FRAC_PI_2 * alike).sin().clamp(0.0, 1.0)
+            (FRAC_PI_2 * alike).sin().clamp(-1.0, 1.0)
         };
         let table: Vec<f32> = (0..=self.dimensions).map(nearness).collect();
         let (signs, width) = (signs(vector), self.dimensions.div_ceil(BITS));
@@ -176,7 +177,7 @@ impl Vectors {
                 if let (Some(row), Some(near)) = (numbers_of, near.get_mut(slot)) {
                     let mut dot = [0.0];
                     compare(row, numbers, &mut dot);
-                    *near = (dot.iter().sum::<f32>() * own * factor).clamp(0.0, 1.0);
+                    *near = (dot.iter().sum::<f32>() * own * factor).clamp(-1.0, 1.0);
                 }
             }
         };
@@ -283,7 +284,7 @@ mod tests {
                 vectors.set(slot, &vector(slot as usize, dimensions)).unwrap();
             }
             let query = vector(1000, dimensions);
-            let near = vectors.nearness(&query, 50).unwrap();
+            let near = vectors.nearness(&query, 50, 0.0).unwrap();
             for (slot, near) in near.iter().enumerate() {
                 let exact = cosine(&query, &vector(slot, dimensions)).max(0.0);
                 assert!((near - exact).abs() < 0.01, "{dimensions} {slot} {near} {exact}");
@@ -304,7 +305,7 @@ mod tests {
         for slot in 0..SLOTS {
             vectors.set(slot, &near(slot)).unwrap();
         }
-        let found = vectors.nearness(&query, SLOTS as usize).unwrap();
+        let found = vectors.nearness(&query, SLOTS as usize, 0.0).unwrap();
         let mut order: Vec<u32> = (0..SLOTS).collect();
         order.sort_by(|a, b| found[*b as usize].total_cmp(&found[*a as usize]));
         let mut nearest = order[..17].to_vec();
@@ -320,7 +321,9 @@ mod tests {
         let mut vectors = Vectors::default();
         vectors.set(0, &[1.0, 0.0]).unwrap();
         vectors.set(2, &[0.0, 1.0]).unwrap();
-        assert_eq!(vectors.nearness(&[2.0, 0.0], 4).unwrap(), [1.0, 0.5, 0.0, 0.5]);
+        assert_eq!(vectors.nearness(&[2.0, 0.0], 4, 0.0).unwrap(), [1.0, 0.5, 0.0, 0.5]);
+        assert_eq!(vectors.nearness(&[0.0, -1.0], 3, 0.0).unwrap(), [0.0, 0.0, 0.0]);
+        assert_eq!(vectors.nearness(&[0.0, -1.0], 3, -1.0).unwrap(), [0.0, -0.5, -1.0]);
         assert_eq!([0, 1, 2, 3].map(|slot| vectors.has(slot)), [true, false, true, false]);
     }
 
@@ -330,12 +333,12 @@ mod tests {
         let long = vec![1.0; MAX_DIMENSIONS + 1];
         for bad in [&[][..], &[0.0, 0.0], &[f32::NAN, 1.0], &[f32::INFINITY, 1.0], &[1e-45, 0.0], &long] {
             assert_eq!(vectors.set(0, bad), Err(Refused::Vector));
-            assert!(vectors.nearness(bad, 1).is_none());
+            assert!(vectors.nearness(bad, 1, 0.0).is_none());
         }
         vectors.set(0, &[1.0, 2.0]).unwrap();
         assert_eq!(vectors.set(1, &[1.0]), Err(Refused::Length { given: 1, expected: 2 }));
-        assert_eq!(vectors.nearness(&[1.0], 1), None);
-        assert_eq!(vectors.nearness(&[f32::NAN, 1.0], 1), None);
+        assert_eq!(vectors.nearness(&[1.0], 1, 0.0), None);
+        assert_eq!(vectors.nearness(&[f32::NAN, 1.0], 1, 0.0), None);
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! What is nearest to a question: several signs of it, each from 0 to 1, weighted and added.
 //!
 //! The weights were fitted on conversations with questions whose answers' places are known; `cargo xtask eval locomo`
-//! measures them. None of the signs depends on what else is found, so that scores of different searches compare.
+//! measures them. None of the signs depends on what else is found, so that scores of different searches compare. Memories
+//! and pieces of documents, where there are vectors, are weighed apart from what was said.
+
+mod alone;
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::people::NOBODY;
 use super::threads::{NO_THREAD, Threads};
@@ -70,6 +73,10 @@ pub(super) fn search(index: &Index, query: &Query<'_>, only: Option<&[bool]>) ->
         Method::Vectors => {
             nearest(index, &wanted, limit, all(question.meaning.as_deref().unwrap_or_default()))
         }
+        Method::Hybrid if alone::is_for(&question, query.among) => {
+            let scores = alone::by_meaning(index, &question, query.among);
+            nearest(index, &wanted, limit, scores.into_iter())
+        }
         Method::Hybrid => {
             nearest(index, &wanted, limit, by_everything(index, &question, &wanted).into_iter())
         }
@@ -114,6 +121,8 @@ struct Term {
     times: u32,
     /// The rarer, the more.
     weight: f32,
+    /// Whether it is a name, a number or of another language than English.
+    tells: bool,
 }
 
 /// Whom a question is about.
@@ -130,15 +139,20 @@ impl Question {
         let is_of_people = query.among != Among::Documents;
         let (names, rest): (Vec<&str>, Vec<&str>) =
             words::tokens(text).partition(|token| is_of_people && !index.people.named(token).is_empty());
-        let terms = if query.method == Method::Vectors { Vec::new() } else { terms(index, &rest.join(" ")) };
+        let terms = match query.method {
+            Method::Vectors => Vec::new(),
+            Method::Words | Method::Hybrid => terms(index, text, &rest.join(" ")),
+        };
         let (words, masks) = by_words(index, &terms);
         let vector = query.vector.filter(|_| query.method != Method::Words);
+        // Memories are told apart by how far they are, too.
+        let least = if query.among == Among::Memories { -1.0 } else { 0.0 };
         let asked = if is_of_people { asked(index, &names, text) } else { Asked::Anybody };
         Self {
             words,
             masks,
             terms,
-            meaning: vector.and_then(|vector| index.vectors.nearness(vector, index.facts.len())),
+            meaning: vector.and_then(|vector| index.vectors.nearness(vector, index.facts.len(), least)),
             asked,
             theirs: theirs(index, asked, &names),
             span: if is_of_people { dates::named(text, query.now, query.zone) } else { None },
@@ -192,16 +206,19 @@ fn theirs(index: &Index, asked: Asked, names: &[&str]) -> Vec<bool> {
     theirs
 }
 
-/// The different terms of a question; if there are too many, the rarest of those that can be found.
-fn terms(index: &Index, text: &str) -> Vec<Term> {
+/// The different terms of what a text says beside names of speakers; if there are too many, the rarest of those that can
+/// be found.
+fn terms(index: &Index, text: &str, rest: &str) -> Vec<Term> {
+    let telling: BTreeSet<String> = index.words.telling(text).into_iter().collect();
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    for term in index.words.terms(text) {
+    for term in index.words.terms(rest) {
         *counts.entry(term).or_default() += 1;
     }
     let weigh = |(text, times): (String, u32)| {
         let with = index.postings.of(&text).len() as f32;
         let without = index.len() as f32 - with;
-        Term { text, times, weight: ((without + 0.5) / (with + 0.5)).ln_1p() }
+        let weight = ((without + 0.5) / (with + 0.5)).ln_1p();
+        Term { times, weight, tells: telling.contains(&text), text }
     };
     let mut terms: Vec<Term> = counts.into_iter().map(weigh).collect();
     let is_known = |term: &Term| !index.postings.of(&term.text).is_empty();

@@ -39,6 +39,12 @@ impl Default for Shelf {
 }
 
 impl Shelf {
+    /// With what stands before a memory when it is embedded.
+    pub(super) fn new(fact: &'static str) -> Self {
+        let state = State { fact, ..State::default() };
+        Self { state: RwLock::new(state), ..Self::default() }
+    }
+
     /// Locked for a look or a change, never over an await.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
@@ -66,6 +72,8 @@ pub(super) struct State {
     most_bytes: usize,
     /// Bytes of texts that came in since it was last looked at how much it holds.
     unweighed: usize,
+    /// What stands before a memory when it is embedded.
+    fact: &'static str,
 }
 
 impl Default for State {
@@ -81,6 +89,7 @@ impl Default for State {
             threads: HashMap::new(),
             most_bytes: MAX_SHELF_BYTES,
             unweighed: 0,
+            fact: "",
         }
     }
 }
@@ -179,7 +188,7 @@ impl State {
     }
 
     fn put(&mut self, item: Item, kept: Option<StoredVector>) -> Result<(), Refused> {
-        let (id, hash) = (item.id, hash(&item.text));
+        let (id, hash) = (item.id, hash(&self.embedded(&item)));
         self.unweighed += item.text.len();
         if self.index.is_full() {
             self.leave_out(self.index.len() / LEFT_OUT, |id| !matches!(id, ItemId::Chunk(_)));
@@ -198,6 +207,14 @@ impl State {
         self.documents.put(row)?;
         self.put_vector(id, hash, kept);
         Ok(())
+    }
+
+    /// What of an item is embedded.
+    fn embedded(&self, item: &Item) -> Arc<str> {
+        match item.id {
+            ItemId::Memory(_) if !self.fact.is_empty() => format!("{}{}", self.fact, item.text).into(),
+            ItemId::Memory(_) | ItemId::Message(_) | ItemId::Chunk(_) => Arc::clone(&item.text),
+        }
     }
 
     fn put_vector(&mut self, id: ItemId, hash: Hash, kept: Option<StoredVector>) {
@@ -295,7 +312,7 @@ impl State {
     pub(super) fn without_vector(&self, limit: usize) -> Vec<Bare> {
         let bare = |(id, hash): (&ItemId, &Hash)| {
             let item = self.index.get(*id).or_else(|| self.documents.index.get(*id))?;
-            Some(Bare { id: *id, hash: *hash, text: shortened(&item.text) })
+            Some(Bare { id: *id, hash: *hash, text: shortened(&self.embedded(item)) })
         };
         self.bare.iter().filter_map(bare).take(limit).collect()
     }

@@ -16,9 +16,12 @@ fn text_becomes_terms() {
         ("I've 2 dogs, born 2021-05-08", "2 dog born 2021 05 08"),
         ("John's and James’ plans", "john jame plan"),
         ("l'amour à Zürich", "l amour zurich"),
+        ("Tengo dos perros y una gata", "dos perro gata perr gat"),
         ("O'Brien isn't here", "o brien"),
-        ("Grüße aus Köln", "gruße aus koln"),
+        ("Grüße aus Köln", "gruße aus koln gruss"),
+        ("Viele Grüße aus Köln von mir", "viel gruße koln gruss"),
         ("Привет мир", "привет мир"),
+        ("Мои кошки любят рыбу", "кошки любят рыбу кошк люб рыб"),
         ("我喜欢猫", "我喜 喜欢 欢猫"),
         ("猫 and 狗", "猫 狗"),
         ("東京タワーABC", "東京 京タ タワ ワー abc"),
@@ -28,6 +31,66 @@ fn text_becomes_terms() {
         ("the and of", ""),
     ] {
         assert_eq!(terms(text).join(" "), expected, "{text}");
+    }
+}
+
+#[test]
+fn words_of_other_languages_have_the_same_stem_in_every_form() {
+    let shares = |one: &str, other: &str| terms(one).iter().any(|term| terms(other).contains(term));
+    for (memory, question) in [
+        ("Tiene alergia a los cacahuetes", "¿Le puedo dar un cacahuete?"),
+        ("Mi hermana es profesora en Sevilla", "¿Dónde viven mis hermanas?"),
+        ("Mein Hund frisst keine Katzen", "Was fressen die Hunde?"),
+        ("Er hat zwei Kinder in den Ferien", "Wo ist das Kind von Anna?"),
+        ("Mes soeurs habitent dans le sud", "Où habite ma soeur ?"),
+        ("Elle est allergique aux arachides", "Est-ce que les allergiques ont un menu ?"),
+        ("Моя собака боится грозы", "Чего боятся мои собаки?"),
+        ("У неё аллергия на орехи", "Что делать при аллергии?"),
+        ("Uso el laptop nuevo para mis emails", "the laptop"),
+    ] {
+        assert!(
+            shares(memory, question),
+            "{memory}: {:?} / {question}: {:?}",
+            terms(memory),
+            terms(question)
+        );
+    }
+}
+
+#[test]
+fn names_numbers_and_other_languages_tell_something_by_themselves() {
+    let telling = |text: &str| Words::default().telling(text).join(" ");
+    for (text, expected) in [
+        ("Where did Biscuit sleep in May?", "biscuit"),
+        ("Locker 318 is mine. Ask for Ann", "318 ann"),
+        ("What should I avoid eating?", ""),
+        ("Is room 2B free on Friday", "2b"),
+        ("¿Dónde vive mi hermana?", "hermana herman"),
+        ("I like 北京", "北京"),
+    ] {
+        assert_eq!(telling(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn small_talk_says_nothing() {
+    for text in [
+        "ok",
+        "OK!",
+        "thanks",
+        "Yes please",
+        "👍",
+        "",
+        "…",
+        "Got it, thank you!",
+        "sounds good",
+        "好的",
+        "Да, спасибо",
+    ] {
+        assert!(!says_something(text), "{text}");
+    }
+    for text in ["Biscuit", "ok, call Anna", "I moved to Oslo", "4711", "我喜欢猫"] {
+        assert!(says_something(text), "{text}");
     }
 }
 
@@ -64,10 +127,20 @@ fn questions_and_writers_are_told() {
 
 proptest! {
     #[test]
+    fn any_word_of_any_language_has_a_stem(before in prop_oneof!["mi es el ", "der ist und ", "les est dans ", "jag är och ",
+        "en olen ", "ben bir ve ", "a az és nem ", "не я и ", "і є не ", "η και το ", "في من على ", "के है में ", "este şi nu "],
+        word in "\\PC{0,40}") {
+        let text = format!("{before}{word}");
+        prop_assert!(terms(&text).iter().all(|term| !term.is_empty()));
+    }
+
+    #[test]
     fn any_text_has_terms_that_are_found_again(text in any::<String>()) {
         let terms = terms(&text);
         prop_assert!(terms.iter().all(|term| !term.is_empty() && term.chars().count() <= MAX_TERM_CHARS));
         prop_assert_eq!(&terms, &Words::default().terms(&text));
+        let telling = Words::default().telling(&text);
+        prop_assert!(telling.iter().all(|term| terms.contains(term)));
         let unchanged = in_first_person(&text, |_| false);
         prop_assert_eq!(unchanged, text);
     }

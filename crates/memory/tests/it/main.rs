@@ -150,6 +150,40 @@ async fn what_says_the_same_is_a_duplicate_and_what_contradicts_is_not() {
     assert_eq!(same("I do not live in Oslo").await, None);
 }
 
+/// Notes what it is given.
+struct Noting(std::sync::Mutex<Vec<String>>);
+
+impl Embedder for Noting {
+    fn model(&self) -> &str {
+        "all-MiniLM-L6-v2"
+    }
+
+    fn embed<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, model::Error>> {
+        self.0.lock().unwrap().extend(texts.iter().cloned());
+        Letters("letters").embed(texts).now_or_never().map(ready).unwrap().boxed()
+    }
+}
+
+#[tokio::test]
+async fn the_built_in_embedder_is_told_that_memories_are_facts_and_what_a_question_is() {
+    let embedder = Arc::new(Noting(std::sync::Mutex::default()));
+    let world = World::new(Some(Arc::clone(&embedder) as Arc<dyn Embedder>));
+    let id = world.add("alice", "quick zebras").await;
+    world.recall.embed(&scope("alice")).await.unwrap();
+    assert_eq!(*embedder.0.lock().unwrap(), ["A fact about me: quick zebras"]);
+    let ask = async |text: &str| {
+        let question = Question::new(text, SystemClock.now(), 5, Among::Memories);
+        world.recall.search(&scope("alice"), question).await.unwrap()
+    };
+    assert_eq!(ask("quiet zoos").await.len(), 1);
+    let given = embedder.0.lock().unwrap().clone();
+    assert!(given.contains(&"quiet zoos".to_owned()) && given.contains(&"What should I do?".to_owned()));
+    ask("queer zones").await;
+    assert_eq!(embedder.0.lock().unwrap().len(), given.len() + 1, "what all questions share is known");
+    let same = world.recall.duplicate(&scope("alice"), "Quick zebras!", SystemClock.now()).await.unwrap();
+    assert_eq!(same, Some(id));
+}
+
 #[derive(Debug, Clone)]
 enum Deed {
     Add(u8),

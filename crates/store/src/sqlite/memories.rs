@@ -48,9 +48,9 @@ impl Memories for Sqlite {
             if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
-            once::remember(batch, &scope, once.as_ref(), memory.id.uuid())?;
-            change::insert(batch, &scope, &memory)?;
-            find(batch.conn(), memory.id, scope.user.as_str())
+            let id = change::insert(batch, &scope, &memory)?;
+            once::remember(batch, &scope, once.as_ref(), id.uuid())?;
+            find(batch.conn(), id, scope.user.as_str())
         };
         self.writer.write(work).await
     }

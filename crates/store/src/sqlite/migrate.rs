@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_proof.sql"),
     include_str!("migrations/0009_bounds.sql"),
     include_str!("migrations/0010_shares_and_erasure.sql"),
+    include_str!("migrations/0011_same_memory.sql"),
 ];
 
 pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {

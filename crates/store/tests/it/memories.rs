@@ -2,7 +2,8 @@
 
 use protocol::{AppId, Clock, Event, Ids, MemoryId, RunStatus, Scope, StreamComplete};
 use store::{
-    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, Memories, MemoryCursor, MemoryRow, NewMemory, PageOf,
+    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, Memories, MemoryCursor, MemoryEdit, MemoryRow,
+    NewMemory, PageOf,
 };
 use testkit::still::StandingClock;
 
@@ -34,6 +35,34 @@ async fn listed(fixture: &Fixture, scope: &Scope) -> Vec<String> {
 
 fn texts(rows: Vec<MemoryRow>) -> Vec<String> {
     rows.into_iter().map(|row| row.text).collect()
+}
+
+#[tokio::test]
+async fn what_has_the_same_words_is_added_once_while_it_is_active() {
+    let fixture = Fixture::new();
+    let (alice, bob) = (scope("alice"), scope("bob"));
+    let first = add(&fixture, &alice, "Lives in Oslo").await;
+    for text in ["Lives in Oslo", "lives in  OSLO!", "(lives in Oslo)"] {
+        assert_eq!(add(&fixture, &alice, text).await, first, "{text}");
+    }
+    assert_ne!(add(&fixture, &bob, "Lives in Oslo").await.id, first.id, "of somebody else");
+    assert_ne!(add(&fixture, &alice, "Lives in Rome").await.id, first.id);
+    let edit = MemoryEdit { text: Some("Lives in Bergen".into()), kind: None };
+    fixture.store.edit_memory(&principal("alice"), first.id, edit, None).await.unwrap();
+    let second = add(&fixture, &alice, "Lives in Oslo").await;
+    assert_ne!(second.id, first.id, "it says something else by now");
+    assert_eq!(add(&fixture, &alice, "lives in bergen").await.id, first.id);
+    fixture.store.forget_memory(&principal("alice"), second.id, None).await.unwrap();
+    assert_ne!(add(&fixture, &alice, "Lives in Oslo").await.id, second.id, "it was forgotten");
+    assert_eq!(listed(&fixture, &alice).await.len(), 3);
+}
+
+#[tokio::test]
+async fn signs_without_words_are_told_apart() {
+    let fixture = Fixture::new();
+    let first = add(&fixture, &scope("alice"), "👍").await;
+    assert_ne!(add(&fixture, &scope("alice"), "👎").await.id, first.id);
+    assert_eq!(add(&fixture, &scope("alice"), " 👍 ").await.id, first.id);
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ impl Fixture {
                 settings: Settings::default(),
                 system_prompt: None,
                 persona: None,
-                documents: vec![],
+                documents: None,
                 app_revision: "r".into(),
                 jobs: vec![],
             },

@@ -4,10 +4,13 @@ use serde_json::{Value, json};
 
 use super::Reply;
 
+type Embeds = dyn Fn(&str) -> Vec<f64> + Send + Sync;
+
 const DIMENSIONS: usize = 8;
 
-/// The answer to a request for embeddings that nothing was scripted for.
-pub(super) fn reply(request: &Value) -> Reply {
+/// The answer to a request for embeddings that nothing was scripted for, with the test's own vectors if it has some.
+pub(super) fn reply(request: &Value, embeds: Option<&Embeds>) -> Reply {
+    let vector = |text: &str| embeds.map_or_else(|| vector(text).to_vec(), |embeds| embeds(text));
     let input = request.get("input").unwrap_or(&Value::Null);
     let texts: Vec<&str> = match input {
         Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect(),

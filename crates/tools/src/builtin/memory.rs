@@ -10,7 +10,7 @@ use memory::dates;
 use memory::index::{Among, Item, ItemId};
 use memory::recall::{Found, Question};
 use memory::{extract, secrets, suspicion};
-use protocol::{Effect, MAX_KIND_BYTES, Role};
+use protocol::{Effect, MAX_KIND_BYTES, MemoryId, Role};
 use serde_json::{Value, json};
 use store::{MAX_MEMORY_BYTES, NewMemory, Write};
 
@@ -150,7 +150,7 @@ impl Tool for SaveMemory {
         let fact = text(&calling.input, "text").unwrap_or_default().trim().to_owned();
         let known = calling.recall.duplicate(calling.scope, &fact, calling.now).await.map_err(failed)?;
         if let Some(memory) = known {
-            return Ok(json!({ "memoryId": memory, "saved": false, "note": "this is known already" }).into());
+            return Ok(known_already(memory).into());
         }
         let id = calling.ids.memory();
         let kind = text(&calling.input, "kind").unwrap_or(extract::DEFAULT_KIND).to_owned();
@@ -168,6 +168,11 @@ impl Tool for SaveMemory {
         let output = json!({ "memoryId": id, "saved": true });
         Ok(Done::writing(output, Write::Remember(memory)))
     }
+}
+
+/// What a call to keep something answers when a memory says it.
+pub fn known_already(memory: MemoryId) -> Value {
+    json!({ "memoryId": memory, "saved": false, "note": "this is known already" })
 }
 
 fn query(description: &str) -> Value {

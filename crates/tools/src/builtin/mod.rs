@@ -19,6 +19,7 @@ pub(crate) use calculate::Calculate;
 pub(crate) use current_time::CurrentTime;
 pub(crate) use documents::SearchDocuments;
 pub(crate) use markdown::{CreateMarkdownFile, ListMarkdown, ReadMarkdown, WriteMarkdownSection};
+pub use memory::known_already;
 pub(crate) use memory::{SaveMemory, SearchHistory, SearchMemories};
 pub(crate) use profile::UpdateProfile;
 pub(crate) use proposals::{CreateProposal, UpdateProposal};

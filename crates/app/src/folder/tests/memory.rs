@@ -10,7 +10,7 @@ const PLAN: (&str, &str) = (
 
 #[test]
 fn everything_about_memory_can_be_said() {
-    let toml = "[memory]\ninject = 'top'\nremember = false\nhistory = true\nrecall_tokens = 300\nkeep = 5\n\
+    let toml = "[memory]\ninject = 'top'\nremember = false\nhistory = true\nhistory_limit = 7\nrecall_tokens = 300\nkeep = 5\n\
                 keep_per = 'subject'\nconsent = ['health']\nfollow_up = ['plan']\nreview = ['level']\n\
                 snapshot = ['plan', 'overview.md']\nextract = true\nextract_model = 'small'\nextract_context = ['plan']\n\
                 extract_delay_seconds = 0";
@@ -20,6 +20,7 @@ fn everything_about_memory_can_be_said() {
         limit: Memory::TOP,
         remember: false,
         history: true,
+        history_limit: 7,
         recall_tokens: 300,
         keep: Some(5),
         keep_per_subject: true,

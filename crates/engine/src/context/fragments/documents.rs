@@ -17,7 +17,7 @@ const SHARE: usize = 3;
 /// A passage that is less near than this says nothing about the question, where nobody named its document; and neither
 /// does one that is much less near than the best.
 const MIN_SCORE: f32 = 0.22;
-const MIN_PART_OF_BEST: f32 = 0.5;
+const MIN_PART_OF_BEST: f32 = 0.6;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -28,17 +28,18 @@ pub(in crate::context) struct Chosen {
     pub(in crate::context) warnings: Vec<Warning>,
 }
 
-/// Passages for a message: of the documents the run names, or of all of the user's if the app says so.
+/// Passages for a message: of the documents the run names, or of all of the user's if the app says so and the run does
+/// not say that it wants none.
 pub(in crate::context) async fn read(
     from: &Sources<'_>,
     message: &str,
-    named: &[DocumentId],
+    among: Option<&[DocumentId]>,
 ) -> Result<Chosen, store::Error> {
-    let among = match from.app.context.documents {
-        DocumentUse::None => return Ok(Chosen::default()),
-        DocumentUse::Named if named.is_empty() => return Ok(Chosen::default()),
-        DocumentUse::Named | DocumentUse::All => (!named.is_empty()).then_some(named),
-    };
+    let named = among.unwrap_or_default();
+    match (from.app.context.documents, among) {
+        (DocumentUse::None, _) | (DocumentUse::Named, None) | (_, Some([])) => return Ok(Chosen::default()),
+        (DocumentUse::Named, Some(_)) | (DocumentUse::All, _) => {}
+    }
     let found = from.recall.passages(from.scope, message, among, MAX_PASSAGES).await?;
     let mut out = Chosen { warnings: missing(from, named).await?, ..Chosen::default() };
     let mut left = from.app.context.document_tokens.min(from.share(SHARE));

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use app::{Fragment, Inject};
 use memory::index::{Among, Item, ItemId};
 use memory::recall::{Found, Question};
+use memory::words::says_something;
 use protocol::{ContextLoaded, Role};
 use serde_json::Value;
 use store::MemoryRow;
@@ -16,34 +17,60 @@ use crate::context::{Fence, Piece};
 /// A past message that is less near than this says nothing about the question.
 const MIN_MESSAGE_SCORE: f32 = 0.3;
 
-/// The pieces found, within the app's bound, and what there was no room for.
+/// Messages that are looked at for each that may be shown: some say nothing.
+const LOOKED_AT: usize = 4;
+
+/// The memories found, then the messages, each within their number and together within the app's bound.
 pub(in crate::context) async fn read(from: &Sources<'_>, message: &str) -> Result<Vec<Piece>, store::Error> {
     let memory = &from.app.memory;
-    let among = match (memory.inject, memory.history) {
-        (Inject::Top, true) => Among::Both,
-        (Inject::Top, false) => Among::Memories,
-        (Inject::None | Inject::All | Inject::Snapshot, true) => Among::Messages,
-        (Inject::None | Inject::All | Inject::Snapshot, false) => return Ok(Vec::new()),
-    };
-    let mut question = Question::new(message, from.now, memory.limit, among);
-    question.without = Some(from.thread);
-    question.zone = from.zone.clone();
-    let found = from.recall.search(from.scope, question).await?;
     let mut left = memory.recall_tokens.min(from.share(SHARE));
-    let (mut near, mut ids) = (Vec::new(), Vec::new());
-    for Found { item, score } in found {
-        let Some(rest) = left.checked_sub(from.counter.text(&item.text)) else { continue };
-        match item.id {
-            ItemId::Memory(id) => ids.push(id),
-            ItemId::Message(_) if score >= MIN_MESSAGE_SCORE => near.push(earlier(&item)),
-            ItemId::Message(_) | ItemId::Chunk(_) => continue,
+    let mut ids = Vec::new();
+    if memory.inject == Inject::Top {
+        for Found { item, .. } in search(from, message, memory.limit, Among::Memories).await? {
+            let rest = left.checked_sub(from.counter.text(&item.text));
+            if let (ItemId::Memory(id), Some(rest)) = (item.id, rest) {
+                ids.push(id);
+                left = rest;
+            }
         }
-        left = rest;
     }
     let rows: Vec<MemoryRow> =
         if ids.is_empty() { Vec::new() } else { from.store.memories_by_id(from.scope, &ids).await? };
     let memories = rows.iter().map(|row| memories::piece(Fragment::Recalled, row));
-    Ok(memories.chain(near).collect())
+    Ok(memories.chain(messages(from, message, left).await?).collect())
+}
+
+/// What was said in earlier conversations, where the app wants it and there is room.
+async fn messages(from: &Sources<'_>, message: &str, mut left: usize) -> Result<Vec<Piece>, store::Error> {
+    let memory = &from.app.memory;
+    if !memory.history {
+        return Ok(Vec::new());
+    }
+    let looked_at = memory.history_limit.saturating_mul(LOOKED_AT);
+    let mut near = Vec::new();
+    for Found { item, score } in search(from, message, looked_at, Among::Messages).await? {
+        if near.len() >= memory.history_limit || score < MIN_MESSAGE_SCORE {
+            break;
+        }
+        let Some(rest) = left.checked_sub(from.counter.text(&item.text)) else { continue };
+        if says_something(&item.text) {
+            near.push(earlier(&item));
+            left = rest;
+        }
+    }
+    Ok(near)
+}
+
+async fn search(
+    from: &Sources<'_>,
+    message: &str,
+    limit: usize,
+    among: Among,
+) -> Result<Vec<Found>, store::Error> {
+    let mut question = Question::new(message, from.now, limit, among);
+    question.without = Some(from.thread);
+    question.zone = from.zone.clone();
+    from.recall.search(from.scope, question).await
 }
 
 /// A part of the prompt that it may take at most: one in so many.

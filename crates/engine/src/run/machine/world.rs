@@ -81,7 +81,7 @@ impl World {
             settings: Settings::default(),
             system_prompt: None,
             persona_id: None,
-            document_ids: Vec::new(),
+            document_ids: None,
             app_revision: "1".into(),
         };
         let log = vec![Event::RunStart(start)];

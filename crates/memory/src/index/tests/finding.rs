@@ -230,3 +230,73 @@ fn who_and_when_a_question_asks_for_is_nothing_to_documents() {
     let [newer, older] = scores("invoice")[..] else { panic!("two are found") };
     assert_eq!(newer, older);
 }
+
+/// Memories in an index with vectors that are as near to the first direction as the numbers say.
+fn remembered(memories: &[(u128, &str, f32)]) -> Index {
+    let mut index = index(memories.iter().map(|(number, text, _)| memory(*number, text)));
+    for (number, _, near) in memories {
+        index.set_vector(memory_id(*number), &[*near, (1.0 - near * near).sqrt()]).unwrap();
+    }
+    index
+}
+
+fn about_me(text: &str) -> Query<'_> {
+    Query { vector: Some(&[1.0, 0.0]), among: Among::Memories, ..query(text) }
+}
+
+#[test]
+fn the_meaning_of_a_memory_counts_more_than_words_that_many_have() {
+    let index = remembered(&[
+        (1, "Is allergic to peanuts", 0.4),
+        (2, "Likes eating on the balcony", 0.35),
+        (3, "Avoids eating before a run", 0.3),
+        (4, "Sold the boat", -0.3),
+    ]);
+    let hits = index.search(&about_me("What should I avoid eating?"));
+    assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<_>>(), [1, 2, 3].map(memory_id));
+    assert!(hits.is_sorted_by(|one, other| one.score > other.score) && hits[0].score < 0.6, "{hits:?}");
+}
+
+#[test]
+fn a_name_or_a_number_finds_its_memory_unless_many_have_it() {
+    let index = remembered(&[
+        (1, "Has a dog", 0.30),
+        (2, "Gave biscuit a basket", 0.28),
+        (3, "Met Biscuit in the park", 0.27),
+        (4, "Locker 318", 0.25),
+        (5, "Ann has a boat", 0.2),
+        (6, "Ann has a car", 0.2),
+        (7, "Ann has a house", 0.2),
+    ]);
+    let first = |text: &str| found(&index, &about_me(text))[0];
+    assert_eq!(first("Who is it, Biscuit?"), memory_id(2));
+    assert_eq!(first("who is biscuit"), memory_id(3), "it is written as a name there");
+    assert_eq!(first("what is 318"), memory_id(4));
+    assert_eq!(first("What does Ann have"), memory_id(1));
+}
+
+#[test]
+fn what_has_no_vector_yet_is_found_by_its_words() {
+    let mut index = remembered(&[(1, "Has a dog", 0.3), (2, "Has a cat", 0.2)]);
+    index.put(memory(3, "Sold the yellow boat")).unwrap();
+    assert_eq!(found(&index, &about_me("Who has the yellow boat?"))[0], memory_id(3));
+}
+
+#[test]
+fn pieces_of_documents_are_found_by_meaning_and_by_words() {
+    let mut index = index([
+        chunk(1, "She walks with a rollator"),
+        chunk(2, "The hose is in the shed"),
+        chunk(3, "Torque of the M8 bolts: 25 Nm"),
+    ]);
+    for (number, near) in [(1, 0.3_f32), (2, 0.1), (3, 0.15)] {
+        index.set_vector(chunk_id(number), &[near, (1.0 - near * near).sqrt()]).unwrap();
+    }
+    let ask = |text: &str| {
+        let query = Query { vector: Some(&[1.0, 0.0]), among: Among::Documents, ..query(text) };
+        index.search(&query).iter().map(|hit| (hit.id, hit.score)).collect::<Vec<_>>()
+    };
+    let by_meaning = ask("How does she get around?");
+    assert!(by_meaning[0].0 == chunk_id(1) && (by_meaning[0].1 - 0.3).abs() < 0.01, "{by_meaning:?}");
+    assert_eq!(ask("Which torque for M8 bolts")[0].0, chunk_id(3));
+}

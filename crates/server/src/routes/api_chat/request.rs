@@ -38,7 +38,7 @@ pub(in crate::routes) struct NewChat {
     #[serde(default)]
     pub(super) persona_id: Option<String>,
     #[serde(default)]
-    pub(super) document_ids: Vec<DocumentId>,
+    pub(super) document_ids: Option<Vec<DocumentId>>,
     #[serde(default)]
     pub(super) on_busy: OnBusy,
 }

@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use protocol::{MemoryId, MessageId, Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
+use sha2::{Digest, Sha256};
 
 use super::purge::FAMILY;
 use super::{ACTIVE, of_scope};
 use crate::sqlite::append::Batch;
-use crate::sqlite::read::{count, sql};
+use crate::sqlite::read::{count, id, sql};
 use crate::sqlite::recall::{self, Kind};
 use crate::sqlite::texts;
 use crate::{
@@ -18,8 +19,16 @@ pub(super) const UPDATED: &str = "updated";
 pub(super) const FORGOTTEN: &str = "forgotten";
 const REMOVED: &str = "removed";
 
-/// Adds a memory. [`Error::MemoriesFull`] if the scope has as many as it may have.
-pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Result<(), Error> {
+/// Of a hash, what is kept: enough that no two texts of one user share it.
+const SAID_BYTES: usize = 16;
+
+/// Adds a memory, and gives its id; if an active one says the same, that one's, and adds nothing. This is decided where
+/// it is written, so that of two at the same moment the second finds the first. [`Error::MemoriesFull`] if the scope has
+/// as many as it may have.
+pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Result<MemoryId, Error> {
+    if let Some(known) = same(batch, scope, &memory.text)? {
+        return Ok(known);
+    }
     has_room(batch, scope)?;
     let NewMemory { id, text, kind, source, sources, valid_from, created_at } = memory;
     // What comes from the future counts as new.
@@ -27,8 +36,9 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Re
     batch
         .conn()
         .prepare_cached(
-            "INSERT INTO memories (id, app, user, text, kind, status, version, valid_from, source, created_at, updated_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, 'active', 1, ?6, ?7, ?8, ?9)",
+            "INSERT INTO memories
+                    (id, app, user, text, kind, status, version, valid_from, source, created_at, updated_at, same)
+                VALUES (?1, ?2, ?3, ?4, ?5, 'active', 1, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
             id.bytes(),
@@ -39,15 +49,37 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Re
             valid_from.map(Timestamp::as_millisecond),
             source,
             created_at,
-            batch.at()
+            batch.at(),
+            said(text)
         ])?;
     for source in sources.iter().take(MAX_SOURCES_PER_MEMORY) {
         add_source(batch, *id, source)?;
     }
-    note(batch, scope, *id, "created")
+    note(batch, scope, *id, "created")?;
+    Ok(*id)
 }
 
-/// A memory that is written in a run.
+/// The active memory that has the same words.
+fn same(batch: &Batch<'_>, scope: &Scope, text: &str) -> Result<Option<MemoryId>, Error> {
+    let mut find = batch.conn().prepare_cached(
+        "SELECT id FROM memories INDEXED BY memories_same
+            WHERE app = ?1 AND user = ?2 AND same = ?3 AND status = 'active' LIMIT 1",
+    )?;
+    let found =
+        find.query_row(params![scope.app.as_str(), scope.user.as_str(), said(text)], |row| id(row, 0));
+    Ok(found.optional()?)
+}
+
+/// Stands for the words of a text, whatever their case and what is between them.
+fn said(text: &str) -> Vec<u8> {
+    let words = text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    let plain = words.map(str::to_lowercase).collect::<Vec<_>>().join(" ");
+    // Signs alone are what the text says.
+    let said = if plain.is_empty() { text.trim().to_owned() } else { plain };
+    Sha256::digest(said).into_iter().take(SAID_BYTES).collect()
+}
+
+/// A memory that is written in a run. [`Error::Known`] if one says the same.
 pub(in crate::sqlite) fn remember(
     batch: &Batch<'_>,
     scope: &Scope,
@@ -56,7 +88,8 @@ pub(in crate::sqlite) fn remember(
     match insert(batch, scope, memory) {
         // It is the call's to answer for.
         Err(full @ Error::MemoriesFull) => Err(Error::Changed(full.to_string())),
-        added => added.map(|()| Change::Memory { id: memory.id, version: 1 }),
+        Ok(known) if known != memory.id => Err(Error::Known(known)),
+        added => added.map(|id| Change::Memory { id, version: 1 }),
     }
 }
 
@@ -240,7 +273,7 @@ fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Erro
         .conn()
         .prepare_cached(
             "UPDATE memories SET text = ?2, kind = ?3, status = ?4, version = ?5, valid_from = ?6, valid_until = ?7,
-                    superseded_by = ?8, updated_at = ?9 WHERE id = ?1",
+                    superseded_by = ?8, updated_at = ?9, same = ?10 WHERE id = ?1",
         )?
         .execute(params![
             row.id.bytes(),
@@ -251,7 +284,8 @@ fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Erro
             row.valid_from.map(Timestamp::as_millisecond),
             row.valid_until.map(Timestamp::as_millisecond),
             row.superseded_by.as_ref().map(MemoryId::bytes),
-            batch.at()
+            batch.at(),
+            said(&row.text)
         ])?;
     note(batch, &row.scope, row.id, reason)?;
     Ok(version)

@@ -90,7 +90,7 @@ fn looked(batch: &Batch<'_>, thread: ThreadId, through: Seq) -> Result<(), Error
     Ok(())
 }
 
-/// False when the change comes too late or finds no room.
+/// False when the change comes too late, finds no room or is known.
 fn apply(
     batch: &Batch<'_>,
     scope: &Scope,
@@ -105,7 +105,8 @@ fn apply(
                 }
             }
             match change::insert(batch, scope, &memory) {
-                Ok(()) => extracted.created.push(memory.id),
+                Ok(id) if id == memory.id => extracted.created.push(id),
+                Ok(_) => return Ok(false),
                 Err(Error::MemoriesFull) => return Ok(false),
                 Err(error) => return Err(error),
             }

@@ -150,7 +150,7 @@ impl Disk {
                 settings: Settings::default(),
                 system_prompt: None,
                 persona: None,
-                documents: vec![],
+                documents: None,
                 app_revision: "r".into(),
                 jobs: vec![],
             },

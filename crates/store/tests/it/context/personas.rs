@@ -150,7 +150,7 @@ async fn a_run_says_who_answers_and_a_thread_that_it_begins_keeps_that() {
         let mut submission = fixture.submission(target);
         submission.on_busy = protocol::OnBusy::Queue;
         submission.request.persona = Some(persona.into());
-        submission.request.documents = vec![document];
+        submission.request.documents = Some(vec![document]);
         fixture.store.submit(submission).await.unwrap()
     };
     let first = submit(Target::New(fixture.ids.thread()), "a").await;
@@ -166,5 +166,5 @@ async fn a_run_says_who_answers_and_a_thread_that_it_begins_keeps_that() {
             _ => None,
         })
         .collect();
-    assert_eq!(asked, [("a".to_owned(), vec![document]), ("b".to_owned(), vec![document])]);
+    assert_eq!(asked, [("a".to_owned(), Some(vec![document])), ("b".to_owned(), Some(vec![document]))]);
 }

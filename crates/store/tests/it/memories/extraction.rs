@@ -216,7 +216,7 @@ async fn words_that_were_forgotten_meanwhile_do_not_come_back() {
     fixture.store.forget_memory(&principal("alice"), gone.id, None).await.unwrap();
     let create = |words: &str, seconds| {
         let sources = vec![at(words, seconds)];
-        MemoryChange::Create(NewMemory { sources, ..new(&fixture, "has a dog") })
+        MemoryChange::Create(NewMemory { sources, ..new(&fixture, &format!("{words} at {seconds}")) })
     };
     clock.to(20);
     let MemoryChange::Merge { into, from, text, kind, .. } = merge(&kept, &[&spare], "x") else {
@@ -243,8 +243,9 @@ async fn the_least_used_and_oldest_expire_first() {
     let mut rows = Vec::new();
     // Uses, and days before now. A use is worth ten days, and the future is no younger than now.
     let aged = [(1, 10), (0, 0), (2, 25), (0, 0), (0, 5), (0, -3), (1, 0)];
-    for (uses, days) in aged {
-        let memory = NewMemory { created_at: Some(after(-days * day)), ..new(&fixture, "x") };
+    for (number, (uses, days)) in aged.into_iter().enumerate() {
+        let memory =
+            NewMemory { created_at: Some(after(-days * day)), ..new(&fixture, &format!("x{number}")) };
         rows.push(fixture.store.add_memory(&alice, memory, None).await.unwrap().id);
         let used = format!("UPDATE memories SET access_count = {uses} WHERE id = ?1");
         fixture.database().execute(&used, [rows.last().unwrap().bytes()]).unwrap();
@@ -293,7 +294,8 @@ async fn an_extraction_is_bounded_in_what_it_changes_and_lets_go() {
     let fixture = Fixture::new();
     let (_, job) = begun(&fixture).await;
     let more = MAX_CHANGES_PER_EXTRACTION + 1;
-    let changes = (0..more).map(|_| MemoryChange::Create(new(&fixture, "x"))).collect();
+    let create = |number: usize| MemoryChange::Create(new(&fixture, &format!("x{number}")));
+    let changes = (0..more).map(create).collect();
     let done = fixture.store.extract(&job, of(changes)).await.unwrap();
     assert_eq!((done.created.len(), done.skipped), (MAX_CHANGES_PER_EXTRACTION, 1));
     let fill = format!(

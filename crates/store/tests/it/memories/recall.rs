@@ -8,7 +8,7 @@ use store::{
     Maintenance, Memories, MemoryEdit, NewVector, Recall, StoredVector, Submitted, Target, Threads,
 };
 
-use super::{add, new};
+use super::add;
 use crate::support::{Fixture, after, answer, end, principal, scope, step_end};
 
 const MODEL: &str = "small";
@@ -231,8 +231,9 @@ async fn vectors_come_in_any_number_and_so_long() {
     let fixture = Fixture::new();
     let alice = scope("alice");
     let mut vectors = Vec::new();
-    for _ in 0..300 {
-        vectors.push(vector(ItemRef::Memory(add(&fixture, &alice, "x").await.id), 1));
+    for number in 0..300 {
+        let added = add(&fixture, &alice, &format!("x{number}")).await;
+        vectors.push(vector(ItemRef::Memory(added.id), 1));
     }
     fixture.store.put_vectors(&alice, MODEL, vectors.clone()).await.unwrap();
     let mut reader = Reader::default();
@@ -262,8 +263,8 @@ async fn one_read_is_bounded_in_items_and_bytes() {
     let bob = scope("bob");
     let many = MAX_ITEM_BYTES_PER_READ / MAX_VECTOR_BYTES + 1;
     let mut vectors = Vec::new();
-    for _ in 0..many {
-        let id = fixture.store.add_memory(&bob, new(&fixture, "x"), None).await.unwrap().id;
+    for number in 0..many {
+        let id = add(&fixture, &bob, &format!("x{number}")).await.id;
         let item = ItemRef::Memory(id);
         vectors.push(NewVector { item, hash: [0; 16], vector: vec![0; MAX_VECTOR_BYTES] });
     }
