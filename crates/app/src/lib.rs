@@ -4,6 +4,7 @@
 //! wrong comes out as a [`Problem`] that names the file, the line and what to write instead. The server's own
 //! configuration is read through the same [`source`].
 
+mod classifier;
 mod context;
 mod folder;
 mod front;
@@ -14,8 +15,12 @@ pub mod source;
 mod template;
 mod types;
 
+pub use classifier::{BUCKETS, CLASSIFIER_VERSION, Classifier, MAX_MATTERS, Matter, MatterWeights};
 pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
-pub use folder::{Apps, MAX_TOOLS, check, folders, id, load, load_all};
+pub use folder::{
+    ANY_SECTION, Apps, CONTINUES, Example, Examples, MAX_TOOLS, check, check_examples, examples, folders, id,
+    learned_file, load, load_all,
+};
 pub use outside::{
     Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,
     RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,

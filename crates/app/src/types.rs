@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{AppId, Cost, Effect, Settings, UserLimits};
@@ -9,7 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    ContextRules, Flow, History, HttpTool, McpServer, Persona, Problem, Ranges, SandboxTool, Section,
+    Classifier, ContextRules, Flow, History, HttpTool, McpServer, Persona, Problem, Ranges, SandboxTool,
+    Section,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -47,6 +49,8 @@ pub struct App {
     pub personas: BTreeMap<String, Persona>,
     /// By the names of their files.
     pub sections: Vec<Section>,
+    /// What was learned of examples, to choose among the sections.
+    pub classifier: Option<Arc<Classifier>>,
     /// By name.
     pub records: BTreeMap<String, RecordType>,
     /// Each name once, in the order they are offered to the model. Whether a tool or a family of that name exists is

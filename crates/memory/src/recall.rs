@@ -252,8 +252,8 @@ impl Recall {
         Ok(wanted.len() == MAX_EMBEDDED)
     }
 
-    /// None when there is no embedder, or it does not answer in time.
-    async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
+    /// What the embedder makes of a text. None when there is no embedder, or it does not answer in time.
+    pub async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
         self.questions.as_ref()?.vector(text).await
     }
 
