@@ -5,7 +5,9 @@ mod persona;
 mod prompt;
 mod requests;
 mod search;
+mod sections;
 mod streams;
+mod suspicion;
 
 use serde_json::{Value, json};
 use testkit::TAVILY_KEY;
