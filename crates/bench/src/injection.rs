@@ -1,6 +1,6 @@
 //! How well text that gives orders to an assistant is told from text that does not, in five languages.
 //!
-//! Examples and constants were tuned on the half of the list that is marked "tune"; the figures are of the half marked
+//! OrderExamples and constants were tuned on the half of the list that is marked "tune"; the figures are of the half marked
 //! "report". Neither half is among the examples that the weights were learned from.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use memory::suspicion::is_instruction;
-use memory::suspicion::lessons::Examples;
+use memory::suspicion::lessons::OrderExamples;
 use serde_json::Value;
 
 use crate::locomo;
@@ -186,7 +186,7 @@ fn learn() -> Result<String, Failure> {
     let data = here.ancestors().nth(2).unwrap_or(here).join(DATA);
     let read = |name: &str| std::fs::read_to_string(data.join(name));
     let (attacks, harmless) = (read("attacks.txt")?, read("harmless.txt")?);
-    let weights = Examples { attacks: &attacks, harmless: &harmless }.learn();
+    let weights = OrderExamples { attacks: &attacks, harmless: &harmless }.learn();
     std::fs::write(data.join("weights.json"), &weights)?;
     Ok(format!("{DATA}/weights.json: {} bytes; build again to use them", weights.len()))
 }

@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 
 use app::Classifier;
 
-use self::features::{BUCKETS, Word, features, sentences};
+use self::features::{BUCKETS, JudgedWord, features, sentences};
 use self::ideas::Ideas;
 
 const IDEAS: &str = include_str!("suspicion/data/ideas.txt");
@@ -73,7 +73,7 @@ impl Detector {
     }
 
     /// How much speaks for an order in these words; more than nothing is rather one than not.
-    fn score<'a>(&self, words: impl Iterator<Item = &'a Word>) -> f32 {
+    fn score<'a>(&self, words: impl Iterator<Item = &'a JudgedWord>) -> f32 {
         let matter = self.classifier.as_ref().and_then(|classifier| classifier.matters.first());
         matter.map_or(0.0, |matter| matter.words.score(features(words, &self.ideas).into_iter()))
     }

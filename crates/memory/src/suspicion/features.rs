@@ -40,7 +40,7 @@ const MAILBOX: &str = "@mail";
 
 /// A word of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct JudgedWord {
     text: String,
     /// Whether it is a run of characters of a script without blanks.
     dense: bool,
@@ -51,7 +51,7 @@ pub(super) struct Word {
 }
 
 /// The sentences of a text, none of them longer than can be judged at once.
-pub(super) fn sentences(text: &str, ideas: &Ideas) -> Vec<Vec<Word>> {
+pub(super) fn sentences(text: &str, ideas: &Ideas) -> Vec<Vec<JudgedWord>> {
     let mut out = Vec::new();
     for sentence in split(text) {
         let words = read(&words::folded(sentence), ideas);
@@ -67,9 +67,9 @@ pub(super) fn sentences(text: &str, ideas: &Ideas) -> Vec<Vec<Word>> {
 }
 
 /// How many of the words are as long as this together; one at least.
-fn beginning(words: &[Word], limit: usize) -> usize {
+fn beginning(words: &[JudgedWord], limit: usize) -> usize {
     let mut length = 0;
-    let fits = |word: &&Word| {
+    let fits = |word: &&JudgedWord| {
         length += word.length;
         length <= limit
     };
@@ -77,9 +77,9 @@ fn beginning(words: &[Word], limit: usize) -> usize {
 }
 
 /// How many words at the end of a part the next one begins with; never all of them.
-fn ending(words: &[Word]) -> usize {
+fn ending(words: &[JudgedWord]) -> usize {
     let mut length = 0;
-    let fits = |word: &&Word| {
+    let fits = |word: &&JudgedWord| {
         length += word.length;
         length <= SHARED
     };
@@ -111,7 +111,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The words of a folded sentence.
-fn read(sentence: &str, ideas: &Ideas) -> Vec<Word> {
+fn read(sentence: &str, ideas: &Ideas) -> Vec<JudgedWord> {
     let mut texts: Vec<String> = Vec::new();
     for part in sentence.split_whitespace().flat_map(by_script) {
         if part.chars().next().is_some_and(words::has_no_blanks) {
@@ -163,20 +163,20 @@ fn plain_words(part: &str) -> impl Iterator<Item = String> {
 }
 
 /// The first of these words, with its ideas.
-fn word(texts: &[String], ideas: &Ideas) -> Word {
+fn word(texts: &[String], ideas: &Ideas) -> JudgedWord {
     let text = texts.first().cloned().unwrap_or_default();
     let dense = text.chars().next().is_some_and(words::has_no_blanks);
     if dense {
         // Two characters are about a word.
         let found = ideas.of_run(&text).into_iter().map(|(at, idea)| (at / 2, idea)).collect();
-        return Word { dense, ideas: found, length: text.chars().count().div_ceil(2), text };
+        return JudgedWord { dense, ideas: found, length: text.chars().count().div_ceil(2), text };
     }
     let found = ideas.of_word(texts).into_iter().map(|idea| (0, idea)).collect();
-    Word { text, dense, ideas: found, length: 1 }
+    JudgedWord { text, dense, ideas: found, length: 1 }
 }
 
 /// The features of some sentences, in the order of their numbers.
-pub(super) fn features<'a>(said: impl Iterator<Item = &'a Word>, ideas: &Ideas) -> Vec<Feature> {
+pub(super) fn features<'a>(said: impl Iterator<Item = &'a JudgedWord>, ideas: &Ideas) -> Vec<Feature> {
     let mut found: Vec<usize> = Vec::new();
     let mut places: Vec<(usize, Idea)> = Vec::new();
     let (mut place, mut before) = (0, EDGE);

@@ -14,12 +14,12 @@ const ORDER: &str = "order";
 
 /// What is learned from: texts with orders to an assistant, and texts without, a line each.
 #[derive(Debug, Clone, Copy)]
-pub struct Examples<'a> {
+pub struct OrderExamples<'a> {
     pub attacks: &'a str,
     pub harmless: &'a str,
 }
 
-impl Examples<'_> {
+impl OrderExamples<'_> {
     /// Names the examples, so that it shows when they have changed since weights were learned.
     pub fn name(&self) -> String {
         let mut hash = Sha256::new();
