@@ -4,6 +4,7 @@
 mod answer;
 mod context;
 mod declared;
+mod examples;
 mod failure;
 mod inside;
 mod json;
@@ -33,7 +34,12 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::source::{Problem, Source, Spanned, read_file};
-use crate::{ANY_MODEL, App, AtLimit, Budget, LoopLimits, Memory, RecordType, Section, TargetRange, ToolRef};
+use crate::{
+    ANY_MODEL, App, AtLimit, Budget, Classifier, LoopLimits, Memory, RecordType, Section, TargetRange,
+    ToolRef,
+};
+
+pub use examples::{ANY_SECTION, CONTINUES, Example, Examples, check_examples, examples, learned_file};
 
 use context::{RawContext, RawHistory};
 use declared::RawTools;
@@ -175,6 +181,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         personas,
         sections: resting.sections,
         targets: resting.targets,
+        classifier: resting.classifier,
         records: resting.records,
         tools: resting.tools,
         declared: resting.toolset.declared,
@@ -205,6 +212,7 @@ struct Resting {
     sections: Vec<Section>,
     section_texts: Vec<String>,
     targets: Vec<TargetRange>,
+    classifier: Option<Arc<Classifier>>,
     tools: Vec<ToolRef>,
     toolset: Toolset,
 }
@@ -223,14 +231,35 @@ fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
         return Resting { tools, ..Resting::default() };
     }
     let (memory, extract) = problems.keep(memory::memory(&source, dir, raw_memory, &records));
-    let (sections, section_texts) = problems.keep(markdown::sections(dir, &records));
+    let (sections, section_texts, classifier) = problems.keep(sections(dir, &records));
     let targets = problems.keep(targets::targets(&source, raw_targets, &records));
     let toolset = if sound.1 {
         problems.keep(toolset(dir, first, files, &records, &tools))
     } else {
         Toolset::default()
     };
-    Resting { records, record_texts, memory, extract, sections, section_texts, targets, tools, toolset }
+    Resting {
+        records,
+        record_texts,
+        memory,
+        extract,
+        sections,
+        section_texts,
+        targets,
+        classifier,
+        tools,
+        toolset,
+    }
+}
+
+type Sections = (Vec<Section>, Vec<String>, Option<Arc<Classifier>>);
+
+/// The sections, the texts they were read from, and what was learned of examples for them.
+fn sections(dir: &Path, records: &BTreeMap<String, RecordType>) -> Result<Sections, Problems> {
+    let (sections, mut texts) = markdown::sections(dir, records)?;
+    let (classifier, text) = examples::learned(dir, &sections)?.unzip();
+    texts.extend(text);
+    Ok((sections, texts, classifier))
 }
 
 #[derive(Default, Deserialize)]

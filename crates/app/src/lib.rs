@@ -4,6 +4,7 @@
 //! wrong comes out as a [`Problem`] that names the file, the line and what to write instead. The server's own
 //! configuration is read through the same [`source`].
 
+mod classifier;
 mod context;
 mod failure;
 mod folder;
@@ -18,9 +19,13 @@ pub mod source;
 mod template;
 mod types;
 
+pub use classifier::{BUCKETS, CLASSIFIER_VERSION, Classifier, MAX_MATTERS, Matter, MatterWeights};
 pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
 pub use failure::{FailureCause, FailureReplies};
-pub use folder::{Apps, MAX_TOOLS, check, folders, id, load, load_all};
+pub use folder::{
+    ANY_SECTION, Apps, CONTINUES, Example, Examples, MAX_TOOLS, check, check_examples, examples, folders, id,
+    learned_file, load, load_all,
+};
 pub use instructions::instructions_told;
 pub use outside::{
     Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,

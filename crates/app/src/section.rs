@@ -33,6 +33,8 @@ pub struct Section {
     pub records: Vec<String>,
     /// Words or phrases of a message that call for it.
     pub triggers: Vec<String>,
+    /// Fields of its records that hold names; a message that says one calls for it.
+    pub names: Vec<String>,
     /// Whether every prompt has it.
     pub always: bool,
     /// Tokens that the model's window must have.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -10,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    ContextRules, FailureReplies, Flow, History, HttpTool, McpServer, Persona, Plausible, Problem, Ranges,
-    SandboxTool, Section,
+    Classifier, ContextRules, FailureReplies, Flow, History, HttpTool, McpServer, Persona, Plausible,
+    Problem, Ranges, SandboxTool, Section,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -53,6 +54,8 @@ pub struct App {
     pub sections: Vec<Section>,
     /// What readings are held against, the first that fits first.
     pub targets: Vec<TargetRange>,
+    /// What was learned of examples, to choose among the sections.
+    pub classifier: Option<Arc<Classifier>>,
     /// By name.
     pub records: BTreeMap<String, RecordType>,
     /// Each name once, in the order they are offered to the model. Whether a tool or a family of that name exists is

@@ -74,6 +74,12 @@ pub(crate) async fn run(options: &[String]) -> Result<String, Failure> {
     Ok(report)
 }
 
+/// All that is said in `LoCoMo`'s file, turn by turn.
+pub(crate) fn turns(text: &str) -> Result<Vec<String>, String> {
+    let conversations = data::read(text)?.into_iter();
+    Ok(conversations.flat_map(|conversation| conversation.turns).map(|turn| turn.text).collect())
+}
+
 struct Options {
     data: Option<PathBuf>,
     model: Option<PathBuf>,

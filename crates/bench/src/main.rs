@@ -2,11 +2,13 @@
 
 mod context;
 mod cpu;
+mod injection;
 mod local;
 mod locomo;
 mod log;
 mod memory;
 mod recall;
+mod sections;
 mod world;
 
 use std::process::ExitCode;
@@ -19,6 +21,8 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
        cargo xtask eval locomo --data FILE [--json] [--model FOLDER]
        cargo xtask eval locomo --large
        cargo xtask eval recall [--check] [--tune] [--model FOLDER]
+       cargo xtask eval injection [--check] [--misses] [--tune] [--locomo FILE] | --learn
+       cargo xtask eval sections [--check] [--misses] [--tune] [--model FOLDER]
 
   log   text deltas through the thread log: committed one by one or together, then sent to a subscriber
         --runs    concurrent runs (default 64)
@@ -34,7 +38,17 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
   recall  how often a memory is found by its meaning, among others that have the words of the question
         --check   fails if that is less often than it should be
         --tune    asks the questions that weights may be chosen by, instead of those that are kept for the report
-        --model   folder of the embedding model (default: fetched into target)";
+        --model   folder of the embedding model (default: fetched into target)
+  injection  how often orders to an assistant are marked, and how often harmless texts are
+        --check   fails below the aims
+        --misses  ends with what went wrong
+        --tune    of the half of the list that examples were written by, instead of the other
+        --locomo  marks turns of LoCoMo's file, too, all of which are harmless
+        --learn   instead, learns the weights anew from the examples
+  sections  how often messages to Kalito get the records that they need, and how often others get any
+        --check   fails below the aims
+        --misses  ends with what went wrong
+        --tune    of the half of the list that constants were chosen by, instead of the other";
 
 #[expect(clippy::print_stdout, reason = "printing is what a benchmark is for")]
 #[tokio::main(worker_threads = 2)]
@@ -47,6 +61,8 @@ async fn main() -> ExitCode {
         Some((name, _)) if name == "memory" => memory::run().await,
         Some((name, options)) if name == "locomo" => locomo::run(options).await,
         Some((name, options)) if name == "recall" => recall::run(options).await,
+        Some((name, options)) if name == "injection" => injection::run(options),
+        Some((name, options)) if name == "sections" => sections::run(options).await,
         _ => Err(USAGE.into()),
     };
     match result {

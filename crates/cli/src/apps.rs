@@ -1,5 +1,7 @@
 //! `rondo apps`: which apps there are, and everything that is wrong with them.
 
+mod learn;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +27,11 @@ pub(crate) enum AppsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Learn from an app's examples which messages need which of its sections, and say how well that does
+    Learn {
+        /// The app
+        name: String,
+    },
 }
 
 /// What was found of one folder.
@@ -40,6 +47,11 @@ pub(crate) async fn apps(config: Config, command: AppsCommand) -> Result<(), Tro
         AppsCommand::Check { name, json } => {
             let config = discover::complete(config).await;
             check(&config, name.as_deref(), json)
+        }
+        AppsCommand::Learn { name } => {
+            let config = discover::complete(config).await;
+            let folder = chosen(&config, Some(&name))?.into_iter().next().unwrap_or_default();
+            learn::learn(&config, &folder).await
         }
     }
 }
@@ -117,6 +129,7 @@ fn with_surroundings(config: &Config, mut all: Vec<Found>) -> Result<Vec<Found>,
         found.problems.extend(catalog.registry(app, &[]).err());
         found.problems.extend(unknown_models(&config.apps.join(&found.id), app, &models));
         found.problems.extend(engine::model_problems(app, &models));
+        found.problems.extend(app::check_examples(app));
     }
     Ok(all)
 }

@@ -115,7 +115,10 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
             Some(problem) => Finding::Bad(format!("app {}: {problem}", app.id)),
         }
     };
-    apps.values().map(check).collect()
+    let learned = |app: &Arc<App>| {
+        app::check_examples(app).map(|problem| Finding::Note(format!("app {}: {problem}", app.id)))
+    };
+    apps.values().flat_map(|app| std::iter::once(check(app)).chain(learned(app))).collect()
 }
 
 async fn server(config: &Config) -> Result<Finding, Trouble> {

@@ -30,6 +30,7 @@ mod records;
 mod request;
 mod requests;
 mod run;
+mod sections;
 mod spending;
 mod summaries;
 mod sweep;
@@ -53,4 +54,8 @@ pub use models::model_problems;
 pub use records::{Edit, RecordPlace, RecordSearch, RecordsPlace, Terms};
 pub use request::{MAX_MESSAGE_BYTES, PageQuery};
 pub use requests::Submitted;
+pub use sections::{
+    ExampleVectors, RecordsByType, SaidMessage, SectionRates, choose_sections, chosen as chosen_sections,
+    cross_validate, learn_sections,
+};
 pub use store::Once;

@@ -1,5 +1,6 @@
 //! What is known of a user: found when it matters, kept without doubles, and forgotten when asked.
 
+pub mod classify;
 pub mod dates;
 pub mod documents;
 pub mod exchange;

@@ -266,8 +266,8 @@ impl Recall {
         self.questions.as_ref()?.about_me(text).await
     }
 
-    /// None when there is no embedder, or it does not answer in time.
-    async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
+    /// What the embedder makes of a text. None when there is no embedder, or it does not answer in time.
+    pub async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
         self.questions.as_ref()?.vector(text).await
     }
 

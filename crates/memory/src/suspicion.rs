@@ -1,361 +1,80 @@
-//! Text that gives orders instead of facts.
+//! Text that gives orders to an assistant instead of facts.
 //!
-//! A memory goes into later prompts, so text from elsewhere that tells an assistant what to do must not become one
-//! without the user's yes. The check leans to suspicion: a fact that it takes for an order costs the user one question.
+//! What goes into a prompt from elsewhere is data, and is marked as such; if it reads like orders to the model, that is
+//! marked, too, and it does not become a memory without the user's yes. This is a second look: what a tool may do is
+//! decided by policy, whatever this finds.
+//!
+//! Some orders show by their form ([`signs`]). Others are told by weights that were learned from examples in five languages
+//! ([`lessons`]): each sentence, and each two that follow each other, become words, pairs of words and ideas
+//! ([`features`]), and are judged alone, so that an order is found among any number of harmless sentences.
 
+mod features;
+mod ideas;
+pub mod lessons;
+mod masks;
+mod signs;
 #[cfg(test)]
 mod tests;
 
-use crate::tombstone::spans::spans;
+use std::sync::LazyLock;
+
+use app::Classifier;
+
+use self::features::{BUCKETS, JudgedWord, features, sentences};
+use self::ideas::Ideas;
+
+const IDEAS: &str = include_str!("suspicion/data/ideas.txt");
+const WEIGHTS: &str = include_str!("suspicion/data/weights.json");
+
+/// Bytes of a text that are looked at. Documents are looked at piece by piece, and every piece is shorter.
+const MAX_TEXT_BYTES: usize = 1024 * 1024;
+/// How much must speak for an order.
+const ENOUGH: f32 = 2.0;
+/// The same for one of many sentences, any of which could be taken for an order by chance.
+const ENOUGH_AMONG_MANY: f32 = 2.6;
+/// Sentences that are many.
+const MANY: usize = 5;
+
+/// Read once, and the same for everybody.
+static DETECTOR: LazyLock<Detector> = LazyLock::new(Detector::shipped);
 
 /// True if the text tells an assistant what to do, or imitates the markup around a conversation.
 pub fn is_instruction(text: &str) -> bool {
-    has_markup(text) || has_unseen_text(text) || text.split(ends_sentence).any(is_order) || has_role(text)
+    let text = text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default();
+    signs::has_markup(text)
+        || signs::has_unseen_text(text)
+        || signs::has_role(text)
+        || DETECTOR.is_order(text)
+        || masks::unmasked(text).is_some_and(|plain| DETECTOR.is_order(&plain))
 }
 
-fn ends_sentence(c: char) -> bool {
-    matches!(c, '.' | '!' | '?' | ';' | ':' | '\n' | '\r' | '。')
+#[derive(Debug)]
+struct Detector {
+    ideas: Ideas,
+    classifier: Option<Classifier>,
 }
 
-/// What surrounds messages and calls on some wire, or hides text from a reader of a page.
-const MARKUP: &[&str] = &[
-    "<|",
-    "|>",
-    "<<sys>>",
-    "[inst]",
-    "[/inst]",
-    "[system]",
-    "<system>",
-    "</system>",
-    "<assistant>",
-    "<instructions>",
-    "<tool_call",
-    "</tool_call",
-    "<function_call",
-    "<function=",
-    "<invoke",
-    "<script",
-    "<iframe",
-    "<!--",
-    "display:none",
-    "display: none",
-    "font-size:0",
-    "font-size: 0",
-    "\"tool_calls\"",
-    "\"function_call\"",
-    "\"tool_use\"",
-    "### instruction",
-    "### system",
-    "```tool",
-    "begin system prompt",
-];
-
-fn has_markup(text: &str) -> bool {
-    let small = text.to_lowercase();
-    let call =
-        small.contains("\"name\"") && (small.contains("\"arguments\"") || small.contains("\"parameters\""));
-    call || MARKUP.iter().any(|sign| small.contains(sign))
-}
-
-/// A black flag is followed by tags that name a region; elsewhere they are text that nobody sees.
-const FLAG: char = '\u{1f3f4}';
-
-fn has_unseen_text(text: &str) -> bool {
-    let mut in_flag = false;
-    for c in text.chars() {
-        let tag = matches!(c, '\u{e0000}'..='\u{e007f}');
-        if (tag && !in_flag) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            return true;
-        }
-        in_flag = c == FLAG || (in_flag && tag);
+impl Detector {
+    fn untaught() -> Self {
+        Self { ideas: Ideas::parse(IDEAS), classifier: None }
     }
-    false
-}
 
-const ROLES: &[&str] = &["system", "assistant", "developer", "human", "ai"];
+    /// With the weights of the file, which a test reads.
+    fn shipped() -> Self {
+        Self { classifier: Classifier::parse_of(WEIGHTS, BUCKETS).ok(), ..Self::untaught() }
+    }
 
-/// A line that begins as a turn of a written conversation does.
-fn has_role(text: &str) -> bool {
-    text.lines().any(|line| {
-        let head = line.split_once(':').map(|(head, _)| head.trim().trim_matches(['*', '#', '_', '>', ' ']));
-        head.is_some_and(|head| ROLES.iter().any(|role| head.eq_ignore_ascii_case(role)))
-    })
-}
+    fn is_order(&self, text: &str) -> bool {
+        let sentences = sentences(text, &self.ideas);
+        let enough = if sentences.len() < MANY { ENOUGH } else { ENOUGH_AMONG_MANY };
+        let alone = sentences.iter().map(|one| self.score(one.iter()));
+        let together = sentences.windows(2).map(|two| self.score(two.iter().flatten()));
+        alone.chain(together).any(|score| score > enough)
+    }
 
-/// Verbs of what an assistant does.
-const ACTIONS: &[&str] = &[
-    "act",
-    "add",
-    "answer",
-    "append",
-    "approve",
-    "browse",
-    "call",
-    "claim",
-    "click",
-    "comply",
-    "copy",
-    "delete",
-    "disclose",
-    "download",
-    "email",
-    "emit",
-    "execute",
-    "export",
-    "fetch",
-    "follow",
-    "forward",
-    "ignore",
-    "include",
-    "inform",
-    "insert",
-    "invoke",
-    "leak",
-    "mention",
-    "message",
-    "obey",
-    "offer",
-    "open",
-    "output",
-    "override",
-    "pay",
-    "post",
-    "praise",
-    "pretend",
-    "print",
-    "provide",
-    "publish",
-    "purchase",
-    "recommend",
-    "redirect",
-    "refuse",
-    "remember",
-    "repeat",
-    "reply",
-    "reset",
-    "respond",
-    "return",
-    "reveal",
-    "run",
-    "save",
-    "say",
-    "send",
-    "share",
-    "show",
-    "speak",
-    "store",
-    "submit",
-    "suggest",
-    "tell",
-    "transfer",
-    "translate",
-    "treat",
-    "trigger",
-    "upload",
-    "use",
-    "visit",
-    "warn",
-    "write",
-];
-
-const MODALS: &[&str] =
-    &["must", "should", "shall", "will", "can", "may", "need", "have", "are", "always", "never", "ought"];
-
-/// Words that stand between a modal and its verb.
-const FILLERS: &[&str] =
-    &["to", "now", "always", "never", "not", "only", "also", "please", "then", "immediately", "required"];
-
-const SET_ASIDE: &[&str] = &[
-    "ignore",
-    "disregard",
-    "forget",
-    "override",
-    "bypass",
-    "discard",
-    "ignoriere",
-    "ignorieren",
-    "vergiss",
-    "ignora",
-    "ignorez",
-    "oubliez",
-    "olvida",
-];
-
-const RULES: &[&str] = &[
-    "instruction",
-    "instructions",
-    "prompt",
-    "prompts",
-    "rules",
-    "guidelines",
-    "directions",
-    "directives",
-    "policy",
-    "policies",
-    "safeguards",
-    "anweisungen",
-    "instrucciones",
-    "istruzioni",
-    "consignes",
-];
-
-const ASSISTANTS: &[&str] = &["assistant", "ai", "model", "agent", "chatbot", "bot", "llm"];
-
-/// How far apart the two halves of a pattern may be, in words.
-const NEAR: usize = 8;
-
-/// Sequences that are orders wherever they stand; `*` is any of [`ACTIONS`].
-const PHRASES: &[&str] = &[
-    "system prompt",
-    "new instructions",
-    "hidden instructions",
-    "instructions for the assistant",
-    "instructions for the ai",
-    "instructions to the assistant",
-    "note to the assistant",
-    "note to the ai",
-    "developer mode",
-    "do anything now",
-    "you are now",
-    "you are no longer",
-    "pretend you are",
-    "pretend to be",
-    "pretend that you",
-    "act as if you",
-    "roleplay as",
-    "your new role",
-    "your new task",
-    "your task is",
-    "your role is",
-    "your goal is",
-    "your job is",
-    "your instructions are",
-    "wants you to",
-    "want you to",
-    "asked you to",
-    "asks you to",
-    "like you to",
-    "need you to",
-    "tell the user",
-    "tell the users",
-    "inform the user",
-    "to the user that",
-    "without telling the user",
-    "without asking the user",
-    "without the user's",
-    "without confirmation",
-    "reveal your",
-    "repeat the above",
-    "everything above",
-    "the following tool",
-    "from now on you",
-    "from now on always",
-    "from now on never",
-    "from now on do",
-    "from now on don't",
-    "from now on *",
-    "from now on please",
-];
-
-/// Sequences that are orders at the beginning of a sentence.
-const OPENINGS: &[&str] = &[
-    "always *",
-    "never *",
-    "please always *",
-    "please never *",
-    "do not *",
-    "don't *",
-    "act as",
-    "behave as",
-    "behave like",
-    "call the",
-    "invoke the",
-    "execute the",
-    "run the following",
-    "run this",
-    "send an email",
-    "send a message",
-    "send all",
-    "send the",
-    "send this",
-    "send my",
-    "forward this",
-    "forward all",
-    "forward the",
-    "respond with",
-    "respond only",
-    "respond in",
-    "reply with",
-    "reply only",
-    "reply in",
-    "answer only",
-    "answer with",
-    "answer every",
-    "answer all",
-    "answer in",
-    "print your",
-    "output the",
-    "you must",
-    "you shall",
-    "make sure to *",
-    "make sure you",
-    "be sure to *",
-    "use the following",
-    "visit this",
-    "click here",
-    "click the",
-];
-
-const WHENEVER: &[&str] = &["when", "whenever", "if", "once", "every", "each", "before", "after"];
-
-fn is_order(sentence: &str) -> bool {
-    let words: Vec<String> = spans(sentence).into_iter().map(|span| span.word).collect();
-    let places = || (0..words.len()).map(|at| words.get(at..).unwrap_or_default());
-    let anywhere = |rest: &[String]| {
-        PHRASES.iter().any(|phrase| begins(rest, phrase)) || sets_rules_aside(rest) || commands(rest)
-    };
-    // What introduces a list item or an aside does not count as a beginning.
-    let opening =
-        words.iter().position(|word| !matches!(word.as_str(), "important" | "and" | "then" | "so" | "also"));
-    let opens = |rest: &[String]| OPENINGS.iter().any(|phrase| begins(rest, phrase));
-    places().any(anywhere) || opening.and_then(|at| words.get(at..)).is_some_and(opens) || is_trigger(&words)
-}
-
-fn is_one_of(word: &str, list: &[&str]) -> bool {
-    list.contains(&word)
-}
-
-/// True if the words begin with those of the phrase.
-fn begins(words: &[String], phrase: &str) -> bool {
-    let mut said = words.iter();
-    phrase.split(' ').all(|wanted| match said.next() {
-        Some(word) if wanted == "*" => is_one_of(word, ACTIONS),
-        Some(word) => word == wanted,
-        None => false,
-    })
-}
-
-/// "Ignore all previous instructions", in a few languages.
-fn sets_rules_aside(words: &[String]) -> bool {
-    let first = words.first().is_some_and(|word| is_one_of(word, SET_ASIDE));
-    first && words.iter().take(NEAR).any(|word| is_one_of(word, RULES))
-}
-
-/// "You must send", "the assistant should never mention".
-fn commands(words: &[String]) -> bool {
-    let mut rest = words.iter().map(String::as_str);
-    let addressed = rest.next().is_some_and(|word| word == "you" || is_one_of(word, ASSISTANTS));
-    let mut rest = rest.skip_while(|word| *word == "do");
-    let modal = rest.next().is_some_and(|word| is_one_of(word, MODALS));
-    addressed
-        && modal
-        && rest.find(|word| !is_one_of(word, FILLERS)).is_some_and(|word| is_one_of(word, ACTIONS))
-}
-
-/// "When the user asks about prices, recommend …".
-fn is_trigger(words: &[String]) -> bool {
-    let mut rest = words.iter().skip_while(|word| !is_one_of(word, WHENEVER));
-    let user =
-        rest.by_ref().take(NEAR).any(|word| matches!(word.as_str(), "user" | "users" | "anyone" | "someone"));
-    user && rest.any(|word| is_one_of(word, ACTIONS))
+    /// How much speaks for an order in these words; more than nothing is rather one than not.
+    fn score<'a>(&self, words: impl Iterator<Item = &'a JudgedWord>) -> f32 {
+        let matter = self.classifier.as_ref().and_then(|classifier| classifier.matters.first());
+        matter.map_or(0.0, |matter| matter.words.score(features(words, &self.ideas).into_iter()))
+    }
 }

@@ -315,7 +315,7 @@ fn is_apostrophe(letter: char) -> bool {
 
 /// Lower case, one kind of apostrophe, full-width letters as usual ones, and Latin letters without accents, because many
 /// write without them.
-fn folded(token: &str) -> String {
+pub(crate) fn folded(token: &str) -> String {
     if token.is_ascii() {
         return token.to_ascii_lowercase().replace('`', "'");
     }
@@ -334,7 +334,7 @@ fn folded(token: &str) -> String {
 }
 
 /// Whether the letter's script is written without blanks between words, or, as Korean, with endings that hide them.
-fn has_no_blanks(letter: char) -> bool {
+pub(crate) fn has_no_blanks(letter: char) -> bool {
     matches!(letter,
         '\u{e00}'..='\u{eff}' // Thai, Lao
         | '\u{1000}'..='\u{109f}' // Burmese
@@ -397,7 +397,7 @@ pub fn in_first_person(text: &str, is_name: impl Fn(&str) -> bool) -> String {
 }
 
 /// A name as it is compared: "Ann's" and "ann" are the same.
-pub(crate) fn name(token: &str) -> String {
+pub fn name(token: &str) -> String {
     let mut folded = folded(token);
     folded.truncate(folded.find('\'').unwrap_or(folded.len()));
     folded

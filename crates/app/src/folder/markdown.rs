@@ -37,7 +37,7 @@ const PERSONA_KEYS: &[&str] = &[
 const MAX_ORDER: i64 = 1_000;
 const DEFAULT_ORDER: u32 = 100;
 const SECTION_KEYS: &[&str] =
-    &["title", "records", "triggers", "always", "min_window", "max_tokens", "order", "items"];
+    &["title", "records", "triggers", "names", "always", "min_window", "max_tokens", "order", "items"];
 
 /// The personas by id, and the texts they were read from.
 pub(super) fn personas(
@@ -119,6 +119,14 @@ fn section(
         let message = format!("the trigger {long:?} has more than {MAX_TRIGGER_CHARS} characters");
         return Err(front.problem("triggers", message, "write a word or a short phrase"));
     }
+    let names = front.list("names")?;
+    let has_field = |field: &&String| {
+        types.iter().filter_map(|name| records.get(name)).any(|record| record.property(field).is_some())
+    };
+    if let Some(unknown) = names.iter().find(|field| !has_field(field)) {
+        let message = format!("no record of this section has a field {unknown:?}");
+        return Err(front.problem("names", message, "write fields that hold names, such as a person's"));
+    }
     let at_line = |mistake: Mistake| Problem {
         line: mistake.line.map(|line| line + front.body_line - 1),
         ..Problem::of(source.file, format!("the template is wrong: {}", mistake.message), mistake.remedy)
@@ -128,6 +136,7 @@ fn section(
         title,
         records: types,
         triggers,
+        names,
         always: front.flag("always")?.unwrap_or(false),
         min_window: front.whole("min_window", 0..=MAX_WINDOW_TOKENS)?.unwrap_or(0),
         max_tokens: front.whole("max_tokens", 1..=MAX_SECTION_TOKENS)?.unwrap_or(DEFAULT_SECTION_TOKENS),

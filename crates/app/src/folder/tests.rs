@@ -2,6 +2,7 @@
 
 mod context;
 mod declared;
+mod examples;
 mod limits;
 mod markdown;
 mod mcp;

@@ -315,3 +315,57 @@ async fn what_users_have_said_waits_for_an_apps_folder_that_is_away() {
     server.process.kill();
     world.audit();
 }
+
+const EXAMPLES: &str = r#"
+[[examples]]
+sections = ["pets"]
+lines = """
+Feed the cat
+The dog needs a walk
+My cat is hungry
+Where is the dog?
+"""
+
+[[examples]]
+sections = ["nothing"]
+lines = """
+Good morning
+The train is late
+Write a poem
+How do I bake bread?
+"""
+"#;
+
+#[tokio::test]
+async fn examples_are_learned_and_a_change_of_them_is_noticed() {
+    let world = world().await;
+    let apps = world.path("mine").display().to_string();
+    let learn = ["apps", "learn", "demo", "--apps", &apps];
+    let check = ["apps", "check", "demo", "--apps", &apps];
+    world.write("mine/demo/context/pets.md", "---\ntitle: Pets\nalways: true\n---\nA cat and a dog.");
+    let ended = world.run(&learn).await;
+    assert!(ended.code == Some(1) && ended.errors.contains("context/examples.toml"), "{ended:?}");
+    world.write("mine/demo/context/examples.toml", EXAMPLES);
+    let ended = world.run(&check).await;
+    assert!(ended.output.contains("nothing was learned of the examples yet"), "{ended:?}");
+    let ended = world.run(&learn).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.output.contains("8 messages of 8 lines\nby words alone"), "{ended:?}");
+    assert!(ended.output.contains("no embedder is set up"), "{ended:?}");
+    let learned = fs::read(world.path("mine/demo/context/learned.json")).unwrap();
+    assert_eq!(world.run(&check).await.code, Some(0));
+    assert_eq!(world.run(&learn).await.code, Some(0));
+    assert_eq!(
+        fs::read(world.path("mine/demo/context/learned.json")).unwrap(),
+        learned,
+        "the same each time"
+    );
+    world.write("mine/demo/context/examples.toml", &EXAMPLES.replace("hungry", "thirsty"));
+    let ended = world.run(&check).await;
+    assert!(ended.code == Some(1) && ended.output.contains("run `rondo apps learn demo`"), "{ended:?}");
+    world.write("mine/demo/context/learned.json", "{}");
+    let ended = world.run(&check).await;
+    assert!(ended.output.contains("learned.json: what was learned cannot be used"), "{ended:?}");
+    assert_eq!(world.run(&learn).await.code, Some(0), "what is broken is made anew");
+    assert_eq!(world.run(&check).await.code, Some(0));
+}

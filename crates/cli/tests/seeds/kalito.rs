@@ -7,7 +7,9 @@ mod persona;
 mod prompt;
 mod requests;
 mod search;
+mod sections;
 mod streams;
+mod suspicion;
 mod tools;
 
 use serde_json::{Value, json};

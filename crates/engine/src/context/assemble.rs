@@ -7,7 +7,7 @@ use model::{Counter, Message};
 use protocol::{FragmentCost, ToolComplete};
 
 use super::compose::Cuts;
-use super::{Context, Offer, fragments, history};
+use super::{Context, Offer, fence, fragments, history};
 use crate::run::{Done, REPEATS_WARNED, RunState, is_not_offered};
 
 /// Names of what is in a prompt beside its fragments.
@@ -59,6 +59,7 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: Offer, cuts: 
         Some(limit) => history::capped(&context.message, limit),
         None => context.message.clone(),
     };
+    let message = fence::said(&message, context.is_suspicious(context.message_id)).into_owned();
     let history = history::messages(context, cuts);
     Assembled { system, history, before, message, steps }
 }

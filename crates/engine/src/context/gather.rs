@@ -7,9 +7,12 @@ use app::{App, Fragment, Inject};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use memory::recall::Recall;
+use memory::suspicion::is_instruction;
 use memory::tombstone::Forgotten;
 use model::{Counter, Model, ToolSpec};
-use protocol::{ContextLoaded, LeftOut, MemoryId, Part, Role, RunStart, Scope, Source, ThreadId, Warning};
+use protocol::{
+    ContextLoaded, LeftOut, MemoryId, MessageId, Part, Role, RunStart, Scope, Source, ThreadId, Warning,
+};
 use sha2::{Digest, Sha256};
 use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, MemoryRow, NewText, ProfileRow, Store};
 
@@ -133,6 +136,7 @@ pub(crate) async fn gather(
     noted.left_out.extend(limit_pieces(&mut pieces));
     let loaded = ContextLoaded {
         outside: distinct(shown.turns.iter().flat_map(outside)),
+        suspicious: suspicious(&shown.turns, start.message_id, &said),
         history: Some(shown.stretches),
         history_bytes: shown.bytes.map(|bytes| bytes as u64),
         persona: start.persona_id.clone().filter(|_| speaks),
@@ -305,6 +309,13 @@ fn named(pieces: &[Piece]) -> ContextLoaded {
 /// Tools that reach outside and whose words are in an earlier turn.
 fn outside(past: &history::Past) -> impl Iterator<Item = String> {
     past.turn.results.iter().filter(|result| result.outside).map(|result| result.name.clone())
+}
+
+/// The user's messages that hold what reads like instructions of somebody else, oldest first.
+fn suspicious(turns: &[history::Past], id: MessageId, message: &str) -> Vec<String> {
+    let earlier = turns.iter().filter(|past| past.turn.role == Some(Role::User));
+    let said = earlier.map(|past| (past.id, past.turn.text.as_str())).chain([(id, message)]);
+    said.filter(|(_, text)| is_instruction(text)).map(|(id, _)| id.to_string()).collect()
 }
 
 fn distinct(ids: impl Iterator<Item = String>) -> Vec<String> {

@@ -76,6 +76,12 @@ impl PartialEq for Hides {
 }
 
 impl Context {
+    /// Whether a message of the user's holds what reads like instructions of somebody else.
+    fn is_suspicious(&self, message: MessageId) -> bool {
+        let id = message.to_string();
+        self.loaded.suspicious.contains(&id)
+    }
+
     /// One of the run's steps as the model may see it.
     fn shown<'a>(&self, done: &'a Done) -> Cow<'a, Done> {
         let Some(Hides { forgotten, said_at }) = &self.hides else { return Cow::Borrowed(done) };

@@ -225,11 +225,25 @@ impl Run {
     }
 }
 
-/// Whether what came from outside reads like instructions.
+/// Whether what came from outside reads like instructions, in any of its texts.
 fn is_instruction(output: &Value) -> bool {
-    match output.as_str() {
-        Some(text) => memory::suspicion::is_instruction(text),
-        None => memory::suspicion::is_instruction(&output.to_string()),
+    let mut texts = String::new();
+    add_texts(output, &mut texts);
+    memory::suspicion::is_instruction(&texts)
+}
+
+/// All words of a result, a line each. How deep results nest is bounded where they come in.
+fn add_texts(output: &Value, texts: &mut String) {
+    match output {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => texts.extend([text.as_str(), "\n"]),
+        Value::Array(values) => values.iter().for_each(|value| add_texts(value, texts)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                texts.extend([name.as_str(), "\n"]);
+                add_texts(value, texts);
+            }
+        }
     }
 }
 

@@ -40,6 +40,10 @@ pub struct ContextLoaded {
     /// Tools that reach outside and whose words are in the earlier messages of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<String>,
+    /// Ids of the user's messages in the prompt, this run's or earlier ones, that hold text which reads like instructions
+    /// to an assistant, as a pasted letter may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspicious: Vec<String>,
     /// Which of the earlier messages of the path are in the prompt. Absent in logs of older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<Stretch>>,

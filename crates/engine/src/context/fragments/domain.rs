@@ -1,6 +1,7 @@
 //! What the app's records say about the matter: sections of the app's folder, chosen by the message and the model's window.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use app::{Fragment, Section, SectionData, SectionText};
 use memory::words::Words;
@@ -10,6 +11,7 @@ use store::{RecordQuery, RecordRow};
 
 use crate::context::gather::Sources;
 use crate::context::{Fence, Piece};
+use crate::sections::{SaidMessage, by_words, choose_sections};
 
 /// Records of one type that a section is written from, the newest.
 const MAX_RECORDS: usize = 500;
@@ -51,11 +53,7 @@ pub(in crate::context) async fn read(
     if fitting.is_empty() {
         return Ok(Chosen::default());
     }
-    let mut scores = scores(from, &fitting, message).await;
-    if let (Some(before), true) = (before, scores.iter().all(|score| *score < 1.0)) {
-        let earlier = scores_by_words(&fitting, before);
-        scores = scores.iter().zip(earlier).map(|(now, then)| now.max(then / 2.0)).collect();
-    }
+    let scores = scores(from, &fitting, message, before).await?;
     let mut ranked: Vec<(usize, f32)> = scores.into_iter().enumerate().collect();
     ranked.retain(|(index, score)| *score > 0.0 || fitting.get(*index).is_some_and(|section| section.always));
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -63,34 +61,53 @@ pub(in crate::context) async fn read(
     write(from, &fitting, &order, (message, room)).await
 }
 
-/// How much each has to do with the message: words it is triggered by, or else what it means.
-async fn scores(from: &Sources<'_>, sections: &[&Section], message: &str) -> Vec<f32> {
-    let mut scores = scores_by_words(sections, message);
+/// How much each has to do with the message.
+async fn scores(
+    from: &Sources<'_>,
+    sections: &[&Section],
+    message: &str,
+    before: Option<&str>,
+) -> Result<Vec<f32>, store::Error> {
+    let named = sections.iter().filter(|section| !section.names.is_empty());
+    let records = records(from, named.flat_map(|section| &section.records)).await?;
+    let Some(classifier) = &from.app.classifier else {
+        let said = SaidMessage { text: message, vector: None };
+        let scores = choose_sections(from.app, sections, &records, (said, None));
+        return Ok(by_meaning(from, sections, scores, (message, before)).await);
+    };
+    let embeds = classifier.embedder.is_some() && classifier.embedder.as_deref() == from.recall.model();
+    let (now, then) = tokio::join!(vector(from, embeds, Some(message)), vector(from, embeds, before));
+    let said = SaidMessage { text: message, vector: now.as_deref() };
+    let before = before.map(|text| SaidMessage { text, vector: then.as_deref() });
+    Ok(choose_sections(from.app, sections, &records, (said, before)))
+}
+
+async fn vector(from: &Sources<'_>, embeds: bool, text: Option<&str>) -> Option<Arc<[f32]>> {
+    match text {
+        Some(text) if embeds => from.recall.vector(text).await,
+        Some(_) | None => None,
+    }
+}
+
+/// Where nothing was learned: how near each is in meaning, added to its score, or what the words before call for.
+async fn by_meaning(
+    from: &Sources<'_>,
+    sections: &[&Section],
+    mut scores: Vec<f32>,
+    (message, before): (&str, Option<&str>),
+) -> Vec<f32> {
     let about: Vec<String> = sections.iter().map(|section| section.about()).collect();
-    let Some(alike) = from.recall.likeness(message, &about).await else { return scores };
+    let alike = from.recall.likeness(message, &about).await.unwrap_or_default();
     for (score, alike) in scores.iter_mut().zip(alike) {
         if alike >= MIN_LIKENESS {
             *score += alike;
         }
     }
+    if let (Some(before), true) = (before, scores.iter().all(|score| *score < 1.0)) {
+        let earlier = by_words(sections, before);
+        scores = scores.iter().zip(earlier).map(|(now, then)| now.max(then / 2.0)).collect();
+    }
     scores
-}
-
-/// One for each trigger that the message holds.
-fn scores_by_words(sections: &[&Section], message: &str) -> Vec<f32> {
-    let words = Words::default();
-    let said = words.terms(message);
-    let all: HashSet<&str> = said.iter().map(String::as_str).collect();
-    let holds = |trigger: &String| {
-        let phrase = words.terms(trigger);
-        match phrase.as_slice() {
-            [] => message.to_lowercase().contains(&trigger.to_lowercase()),
-            [word] => all.contains(word.as_str()),
-            phrase => said.windows(phrase.len()).any(|window| window == phrase),
-        }
-    };
-    let score = |section: &&Section| section.triggers.iter().filter(|trigger| holds(trigger)).count() as f32;
-    sections.iter().map(score).collect()
 }
 
 /// Writes those that say something. What does not fit is shortened by whole items, those first that the message names.

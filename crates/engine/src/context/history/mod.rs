@@ -42,10 +42,10 @@ pub(super) fn messages(context: &Context, cuts: &Cuts) -> Vec<Message> {
     let from = units.get(cuts.dropped).map_or(context.history.turns.len(), |unit| unit.start);
     let turns = context.history.turns.get(from..).unwrap_or_default();
     match context.history.style {
-        HistoryStyle::Plain => plain::messages(turns, &context.fence),
+        HistoryStyle::Plain => plain::messages(turns, context),
         HistoryStyle::Reference => {
             let there = context.pieces.iter().filter(|piece| !cuts.without.contains(&piece.fragment));
-            reference::messages(turns, &there.collect::<Vec<_>>())
+            reference::messages(turns, &there.collect::<Vec<_>>(), context)
         }
     }
 }

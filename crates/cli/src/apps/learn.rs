@@ -1,0 +1,80 @@
+//! `rondo apps learn`: which messages need which sections, learned of an app's examples.
+
+use std::io::Write;
+use std::path::Path;
+
+use app::{App, Examples};
+use engine::{ExampleVectors, SectionRates};
+use model::Embedder;
+
+use crate::config::Config;
+use crate::{Trouble, assemble};
+
+/// Texts embedded at a time.
+const EMBED_BATCH: usize = 64;
+
+pub(super) async fn learn(config: &Config, folder: &Path) -> Result<(), Trouble> {
+    let app = &loaded(folder)?;
+    let Some(examples) = app::examples(app)? else {
+        let place = app.folder.join("context/examples.toml");
+        let words = "there is no such file; write messages there, and the sections that each needs";
+        return Err(format!("{}: {words} (docs/context.md, Sections)", place.display()).into());
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{} messages of {} lines", examples.all.len(), examples.first_of_lines().count())?;
+    told(&mut out, "by words alone", engine::cross_validate(app, &examples, None))?;
+    let embedder = assemble::embedder(config)?.map(|(embedder, _)| embedder);
+    let vectors = match &embedder {
+        Some(embedder) => Some(embedded(&**embedder, &examples).await?),
+        None => None,
+    };
+    let with = vectors.as_ref().zip(embedder.as_ref());
+    let with = with.map(|(vectors, embedder)| ExampleVectors { embedder: embedder.model(), vectors });
+    match with {
+        Some(vectors) => {
+            let how = format!("with the embedder {}", vectors.embedder);
+            told(&mut out, &how, engine::cross_validate(app, &examples, with))?;
+        }
+        None => writeln!(out, "no embedder is set up, so only words were learned of")?,
+    }
+    let file = app::learned_file(&app.folder);
+    let unwritten = |error| format!("{}: cannot be written: {error}", file.display());
+    std::fs::write(&file, engine::learn_sections(app, &examples, with).to_text()).map_err(unwritten)?;
+    writeln!(out, "written to {}", file.display())?;
+    Ok(())
+}
+
+/// The app. A broken file of what was learned is removed: it is made anew.
+fn loaded(folder: &Path) -> Result<App, Trouble> {
+    let learned = app::learned_file(folder);
+    match app::load(folder) {
+        Err(problem) if problem.file == learned => {
+            std::fs::remove_file(&learned)?;
+            Ok(app::load(folder)?)
+        }
+        loaded => Ok(loaded?),
+    }
+}
+
+async fn embedded(embedder: &dyn Embedder, examples: &Examples) -> Result<Vec<Vec<f32>>, Trouble> {
+    let texts: Vec<String> = examples.first_of_lines().map(|example| example.text.clone()).collect();
+    let mut vectors = Vec::with_capacity(texts.len());
+    for batch in texts.chunks(EMBED_BATCH) {
+        vectors.extend(embedder.embed(batch).await?);
+    }
+    Ok(vectors)
+}
+
+fn told(out: &mut impl Write, how: &str, rates: SectionRates) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{how}, in lines not learned of: {} of {} needed sections came ({:.2}), {} of {} messages that need nothing got \
+         one ({:.2})",
+        rates.came,
+        rates.needed,
+        rates.recall(),
+        rates.alarms,
+        rates.unrelated,
+        rates.false_alarms(),
+    )
+}

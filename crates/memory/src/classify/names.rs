@@ -1,0 +1,122 @@
+//! Whether a message says a name that occurs elsewhere, such as a drug's or a doctor's.
+
+use crate::words;
+
+/// Words of a name that are looked at.
+const MAX_NAME_WORDS: usize = 6;
+/// Words of a message that names are looked for in.
+const MAX_SAID_WORDS: usize = 400;
+/// Shorter words are no part of a name that is told by itself.
+const MIN_PART_CHARS: usize = 3;
+/// A name of one word that is at least so long is hardly ever a common word.
+const MIN_WHOLE_CHARS: usize = 6;
+/// From this length on, one letter may be wrong, missing or too many.
+const MIN_MISSPELT_CHARS: usize = 7;
+
+/// What stands before a person's name.
+const TITLES: &[&str] = &[
+    "dr",
+    "dra",
+    "doc",
+    "doctor",
+    "doctora",
+    "doktor",
+    "prof",
+    "professor",
+    "mr",
+    "mrs",
+    "ms",
+    "miss",
+    "herr",
+    "frau",
+    "sr",
+    "sra",
+    "senor",
+    "senora",
+    "nurse",
+    "enfermera",
+    "schwester",
+];
+
+/// How surely a name was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mention {
+    /// A part of it, which may also be somebody else's or a common word.
+    Part,
+    /// All of it, or as people shorten it: "Dr. Johnson".
+    Whole,
+}
+
+/// The words of a message, as names are looked for in them.
+#[derive(Debug, Clone)]
+pub struct SaidWords(Vec<String>);
+
+impl SaidWords {
+    pub fn of(text: &str) -> Self {
+        Self(words::tokens(text).take(MAX_SAID_WORDS).map(words::name).collect())
+    }
+
+    /// Whether the message says the name, in any case, as somebody's ("Lisinopril's"), or with a small mistake.
+    pub fn mention(&self, name: &str) -> Option<Mention> {
+        let all = words::tokens(name).take(MAX_NAME_WORDS).map(words::name);
+        let all: Vec<String> = all.filter(|word| !word.contains(char::is_numeric)).collect();
+        let titled = all.first().is_some_and(|word| is_title(word));
+        let core: Vec<&str> = all.iter().map(String::as_str).filter(|word| !is_title(word)).collect();
+        let is_whole = match core.as_slice() {
+            [] => return None,
+            [word] if titled => self.follows_title(word),
+            [word] => word.chars().count() >= MIN_WHOLE_CHARS && self.says(word),
+            words => {
+                self.says_all(words) || (titled && words.last().is_some_and(|last| self.follows_title(last)))
+            }
+        };
+        if is_whole {
+            return Some(Mention::Whole);
+        }
+        let telling = |word: &&&str| word.chars().count() >= MIN_PART_CHARS && !words::is_stop_word(word);
+        core.iter().filter(telling).any(|word| self.says(word)).then_some(Mention::Part)
+    }
+
+    fn says(&self, word: &str) -> bool {
+        self.0.iter().any(|said| is_same(said, word))
+    }
+
+    fn says_all(&self, words: &[&str]) -> bool {
+        self.0.windows(words.len()).any(|said| said.iter().zip(words).all(|(said, word)| is_same(said, word)))
+    }
+
+    fn follows_title(&self, word: &str) -> bool {
+        let mut before = "";
+        for said in &self.0 {
+            if is_title(before) && is_same(said, word) {
+                return true;
+            }
+            before = said;
+        }
+        false
+    }
+}
+
+fn is_title(word: &str) -> bool {
+    TITLES.contains(&word)
+}
+
+/// Equal, or long and with one mistake.
+fn is_same(said: &str, word: &str) -> bool {
+    said == word || (word.chars().count() >= MIN_MISSPELT_CHARS && differs_once(said, word))
+}
+
+/// One letter is another one, missing or too many.
+fn differs_once(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > 1 {
+        return false;
+    }
+    let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    let rest = |letters: &[char], skip: usize| letters.get(same + skip..).map(<[char]>::to_vec);
+    match a.len().cmp(&b.len()) {
+        std::cmp::Ordering::Less => rest(&a, 0) == rest(&b, 1),
+        std::cmp::Ordering::Equal => rest(&a, 1) == rest(&b, 1),
+        std::cmp::Ordering::Greater => rest(&a, 1) == rest(&b, 0),
+    }
+}

@@ -1,0 +1,68 @@
+//! What gives an order away by its form: the markup around a conversation, text that nobody sees, a written turn.
+
+/// What surrounds messages and calls on some wire, or hides text from a reader of a page.
+const MARKUP: &[&str] = &[
+    "<|",
+    "|>",
+    "<<sys>>",
+    "[inst]",
+    "[/inst]",
+    "[system]",
+    "<system>",
+    "</system>",
+    "<assistant>",
+    "<instructions>",
+    "<tool_call",
+    "</tool_call",
+    "<function_call",
+    "<function=",
+    "<invoke",
+    "<script",
+    "<iframe",
+    "<!--",
+    "display:none",
+    "display: none",
+    "font-size:0",
+    "font-size: 0",
+    "\"tool_calls\"",
+    "\"function_call\"",
+    "\"tool_use\"",
+    "### instruction",
+    "### system",
+    "```tool",
+    "begin system prompt",
+];
+
+pub(super) fn has_markup(text: &str) -> bool {
+    let small = text.to_lowercase();
+    let call =
+        small.contains("\"name\"") && (small.contains("\"arguments\"") || small.contains("\"parameters\""));
+    let turn =
+        small.contains("\"role\"") && (small.contains("\"system\"") || small.contains("\"developer\""));
+    call || turn || MARKUP.iter().any(|sign| small.contains(sign))
+}
+
+/// A black flag is followed by tags that name a region; elsewhere they are text that nobody sees.
+const FLAG: char = '\u{1f3f4}';
+
+pub(super) fn has_unseen_text(text: &str) -> bool {
+    let mut in_flag = false;
+    for c in text.chars() {
+        let tag = matches!(c, '\u{e0000}'..='\u{e007f}');
+        if (tag && !in_flag) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            return true;
+        }
+        in_flag = c == FLAG || (in_flag && tag);
+    }
+    false
+}
+
+const ROLES: &[&str] = &["system", "assistant", "developer", "human", "ai"];
+
+/// A line that begins as a turn of a written conversation does.
+pub(super) fn has_role(text: &str) -> bool {
+    text.lines().any(|line| {
+        let head = line.split_once(':').map(|(head, _)| head.trim().trim_matches(['*', '#', '_', '>', ' ']));
+        head.is_some_and(|head| ROLES.iter().any(|role| head.eq_ignore_ascii_case(role)))
+    })
+}
