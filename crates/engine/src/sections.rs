@@ -15,9 +15,9 @@ use serde_json::Value;
 pub use self::learning::{ExampleVectors, SectionRates, chosen, cross_validate, learn_sections};
 
 /// From this score on, a message needs some section, whatever its words.
-const OPEN: f32 = 0.2;
+const OPEN: f32 = 0.4;
 /// From this score on, a part of a name from the records is meant as that name.
-const AJAR: f32 = -0.8;
+const AJAR: f32 = -0.2;
 /// From this score on, a message that needs some section needs this one. It is low: what is shown in vain costs little,
 /// what is missing may harm somebody.
 const WANTED: f32 = -2.8;
@@ -119,7 +119,8 @@ fn by_names(sections: &[&Section], records: &RecordsByType, message: &str) -> Ve
     let said = SaidWords::of(message);
     let of_section = |section: &&Section| {
         let rows = section.records.iter().filter_map(|kind| records.get(kind)).flatten();
-        let values = rows.flat_map(|row| section.names.iter().filter_map(|field| row.get(field)?.as_str()));
+        let values =
+            rows.flat_map(|row| section.names.iter().filter_map(move |field| row.get(field)?.as_str()));
         values.filter_map(|value| said.mention(value)).max()
     };
     sections.iter().map(of_section).collect()

@@ -8,7 +8,7 @@ use crate::words;
 pub type Feature = (usize, f32);
 
 /// Bytes of a text that are looked at. What somebody is about is said at the beginning.
-pub const MAX_TEXT_BYTES: usize = 2 * 1024;
+pub(super) const MAX_TEXT_BYTES: usize = 2 * 1024;
 /// Letters of a word that are looked at.
 const MAX_WORD_CHARS: usize = 40;
 /// How much a run of letters counts beside a whole word: there are many of them.
