@@ -58,7 +58,7 @@ fn a_proposal_can_be_of_any_other_tool_but_an_undo() {
 
 #[test]
 fn what_does_not_exist_or_exists_twice_is_refused_where_it_is_named() {
-    let all = "use one of calculate, current_time, documents, markdown, memory, proposals, undo, web_search, or remove it";
+    let all = "use one of calculate, current_time, update_profile, documents, markdown, memory, proposals, undo, web_search, or remove it";
     for (toml, expected) in [
         ("tools = ['clock']", format!("1:10: there is no tool named \"clock\"; {all}")),
         (
