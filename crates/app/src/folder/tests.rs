@@ -160,6 +160,19 @@ summarise_after = 1500
 document_tokens = 900
 "#;
 
+/// What [`EVERY_FIELD`] says of the loop.
+fn every_limit() -> LoopLimits {
+    LoopLimits {
+        max_steps: 3,
+        at_limit: AtLimit::Reply,
+        limit_reply: "Enough.".into(),
+        failure_reply: Some("Later.".into()),
+        max_parallel_tools: 2,
+        tool_timeout: Duration::from_secs(5),
+        run_timeout: Duration::from_secs(30),
+    }
+}
+
 #[test]
 fn every_field_is_read() {
     let apps = apps(EVERY_FIELD, PROMPT);
@@ -198,15 +211,7 @@ fn every_field_is_read() {
         budget,
         instructions: PROMPT.into(),
         title: None,
-        limits: LoopLimits {
-            max_steps: 3,
-            at_limit: AtLimit::Reply,
-            limit_reply: "Enough.".into(),
-            failure_reply: FailureReplies::always("Later."),
-            max_parallel_tools: 2,
-            tool_timeout: Duration::from_secs(5),
-            run_timeout: Duration::from_secs(30),
-        },
+        limits: every_limit(),
         user_limits: UserLimits { max_running: Some(16), ..UserLimits::default() },
         history: History {
             style: HistoryStyle::Reference,

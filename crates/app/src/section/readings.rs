@@ -94,5 +94,5 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let half = numbers.len() / 2;
     let at = |place: usize| numbers.get(place).copied().unwrap_or_default();
-    if numbers.len() % 2 == 0 { at(half.saturating_sub(1)).midpoint(at(half)) } else { at(half) }
+    if numbers.len().is_multiple_of(2) { at(half.saturating_sub(1)).midpoint(at(half)) } else { at(half) }
 }

@@ -93,8 +93,8 @@ Upcoming Appointments:
     assert_eq!(kalito("2024-11-01T11:00:00Z", None), expected);
 }
 
-#[test]
-fn the_eldercare_app_throws_nothing_together() {
+/// Records of two people, and some of nobody.
+fn two_people() -> Vec<(&'static str, Value)> {
     let vital = |patient: &str, kind: &str, value: f64, unit: &str, at: &str| {
         ("vital", json!({"type": kind, "value": value, "unit": unit, "measuredAt": at, "patient": patient}))
     };
@@ -140,6 +140,11 @@ fn the_eldercare_app_throws_nothing_together() {
             more.push(reading);
         }
     }
+    more
+}
+
+#[test]
+fn the_eldercare_app_throws_nothing_together() {
     let expected = "\
 Patient Information:
 - Name: Mary Smith
@@ -166,7 +171,7 @@ Recent Vitals (Last 7 days):
 
 - George Smith, Weight: 80.5 kg
 - George Smith, Oxygen Saturation: 90 % (1 of 1 below target; target at least 92)";
-    assert_eq!(kalito("2025-01-06T12:00:00Z", Some(more)), expected);
+    assert_eq!(kalito("2025-01-06T12:00:00Z", Some(two_people())), expected);
 }
 
 #[test]

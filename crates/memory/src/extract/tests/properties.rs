@@ -31,6 +31,7 @@ fn fixture() -> impl Strategy<Value = Fixture> {
     let turns = proptest::collection::vec((role, proptest::collection::vec(saying(), 0..3)), 0..5);
     let known = proptest::collection::vec((saying(), "[a-z]{1,6}"), 0..5);
     (turns, known).prop_map(|(turns, known)| Fixture {
+        earlier: Vec::new(),
         turns: (1..).zip(turns).map(|(n, (role, said))| turn(n, role, &said.join(". "))).collect(),
         known: (100..).zip(known).map(|(n, (text, kind))| super::known(n, &text, &kind)).collect(),
     })
