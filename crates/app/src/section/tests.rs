@@ -19,6 +19,7 @@ fn render_in(zone: &str, source: &str, records: Vec<Value>) -> Result<String, St
         title: "Title".into(),
         records: vec!["item".into(), "blood-test".into()],
         triggers: Vec::new(),
+        names: Vec::new(),
         always: false,
         min_window: 0,
         order: 0,

@@ -39,6 +39,7 @@ fn sorted(pieces: Vec<Piece>) -> (String, Vec<(String, String)>, Finish) {
             Piece::Finish(reason) => finish = Some(reason),
             Piece::CallStart { .. }
             | Piece::Reasoning(_)
+            | Piece::CallsVoid
             | Piece::Model(_)
             | Piece::Usage(_)
             | Piece::Provider(_) => panic!("{piece:?}"),

@@ -16,7 +16,7 @@ fn nested(levels: usize) -> String {
 fn a_good_body_is_read() {
     let new: NewRun = parse(br#" {"message": "hi", "settings": {"temperature": 0.5}} "#).unwrap();
     assert_eq!(new.message.as_deref(), Some("hi"));
-    assert_eq!(new.settings.temperature, Some(0.5));
+    assert_eq!(new.settings.settings.temperature, Some(0.5));
 }
 
 #[test]

@@ -279,10 +279,10 @@ async fn the_memory_model_sees_the_thread_and_not_the_newest_message_alone() {
         }
     };
     let frames = product.say(&server, "My dog is called Rex.").await;
-    within(extractions(1)).await;
+    within("the first extraction", extractions(1)).await;
     let body = json!({ "message": "He is three.", "threadId": thread(&frames) });
     product.answer(&server, body).await;
-    let second = within(extractions(2)).await.pop().unwrap();
+    let second = within("the second extraction", extractions(2)).await.pop().unwrap();
     assert!(second.contains("not citable") && second.contains("My dog is called Rex."), "{second}");
     let (before, new) = second.split_once("The conversation, oldest first").unwrap();
     assert!(before.contains("My dog is called Rex.") && !new.contains("My dog is called Rex."), "{second}");
