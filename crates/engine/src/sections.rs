@@ -15,9 +15,9 @@ use serde_json::Value;
 pub use self::learning::{ExampleVectors, SectionRates, chosen, cross_validate, learn_sections};
 
 /// From this score on, a message needs some section, whatever its words.
-const OPEN: f32 = 0.4;
+const OPEN: f32 = 0.6;
 /// From this score on, a part of a name from the records is meant as that name.
-const AJAR: f32 = -0.2;
+const AJAR: f32 = -0.5;
 /// From this score on, a message that needs some section needs this one. It is low: what is shown in vain costs little,
 /// what is missing may harm somebody.
 const WANTED: f32 = -2.8;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -14,8 +14,7 @@ use crate::{
 };
 
 /// Settings with the model they are for, of a persona or of a request.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(from = "FlatSettings")]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct PersonaSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -53,8 +52,9 @@ struct FlatSettings {
     reasoning_effort: Option<Effort>,
 }
 
-impl From<FlatSettings> for PersonaSettings {
-    fn from(flat: FlatSettings) -> Self {
+impl<'de> Deserialize<'de> for PersonaSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let flat: FlatSettings = from_object(deserializer)?;
         let settings = Settings {
             temperature: flat.temperature,
             max_tokens: flat.max_tokens,
@@ -65,7 +65,7 @@ impl From<FlatSettings> for PersonaSettings {
             output_format: flat.output_format,
             reasoning_effort: flat.reasoning_effort,
         };
-        Self { model: flat.model, settings }
+        Ok(Self { model: flat.model, settings })
     }
 }
 

@@ -42,11 +42,15 @@ pub(super) fn order<'a>(records: &'a [Kept], fits: &dyn Fn(&Kept, &Value) -> boo
     turns
 }
 
+/// The data without ids that are missing. An item of a list that names one goes as a whole: what is left of it would be
+/// about nothing.
 fn without(data: &Value, missing: &BTreeSet<String>) -> Value {
     let is_there = |value: &Value| !value.as_str().is_some_and(|text| missing.contains(text));
+    let is_complete =
+        |item: &Value| is_there(item) && item.as_object().is_none_or(|fields| fields.values().all(is_there));
     match data {
         Value::Array(items) => {
-            items.iter().filter(|item| is_there(item)).map(|item| without(item, missing)).collect()
+            items.iter().filter(|item| is_complete(item)).map(|item| without(item, missing)).collect()
         }
         Value::Object(fields) => {
             let kept = fields.iter().filter(|(_, value)| is_there(value));
@@ -105,6 +109,8 @@ mod tests {
         let turns = order(&all, &fits);
         assert_eq!(turns[0].data, json!({ "list": ["x"] }));
         assert_eq!(turns[1].data, json!({ "list": [all[1].id] }), "it names itself");
+        all[1].data = json!({ "list": [{ "of": all[2].id, "how": "near" }, { "how": "far" }] });
+        assert_eq!(order(&all, &fits)[0].data, json!({ "list": [{ "how": "far" }] }));
     }
 
     #[test]

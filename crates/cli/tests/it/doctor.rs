@@ -216,7 +216,7 @@ async fn what_is_missing() {
     world.write("apps/mine/instructions.md", "Be kind.");
     let ended = examine(&mut world.rondo(&["doctor", "--apps", "apps", "--data", "file"])).await;
     let tool = "BAD   app mine: apps/mine/app.toml:1:10: there is no tool named \"clock\"; use one of calculate, \
-                current_time, documents, markdown, memory, proposals, undo, web_search, or remove it";
+                current_time, update_profile, documents, markdown, memory, proposals, undo, web_search, or remove it";
     assert_eq!(finding(&ended, "app mine:"), tool);
     assert!(finding(&ended, "data folder:").starts_with("BAD"), "{ended:?}");
     world.upstream.violations(); // it does not list its models

@@ -125,7 +125,7 @@ async fn what_the_user_has_already_is_not_imported_a_second_time() {
 async fn records_that_refer_to_each_other_and_files_come_back() {
     let world = World::with(&["trailhead"]).await;
     let evidence = json!({ "type": "pattern", "content": "Again", "confidence": 0.5, "partId": "p" });
-    let part = json!({ "name": "It", "status": "active", "evidence": ["e"], "relationships": ["p"] });
+    let part = json!({ "name": "It", "status": "active", "evidence": ["e"], "relationships": [{ "partId": "p", "type": "cares_for" }] });
     let text = "# Überblick\r\n\r\n```\n# no heading\n```\r\n";
     let bundle = json!({
         "records": [
@@ -157,7 +157,7 @@ async fn one_mistake_keeps_everything_out_and_is_named() {
         "in/more.json",
         &json!([
             { "type": "dream", "data": {} },
-            { "id": "x", "type": "part", "data": { "name": "A", "status": "active", "relationships": ["nobody"] } },
+            { "id": "x", "type": "part", "data": { "name": "A", "status": "active", "relationships": [{ "partId": "nobody", "type": "protects" }] } },
             { "id": "x", "type": "part", "data": { "name": "B", "status": "active", "userId": "ada" } }
         ])
         .to_string(),

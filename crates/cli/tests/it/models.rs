@@ -161,7 +161,7 @@ async fn a_model_that_does_not_answer_is_a_failure_with_a_remedy() {
         (Reply::status(429), "provider_rate_limited", "wait a little and try again"),
         (
             Reply::status(404),
-            "provider_rejected",
+            "provider_model_not_found",
             "`rondo doctor` shows what openai has; id in [models.\"gpt-6-luna\"] is its own name for the model",
         ),
         (

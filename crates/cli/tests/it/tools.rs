@@ -64,7 +64,7 @@ fn an_app_file_with_a_mistake_is_refused_with_its_line() {
 }
 
 #[test]
-fn trailhead_has_its_sixteen_tools() {
+fn trailhead_has_its_sixteen_tools_and_two_that_write_down_what_it_knows() {
     let mut names = tool_names(Path::new(APPS), "trailhead").unwrap();
     names.sort_unstable();
     let expected = [
@@ -79,10 +79,12 @@ fn trailhead_has_its_sixteen_tools() {
         "listPartAssessments",
         "listRecentActions",
         "readMarkdown",
+        "save_memory",
         "searchParts",
         "undoAction",
         "updatePartAttributes",
         "updateProposal",
+        "update_profile",
         "writeMarkdownSection",
     ];
     assert_eq!(names, expected);

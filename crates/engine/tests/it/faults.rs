@@ -86,7 +86,7 @@ async fn refused_credentials_and_requests_are_not_tried_again() {
         ),
         (
             Reply::status(404).error("invalid_request_error", Some("model_not_found"), "sk-abc"),
-            "provider_rejected",
+            "provider_model_not_found",
         ),
     ] {
         app.upstream.script([reply]);

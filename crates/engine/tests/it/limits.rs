@@ -158,5 +158,6 @@ async fn a_message_too_long_for_the_model_is_shown_in_part_with_a_handle_to_the_
     let frames = app.stream("/v1/apps/test/runs", &body).await.all().await;
     assert_eq!(answer(&frames), "Better.");
     let sent = app.upstream.requests()[1].body["messages"].to_string();
-    assert!(!sent.contains("word word"), "the long message no longer fits, and is left out");
+    assert!(sent.contains("word word") && sent.contains(&handle) && sent.contains("A lot."), "{sent}");
+    assert!(sent.len() < 3_500, "{}", sent.len());
 }

@@ -59,8 +59,8 @@ fn the_field_at_fault_is_named() {
         (
             r#"{"settings": {"warmth": 1}}"#,
             "settings.warmth",
-            "unknown field `warmth`, expected one of `temperature`, `maxTokens`, `topP`, `frequencyPenalty`, \
-             `presencePenalty`, `repeatPenalty`, `outputFormat`, `reasoningEffort`",
+            "unknown field `warmth`, expected one of `model`, `temperature`, `maxTokens`, `topP`, \
+             `frequencyPenalty`, `presencePenalty`, `repeatPenalty`, `outputFormat`, `reasoningEffort`",
         ),
         (
             r#"{"settings": {"maxTokens": -1}}"#,

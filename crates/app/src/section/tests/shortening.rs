@@ -28,7 +28,7 @@ fn a_section_that_is_too_long_is_shortened_by_whole_items_and_says_so() {
 #[test]
 fn what_is_said_of_one_person_stays_together() {
     let count = |text: &str| text.split_whitespace().count();
-    let body = "- Name: Ann\n- Allergies: nuts\n\n- Name: Bo\n- Allergies: none known";
+    let body = "- Name: Ann\n- Allergies: nuts\n- Notes: walks with a stick, and needs an arm on the stairs\n\n- Name: Bo\n- Allergies: none known";
     let text = SectionText::new("People", body, SectionItems::Paragraphs, false);
     assert_eq!(text.whole(), format!("People:\n{body}"));
     let short = text.within(22, count, |item| usize::from(item.contains("Bo"))).unwrap();

@@ -120,7 +120,7 @@ async fn what_only_says_that_it_was_heard_is_no_past_message_to_come_back() {
     for message in ["Ok thanks!", "OK", "yes please", "👍", "Ok thanks to Ida we found the lighthouse"] {
         product.say(&server, message).await;
     }
-    product.say(&server, "Ok thanks, Ida, yes please").await;
+    product.say(&server, "Ok thanks! Yes please, where did Ida and we find the lighthouse?").await;
     let sent = newest(asked(&product).last().unwrap()).to_owned();
     let earlier: Vec<&str> = sent.lines().filter(|line| line.contains(", the user: ")).collect();
     assert!(earlier.len() == 1 && earlier[0].contains("lighthouse"), "{sent}");

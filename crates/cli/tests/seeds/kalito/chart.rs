@@ -88,7 +88,7 @@ async fn a_long_list_in_a_small_window_is_shortened_by_whole_lines_and_says_so()
     let listed =
         shown.lines().filter(|line| line.starts_with("- Medicine") || line.starts_with("- Oxazepam"));
     let count = listed.inspect(|line| assert!(line.ends_with("(for a purpose)"), "{line}")).count();
-    assert!((10..30).contains(&count), "{count}: {shown}");
+    assert!((5..30).contains(&count), "{count}: {shown}");
     assert!(shown.contains(&format!("[{count} of 30 shown; the others are on record too.]")), "{shown}");
     let loaded = of(&frames, "context:loaded")[0];
     let left = format!("{} of 30 items of the section \"medications\"", 30 - count);
@@ -192,7 +192,7 @@ async fn a_record_names_its_patient_and_nobody_else() {
     let george = record(&product, &server, "patient", json!({ "name": "George Smith" })).await["id"].clone();
     record(&product, &server, "vital", weight(&mary, 146)).await;
     record(&product, &server, "vital", weight(&george, 181)).await;
-    product.answer(&server, json!({ "message": "What about the weight?" })).await;
+    product.answer(&server, json!({ "message": "How is Mary's weight, and George's?" })).await;
     let shown = system(&product);
     assert!(shown.contains("- Mary Smith, Weight: 146 lbs"), "{shown}");
     assert!(shown.contains("- George Smith, Weight: 181 lbs"), "{shown}");

@@ -78,7 +78,7 @@ async fn an_answer_rests_on_the_documents_that_a_request_names() {
     assert_eq!((&source["id"], &source["title"]), (&plan, &json!("plan.md")), "{source}");
     let shown = system(&product);
     let parts = ["You are a compassionate", "The walker stands in the hall.", "Patient Information:", FOCUS];
-    assert!(in_order(&shown, &parts) && !shown.contains("blue"), "{shown}");
+    assert!(in_order(&shown, &parts) && !shown.contains("The walker is blue"), "{shown}");
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn only_records_that_the_message_is_about_are_shown() {
     product.answer(&server, json!({ "message": "Which pills are for the morning?" })).await;
     let shown = system(&product);
     assert!(shown.contains("Patient Information:") && shown.contains("Current Medications:"), "{shown}");
-    assert!(!shown.contains("Caregivers:") && !shown.contains("555-"), "{shown}");
+    assert!(!shown.contains("Caregivers:") && !shown.contains("Ruth Levin"), "{shown}");
     product.answer(&server, json!({ "message": "What's the weather in San Francisco?" })).await;
     let shown = system(&product);
     assert!(!["Mary", "Lisinopril", "Information:"].iter().any(|word| shown.contains(word)), "{shown}");

@@ -156,7 +156,10 @@ fn brief(data: Value) -> Value {
 
 async fn changes(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
     let rows = store::newest_actions(from.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
-    let changed = rows.into_iter().filter(|row| row.effect != Effect::Read && row.status == "complete");
+    // What was undone has changed nothing, and neither has its undo.
+    let lasts = |row: &store::ActionRow| row.undone_by.is_none() && row.undo_of.is_none();
+    let changed =
+        rows.into_iter().filter(|row| row.effect != Effect::Read && row.status == "complete" && lasts(row));
     let lines = changed.take(MAX_CHANGES).map(|mut row| {
         hiding::hide_in_action(&mut row, forgotten);
         let day = row.started_at.strftime("%Y-%m-%d");

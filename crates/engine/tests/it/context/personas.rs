@@ -58,7 +58,11 @@ async fn a_stored_persona_that_broke_is_left_out_with_a_warning() {
 #[tokio::test]
 async fn a_thread_has_a_persona_of_its_own_until_a_run_or_a_change_says_otherwise() {
     let app = start("", &[("personas/a.md", "I am A."), ("personas/b.md", "I am B.")]).await;
-    let thread = thread_of(&run(&app, json!({ "message": "Hi", "personaId": "a" })).await);
+    let thread = thread_of(&run(&app, json!({ "message": "Hi", "personaId": "b" })).await);
+    say_in(&app, &thread, "Alone").await;
+    assert_eq!(app.get(&format!("/v1/threads/{thread}")).await.body.get("personaId"), Some(&json!(null)));
+    let own = json!({ "personaId": "a" });
+    assert_eq!(patch(&app, &format!("/v1/threads/{thread}"), &own).await.status, 200);
     say_in(&app, &thread, "Again").await;
     run(&app, json!({ "message": "Other", "threadId": thread, "personaId": "b" })).await;
     say_in(&app, &thread, "And again").await;
@@ -79,5 +83,5 @@ async fn a_thread_has_a_persona_of_its_own_until_a_run_or_a_change_says_otherwis
             _ => "nobody",
         })
         .collect();
-    assert_eq!(who, ["a", "a", "b", "a", "nobody"]);
+    assert_eq!(who, ["b", "nobody", "a", "b", "a", "nobody"]);
 }

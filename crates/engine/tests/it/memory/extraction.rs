@@ -95,7 +95,10 @@ async fn no_message_is_looked_at_twice() {
     app.engine.idle().await;
     let asked: Vec<_> = app.upstream.requests().into_iter().filter(|r| is_extraction(&r.body)).collect();
     assert_eq!(asked.len(), 2);
-    assert!(!last(&asked[1]).contains("I live in Oslo"), "that was looked at before: {}", last(&asked[1]));
+    let asked = last(&asked[1]);
+    let (before, now) = asked.split_once("The conversation, oldest first").unwrap();
+    assert!(!now.contains("I live in Oslo"), "that was looked at before: {now}");
+    assert!(before.contains("not citable") && before.contains("I live in Oslo"), "it helps to understand: {before}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ const RARE: f32 = 0.03;
 const RARE_FROM: f32 = 2.5;
 const RAREST: f32 = 5.5;
 /// What all words of the question add to the nearness of a piece of a document.
-const PASSAGE_WORDS: f32 = 0.25;
+const PASSAGE_WORDS: f32 = 0.35;
 /// A memory from the time asked about.
 const MEMORY_DATE: f32 = 0.05;
 /// The nearness of what has nothing to do with a question at all, which is a score of 0.
