@@ -1,6 +1,6 @@
 //! How well text that gives orders to an assistant is told from text that does not, in five languages.
 //!
-//! OrderExamples and constants were tuned on the half of the list that is marked "tune"; the figures are of the half marked
+//! Examples and constants were tuned on the half of the list that is marked "tune"; the figures are of the half marked
 //! "report". Neither half is among the examples that the weights were learned from.
 
 use std::collections::BTreeMap;

@@ -443,7 +443,8 @@ impl Engine {
                 engine.stop(id, stop);
             }
             let abandoned = &engine.shared.abandoned;
-            let Some(driven) = abandoned.run_until_cancelled(engine.persevere(&row)).await else { return };
+            let driving = Box::pin(engine.persevere(&row));
+            let Some(driven) = abandoned.run_until_cancelled(driving).await else { return };
             engine.running().remove(&id);
             match driven {
                 Ok(()) => {

@@ -17,7 +17,7 @@ pub use self::learning::{ExampleVectors, SectionRates, chosen, cross_validate, l
 /// From this score on, a message needs some section, whatever its words.
 const OPEN: f32 = 0.6;
 /// From this score on, a part of a name from the records is meant as that name.
-const AJAR: f32 = -0.5;
+const AJAR: f32 = -1.0;
 /// From this score on, a message that needs some section needs this one. It is low: what is shown in vain costs little,
 /// what is missing may harm somebody.
 const WANTED: f32 = -2.8;

@@ -309,6 +309,14 @@ fn values_out_of_range_are_refused() {
             "[settings]\nmax_tokens = 0",
             "2:14: settings.max_tokens is 0; write a whole number from 1 to 10000000",
         ),
+    ] {
+        assert_eq!(problem(&apps(toml, PROMPT)), format!("demo/app.toml:{expected}"));
+    }
+}
+
+#[test]
+fn names_that_are_none_are_refused() {
+    for (toml, expected) in [
         ("name = ''", "1:8: name is empty; write a text, or remove the line to get the default"),
         ("model = ''", "1:9: model is empty; write a text, or remove the line to get the default"),
         ("[loop]\nmax_step = 1", r#"2:1: unknown key "max_step"; did you mean "max_steps"?"#),

@@ -97,7 +97,9 @@ async fn called(chat: &LocalChat, request: &Request) -> (String, Vec<(String, Va
             Piece::CallInput { index, json } => calls[index].1 = serde_json::from_str(&json).unwrap(),
             Piece::Finish(found) => finish = Some(found),
             Piece::Usage(_) => {}
-            other @ (Piece::Reasoning(_) | Piece::CallsVoid | Piece::Model(_) | Piece::Provider(_)) => panic!("{other:?}"),
+            other @ (Piece::Reasoning(_) | Piece::CallsVoid | Piece::Model(_) | Piece::Provider(_)) => {
+                panic!("{other:?}")
+            }
         }
     }
     (words, calls, finish)

@@ -86,10 +86,8 @@ pub(super) fn of(text: &str) -> Written {
         return Written::default();
     }
     let best = counts.iter().zip(LATIN).filter(|(count, _)| **count == most);
-    let language = |(stemmer, common): &(Algorithm, &'static [&'static str])| Language {
-        stemmer: *stemmer,
-        common: *common,
-    };
+    let language =
+        |(stemmer, common): &(Algorithm, &'static [&'static str])| Language { stemmer: *stemmer, common };
     Written {
         languages: best.map(|(_, latin)| language(latin)).take(MAX_CANDIDATES).collect(),
         is_sure: most >= SURE,

@@ -250,6 +250,21 @@ async fn facts_are_looked_for_after_the_answer_and_nobody_waits_for_them() {
     assert_eq!(known(&product, &server).await, ["The user is vegan"]);
 }
 
+/// What the memory model was asked, once it was asked so many times.
+async fn extractions(product: &Product, count: usize) -> Vec<String> {
+    let mut seen = 0;
+    loop {
+        let requests = product.upstream().wait_for_requests(seen + 1).await;
+        let asked = requests.iter().filter(|request| is_extraction(&request.body));
+        let last = |body: &Value| body["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+        let found: Vec<String> = asked.map(|request| last(&request.body)).collect();
+        if found.len() >= count {
+            return found;
+        }
+        seen = requests.len();
+    }
+}
+
 #[tokio::test]
 async fn the_memory_model_sees_the_thread_and_not_the_newest_message_alone() {
     let product = Product::new("companion").await;
@@ -258,31 +273,11 @@ async fn the_memory_model_sees_the_thread_and_not_the_newest_message_alone() {
         false => Reply::says("How old is Rex?"),
     });
     let server = product.serve().await;
-    let extractions = |count: usize| {
-        let product = &product;
-        async move {
-            let mut seen = 0;
-            loop {
-                let requests = product.upstream().wait_for_requests(seen + 1).await;
-                let found: Vec<String> = requests
-                    .iter()
-                    .filter(|request| is_extraction(&request.body))
-                    .map(|request| {
-                        request.body["messages"].as_array().unwrap().last().unwrap()["content"].to_string()
-                    })
-                    .collect();
-                if found.len() >= count {
-                    return found;
-                }
-                seen = requests.len();
-            }
-        }
-    };
     let frames = product.say(&server, "My dog is called Rex.").await;
-    within("the first extraction", extractions(1)).await;
+    within("the first extraction", extractions(&product, 1)).await;
     let body = json!({ "message": "He is three.", "threadId": thread(&frames) });
     product.answer(&server, body).await;
-    let second = within("the second extraction", extractions(2)).await.pop().unwrap();
+    let second = within("the second extraction", extractions(&product, 2)).await.pop().unwrap();
     assert!(second.contains("not citable") && second.contains("My dog is called Rex."), "{second}");
     let (before, new) = second.split_once("The conversation, oldest first").unwrap();
     assert!(before.contains("My dog is called Rex.") && !new.contains("My dog is called Rex."), "{second}");

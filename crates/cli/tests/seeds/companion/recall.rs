@@ -117,10 +117,12 @@ async fn past_messages_take_no_place_of_the_five_memories() {
 #[tokio::test]
 async fn what_only_says_that_it_was_heard_is_no_past_message_to_come_back() {
     let (product, server) = companion([]).await;
-    for message in ["Ok thanks!", "OK", "yes please", "👍", "Ok thanks to Ida we found the lighthouse"] {
+    for message in
+        ["Ok thanks!", "OK", "yes please", "👍", "We saw the white lighthouse on the island with Ida"]
+    {
         product.say(&server, message).await;
     }
-    product.say(&server, "Ok thanks! Yes please, where did Ida and we find the lighthouse?").await;
+    product.say(&server, "Ok thanks, yes please: Ida, the island and the white lighthouse, ok?").await;
     let sent = newest(asked(&product).last().unwrap()).to_owned();
     let earlier: Vec<&str> = sent.lines().filter(|line| line.contains(", the user: ")).collect();
     assert!(earlier.len() == 1 && earlier[0].contains("lighthouse"), "{sent}");

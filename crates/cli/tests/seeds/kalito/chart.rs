@@ -192,7 +192,9 @@ async fn a_record_names_its_patient_and_nobody_else() {
     let george = record(&product, &server, "patient", json!({ "name": "George Smith" })).await["id"].clone();
     record(&product, &server, "vital", weight(&mary, 146)).await;
     record(&product, &server, "vital", weight(&george, 181)).await;
-    product.answer(&server, json!({ "message": "How is Mary's weight, and George's?" })).await;
+    product
+        .answer(&server, json!({ "message": "What do Mary and George weigh, by the last readings?" }))
+        .await;
     let shown = system(&product);
     assert!(shown.contains("- Mary Smith, Weight: 146 lbs"), "{shown}");
     assert!(shown.contains("- George Smith, Weight: 181 lbs"), "{shown}");

@@ -98,7 +98,10 @@ async fn no_message_is_looked_at_twice() {
     let asked = last(&asked[1]);
     let (before, now) = asked.split_once("The conversation, oldest first").unwrap();
     assert!(!now.contains("I live in Oslo"), "that was looked at before: {now}");
-    assert!(before.contains("not citable") && before.contains("I live in Oslo"), "it helps to understand: {before}");
+    assert!(
+        before.contains("not citable") && before.contains("I live in Oslo"),
+        "it helps to understand: {before}"
+    );
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! Only counts are told of conversations, and of records their names, so that nothing of a conversation that is deleted
 //! later is left over here.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Zoned;
@@ -122,7 +123,7 @@ async fn recurring(
             about.filter_map(|action| action.thread).filter(|thread| sessions.contains(thread)).collect();
         counts.push((threads.len(), record));
     }
-    counts.sort_by(|one, other| other.0.cmp(&one.0));
+    counts.sort_by_key(|(count, _)| Reverse(*count));
     let often = counts.into_iter().filter(|(count, _)| *count >= MIN_RECURRING).take(MAX_RECURRING);
     let text = |(count, (id, name)): (usize, &(String, String))| {
         let name = Value::from(name.as_str());
