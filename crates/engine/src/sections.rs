@@ -15,7 +15,7 @@ use serde_json::Value;
 pub use self::learning::{ExampleVectors, SectionRates, chosen, cross_validate, learn_sections};
 
 /// From this score on, a message needs some section, whatever its words.
-const OPEN: f32 = 0.6;
+const OPEN: f32 = 0.5;
 /// From this score on, a part of a name from the records is meant as that name.
 const AJAR: f32 = -1.0;
 /// From this score on, a message that needs some section needs this one. It is low: what is shown in vain costs little,

@@ -2,8 +2,8 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use testkit::TestApp;
 use testkit::upstream::Reply;
+use testkit::{Setup, TestApp};
 
 use crate::support::{delete, good, keyed, refused, say_in, send_as, thread, token};
 
@@ -50,7 +50,7 @@ async fn a_pin_is_for_one_thread_or_for_all() {
 
 #[tokio::test]
 async fn a_pin_described_badly_is_refused() {
-    let app = TestApp::start().await;
+    let app = TestApp::with(Setup::app("[context]\npin_tokens = 5000\n[history]\nbudget = 100000")).await;
     let thread = thread(&app).await;
     let longest = "x".repeat(4 * KIB);
     for place in [PINS, &of(&thread)] {

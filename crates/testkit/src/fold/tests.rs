@@ -80,7 +80,7 @@ const TO_STEPS: &[Damage] = &[
         let at = at(frames, "step:reset");
         frames[at].event = "step:retry".into();
     }),
-    ("is not of the open step", |frames| {
+    ("is neither of a step nor", |frames| {
         let delta = frames[last(frames, "text:delta")].clone();
         frames.push(delta);
     }),

@@ -118,7 +118,7 @@ async fn a_thread_has_a_persona_until_that_is_deleted() {
     let begin = async |scope: &Scope| {
         let thread = NewThread { id: fixture.ids.thread(), title: None, persona: Some("a".into()) };
         let row = fixture.store.create_thread(scope, thread, None).await.unwrap();
-        assert_eq!(row.persona.as_deref(), Some("a"));
+        assert_eq!(row.persona, None);
         row
     };
     let (hers, bobs, others) = (begin(&alice).await, begin(&scope("bob")).await, begin(&elsewhere()).await);
@@ -142,7 +142,7 @@ async fn a_thread_has_a_persona_until_that_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_run_says_who_answers_and_a_thread_that_it_begins_keeps_that() {
+async fn a_run_says_who_answers_and_the_thread_that_it_begins_has_nobody_of_its_own() {
     let fixture = Fixture::new();
     let her = principal("alice");
     let document = fixture.ids.document();

@@ -14,9 +14,10 @@ fn named(source: &str, number: u8) -> (String, [u8; 16]) {
 }
 
 async fn memory(fixture: &Fixture, scope: &Scope) -> protocol::MemoryId {
+    let id = fixture.ids.memory();
     let memory = NewMemory {
-        id: fixture.ids.memory(),
-        text: "x".into(),
+        id,
+        text: format!("It is {id}"),
         kind: "fact".into(),
         source: "user",
         sources: vec![],
