@@ -303,6 +303,8 @@ async fn an_answer_that_nests_too_deep_fails_the_call_at_once() {
     let call = Reply::stream().call(Call::new("sums__add", "{}"));
     sums.world.upstream.script([call, Reply::says("It failed.")]);
     let server = sums.serve().await;
+    let offered = sums.told(&["mcp", "refresh", "mine", "sums"]).await;
+    assert!(offered.contains("approved  add"), "{offered}");
     let run = server.stream("/v1/apps/mine/runs", &json!({ "message": "Add" })).await;
     let frames = within("the end of the run", run.all()).await;
     let done = frames.iter().find(|frame| frame.event == "tool:complete").unwrap();
