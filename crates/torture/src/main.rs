@@ -15,6 +15,7 @@ mod record;
 mod round;
 mod server;
 mod stage;
+mod stalls;
 mod summary;
 mod tools;
 mod world;

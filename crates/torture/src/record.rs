@@ -9,6 +9,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::stalls::Stall;
+
 /// Microseconds since the trial began, by one clock.
 pub(crate) type Micros = u64;
 
@@ -252,6 +254,8 @@ pub(crate) struct Trial {
     pub(crate) complaints: Vec<String>,
     /// Answers and events in which a user received another's word.
     pub(crate) leaks: Vec<String>,
+    /// When this process was held up.
+    pub(crate) stalls: Vec<Stall>,
 }
 
 impl Book {
@@ -334,6 +338,10 @@ impl Book {
 
     pub(crate) fn leak(&self, leak: String) {
         self.lock().trial.leaks.push(leak);
+    }
+
+    pub(crate) fn stall(&self, stall: Stall) {
+        self.lock().trial.stalls.push(stall);
     }
 
     /// A copy of everything so far.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use rusqlite::{Connection, OpenFlags};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::nemesis::Nemesis;
@@ -15,7 +16,7 @@ use crate::server::{Held, Server};
 use crate::stage::Trouble;
 use crate::summary::{Setting, Summary};
 use crate::world::{Settings, World};
-use crate::{actors, heal};
+use crate::{actors, heal, stalls};
 
 /// Users, each with a word that nobody else may see.
 const USERS: usize = 8;
@@ -95,6 +96,8 @@ pub(crate) async fn trial(options: &Options) -> Result<Verdict, Trouble> {
     if !world.own_disk {
         println!("NOT RUN: full disks: no small disk could be mounted here");
     }
+    let mut watching = JoinSet::new(); // ends when it is dropped
+    watching.spawn(stalls::watch(world.book.clone()));
     let mut trial = Trial::begin(world, options, seed).await?;
     let end = begun + Duration::from_secs_f64(options.minutes * 60.0);
     while let Some(chaos) = trial.next(end) {
