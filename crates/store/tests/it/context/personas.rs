@@ -118,7 +118,7 @@ async fn a_thread_has_a_persona_until_that_is_deleted() {
     let begin = async |scope: &Scope| {
         let thread = NewThread { id: fixture.ids.thread(), title: None, persona: Some("a".into()) };
         let row = fixture.store.create_thread(scope, thread, None).await.unwrap();
-        assert_eq!(row.persona, None);
+        assert_eq!(row.persona.as_deref(), Some("a"));
         row
     };
     let (hers, bobs, others) = (begin(&alice).await, begin(&scope("bob")).await, begin(&elsewhere()).await);
@@ -155,7 +155,7 @@ async fn a_run_says_who_answers_and_the_thread_that_it_begins_has_nobody_of_its_
     };
     let first = submit(Target::New(fixture.ids.thread()), "a").await;
     submit(Target::Existing(first.thread), "b").await;
-    assert_eq!(fixture.store.thread(&her, first.thread).await.unwrap().persona.as_deref(), Some("a"));
+    assert_eq!(fixture.store.thread(&her, first.thread).await.unwrap().persona, None);
     let ended = crate::support::end(first.run, protocol::RunStatus::Completed);
     fixture.log(first).await.record(vec![ended], vec![], vec![]).await.unwrap();
     let events = fixture.store.events(first.thread, None, 0).await.unwrap();
