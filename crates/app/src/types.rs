@@ -297,6 +297,10 @@ pub struct Memory {
     pub limit: usize,
     /// Whether "remember that …" keeps what it says without asking a model.
     pub remember: bool,
+    /// Whether "forget that …" is asked about and carried out without a model.
+    pub forget: bool,
+    /// How words begin that speak of danger: a message with one of them always reaches the model.
+    pub danger_words: Vec<String>,
     /// Whether earlier conversations are recalled too.
     pub history: bool,
     /// At most so many messages of them in a prompt, beside the memories.
@@ -329,6 +333,14 @@ impl Memory {
     pub fn is_used(&self) -> bool {
         self.inject != Inject::None || self.remember || self.history || self.extraction.is_some()
     }
+
+    /// Whether a text has a word that begins like one of `danger_words`.
+    pub fn speaks_of_danger(&self, text: &str) -> bool {
+        let text = text.to_lowercase().replace('\u{2019}', "'");
+        let begins_word = |at: usize| text.get(..at).is_some_and(|before| !before.ends_with(char::is_alphanumeric));
+        let is_in_text = |word: &String| text.match_indices(word.as_str()).any(|(at, _)| begins_word(at));
+        self.danger_words.iter().any(is_in_text)
+    }
 }
 
 impl Default for Memory {
@@ -337,6 +349,8 @@ impl Default for Memory {
             inject: Inject::None,
             limit: 50,
             remember: false,
+            forget: false,
+            danger_words: Vec::new(),
             history: false,
             history_limit: Self::TOP,
             recall_tokens: 1_000,

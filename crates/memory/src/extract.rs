@@ -57,6 +57,8 @@ pub struct Known {
     pub version: u64,
     pub text: String,
     pub kind: String,
+    /// Whether the user asked for it or wrote it: then they have said yes to it, whatever its kind.
+    pub asked_for: bool,
 }
 
 /// One question to a memory model.
@@ -151,8 +153,8 @@ impl Plan {
     #[must_use]
     pub fn without(mut self, kinds: &[String], batch: &Batch<'_>) -> Self {
         let needs_yes = |kind: &str| kinds.iter().any(|named| named == kind_within_subject(kind));
-        let was_so =
-            |held: &Held| batch.known.iter().any(|known| known.id == held.id && needs_yes(&known.kind));
+        let has_yes = |known: &Known| known.asked_for || needs_yes(&known.kind);
+        let was_so = |held: &Held| batch.known.iter().any(|known| known.id == held.id && has_yes(known));
         let mut at = 0;
         self.changes.retain(|change| {
             let refused = match change {

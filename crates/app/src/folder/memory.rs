@@ -23,6 +23,8 @@ const MAX_SNAPSHOT_FILES: usize = 4;
 const FILE: &str = ".md";
 /// Kinds of memories that one key names.
 const MAX_KINDS: usize = 16;
+/// Words that speak of danger.
+const MAX_DANGER_WORDS: usize = 200;
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -30,6 +32,8 @@ pub(super) struct RawMemory {
     inject: Option<RawInject>,
     limit: Option<Spanned<i64>>,
     remember: Option<bool>,
+    forget: Option<bool>,
+    danger_words: Vec<Spanned<String>>,
     history: Option<bool>,
     history_limit: Option<Spanned<i64>>,
     recall_tokens: Option<Spanned<i64>>,
@@ -88,11 +92,14 @@ pub(super) fn memory(
         records: types(source, "memory.extract_context", raw.extract_context, records)?,
         delay: delay.unwrap_or(Extraction::default().delay),
     };
+    let remember = raw.remember.unwrap_or(inject != Inject::None);
     let (files, kinds_of_records) = raw.snapshot.into_iter().partition(|name| name.get_ref().ends_with(FILE));
     let memory = Memory {
         inject,
         limit: limit.unwrap_or(if inject == Inject::Top { Memory::TOP } else { default.limit }),
-        remember: raw.remember.unwrap_or(inject != Inject::None),
+        remember,
+        forget: raw.forget.unwrap_or(remember),
+        danger_words: danger_words(source, raw.danger_words)?,
         history: raw.history.unwrap_or(false),
         history_limit: source
             .whole("memory.history_limit", raw.history_limit, 1..=MAX_MESSAGES)?
@@ -121,6 +128,19 @@ fn snapshot_files(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<
         }
         None => Ok(raw.into_iter().map(Spanned::into_inner).collect()),
     }
+}
+
+/// How words of danger begin, in small letters as they are compared.
+fn danger_words(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+    if let Some(beyond) = raw.get(MAX_DANGER_WORDS) {
+        let message = format!("memory.danger_words names more than {MAX_DANGER_WORDS} words");
+        return Err(source.problem(beyond.span(), message, "name fewer"));
+    }
+    if let Some(empty) = raw.iter().find(|word| word.get_ref().trim().is_empty()) {
+        let message = "memory.danger_words has an empty word".to_owned();
+        return Err(source.problem(empty.span(), message, "write how a word begins, such as \"suicid\""));
+    }
+    Ok(raw.into_iter().map(|word| word.into_inner().trim().to_lowercase()).collect())
 }
 
 /// Kinds of memories, without their subjects.

@@ -207,6 +207,7 @@ fn every_field_is_read() {
             inject: crate::Inject::All,
             limit: 5,
             remember: true,
+            forget: true,
             ..crate::Memory::default()
         },
         budget,

@@ -103,8 +103,9 @@ pub(crate) async fn gather(
     let before = past.turns.iter().rev().find(|past| past.turn.role == Some(Role::User));
     let before = before.map(|past| past.turn.text.as_str());
     let (persona, about) = (who(from, start).await, profile::piece(profile));
+    let instructions = app::instructions_told(&from.app.instructions, from.tool_tokens > 0);
     let fixed = [
-        Some(from.app.instructions.as_str()),
+        Some(&*instructions),
         persona.as_ref().and_then(|persona| persona.as_ref().ok()).map(|persona| persona.text.as_str()),
         start.system_prompt.as_deref(),
         Some(said.as_str()),

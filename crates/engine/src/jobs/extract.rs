@@ -24,6 +24,8 @@ use crate::{Engine, profile, transcript};
 
 /// Memories that the model is shown: all of them if there are no more, else those near what was said.
 const MAX_SHOWN: usize = 30;
+/// Sources of memories that the user has asked for, confirmed or brought along.
+const ASKED_FOR: [&str; 4] = ["asked", "user", "tool", "import"];
 /// Memories near one message.
 const NEAR_EACH: usize = 10;
 /// Tokens of a result.
@@ -199,7 +201,13 @@ async fn known(
 }
 
 fn shown(row: &MemoryRow) -> Known {
-    Known { id: row.id, version: row.version, text: row.text.clone(), kind: row.kind.clone() }
+    Known {
+        id: row.id,
+        version: row.version,
+        text: row.text.clone(),
+        kind: row.kind.clone(),
+        asked_for: ASKED_FOR.contains(&row.source.as_str()),
+    }
 }
 
 /// The app's own context, a record a line.

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use ::tools::Outcome;
 use app::Fragment;
+use memory::words::Words;
 use protocol::{
-    Call, Event, Failure, Ids, RunEnd, RunId, RunStatus, StreamComplete, TextDelta, ThreadId, ToolComplete,
+    Call, Event, Failure, Ids, MemoryId, RunEnd, RunId, RunStatus, StreamComplete, TextDelta, ThreadId, ToolComplete,
     ToolStatus,
 };
-use store::{ForcedEnd, NewJob, Stop};
+use store::{ForcedEnd, MemoryRow, NewJob, Stop};
 
 use super::Run;
 use super::decide::Ending;
@@ -18,6 +19,12 @@ use crate::jobs::{NAME_THREAD, SUMMARISE};
 
 /// Results of one run above which something is wrong: no sane run makes so many calls.
 const MANY_RESULTS: usize = 100;
+
+/// Letters of a word that can tell what a plan is about.
+const TELLING_LETTERS: usize = 4;
+
+/// Words of most plans, which tell nothing about one.
+const PLAN_VERBS: [&str; 6] = ["want", "wants", "plan", "plans", "will", "going"];
 
 /// The result of a call that was not made, or not to its end.
 const NOT_FINISHED: &str = "the run ended before this call was finished";
@@ -42,7 +49,13 @@ impl Run {
         let completed = matches!(ending, Ending::Completed { .. });
         let unsure = |call: &Call| state.has_begun(call.id) && self.tools.changes_elsewhere(&call.name);
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
-        let events = last_events((self.id, self.thread), state, (ending, left), &*self.ids);
+        let mut events = last_events((self.id, self.thread), state, (ending, left), &*self.ids);
+        for event in &mut events {
+            if let Event::StreamComplete(complete) = event {
+                let brought_up = self.brought_up(state, complete).await?;
+                complete.memories_referenced.extend(brought_up);
+            }
+        }
         let job = |kind, key| NewJob { id: self.ids.job(), kind, key, delay: Duration::ZERO };
         // Once per thread: the key sees to it. However the run has ended, the thread is in lists by its name.
         let mut jobs = vec![job(NAME_THREAD, self.thread.to_string())];
@@ -50,6 +63,27 @@ impl Run {
             jobs.push(job(SUMMARISE, start.message_id.to_string()));
         }
         self.record_with(events, jobs, Vec::new()).await
+    }
+
+    /// The follow-ups of which the answer speaks without naming them. The others wait for a better moment.
+    async fn brought_up(
+        &self,
+        state: &RunState,
+        complete: &StreamComplete,
+    ) -> Result<Vec<String>, store::Error> {
+        let due = state.context.as_ref().filter(|_| state.cut_short().is_none() && state.last().is_some());
+        let due: Vec<MemoryId> = due
+            .into_iter()
+            .flat_map(|context| &context.follow_ups)
+            .filter(|id| !complete.memories_referenced.contains(id))
+            .filter_map(|id| id.parse().ok())
+            .collect();
+        if due.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = self.store.memories_by_id(&self.scope, &due).await?;
+        let speaks_of = |row: &&MemoryRow| speaks_of(&complete.text, &row.text);
+        Ok(rows.iter().filter(speaks_of).map(|row| row.id.to_string()).collect())
     }
 
     /// Whether there is so much of the conversation that its older part is to be summarised.
@@ -78,11 +112,16 @@ pub(crate) fn forced(error: Failure, ids: &dyn Ids) -> ForcedEnd {
     }
 }
 
-/// What the answer was to bring up, and does not name itself. A reply in place of an answer brings up nothing.
-fn brought_up(state: &RunState, named: &[String]) -> Vec<String> {
-    let due = state.context.as_ref().filter(|_| state.cut_short().is_none() && state.last().is_some());
-    let due = due.into_iter().flat_map(|context| &context.follow_ups);
-    due.filter(|id| !named.contains(id)).cloned().collect()
+/// Whether an answer has a word of a plan that tells what the plan is about.
+fn speaks_of(answer: &str, plan: &str) -> bool {
+    let words = Words::default();
+    let said = words.terms(answer);
+    let tells = |word: &String| {
+        word.chars().count() >= TELLING_LETTERS
+            && !PLAN_VERBS.contains(&word.as_str())
+            && !word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    words.terms(plan).iter().filter(|word| tells(word)).any(|word| said.contains(word))
 }
 
 pub(super) fn last_events(
@@ -96,7 +135,7 @@ pub(super) fn last_events(
         Ending::Completed { text } => {
             let (message_id, usage) = (ids.message(), state.usage);
             let structured = state.last().and_then(|step| step.structured.clone());
-            let (mut memories_referenced, data) = structured
+            let (memories_referenced, data) = structured
                 .map(|structured| (structured.memories_referenced, structured.data))
                 .unwrap_or_default();
             // What no model has written was in no step, and has not been streamed: its words are a piece, too.
@@ -104,7 +143,6 @@ pub(super) fn last_events(
                 let (step, delta) = (state.next_step_number(), text.clone());
                 events.push(Event::TextDelta(TextDelta { step, delta }));
             }
-            memories_referenced.extend(brought_up(state, &memories_referenced));
             let complete = StreamComplete { message_id, text, memories_referenced, data, usage };
             events.push(Event::StreamComplete(complete));
             RunEnd { run_id, status: RunStatus::Completed, error: None, message_id: None }

@@ -30,7 +30,7 @@ impl Run {
         let memory = &self.app.memory;
         let remembers = memory.is_used() && !self.store.memory_is_off(&self.scope).await?;
         if remembers
-            && memory.remember
+            && memory.forget
             && let Some((forgetting, writes)) = self.forgetting(start, &message).await?
         {
             let loaded = ContextLoaded { forgetting: Some(forgetting), ..ContextLoaded::default() };
@@ -38,7 +38,7 @@ impl Run {
         }
         let (remembered, mut writes) =
             match (remembers && memory.remember).then(|| remember::asked(&message)).flatten() {
-                Some(asked) => self.remember(state, asked).await?,
+                Some(asked) => self.remember(state, asked, &message).await?,
                 None => (None, Vec::new()),
             };
         if remembered.as_ref().is_some_and(|remembered| remembered.reply.is_some()) {
@@ -145,6 +145,7 @@ impl Run {
         &self,
         state: &RunState,
         asked: Asked<'_>,
+        message: &str,
     ) -> Result<(Option<Remembered>, Vec<Write>), store::Error> {
         let statement = match asked {
             Asked::Keep(statement) => statement,
@@ -156,6 +157,8 @@ impl Run {
             }
         };
         let Statement { content, words, whole } = statement;
+        // A cry for help is not answered with a receipt.
+        let whole = whole && !self.app.memory.speaks_of_danger(message);
         let said = |outcome: RememberedOutcome, memory: Option<MemoryId>, text: Outcome<'_>| Remembered {
             outcome,
             memory_id: memory,

@@ -1,7 +1,7 @@
 //! Calls that need a yes: the run waits without holding anything, and nobody but the user lets it go on.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Call, Gate, Reply};
 use testkit::{Frame, Frames, Setup, TestApp};
 
 const RISKY: &str = "tools = [\"risky\", \"echo\", \"gated\"]";
@@ -124,6 +124,27 @@ async fn a_new_message_goes_first_and_denies_what_waited() {
     );
     assert_eq!(text(&second.all().await), "Something else.");
     assert_eq!(decide(&app, &proposal, "confirm").await.status, 409);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_after_the_user_has_gone_on_already() {
+    let app = start().await;
+    let gate = Gate::new();
+    app.upstream.script([
+        Reply::stream().text("One moment.").wait(&gate).call(risky(1)),
+        Reply::says("Left alone."),
+        Reply::says("Something else."),
+    ]);
+    let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do it" })).await;
+    let frames = stream.until("text:delta").await;
+    let next = json!({ "message": "Never mind", "threadId": of(&frames, "run:start")[0]["threadId"] });
+    let second = app.stream("/v1/apps/test/runs", &next).await;
+    gate.open();
+    let rest = stream.all().await;
+    assert_eq!(of(&rest, "proposal:closed")[0]["decision"], "superseded");
+    assert_eq!(of(&rest, "tool:complete")[0]["status"], "denied");
+    assert_eq!(text(&rest), "Left alone.");
+    assert_eq!(text(&second.all().await), "Something else.");
 }
 
 #[tokio::test]

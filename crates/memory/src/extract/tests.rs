@@ -25,7 +25,7 @@ fn turn(number: u128, role: Role, text: &str) -> Turn {
 }
 
 fn known(number: u128, text: &str, kind: &str) -> Known {
-    Known { id: memory(number), version: 1, text: text.to_owned(), kind: kind.to_owned() }
+    Known { id: memory(number), version: 1, text: text.to_owned(), kind: kind.to_owned(), asked_for: false }
 }
 
 #[derive(Debug)]
@@ -347,4 +347,16 @@ fn a_result_of_another_form_changes_nothing() {
         assert_eq!(plan(&result, &fixture.batch()), Plan::default(), "{result}");
     }
     assert_eq!(fixture.dropped(json!(null)), Reason::Malformed);
+}
+
+#[test]
+fn a_memory_that_the_user_asked_for_may_become_one_that_needs_a_yes() {
+    let mut fixture = Fixture::new();
+    let kinds = ["health".to_owned()];
+    let update = || json!([change("update", &["m1"], json!({ "kind": "health" }))]);
+    let plan = fixture.plan(update()).without(&kinds, &fixture.batch());
+    assert_eq!((plan.changes.len(), plan.dropped[0].reason), (0, Reason::NoConsent));
+    fixture.known[0].asked_for = true;
+    let plan = fixture.plan(update()).without(&kinds, &fixture.batch());
+    assert_eq!((plan.changes.len(), plan.dropped.len()), (1, 0), "{plan:?}");
 }

@@ -73,7 +73,7 @@ pub(super) const ENGLISH: Tongue = Tongue {
     forgotten: "Done, I have forgotten that. Your own messages stay in this conversation until you delete it, but I no \
                 longer see there what you asked me to forget.",
     kept: "All right, I keep it.",
-    nothing_of_last: "I have kept nothing of what you said last, and I will not.",
+    nothing_of_last: "I have kept no note of what you said last, and I will not. The message itself stays in this conversation until you delete the conversation.",
     nothing_about: "I find nothing about that in my memory, so there is nothing to forget. Your list of memories shows \
                     all that I have kept.",
 };
@@ -108,7 +108,7 @@ const GERMAN: Tongue = Tongue {
     forgotten: "Erledigt, das habe ich vergessen. Deine eigenen Nachrichten bleiben in diesem Gespräch, bis du es \
                 löschst, aber ich sehe darin nicht mehr, was ich vergessen soll.",
     kept: "Gut, ich behalte es.",
-    nothing_of_last: "Von dem, was du zuletzt gesagt hast, habe ich nichts behalten, und ich werde es nicht.",
+    nothing_of_last: "Von dem, was du zuletzt gesagt hast, habe ich nichts notiert, und ich werde es nicht. Die Nachricht selbst bleibt in diesem Gespräch, bis du es löschst.",
     nothing_about: "Darüber finde ich nichts in meinem Gedächtnis, also gibt es nichts zu vergessen. Die Liste deiner \
                     Erinnerungen zeigt alles, was ich behalten habe.",
 };
@@ -140,7 +140,7 @@ const SPANISH: Tongue = Tongue {
     forgotten: "Hecho, lo he olvidado. Tus mensajes siguen en esta conversación hasta que la borres, pero ya no veo en \
                 ellos lo que me pediste olvidar.",
     kept: "De acuerdo, lo guardo.",
-    nothing_of_last: "No he guardado nada de lo último que dijiste, y no lo haré.",
+    nothing_of_last: "No he anotado nada de lo último que dijiste, y no lo haré. El mensaje mismo sigue en esta conversación hasta que la borres.",
     nothing_about: "No encuentro nada sobre eso en mi memoria, así que no hay nada que olvidar. Tu lista de recuerdos \
                     muestra todo lo que he guardado.",
 };
@@ -173,7 +173,7 @@ const FRENCH: Tongue = Tongue {
     forgotten: "C'est fait, je l'ai oublié. Tes propres messages restent dans cette conversation jusqu'à ce que tu la \
                 supprimes, mais je n'y vois plus ce que tu m'as demandé d'oublier.",
     kept: "D'accord, je le garde.",
-    nothing_of_last: "Je n'ai rien gardé de ce que tu as dit en dernier, et je ne le ferai pas.",
+    nothing_of_last: "Je n'ai rien noté de ce que tu as dit en dernier, et je ne le ferai pas. Le message lui-même reste dans cette conversation jusqu'à ce que tu la supprimes.",
     nothing_about: "Je ne trouve rien là-dessus dans ma mémoire, il n'y a donc rien à oublier. Ta liste de souvenirs \
                     montre tout ce que j'ai gardé.",
 };

@@ -28,6 +28,12 @@ pub(super) fn push(
     Ok(())
 }
 
+/// Whether a message waits for the thread.
+pub(super) fn is_any_waiting(batch: &Batch<'_>, thread: ThreadId) -> Result<bool, Error> {
+    let mut find = batch.conn().prepare_cached("SELECT 1 FROM queue WHERE thread = ?1 LIMIT 1")?;
+    Ok(find.exists([thread.bytes()])?)
+}
+
 /// Begins the next waiting run of a thread whose run has just ended. One that can no longer begin fails, and the one
 /// after it is tried.
 pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {

@@ -25,7 +25,7 @@ use super::boot::POWER_LOSS_MARGIN;
 use super::checkpoint::{Checkpointer, full_or_failed};
 use super::closing::OpenDatabase;
 use super::tidy::Afresh;
-use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, reserve};
+use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, proposals, queue, reserve};
 use crate::outbox::{Outbox, Pushed};
 use crate::{Error, NewJob, Publish, RunLog, Write};
 
@@ -337,7 +337,12 @@ fn append(
         jobs::enqueue(batch, outbox.run, &jobs::Task::of(job, &job.key))?;
     }
     let record = |event| batch.record_with(outbox.thread, Some(outbox.run), event, writes);
-    events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect()
+    let recorded = events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect::<Result<_, Error>>()?;
+    let proposes = events.iter().any(|event| event.kind() == Kind::ProposalOpen);
+    if proposes && queue::is_any_waiting(batch, outbox.thread)? {
+        proposals::supersede(batch, outbox.run)?; // the user has gone on already
+    }
+    Ok(recorded)
 }
 
 /// Whether exactly one of the events is what the writes belong to: the result of their call, or, for what is remembered,

@@ -9,6 +9,9 @@ use crate::{Calling, Done, Failed, Tool, ToolSpec};
 /// Bytes of an expression that are worth evaluating.
 const MAX_EXPRESSION_BYTES: usize = 1_000;
 
+/// Digits of a number that has a fraction.
+const DIGITS: usize = 15;
+
 /// From here on not every whole number has a place of its own.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -46,12 +49,9 @@ impl Tool for Calculate {
 }
 
 fn evaluate(expression: &str) -> Result<f64, Failed> {
-    let unreadable = |_| {
-        Failed::new(
-            "bad_expression",
-            "the expression cannot be read; write it with numbers and + - * / ^ ( )",
-        )
-    };
+    let percent = if expression.contains('%') { "; for 17.5 % of x write 17.5 / 100 * x" } else { "" };
+    let message = format!("the expression cannot be read; write it with numbers and + - * / ^ ( ){percent}");
+    let unreadable = |_| Failed::new("bad_expression", message.clone());
     let parsed = FlatEx::<f64>::parse(expression).map_err(unreadable)?;
     if let Some(name) = parsed.var_names().first() {
         return Err(Failed::new("bad_expression", format!("\"{name}\" is not a number or a function")));
@@ -66,7 +66,16 @@ fn evaluate(expression: &str) -> Result<f64, Failed> {
 
 /// A whole number as one, as far as it is exact.
 fn number(value: f64) -> Value {
-    if value.fract() == 0.0 && value.abs() < MAX_EXACT { json!(value as i64) } else { json!(value) }
+    match value.fract() == 0.0 {
+        true if value.abs() < MAX_EXACT => json!(value as i64),
+        true => json!(value),
+        false => json!(rounded(value)),
+    }
+}
+
+/// The value without the last digits, which come from the way a computer writes numbers: 0.1 + 0.2 is 0.3.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.*e}", DIGITS - 1).parse().unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -80,6 +89,8 @@ mod tests {
             (-3.0, "-3"),
             (-0.0, "0"),
             (0.5, "0.5"),
+            (0.1 + 0.2, "0.3"),
+            (1.0 / 3.0, "0.333333333333333"),
             (MAX_EXACT - 1.0, "9007199254740991"),
             (MAX_EXACT, "9007199254740992.0"),
         ] {

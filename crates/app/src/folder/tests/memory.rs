@@ -10,7 +10,7 @@ const PLAN: (&str, &str) = (
 
 #[test]
 fn everything_about_memory_can_be_said() {
-    let toml = "[memory]\ninject = 'top'\nremember = false\nhistory = true\nhistory_limit = 7\nrecall_tokens = 300\nkeep = 5\n\
+    let toml = "[memory]\ninject = 'top'\nremember = false\nforget = true\ndanger_words = ['Suicid ', 'kill']\nhistory = true\nhistory_limit = 7\nrecall_tokens = 300\nkeep = 5\n\
                 keep_per = 'subject'\nconsent = ['health']\nfollow_up = ['plan']\nreview = ['level']\n\
                 snapshot = ['plan', 'overview.md']\nextract = true\nextract_model = 'small'\nextract_context = ['plan']\n\
                 extract_delay_seconds = 0";
@@ -19,6 +19,8 @@ fn everything_about_memory_can_be_said() {
         inject: Inject::Top,
         limit: Memory::TOP,
         remember: false,
+        forget: true,
+        danger_words: vec!["suicid".into(), "kill".into()],
         history: true,
         history_limit: 7,
         recall_tokens: 300,
@@ -74,4 +76,22 @@ fn what_memory_cannot_be_is_refused() {
 fn what_is_looked_for_is_part_of_the_revision() {
     let revision = |files: &[(&str, &str)]| load(&with("", files).path().join("demo")).unwrap().revision;
     assert_ne!(revision(&[]), revision(&[("extract.md", "Goals.")]));
+}
+
+#[test]
+fn danger_is_seen_where_a_word_begins_with_it() {
+    let memory = Memory { danger_words: vec!["suicid".into(), "can't go on".into()], ..Memory::default() };
+    for text in ["I am SUICIDAL", "about suicide", "I can\u{2019}t go on", "(suicid)"] {
+        assert!(memory.speaks_of_danger(text), "{text}");
+    }
+    for text in ["", "antisuicid", "go on", "I can go on"] {
+        assert!(!memory.speaks_of_danger(text), "{text}");
+    }
+}
+
+#[test]
+fn a_word_of_danger_is_a_word() {
+    let apps = with("[memory]\ninject = 'all'\ndanger_words = ['a', ' ']", &[]);
+    let problem = load(&apps.path().join("demo")).unwrap_err().to_string();
+    assert!(problem.contains("memory.danger_words has an empty word"), "{problem}");
 }

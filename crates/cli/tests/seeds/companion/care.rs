@@ -86,7 +86,7 @@ async fn what_is_taken_back_at_once_is_never_looked_at() {
     let (product, server) = serving(product, []).await;
     let thread = thread(&product.say(&server, "I stole a bicycle once.").await);
     let taken_back = say_in(&product, &server, &thread, "Forget that").await;
-    assert!(answer(&taken_back).starts_with("I have kept nothing"), "{}", answer(&taken_back));
+    assert!(answer(&taken_back).starts_with("I have kept no note"), "{}", answer(&taken_back));
     say_in(&product, &server, &thread, "I am vegan these days.").await;
     settled(&server).await;
     let looked_at: Vec<String> = product
@@ -110,7 +110,8 @@ async fn import(product: &Product, server: &Server, list: String) {
 
 #[tokio::test]
 async fn a_plan_whose_day_is_over_is_brought_up_once() {
-    let (product, server) = companion([]).await;
+    let answers = ["Good morning to you.", "How did the half marathon go?"].map(Reply::says);
+    let (product, server) = companion(answers).await;
     let today = SystemClock.now().to_zoned(TimeZone::UTC).date();
     let day = |days: i64| today.checked_add(Span::new().days(days)).unwrap().to_string();
     let list = format!(
@@ -131,10 +132,20 @@ async fn a_plan_whose_day_is_over_is_brought_up_once() {
     assert!(!shown(0).contains("dentist"), "its day has not come: {}", shown(0));
     say_in(&product, &server, &thread, "All is well").await;
     product.say(&server, "Good evening").await;
-    assert!(
-        !shown(1).contains("half marathon") && !shown(2).contains("half marathon"),
-        "it is brought up once"
-    );
+    assert!(shown(1).contains("(its day was 3 days ago)"), "the answer did not speak of it: {}", shown(1));
+    assert!(!shown(2).contains("half marathon"), "it is brought up once: {}", shown(2));
+}
+
+#[tokio::test]
+async fn a_cry_for_help_is_answered_by_the_model_though_it_asks_to_be_remembered() {
+    let (product, server) = companion([Reply::says("I am glad that you told me.")]).await;
+    let frames = product.say(&server, "Remember that my stepdad touches me at night").await;
+    assert_eq!(answer(&frames), "I am glad that you told me.");
+    assert!(newest(&asked(&product)[0]).contains("has just been saved to memory"));
+    product.say(&server, "What did I say about my stepdad at night?").await;
+    let shown = newest(&asked(&product)[1]).to_owned();
+    let earlier = shown.split_once("From earlier conversations").map_or("", |(_, earlier)| earlier);
+    assert!(!earlier.contains("touches me"), "{shown}");
 }
 
 #[tokio::test]

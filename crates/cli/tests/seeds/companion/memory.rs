@@ -339,6 +339,7 @@ async fn what_is_forgotten_is_in_no_prompt_any_more() {
 async fn the_confirmation_streams_like_any_answer() {
     let (product, server) = companion([]).await;
     let frames = product.say(&server, "/remember I am allergic to nuts").await;
+    assert_eq!(answer(&frames), "I'll remember that: I am allergic to nuts");
     let pieces: Vec<&Value> = of(&frames, "text:delta").iter().map(|data| &data["delta"]).collect();
     assert_eq!(pieces, [answer(&frames)], "{frames:?}");
     let names: Vec<&str> = frames.iter().map(|frame| frame.event.as_str()).collect();

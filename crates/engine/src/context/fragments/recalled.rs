@@ -53,7 +53,7 @@ async fn messages(from: &Sources<'_>, message: &str, mut left: usize) -> Result<
             break;
         }
         let Some(rest) = left.checked_sub(from.counter.text(&item.text)) else { continue };
-        if says_something(&item.text) {
+        if says_something(&item.text) && !memory.speaks_of_danger(&item.text) {
             near.push(earlier(&item));
             left = rest;
         }
