@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{border, proxy, real, servers, statements, tidy, torture};
+use crate::{border, proxy, real, seeds, servers, statements, tidy, torture};
 
 /// Brings in the tests that ask real models, and those that speak to other people's servers.
 const REAL: &str = "cli/real-model,cli/real-servers,engine/real-model,local/real-model";
@@ -78,6 +78,8 @@ pub(crate) fn check(root: &Path) -> bool {
 pub(crate) fn test(root: &Path, only: &[String]) -> bool {
     let mut report = Report { only: only.to_vec(), ..Report::default() };
     check_parts(root, &mut report);
+    // `seeds --mutate` leaves it behind if it is stopped, and tests would look at a broken product.
+    let _ = std::fs::remove_file(root.join(seeds::BROKEN));
     if report.wants("tests") {
         statements::begin(root);
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 const MAX_ROWS_PER_TEST: usize = 3;
 
 /// Where the tests look for the name of what is to be broken.
-const BROKEN: &str = "target/seeds/broken";
+pub(crate) const BROKEN: &str = "target/seeds/broken";
 
 /// One statement of a product's document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,8 @@ struct Row {
     group: String,
 }
 
-/// Runs every test and prints the table; with `--mutate`, breaks each group of rows and expects its tests to fail.
+/// Runs every test and prints the table; with `--mutate`, breaks each group of rows, or those
+/// that are named, and expects its tests to fail.
 pub(crate) fn run(root: &Path, args: &[String]) -> bool {
     let rows = match std::fs::read_to_string(root.join("docs/seeds.md")) {
         Ok(page) => rows(&page),
@@ -36,9 +37,9 @@ pub(crate) fn run(root: &Path, args: &[String]) -> bool {
     }
     let shown = match args {
         [] => shows(root, &rows),
-        [flag] if flag == "--mutate" => mutate(root, &rows),
+        [flag, groups @ ..] if flag == "--mutate" => mutate(root, &rows, groups),
         _ => {
-            eprintln!("error: `cargo xtask seeds` takes --mutate or nothing");
+            eprintln!("error: `cargo xtask seeds` takes nothing, or --mutate and perhaps names of groups");
             false
         }
     };
@@ -68,8 +69,13 @@ fn shows(root: &Path, rows: &[Row]) -> bool {
 }
 
 /// Breaks what each group of rows rests on, and says which rows did not notice.
-fn mutate(root: &Path, rows: &[Row]) -> bool {
-    let groups: BTreeSet<&str> = rows.iter().map(|row| row.group.as_str()).collect();
+fn mutate(root: &Path, rows: &[Row], only: &[String]) -> bool {
+    let mut groups: BTreeSet<&str> = rows.iter().map(|row| row.group.as_str()).collect();
+    if let Some(unknown) = only.iter().find(|name| !groups.contains(name.as_str())) {
+        eprintln!("error: docs/seeds.md has no group {unknown}");
+        return false;
+    }
+    groups.retain(|group| only.is_empty() || only.iter().any(|name| name == group));
     let broken = root.join(BROKEN);
     let mut all = true;
     for group in groups {
