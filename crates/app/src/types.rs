@@ -337,7 +337,8 @@ impl Memory {
     /// Whether a text has a word that begins like one of `danger_words`.
     pub fn speaks_of_danger(&self, text: &str) -> bool {
         let text = text.to_lowercase().replace('\u{2019}', "'");
-        let begins_word = |at: usize| text.get(..at).is_some_and(|before| !before.ends_with(char::is_alphanumeric));
+        let begins_word =
+            |at: usize| text.get(..at).is_some_and(|before| !before.ends_with(char::is_alphanumeric));
         let is_in_text = |word: &String| text.match_indices(word.as_str()).any(|(at, _)| begins_word(at));
         self.danger_words.iter().any(is_in_text)
     }

@@ -100,8 +100,8 @@ pub(crate) async fn gather(
     let mut past = history::read(from, start.message_id, budget, &forgotten).await;
     let message = past.message.take();
     let said = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
-    let before = past.turns.iter().rev().find(|past| past.turn.role == Some(Role::User));
-    let before = before.map(|past| past.turn.text.as_str());
+    let is_of_user = |past: &&history::Past| past.turn.role == Some(Role::User);
+    let before = past.turns.iter().rev().find(is_of_user).map(|past| past.turn.text.as_str());
     let (persona, about) = (who(from, start).await, profile::piece(profile));
     let instructions = app::instructions_told(&from.app.instructions, from.tool_tokens > 0);
     let fixed = [
@@ -151,10 +151,9 @@ pub(crate) async fn gather(
         summaries: noted.summaries,
         ..named(&pieces)
     };
-    let keep = pieces.iter().map(text).collect();
+    let (keep, sources) = (pieces.iter().map(text).collect(), documents.sources);
     let history = History { style: from.app.history.style, turns: shown.turns };
-    let context = context(from, start, (loaded, pieces, history, said), tools);
-    Ok(Gathered { context, keep, sources: documents.sources })
+    Ok(Gathered { context: context(from, start, (loaded, pieces, history, said), tools), keep, sources })
 }
 
 /// Tokens that are left for records beside what a prompt cannot do without. Where tools leave nothing, the model is asked

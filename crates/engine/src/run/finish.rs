@@ -6,8 +6,8 @@ use ::tools::Outcome;
 use app::Fragment;
 use memory::words::Words;
 use protocol::{
-    Call, Event, Failure, Ids, MemoryId, RunEnd, RunId, RunStatus, StreamComplete, TextDelta, ThreadId, ToolComplete,
-    ToolStatus,
+    Call, Event, Failure, Ids, MemoryId, RunEnd, RunId, RunStatus, StreamComplete, TextDelta, ThreadId,
+    ToolComplete, ToolStatus,
 };
 use store::{ForcedEnd, MemoryRow, NewJob, Stop};
 
