@@ -37,5 +37,5 @@ pub use section::{Section, SectionData, SectionItems, SectionText, ShortSection}
 pub use source::Problem;
 pub use types::{
     ANY_MODEL, Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, Kind, LoopLimits,
-    Memory, Permission, RECORD_FORMAT, RecordTool, RecordType, TargetRange, ToolRef,
+    Memory, Permission, RECORD_FORMAT, RecordTool, RecordType, TargetRange, ToolRef, record_validator,
 };

@@ -99,6 +99,21 @@ impl App {
 /// The `format` of a field that holds the id of a record begins so; the record's type follows.
 pub const RECORD_FORMAT: &str = "record:";
 
+/// What tells whether data fits a schema of records, times and dates included.
+pub fn record_validator(
+    schema: &Value,
+) -> Result<jsonschema::Validator, Box<jsonschema::ValidationError<'static>>> {
+    let is_date = |text: &str| text.parse::<jiff::civil::Date>().is_ok() && text.len() == "2026-01-01".len();
+    // Without an offset it is a time in the user's zone.
+    let is_time = |text: &str| {
+        text.contains([':'])
+            && (text.parse::<jiff::Timestamp>().is_ok() || text.parse::<jiff::civil::DateTime>().is_ok())
+    };
+    let options = jsonschema::options().should_validate_formats(true);
+    let options = options.with_format("date", is_date).with_format("date-time", is_time);
+    options.build(schema).map_err(|error| Box::new(error.to_owned()))
+}
+
 /// What the records of one type are like.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordType {
@@ -109,6 +124,11 @@ pub struct RecordType {
 }
 
 impl RecordType {
+    /// What tells whether data is such a record.
+    pub fn validator(&self) -> Result<jsonschema::Validator, Box<jsonschema::ValidationError<'static>>> {
+        record_validator(&self.schema)
+    }
+
     pub fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.schema.get("properties").and_then(Value::as_object).into_iter().flatten()
     }

@@ -207,7 +207,7 @@ fn checked(kind: &RecordType, data: Map<String, Value>) -> Result<Value, Error> 
     if data.to_string().len() > MAX_RECORD_BYTES {
         return Err(Error::TooLarge { field: "data", limit: MAX_RECORD_BYTES });
     }
-    let schema = jsonschema::validator_for(&kind.schema).map_err(|error| {
+    let schema = kind.validator().map_err(|error| {
         tracing::error!(kind = kind.name, %error, "a record's schema is not one");
         Error::Internal
     })?;

@@ -14,7 +14,7 @@ mod tests;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use protocol::{MemoryId, MessageId, kind_within_subject};
+use protocol::{MemoryId, MessageId};
 
 pub use alike::is_duplicate;
 pub use plan::plan;
@@ -152,7 +152,7 @@ impl Plan {
     /// already may be changed and removed.
     #[must_use]
     pub fn without(mut self, kinds: &[String], batch: &Batch<'_>) -> Self {
-        let needs_yes = |kind: &str| kinds.iter().any(|named| named == kind_within_subject(kind));
+        let needs_yes = |kind: &str| kind.split('/').any(|part| kinds.iter().any(|named| named == part));
         let has_yes = |known: &Known| known.asked_for || needs_yes(&known.kind);
         let was_so = |held: &Held| batch.known.iter().any(|known| known.id == held.id && has_yes(known));
         let mut at = 0;

@@ -41,6 +41,8 @@ pub enum About<'m> {
     Last,
     /// What is known of this, in the user's words.
     Topic(&'m str),
+    /// All that is known of the user.
+    Everything,
 }
 
 /// What came of a request to forget, or of the answer to the question that followed.
@@ -54,6 +56,8 @@ pub enum ForgetReply<'a> {
     NothingOfLast,
     /// Nothing about it is known.
     NothingAbout,
+    /// There is more than can be shown and asked about.
+    TooMuch,
 }
 
 /// What the message asks to forget; none if it is no such request, or asks for more.
@@ -69,6 +73,11 @@ pub fn asked(message: &str) -> Option<ForgetRequest<'_>> {
         return None;
     }
     TONGUES.iter().find_map(|tongue| {
+        let words: Vec<String> = spans(sentence.text).into_iter().map(|span| span.word).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if is_in(tongue.everything, &without(&[tongue.courtesies], &words)) {
+            return Some(ForgetRequest { language: tongue.code, about: About::Everything });
+        }
         let about = read(tongue, sentence.text, sentence.asks)?;
         Some(ForgetRequest { language: tongue.code, about })
     })
@@ -107,6 +116,7 @@ pub fn reply(language: &str, reply: ForgetReply<'_>) -> String {
         ForgetReply::Kept => tongue.kept.to_owned(),
         ForgetReply::NothingOfLast => tongue.nothing_of_last.to_owned(),
         ForgetReply::NothingAbout => tongue.nothing_about.to_owned(),
+        ForgetReply::TooMuch => tongue.too_much.to_owned(),
     }
 }
 
@@ -178,7 +188,7 @@ fn read<'m>(tongue: &Tongue, sentence: &'m str, asks: bool) -> Option<About<'m>>
     let about = about(tongue, sentence, without_ends(tongue, words))?;
     match about {
         About::Topic(topic) if leads_to_task(topic) => None,
-        About::Topic(_) | About::Last => Some(about),
+        About::Topic(_) | About::Last | About::Everything => Some(about),
     }
 }
 

@@ -29,9 +29,9 @@ const WEIGHTS: &str = include_str!("suspicion/data/weights.json");
 /// Bytes of a text that are looked at. Documents are looked at piece by piece, and every piece is shorter.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
 /// How much must speak for an order.
-const ENOUGH: f32 = 2.6;
+const ENOUGH: f32 = 2.4;
 /// The same for one of many sentences, any of which could be taken for an order by chance.
-const ENOUGH_AMONG_MANY: f32 = 3.2;
+const ENOUGH_AMONG_MANY: f32 = 3.1;
 /// Sentences that are many.
 const MANY: usize = 5;
 

@@ -27,7 +27,18 @@ pub(super) fn add(environment: &mut Environment<'_>, targets: Vec<TargetRange>) 
 
 fn is_for(target: &TargetRange, record: &Value) -> bool {
     let mut wanted = target.matching.iter();
-    wanted.all(|(field, wanted)| get(record, field) == Some(value(wanted, MAX_RECORD_DEPTH)))
+    let is_same = |given: &Value, wanted: &Value| match (given.as_str(), wanted.as_str()) {
+        (Some(given), Some(wanted)) => spelling(given) == spelling(wanted),
+        _ => given == wanted,
+    };
+    wanted.all(|(field, wanted)| {
+        get(record, field).is_some_and(|given| is_same(&given, &value(wanted, MAX_RECORD_DEPTH)))
+    })
+}
+
+/// A word as it is compared: people write mmHg, mm Hg and mmhg, °F and F.
+fn spelling(word: &str) -> String {
+    word.chars().filter(|c| !c.is_whitespace() && *c != '°').flat_map(char::to_lowercase).collect()
 }
 
 fn bound(end: Option<f64>) -> Value {

@@ -33,7 +33,11 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: Offer, cuts: 
     let order = &context.rules.order;
     let middle = order.iter().position(|fragment| *fragment == Fragment::History).unwrap_or(order.len());
     // Who has used tools and must answer now is still told what they were for.
-    let tools = offer == Offer::Tools || state.has_used_tools();
+    let tools = match offer {
+        Offer::Tools => true,
+        Offer::Words => state.has_used_tools(),
+        Offer::Nothing => false,
+    };
     let part = |fragment: &Fragment| {
         let text = fragments::text(*fragment, context, tools);
         let text = match (cuts.without.contains(fragment), fragment) {

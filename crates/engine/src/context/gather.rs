@@ -167,6 +167,9 @@ fn room_for_records<'a>(from: &Sources<'_>, fixed: impl Iterator<Item = &'a str>
     }
 }
 
+/// The tool that reads documents, which a request without documents does not get.
+const SEARCH_DOCUMENTS: &str = "search_documents";
+
 /// Leaves out what is more than one event can name: of the fragment that has most pieces, the first, which are the
 /// oldest.
 fn limit_pieces(pieces: &mut Vec<Piece>) -> Option<LeftOut> {
@@ -348,6 +351,9 @@ pub(super) fn context(
     (loaded, pieces, history, message): (ContextLoaded, Vec<Piece>, History, String),
     tools: Arc<[ToolSpec]>,
 ) -> Context {
+    let without_documents = start.document_ids.as_ref().is_some_and(Vec::is_empty);
+    let is_on = |tool: &&ToolSpec| !without_documents || tool.name != SEARCH_DOCUMENTS;
+    let tools = tools.iter().filter(is_on).cloned().collect();
     let there: BTreeSet<&str> = pieces.iter().map(|piece| piece.source.as_str()).collect();
     let named: Vec<String> =
         loaded.memories.iter().filter(|id| there.contains(id.as_str())).cloned().collect();

@@ -43,6 +43,7 @@ impl Run {
         let meant = match about {
             About::Last => self.said_last(&path, before.as_ref()).await?,
             About::Topic(topic) => self.known_about(topic).await?,
+            About::Everything => self.store.active_memories(&self.scope, MAX_SHOWN + 1).await?,
         };
         Ok(Some((question(language, about, &meant), Vec::new())))
     }
@@ -116,11 +117,15 @@ fn decided(yes: bool, question: &Forgetting) -> (Forgetting, Vec<Write>) {
 
 /// What the user is asked, or told if nothing is meant.
 fn question(language: &str, about: About<'_>, meant: &[MemoryRow]) -> Forgetting {
+    let is_any = !meant.is_empty();
+    let meant = if about == About::Everything && meant.len() > MAX_SHOWN { &[] } else { meant };
+    let is_too_much = about == About::Everything && is_any && meant.is_empty();
     let texts: Vec<String> = meant.iter().take(MAX_SHOWN).map(|row| row.text.clone()).collect();
     let (outcome, reply) = match about {
         _ if !texts.is_empty() => (ForgettingOutcome::Asked, ForgetReply::Ask(&texts)),
         About::Last => (ForgettingOutcome::NothingFound, ForgetReply::NothingOfLast),
-        About::Topic(_) => (ForgettingOutcome::NothingFound, ForgetReply::NothingAbout),
+        About::Everything if is_too_much => (ForgettingOutcome::NothingFound, ForgetReply::TooMuch),
+        About::Topic(_) | About::Everything => (ForgettingOutcome::NothingFound, ForgetReply::NothingAbout),
     };
     Forgetting {
         outcome,

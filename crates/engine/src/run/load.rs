@@ -38,8 +38,9 @@ impl Run {
         }
         let (remembered, mut writes) =
             match (remembers && memory.remember).then(|| remember::asked(&message)).flatten() {
-                Some(asked) => self.remember(state, asked, &message).await?,
-                None => (None, Vec::new()),
+                // A cry for help gets an answer, and is not kept by a rule.
+                Some(asked) if !memory.speaks_of_danger(&message) => self.remember(state, asked).await?,
+                Some(_) | None => (None, Vec::new()),
             };
         if remembered.as_ref().is_some_and(|remembered| remembered.reply.is_some()) {
             let loaded = ContextLoaded { remembered, ..ContextLoaded::default() };
@@ -145,7 +146,6 @@ impl Run {
         &self,
         state: &RunState,
         asked: Asked<'_>,
-        message: &str,
     ) -> Result<(Option<Remembered>, Vec<Write>), store::Error> {
         let statement = match asked {
             Asked::Keep(statement) => statement,
@@ -157,8 +157,6 @@ impl Run {
             }
         };
         let Statement { content, words, whole } = statement;
-        // A cry for help is not answered with a receipt.
-        let whole = whole && !self.app.memory.speaks_of_danger(message);
         let said = |outcome: RememberedOutcome, memory: Option<MemoryId>, text: Outcome<'_>| Remembered {
             outcome,
             memory_id: memory,

@@ -149,9 +149,13 @@ fn answers_are_in_the_language_of_the_request_and_show_what_is_meant() {
         assert!(asked.contains("- Is vegan\n") && !asked.contains("{}"), "{asked}");
         let asked = reply(tongue.code, ForgetReply::Ask(&two));
         assert!(asked.contains("- Is vegan\n- Hates nuts\n"), "{asked}");
-        for other in
-            [ForgetReply::Forgotten, ForgetReply::Kept, ForgetReply::NothingOfLast, ForgetReply::NothingAbout]
-        {
+        for other in [
+            ForgetReply::Forgotten,
+            ForgetReply::Kept,
+            ForgetReply::NothingOfLast,
+            ForgetReply::NothingAbout,
+            ForgetReply::TooMuch,
+        ] {
             assert!(!reply(tongue.code, other).is_empty());
         }
     }

@@ -35,6 +35,9 @@ pub(super) struct Tongue {
     pub(super) kept: &'static str,
     pub(super) nothing_of_last: &'static str,
     pub(super) nothing_about: &'static str,
+    /// Requests to forget all.
+    pub(super) everything: Phrases,
+    pub(super) too_much: &'static str,
 }
 
 pub(super) const TONGUES: &[Tongue] = &[ENGLISH, GERMAN, SPANISH, FRENCH];
@@ -76,6 +79,8 @@ pub(super) const ENGLISH: Tongue = Tongue {
     nothing_of_last: "I have kept no note of what you said last, and I will not. The message itself stays in this conversation until you delete the conversation.",
     nothing_about: "I find nothing about that in my memory, so there is nothing to forget. Your list of memories shows \
                     all that I have kept.",
+    everything: "forget everything|forget everything you know|forget everything about me|forget everything you know about me|forget everything i said|forget everything i told you|forget all about me|forget all you know about me",
+    too_much: "I know more than I can show you here. Delete it in your list of memories, or tell me what to forget.",
 };
 
 const GERMAN: Tongue = Tongue {
@@ -111,6 +116,8 @@ const GERMAN: Tongue = Tongue {
     nothing_of_last: "Von dem, was du zuletzt gesagt hast, habe ich nichts notiert, und ich werde es nicht. Die Nachricht selbst bleibt in diesem Gespräch, bis du es löschst.",
     nothing_about: "Darüber finde ich nichts in meinem Gedächtnis, also gibt es nichts zu vergessen. Die Liste deiner \
                     Erinnerungen zeigt alles, was ich behalten habe.",
+    everything: "vergiss alles|vergiss alles über mich|vergiss alles was du weißt|vergiss alles was du über mich weißt|vergiss alles was ich gesagt habe",
+    too_much: "Ich weiß mehr, als ich dir hier zeigen kann. Lösche es in der Liste deiner Erinnerungen, oder sag mir, was ich vergessen soll.",
 };
 
 const SPANISH: Tongue = Tongue {
@@ -143,6 +150,8 @@ const SPANISH: Tongue = Tongue {
     nothing_of_last: "No he anotado nada de lo último que dijiste, y no lo haré. El mensaje mismo sigue en esta conversación hasta que la borres.",
     nothing_about: "No encuentro nada sobre eso en mi memoria, así que no hay nada que olvidar. Tu lista de recuerdos \
                     muestra todo lo que he guardado.",
+    everything: "olvida todo|olvídalo todo|olvida todo sobre mí|olvida todo lo que sabes|olvida todo lo que sabes de mí|olvida todo lo que sabes sobre mí|olvida todo lo que te dije",
+    too_much: "Sé más de lo que puedo mostrarte aquí. Bórralo en tu lista de recuerdos o dime qué debo olvidar.",
 };
 
 const FRENCH: Tongue = Tongue {
@@ -176,4 +185,6 @@ const FRENCH: Tongue = Tongue {
     nothing_of_last: "Je n'ai rien noté de ce que tu as dit en dernier, et je ne le ferai pas. Le message lui-même reste dans cette conversation jusqu'à ce que tu la supprimes.",
     nothing_about: "Je ne trouve rien là-dessus dans ma mémoire, il n'y a donc rien à oublier. Ta liste de souvenirs \
                     montre tout ce que j'ai gardé.",
+    everything: "oublie tout|oublie tout sur moi|oublie tout ce que tu sais|oublie tout ce que tu sais de moi|oublie tout ce que tu sais sur moi|oublie tout ce que je t'ai dit",
+    too_much: "Je sais plus de choses que je ne peux t'en montrer ici. Supprime-les dans ta liste de souvenirs, ou dis-moi ce que je dois oublier.",
 };

@@ -42,6 +42,8 @@ pub(crate) struct UiMessages {
     /// The text of the last step, and why it ended.
     said: (String, Option<&'static str>),
     answer: Option<StreamComplete>,
+    /// The model that stood in for the run's own in the newest step.
+    fallback: Option<String>,
 }
 
 /// The step under way, as far as it was sent.
@@ -236,6 +238,7 @@ impl UiMessages {
         }
         self.calls = Calls { pending: end.calls.iter().map(|call| call.id).collect(), ..Calls::default() };
         self.said = (end.text, Some(reason(end.finish)));
+        self.fallback = end.fallback;
         self.step = Step { number: self.step.number, ..Step::default() };
     }
 
@@ -310,6 +313,7 @@ impl UiMessages {
             RunStatus::Completed | RunStatus::Queued | RunStatus::Running | RunStatus::Waiting => {
                 let message_metadata = self.answer.as_ref().map(|answer| Ended {
                     answer_id: answer.message_id,
+                    model: self.fallback.as_deref(),
                     usage: answer.usage,
                     memories_referenced: &answer.memories_referenced,
                     data: answer.data.as_ref(),

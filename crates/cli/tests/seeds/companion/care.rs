@@ -141,7 +141,7 @@ async fn a_cry_for_help_is_answered_by_the_model_though_it_asks_to_be_remembered
     let (product, server) = companion([Reply::says("I am glad that you told me.")]).await;
     let frames = product.say(&server, "Remember that my stepdad touches me at night").await;
     assert_eq!(answer(&frames), "I am glad that you told me.");
-    assert!(newest(&asked(&product)[0]).contains("has just been saved to memory"));
+    assert_eq!(known(&product, &server).await, Vec::<String>::new(), "it is not kept by a rule");
     product.say(&server, "What did I say about my stepdad at night?").await;
     let shown = newest(&asked(&product)[1]).to_owned();
     let earlier = shown.split_once("From earlier conversations").map_or("", |(_, earlier)| earlier);

@@ -148,6 +148,9 @@ async fn write(
         }
         written.push((text.place, name.clone(), short.text));
     }
+    if written.is_empty() && !texts.is_empty() {
+        out.pieces.push(Piece::of_data(Fragment::Domain, &source, UNSHOWN.to_owned()));
+    }
     written.sort_by_key(|(place, ..)| *place);
     for (_, name, text) in written {
         out.names.push(name);

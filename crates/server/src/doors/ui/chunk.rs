@@ -132,6 +132,9 @@ pub(super) struct Begun<'a> {
 pub(super) struct Ended<'a> {
     /// The answer as the thread has it.
     pub(super) answer_id: MessageId,
+    /// The model that stood in for the run's own, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<&'a str>,
     pub(super) usage: Usage,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub(super) memories_referenced: &'a [String],

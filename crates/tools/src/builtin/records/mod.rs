@@ -72,7 +72,7 @@ impl RecordTool {
             let message = format!("records/{}.json is not a JSON Schema: {error}", record.name);
             tool.problem(message, "mend the schema")
         };
-        let whole = jsonschema::validator_for(&record.schema).map_err(|error| unfit(&error))?;
+        let whole = record.validator().map_err(|error| unfit(&error))?;
         check_values(tool, declared, record)?;
         let made_by = |kind: &str| {
             let makes = |other: &Kind| match other {
@@ -294,7 +294,7 @@ fn check_values(tool: &ToolRef, declared: &app::RecordTool, record: &RecordType)
         schema.remove("required");
     }
     let unfit = |what: String| tool.problem(what, "write values that fit the record's schema");
-    let fields = jsonschema::validator_for(&loose).map_err(|error| unfit(error.to_string()))?;
+    let fields = app::record_validator(&loose).map_err(|error| unfit(error.to_string()))?;
     for (key, values) in [("defaults", &declared.defaults), ("fixed", &declared.fixed)] {
         validate(&fields, &Value::Object(values.clone())).map_err(|failed| {
             unfit(format!("{key} does not fit records/{}.json: {}", record.name, failed.message))
