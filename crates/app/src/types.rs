@@ -457,3 +457,32 @@ impl ToolRef {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn dates_and_times_of_records_are_dates_and_times() {
+        let schema = json!({ "properties": {
+            "at": { "type": "string", "format": "date-time" },
+            "on": { "type": "string", "format": "date" },
+            "who": { "type": "string", "format": "record:patient" },
+        } });
+        let validator = record_validator(&schema).unwrap();
+        for good in
+            ["2026-11-16T08:00:00-05:00", "2026-11-16T08:00:00Z", "2026-11-16T08:00", "2026-11-16 08:00"]
+        {
+            assert!(validator.is_valid(&json!({ "at": good })), "{good}");
+        }
+        for bad in ["8:00 this morning", "yesterday", "2026-13-45T99:00:00Z", "2026-11-16", ""] {
+            assert!(!validator.is_valid(&json!({ "at": bad })), "{bad}");
+        }
+        assert!(validator.is_valid(&json!({ "on": "2026-02-28", "who": "anybody" })));
+        for bad in ["until Friday", "2026-02-30", "2026-11-16T08:00:00Z"] {
+            assert!(!validator.is_valid(&json!({ "on": bad })), "{bad}");
+        }
+    }
+}

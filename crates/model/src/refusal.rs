@@ -104,6 +104,10 @@ impl Refusal {
                 Error::Unavailable { reason: self.with_code(format!("status {status}")), after }
             }
             400..500 if self.is_context_length() => Error::ContextLength,
+            // Some providers say so with the status of any bad request.
+            400 | 422 if self.codes.iter().any(|code| code == "model_not_found") => {
+                Error::Rejected { status: 404, summary: self.with_code(summary(404).to_owned()) }
+            }
             _ => Error::Rejected { status, summary: self.with_code(summary(status).to_owned()) },
         }
     }

@@ -44,3 +44,16 @@ fn spelling(word: &str) -> String {
 fn bound(end: Option<f64>) -> Value {
     end.map_or(Value::UNDEFINED, Value::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_the_same_however_it_is_spelt() {
+        for (one, other) in [("mmHg", "mm Hg"), ("mg/dL", "mg/dl"), ("°F", "F"), ("AM", "am")] {
+            assert_eq!(spelling(one), spelling(other));
+        }
+        assert_ne!(spelling("mg/dL"), spelling("mmol/L"));
+    }
+}

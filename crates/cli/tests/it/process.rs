@@ -11,6 +11,9 @@ use tokio::sync::watch;
 /// Longest wait for anything; a hang fails the test that waits.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The same for an answer over HTTP, which a model in the server may take long for.
+pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
+
 pub(crate) struct Process {
     child: Child,
     input: Option<ChildStdin>,

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use testkit::upstream::Upstream;
 use testkit::{Frame, Frames};
 
-use crate::process::{Ended, PATIENCE, Process};
+use crate::process::{ANSWER_PATIENCE, Ended, Process};
 
 /// The apps that come with the repository.
 pub(crate) const APPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps");
@@ -86,7 +86,7 @@ impl Server {
         let process = Process::start(command);
         let line = process.errors.line("serving on http://").await;
         let url = line.split_once("serving on ").unwrap().1.split([' ', '"']).next().unwrap().to_owned();
-        let client = Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+        let client = Client::builder().no_proxy().timeout(ANSWER_PATIENCE).build().unwrap();
         let server = Self { process, url, client };
         assert_eq!(server.get("/readyz").await.0, 200);
         server

@@ -351,9 +351,10 @@ pub(super) fn context(
     (loaded, pieces, history, message): (ContextLoaded, Vec<Piece>, History, String),
     tools: Arc<[ToolSpec]>,
 ) -> Context {
-    let without_documents = start.document_ids.as_ref().is_some_and(Vec::is_empty);
-    let is_on = |tool: &&ToolSpec| !without_documents || tool.name != SEARCH_DOCUMENTS;
-    let tools = tools.iter().filter(is_on).cloned().collect();
+    let tools = match start.document_ids.as_deref() {
+        Some([]) => tools.iter().filter(|tool| tool.name != SEARCH_DOCUMENTS).cloned().collect(),
+        Some(_) | None => tools,
+    };
     let there: BTreeSet<&str> = pieces.iter().map(|piece| piece.source.as_str()).collect();
     let named: Vec<String> =
         loaded.memories.iter().filter(|id| there.contains(id.as_str())).cloned().collect();

@@ -178,3 +178,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn everything_is_asked_for_in_four_languages() {
+    for (message, language) in [
+        ("Forget everything", "en"),
+        ("Please forget everything you know about me.", "en"),
+        ("Vergiss alles", "de"),
+        ("Vergiss bitte alles, was du über mich weißt.", "de"),
+        ("Olvida todo lo que sabes de mí", "es"),
+        ("Oublie tout ce que tu sais de moi.", "fr"),
+    ] {
+        assert_eq!(wish(message), Some((language, About::Everything)), "{message:?}");
+    }
+    assert_eq!(wish("Forget everything about Ines"), Some(("en", About::Topic("Ines"))));
+}

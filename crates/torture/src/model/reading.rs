@@ -49,8 +49,9 @@ pub(super) fn wish(body: &Value) -> Wish {
     if asks_for(SUMMARY_PROMPT) {
         return Wish::Summary(said);
     }
-    // What was looked up for a message stands before it.
-    let Some(program) = said.rsplit("\n\n").next().and_then(Program::parse) else {
+    // Whatever was looked up for a message stands before it, and a warning where it reads like orders. The program itself
+    // is one line.
+    let Some(program) = said.lines().next_back().and_then(Program::parse) else {
         return Wish::Unreadable;
     };
     let tools = body.get("tools").is_some();

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{kalito, system};
+use super::{asked, kalito, system};
 use crate::process::within;
 use crate::product::{Product, of};
 use crate::world::Server;
@@ -77,6 +77,8 @@ async fn a_run_that_names_no_documents_on_purpose_reads_none() {
     let frames = product.ask(&server, none).await.all().await;
     assert_eq!(of(&frames, "run:start")[0]["documentIds"], json!([]));
     assert!(of(&frames, "source").is_empty() && !system(&product).contains("in the hall"), "{frames:?}");
+    let offered = asked(&product).last().unwrap()["tools"].to_string();
+    assert!(offered.contains("recordVital") && !offered.contains("search_documents"), "{offered}");
     let frames = product.say(&server, question).await;
     assert_eq!(of(&frames, "source").len(), 1);
     assert!(system(&product).contains("in the hall"));
