@@ -99,7 +99,7 @@ impl App {
 /// The `format` of a field that holds the id of a record begins so; the record's type follows.
 pub const RECORD_FORMAT: &str = "record:";
 
-/// What tells whether data fits a schema of records, times and dates included.
+/// A validator for the schema of a record type. It also checks the formats `date` and `date-time`.
 pub fn record_validator(
     schema: &Value,
 ) -> Result<jsonschema::Validator, Box<jsonschema::ValidationError<'static>>> {
@@ -124,7 +124,7 @@ pub struct RecordType {
 }
 
 impl RecordType {
-    /// What tells whether data is such a record.
+    /// A validator for records of this type.
     pub fn validator(&self) -> Result<jsonschema::Validator, Box<jsonschema::ValidationError<'static>>> {
         record_validator(&self.schema)
     }
@@ -319,7 +319,7 @@ pub struct Memory {
     pub remember: bool,
     /// Whether "forget that …" is asked about and carried out without a model.
     pub forget: bool,
-    /// How words begin that speak of danger: a message with one of them always reaches the model.
+    /// Beginnings of words that speak of danger. A message with such a word always reaches the model.
     pub danger_words: Vec<String>,
     /// Whether earlier conversations are recalled too.
     pub history: bool,
@@ -354,7 +354,7 @@ impl Memory {
         self.inject != Inject::None || self.remember || self.history || self.extraction.is_some()
     }
 
-    /// Whether a text has a word that begins like one of `danger_words`.
+    /// Whether a text has a word that begins with one of `danger_words`.
     pub fn speaks_of_danger(&self, text: &str) -> bool {
         let text = text.to_lowercase().replace('\u{2019}', "'");
         let begins_word =

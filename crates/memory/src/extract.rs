@@ -57,7 +57,7 @@ pub struct Known {
     pub version: u64,
     pub text: String,
     pub kind: String,
-    /// Whether the user asked for it or wrote it: then they have said yes to it, whatever its kind.
+    /// Whether the user asked for this memory or wrote it. That counts as consent, whatever the kind of the memory.
     pub asked_for: bool,
 }
 

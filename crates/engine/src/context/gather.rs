@@ -167,7 +167,7 @@ fn room_for_records<'a>(from: &Sources<'_>, fixed: impl Iterator<Item = &'a str>
     }
 }
 
-/// The tool that reads documents, which a request without documents does not get.
+/// The tool that searches documents. A run with an empty list of documents is not offered it.
 const SEARCH_DOCUMENTS: &str = "search_documents";
 
 /// Leaves out what is more than one event can name: of the fragment that has most pieces, the first, which are the

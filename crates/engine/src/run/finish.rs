@@ -65,7 +65,7 @@ impl Run {
         self.record_with(events, jobs, Vec::new()).await
     }
 
-    /// The follow-ups of which the answer speaks without naming them. The others wait for a better moment.
+    /// Ids of follow-up memories that the answer speaks of but does not name. Other follow-ups stay due.
     async fn brought_up(
         &self,
         state: &RunState,

@@ -55,7 +55,8 @@ pub struct ContextLoaded {
     pub proposals: Vec<String>,
     /// The date the model is told.
     pub date: String,
-    /// Ids of memories in the prompt whose day has come. They count as used by the answer, so each is brought up once.
+    /// Ids of memories in the prompt whose day has come. A memory counts as used once an answer names it or speaks of it;
+    /// until then the next prompt shows it again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow_ups: Vec<String>,
     /// Texts from outside the log that the prompt is made of. They are kept beside it, where forgetting reaches them.
