@@ -330,7 +330,7 @@ async fn what_is_inside_stays_unreached_unless_the_operator_opens_it() {
 
 /// The blocks of the page whose first line says that they are an app.toml.
 fn app_files() -> Vec<String> {
-    let page = include_str!("../../../../docs/outside.md");
+    let page = include_str!("../../../../docs/external-tools.md");
     let blocks = page.split("\n```toml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     blocks.filter(|block| block.starts_with("# app.toml\n")).map(str::to_owned).collect()
 }
