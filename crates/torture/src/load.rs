@@ -26,7 +26,7 @@ const LONGEST: Duration = Duration::from_secs(360);
 const OTHER_FILES: usize = 1_000;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct LoadOptions {
     /// Where the figures and what the servers say go
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) enum Experiment {
 }
 
 /// Runs the experiments, prints their figures and writes them to `load.json`.
-pub(crate) async fn load(options: &Options) -> Result<(), Trouble> {
+pub(crate) async fn run_load(options: &LoadOptions) -> Result<(), Trouble> {
     std::fs::create_dir_all(&options.out)?;
     let server = std::fs::canonicalize(&options.server).map_err(|error| {
         format!("{}: {error}; build it, or name it with --server", options.server.display())
@@ -77,7 +77,7 @@ pub(crate) async fn load(options: &Options) -> Result<(), Trouble> {
 }
 
 async fn run(
-    options: &Options,
+    options: &LoadOptions,
     server: &std::path::Path,
     readers: usize,
     figures: &mut Figures,

@@ -39,11 +39,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Rounds of chaos, healing and verdict, and a summary
-    Round(round::Options),
-    /// Plant each bug in turn and see that it is caught
-    Planted(round::Options),
+    Round(round::TrialOptions),
+    /// See that a bug of the server is caught
+    Planted(planted::PlantedOptions),
     /// Crowds of readers, stalled clients, slow-loris and a reconnect storm
-    Load(load::Options),
+    Load(load::LoadOptions),
 }
 
 #[expect(clippy::print_stderr, reason = "where a command says why it failed")]
@@ -67,11 +67,11 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> Result<bool, Trouble> {
     match command {
         Command::Round(options) => {
-            let verdict = round::trial(&options).await?;
+            let verdict = round::run_trial(&options).await?;
             verdict.tell(&options.out)?;
             Ok(verdict.is_good())
         }
-        Command::Planted(options) => planted::planted(&options).await,
-        Command::Load(options) => load::load(&options).await.map(|()| true),
+        Command::Planted(options) => planted::catch(&options).await,
+        Command::Load(options) => load::run_load(&options).await.map(|()| true),
     }
 }

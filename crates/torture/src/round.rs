@@ -36,7 +36,7 @@ const MAX_TOLD: usize = 50;
 const KILLS_PER_MINUTE: f64 = 8.0;
 
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct TrialOptions {
     /// The server to be killed
     #[arg(long, value_name = "BINARY")]
     pub(crate) server: PathBuf,
@@ -55,9 +55,6 @@ pub(crate) struct Options {
     /// Seconds between two blows, on average
     #[arg(long, default_value_t = 1.8)]
     pub(crate) gap: f64,
-    /// The bug that the server is to have, if it was built with bugs
-    #[arg(long, value_name = "BUG")]
-    pub(crate) bug: Option<String>,
 }
 
 /// What came of a trial.
@@ -70,7 +67,7 @@ pub(crate) struct Verdict {
 }
 
 /// Runs a trial to its end, or until something is wrong.
-pub(crate) async fn trial(options: &Options) -> Result<Verdict, Trouble> {
+pub(crate) async fn run_trial(options: &TrialOptions) -> Result<Verdict, Trouble> {
     let begun = Instant::now();
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let out = &options.out;
@@ -84,14 +81,8 @@ pub(crate) async fn trial(options: &Options) -> Result<Verdict, Trouble> {
         options.actors,
         out.display()
     );
-    let settings = Settings {
-        seed,
-        out: out.clone(),
-        server: options.server.clone(),
-        planted: options.bug.clone(),
-        users: USERS,
-        keep: false,
-    };
+    let settings =
+        Settings { seed, out: out.clone(), server: options.server.clone(), users: USERS, keep: false };
     let world = World::build(&settings).await?;
     if !world.own_disk {
         println!("NOT RUN: full disks: no small disk could be mounted here");
@@ -114,7 +105,7 @@ struct Trial {
     server: Server,
     nemesis: Nemesis,
     rng: Rng,
-    options: Options,
+    options: TrialOptions,
     seed: u64,
     /// What the server held when it first came to rest. It keeps connections to those it talks to, so what it held
     /// before anybody came says little.
@@ -128,7 +119,7 @@ struct Trial {
 }
 
 impl Trial {
-    async fn begin(world: World, options: &Options, seed: u64) -> Result<Self, Trouble> {
+    async fn begin(world: World, options: &TrialOptions, seed: u64) -> Result<Self, Trouble> {
         let mut server = world.server()?;
         server.start()?;
         if !server.ready(START).await? {

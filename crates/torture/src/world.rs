@@ -38,8 +38,6 @@ pub(crate) struct Settings {
     pub(crate) out: PathBuf,
     /// The binary under test.
     pub(crate) server: PathBuf,
-    /// The bug that it shall have.
-    pub(crate) planted: Option<String>,
     pub(crate) users: usize,
     /// Whether data and apps stay when the world ends.
     pub(crate) keep: bool,
@@ -78,8 +76,7 @@ impl World {
         let address = tools.address().to_string();
         apps::write(&places.apps, &address)?;
         let port = free_port(&mut rng)?;
-        let mut environment = environment(&places, &cast, port, (model.base_url(), address))?;
-        environment.extend(settings.planted.clone().map(|bug| ("RONDO_PLANTED".to_owned(), bug)));
+        let environment = environment(&places, &cast, port, (model.base_url(), address))?;
         let launch = Launch {
             binary: std::path::absolute(&settings.server)?,
             folder: places.out.clone(),
