@@ -59,7 +59,7 @@ pub(crate) enum Experiment {
 }
 
 /// Runs the experiments, prints their figures and writes them to `load.json`.
-pub(crate) async fn run_load(options: &LoadOptions) -> Result<(), Trouble> {
+pub(crate) async fn run_load(options: &LoadOptions) -> Result<(), TortureError> {
     std::fs::create_dir_all(&options.out)?;
     let server = std::fs::canonicalize(&options.server).map_err(|error| {
         format!("{}: {error}; build it, or name it with --server", options.server.display())
@@ -81,13 +81,13 @@ async fn run(
     server: &std::path::Path,
     readers: usize,
     figures: &mut Figures,
-) -> Result<(), Trouble> {
+) -> Result<(), TortureError> {
     let all =
         [Experiment::Idle, Experiment::Stalled, Experiment::Loris, Experiment::Storm, Experiment::Calls];
     for experiment in all.into_iter().filter(|one| options.only.is_none_or(|only| only == *one)) {
         let name =
             experiment.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        let place = host::Place { server, log: &options.out.join(format!("load-{name}.log")), readers };
+        let place = host::LoadPlace { server, log: &options.out.join(format!("load-{name}.log")), readers };
         let begin = figures.len();
         match experiment {
             Experiment::Idle => idle::run(&place, figures).await?,

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a command's output is its purpose")]
 
 mod actors;
+mod database;
 mod disk;
 mod heal;
 mod load;
@@ -10,6 +11,7 @@ mod model;
 mod nemesis;
 mod oracle;
 mod planted;
+mod private_words;
 mod program;
 mod record;
 mod round;
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
     let done = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(Trouble::from)
+        .map_err(TortureError::from)
         .and_then(|runtime| runtime.block_on(run(Cli::parse().command)));
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -64,7 +66,7 @@ fn main() -> ExitCode {
 }
 
 /// False if something was wrong with the server.
-async fn run(command: Command) -> Result<bool, Trouble> {
+async fn run(command: Command) -> Result<bool, TortureError> {
     match command {
         Command::Round(options) => {
             let verdict = round::run_trial(&options).await?;

@@ -26,7 +26,7 @@ pub(crate) struct PlantedOptions {
 }
 
 /// Runs trials until a check finds the bug. False if none does in time.
-pub(crate) async fn catch(options: &PlantedOptions) -> Result<bool, Trouble> {
+pub(crate) async fn catch(options: &PlantedOptions) -> Result<bool, TortureError> {
     let PlantedOptions { trial, bug, checks } = options;
     let (mut time, mut others, mut tries) = (Duration::ZERO, Vec::new(), 0);
     let seed = trial.seed.unwrap_or(1);
