@@ -1,4 +1,4 @@
-//! An answer in OllamaSpeech's own chat: one JSON text a line, and calls that come whole.
+//! An answer in Ollama's own chat: one JSON text a line, and calls that come whole.
 
 use serde_json::{Map, Value, json};
 

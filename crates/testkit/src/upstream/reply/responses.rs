@@ -1,4 +1,4 @@
-//! An answer in OpenAI's ResponsesSpeech, with every event of its life.
+//! An answer in OpenAI's Responses API, with every event of its life.
 
 use serde_json::{Value, json};
 
