@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use reqwest::Response;
 use serde_json::Value;
 
-use crate::sse::{EventDecoder, RawEvent};
+use crate::sse::{EventDecoder, StreamedEvent};
 
 /// One event as a client receives it.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,8 +67,8 @@ impl Frames {
     }
 }
 
-impl From<RawEvent> for Frame {
-    fn from(RawEvent { id, event, data }: RawEvent) -> Self {
+impl From<StreamedEvent> for Frame {
+    fn from(StreamedEvent { id, event, data }: StreamedEvent) -> Self {
         let data = serde_json::from_slice(&data).expect("data is JSON");
         Self { id: id.expect("an event has a number as its id"), event, data }
     }

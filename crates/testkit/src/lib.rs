@@ -28,7 +28,7 @@ pub use boundary::Fuse;
 pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;
 pub use samples::{Arrivals, ToolArrival, nested, nested_text};
-pub use sse::{EventDecoder, EventTooLarge, RawEvent};
+pub use sse::{EventDecoder, EventTooLarge, StreamedEvent};
 pub use vectors::WordVectors;
 
 /// For tests that look into a database, or break it.

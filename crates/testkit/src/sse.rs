@@ -5,7 +5,7 @@ const MAX_FRAME_BYTES: usize = 8 * 1024 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RawEvent {
+pub struct StreamedEvent {
     /// None if there is none, or if it is no number.
     pub id: Option<u64>,
     /// Empty if there is none.
@@ -29,7 +29,7 @@ pub struct EventTooLarge;
 
 impl EventDecoder {
     /// The events that these bytes complete. Comments and `retry:` are none.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<RawEvent>, EventTooLarge> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<StreamedEvent>, EventTooLarge> {
         self.rest.extend_from_slice(bytes);
         let mut events = Vec::new();
         while let Some(end) = self.end_of_block() {
@@ -53,7 +53,7 @@ impl EventDecoder {
 }
 
 /// None if the block holds neither a name nor data, as comments and `retry:` do not.
-fn event(block: &[u8]) -> Option<RawEvent> {
+fn event(block: &[u8]) -> Option<StreamedEvent> {
     let (mut id, mut name, mut data) = (None, None, None::<Vec<u8>>);
     for line in block.split(|byte| *byte == b'\n') {
         if let Some(event) = line.strip_prefix(b"event: ") {
@@ -73,7 +73,7 @@ fn event(block: &[u8]) -> Option<RawEvent> {
     if name.is_none() && data.is_none() {
         return None;
     }
-    Some(RawEvent { id, event: name.unwrap_or_default(), data: data.unwrap_or_default() })
+    Some(StreamedEvent { id, event: name.unwrap_or_default(), data: data.unwrap_or_default() })
 }
 
 #[cfg(test)]
@@ -88,11 +88,11 @@ mod tests {
         retry: 700\n\n\
         event: half\nid: 10\ndata: never";
 
-    fn raw(id: u64, event: &str, data: &str) -> RawEvent {
-        RawEvent { id: Some(id), event: event.into(), data: data.as_bytes().to_vec() }
+    fn raw(id: u64, event: &str, data: &str) -> StreamedEvent {
+        StreamedEvent { id: Some(id), event: event.into(), data: data.as_bytes().to_vec() }
     }
 
-    fn expected() -> Vec<RawEvent> {
+    fn expected() -> Vec<StreamedEvent> {
         vec![raw(7, "text:delta", "{\"delta\":\"é: x\"}"), raw(8, "odd", "one\ntwo"), raw(9, "run:end", "")]
     }
 
@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn events_are_the_same_byte_by_byte() {
         let mut decoder = EventDecoder::default();
-        let frames: Vec<RawEvent> = STREAM.bytes().flat_map(|byte| decoder.feed(&[byte]).unwrap()).collect();
+        let frames: Vec<StreamedEvent> =
+            STREAM.bytes().flat_map(|byte| decoder.feed(&[byte]).unwrap()).collect();
         assert_eq!(frames, expected());
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use testkit::RawEvent;
+use testkit::StreamedEvent;
 
 /// Microseconds since the trial began, by one clock.
 pub(crate) type Micros = u64;
@@ -136,7 +136,7 @@ pub(crate) struct ReceivedEvent {
 }
 
 impl ReceivedEvent {
-    pub(crate) fn of(event: &RawEvent) -> Self {
+    pub(crate) fn of(event: &StreamedEvent) -> Self {
         let hash = Sha256::digest(&event.data).iter().map(|byte| format!("{byte:02x}")).collect();
         Self { seq: event.id.unwrap_or_default(), event: event.event.clone(), hash }
     }
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn an_event_is_known_by_the_hash_of_its_bytes() {
-        let event = RawEvent { id: Some(3), event: "run:end".into(), data: b"abc".to_vec() };
+        let event = StreamedEvent { id: Some(3), event: "run:end".into(), data: b"abc".to_vec() };
         let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let expected = ReceivedEvent { seq: 3, event: "run:end".into(), hash: hash.into() };
         assert_eq!(ReceivedEvent::of(&event), expected);

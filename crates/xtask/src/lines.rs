@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::source::{SourceFile, SourceTree};
-use crate::tidy::{cycles, type_names};
+use crate::tidy::cycles::{self, TwoWayPair};
+use crate::tidy::type_names::{self, TypePlace};
 
 /// Crates that are never shipped: tests, benchmarks and chores.
 const NOT_SHIPPED: [&str; 4] = ["bench", "testkit", "torture", "xtask"];
@@ -30,6 +31,18 @@ struct TypeSize {
     name: String,
 }
 
+/// What is looked for in all crates at once.
+struct WorkspaceFindings<'t> {
+    duplicates: BTreeMap<&'t str, Vec<TypePlace<'t>>>,
+    pairs: Vec<TwoWayPair>,
+}
+
+impl<'t> WorkspaceFindings<'t> {
+    fn of(tree: &'t SourceTree) -> Self {
+        Self { duplicates: type_names::duplicates(tree), pairs: cycles::pairs(tree) }
+    }
+}
+
 /// The table of all crates as text.
 pub(crate) fn table(root: &Path) -> Result<String, String> {
     Ok(render(&SourceTree::read(root)?))
@@ -40,9 +53,10 @@ fn render(tree: &SourceTree) -> String {
         "{:<10} {:>7} {:>6} {:>8} {:>8} {:<22} {:>7} {:>10}\n",
         "crate", "code", "files", "methods", "visible", "of the largest type", "two-way", "duplicates"
     );
+    let findings = WorkspaceFindings::of(tree);
     let (mut shipped, mut all) = (CrateSize::default(), CrateSize::default());
     for name in tree.crate_names() {
-        let size = measure(tree, name);
+        let size = measure(tree, &findings, name);
         let _ = writeln!(text, "{}", row(name, &size));
         if !NOT_SHIPPED.contains(&name) {
             add(&mut shipped, &size);
@@ -50,10 +64,9 @@ fn render(tree: &SourceTree) -> String {
         add(&mut all, &size);
     }
     let _ = writeln!(text, "{}\n{}", row("shipped", &shipped), row("all", &all));
-    let names = type_names::duplicates(tree);
-    let types: usize = names.values().map(Vec::len).sum();
-    let _ = writeln!(text, "\n{} names stand for {types} types", names.len());
-    for pair in cycles::pairs(tree) {
+    let types: usize = findings.duplicates.values().map(Vec::len).sum();
+    let _ = writeln!(text, "\n{} names stand for {types} types", findings.duplicates.len());
+    for pair in &findings.pairs {
         let _ = writeln!(
             text,
             "{}: {} and {} import each other",
@@ -81,7 +94,7 @@ fn add(sum: &mut CrateSize, size: &CrateSize) {
     }
 }
 
-fn measure(tree: &SourceTree, crate_name: &str) -> CrateSize {
+fn measure(tree: &SourceTree, findings: &WorkspaceFindings<'_>, crate_name: &str) -> CrateSize {
     let files: Vec<&SourceFile> =
         tree.files.iter().filter(|file| file.crate_name == crate_name && !tree.is_test_file(file)).collect();
     let mut types: BTreeMap<&str, TypeSize> = BTreeMap::new();
@@ -93,13 +106,13 @@ fn measure(tree: &SourceTree, crate_name: &str) -> CrateSize {
             size.visible_methods += usize::from(method.is_visible);
         }
     }
-    let duplicates = type_names::duplicates(tree);
+    let places = findings.duplicates.values().flatten();
     CrateSize {
         code: files.iter().map(|file| file.rust.count_code()).sum(),
         files: files.len(),
         largest: types.into_values().max_by_key(|size| size.methods).unwrap_or_default(),
-        two_way_pairs: cycles::pairs(tree).iter().filter(|pair| pair.crate_name == crate_name).count(),
-        duplicates: duplicates.values().flatten().filter(|place| place.crate_name == crate_name).count(),
+        two_way_pairs: findings.pairs.iter().filter(|pair| pair.crate_name == crate_name).count(),
+        duplicates: places.filter(|place| place.crate_name == crate_name).count(),
     }
 }
 
@@ -124,7 +137,7 @@ mod tests {
         ]);
         let largest = TypeSize { methods: 2, visible_methods: 1, name: "A".into() };
         let expected = CrateSize { code: 11, files: 3, largest, two_way_pairs: 1, duplicates: 1 };
-        assert_eq!(measure(&tree, "store"), expected);
+        assert_eq!(measure(&tree, &WorkspaceFindings::of(&tree), "store"), expected);
         let table = render(&tree);
         assert!(
             table.contains("1 names stand for 2 types") && table.contains("a and b import each other"),

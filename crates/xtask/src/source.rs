@@ -7,7 +7,7 @@ use std::path::Path;
 
 use walkdir::WalkDir;
 
-pub(crate) use rust::{Declaration, RustFile, Token};
+pub(crate) use rust::{DeclaredName, RustFile, Token};
 
 /// One file under the `src` of a crate.
 pub(crate) struct SourceFile {

@@ -76,7 +76,7 @@ fn run_planted(root: &Path, release: bool, only: Option<&str>, rest: &[String]) 
         let begin = Instant::now();
         let server = build_planted(root, release, bug);
         println!("-- built after {} s", begin.elapsed().as_secs());
-        let is_caught = server.is_some_and(|server| catch(root, (&harness, &server), bug, rest));
+        let is_caught = server.is_some_and(|server| catch(root, &harness, &server, bug, rest));
         results.push((bug, is_caught, begin.elapsed()));
     }
     println!("\n{:<22} {:<10} {:>8}  found by", "planted bug", "result", "time");
@@ -104,7 +104,7 @@ fn build_planted(root: &Path, release: bool, bug: &PlantedBug) -> Option<PathBuf
     keep_server(root, &server, "rondo-planted")
 }
 
-fn catch(root: &Path, (harness, server): (&Path, &Path), bug: &PlantedBug, rest: &[String]) -> bool {
+fn catch(root: &Path, harness: &Path, server: &Path, bug: &PlantedBug, rest: &[String]) -> bool {
     let mut args = vec!["--bug".to_owned(), bug.name.clone(), "--checks".to_owned(), bug.checks.join(",")];
     args.extend_from_slice(rest);
     succeeds(&mut harness_command(root, harness, server, "planted", &args))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::Value;
-use testkit::{EventDecoder, RawEvent};
+use testkit::{EventDecoder, StreamedEvent};
 use tokio::time::{Instant, timeout};
 
 use super::Actor;
@@ -90,12 +90,12 @@ enum Came {
 struct Open {
     opened: OpenedStream,
     decoder: EventDecoder,
-    ready: VecDeque<RawEvent>,
+    ready: VecDeque<StreamedEvent>,
     reading: StreamReading,
 }
 
 enum Next {
-    Frame(RawEvent),
+    Frame(StreamedEvent),
     /// The server ended the body.
     Ended,
     Broken,
@@ -259,7 +259,7 @@ impl Actor {
         }
     }
 
-    fn note(&self, open: &mut Open, frame: &RawEvent, place: &FollowedStream) {
+    fn note(&self, open: &mut Open, frame: &StreamedEvent, place: &FollowedStream) {
         open.reading.first.get_or_insert(self.stage.book.now());
         if frame.event == "run:end" {
             self.stage.moments.now(Trigger::RunEnded);
@@ -269,7 +269,7 @@ impl Actor {
     }
 
     /// Whether somebody who sees that a run waits goes on reading.
-    async fn stays(&self, frame: &RawEvent, waiting: Waiting, rng: &mut Rng) -> bool {
+    async fn stays(&self, frame: &StreamedEvent, waiting: Waiting, rng: &mut Rng) -> bool {
         match waiting {
             Waiting::Stay => true,
             Waiting::Leave => false,
@@ -370,7 +370,7 @@ fn rest(finished: bool) -> Came {
 }
 
 /// Whether a run has nothing more to say after this.
-fn is_last(frame: &RawEvent, place: &FollowedStream) -> bool {
+fn is_last(frame: &StreamedEvent, place: &FollowedStream) -> bool {
     match (place, frame.event.as_str()) {
         (FollowedStream::Run(_), "run:end") => true,
         // In place of the log, for a reader who was further than it.

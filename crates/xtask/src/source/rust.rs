@@ -14,13 +14,13 @@ use syn::{
 pub(crate) struct RustFile {
     pub(crate) tokens: Vec<Token>,
     /// With a body.
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<MeasuredFunction>,
     /// Types that are visible outside this file.
-    pub(crate) types: Vec<Declaration>,
+    pub(crate) types: Vec<DeclaredName>,
     /// Functions and methods, but for those whose names a trait has chosen.
-    pub(crate) function_names: Vec<Declaration>,
-    pub(crate) modules: Vec<Module>,
-    pub(crate) methods: Vec<Method>,
+    pub(crate) function_names: Vec<DeclaredName>,
+    pub(crate) modules: Vec<DeclaredModule>,
+    pub(crate) methods: Vec<DeclaredMethod>,
     /// Lines with code: neither blank nor comments.
     code_lines: BTreeSet<usize>,
     /// The whole file is test code.
@@ -42,7 +42,7 @@ impl Token {
     }
 }
 
-pub(crate) struct Function {
+pub(crate) struct MeasuredFunction {
     pub(crate) name: String,
     pub(crate) line: usize,
     /// Between its braces.
@@ -50,19 +50,19 @@ pub(crate) struct Function {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Declaration {
+pub(crate) struct DeclaredName {
     pub(crate) name: String,
     pub(crate) line: usize,
 }
 
-impl Declaration {
+impl DeclaredName {
     fn new(ident: &Ident) -> Self {
         Self { name: ident.to_string(), line: ident.span().start().line }
     }
 }
 
-pub(crate) struct Module {
-    pub(crate) declaration: Declaration,
+pub(crate) struct DeclaredModule {
+    pub(crate) declaration: DeclaredName,
     /// `#[cfg(test)]` stands before it.
     pub(crate) is_test: bool,
     /// The lines between its braces; none if it has a file of its own.
@@ -70,7 +70,7 @@ pub(crate) struct Module {
 }
 
 /// A method of a type, but for those of traits.
-pub(crate) struct Method {
+pub(crate) struct DeclaredMethod {
     pub(crate) type_name: String,
     /// Whether it is visible outside its file.
     pub(crate) is_visible: bool,
@@ -106,7 +106,7 @@ impl RustFile {
     /// The names of the modules within this file that the line stands in, from the outermost.
     pub(crate) fn modules_around(&self, line: usize) -> impl Iterator<Item = &str> {
         let around =
-            move |module: &&Module| module.inline.as_ref().is_some_and(|lines| lines.contains(&line));
+            move |module: &&DeclaredModule| module.inline.as_ref().is_some_and(|lines| lines.contains(&line));
         self.modules.iter().filter(around).map(|module| module.declaration.name.as_str())
     }
 }
@@ -172,11 +172,11 @@ fn blank_lines(text: &str) -> impl Iterator<Item = usize> {
 
 #[derive(Default)]
 struct Collector {
-    functions: Vec<Function>,
-    types: Vec<Declaration>,
-    function_names: Vec<Declaration>,
-    modules: Vec<Module>,
-    methods: Vec<Method>,
+    functions: Vec<MeasuredFunction>,
+    types: Vec<DeclaredName>,
+    function_names: Vec<DeclaredName>,
+    modules: Vec<DeclaredModule>,
+    methods: Vec<DeclaredMethod>,
     tests: Vec<RangeInclusive<usize>>,
 }
 
@@ -185,7 +185,7 @@ impl Collector {
         let line = signature.fn_token.span.start().line;
         let braces = body.brace_token.span;
         let (open, close) = (braces.open().start().line, braces.close().start().line);
-        self.functions.push(Function {
+        self.functions.push(MeasuredFunction {
             name: signature.ident.to_string(),
             line,
             lines: close.saturating_sub(open + 1),
@@ -197,14 +197,14 @@ impl Collector {
 
     fn visible_type(&mut self, visibility: &Visibility, ident: &Ident) {
         if is_visible(visibility) {
-            self.types.push(Declaration::new(ident));
+            self.types.push(DeclaredName::new(ident));
         }
     }
 }
 
 impl<'ast> Visit<'ast> for Collector {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
-        self.function_names.push(Declaration::new(&item.sig.ident));
+        self.function_names.push(DeclaredName::new(&item.sig.ident));
         self.function(&item.attrs, &item.sig, &item.block);
         visit::visit_item_fn(self, item);
     }
@@ -215,9 +215,9 @@ impl<'ast> Visit<'ast> for Collector {
         {
             for item in &item.items {
                 let syn::ImplItem::Fn(function) = item else { continue };
-                let name = Declaration::new(&function.sig.ident);
+                let name = DeclaredName::new(&function.sig.ident);
                 let is_visible = is_visible(&function.vis);
-                self.methods.push(Method {
+                self.methods.push(DeclaredMethod {
                     type_name: segment.ident.to_string(),
                     is_visible,
                     line: name.line,
@@ -234,7 +234,7 @@ impl<'ast> Visit<'ast> for Collector {
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
-        self.function_names.push(Declaration::new(&item.sig.ident));
+        self.function_names.push(DeclaredName::new(&item.sig.ident));
         if let Some(body) = &item.default {
             self.function(&item.attrs, &item.sig, body);
         }
@@ -243,7 +243,7 @@ impl<'ast> Visit<'ast> for Collector {
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         let is_test = item.attrs.iter().any(is_cfg_test);
-        let declaration = Declaration::new(&item.ident);
+        let declaration = DeclaredName::new(&item.ident);
         let inline = item.content.as_ref().map(|(braces, _)| {
             let (open, close) = (braces.span.open().start().line, braces.span.close().start().line);
             open..=close
@@ -251,7 +251,7 @@ impl<'ast> Visit<'ast> for Collector {
         if let (true, Some(lines)) = (is_test, &inline) {
             self.tests.push(first_line(&item.attrs, declaration.line)..=*lines.end());
         }
-        self.modules.push(Module { declaration, is_test, inline });
+        self.modules.push(DeclaredModule { declaration, is_test, inline });
         visit::visit_item_mod(self, item);
     }
 

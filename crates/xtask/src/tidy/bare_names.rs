@@ -4,7 +4,7 @@
 
 use super::Finding;
 use super::debts::{CrateFinding, Rule};
-use crate::source::{Declaration, SourceFile, SourceTree};
+use crate::source::{DeclaredName, SourceFile, SourceTree};
 
 const BARE: &[&str] = &[
     "asked", "deeds", "desk", "edge", "found", "given", "gone", "held", "here", "instead", "it", "kept",
@@ -31,7 +31,7 @@ fn is_bare(name: &str) -> bool {
     BARE.contains(&name)
 }
 
-fn finding(file: &SourceFile, kind: &str, name: &Declaration) -> CrateFinding {
+fn finding(file: &SourceFile, kind: &str, name: &DeclaredName) -> CrateFinding {
     let what = format!("the {kind} `{}` has a name that says nothing by itself", name.name);
     CrateFinding::new(Rule::BareNames, &file.crate_name, Finding::new(&file.path, name.line, what, REMEDY))
 }
