@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
+use crate::cargo::{NOTING, TEST_FEATURES, build, build_for_tests, cargo, succeeds};
 use crate::report::Report;
 use crate::{border, lines, proxy, real, seeds, servers, statements, tidy, torture};
 
@@ -126,7 +126,10 @@ fn run_tests(root: &Path, report: &Report, nextest: bool) {
         cargo(root, &["nextest", "run", "--workspace", "--features", TEST_FEATURES, "--no-fail-fast"])
     } else {
         println!("cargo-nextest is not installed; running the same tests with `cargo test`");
-        cargo(root, &["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
+        let args = ["--lib", "--bins", "--tests", "--no-fail-fast", "--features", NOTING];
+        let mut tests = cargo(root, &["test", "--workspace"]);
+        tests.args(args);
+        tests
     };
     let mut building = Command::new(command.get_program());
     building.args(command.get_args()).current_dir(root).arg("--no-run");
