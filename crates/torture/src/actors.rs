@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use self::pool::Pool;
+use self::pool::ActorPool;
 pub(crate) use self::stalled::stalled_readers;
 use crate::stage::{Stage, TortureError, User};
 

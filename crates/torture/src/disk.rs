@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// Bytes that are written at once.
 const CHUNK: usize = 1024 * 1024;

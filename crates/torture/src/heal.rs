@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::database::open_database;
 use crate::server::{ProcessUsage, ServerProcess};
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// What may be under way, and how many there are of it. A run that waits for somebody's yes is at rest.
 const UNDER_WAY: [(&str, &str); 3] = [

@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use self::figures::Figures;
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// All experiments together.
 const LONGEST: Duration = Duration::from_secs(360);

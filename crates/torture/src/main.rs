@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 #[derive(Parser)]
 #[command(

@@ -64,7 +64,7 @@ pub(crate) fn examine(trial: &Trial, evidence: &Evidence) -> OracleVerdict {
         }
     };
     let case = Case::new(trial, &log);
-    let wanted = scan::Wanted::new(&evidence.users, &evidence.secrets);
+    let wanted = scan::ScannedWords::new(&evidence.users, &evidence.secrets);
     let found = [
         runs::check(&case),
         rows::check(&conn),

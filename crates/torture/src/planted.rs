@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::round::{self, TrialOptions};
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// How long a bug may stay unseen.
 const LONGEST: Duration = Duration::from_secs(600);

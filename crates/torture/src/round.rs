@@ -12,7 +12,7 @@ use crate::nemesis::Nemesis;
 use crate::oracle::{self, Evidence, Facts, Resources, TrialPlan};
 use crate::record::Violation;
 use crate::server::{ProcessUsage, ServerProcess};
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 use crate::summary::{TrialSetting, TrialSummary};
 use crate::world::{TortureWorld, WorldSettings};
 use crate::{actors, heal, stalls};

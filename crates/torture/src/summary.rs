@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::oracle::{Facts, Guard, TrialPlan, is_kill, must_have};
 use crate::record::{Micros, Op, OperationOutcome, Trial, Violation, What};
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 const UNKNOWN: &str = "unknown";
 

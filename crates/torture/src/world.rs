@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::apps::APPS;
 use crate::disk;
-use crate::model::Model;
+use crate::model::ScriptedModel;
 use crate::private_words::PrivateWords;
 use crate::record::Book;
 use crate::server::{Launch, ServerProcess, free_port};

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::Actor;
 use super::client::{ClientRequest, Told};
-use super::reading::Plan;
+use super::reading::ReadingPlan;
 use crate::program::MessageProgram;
 use crate::record::{Micros, OperationOutcome, Trigger, What};
 

@@ -6,7 +6,7 @@ use super::crowd;
 use super::figures::{Figures, count};
 use super::host::{LoadHost, LoadPlace};
 use super::probe::Probe;
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// About as many as the server asks at once when nobody says otherwise.
 const CALLS: usize = 4_000;
@@ -22,7 +22,7 @@ const KIB_PER_CALL: f64 = 128.0;
 
 pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<(), TortureError> {
     let calls = CALLS.min(place.readers.saturating_sub(FIRST));
-    let host = Host::start(place, CALLS + FIRST, Vec::new()).await?;
+    let host = LoadHost::start(place, CALLS + FIRST, Vec::new()).await?;
     let (probe, process) = (Probe::new(&host), host.process()?);
     probe.ask(WARM_UP).await;
     let before = probe.ask(ASKED).await;

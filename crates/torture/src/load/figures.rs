@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// How much of an aim it may be missed by before it counts as failed: the machine has other work.
 const TOLERANCE: f64 = 0.25;

@@ -7,7 +7,7 @@ use super::crowd::Crowd;
 use super::figures::{Figures, count};
 use super::host::{LoadHost, LoadPlace};
 use super::probe::Probe;
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// Two heartbeats.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const PERCENT_OF_A_CORE: f64 = 5.0;
 
 pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<(), TortureError> {
     let readers = place.readers;
-    let host = Host::start(place, readers, Vec::new()).await?;
+    let host = LoadHost::start(place, readers, Vec::new()).await?;
     let (probe, process) = (Probe::new(&host), host.process()?);
     let channels = host.channels().await?;
     probe.ask(WARM_UP).await;

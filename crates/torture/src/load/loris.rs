@@ -15,7 +15,7 @@ use super::crowd;
 use super::figures::{Figures, count};
 use super::host::{Channel, LoadHost, LoadPlace};
 use super::probe::{Probe, percentile};
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 const ATTACKERS: usize = 4_000;
 const OPENING: usize = 256;
@@ -64,7 +64,7 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     let open = Gate::new();
     open.open();
     let pieces = vec![(open, "x".repeat(PIECE_BYTES)); PIECES];
-    let host = Host::start(place, attackers, pieces).await?;
+    let host = LoadHost::start(place, attackers, pieces).await?;
     let long = host.long_threads().await?;
     let probe = Probe::new(&host);
     let empty = host.process()?.resident_kib()?;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use serde_json::json;
 
-use super::figures::Sheet;
-use super::host::Host;
+use super::figures::FigureSheet;
+use super::host::LoadHost;
 
 /// People who ask at the same time.
 const ASKING: usize = 2;

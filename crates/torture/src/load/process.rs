@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// Linux counts the time of processes in hundredths of a second, whatever the machine.
 const TICKS_PER_SECOND: u64 = 100;

@@ -16,7 +16,7 @@ use super::figures::{Figures, count};
 use super::host::{LoadHost, LoadPlace};
 use super::probe::{Probe, percentile};
 use super::process::{self, HeldConnections, Process};
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 const STALLED: usize = 1_000;
 const RUNS: usize = 100;
@@ -49,7 +49,7 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     let number = STALLED.min(place.readers);
     let gates: Vec<Gate> = std::iter::repeat_with(Gate::new).take(PIECES).collect();
     let script = gates.iter().enumerate().map(|(number, gate)| (gate.clone(), piece(number))).collect();
-    let host = Host::start(place, number + RUNS, script).await?;
+    let host = LoadHost::start(place, number + RUNS, script).await?;
     let runs = host.speakers(RUNS).await?;
     let (probe, process) = (Probe::new(&host), host.process()?);
     let (pieces, tasks, over) = (Arc::new(Pieces::default()), TaskTracker::new(), CancellationToken::new());

@@ -14,7 +14,7 @@ use super::crowd::{self, Crowd, CrowdCounts, OpenedConnection};
 use super::figures::{Figures, count};
 use super::host::{LoadHost, LoadPlace};
 use super::probe::percentile;
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 const ARRIVED_WITHIN: Duration = Duration::from_secs(40);
 /// The first attempts of all readers.
@@ -29,7 +29,7 @@ const BACK_WITHIN_SECONDS: f64 = 15.0;
 
 pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<(), TortureError> {
     let readers = place.readers;
-    let mut host = Host::start(place, readers, Vec::new()).await?;
+    let mut host = LoadHost::start(place, readers, Vec::new()).await?;
     let channels = host.channels().await?;
     let crowd = Crowd::gather(host.address, &channels, readers);
     crowd.seen.all_served(readers, ARRIVED_WITHIN).await;

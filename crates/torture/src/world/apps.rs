@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 pub(super) const APPS: [&str; 3] = ["alpha", "beta", "gamma"];
 
