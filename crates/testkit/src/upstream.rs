@@ -34,7 +34,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use self::reply::Act;
+use self::reply::ReplyAct;
 pub use self::reply::{Call, Gate, Reply};
 use self::wire::Wire;
 use crate::listen::{Watched, complain, header, listen};

@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 
-use super::reply::Act;
+use super::reply::ReplyAct;
 use super::{Received, ReplyEnding, Shared};
 use crate::listen::{RawRequest, Reader};
 
