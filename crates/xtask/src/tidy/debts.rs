@@ -72,7 +72,7 @@ type ByCrate<'f> = BTreeMap<(Rule, &'f str), Vec<&'f Finding>>;
 fn by_crate(findings: &[CrateFinding]) -> ByCrate<'_> {
     let mut groups = ByCrate::new();
     for CrateFinding { rule, crate_name, finding } in findings {
-        groups.entry((*rule, crate_name)).or_default().push(finding);
+        groups.entry((*rule, crate_name.as_str())).or_default().push(finding);
     }
     groups
 }
