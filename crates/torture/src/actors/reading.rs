@@ -68,7 +68,7 @@ impl ReadingPlan {
     }
 
     pub(super) fn part(most: usize, rng: &mut Rng) -> Self {
-        Self { frames: rng.usize(1..=most), ..Self::whole(rng) }
+        Self { frames: rng.usize(1..=most), ..Self::to_the_end(rng) }
     }
 
     /// Of a thread's channel.
