@@ -12,13 +12,13 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-pub(crate) type Failure = Box<dyn Error>;
+pub(crate) type BenchFailure = Box<dyn Error>;
 
 /// Each is measured so often, in turn, and the best counts, since other programs run too.
 const ROUNDS: usize = 3;
 
 /// A line of the table: what was measured here and there, and how good it has to be.
-pub(crate) struct Line {
+pub(crate) struct BenchLine {
     name: &'static str,
     here: f64,
     there: Option<f64>,
@@ -39,7 +39,7 @@ enum Wanted {
     Bound(f64),
 }
 
-pub(crate) async fn run() -> Result<String, Failure> {
+pub(crate) async fn run() -> Result<String, BenchFailure> {
     let threads = std::thread::available_parallelism()?.get();
     let mut report = format!("{threads} threads, {}\n", local::kernels::Cpu::detect().name());
     table(&mut report, "SmolLM2-135M-Instruct, Q4_1", "llama.cpp", &chat::measure(threads).await?)?;
@@ -48,7 +48,7 @@ pub(crate) async fn run() -> Result<String, Failure> {
     Ok(report)
 }
 
-fn table(report: &mut String, model: &str, other: &str, lines: &[Line]) -> Result<(), Failure> {
+fn table(report: &mut String, model: &str, other: &str, lines: &[BenchLine]) -> Result<(), BenchFailure> {
     writeln!(report, "\n{model:<34} {:>9} {other:>12} {:>7}  wanted", "here", "faster")?;
     for line in lines {
         let there = line.there.map_or_else(|| "none".to_owned(), |there| format!("{there:.1}"));
@@ -58,7 +58,7 @@ fn table(report: &mut String, model: &str, other: &str, lines: &[Line]) -> Resul
     Ok(())
 }
 
-impl Line {
+impl BenchLine {
     fn more(name: &'static str, here: f64, there: Option<f64>) -> Self {
         Self { name, here, there, better: Better::More, wanted: None }
     }
@@ -67,7 +67,7 @@ impl Line {
         Self { name, here, there, better: Better::Less, wanted: None }
     }
 
-    fn wanted(self, wanted: Wanted) -> Self {
+    fn with_aim(self, wanted: Wanted) -> Self {
         Self { wanted: Some(wanted), ..self }
     }
 

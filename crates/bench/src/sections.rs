@@ -152,13 +152,16 @@ fn judged<'a>(
 ) -> Vec<Vec<&'a str>> {
     let sections: Vec<&Section> = app.sections.iter().collect();
     let gets = |asked: &Asked| {
-        let messages = (said(&asked.text, vectors), asked.before.as_deref().map(|text| said(text, vectors)));
+        let messages = (
+            said_message(&asked.text, vectors),
+            asked.before.as_deref().map(|text| said_message(text, vectors)),
+        );
         chosen_sections(&sections, &choose_sections(app, &sections, records, messages))
     };
     list.iter().map(gets).collect()
 }
 
-fn said<'a>(text: &'a str, vectors: Option<&'a TextVectors>) -> SaidMessage<'a> {
+fn said_message<'a>(text: &'a str, vectors: Option<&'a TextVectors>) -> SaidMessage<'a> {
     SaidMessage { text, vector: vectors.and_then(|all| all.get(text)).map(Vec::as_slice) }
 }
 

@@ -38,8 +38,6 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     if pull {
         pull_defaults(&mut config).await;
     }
-    #[cfg(feature = "planted")]
-    plant()?;
     let mut signals = Signals::new()?;
     let mut config = discover::complete(config).await;
     let limits = fit_open_files(&mut config);
@@ -138,18 +136,6 @@ async fn end_unwritten(
     let _either_way =
         tokio::time::timeout(LAST_ANSWERS, async { tokio::join!(serving, engine.abandon()) }).await;
     UNWRITTEN.into()
-}
-
-/// Plants the bug that the crash harness asks for, and says so.
-#[cfg(feature = "planted")]
-fn plant() -> Result<(), Trouble> {
-    use protocol::planted::Bug;
-    if let Some(name) = crate::config::process_environment("RONDO_PLANTED") {
-        let bug = Bug::parse(&name).ok_or_else(|| format!("RONDO_PLANTED: there is no bug {name:?}"))?;
-        bug.plant();
-        tracing::warn!(bug = name, "a bug is planted");
-    }
-    Ok(())
 }
 
 /// The configured limits, with no more connections and model calls than there can be files: a server that has run out of

@@ -140,11 +140,6 @@ impl Ring {
 }
 
 impl Subscription {
-    /// The newest number that was published since anybody listened.
-    pub(crate) fn newest(&self) -> Seq {
-        lock(&self.channel.ring).newest
-    }
-
     /// Whether the thread is gone.
     pub(crate) fn is_closed(&self) -> bool {
         lock(&self.channel.ring).closed

@@ -8,7 +8,6 @@ mod parked;
 
 use std::sync::Arc;
 
-use protocol::planted::Bug;
 use protocol::{Kind, RunId, Seq, Stored, ThreadId};
 use store::Log;
 
@@ -100,9 +99,6 @@ impl Follower {
         }
         if events.is_empty() {
             self.seen = self.seen.max(until.saturating_sub(1));
-            if Bug::SeamGap.is_planted() {
-                self.seen = self.seen.max(self.subscription.newest());
-            }
             self.place = Place::Live;
         }
         Ok(self.take(events))

@@ -13,7 +13,6 @@ mod id;
 mod limits;
 mod memory;
 mod outside;
-pub mod planted;
 mod scope;
 mod settings;
 mod spending;

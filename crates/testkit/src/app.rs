@@ -97,7 +97,7 @@ impl Reach {
         Egress::new(allowed).expect("there are root certificates")
     }
 
-    fn outside(&self, egress: Egress) -> Outside {
+    fn egress_tools(&self, egress: Egress) -> Outside {
         let secrets = Arc::new(Secrets::new(self.secrets.iter().cloned().collect()));
         let tavily = self.tavily.clone().map(|base_url| Tavily { base_url, key: TAVILY_KEY.into() });
         let path = option_env!("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
@@ -332,7 +332,7 @@ impl Stopped {
         let egress = egress.unwrap_or_else(|| (setup.reach.clone(), setup.reach.egress()));
         let gate = Gate::new();
         let tools = samples::catalog((setup.meet, setup.fuse.as_ref()), &gate, &arrivals)
-            .reaching(setup.reach.outside(egress.1.clone()));
+            .reaching(setup.reach.egress_tools(egress.1.clone()));
         let engine = engine(folder.path(), &setup, (&upstream, &backup), (tools, Arc::clone(&ids)));
         if let Err(error) = engine.start().await {
             assert!(setup.fuse.as_ref().is_some_and(Fuse::is_blown), "the engine starts: {error}");

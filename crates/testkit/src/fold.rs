@@ -12,7 +12,7 @@ use crate::frames::Frame;
 
 /// Whether the pieces of a run's answers are still in its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deltas {
+pub enum DeltaState {
     Kept,
     /// They have been left out since, all of them.
     Pruned,
@@ -56,7 +56,7 @@ impl Open {
 
 #[derive(Default)]
 struct Fold {
-    deltas: Option<Deltas>,
+    deltas: Option<DeltaState>,
     folded: Folded,
     open: Option<Open>,
     /// The last step that ended.
@@ -72,7 +72,7 @@ struct Fold {
 }
 
 /// Folds all events of one run, in order.
-pub fn fold(frames: &[Frame], deltas: Deltas) -> Folded {
+pub fn fold(frames: &[Frame], deltas: DeltaState) -> Folded {
     let mut fold = Fold { deltas: Some(deltas), ..Fold::default() };
     let mut before = 0;
     for frame in frames {
@@ -152,7 +152,7 @@ impl Fold {
 
     fn delta(&mut self, frame: &Frame) {
         let delta = text(&frame.data, "delta").to_owned();
-        if self.deltas == Some(Deltas::Pruned) {
+        if self.deltas == Some(DeltaState::Pruned) {
             self.finding(frame, "is there although the deltas were pruned");
         }
         if self.open.is_none() && frame.event == "text:delta" {
@@ -193,7 +193,7 @@ impl Fold {
         let data = &frame.data;
         self.open_step(frame);
         let open = self.open.take().unwrap_or_default();
-        if self.deltas == Some(Deltas::Kept) {
+        if self.deltas == Some(DeltaState::Kept) {
             self.compare_step(frame, &open);
         }
         self.spend(&data["usage"]);
@@ -293,7 +293,7 @@ impl Fold {
             self.finding(frame, &format!("is {:?}, and the last step said {said:?}", text(data, "text")));
         }
         let unsaid = if said == text(data, "text") { "" } else { text(data, "text") };
-        if self.deltas == Some(Deltas::Kept) && self.prepared != unsaid {
+        if self.deltas == Some(DeltaState::Kept) && self.prepared != unsaid {
             let prepared = self.prepared.clone();
             self.finding(
                 frame,

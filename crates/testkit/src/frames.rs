@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use reqwest::Response;
 use serde_json::Value;
 
+use crate::sse::{EventDecoder, StreamedEvent};
+
 /// One event as a client receives it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
@@ -17,13 +19,13 @@ pub struct Frame {
 /// An open event stream.
 pub struct Frames {
     response: Response,
-    buffer: Vec<u8>,
+    decoder: EventDecoder,
     ready: VecDeque<Frame>,
 }
 
 impl Frames {
     pub fn new(response: Response) -> Self {
-        Self { response, buffer: Vec::new(), ready: VecDeque::new() }
+        Self { response, decoder: EventDecoder::default(), ready: VecDeque::new() }
     }
 
     pub fn header(&self, name: &str) -> String {
@@ -37,11 +39,8 @@ impl Frames {
                 return Some(frame);
             }
             let chunk = self.response.chunk().await.expect("the stream is readable")?;
-            self.buffer.extend_from_slice(&chunk);
-            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-                let block = self.buffer.drain(..end + 2).collect();
-                self.ready.extend(frame(&String::from_utf8(block).expect("the stream is UTF-8")));
-            }
+            let events = self.decoder.feed(&chunk).expect("an event is not too large");
+            self.ready.extend(events.into_iter().filter(|event| !event.event.is_empty()).map(Frame::from));
         }
     }
 
@@ -68,13 +67,11 @@ impl Frames {
     }
 }
 
-/// A block of lines as an event; comments and `retry:` are none.
-fn frame(block: &str) -> Option<Frame> {
-    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-    let event = field("event: ")?.to_owned();
-    let id = field("id: ").expect("an event has an id").parse().expect("an id is a number");
-    let data = serde_json::from_str(field("data: ").expect("an event has data")).expect("data is JSON");
-    Some(Frame { id, event, data })
+impl From<StreamedEvent> for Frame {
+    fn from(StreamedEvent { id, event, data }: StreamedEvent) -> Self {
+        let data = serde_json::from_slice(&data).expect("data is JSON");
+        Self { id: id.expect("an event has a number as its id"), event, data }
+    }
 }
 
 /// A log as text, a line an event. Neighbouring deltas are one line, because how many there are depends on the load;

@@ -16,6 +16,7 @@ pub mod listen;
 pub mod mcp;
 pub mod real;
 mod samples;
+mod sse;
 pub mod still;
 pub mod upstream;
 mod vectors;
@@ -26,7 +27,8 @@ pub use audit::audit;
 pub use boundary::Fuse;
 pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;
-pub use samples::{Arrival, Arrivals, nested, nested_text};
+pub use samples::{Arrivals, ToolArrival, nested, nested_text};
+pub use sse::{EventDecoder, EventTooLarge, StreamedEvent};
 pub use vectors::WordVectors;
 
 /// For tests that look into a database, or break it.

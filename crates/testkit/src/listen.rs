@@ -72,7 +72,7 @@ pub(crate) fn complain(what: &str, violations: &[String]) {
 }
 
 /// A request as it came in.
-pub struct Request {
+pub struct RawRequest {
     pub method: String,
     /// The path with its query.
     pub target: String,
@@ -98,12 +98,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns when the client has closed the connection.
-    pub async fn gone(&mut self) {
+    pub async fn wait_until_gone(&mut self) {
         while self.fill().await {}
     }
 
     /// None when there is no other.
-    pub async fn request(&mut self) -> Option<Request> {
+    pub async fn request(&mut self) -> Option<RawRequest> {
         let head_end = loop {
             if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
                 break at + 4;
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         }
         let body = self.buffer.get(head_end..end)?.to_vec();
         self.buffer.drain(..end);
-        Some(Request { body, ..request })
+        Some(RawRequest { body, ..request })
     }
 
     async fn fill(&mut self) -> bool {
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn parse_head(head: &str) -> Option<Request> {
+fn parse_head(head: &str) -> Option<RawRequest> {
     let mut lines = head.lines();
     let mut words = lines.next()?.split(' ');
     let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
@@ -139,5 +139,5 @@ fn parse_head(head: &str) -> Option<Request> {
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    Some(Request { method, target, headers, body: Vec::new() })
+    Some(RawRequest { method, target, headers, body: Vec::new() })
 }

@@ -1,16 +1,16 @@
 //! A server of tools that does what a test tells it, on a real socket: MCP of 2025-11-25 over streamable HTTP, by hand.
 //!
-//! It is strict: a request that breaks the protocol is refused and remembered, and a [`McpServer`] that is dropped with
+//! It is strict: a request that breaks the protocol is refused and remembered, and a [`ScriptedMcpServer`] that is dropped with
 //! such violations fails the test. What it offers can change at any time; what it answers is a queue of [`McpReply`]s
 //! for each method, and a standing one for each tool. A call for which there is neither gives its arguments back.
 //!
 //! ```no_run
 //! # async fn example() {
 //! use serde_json::json;
-//! use testkit::mcp::{McpReply, McpServer, tool};
+//! use testkit::mcp::{McpReply, ScriptedMcpServer, tool};
 //! use testkit::{Reach, Setup, TestApp};
 //!
-//! let math = McpServer::start([tool("add", "Adds two numbers.")]).await;
+//! let math = ScriptedMcpServer::start([tool("add", "Adds two numbers.")]).await;
 //! math.answer("add", McpReply::structured(&json!({ "sum": 3 })));
 //! math.script("tools/call", [McpReply::breaks_off()]); // the first call only
 //! let app = TestApp::with(Setup {
@@ -37,7 +37,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 pub use self::reply::McpReply;
-use self::reply::{Act, error_text, json_answer, status_answer};
+use self::reply::{McpAct, error_text, json_answer, status_answer};
 use crate::listen::{Watched, complain, header, listen};
 
 const VERSION: &str = "2025-11-25";
@@ -49,7 +49,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 
 /// A scripted server of tools. Dropping it soon closes its socket and every connection.
-pub struct McpServer {
+pub struct ScriptedMcpServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     /// Holds the accept loop, which holds the connections; dropped with the server.
@@ -119,7 +119,7 @@ struct State {
     written: u64,
 }
 
-impl McpServer {
+impl ScriptedMcpServer {
     /// Listens on a free port of the loopback interface and offers these tools.
     pub async fn start(tools: impl IntoIterator<Item = Value>) -> Self {
         let shared = Arc::new(Shared::default());
@@ -195,7 +195,7 @@ impl McpServer {
     }
 }
 
-impl Drop for McpServer {
+impl Drop for ScriptedMcpServer {
     fn drop(&mut self) {
         complain("the server of tools saw requests that break its protocol", &self.violations());
     }
@@ -210,7 +210,7 @@ type Refusal = (u16, i64, String);
 
 impl Shared {
     /// Takes note of a request and says what to do about it.
-    fn receive(&self, arrival: &McpArrival) -> Vec<Act> {
+    fn receive(&self, arrival: &McpArrival) -> Vec<McpAct> {
         self.change(|state| {
             state.arrivals.push(arrival.clone());
             match check(arrival) {
@@ -225,7 +225,7 @@ impl Shared {
 }
 
 impl State {
-    fn respond(&mut self, arrival: &McpArrival) -> Vec<Act> {
+    fn respond(&mut self, arrival: &McpArrival) -> Vec<McpAct> {
         let session = arrival.header("mcp-session-id").unwrap_or_default();
         match (arrival.verb.as_str(), arrival.method()) {
             ("DELETE", _) => {

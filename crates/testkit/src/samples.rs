@@ -202,7 +202,7 @@ struct Act {
 
 /// A call that reached the world outside.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Arrival {
+pub struct ToolArrival {
     pub tool: String,
     pub key: String,
     pub input: Value,
@@ -212,20 +212,20 @@ pub struct Arrival {
 
 /// All of them.
 #[derive(Debug, Clone, Default)]
-pub struct Arrivals(Arc<Mutex<Vec<Arrival>>>);
+pub struct Arrivals(Arc<Mutex<Vec<ToolArrival>>>);
 
 impl Arrivals {
     /// The tool's name, and the key that came with it.
     pub fn all(&self) -> Vec<(String, String)> {
-        self.whole().into_iter().map(|arrival| (arrival.tool, arrival.key)).collect()
+        self.list().into_iter().map(|arrival| (arrival.tool, arrival.key)).collect()
     }
 
     /// The same so far, and apart from here on.
     pub(crate) fn copy(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.whole())))
+        Self(Arc::new(Mutex::new(self.list())))
     }
 
-    pub fn whole(&self) -> Vec<Arrival> {
+    pub fn list(&self) -> Vec<ToolArrival> {
         self.0.lock().expect("no test panics here").clone()
     }
 }
@@ -238,7 +238,8 @@ impl Act {
         if self.fuse.as_ref().is_some_and(Fuse::is_blown) {
             return Err(died());
         }
-        let arrival = Arrival { tool: self.name.to_owned(), key: calling.key(), input: calling.input, undo };
+        let arrival =
+            ToolArrival { tool: self.name.to_owned(), key: calling.key(), input: calling.input, undo };
         self.arrivals.0.lock().expect("no test panics here").push(arrival);
         if !goes_on("as a tool is reached") {
             return Err(died());

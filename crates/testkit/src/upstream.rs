@@ -34,7 +34,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use self::reply::Act;
+use self::reply::ReplyAct;
 pub use self::reply::{Call, Gate, Reply};
 use self::wire::Wire;
 use crate::listen::{Watched, complain, header, listen};
@@ -73,7 +73,7 @@ pub struct Closed {
 
 /// How the reply to a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ReplyEnding {
     /// Its last byte was written.
     Whole,
     /// The upstream closed the connection, as it was told to.
@@ -90,7 +90,7 @@ pub trait Observer: Send + Sync {
     /// What the provider refuses in a request, which is answered with that refusal.
     fn complaint(&self, request: &Received, what: &str);
 
-    fn ended(&self, number: usize, ending: Ending);
+    fn ended(&self, number: usize, ending: ReplyEnding);
 }
 
 /// The number of a request that nobody observes.
@@ -244,7 +244,7 @@ impl Drop for Upstream {
 
 impl Shared {
     /// Takes note of a request and says what to do about it.
-    fn receive(&self, request: Received) -> (usize, Vec<Act>) {
+    fn receive(&self, request: Received) -> (usize, Vec<ReplyAct>) {
         if let Some(wire) = wire::of_list(&request.path) {
             return (UNNUMBERED, self.list(wire).acts(wire, &Value::Null));
         }
@@ -312,7 +312,7 @@ impl Shared {
         self.lock().observer.is_some()
     }
 
-    fn ended(&self, number: usize, ending: Ending) {
+    fn ended(&self, number: usize, ending: ReplyEnding) {
         let observer = self.lock().observer.clone();
         if let Some(observer) = observer.filter(|_| number != UNNUMBERED) {
             observer.ended(number, ending);

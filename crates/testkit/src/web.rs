@@ -16,7 +16,7 @@ use tokio::net::tcp::WriteHalf;
 use tokio::task::JoinSet;
 
 use crate::TAVILY_KEY;
-use crate::listen::{Reader, Request, Watched, complain, header, listen};
+use crate::listen::{RawRequest, Reader, Watched, complain, header, listen};
 use crate::upstream::Gate;
 
 /// Bytes of an endless body that are written at once.
@@ -36,7 +36,7 @@ pub struct Web {
 
 /// A request as it came in.
 #[derive(Debug, Clone)]
-pub struct Arrival {
+pub struct WebArrival {
     pub method: String,
     /// As it was sent, still encoded.
     pub path: String,
@@ -47,7 +47,7 @@ pub struct Arrival {
     pub at: Instant,
 }
 
-impl Arrival {
+impl WebArrival {
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
@@ -64,7 +64,7 @@ impl Arrival {
 
 /// One reply.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub struct WebReply {
     status: u16,
     headers: Vec<(String, String)>,
     body: Body,
@@ -90,7 +90,7 @@ enum End {
     Half,
 }
 
-impl Reply {
+impl WebReply {
     pub fn status(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Body::Bytes(Vec::new()), gate: None, end: End::Whole }
     }
@@ -181,8 +181,8 @@ type Shared = Watched<State>;
 
 #[derive(Default)]
 struct State {
-    replies: HashMap<(String, String), VecDeque<Reply>>,
-    arrivals: Vec<Arrival>,
+    replies: HashMap<(String, String), VecDeque<WebReply>>,
+    arrivals: Vec<WebArrival>,
     /// Of the connection of each arrival.
     closed: Vec<Option<Instant>>,
     /// Bytes of all bodies that were written.
@@ -208,17 +208,17 @@ impl Web {
     }
 
     /// Adds replies for the next requests to a path, one each.
-    pub fn on(&self, method: &str, path: &str, replies: impl IntoIterator<Item = Reply>) {
+    pub fn on(&self, method: &str, path: &str, replies: impl IntoIterator<Item = WebReply>) {
         let place = (method.to_owned(), path.to_owned());
         self.shared.lock().replies.entry(place).or_default().extend(replies);
     }
 
-    pub fn arrivals(&self) -> Vec<Arrival> {
+    pub fn arrivals(&self) -> Vec<WebArrival> {
         self.shared.lock().arrivals.clone()
     }
 
     /// The arrivals, once there are at least `count`.
-    pub async fn wait_for(&self, count: usize) -> Vec<Arrival> {
+    pub async fn wait_for(&self, count: usize) -> Vec<WebArrival> {
         self.shared.until(|state| (state.arrivals.len() >= count).then(|| state.arrivals.clone())).await
     }
 
@@ -246,7 +246,7 @@ impl Drop for Web {
 
 impl Shared {
     /// Takes note of a request and says what to do about it.
-    fn receive(&self, arrival: Arrival) -> (usize, Reply) {
+    fn receive(&self, arrival: WebArrival) -> (usize, WebReply) {
         self.change(|state| {
             let index = state.arrivals.len();
             let place = (arrival.method.clone(), arrival.path.clone());
@@ -258,11 +258,11 @@ impl Shared {
                 (None, Some(reply)) => return (index, reply),
                 (Some(complaint), _) => {
                     state.violations.push(complaint);
-                    Reply::status(400)
+                    WebReply::status(400)
                 }
                 (None, None) => {
                     state.violations.push(format!("nothing is scripted for {} {}", place.0, place.1));
-                    Reply::status(500)
+                    WebReply::status(500)
                 }
             };
             (index, reply)
@@ -271,7 +271,7 @@ impl Shared {
 }
 
 /// What the search engine that is asked here would refuse, if anything.
-fn complaint(arrival: &Arrival) -> Option<String> {
+fn complaint(arrival: &WebArrival) -> Option<String> {
     match (arrival.method.as_str(), arrival.path.as_str()) {
         ("POST", "/search") => tavily_complaint(arrival),
         ("GET", "/search") => {
@@ -285,7 +285,7 @@ fn complaint(arrival: &Arrival) -> Option<String> {
     }
 }
 
-fn tavily_complaint(arrival: &Arrival) -> Option<String> {
+fn tavily_complaint(arrival: &WebArrival) -> Option<String> {
     if arrival.header("authorization") != Some(format!("Bearer {TAVILY_KEY}").as_str()) {
         return Some("Tavily wants its key".into());
     }
@@ -314,7 +314,7 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
         let goes_on = tokio::select! {
             biased;
             goes_on = answer(reply, is_head, &mut writer, &shared) => goes_on.unwrap_or(false),
-            () = reader.gone() => false,
+            () = reader.wait_until_gone() => false,
         };
         if !goes_on {
             break;
@@ -332,7 +332,7 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
 
 /// Carries out a reply and says whether the connection may carry another.
 async fn answer(
-    reply: Reply,
+    reply: WebReply,
     is_head: bool,
     writer: &mut WriteHalf<'_>,
     shared: &Shared,
@@ -371,7 +371,7 @@ async fn endless(mut left: u64, writer: &mut WriteHalf<'_>, shared: &Shared) -> 
     Ok(())
 }
 
-fn head(reply: &Reply) -> String {
+fn head(reply: &WebReply) -> String {
     let length = match &reply.body {
         Body::Bytes(bytes) => bytes.len() as u64,
         Body::Endless(bytes) => *bytes,
@@ -380,11 +380,11 @@ fn head(reply: &Reply) -> String {
     format!("HTTP/1.1 {} Scripted\r\n{lines}content-length: {length}\r\n\r\n", reply.status)
 }
 
-fn arrival(request: Request) -> Arrival {
-    let Request { method, target, headers, body } = request;
+fn arrival(request: RawRequest) -> WebArrival {
+    let RawRequest { method, target, headers, body } = request;
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let (path, query) = (path.to_owned(), query.to_owned());
-    Arrival { method, path, query, headers, body, at: Instant::now() }
+    WebArrival { method, path, query, headers, body, at: Instant::now() }
 }
 
 #[cfg(test)]
@@ -394,7 +394,7 @@ mod tests {
     #[tokio::test]
     async fn a_path_answers_in_the_order_of_its_script_and_keeps_what_came() {
         let web = Web::start().await;
-        web.on("POST", "/a", [Reply::text("one"), Reply::json(&json!(2)).with_status(418)]);
+        web.on("POST", "/a", [WebReply::text("one"), WebReply::json(&json!(2)).with_status(418)]);
         let client = reqwest::Client::new();
         let ask = async || {
             let url = format!("{}/a?x=1", web.url());
@@ -414,7 +414,7 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_expects_is_a_violation() {
         let web = Web::start().await;
-        web.on("POST", "/search", [Reply::tavily(None, &[])]);
+        web.on("POST", "/search", [WebReply::tavily(None, &[])]);
         let client = reqwest::Client::new();
         let status = async |request: reqwest::RequestBuilder| request.send().await.unwrap().status().as_u16();
         assert_eq!(status(client.get(format!("{}/nothing", web.url()))).await, 500);

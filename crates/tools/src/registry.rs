@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
-use protocol::planted::Bug;
 use protocol::{Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -111,8 +110,7 @@ impl Registry {
     /// Whether nobody can know what became of a call to this tool that was cut: it acts elsewhere, and doing it again
     /// would do it twice.
     pub fn is_beyond_knowing(&self, name: &str) -> bool {
-        let repeatable = self.effect(name).is_some_and(is_repeatable) || Bug::RerunNonidempotent.is_planted();
-        self.is_outside(name) && !repeatable
+        self.is_outside(name) && !self.effect(name).is_some_and(is_repeatable)
     }
 
     /// Whether a call of it may have changed something elsewhere, as soon as it has begun.

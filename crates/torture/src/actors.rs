@@ -2,11 +2,10 @@
 //! over every death of the server. What it was told is in the book.
 
 mod client;
-mod deeds;
+mod operations;
 mod pool;
 mod reading;
 mod sending;
-mod sse;
 mod stalled;
 #[cfg(test)]
 mod tests;
@@ -21,9 +20,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use self::pool::Pool;
+use self::pool::ActorPool;
 pub(crate) use self::stalled::stalled_readers;
-use crate::stage::{Stage, Trouble, User};
+use crate::stage::{Stage, TortureError, User};
 
 /// Runs and threads that the actors of one user follow at once; the server allows 16 unless told otherwise.
 const MAX_STREAMS: usize = 12;
@@ -86,7 +85,7 @@ struct Actor {
     user: User,
     http: reqwest::Client,
     /// Shared with the user's other actors, as is `streams`.
-    pool: Pool,
+    pool: ActorPool,
     streams: Arc<Semaphore>,
     /// In every name, so that no two performances share one.
     salt: u32,
@@ -95,17 +94,18 @@ struct Actor {
 
 /// Lets actors `number` to `number + count` act until the curtain falls, then finish what they have begun, and says yes
 /// or no to whatever still waits. No connection is open afterwards.
-pub(crate) async fn perform(stage: Stage, number: usize, count: usize) -> Result<(), Trouble> {
+pub(crate) async fn perform(stage: Stage, number: usize, count: usize) -> Result<(), TortureError> {
     let salt = Rng::new().u32(..);
-    let mut shared: HashMap<usize, (Pool, Arc<Semaphore>)> = HashMap::new();
+    let mut shared: HashMap<usize, (ActorPool, Arc<Semaphore>)> = HashMap::new();
     let mut actors = Vec::new();
     // Besides, one for each user who says yes or no once the curtain has fallen: others may wait for just that.
     let deciders = stage.users.len();
     for number in number..number + count + deciders {
         let place = number % stage.users.len().max(1);
         let user = stage.users.get(place).ok_or("there are no users")?.clone();
-        let (pool, streams) =
-            shared.entry(place).or_insert_with(|| (Pool::default(), Arc::new(Semaphore::new(MAX_STREAMS))));
+        let (pool, streams) = shared
+            .entry(place)
+            .or_insert_with(|| (ActorPool::default(), Arc::new(Semaphore::new(MAX_STREAMS))));
         let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_PATIENCE).build()?;
         let (pool, streams, named) = (pool.clone(), Arc::clone(streams), AtomicU64::new(0));
         actors.push(Actor { stage: stage.clone(), number, user, http, pool, streams, salt, named });
@@ -118,7 +118,7 @@ pub(crate) async fn perform(stage: Stage, number: usize, count: usize) -> Result
 }
 
 /// Lets all of them do something side by side, and gives them back.
-async fn together<F>(actors: Vec<Actor>, part: impl Fn(Actor) -> F) -> Result<Vec<Actor>, Trouble>
+async fn together<F>(actors: Vec<Actor>, part: impl Fn(Actor) -> F) -> Result<Vec<Actor>, TortureError>
 where
     F: Future<Output = Actor> + Send + 'static,
 {

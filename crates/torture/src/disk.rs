@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// Bytes that are written at once.
 const CHUNK: usize = 1024 * 1024;
@@ -32,7 +32,7 @@ pub(crate) struct Filler {
 
 impl Filler {
     /// Fills the file system that the folder is on, up to its last `leave` bytes. Meant for one that [`mount`] made.
-    pub(crate) fn fill(folder: &Path, leave: u64) -> Result<Self, Trouble> {
+    pub(crate) fn fill(folder: &Path, leave: u64) -> Result<Self, TortureError> {
         let filler = Self { path: folder.join("filler") };
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(&filler.path)?;
         let chunk = vec![0; CHUNK];
@@ -50,7 +50,7 @@ impl Drop for Filler {
 }
 
 /// Writes the piece again and again until there is no room for it. Says how many bytes that were.
-fn write_all(file: &mut File, piece: &[u8]) -> Result<u64, Trouble> {
+fn write_all(file: &mut File, piece: &[u8]) -> Result<u64, TortureError> {
     let mut written = 0;
     loop {
         match file.write(piece) {

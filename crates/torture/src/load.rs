@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use self::figures::Figures;
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// All experiments together.
 const LONGEST: Duration = Duration::from_secs(360);
@@ -26,7 +26,7 @@ const LONGEST: Duration = Duration::from_secs(360);
 const OTHER_FILES: usize = 1_000;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct LoadOptions {
     /// Where the figures and what the servers say go
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) enum Experiment {
 }
 
 /// Runs the experiments, prints their figures and writes them to `load.json`.
-pub(crate) async fn load(options: &Options) -> Result<(), Trouble> {
+pub(crate) async fn run_load(options: &LoadOptions) -> Result<(), TortureError> {
     std::fs::create_dir_all(&options.out)?;
     let server = std::fs::canonicalize(&options.server).map_err(|error| {
         format!("{}: {error}; build it, or name it with --server", options.server.display())
@@ -77,17 +77,17 @@ pub(crate) async fn load(options: &Options) -> Result<(), Trouble> {
 }
 
 async fn run(
-    options: &Options,
+    options: &LoadOptions,
     server: &std::path::Path,
     readers: usize,
     figures: &mut Figures,
-) -> Result<(), Trouble> {
+) -> Result<(), TortureError> {
     let all =
         [Experiment::Idle, Experiment::Stalled, Experiment::Loris, Experiment::Storm, Experiment::Calls];
     for experiment in all.into_iter().filter(|one| options.only.is_none_or(|only| only == *one)) {
         let name =
             experiment.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        let place = host::Place { server, log: &options.out.join(format!("load-{name}.log")), readers };
+        let place = host::LoadPlace { server, log: &options.out.join(format!("load-{name}.log")), readers };
         let begin = figures.len();
         match experiment {
             Experiment::Idle => idle::run(&place, figures).await?,

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a command's output is its purpose")]
 
 mod actors;
+mod database;
 mod disk;
 mod heal;
 mod load;
@@ -10,6 +11,7 @@ mod model;
 mod nemesis;
 mod oracle;
 mod planted;
+mod private_words;
 mod program;
 mod record;
 mod round;
@@ -24,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 #[derive(Parser)]
 #[command(
@@ -39,11 +41,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Rounds of chaos, healing and verdict, and a summary
-    Round(round::Options),
-    /// Plant each bug in turn and see that it is caught
-    Planted(round::Options),
+    Round(round::TrialOptions),
+    /// See that a bug of the server is caught
+    Planted(planted::PlantedOptions),
     /// Crowds of readers, stalled clients, slow-loris and a reconnect storm
-    Load(load::Options),
+    Load(load::LoadOptions),
 }
 
 #[expect(clippy::print_stderr, reason = "where a command says why it failed")]
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
     let done = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(Trouble::from)
+        .map_err(TortureError::from)
         .and_then(|runtime| runtime.block_on(run(Cli::parse().command)));
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -64,14 +66,14 @@ fn main() -> ExitCode {
 }
 
 /// False if something was wrong with the server.
-async fn run(command: Command) -> Result<bool, Trouble> {
+async fn run(command: Command) -> Result<bool, TortureError> {
     match command {
         Command::Round(options) => {
-            let verdict = round::trial(&options).await?;
+            let verdict = round::run_trial(&options).await?;
             verdict.tell(&options.out)?;
             Ok(verdict.is_good())
         }
-        Command::Planted(options) => planted::planted(&options).await,
-        Command::Load(options) => load::load(&options).await.map(|()| true),
+        Command::Planted(options) => planted::catch(&options).await,
+        Command::Load(options) => load::run_load(&options).await.map(|()| true),
     }
 }

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use testkit::upstream::{Call, Ending, Observer, Received, Reply, Upstream};
+use testkit::upstream::{Call, Observer, Received, Reply, ReplyEnding, Upstream};
 
 use self::reading::{Wish, wish};
-use crate::program::{Fault, FaultKind, Program, Step};
-use crate::record::{Asked, Book, Micros, Trigger};
+use crate::private_words::PrivateWords;
+use crate::program::{Fault, FaultKind, MessageProgram, ProgramStep};
+use crate::record::{Book, Micros, ModelCallRecord, Trigger};
 use crate::stage::Moments;
-use crate::world::Known;
 
 /// Words of one piece of a reply.
 const PIECE_WORDS: usize = 4;
@@ -30,7 +30,7 @@ const WORDS: [&str; 12] =
     ["the", "tide", "comes", "in", "and", "goes", "out", "while", "nobody", "counts", "its", "waves"];
 
 /// A model on a socket, and the switch that makes it fail.
-pub(crate) struct Model {
+pub(crate) struct ScriptedModel {
     upstream: Upstream,
     pub(crate) burst: Burst,
 }
@@ -57,13 +57,18 @@ impl Burst {
     }
 }
 
-impl Model {
-    pub(crate) async fn start(book: &Book, moments: &Moments, known: &Known, key: &str) -> Self {
+impl ScriptedModel {
+    pub(crate) async fn start(
+        book: &Book,
+        moments: &Moments,
+        private_words: &PrivateWords,
+        key: &str,
+    ) -> Self {
         let burst = Burst { book: book.clone(), until: Arc::default() };
         let player = Player {
             book: book.clone(),
             moments: moments.clone(),
-            known: known.clone(),
+            private_words: private_words.clone(),
             burst: burst.clone(),
             state: Mutex::default(),
         };
@@ -80,7 +85,7 @@ impl Model {
 struct Player {
     book: Book,
     moments: Moments,
-    known: Known,
+    private_words: PrivateWords,
     burst: Burst,
     state: Mutex<State>,
 }
@@ -104,14 +109,14 @@ struct Answer {
 impl Observer for Player {
     fn answer(&self, request: &Received) -> (usize, Reply) {
         let whole = request.body.to_string();
-        if self.known.holds_secret(&whole) {
+        if self.private_words.holds_secret(&whole) {
             self.book.complaint("a prompt holds a secret".into());
         }
         let wish = wish(&request.body);
         let (tag, step) = wish.place();
         let attempt = tag.as_ref().map_or(0, |tag| self.attempt(tag, step));
         let answer = if self.burst.is_on() { overloaded(self.book.now()) } else { answer(&wish, attempt) };
-        let number = self.book.asked(Asked {
+        let number = self.book.add_model_call(ModelCallRecord {
             tag,
             step,
             attempt,
@@ -120,7 +125,7 @@ impl Observer for Player {
             closed: None,
             input_tokens: answer.tokens.0,
             output_tokens: answer.tokens.1,
-            canaries: self.known.owners(&whole),
+            canaries: self.private_words.owners(&whole),
             text: answer.text,
         });
         if answer.calls {
@@ -134,21 +139,21 @@ impl Observer for Player {
         self.book.complaint(format!("{what} ({tag})"));
     }
 
-    fn ended(&self, number: usize, ending: Ending) {
+    fn ended(&self, number: usize, ending: ReplyEnding) {
         let calling = {
             let mut state = self.lock();
             let place = state.calling.iter().position(|calling| *calling == number);
             place.map(|place| state.calling.swap_remove(place)).is_some()
         };
         match ending {
-            Ending::Whole => {
+            ReplyEnding::Whole => {
                 self.book.model_wrote(number);
                 if calling {
                     self.moments.now(Trigger::CallWritten);
                 }
             }
-            Ending::Left => self.book.model_closed(number),
-            Ending::Cut => {}
+            ReplyEnding::Left => self.book.model_closed(number),
+            ReplyEnding::Cut => {}
         }
     }
 }
@@ -173,14 +178,14 @@ impl Player {
 fn answer(wish: &Wish, attempt: usize) -> Answer {
     match wish {
         Wish::Step { program, step, tools } => perform(program, *step, attempt, *tools),
-        Wish::Title(first) => said(background::title(first), background::TITLE_TOKENS),
-        Wish::Memories(batch) => said(background::memories(batch), background::MEMORY_TOKENS),
-        Wish::Summary(turns) => said(background::summary(turns), background::SUMMARY_TOKENS),
-        Wish::Unreadable => said("There is no program here.".into(), background::OTHER_TOKENS),
+        Wish::Title(first) => text_answer(background::title(first), background::TITLE_TOKENS),
+        Wish::Memories(batch) => text_answer(background::memories(batch), background::MEMORY_TOKENS),
+        Wish::Summary(turns) => text_answer(background::summary(turns), background::SUMMARY_TOKENS),
+        Wish::Unreadable => text_answer("There is no program here.".into(), background::OTHER_TOKENS),
     }
 }
 
-fn said(text: String, tokens: (u64, u64)) -> Answer {
+fn text_answer(text: String, tokens: (u64, u64)) -> Answer {
     Answer { reply: Reply::says(&text).usage(tokens.0, tokens.1), text, tokens, calls: false }
 }
 
@@ -189,8 +194,8 @@ fn failed(reply: Reply) -> Answer {
     Answer { reply, text: String::new(), tokens: (0, 0), calls: false }
 }
 
-fn perform(program: &Program, step: usize, attempt: usize, tools: bool) -> Answer {
-    let nothing = Step { say: 1, calls: Vec::new() };
+fn perform(program: &MessageProgram, step: usize, attempt: usize, tools: bool) -> Answer {
+    let nothing = ProgramStep { say: 1, calls: Vec::new() };
     let wanted = program.steps.get(step).unwrap_or(&nothing);
     let pieces = pieces(&program.tag, step, attempt, wanted.say);
     let pace = Duration::from_millis(program.pace);

@@ -15,9 +15,9 @@ use crate::actors::stalled_readers;
 use crate::disk::Filler;
 use crate::model::Burst;
 use crate::record::{Blow, Micros, Trigger};
-use crate::server::Server;
-use crate::stage::{Stage, Trouble};
-use crate::world::World;
+use crate::server::ServerProcess;
+use crate::stage::{Stage, TortureError};
+use crate::world::TortureWorld;
 
 /// How long a moment is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -74,7 +74,7 @@ pub(crate) struct Nemesis {
 }
 
 impl Nemesis {
-    pub(crate) fn new(world: &World, gap: Duration) -> Self {
+    pub(crate) fn new(world: &TortureWorld, gap: Duration) -> Self {
         Self {
             stage: world.stage(),
             burst: world.model.burst.clone(),
@@ -90,10 +90,10 @@ impl Nemesis {
     /// Strikes until the time is over. The server runs and is ready when this returns.
     pub(crate) async fn run(
         &mut self,
-        server: &mut Server,
+        server: &mut ServerProcess,
         until: Instant,
         rng: &mut Rng,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TortureError> {
         self.mend(server).await?;
         loop {
             let next = Instant::now() + self.gap(rng);
@@ -119,7 +119,7 @@ impl Nemesis {
     }
 
     /// Waits, and starts the server again if it ends by itself.
-    async fn rest(&mut self, server: &mut Server, until: Instant) -> Result<(), Trouble> {
+    async fn rest(&mut self, server: &mut ServerProcess, until: Instant) -> Result<(), TortureError> {
         while Instant::now() < until {
             self.mend(server).await?;
             tokio::time::sleep_until(until.min(Instant::now() + LOOK)).await;
@@ -128,7 +128,7 @@ impl Nemesis {
     }
 
     /// Sees to it that a server runs.
-    async fn mend(&mut self, server: &mut Server) -> Result<(), Trouble> {
+    async fn mend(&mut self, server: &mut ServerProcess) -> Result<(), TortureError> {
         if let Some(status) = server.ended()? {
             self.deaths.push(format!("the server ended by itself at {} µs: {status}", self.stage.book.now()));
             self.rise(server).await?;
@@ -139,7 +139,7 @@ impl Nemesis {
     }
 
     /// Starts the server and waits until it is ready. Says when it was started, and when it was ready.
-    async fn rise(&mut self, server: &mut Server) -> Result<(Micros, Micros), Trouble> {
+    async fn rise(&mut self, server: &mut ServerProcess) -> Result<(Micros, Micros), TortureError> {
         let restarted = self.stage.book.now();
         for _ in 0..MAX_STARTS {
             server.start()?;
@@ -157,10 +157,10 @@ impl Nemesis {
     /// Waits for the moment that was tried least so far. If it does not come, any moment will do.
     async fn kill_at_moment(
         &mut self,
-        server: &mut Server,
+        server: &mut ServerProcess,
         until: Instant,
         rng: &mut Rng,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TortureError> {
         let least = self.tried.iter().min_by_key(|(_, times)| **times).map(|(trigger, _)| *trigger);
         let chosen = least.unwrap_or(Trigger::Random);
         self.tried.entry(chosen).and_modify(|times| *times += 1);
@@ -175,7 +175,12 @@ impl Nemesis {
     }
 
     /// SIGKILL, and now and then another one into the recovery from it.
-    async fn kill(&mut self, server: &mut Server, trigger: Trigger, rng: &mut Rng) -> Result<(), Trouble> {
+    async fn kill(
+        &mut self,
+        server: &mut ServerProcess,
+        trigger: Trigger,
+        rng: &mut Rng,
+    ) -> Result<(), TortureError> {
         let mut at = self.stage.book.now();
         server.kill().await?;
         self.kills += 1;
@@ -192,7 +197,7 @@ impl Nemesis {
         self.recover(server, trigger, at, rng).await
     }
 
-    async fn term(&mut self, server: &mut Server, rng: &mut Rng) -> Result<(), Trouble> {
+    async fn term(&mut self, server: &mut ServerProcess, rng: &mut Rng) -> Result<(), TortureError> {
         let at = self.stage.book.now();
         server.term().await?;
         self.recover(server, Trigger::Term, at, rng).await
@@ -200,25 +205,25 @@ impl Nemesis {
 
     async fn recover(
         &mut self,
-        server: &mut Server,
+        server: &mut ServerProcess,
         trigger: Trigger,
         at: Micros,
         rng: &mut Rng,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TortureError> {
         down(rng).await;
         let (restarted, ready) = self.rise(server).await?;
         self.stage.book.blow(Blow { trigger, at, restarted: Some(restarted), ready: Some(ready) });
         Ok(())
     }
 
-    async fn burst(&mut self, server: &mut Server) -> Result<(), Trouble> {
+    async fn burst(&mut self, server: &mut ServerProcess) -> Result<(), TortureError> {
         self.note(Trigger::UpstreamBurst);
         self.burst.begin(BURST);
         self.rest(server, Instant::now() + BURST).await
     }
 
     /// Fills the disk for a while; where that cannot be done, it is a kill like any other.
-    async fn fill(&mut self, server: &mut Server, rng: &mut Rng) -> Result<(), Trouble> {
+    async fn fill(&mut self, server: &mut ServerProcess, rng: &mut Rng) -> Result<(), TortureError> {
         let Some(folder) = self.disk.clone() else { return self.kill(server, Trigger::Random, rng).await };
         let leave = rng.choice(LEFT).unwrap_or_default();
         self.note(Trigger::DiskFull);
@@ -228,7 +233,7 @@ impl Nemesis {
         self.mend(server).await
     }
 
-    async fn read_slowly(&mut self, server: &mut Server) -> Result<(), Trouble> {
+    async fn read_slowly(&mut self, server: &mut ServerProcess) -> Result<(), TortureError> {
         self.note(Trigger::SlowReaders);
         let readers = tokio::time::timeout(STALLED, stalled_readers(self.stage.clone(), READERS));
         let rest = self.rest(server, Instant::now() + STALLED);

@@ -15,21 +15,20 @@ mod output;
 mod resources;
 mod rows;
 mod runs;
-#[cfg(test)]
-mod sample;
 mod scan;
 mod streams;
 mod usage;
 
 use std::path::PathBuf;
 
+use crate::database::open_database;
 use crate::record::{Trial, Violation};
 use crate::stage::User;
 
 pub(crate) use self::case::is_kill;
 use self::case::{Case, wrong};
 pub(crate) use self::facts::Facts;
-pub(crate) use self::guards::{Guard, Plan, must_have, vacuous};
+pub(crate) use self::guards::{Guard, TrialPlan, must_have, vacuous};
 pub(crate) use self::resources::Resources;
 
 /// Violations of one check that are told; of more only their number is.
@@ -48,23 +47,24 @@ pub(crate) struct Evidence {
 
 /// What came of looking.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Verdict {
+pub(crate) struct OracleVerdict {
     pub(crate) violations: Vec<Violation>,
     pub(crate) facts: Facts,
 }
 
 /// Judges a trial. It must be all that ever happened to the data: what was there before would be a violation.
-pub(crate) fn examine(trial: &Trial, evidence: &Evidence) -> Verdict {
-    let read = log::open(&evidence.data).and_then(|conn| log::Log::read(&conn).map(|log| (conn, log)));
+pub(crate) fn examine(trial: &Trial, evidence: &Evidence) -> OracleVerdict {
+    let read =
+        open_database(&evidence.data).and_then(|conn| log::StoredLog::read(&conn).map(|log| (conn, log)));
     let (conn, log) = match read {
         Ok(read) => read,
         Err(error) => {
             let violations = vec![wrong("O16", format!("the database cannot be read: {error}"))];
-            return Verdict { violations, facts: Facts::default() };
+            return OracleVerdict { violations, facts: Facts::default() };
         }
     };
     let case = Case::new(trial, &log);
-    let wanted = scan::Wanted::new(&evidence.users, &evidence.secrets);
+    let wanted = scan::ScannedWords::new(&evidence.users, &evidence.secrets);
     let found = [
         runs::check(&case),
         rows::check(&conn),
@@ -85,7 +85,7 @@ pub(crate) fn examine(trial: &Trial, evidence: &Evidence) -> Verdict {
         usage::check(&case),
         output::check(&evidence.log, trial),
     ];
-    Verdict { violations: found.into_iter().flat_map(bounded).collect(), facts: Facts::of(&case) }
+    OracleVerdict { violations: found.into_iter().flat_map(bounded).collect(), facts: Facts::of(&case) }
 }
 
 fn bounded(mut found: Vec<Violation>) -> Vec<Violation> {

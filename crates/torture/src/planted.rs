@@ -1,73 +1,59 @@
-//! Does the oracle bite? Each bug is planted in turn, and has to be caught by the check that is there for it.
+//! Does the oracle find a bug? The server under test has one that was planted, and a check that is there for it must see
+//! it.
 
 use std::time::Duration;
 
-use protocol::planted::Bug;
-
-use crate::round::{self, Options};
-use crate::stage::Trouble;
+use crate::round::{self, TrialOptions};
+use crate::stage::TortureError;
 
 /// How long a bug may stay unseen.
 const LONGEST: Duration = Duration::from_secs(600);
 /// Minutes of one trial; there are more until the bug is caught or the time is over.
 const MINUTES: f64 = 1.0;
+/// Characters of a violation that are printed.
+const MAX_SHOWN: usize = 100;
 
-/// The checks that are there for it.
-fn checks(bug: Bug) -> &'static [&'static str] {
-    match bug {
-        Bug::SendBeforePersist | Bug::SeamGap => &["O5"],
-        Bug::RerunNonidempotent => &["O3"],
-        Bug::IdemOutsideTx => &["O4"],
-        Bug::CancelInMemory => &["O7"],
-        Bug::JobAfterCommit => &["O9"],
-        Bug::TopkThenFilter => &["O4", "O11"],
-        Bug::ResultTwice => &["O2"],
-        Bug::TrimBetweenPair => &["O14"],
-        Bug::AckBeforeCommit => &["O4", "O5"],
-    }
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct PlantedOptions {
+    #[command(flatten)]
+    trial: TrialOptions,
+    /// The name of the bug that the server has
+    #[arg(long, value_name = "BUG")]
+    bug: String,
+    /// The checks of which one must find it, such as O4,O5
+    #[arg(long, value_name = "CHECKS", value_delimiter = ',', required = true)]
+    checks: Vec<String>,
 }
 
-/// True if every bug was caught.
-pub(crate) async fn planted(options: &Options) -> Result<bool, Trouble> {
-    let wanted = options.bug.as_deref();
-    let bugs: Vec<Bug> =
-        Bug::ALL.into_iter().filter(|bug| wanted.is_none_or(|name| name == bug.name())).collect();
-    let mut lines = Vec::new();
-    let mut all = !bugs.is_empty();
-    for bug in bugs {
-        let (line, caught) = catch(options, bug).await?;
-        println!("{line}\n");
-        lines.push(line);
-        all &= caught;
-    }
-    println!("{:<22} {:<8} {:>8}  what was seen first", "planted", "caught", "after");
-    for line in lines {
-        println!("{line}");
-    }
-    Ok(all)
-}
-
-async fn catch(options: &Options, bug: Bug) -> Result<(String, bool), Trouble> {
-    let (mut took, mut others, mut tries) = (Duration::ZERO, Vec::new(), 0);
-    let seed = options.seed.unwrap_or(1);
-    while took < LONGEST {
-        let trial = Options {
-            bug: Some(bug.name().to_owned()),
-            out: options.out.join(bug.name()),
+/// Runs trials until a check finds the bug. False if none does in time.
+pub(crate) async fn catch(options: &PlantedOptions) -> Result<bool, TortureError> {
+    let PlantedOptions { trial, bug, checks } = options;
+    let (mut time, mut others, mut tries) = (Duration::ZERO, Vec::new(), 0);
+    let seed = trial.seed.unwrap_or(1);
+    while time < LONGEST {
+        let next = TrialOptions {
+            out: trial.out.join(bug),
             minutes: MINUTES,
             seed: Some(seed + tries),
-            ..options.clone()
+            ..trial.clone()
         };
         tries += 1;
-        let verdict = round::trial(&trial).await?;
-        took += verdict.took;
-        let hit = verdict.violations.iter().find(|violation| checks(bug).contains(&violation.check));
+        let verdict = round::run_trial(&next).await?;
+        time += verdict.took;
+        let hit =
+            verdict.violations.iter().find(|violation| checks.iter().any(|check| check == violation.check));
         if let Some(hit) = hit {
-            let what: String = hit.what.chars().take(100).collect();
-            let seconds = format!("{} s", took.as_secs());
-            return Ok((format!("{:<22} {:<8} {seconds:>8}  {what}", bug.name(), hit.check), true));
+            let what: String = hit.what.chars().take(MAX_SHOWN).collect();
+            println!("{bug}: caught by {} after {} s: {what}", hit.check, time.as_secs());
+            return Ok(true);
         }
         others.extend(verdict.violations.into_iter().map(|violation| violation.check));
+        println!(
+            "{bug}: not seen in {} s by {}; other checks: {others:?}",
+            time.as_secs(),
+            checks.join(", ")
+        );
     }
-    Ok((format!("{:<22} {:<8} {:>6} s  only {others:?}", bug.name(), "NO", took.as_secs()), false))
+    println!("{bug}: NOT CAUGHT in {} s", time.as_secs());
+    Ok(false)
 }

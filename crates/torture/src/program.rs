@@ -26,12 +26,12 @@ const FAULTS: u8 = 8;
 
 /// The text of a message is this as JSON, and nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Program {
+pub(crate) struct MessageProgram {
     /// Names the message, and its run, for ever.
     pub(crate) tag: String,
     /// The user's word.
     pub(crate) canary: String,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ProgramStep>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<Fault>,
     /// Milliseconds between two pieces of a reply.
@@ -40,7 +40,7 @@ pub(crate) struct Program {
 
 /// One answer of the model: so many words, then these calls. A step without calls is the last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Step {
+pub(crate) struct ProgramStep {
     pub(crate) say: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<(String, Value)>,
@@ -66,7 +66,7 @@ pub(crate) enum FaultKind {
     ErrorEvent,
 }
 
-impl Program {
+impl MessageProgram {
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -85,7 +85,7 @@ impl Program {
                 number += 1;
                 (tool(rng).to_owned(), json!({ "tag": tag, "n": number }))
             });
-            Step { calls: calls.collect(), say: rng.usize(5..=200) }
+            ProgramStep { calls: calls.collect(), say: rng.usize(5..=200) }
         });
         let steps = steps.collect();
         let fault = (rng.u8(0..100) < FAULTS).then(|| Fault {
@@ -124,17 +124,17 @@ mod tests {
     fn a_program_survives_being_a_message() {
         let mut rng = Rng::with_seed(7);
         for number in 0..1000 {
-            let program = Program::drawn(&format!("t0-{number}"), "canary-a", &mut rng);
-            assert_eq!(Program::parse(&program.text()), Some(program));
+            let program = MessageProgram::drawn(&format!("t0-{number}"), "canary-a", &mut rng);
+            assert_eq!(MessageProgram::parse(&program.text()), Some(program));
         }
-        assert_eq!(Program::parse("Name three rivers."), None);
+        assert_eq!(MessageProgram::parse("Name three rivers."), None);
     }
 
     #[test]
     fn a_program_keeps_its_bounds_and_ends() {
         let mut rng = Rng::with_seed(7);
-        let programs: Vec<Program> =
-            (0..2000).map(|n| Program::drawn(&format!("t{n}"), "c", &mut rng)).collect();
+        let programs: Vec<MessageProgram> =
+            (0..2000).map(|n| MessageProgram::drawn(&format!("t{n}"), "c", &mut rng)).collect();
         for program in &programs {
             let (last, before) = program.steps.split_last().unwrap();
             assert!(last.calls.is_empty() && before.len() < MOST_STEPS, "{program:?}");
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_draws_the_same_program() {
-        let draw = |seed| Program::drawn("t", "c", &mut Rng::with_seed(seed));
+        let draw = |seed| MessageProgram::drawn("t", "c", &mut Rng::with_seed(seed));
         assert_eq!(draw(3), draw(3));
         assert_ne!(draw(3), draw(4));
     }

@@ -8,16 +8,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
-
-use crate::stalls::Stall;
+use sha2::{Digest, Sha256};
+use testkit::StreamedEvent;
 
 /// Microseconds since the trial began, by one clock.
 pub(crate) type Micros = u64;
 
+/// A time during which nothing was done here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stall {
+    pub(crate) from: Micros,
+    pub(crate) until: Micros,
+}
+
 /// What is known of an operation after its last attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Outcome {
+pub(crate) enum OperationOutcome {
     /// The server said that it is done.
     Ok,
     /// The server refused it, and said so: nothing of it may be there.
@@ -38,7 +45,7 @@ pub(crate) struct Op {
     /// From the first attempt to the answer of the last.
     pub(crate) began: Micros,
     pub(crate) ended: Micros,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: OperationOutcome,
     /// The HTTP status of each attempt; 0 where there was none.
     pub(crate) attempts: Vec<u16>,
     /// When the answer that made it definite arrived, if one did; `ended` is later when a stream was read after it.
@@ -98,7 +105,7 @@ pub(crate) enum What {
 
 /// What one connection of one reader received.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Reading {
+pub(crate) struct StreamReading {
     pub(crate) actor: usize,
     pub(crate) user: String,
     /// A run's stream, or a thread's channel.
@@ -112,7 +119,7 @@ pub(crate) struct Reading {
     pub(crate) ended: Micros,
     /// 0 if there was no answer.
     pub(crate) status: u16,
-    pub(crate) frames: Vec<Seen>,
+    pub(crate) frames: Vec<ReceivedEvent>,
     pub(crate) end: End,
     /// How often the server had been started when it began; a resume of one that another process began has a higher
     /// number than the reading before.
@@ -121,11 +128,18 @@ pub(crate) struct Reading {
 
 /// One frame, exactly as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedEvent {
     pub(crate) seq: u64,
     pub(crate) event: String,
     /// SHA-256 of the bytes of `data`, in hex.
     pub(crate) hash: String,
+}
+
+impl ReceivedEvent {
+    pub(crate) fn of(event: &StreamedEvent) -> Self {
+        let hash = Sha256::digest(&event.data).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { seq: event.id.unwrap_or_default(), event: event.event.clone(), hash }
+    }
 }
 
 /// How a reading came to its end.
@@ -144,7 +158,7 @@ pub(crate) enum End {
 
 /// One request to the model.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Asked {
+pub(crate) struct ModelCallRecord {
     /// Of the message it answers; none for background work.
     pub(crate) tag: Option<String>,
     /// From 0: how many assistant turns follow the user's message.
@@ -167,7 +181,7 @@ pub(crate) struct Asked {
 
 /// One request to a tool.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Arrival {
+pub(crate) struct ToolRequestRecord {
     pub(crate) tool: String,
     pub(crate) key: String,
     /// Of the message whose run called it, as its arguments say.
@@ -246,9 +260,9 @@ struct Files {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trial {
     pub(crate) ops: Vec<Op>,
-    pub(crate) readings: Vec<Reading>,
-    pub(crate) asked: Vec<Asked>,
-    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) readings: Vec<StreamReading>,
+    pub(crate) asked: Vec<ModelCallRecord>,
+    pub(crate) arrivals: Vec<ToolRequestRecord>,
     pub(crate) blows: Vec<Blow>,
     /// What the strict upstream complained of.
     pub(crate) complaints: Vec<String>,
@@ -283,14 +297,14 @@ impl Book {
         pages.trial.ops.push(op);
     }
 
-    pub(crate) fn reading(&self, reading: Reading) {
+    pub(crate) fn reading(&self, reading: StreamReading) {
         let mut pages = self.lock();
         pages.write(|files| &mut files.readings, &reading);
         pages.trial.readings.push(reading);
     }
 
     /// Notes a request and gives its number, for [`Book::model_wrote`] and [`Book::model_closed`].
-    pub(crate) fn asked(&self, asked: Asked) -> usize {
+    pub(crate) fn add_model_call(&self, asked: ModelCallRecord) -> usize {
         let mut pages = self.lock();
         pages.write(|files| &mut files.model, &asked);
         pages.trial.asked.push(asked);
@@ -312,7 +326,7 @@ impl Book {
     }
 
     /// Notes a request and gives its number, for [`Book::tool_replied`].
-    pub(crate) fn arrival(&self, arrival: Arrival) -> usize {
+    pub(crate) fn arrival(&self, arrival: ToolRequestRecord) -> usize {
         let mut pages = self.lock();
         pages.write(|files| &mut files.tools, &arrival);
         pages.trial.arrivals.push(arrival);
@@ -375,4 +389,17 @@ pub(crate) struct Violation {
     /// `O1` to `O17`.
     pub(crate) check: &'static str,
     pub(crate) what: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_known_by_the_hash_of_its_bytes() {
+        let event = StreamedEvent { id: Some(3), event: "run:end".into(), data: b"abc".to_vec() };
+        let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let expected = ReceivedEvent { seq: 3, event: "run:end".into(), hash: hash.into() };
+        assert_eq!(ReceivedEvent::of(&event), expected);
+    }
 }

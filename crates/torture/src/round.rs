@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fastrand::Rng;
-use rusqlite::{Connection, OpenFlags};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::nemesis::Nemesis;
-use crate::oracle::{self, Evidence, Facts, Plan, Resources};
+use crate::oracle::{self, Evidence, Facts, Resources, TrialPlan};
 use crate::record::Violation;
-use crate::server::{Held, Server};
-use crate::stage::Trouble;
-use crate::summary::{Setting, Summary};
-use crate::world::{Settings, World};
+use crate::server::{ProcessUsage, ServerProcess};
+use crate::stage::TortureError;
+use crate::summary::{TrialSetting, TrialSummary};
+use crate::world::{TortureWorld, WorldSettings};
 use crate::{actors, heal, stalls};
 
 /// Users, each with a word that nobody else may see.
@@ -36,7 +35,7 @@ const MAX_TOLD: usize = 50;
 const KILLS_PER_MINUTE: f64 = 8.0;
 
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct TrialOptions {
     /// The server to be killed
     #[arg(long, value_name = "BINARY")]
     pub(crate) server: PathBuf,
@@ -55,13 +54,10 @@ pub(crate) struct Options {
     /// Seconds between two blows, on average
     #[arg(long, default_value_t = 1.8)]
     pub(crate) gap: f64,
-    /// The bug that the server is to have, if it was built with bugs
-    #[arg(long, value_name = "BUG")]
-    pub(crate) bug: Option<String>,
 }
 
 /// What came of a trial.
-pub(crate) struct Verdict {
+pub(crate) struct TrialVerdict {
     pub(crate) seed: u64,
     pub(crate) violations: Vec<Violation>,
     /// What did not happen often enough for the trial to prove anything.
@@ -70,7 +66,7 @@ pub(crate) struct Verdict {
 }
 
 /// Runs a trial to its end, or until something is wrong.
-pub(crate) async fn trial(options: &Options) -> Result<Verdict, Trouble> {
+pub(crate) async fn run_trial(options: &TrialOptions) -> Result<TrialVerdict, TortureError> {
     let begun = Instant::now();
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let out = &options.out;
@@ -84,15 +80,9 @@ pub(crate) async fn trial(options: &Options) -> Result<Verdict, Trouble> {
         options.actors,
         out.display()
     );
-    let settings = Settings {
-        seed,
-        out: out.clone(),
-        server: options.server.clone(),
-        planted: options.bug.clone(),
-        users: USERS,
-        keep: false,
-    };
-    let world = World::build(&settings).await?;
+    let settings =
+        WorldSettings { seed, out: out.clone(), server: options.server.clone(), users: USERS, keep: false };
+    let world = TortureWorld::build(&settings).await?;
     if !world.own_disk {
         println!("NOT RUN: full disks: no small disk could be mounted here");
     }
@@ -110,16 +100,16 @@ pub(crate) async fn trial(options: &Options) -> Result<Verdict, Trouble> {
 }
 
 struct Trial {
-    world: World,
-    server: Server,
+    world: TortureWorld,
+    server: ServerProcess,
     nemesis: Nemesis,
     rng: Rng,
-    options: Options,
+    options: TrialOptions,
     seed: u64,
     /// What the server held when it first came to rest. It keeps connections to those it talks to, so what it held
     /// before anybody came says little.
-    baseline: Option<Held>,
-    held: Option<Held>,
+    baseline: Option<ProcessUsage>,
+    usage: Option<ProcessUsage>,
     rounds: usize,
     chaos: Duration,
     violations: Vec<Violation>,
@@ -128,7 +118,7 @@ struct Trial {
 }
 
 impl Trial {
-    async fn begin(world: World, options: &Options, seed: u64) -> Result<Self, Trouble> {
+    async fn begin(world: TortureWorld, options: &TrialOptions, seed: u64) -> Result<Self, TortureError> {
         let mut server = world.server()?;
         server.start()?;
         if !server.ready(START).await? {
@@ -143,7 +133,7 @@ impl Trial {
             options: options.clone(),
             seed,
             baseline: None,
-            held: None,
+            usage: None,
             rounds: 0,
             chaos: Duration::ZERO,
             violations: Vec::new(),
@@ -159,7 +149,7 @@ impl Trial {
         (self.rounds == 0 || chaos >= SHORTEST_CHAOS).then_some(chaos.max(SHORTEST_CHAOS))
     }
 
-    async fn round(&mut self, chaos: Duration) -> Result<(), Trouble> {
+    async fn round(&mut self, chaos: Duration) -> Result<(), TortureError> {
         self.rounds += 1;
         self.chaos += chaos;
         let stage = self.world.stage();
@@ -192,7 +182,7 @@ impl Trial {
     }
 
     /// Waits until all has come to rest.
-    async fn heal(&mut self) -> Result<(), Trouble> {
+    async fn heal(&mut self) -> Result<(), TortureError> {
         let begun = Instant::now();
         loop {
             let left = heal::under_way(&self.world.data)?;
@@ -208,14 +198,15 @@ impl Trial {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        self.held = heal::settled(&self.server, self.baseline).await;
-        self.baseline = self.baseline.or(self.held);
+        self.usage = heal::settled(&self.server, self.baseline).await;
+        self.baseline = self.baseline.or(self.usage);
         Ok(())
     }
 
     fn judge(&mut self) {
         let evidence = self.evidence();
-        let oracle::Verdict { violations, facts } = oracle::examine(&self.world.book.trial(), &evidence);
+        let oracle::OracleVerdict { violations, facts } =
+            oracle::examine(&self.world.book.trial(), &evidence);
         self.violations.extend(violations);
         self.facts = facts;
         let deaths = std::mem::take(&mut self.nemesis.deaths);
@@ -228,12 +219,12 @@ impl Trial {
             data: self.world.data.clone(),
             log: self.world.launch().log.clone(),
             users: self.world.users.to_vec(),
-            secrets: self.world.known.secrets().to_vec(),
+            secrets: self.world.private_words.secrets().to_vec(),
             resources: Resources {
-                bytes_before: self.baseline.map_or(0, |held| held.resident_bytes),
-                bytes_after: self.held.map_or(0, |held| held.resident_bytes),
-                files_before: self.baseline.map_or(0, |held| held.open_files as u64),
-                files_after: self.held.map_or(0, |held| held.open_files as u64),
+                bytes_before: self.baseline.map_or(0, |usage| usage.resident_bytes),
+                bytes_after: self.usage.map_or(0, |usage| usage.resident_bytes),
+                files_before: self.baseline.map_or(0, |usage| usage.open_files as u64),
+                files_after: self.usage.map_or(0, |usage| usage.open_files as u64),
                 log_bytes: wal,
             },
         }
@@ -244,7 +235,7 @@ impl Trial {
     }
 
     /// A backup that was taken in the middle of everything has to be whole.
-    async fn check_copy(&mut self, backup: &Path, copied: String) -> Result<(), Trouble> {
+    async fn check_copy(&mut self, backup: &Path, copied: String) -> Result<(), TortureError> {
         if !copied.is_empty() {
             self.violation("O16", format!("a backup failed: {copied}"));
             return Ok(());
@@ -257,7 +248,7 @@ impl Trial {
     }
 
     /// Lets the server's own audit look at a data folder.
-    async fn audit(&mut self, data: &Path, complaint: &str) -> Result<(), Trouble> {
+    async fn audit(&mut self, data: &Path, complaint: &str) -> Result<(), TortureError> {
         let audited =
             self.world.launch().command(&["audit", "--data", &data.display().to_string()]).output().await?;
         if !audited.status.success() {
@@ -277,7 +268,7 @@ impl Trial {
         );
     }
 
-    async fn finish(mut self, took: Duration) -> Result<Verdict, Trouble> {
+    async fn finish(mut self, took: Duration) -> Result<TrialVerdict, TortureError> {
         self.server.term().await?;
         if self.violations.is_empty()
             && let Some(backup) = self.backup.clone()
@@ -287,10 +278,10 @@ impl Trial {
         let trial = self.world.book.trial();
         let minutes = self.chaos.as_secs_f64() / 60.0;
         let planned = (minutes * KILLS_PER_MINUTE) as usize;
-        let plan = Plan { minutes, kills: planned, disk: self.world.own_disk };
+        let plan = TrialPlan { minutes, kills: planned, disk: self.world.own_disk };
         let vacuous = oracle::vacuous(&trial, &self.facts, &plan);
-        let setting = Setting { seed: self.seed, rounds: self.rounds, plan };
-        let summary = Summary::new(&setting, &trial, &self.facts, self.violations.clone());
+        let setting = TrialSetting { seed: self.seed, rounds: self.rounds, plan };
+        let summary = TrialSummary::new(&setting, &trial, &self.facts, self.violations.clone());
         summary.write(&self.options.out)?;
         if !self.violations.is_empty() {
             self.world.freeze(&self.options.out.join("frozen"))?;
@@ -299,16 +290,16 @@ impl Trial {
             std::fs::remove_dir_all(backup)?;
         }
         println!("{}", self.options.out.join("summary.json").display());
-        Ok(Verdict { seed: self.seed, violations: self.violations, vacuous, took })
+        Ok(TrialVerdict { seed: self.seed, violations: self.violations, vacuous, took })
     }
 
     /// A server that is started on a backup goes on as if it had been killed when that was taken.
-    async fn restore(&mut self, backup: &Path) -> Result<(), Trouble> {
+    async fn restore(&mut self, backup: &Path) -> Result<(), TortureError> {
         let mut launch = self.world.launch().clone();
         launch.environment.retain(|(name, _)| name != "RONDO_DATA");
         launch.environment.push(("RONDO_DATA".into(), backup.display().to_string()));
         launch.log = self.options.out.join("restored.log");
-        let mut server = Server::new(launch, self.world.starts.clone())?;
+        let mut server = ServerProcess::new(launch, self.world.starts.clone())?;
         server.start()?;
         if !server.ready(START).await? {
             self.violation("O16", "a server does not start on a backup; see restored.log".into());
@@ -331,7 +322,7 @@ fn chaos_and_healing(until: Instant) -> Duration {
 }
 
 /// Takes a backup after so many seconds. Gives what went wrong, or nothing.
-async fn copy(world: &World, to: &Path, after: f64) -> Result<String, Trouble> {
+async fn copy(world: &TortureWorld, to: &Path, after: f64) -> Result<String, TortureError> {
     tokio::time::sleep(Duration::from_secs_f64(after)).await;
     let copied = world.launch().command(&["backup", &to.display().to_string()]).output().await?;
     Ok(if copied.status.success() {
@@ -341,13 +332,13 @@ async fn copy(world: &World, to: &Path, after: f64) -> Result<String, Trouble> {
     })
 }
 
-impl Verdict {
+impl TrialVerdict {
     pub(crate) fn is_good(&self) -> bool {
         self.violations.is_empty() && self.vacuous.is_empty()
     }
 
     /// Says what was wrong. Evidence of a violation is kept where no later trial removes it.
-    pub(crate) fn tell(&self, out: &Path) -> Result<(), Trouble> {
+    pub(crate) fn tell(&self, out: &Path) -> Result<(), TortureError> {
         for violation in self.violations.iter().take(MAX_TOLD) {
             println!("{}: {}", violation.check, violation.what);
         }
@@ -386,14 +377,6 @@ impl Verdict {
     }
 }
 
-/// The database, for looking.
-pub(crate) fn look(data: &Path) -> Result<Connection, Trouble> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(data.join("rondo.db"), flags)?;
-    conn.busy_timeout(Duration::from_secs(5))?;
-    Ok(conn)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,8 +386,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("torture");
         let violation = Violation { check: "O7", what: "a cancelled run is completed".into() };
-        let failed =
-            Verdict { seed: 7, violations: vec![violation], vacuous: vec![], took: Duration::from_secs(1) };
+        let failed = TrialVerdict {
+            seed: 7,
+            violations: vec![violation],
+            vacuous: vec![],
+            took: Duration::from_secs(1),
+        };
         for _ in 0..2 {
             std::fs::create_dir(&out).unwrap();
             std::fs::write(out.join("summary.json"), "{}").unwrap();
@@ -419,7 +406,7 @@ mod tests {
             "{told}"
         );
         std::fs::create_dir(&out).unwrap();
-        Verdict { violations: vec![], ..failed }.tell(&out).unwrap();
+        TrialVerdict { violations: vec![], ..failed }.tell(&out).unwrap();
         assert!(out.exists(), "a good one keeps nothing");
     }
 }

@@ -1,16 +1,18 @@
 //! The server under test: the real binary, one process at a time, always on the same port and the same data.
 
 use std::fs::OpenOptions;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use fastrand::Rng;
 use reqwest::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use crate::stage::{Starts, Trouble};
+use crate::stage::{Starts, TortureError};
 
 /// How long a server may take to stop after SIGTERM.
 const TERM_PATIENCE: Duration = Duration::from_secs(30);
@@ -18,6 +20,10 @@ const TERM_PATIENCE: Duration = Duration::from_secs(30);
 const READY_PAUSE: Duration = Duration::from_millis(5);
 /// How long one look may take.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Ports below those that connections take for themselves, so that none is in the way when the server starts again.
+const PORTS: std::ops::Range<u16> = 20_000..30_000;
+/// Ports that are tried before there is none.
+const PORT_TRIES: usize = 100;
 /// Bytes in a page of memory, as `/proc` counts them.
 const PAGE: u64 = 4096;
 
@@ -41,9 +47,26 @@ impl Launch {
         command.current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
         command
     }
+
+    /// Makes a key with `rondo keys add` and gives it back.
+    pub(crate) async fn add_key(&self, args: &[&str]) -> Result<String, TortureError> {
+        let done = self.command(&[&["keys", "add"], args].concat()).output().await?;
+        let printed = String::from_utf8(done.stdout)?.trim().to_owned();
+        if done.status.success() && printed.starts_with("rondo_") {
+            return Ok(printed);
+        }
+        Err(format!("no key was made: {}", String::from_utf8_lossy(&done.stderr).trim()).into())
+    }
 }
 
-pub(crate) struct Server {
+/// A port that nobody listens on.
+pub(crate) fn free_port(rng: &mut Rng) -> Result<u16, TortureError> {
+    let mut ports = std::iter::repeat_with(|| rng.u16(PORTS)).take(PORT_TRIES);
+    let free = ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+    free.ok_or_else(|| "there is no free port for the server".into())
+}
+
+pub(crate) struct ServerProcess {
     launch: Launch,
     client: Client,
     starts: Starts,
@@ -52,14 +75,14 @@ pub(crate) struct Server {
 
 /// What a process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: u64,
     pub(crate) open_files: usize,
     pub(crate) threads: usize,
 }
 
-impl Server {
-    pub(crate) fn new(launch: Launch, starts: Starts) -> Result<Self, Trouble> {
+impl ServerProcess {
+    pub(crate) fn new(launch: Launch, starts: Starts) -> Result<Self, TortureError> {
         let client = Client::builder().no_proxy().timeout(READY_TIMEOUT).pool_max_idle_per_host(0).build()?;
         Ok(Self { launch, client, starts, child: None })
     }
@@ -69,7 +92,7 @@ impl Server {
     }
 
     /// Starts a process, unless one runs. It need not be ready.
-    pub(crate) fn start(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn start(&mut self) -> Result<(), TortureError> {
         if self.is_running()? {
             return Ok(());
         }
@@ -82,12 +105,12 @@ impl Server {
     }
 
     /// Whether the process that was started is still there.
-    pub(crate) fn is_running(&mut self) -> Result<bool, Trouble> {
+    pub(crate) fn is_running(&mut self) -> Result<bool, TortureError> {
         Ok(self.ended()?.is_none() && self.child.is_some())
     }
 
     /// How the process ended, if it did so by itself.
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Trouble> {
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, TortureError> {
         match &mut self.child {
             Some(child) => Ok(child.try_wait()?),
             None => Ok(None),
@@ -95,7 +118,7 @@ impl Server {
     }
 
     /// SIGKILL. The process is gone when this returns.
-    pub(crate) async fn kill(&mut self) -> Result<(), Trouble> {
+    pub(crate) async fn kill(&mut self) -> Result<(), TortureError> {
         if let Some(mut child) = self.child.take() {
             child.kill().await?;
         }
@@ -103,7 +126,7 @@ impl Server {
     }
 
     /// SIGTERM, and SIGKILL if that takes too long. Says how long it took.
-    pub(crate) async fn term(&mut self) -> Result<Duration, Trouble> {
+    pub(crate) async fn term(&mut self) -> Result<Duration, TortureError> {
         let begin = Instant::now();
         if let Some(mut child) = self.child.take() {
             if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
@@ -117,7 +140,7 @@ impl Server {
     }
 
     /// Waits until it says that it is ready. False if it does not in time, or has ended.
-    pub(crate) async fn ready(&mut self, patience: Duration) -> Result<bool, Trouble> {
+    pub(crate) async fn ready(&mut self, patience: Duration) -> Result<bool, TortureError> {
         let until = Instant::now() + patience;
         let url = format!("{}/readyz", self.launch.url);
         while Instant::now() < until && self.is_running()? {
@@ -130,12 +153,21 @@ impl Server {
         Ok(false)
     }
 
+    /// The number of the process, if one runs.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        self.child.as_ref()?.id()
+    }
+
     /// None if no process runs.
-    pub(crate) fn held(&self) -> Option<Held> {
-        let id = self.child.as_ref()?.id()?;
+    pub(crate) fn usage(&self) -> Option<ProcessUsage> {
+        let id = self.process_id()?;
         let pages = std::fs::read_to_string(format!("/proc/{id}/statm")).ok()?;
         let resident: u64 = pages.split(' ').nth(1)?.parse().ok()?;
         let count = |what: &str| std::fs::read_dir(format!("/proc/{id}/{what}")).ok().map(Iterator::count);
-        Some(Held { resident_bytes: resident * PAGE, open_files: count("fd")?, threads: count("task")? })
+        Some(ProcessUsage {
+            resident_bytes: resident * PAGE,
+            open_files: count("fd")?,
+            threads: count("task")?,
+        })
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::record::{Book, Trigger};
 
 /// What a command tells whoever called it: a sentence, ready to be shown.
-pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type TortureError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Somebody who talks to one app. No other user's words may ever reach them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,20 +2,13 @@
 
 use std::time::Duration;
 
-use crate::record::{Book, Micros};
+use crate::record::{Book, Micros, Stall};
 
 /// The time between two ticks of the watch.
 const TICK: Duration = Duration::from_millis(10);
 
 /// A tick that comes so many microseconds late says that the process was held up.
 const LATE: Micros = 5_000;
-
-/// A time during which nothing was done here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stall {
-    pub(crate) from: Micros,
-    pub(crate) until: Micros,
-}
 
 /// Notes every stall, until it is dropped.
 pub(crate) async fn watch(book: Book) {

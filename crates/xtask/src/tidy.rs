@@ -2,12 +2,17 @@
 //!
 //! Rust files are read as tokens, so a word in a comment or in a string is never mistaken for code.
 
+mod bare_names;
+pub(crate) mod cycles;
+mod debts;
 mod machine;
+mod patches;
 mod rooms;
-mod rust;
 mod sizes;
+mod test_places;
 #[cfg(test)]
 mod tests;
+pub(crate) mod type_names;
 mod words;
 
 use std::collections::BTreeSet;
@@ -16,7 +21,9 @@ use std::path::Path;
 
 use walkdir::{DirEntry, WalkDir};
 
-use rust::RustFile;
+use crate::source::{RustFile, SourceFile, SourceTree, relative};
+
+use self::debts::CrateFinding;
 
 /// Names that hold nothing of ours. `data` is one only at the root.
 const SKIPPED: &[&str] = &[".git", "target", "node_modules"];
@@ -45,53 +52,74 @@ impl fmt::Display for Finding {
 
 /// Checks every file under `root`. An empty list means that all is in order.
 pub(crate) fn check(root: &Path) -> Vec<Finding> {
+    let (mut findings, tree) = check_files(root);
+    findings.extend(debts::check(&check_tree(&tree)));
+    findings.extend(patches::check(root));
+    findings
+}
+
+/// The debts as they are now.
+pub(crate) fn list_debts(root: &Path) -> String {
+    let (_, tree) = check_files(root);
+    debts::list(&check_tree(&tree))
+}
+
+/// The rules that look at all files together.
+fn check_tree(tree: &SourceTree) -> Vec<CrateFinding> {
+    [bare_names::check(tree), cycles::check(tree), test_places::check(tree), type_names::check(tree)].concat()
+}
+
+/// The rules that look at one file, and all that was read.
+fn check_files(root: &Path) -> (Vec<Finding>, SourceTree) {
     let members = members(root);
-    let mut findings = Vec::new();
+    let (mut findings, mut sources) = (Vec::new(), Vec::new());
     for entry in WalkDir::new(root).sort_by_file_name().into_iter().filter_entry(is_ours) {
         let entry = match entry {
             Ok(entry) if entry.file_type().is_file() => entry,
             Ok(_) => continue,
             Err(error) => {
-                findings.push(Finding::new(
-                    "",
-                    0,
-                    format!("cannot walk the repository: {error}"),
-                    "look why",
-                ));
+                let what = format!("cannot walk the repository: {error}");
+                findings.push(Finding::new("", 0, what, "look why"));
                 continue;
             }
         };
         let path = relative(root, entry.path());
-        match std::fs::read(entry.path()) {
-            // What is not text is an image or the like, and has no rules.
-            Ok(bytes) => findings
-                .extend(String::from_utf8(bytes).iter().flat_map(|text| check_file(&path, text, &members))),
+        match std::fs::read(entry.path()).map(String::from_utf8) {
+            Ok(Ok(text)) => {
+                let (wrong, rust) = check_file(&path, &text, &members);
+                findings.extend(wrong);
+                sources.extend(rust.and_then(|rust| SourceFile::new(&path, rust)));
+            }
+            Ok(Err(_)) => {} // an image or the like, which has no rules
             Err(error) => {
                 findings.push(Finding::new(&path, 0, format!("cannot be read: {error}"), "look why"))
             }
         }
     }
-    findings
+    (findings, SourceTree::new(sources))
 }
 
-fn check_file(path: &str, text: &str, members: &BTreeSet<String>) -> Vec<Finding> {
+/// What is wrong in a file, and the file if it is Rust.
+fn check_file(path: &str, text: &str, members: &BTreeSet<String>) -> (Vec<Finding>, Option<RustFile>) {
     let mut findings = machine::check(path, text);
-    if path.ends_with(".rs") {
-        findings.extend(sizes::check_text(path, text));
-        match RustFile::parse(path, text) {
-            Ok(file) => {
-                findings.extend(sizes::check_functions(path, &file));
-                findings.extend(words::check(path, &file));
-            }
-            Err(error) => {
-                findings.push(Finding::new(path, 1, format!("does not parse: {error}"), "make it compile"))
-            }
-        }
-    }
     if rooms::is_manifest(path) {
         findings.extend(rooms::check(path, text, members));
     }
-    findings
+    if !path.ends_with(".rs") {
+        return (findings, None);
+    }
+    findings.extend(sizes::check_text(path, text));
+    match RustFile::parse(path, text) {
+        Ok(file) => {
+            findings.extend(sizes::check_functions(path, &file));
+            findings.extend(words::check(path, &file));
+            (findings, Some(file))
+        }
+        Err(error) => {
+            findings.push(Finding::new(path, 1, format!("does not parse: {error}"), "make it compile"));
+            (findings, None)
+        }
+    }
 }
 
 /// The names of the crates there are.
@@ -105,8 +133,4 @@ fn is_ours(entry: &DirEntry) -> bool {
     let skipped = SKIPPED.contains(&name.as_ref());
     let data = entry.depth() == 1 && name == "data";
     !skipped && !data
-}
-
-fn relative(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }

@@ -2,93 +2,159 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use crate::commands::{build, succeeds};
+use crate::cargo::{build, build_for_tests, cargo, succeeds};
+use crate::planted::{self, PlantedBug, PlantedCopy};
 
 /// How long a round in `cargo xtask test` is.
 const MINUTES_IN_TEST: &str = "5";
 
 /// What the arguments ask for.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
-    what: What,
+struct TortureArguments {
+    experiment: Experiment,
     release: bool,
     /// For the harness, with paths as whoever calls means them.
     rest: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Experiment {
     Round,
-    Planted,
+    /// All planted bugs, or the one of this name.
+    Planted(Option<String>),
     Load,
 }
 
 /// `cargo xtask torture`: in release mode unless `--dev` is given.
 pub(crate) fn run(root: &Path, args: &[String]) -> bool {
-    let Some(asked) = parse(args, std::env::current_dir().ok().as_deref()) else {
-        eprintln!("error: --out needs a folder");
+    let Some(TortureArguments { experiment, release, rest }) =
+        parse(args, std::env::current_dir().ok().as_deref())
+    else {
+        eprintln!("error: --out needs a folder, and --bug the name of a bug");
         return false;
     };
-    let defaults = match asked.what {
-        What::Round => vec!["round".to_owned()],
-        What::Planted => vec!["planted".to_owned()],
-        What::Load => vec!["load".to_owned()],
-    };
-    harness(root, asked.what, asked.release, &[defaults, asked.rest].concat())
+    match experiment {
+        Experiment::Round => torture(root, release, "round", &rest),
+        Experiment::Load => torture(root, release, "load", &rest),
+        Experiment::Planted(only) => run_planted(root, release, only.as_deref(), &rest),
+    }
 }
 
 /// The round of `cargo xtask test`, with what the tests have built anyway.
-pub(crate) fn round(root: &Path) -> bool {
-    let args = ["round", "--minutes", MINUTES_IN_TEST].map(str::to_owned);
-    harness(root, What::Round, false, &args)
+pub(crate) fn run_round(root: &Path) -> bool {
+    torture(root, false, "round", &["--minutes", MINUTES_IN_TEST].map(str::to_owned))
 }
 
-fn harness(root: &Path, what: What, release: bool, args: &[String]) -> bool {
-    // Without optimisation it is built with the tests, which are there anyway.
-    let profile: &[&str] = if release { &["--release"] } else { &["--tests"] };
-    let features: &[&str] = match what {
-        What::Round | What::Load => &[],
-        What::Planted => &["--no-default-features", "--features", "cli/planted"],
-    };
-    // Both at once and of the whole workspace, or their libraries would be built again with other features.
-    let which = [&["--workspace", "--bin", "rondo", "--bin", "torture"], profile, features].concat();
-    let Some(harness) = build(root, &which, "torture") else { return false };
-    let Some(server) = build(root, &which, "rondo") else { return false };
+fn torture(root: &Path, release: bool, experiment: &str, rest: &[String]) -> bool {
+    let Some((harness, server)) = build_both(root, release) else { return false };
     // Another build puts another server in the same place.
-    let Some(server) = keep(root, &server, what) else { return false };
-    let mut command = match apart() {
+    let Some(server) = keep_server(root, &server, "rondo") else { return false };
+    succeeds(&mut harness_command(root, &harness, &server, experiment, rest))
+}
+
+/// Plants one bug after the other in a copy of the repository, and expects the harness to find each.
+fn run_planted(root: &Path, release: bool, only: Option<&str>, rest: &[String]) -> bool {
+    let bugs = match planted::bugs(root) {
+        Ok(bugs) => bugs,
+        Err(error) => {
+            eprintln!("error: cannot read the planted bugs: {error}");
+            return false;
+        }
+    };
+    let bugs: Vec<PlantedBug> =
+        bugs.into_iter().filter(|bug| only.is_none_or(|name| name == bug.name)).collect();
+    if bugs.is_empty() {
+        eprintln!("error: there is no such planted bug; crates/torture/planted holds them");
+        return false;
+    }
+    let Some((harness, _)) = build_both(root, release) else { return false };
+    let mut results = Vec::new();
+    for (number, bug) in bugs.iter().enumerate() {
+        println!("== planted bug {} of {}: {}: {}", number + 1, bugs.len(), bug.name, bug.about);
+        let begin = Instant::now();
+        let server = build_planted(root, release, bug);
+        println!("-- built after {} s", begin.elapsed().as_secs());
+        let is_caught = server.is_some_and(|server| catch(root, &harness, &server, bug, rest));
+        results.push((bug, is_caught, begin.elapsed()));
+    }
+    println!("\n{:<22} {:<10} {:>8}  found by", "planted bug", "result", "time");
+    for (bug, is_caught, time) in &results {
+        let result = if *is_caught { "caught" } else { "NOT CAUGHT" };
+        println!("{:<22} {result:<10} {:>6} s  {}", bug.name, time.as_secs(), bug.checks.join(" or "));
+    }
+    results.iter().all(|(_, is_caught, _)| *is_caught)
+}
+
+/// The server with this bug, built in the copy of the repository.
+fn build_planted(root: &Path, release: bool, bug: &PlantedBug) -> Option<PathBuf> {
+    let copy = match PlantedCopy::plant(root, bug) {
+        Ok(copy) => copy,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return None;
+        }
+    };
+    let mut building = cargo(&copy.folder(), &[]);
+    building.env("CARGO_TARGET_DIR", copy.builds());
+    let profile: &[&str] = if release { &["--release"] } else { &[] };
+    let args = [&["--package", "cli", "--no-default-features"], profile].concat();
+    let [server] = build(&mut building, &args, ["rondo"])?;
+    keep_server(root, &server, "rondo-planted")
+}
+
+fn catch(root: &Path, harness: &Path, server: &Path, bug: &PlantedBug, rest: &[String]) -> bool {
+    let mut args = vec!["--bug".to_owned(), bug.name.clone(), "--checks".to_owned(), bug.checks.join(",")];
+    args.extend_from_slice(rest);
+    succeeds(&mut harness_command(root, harness, server, "planted", &args))
+}
+
+/// The harness and the server, of the whole workspace at once, or their libraries would be built again with other
+/// features. Without optimisation they are built with the tests, which are there anyway.
+fn build_both(root: &Path, release: bool) -> Option<(PathBuf, PathBuf)> {
+    let programs = ["torture", "rondo"];
+    let [harness, server] = if release {
+        let args = ["--release", "--workspace", "--bin", "rondo", "--bin", "torture"];
+        build(&mut cargo(root, &[]), &args, programs)?
+    } else {
+        build_for_tests(root, programs)?
+    };
+    Some((harness, server))
+}
+
+fn harness_command(root: &Path, harness: &Path, server: &Path, experiment: &str, rest: &[String]) -> Command {
+    let mut command = match namespace() {
         Ok(command) => command,
         Err(why) => {
             println!("NOT RUN: full disks: {why}");
             Command::new("env")
         }
     };
-    let out = root.join("target/torture");
-    if !args.iter().any(|arg| arg == "--out") {
-        command.arg(harness).args(args).arg("--out").arg(out);
-    } else {
-        command.arg(harness).args(args);
+    command.current_dir(root).arg(harness).arg(experiment).args(rest);
+    if !rest.iter().any(|arg| arg == "--out") {
+        command.arg("--out").arg(root.join("target/torture"));
     }
-    succeeds(command.arg("--server").arg(server).current_dir(root))
+    command.arg("--server").arg(server);
+    command
 }
 
-fn keep(root: &Path, server: &Path, what: What) -> Option<PathBuf> {
+fn keep_server(root: &Path, server: &Path, name: &str) -> Option<PathBuf> {
     let folder = root.join("target/torture-server");
-    let kept = folder.join(if what == What::Planted { "rondo-planted" } else { "rondo" });
-    let copied = std::fs::create_dir_all(&folder).and_then(|()| std::fs::copy(server, &kept));
-    copied.inspect_err(|error| eprintln!("error: cannot copy the server: {error}")).ok().map(|_| kept)
+    let copy = folder.join(name);
+    let copied = std::fs::create_dir_all(&folder).and_then(|()| std::fs::copy(server, &copy));
+    copied.inspect_err(|error| eprintln!("error: cannot copy the server: {error}")).ok().map(|_| copy)
 }
 
 /// A command that has mounts of its own, so that a disk can be filled; or why there is none.
-fn apart() -> Result<Command, String> {
-    let namespace = || {
+fn namespace() -> Result<Command, String> {
+    let unshare = || {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "--"]);
         command
     };
-    match namespace().arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status() {
-        Ok(status) if status.success() => Ok(namespace()),
+    match unshare().arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(unshare()),
         Ok(_) => {
             Err("this machine lets nobody mount a small disk; run it where `unshare --mount` is allowed"
                 .into())
@@ -97,23 +163,24 @@ fn apart() -> Result<Command, String> {
     }
 }
 
-/// None if a folder is missing.
-fn parse(args: &[String], here: Option<&Path>) -> Option<Asked> {
-    let mut asked = Asked { what: What::Round, release: true, rest: Vec::new() };
+/// None if a folder or a name is missing.
+fn parse(args: &[String], here: Option<&Path>) -> Option<TortureArguments> {
+    let mut parsed = TortureArguments { experiment: Experiment::Round, release: true, rest: Vec::new() };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--planted" => asked.what = What::Planted,
-            "--load" => asked.what = What::Load,
-            "--dev" => asked.release = false,
+            "--planted" => parsed.experiment = Experiment::Planted(None),
+            "--bug" => parsed.experiment = Experiment::Planted(Some(args.next()?.clone())),
+            "--load" => parsed.experiment = Experiment::Load,
+            "--dev" => parsed.release = false,
             "--out" => {
                 let out = here.unwrap_or(Path::new("")).join(args.next()?);
-                asked.rest.extend([arg.clone(), out.display().to_string()]);
+                parsed.rest.extend([arg.clone(), out.display().to_string()]);
             }
-            _ => asked.rest.push(arg.clone()),
+            _ => parsed.rest.push(arg.clone()),
         }
     }
-    Some(asked)
+    Some(parsed)
 }
 
 #[cfg(test)]
@@ -121,18 +188,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_choose_what_is_run_and_the_rest_is_the_harness_s() {
-        let asked = |line: &str| {
+    fn arguments_choose_the_experiment_and_the_rest_is_the_harness_s() {
+        let parsed = |line: &str| {
             let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
             parse(&args, Some(Path::new("/here")))
         };
-        let of = |what, release, rest: &str| {
-            Some(Asked { what, release, rest: rest.split_whitespace().map(str::to_owned).collect() })
+        let expected = |experiment, release, rest: &str| {
+            let rest = rest.split_whitespace().map(str::to_owned).collect();
+            Some(TortureArguments { experiment, release, rest })
         };
-        assert_eq!(asked("--minutes 5 --seed 7"), of(What::Round, true, "--minutes 5 --seed 7"));
-        assert_eq!(asked("--planted --dev"), of(What::Planted, false, ""));
-        assert_eq!(asked("--load --out there"), of(What::Load, true, "--out /here/there"));
-        assert_eq!(asked("--out /there"), of(What::Round, true, "--out /there"));
-        assert_eq!(asked("--out"), None);
+        let one = Experiment::Planted(Some("seam_gap".into()));
+        assert_eq!(parsed("--minutes 5 --seed 7"), expected(Experiment::Round, true, "--minutes 5 --seed 7"));
+        assert_eq!(parsed("--planted --dev"), expected(Experiment::Planted(None), false, ""));
+        assert_eq!(parsed("--planted --bug seam_gap"), expected(one, true, ""));
+        assert_eq!(parsed("--load --out there"), expected(Experiment::Load, true, "--out /here/there"));
+        assert_eq!(parsed("--out /there"), expected(Experiment::Round, true, "--out /there"));
+        assert_eq!((parsed("--out"), parsed("--planted --bug")), (None, None));
     }
 }

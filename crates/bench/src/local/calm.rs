@@ -9,7 +9,7 @@ use local::chat::{LocalChat, Options};
 use local::embed::LocalEmbedder;
 use model::{ChatModel, Embedder, Message, Request};
 
-use super::{Failure, chat, embed, fetched, share};
+use super::{BenchFailure, chat, embed, fetched, share};
 
 const TICK: Duration = Duration::from_millis(2);
 const TICKS: usize = 1000;
@@ -17,7 +17,7 @@ const TICKS: usize = 1000;
 const LIST: usize = 20_000;
 const QUESTIONS: usize = 40;
 
-pub(super) async fn measure() -> Result<String, Failure> {
+pub(super) async fn measure() -> Result<String, BenchFailure> {
     let chat = LocalChat::load(&fetched(chat::MODEL), &Options::default())?;
     let embedder = LocalEmbedder::load(&fetched(embed::MODEL), "all-MiniLM-L6-v2".into(), None)?;
     let mut report =
@@ -42,14 +42,14 @@ pub(super) async fn measure() -> Result<String, Failure> {
     Ok(report)
 }
 
-fn line(report: &mut String, name: &str, mut times: Vec<f64>) -> Result<(), Failure> {
+fn line(report: &mut String, name: &str, mut times: Vec<f64>) -> Result<(), BenchFailure> {
     let [median, most, worst] = [0.5, 0.99, 1.0].map(|part| share(&mut times, part));
     writeln!(report, "{name:<34} {median:>9.2} {most:>12.2} {worst:>7.2}")?;
     Ok(())
 }
 
 /// One answer after the other, until it is stopped.
-async fn write_on(chat: &LocalChat) -> Result<(), Failure> {
+async fn write_on(chat: &LocalChat) -> Result<(), BenchFailure> {
     loop {
         let request =
             Request::new("local", "", vec![Message::User("Write a long story about the sea.".into())]);
@@ -70,7 +70,7 @@ async fn lateness() -> Vec<f64> {
     times
 }
 
-async fn questions(embedder: &LocalEmbedder) -> Result<Vec<f64>, Failure> {
+async fn questions(embedder: &LocalEmbedder) -> Result<Vec<f64>, BenchFailure> {
     let mut times = Vec::new();
     for _ in 0..QUESTIONS {
         let begin = Instant::now();

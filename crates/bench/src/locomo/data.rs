@@ -12,12 +12,12 @@ const MAX_SESSIONS: usize = 1_000;
 
 #[derive(Debug)]
 pub(super) struct Conversation {
-    pub(super) turns: Vec<Turn>,
-    pub(super) questions: Vec<Question>,
+    pub(super) turns: Vec<LocomoTurn>,
+    pub(super) questions: Vec<LocomoQuestion>,
 }
 
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct LocomoTurn {
     /// The dialogue's own name for it, such as D1:3.
     name: String,
     pub(super) session: usize,
@@ -27,7 +27,7 @@ pub(super) struct Turn {
 }
 
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct LocomoQuestion {
     pub(super) text: String,
     pub(super) category: u64,
     /// Indexes of turns. There is at least one.
@@ -70,17 +70,23 @@ fn moment(text: &str) -> Option<Timestamp> {
     Some(time.to_datetime().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-fn read_turn(turn: &Value, session: usize, at: Timestamp) -> Option<Turn> {
+fn read_turn(turn: &Value, session: usize, at: Timestamp) -> Option<LocomoTurn> {
     let part = |name: &str| turn.get(name).and_then(Value::as_str);
     let mut text = part("text")?.to_owned();
     if let Some(caption) = part("blip_caption") {
         text.push_str(&format!(" [{caption}]"));
     }
-    Some(Turn { name: part("dia_id")?.to_owned(), session, at, speaker: part("speaker")?.to_owned(), text })
+    Some(LocomoTurn {
+        name: part("dia_id")?.to_owned(),
+        session,
+        at,
+        speaker: part("speaker")?.to_owned(),
+        text,
+    })
 }
 
 /// None without an answer in the dialogue, or without evidence that can be found there.
-fn read_question(question: &Value, turns: &[Turn]) -> Option<Question> {
+fn read_question(question: &Value, turns: &[LocomoTurn]) -> Option<LocomoQuestion> {
     let category = question.get("category").and_then(Value::as_u64)?;
     if !(1..=LAST_CATEGORY).contains(&category) {
         return None;
@@ -92,7 +98,7 @@ fn read_question(question: &Value, turns: &[Turn]) -> Option<Question> {
     evidence.sort_unstable();
     evidence.dedup();
     let text = question.get("question")?.as_str()?.to_owned();
-    (!evidence.is_empty()).then_some(Question { text, category, evidence })
+    (!evidence.is_empty()).then_some(LocomoQuestion { text, category, evidence })
 }
 
 #[cfg(test)]
@@ -114,7 +120,7 @@ mod tests {
     #[test]
     fn evidence_is_read_however_it_is_written() {
         let conversations = read(include_str!("fixture.json")).unwrap();
-        let read = |question: &Question| (question.category, question.evidence.clone());
+        let read = |question: &LocomoQuestion| (question.category, question.evidence.clone());
         let questions: Vec<_> = conversations[0].questions.iter().map(read).collect();
         assert_eq!(questions, [(4, vec![2]), (1, vec![0, 3, 5]), (2, vec![5])]);
     }

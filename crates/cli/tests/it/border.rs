@@ -42,12 +42,12 @@ fn result(log: &[testkit::Frame]) -> (&str, &Value) {
     (complete.data["status"].as_str().unwrap(), &complete.data["output"])
 }
 
-fn done() -> web::Reply {
-    web::Reply::json(&json!({ "id": 7 }))
+fn done() -> web::WebReply {
+    web::WebReply::json(&json!({ "id": 7 }))
 }
 
 /// Kills the server once the request has arrived and nothing was answered. Gives the whole run and the arrivals.
-async fn cut_in_mid_request(effect: &str) -> (Vec<testkit::Frame>, Vec<web::Arrival>) {
+async fn cut_in_mid_request(effect: &str) -> (Vec<testkit::Frame>, Vec<web::WebArrival>) {
     let (world, web) = (World::new().await, Web::start().await);
     write_app(&world, &web);
     let gate = Gate::new();
@@ -132,7 +132,7 @@ async fn an_undo_that_was_cut_is_ended_by_the_next_start() {
     write_app(&world, &web);
     let gate = Gate::new();
     web.on("POST", "/reversible", [done()]);
-    web.on("DELETE", "/reversible/7", [web::Reply::status(204).wait(&gate), web::Reply::status(204)]);
+    web.on("DELETE", "/reversible/7", [web::WebReply::status(204).wait(&gate), web::WebReply::status(204)]);
     world
         .upstream
         .script([Reply::stream().call(Call::new("reversible", r#"{"sum":5}"#)), Reply::says("Done.")]);

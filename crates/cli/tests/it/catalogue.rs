@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use protocol::{Clock, SystemClock};
-use testkit::web::{Reply, Web};
+use testkit::web::{Web, WebReply};
 
 use crate::process::Ended;
 use crate::world::{Server, World};
@@ -62,7 +62,7 @@ async fn a_newer_catalogue_is_taken_from_a_file_and_what_changes_is_told() {
 async fn a_newer_catalogue_is_taken_from_a_server() {
     let (world, web) = (World::new().await, Web::start().await);
     let newer = as_of(&tomorrow().to_string());
-    web.on("GET", "/known.toml", [Reply::text(&newer)]);
+    web.on("GET", "/known.toml", [WebReply::text(&newer)]);
     let ended = update(&world, &format!("{}/known.toml", web.url())).await;
     assert_eq!((ended.code, ended.errors.as_str()), (Some(0), ""), "{ended:?}");
     assert_eq!(kept(&world).as_deref(), Some(newer.as_str()));
@@ -71,10 +71,10 @@ async fn a_newer_catalogue_is_taken_from_a_server() {
 #[tokio::test]
 async fn what_is_no_good_catalogue_is_refused_and_nothing_changes() {
     let (world, web) = (World::new().await, Web::start().await);
-    web.on("GET", "/gone", [Reply::status(404)]);
-    web.on("GET", "/moved", [Reply::redirect(302, "/known.toml")]);
-    web.on("GET", "/endless", [Reply::endless(8 << 20)]);
-    web.on("GET", "/page", [Reply::text("<html>Log in</html>")]);
+    web.on("GET", "/gone", [WebReply::status(404)]);
+    web.on("GET", "/moved", [WebReply::redirect(302, "/known.toml")]);
+    web.on("GET", "/endless", [WebReply::endless(8 << 20)]);
+    web.on("GET", "/page", [WebReply::text("<html>Log in</html>")]);
     let far = tomorrow().tomorrow().unwrap().to_string();
     world.write("far.toml", &as_of(&far));
     world.write("old.toml", &as_of("2026-11-15"));

@@ -33,7 +33,7 @@ async fn with_an_action(web: &Web, drain_seconds: u32) -> (World, Server, String
     world.write("apps/desk/instructions.md", "Help.");
     let config = format!("[server]\ndrain_seconds = {drain_seconds}\n[egress]\nallow = [{:?}]", web.host());
     world.write("rondo.toml", &config);
-    web.on("POST", "/tickets", [web::Reply::json(&json!({ "id": 1 }))]);
+    web.on("POST", "/tickets", [web::WebReply::json(&json!({ "id": 1 }))]);
     world.upstream.script([Reply::stream().call(Call::new("open", "{}")), Reply::says("Done.")]);
     let server = desk(&world).await;
     let (status, run) =
@@ -53,7 +53,7 @@ async fn desk(world: &World) -> Server {
 async fn an_undo_that_ends_in_time_is_done() {
     let (web, gate) = (Web::start().await, Gate::new());
     let (world, server, undo) = with_an_action(&web, 20).await;
-    web.on("DELETE", "/tickets/1", [web::Reply::status(204).wait(&gate)]);
+    web.on("DELETE", "/tickets/1", [web::WebReply::status(204).wait(&gate)]);
     let undone = send(server.request(Method::POST, &undo));
     let (answer, ended) = tokio::join!(undone, async {
         web.wait_for(2).await;
@@ -73,8 +73,8 @@ async fn an_undo_that_ends_in_time_is_done() {
 async fn an_undo_that_does_not_end_in_time_is_let_go() {
     let (web, gate) = (Web::start().await, Gate::new());
     let (world, server, undo) = with_an_action(&web, 1).await;
-    let again = web::Reply::status(204);
-    web.on("DELETE", "/tickets/1", [web::Reply::status(204).wait(&gate), again]);
+    let again = web::WebReply::status(204);
+    web.on("DELETE", "/tickets/1", [web::WebReply::status(204).wait(&gate), again]);
     let undone = send(server.request(Method::POST, &undo));
     let (answer, (took, ended)) = tokio::join!(undone, async {
         web.wait_for(2).await;

@@ -206,8 +206,8 @@ async fn a_model_reads_and_after_a_yes_adds_through_imported_tools() {
     let ended = import(&world, &[PETS, "--app", "shelter", "--base-url", &base, "--prefix", "den"]).await;
     assert!(ended.output.contains(&format!("RONDO_EGRESS_ALLOW={}", web.host())), "{ended:?}");
     assert!(Path::new(&world.path("apps/shelter/tools/den.toml")).exists());
-    web.on("GET", "/v1/pets/7", [web::Reply::json(&json!({ "id": 7, "name": "Rex" }))]);
-    web.on("POST", "/v1/pets", [web::Reply::json(&json!({ "id": 8 }))]);
+    web.on("GET", "/v1/pets/7", [web::WebReply::json(&json!({ "id": 7, "name": "Rex" }))]);
+    web.on("POST", "/v1/pets", [web::WebReply::json(&json!({ "id": 8 }))]);
     let pet = json!({ "name": "Mi{{ secret.x }}a", "parent": { "id": 7 }, "notify": true });
     world.upstream.script([
         Reply::stream().call(Call::new("den_getPetById", r#"{"petId":7,"fields":"name & kind"}"#)),

@@ -50,7 +50,7 @@ async fn with_sample() -> (Product, Server) {
 }
 
 /// Kalito that may search; the web answers with these.
-async fn searching(found: impl IntoIterator<Item = web::Reply>) -> (Web, Product, Server) {
+async fn searching(found: impl IntoIterator<Item = web::WebReply>) -> (Web, Product, Server) {
     let web = Web::start().await;
     web.on("POST", "/search", found);
     let product = kalito().await.env("TAVILY_API_KEY", TAVILY_KEY).env("TAVILY_BASE_URL", &web.url());
@@ -58,8 +58,8 @@ async fn searching(found: impl IntoIterator<Item = web::Reply>) -> (Web, Product
     (web, product, server)
 }
 
-fn sunny() -> web::Reply {
-    web::Reply::tavily(None, &[("Weather", "https://weather.example.com/sf", "65°F, partly cloudy")])
+fn sunny() -> web::WebReply {
+    web::WebReply::tavily(None, &[("Weather", "https://weather.example.com/sf", "65°F, partly cloudy")])
 }
 
 /// Answers the conversation as the program says; names and summaries are written in the background.

@@ -196,8 +196,8 @@ async fn a_public_description_becomes_tools_that_work() {
     let imported = Process::start(&mut rondo(&world, &args)).ended().await;
     assert_eq!(imported.code, Some(0), "{imported:?}");
     let rex = json!({ "id": 7, "name": "Rex", "status": "available" });
-    web.on("GET", "/pet/7", [web::Reply::json(&rex)]);
-    web.on("POST", "/pet", [web::Reply::json(&rex)]);
+    web.on("GET", "/pet/7", [web::WebReply::json(&rex)]);
+    web.on("POST", "/pet", [web::WebReply::json(&rex)]);
     let mut command = rondo(&world, &["serve"]);
     command.env("RONDO_SECRET_PETS_API_KEY", "pet-key").env("RONDO_SECRET_PETS_PETSTORE_AUTH", "pet-token");
     let server = Server::start(command.env("RONDO_EGRESS_ALLOW", web.host())).await;

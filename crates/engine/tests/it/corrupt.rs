@@ -323,7 +323,7 @@ async fn arguments_and_results_that_nest_too_deep_are_read_back() {
         app.engine.idle().await;
         assert_eq!(testkit::audit(&app.data()), Vec::<String>::new());
     }
-    let reached = app.arrivals.whole();
+    let reached = app.arrivals.list();
     assert_eq!(reached.len(), 3, "what nests deeper than 64 levels is not run");
 }
 

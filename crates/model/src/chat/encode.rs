@@ -1,7 +1,6 @@
 //! A request as the body of a POST.
 
 use protocol::Effort;
-use protocol::planted::Bug;
 use serde_json::Value;
 
 use super::wire::{
@@ -69,22 +68,7 @@ fn messages<'a>(request: &'a Request, provider: &str) -> Vec<Message<'a>> {
             }
         }
     }
-    if Bug::TrimBetweenPair.is_planted() {
-        trim(&mut messages);
-    }
     messages
-}
-
-/// Cuts a long conversation right after a call, as nobody should.
-fn trim(messages: &mut Vec<Message<'_>>) {
-    const LONG: usize = 8;
-    let calls = |message: &Message<'_>| match message {
-        Message::Assistant { tool_calls, .. } => !tool_calls.is_empty(),
-        Message::System { .. } | Message::User { .. } | Message::Tool { .. } => false,
-    };
-    if let Some(at) = messages.iter().position(calls).filter(|_| messages.len() > LONG) {
-        messages.drain(1..=at);
-    }
 }
 
 fn assistant<'a>(text: &'a str, exchanges: &'a [Exchange], opaque: Option<&'a Value>) -> Message<'a> {

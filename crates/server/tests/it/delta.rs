@@ -50,7 +50,7 @@ async fn a_search_is_marked_once_before_its_answer() {
     let web = Web::start().await;
     let reach = Reach { tavily: Some(web.url()), ..Reach::default() };
     let app = TestApp::with(Setup { reach, ..Setup::app("tools = ['web_search']") }).await;
-    let found = || web::Reply::tavily(None, &[("Moss", "https://a.example.com/", "Shade.")]);
+    let found = || web::WebReply::tavily(None, &[("Moss", "https://a.example.com/", "Shade.")]);
     web.on("POST", "/search", [found(), found(), found(), found()]);
     let search = |query: &str| Call::new("tavily_search", &json!({ "query": query }).to_string());
     let script = || [Reply::stream().call(search("moss")).call(search("fern")), Reply::says("In shade.")];

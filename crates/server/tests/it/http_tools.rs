@@ -74,7 +74,7 @@ async fn a_request_is_filled_with_the_arguments_and_none_of_them_leads_elsewhere
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, FIND)).await;
     let found = json!({ "items": [{ "id": 7, "name": "Grüße" }] });
-    web.on("GET", "/v1/a%2F..%20b/items", [web::Reply::json(&found)]);
+    web.on("GET", "/v1/a%2F..%20b/items", [web::WebReply::json(&found)]);
     let frames = run(&app, "find", &json!({ "project": "a/.. b", "q": "x&page=9" })).await;
     let (start, end) = (the(&frames, "tool:start"), the(&frames, "tool:complete"));
     assert_eq!((status(&end), &end["output"], &end["outside"]), ("complete", &found, &json!(true)));
@@ -140,9 +140,9 @@ result = "/said"
 async fn a_body_is_json_a_form_or_a_text_and_what_is_wanted_is_picked_out_of_the_answer() {
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, TICKETS)).await;
-    web.on("POST", "/tickets", [web::Reply::json(&json!({ "ticket": { "id": 42 } })).with_status(201)]);
-    web.on("PUT", "/note", [web::Reply::json(&json!({ "count": 2, "names": ["a", "b"] }))]);
-    web.on("POST", "/say", [web::Reply::json(&json!({ "said": { "x": [true, null] } })).drip()]);
+    web.on("POST", "/tickets", [web::WebReply::json(&json!({ "ticket": { "id": 42 } })).with_status(201)]);
+    web.on("PUT", "/note", [web::WebReply::json(&json!({ "count": 2, "names": ["a", "b"] }))]);
+    web.on("POST", "/say", [web::WebReply::json(&json!({ "said": { "x": [true, null] } })).drip()]);
 
     let title = "Quote \" and \\ and {{ secret.key }}\n";
     let frames = run(&app, "open", &json!({ "title": title, "tags": ["x", 1] })).await;
@@ -174,12 +174,12 @@ async fn an_answer_is_what_the_app_accepts_and_all_else_is_a_failure_with_the_re
     web.on(
         "POST",
         "/say",
-        [web::Reply::json(&gone).with_status(404), web::Reply::text("not so loud").with_status(422)],
+        [web::WebReply::json(&gone).with_status(404), web::WebReply::text("not so loud").with_status(422)],
     );
     web.on(
         "POST",
         "/tickets",
-        [web::Reply::status(404), web::Reply::json(&json!({})), web::Reply::status(204)],
+        [web::WebReply::status(404), web::WebReply::json(&json!({})), web::WebReply::status(204)],
     );
     let accepted = call(&app, "say", &json!({ "text": "a" })).await;
     assert_eq!((status(&accepted), &accepted["output"]), ("complete", &gone));
@@ -199,16 +199,17 @@ async fn an_answer_out_of_shape_is_a_failure_of_the_call_and_of_nothing_else() {
     let tools = tool("look", "read", "url = 'WEB/look'")
         + &tool("act", "irreversible", "method = 'POST'\nurl = 'WEB/act'");
     let app = TestApp::with(setup(&web, &tools)).await;
-    let json = |body: &[u8]| web::Reply::status(200).header("content-type", "application/json").bytes(body);
+    let json =
+        |body: &[u8]| web::WebReply::status(200).header("content-type", "application/json").bytes(body);
     web.on(
         "GET",
         "/look",
         [
             json(b"{\"a\": "),
             json(b"\"caf\xe9\""),
-            web::Reply::text("").bytes(&b"\xff\xfe\0x"[..]),
-            web::Reply::status(204),
-            web::Reply::status(200).header("content-type", "application/x-ndjson").bytes("1\n2\n"),
+            web::WebReply::text("").bytes(&b"\xff\xfe\0x"[..]),
+            web::WebReply::status(204),
+            web::WebReply::status(200).header("content-type", "application/x-ndjson").bytes("1\n2\n"),
         ],
     );
     web.on("POST", "/act", [json(b"{"), json(b"{}")]);
@@ -231,9 +232,9 @@ async fn what_a_reader_would_not_see_does_not_reach_the_model() {
         "GET",
         "/look",
         [
-            web::Reply::text(dirty),
-            web::Reply::json(&json!({ dirty: [dirty] })),
-            web::Reply::text(dirty).with_status(400),
+            web::WebReply::text(dirty),
+            web::WebReply::json(&json!({ dirty: [dirty] })),
+            web::WebReply::text(dirty).with_status(400),
         ],
     );
     let clean = "aredbcdef\ng";
@@ -262,15 +263,15 @@ async fn an_answer_of_a_gigabyte_is_cut_and_takes_no_room() {
     let tools =
         tool("look", "read", "url = 'WEB/look'") + &tool("part", "read", "url = 'WEB/look'\nresult = '/a'");
     let app = TestApp::with(setup(&web, &tools)).await;
-    let json = |reply: web::Reply| reply.header("content-type", "application/json");
+    let json = |reply: web::WebReply| reply.header("content-type", "application/json");
     web.on(
         "GET",
         "/look",
         [
-            web::Reply::text("warm"),
-            web::Reply::endless(1 << 30),
-            web::Reply::endless(1 << 30).with_status(500),
-            json(web::Reply::status(200).bytes("[".to_owned() + &"0,".repeat(4 << 20) + "0]")),
+            web::WebReply::text("warm"),
+            web::WebReply::endless(1 << 30),
+            web::WebReply::endless(1 << 30).with_status(500),
+            json(web::WebReply::status(200).bytes("[".to_owned() + &"0,".repeat(4 << 20) + "0]")),
         ],
     );
     call(&app, "look", &json!({})).await;
@@ -314,15 +315,15 @@ async fn what_is_inside_stays_unreached_unless_the_operator_opens_it() {
         assert!(message.ends_with("The operator can open it with [egress] allow"), "{message}");
     }
     for target in closed {
-        outer.on("GET", "/hop", [web::Reply::redirect(302, &format!("{target}/x"))]);
+        outer.on("GET", "/hop", [web::WebReply::redirect(302, &format!("{target}/x"))]);
         let result = call(&app, "hop", &json!({})).await;
         assert!(failure(&result).1.contains("not a public address"), "{result}");
     }
     // What changes something is not sent on, wherever that leads; and it may have been done.
-    outer.on("POST", "/hop", [web::Reply::redirect(307, "/other")]);
+    outer.on("POST", "/hop", [web::WebReply::redirect(307, "/other")]);
     assert_eq!(status(&call(&app, "post", &json!({})).await), "unknown");
-    outer.on("GET", "/hop", [web::Reply::redirect(302, "/there")]);
-    outer.on("GET", "/there", [web::Reply::text("arrived")]);
+    outer.on("GET", "/hop", [web::WebReply::redirect(302, "/there")]);
+    outer.on("GET", "/there", [web::WebReply::text("arrived")]);
     assert_eq!(call(&app, "hop", &json!({})).await["output"], "arrived");
     assert_eq!(inner.arrivals().len(), 0);
     assert_eq!(outer.arrivals().len(), 5 + 1 + 2);

@@ -45,7 +45,7 @@ async fn talkative() -> (TestApp, Names) {
         (0..CALLS).fold(Reply::stream(), |reply, number| reply.call(look(number)))
     });
     let texts = (0..EXCHANGES * CALLS).map(|number| format!("{number} {}", "x".repeat(OUTPUT_BYTES)));
-    web.on("GET", "/look", texts.map(|text| web::Reply::text(&text)).collect::<Vec<_>>());
+    web.on("GET", "/look", texts.map(|text| web::WebReply::text(&text)).collect::<Vec<_>>());
     let names = say(&app, "Look").await;
     for _ in 1..EXCHANGES {
         say_in(&app, &names.thread, "Look again").await;

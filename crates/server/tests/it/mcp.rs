@@ -3,7 +3,7 @@
 use axum::http::Method;
 use engine::NewKey;
 use serde_json::{Value, json};
-use testkit::mcp::{McpReply, McpServer, tool};
+use testkit::mcp::{McpReply, ScriptedMcpServer, tool};
 use testkit::upstream::{Call, Gate, Reply};
 use testkit::{Reach, Setup, TestApp};
 
@@ -19,8 +19,9 @@ fn add() -> Value {
 }
 
 /// An app that uses these servers, each under its name. `rest` is what else it says.
-async fn using(servers: &[(&str, &McpServer)], rest: &str) -> TestApp {
-    let table = |(name, server): &(&str, &McpServer)| format!("[mcp.{name}]\nurl = \"{}\"\n", server.url());
+async fn using(servers: &[(&str, &ScriptedMcpServer)], rest: &str) -> TestApp {
+    let table =
+        |(name, server): &(&str, &ScriptedMcpServer)| format!("[mcp.{name}]\nurl = \"{}\"\n", server.url());
     let tables: String = servers.iter().map(table).collect();
     let allow = servers.iter().map(|(_, server)| server.host()).collect();
     start(format!("{tables}{rest}"), allow).await
@@ -81,7 +82,7 @@ fn states(view: &Value) -> Vec<(&str, &str)> {
 
 #[tokio::test]
 async fn a_server_s_tools_are_listed_once_it_was_seen() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let app = using(&[("math", &server)], "").await;
     let page = good(app.get("/v1/admin/mcp").await);
     assert_eq!(page, json!({ "data": [math(&app).await], "next": null }));
@@ -105,7 +106,7 @@ async fn a_call_waits_for_a_yes_whatever_the_server_hints() {
     harmless["annotations"] =
         json!({ "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true });
     for definition in [add(), harmless] {
-        let server = McpServer::start([definition]).await;
+        let server = ScriptedMcpServer::start([definition]).await;
         server.answer("add", McpReply::structured(&json!({ "sum": 3 })));
         let app = using(&[("math", &server)], "").await;
         script(&app, "math__add");
@@ -125,7 +126,7 @@ async fn a_call_waits_for_a_yes_whatever_the_server_hints() {
 
 #[tokio::test]
 async fn a_call_that_the_app_says_only_reads_runs_at_once_under_its_key() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     server.answer("add", McpReply::structured(&json!({ "sum": 3 })));
     let app = using(&[("math", &server)], READS).await;
     let done = call(&app, "math__add").await;
@@ -140,7 +141,7 @@ async fn a_call_that_the_app_says_only_reads_runs_at_once_under_its_key() {
 /// The server changes its words behind our back, between one look and the next.
 #[tokio::test]
 async fn a_changed_description_disables_a_tool_until_it_is_approved_again() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let app = using(&[("math", &server)], READS).await;
     let before = math(&app).await["tools"][0].clone();
     server.offer([tool("add", TAMPERED)]);
@@ -175,7 +176,7 @@ async fn a_changed_description_disables_a_tool_until_it_is_approved_again() {
 
 #[tokio::test]
 async fn a_new_tool_waits_and_one_that_is_gone_is_no_longer_offered() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let app = using(&[("math", &server)], READS).await;
     server.offer([tool("subtract", "Subtracts."), tool("multiply", "Multiplies.")]);
     let app = app.restart().await;
@@ -213,7 +214,7 @@ fn sorted(mut states: Vec<(&str, &str)>) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn two_servers_with_a_tool_of_one_name_do_not_get_in_each_other_s_way() {
-    let (one, two) = (McpServer::start([add()]).await, McpServer::start([add()]).await);
+    let (one, two) = (ScriptedMcpServer::start([add()]).await, ScriptedMcpServer::start([add()]).await);
     two.answer("add", McpReply::text("from the second"));
     let app = using(&[("one", &one), ("two", &two)], "[tool.two__add]\neffect = \"read\"").await;
     let done = call(&app, "two__add").await;
@@ -228,7 +229,7 @@ async fn two_servers_with_a_tool_of_one_name_do_not_get_in_each_other_s_way() {
 /// Each user has a line of their own, and without a credential there is none.
 #[tokio::test]
 async fn each_user_is_spoken_for_by_their_own_credential() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let app = personal(&server).await;
     assert_eq!(server.connections(), 0, "nobody has given anything yet");
     let (ann, bob) = (token(&app, "ann").await, token(&app, "bob").await);
@@ -256,7 +257,7 @@ async fn each_user_is_spoken_for_by_their_own_credential() {
 
 #[tokio::test]
 async fn a_credential_of_another_value_is_used_from_the_next_call_on_and_one_taken_back_no_more() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let app = personal(&server).await;
     let ann = token(&app, "ann").await;
     for value in ["first", "second"] {
@@ -274,7 +275,7 @@ async fn a_credential_of_another_value_is_used_from_the_next_call_on_and_one_tak
 }
 
 /// An app whose server wants a credential of each user.
-async fn personal(server: &McpServer) -> TestApp {
+async fn personal(server: &ScriptedMcpServer) -> TestApp {
     let header = "headers = { authorization = \"Bearer {{ credential.math }}\" }";
     start(format!("[mcp.math]\nurl = \"{}\"\n{header}\n{READS}", server.url()), vec![server.host()]).await
 }
@@ -299,7 +300,7 @@ async fn call_as(app: &TestApp, token: &str) -> String {
 /// Whoever looks after the server is told why nothing comes of it.
 #[tokio::test]
 async fn a_server_that_cannot_be_looked_at_says_why() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let header = "headers = { authorization = \"Bearer {{ secret.math }}\" }";
     let table = format!("[mcp.math]\nurl = \"{}\"\n", server.url());
     let secretive = start(format!("{table}{header}"), vec![server.host()]).await;
@@ -315,7 +316,7 @@ async fn a_server_that_cannot_be_looked_at_says_why() {
 /// Reading does not wait for anybody.
 #[tokio::test]
 async fn a_server_that_takes_its_time_holds_nobody_up() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let gate = Gate::new();
     server.script("tools/list", [McpReply::usual().wait(&gate)]);
     let table = format!("[mcp.math]\nurl = \"{}\"\n{READS}", server.url());
@@ -331,7 +332,7 @@ async fn a_server_that_takes_its_time_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_request_that_means_nothing_is_refused_and_changes_nothing() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let app = using(&[("math", &server)], "").await;
     let before = math(&app).await;
     let hash = &before["tools"][0]["hash"];
@@ -375,7 +376,7 @@ async fn a_request_that_means_nothing_is_refused_and_changes_nothing() {
 /// An admin whose key is for another app sees and changes nothing of this one.
 #[tokio::test]
 async fn only_an_admin_of_the_app_may_look_and_approve() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let app = using(&[("math", &server)], "").await;
     let before = math(&app).await;
     let key = |user: &str, only: Option<&str>, admin| NewKey {

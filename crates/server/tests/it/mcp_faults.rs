@@ -1,7 +1,7 @@
 //! What servers of tools do wrong: whatever it is, the call has a result that is true, and the run goes on to its answer.
 
 use serde_json::{Value, json};
-use testkit::mcp::{McpReply, McpServer, tool};
+use testkit::mcp::{McpReply, ScriptedMcpServer, tool};
 use testkit::upstream::{Call, Gate, Reply};
 use testkit::{Frame, Reach, Setup, TestApp};
 
@@ -12,7 +12,7 @@ const KEY: &str = "dev.rondo/idempotency-key";
 const MAX_GROWTH: u64 = 64 * 1024 * 1024;
 
 /// An app with one server, whose tool `add` has an effect, and is allowed.
-async fn start(server: &McpServer, effect: &str, more: &str) -> TestApp {
+async fn start(server: &ScriptedMcpServer, effect: &str, more: &str) -> TestApp {
     let app = format!(
         "[mcp.math]\nurl = \"{}\"\nheaders = {{ Authorization = \"Bearer {{{{ secret.math }}}}\" }}\ntimeout_seconds = 2\n\
          [tool.math__add]\neffect = \"{effect}\"\npolicy = \"allow\"\n{more}",
@@ -42,7 +42,7 @@ fn result(frames: &[Frame]) -> (String, Value) {
 
 /// Makes one call that the server answers so, and gives its result. The run must have its answer all the same.
 async fn called(effect: &str, reply: McpReply) -> (String, Value, usize) {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     server.script("tools/call", [reply.clone(), reply]);
     let app = start(&server, effect, "").await;
     script(&app);
@@ -68,7 +68,7 @@ async fn what_breaks_off_is_unknown_and_is_not_asked_for_again() {
 #[tokio::test]
 async fn what_can_be_repeated_is_once_under_the_same_key() {
     for effect in ["read", "idempotent"] {
-        let server = McpServer::start([add()]).await;
+        let server = ScriptedMcpServer::start([add()]).await;
         server.script("tools/call", [McpReply::breaks_off(), McpReply::text("3")]);
         let app = start(&server, effect, "").await;
         script(&app);
@@ -125,7 +125,7 @@ async fn what_the_server_says_of_its_own_failure_is_told_without_secrets_and_wit
 
 #[tokio::test]
 async fn an_endless_answer_is_left_alone_after_a_while() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     server.script("tools/call", [McpReply::endless()]);
     let app = start(&server, "irreversible", "").await;
     let before = resident();
@@ -147,7 +147,7 @@ fn resident() -> u64 {
 
 #[tokio::test]
 async fn a_forgotten_session_is_opened_again_without_the_call_being_made_twice() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     server.answer("add", McpReply::text("3"));
     let app = start(&server, "read", "").await;
     server.forget_sessions();
@@ -161,7 +161,7 @@ async fn a_forgotten_session_is_opened_again_without_the_call_being_made_twice()
 
 #[tokio::test]
 async fn a_server_that_keeps_failing_is_left_alone() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let app = start(&server, "irreversible", "").await;
     server.script("tools/call", std::iter::repeat_n(McpReply::breaks_off(), 20));
     for _ in 0..8 {
@@ -179,7 +179,7 @@ async fn a_server_that_keeps_failing_is_left_alone() {
 
 #[tokio::test]
 async fn a_cancelled_call_is_let_go_and_is_unknown() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let gate = Gate::new();
     server.answer("add", McpReply::text("3").wait(&gate));
     let app = start(&server, "irreversible", "").await;
@@ -197,7 +197,7 @@ async fn a_cancelled_call_is_let_go_and_is_unknown() {
 /// A crash while the server has the request: it is not sent again, and nobody says that it did not happen.
 #[tokio::test]
 async fn a_restart_in_mid_call_sends_nothing_twice() {
-    let server = McpServer::start([add()]).await;
+    let server = ScriptedMcpServer::start([add()]).await;
     let gate = Gate::new();
     server.answer("add", McpReply::text("3").wait(&gate));
     let app = start(&server, "irreversible", "").await;
@@ -215,7 +215,7 @@ async fn a_restart_in_mid_call_sends_nothing_twice() {
 
 #[tokio::test]
 async fn a_server_that_sends_elsewhere_is_not_followed() {
-    let (inner, server) = (McpServer::start([add()]).await, McpServer::start([add()]).await);
+    let (inner, server) = (ScriptedMcpServer::start([add()]).await, ScriptedMcpServer::start([add()]).await);
     server.script("tools/call", [McpReply::status(307).header("location", &inner.url())]);
     let app = start(&server, "irreversible", "").await;
     script(&app);

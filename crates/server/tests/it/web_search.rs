@@ -37,10 +37,10 @@ impl Engine {
         }
     }
 
-    fn found(self) -> web::Reply {
+    fn found(self) -> web::WebReply {
         match self {
-            Self::Tavily => web::Reply::tavily(Some("In the shade."), &PAGES),
-            Self::Searxng => web::Reply::searxng(&PAGES),
+            Self::Tavily => web::WebReply::tavily(Some("In the shade."), &PAGES),
+            Self::Searxng => web::WebReply::searxng(&PAGES),
         }
     }
 
@@ -132,7 +132,7 @@ async fn an_app_may_have_another_marker_and_another_description() {
     let app = Engine::Searxng
         .app(&web, "[tool.searxng_search]\nmarker = '[…]'\ndescription = 'Looks around.'")
         .await;
-    web.on("GET", "/search", [web::Reply::searxng(&[])]);
+    web.on("GET", "/search", [web::WebReply::searxng(&[])]);
     let frames = Engine::Searxng.search(&app, "x").await;
     assert_eq!(the(&frames, "tool:start")["marker"], "[…]");
     assert_eq!(the(&frames, "tool:complete")["output"], "Nothing was found on the web for \"x\".");
@@ -143,26 +143,26 @@ async fn an_app_may_have_another_marker_and_another_description() {
 async fn whatever_goes_wrong_is_told_to_the_model_and_the_run_goes_on() {
     let web = Web::start().await;
     let app = Engine::Tavily.app(&web, "").await;
-    let busy = || web::Reply::text("slow down").with_status(429).header("retry-after", "0");
-    let garbage = web::Reply::text("<html>").header("content-type", "text/html");
+    let busy = || web::WebReply::text("slow down").with_status(429).header("retry-after", "0");
+    let garbage = web::WebReply::text("<html>").header("content-type", "text/html");
     for (replies, word, part) in [
         (
-            vec![web::Reply::text(TAVILY_KEY).with_status(401)],
+            vec![web::WebReply::text(TAVILY_KEY).with_status(401)],
             "not_configured",
             "Tavily does not take the key",
         ),
         (vec![busy(), busy()], "http_error", "the web search answered with the status 429"),
-        (vec![web::Reply::status(432)], "rate_limited", "plan are used up"),
+        (vec![web::WebReply::status(432)], "rate_limited", "plan are used up"),
         (
-            vec![web::Reply::text(&format!("bad {TAVILY_KEY}")).with_status(500)],
+            vec![web::WebReply::text(&format!("bad {TAVILY_KEY}")).with_status(500)],
             "http_error",
             "the web search answered with the status 500",
         ),
         (vec![garbage], "invalid_answer", "not the JSON"),
-        (vec![web::Reply::broken(), web::Reply::broken()], "unreachable", "broke off"),
-        (vec![web::Reply::endless(1 << 30)], "too_large", "longer than"),
+        (vec![web::WebReply::broken(), web::WebReply::broken()], "unreachable", "broke off"),
+        (vec![web::WebReply::endless(1 << 30)], "too_large", "longer than"),
         (
-            vec![web::Reply::redirect(302, "https://elsewhere.example.com/")],
+            vec![web::WebReply::redirect(302, "https://elsewhere.example.com/")],
             "unreachable",
             "redirects elsewhere",
         ),
@@ -187,7 +187,7 @@ async fn whatever_goes_wrong_is_told_to_the_model_and_the_run_goes_on() {
         json!({ "results": [3, { "url": 1 }], "answer": 7 }),
     ];
     for answer in odd {
-        web.on("POST", "/search", [web::Reply::json(&answer)]);
+        web.on("POST", "/search", [web::WebReply::json(&answer)]);
         let frames = Engine::Tavily.search(&app, "moss").await;
         assert_eq!(
             the(&frames, "tool:complete")["output"],
@@ -206,9 +206,9 @@ async fn a_busy_engine_is_asked_once_more_and_a_silent_one_is_let_go() {
             engine.method(),
             "/search",
             [
-                web::Reply::status(503).header("retry-after", "0"),
+                web::WebReply::status(503).header("retry-after", "0"),
                 engine.found(),
-                web::Reply::text("late").wait(&Gate::new()),
+                web::WebReply::text("late").wait(&Gate::new()),
             ],
         );
         assert_eq!(the(&engine.search(&app, "a").await, "tool:complete")["status"], "complete");
@@ -223,7 +223,7 @@ async fn a_busy_engine_is_asked_once_more_and_a_silent_one_is_let_go() {
 async fn a_searxng_that_speaks_no_json_is_said_to_need_it() {
     let web = Web::start().await;
     let app = Engine::Searxng.app(&web, "").await;
-    web.on("GET", "/search", [web::Reply::status(403)]);
+    web.on("GET", "/search", [web::WebReply::status(403)]);
     let result = the(&Engine::Searxng.search(&app, "a").await, "tool:complete");
     let (word, message) = failure(&result);
     assert!(word == "not_configured" && message.contains("search.formats"), "{message}");

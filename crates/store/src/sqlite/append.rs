@@ -6,7 +6,6 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use protocol::planted::Bug;
 use protocol::{Delta, Event, Kind, MAX_STORED_DEPTH, RunId, Seq, Stored, ThreadId, json_depth};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -120,11 +119,6 @@ impl<'c> Batch<'c> {
         self.conn
     }
 
-    /// How many events this batch has appended.
-    pub(super) fn recorded(&self) -> usize {
-        self.recorded.len()
-    }
-
     pub(super) fn at(&self) -> i64 {
         self.at
     }
@@ -198,9 +192,6 @@ impl<'c> Batch<'c> {
         }
         let seq = self.append(thread, run, event.kind(), Arc::clone(&body))?;
         self.project(thread, run, event, seq)?;
-        if matches!(event, Event::ToolComplete(_)) && Bug::ResultTwice.is_planted() {
-            self.append(thread, run, event.kind(), Arc::clone(&body))?;
-        }
         if let (Event::ToolComplete(result), Some(run)) = (event, run) {
             actions::ended(self, run, result, writes, OutputPlace::of(seq, &body))?;
         }

@@ -1,7 +1,6 @@
 //! What can be recalled: what changed, in the order of change, with the vectors that were made of it.
 
 use async_trait::async_trait;
-use protocol::planted::Bug;
 use protocol::{MemoryId, MessageId, Scope, ThreadId};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -143,7 +142,6 @@ fn changes(
     model: Option<&str>,
     limit: usize,
 ) -> Result<Vec<ItemRow>, Error> {
-    let whose = if Bug::TopkThenFilter.is_planted() { "1" } else { "i.user = ?2" };
     let mut find = conn.prepare_cached(&format!(
         "SELECT {}, v.hash, v.vector, i.rev, i.kind, i.id, t.id, said.role, said.seq, said.created_at, e.kind, e.body, {}
             FROM items i LEFT JOIN memories m ON i.kind = 'memory' AND m.id = i.id {}
@@ -153,7 +151,7 @@ fn changes(
                 LEFT JOIN chunks c ON i.kind = 'chunk' AND c.id = i.id
                 LEFT JOIN documents d ON d.id = c.document AND d.status = 'ready' AND d.deleted_at IS NULL
                 LEFT JOIN vectors v ON v.item = i.id AND v.model = ?4
-            WHERE i.app = ?1 AND {whose} AND i.rev > ?3 ORDER BY i.rev LIMIT ?5",
+            WHERE i.app = ?1 AND i.user = ?2 AND i.rev > ?3 ORDER BY i.rev LIMIT ?5",
         memories::COLUMNS,
         documents::CHUNK_COLUMNS,
         memories::FIRST_SOURCE

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use protocol::planted::Bug;
 use protocol::{Failure, Principal, RunId, RunStatus, Seq, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use super::append::Batch;
 use super::read::{count, id, maybe_time, sql, text, time};
-use super::writer::PLANTED_PAUSE;
 use super::{force, once, queue, submit, threads, usage};
-use crate::{Admitted, Error, ForcedEnd, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
+use crate::{Error, ForcedEnd, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
@@ -21,15 +19,7 @@ const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.mod
 #[async_trait]
 impl Runs for Sqlite {
     async fn submit(&self, submission: Submission) -> Result<Submitted, Error> {
-        let late =
-            Bug::IdemOutsideTx.is_planted().then(|| (submission.scope.clone(), submission.once.clone()));
-        let submitted = self.writer.write(move |batch| submit::submit(batch, submission)).await?;
-        if let Some((scope, once)) = late.filter(|_| submitted.admitted != Admitted::Replayed) {
-            tokio::time::sleep(PLANTED_PAUSE).await;
-            let run = submitted.run.uuid();
-            self.writer.write(move |batch| once::remember(batch, &scope, once.as_ref(), run)).await?;
-        }
-        Ok(submitted)
+        self.writer.write(move |batch| submit::submit(batch, submission)).await
     }
 
     async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
@@ -75,7 +65,7 @@ fn cancel(
         return Ok(row);
     }
     once::remember(batch, &row.scope, once, run.uuid())?;
-    if !queue::cancel(batch, row.thread, run)? && !Bug::CancelInMemory.is_planted() {
+    if !queue::cancel(batch, row.thread, run)? {
         batch
             .conn()
             .prepare_cached(

@@ -1,7 +1,7 @@
 //! Notes which statements are performed, and by whom, so that `cargo xtask statements` can look at how each is planned.
 //!
-//! Only in builds with the feature `statements`, which tests have and what is shipped has not, and only while there is a
-//! file that says so: the check makes it before the tests run.
+//! Only in builds with the feature `statements`, which `cargo xtask test` asks for and what is shipped has not, and only
+//! while there is a file that says so: the check makes it before the tests run.
 
 use rusqlite::Connection;
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use protocol::planted::Bug;
 use protocol::{Event, MessageId, MessageUser, OnBusy, RunId, RunStart, Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
@@ -49,9 +48,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
         }
     };
     pace::accepted(batch, &scope)?;
-    if !Bug::IdemOutsideTx.is_planted() {
-        once::remember(batch, &scope, once.as_ref(), run.uuid())?;
-    }
+    once::remember(batch, &scope, once.as_ref(), run.uuid())?;
     Ok(Submitted { thread, run, admitted })
 }
 

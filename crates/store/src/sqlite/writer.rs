@@ -15,7 +15,6 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use protocol::planted::Bug;
 use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -34,9 +33,6 @@ const MAX_QUEUED: usize = 8192;
 
 /// Commands that share one commit.
 const MAX_BATCH: usize = 1024;
-
-/// How long a planted bug leaves the door open.
-pub(super) const PLANTED_PAUSE: Duration = Duration::from_millis(20);
 
 /// A handle on the writer thread, which ends when the last handle is gone.
 #[derive(Clone)]
@@ -99,8 +95,7 @@ trait Work: Send {
 struct Job<F, R> {
     work: Option<F>,
     result: Option<Result<R, Error>>,
-    /// None once it was answered.
-    reply: Option<oneshot::Sender<Result<R, Error>>>,
+    reply: oneshot::Sender<Result<R, Error>>,
 }
 
 impl<F, R> Work for Job<F, R>
@@ -109,13 +104,8 @@ where
     R: Send,
 {
     fn run(&mut self, batch: &mut Batch<'_>) -> bool {
-        let events = batch.recorded();
         self.result = self.work.take().map(|work| work(batch));
-        let done = matches!(self.result, Some(Ok(_)));
-        if done && batch.recorded() == events && Bug::AckBeforeCommit.is_planted() {
-            self.answer(Ok(()));
-        }
-        done
+        matches!(self.result, Some(Ok(_)))
     }
 
     fn failure(&mut self) -> Error {
@@ -125,21 +115,14 @@ where
         }
     }
 
-    fn done(mut self: Box<Self>, committed: Result<(), Error>) {
-        self.answer(committed);
-    }
-}
-
-impl<F, R> Job<F, R> {
-    fn answer(&mut self, committed: Result<(), Error>) {
-        let Some(reply) = self.reply.take() else { return };
-        let result = match (committed, self.result.take()) {
+    fn done(self: Box<Self>, committed: Result<(), Error>) {
+        let result = match (committed, self.result) {
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(Error::Aborted),
             (Err(error), _) => Err(error),
         };
         // Whoever asked may have gone away; the work is done all the same.
-        drop(reply.send(result));
+        drop(self.reply.send(result));
     }
 }
 
@@ -205,7 +188,7 @@ impl Writer {
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
         let (reply, answer) = oneshot::channel();
-        let work = Box::new(Job { work: Some(work), result: None, reply: Some(reply) });
+        let work = Box::new(Job { work: Some(work), result: None, reply });
         self.send(Command::Work { work, sync, outbox })?;
         answer.await.map_err(|_| Error::Closed)?
     }
@@ -227,16 +210,6 @@ pub(super) struct SqliteRunLog {
 impl SqliteRunLog {
     pub(super) fn new(writer: Writer, outbox: Outbox) -> Self {
         Self { writer, outbox: Arc::new(outbox) }
-    }
-
-    /// Adds jobs when it may be too late for them.
-    async fn cause_late(&self, caused: Vec<NewJob>) -> Result<(), Error> {
-        tokio::time::sleep(PLANTED_PAUSE).await;
-        let run = self.outbox.run;
-        let work = move |batch: &mut Batch<'_>| {
-            caused.iter().try_for_each(|job| jobs::enqueue(batch, run, &jobs::Task::of(job, &job.key)))
-        };
-        self.writer.write(work).await
     }
 
     /// Tells the writer that there are deltas. False if it has to be told again.
@@ -300,8 +273,6 @@ impl RunLog for SqliteRunLog {
         let kept = |write: &Write| matches!(write, Write::Keep(_));
         let promise = !writes.iter().all(kept) || events.iter().any(|event| event.kind().is_promise());
         let sync = if promise { Sync::Full } else { Sync::Normal };
-        let is_late = !caused.is_empty() && Bug::JobAfterCommit.is_planted();
-        let (caused, late) = if is_late { (Vec::new(), Some(caused)) } else { (caused, None) };
         let work = move |batch: &mut Batch<'_>| {
             if !batch.is_owner(&outbox)? {
                 return Err(Error::Fenced);
@@ -317,11 +288,7 @@ impl RunLog for SqliteRunLog {
             }
             append(batch, &outbox, &events, &caused, &writes).inspect_err(|_| outbox.lost())
         };
-        let recorded = self.writer.write_with(sync, Some(Arc::clone(&self.outbox)), work).await?;
-        if let Some(caused) = late {
-            self.cause_late(caused).await?;
-        }
-        Ok(recorded)
+        self.writer.write_with(sync, Some(Arc::clone(&self.outbox)), work).await
     }
 }
 
@@ -429,14 +396,7 @@ impl Committer {
         if !self.passes(Moment::AfterCommit) {
             return false;
         }
-        let sent = Bug::SendBeforePersist.is_planted();
-        let committed = recorded
-            .inspect(|events| {
-                if !sent {
-                    self.publish.publish(events)
-                }
-            })
-            .map(drop);
+        let committed = recorded.inspect(|events| self.publish.publish(events)).map(drop);
         if let Err(error) = &committed {
             tracing::error!(%error, "a batch of writes was not committed");
             self.seqs.forget();
@@ -480,9 +440,6 @@ impl Committer {
             Some(boundary) if boundary.is_full(&events) => Err(Error::Full),
             Some(_) | None => Ok(events),
         });
-        if let Ok(events) = &recorded {
-            self.misbehave(events);
-        }
         let end = if recorded.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let ended = self
             .conn
@@ -496,16 +453,6 @@ impl Committer {
         let recorded = recorded.and_then(|events| ended.map(|_| events))?;
         self.bound_loss(sync, recorded.len())?;
         Ok(recorded)
-    }
-
-    /// What a bug that was planted does before the commit.
-    fn misbehave(&self, events: &[Arc<protocol::Stored>]) {
-        if Bug::SendBeforePersist.is_planted() {
-            self.publish.publish(events);
-        }
-        if Bug::SendBeforePersist.is_planted() || Bug::AckBeforeCommit.is_planted() {
-            thread::sleep(PLANTED_PAUSE);
-        }
     }
 
     /// Syncs what was only written before it is as much as the numbers that are left out after a power failure.

@@ -18,7 +18,7 @@ async fn told() -> (Vec<Frame>, Value, Vec<Value>) {
         Reply::stream().text("It is ").text("a."),
     ]);
     let frames = app.say("What is it?").await;
-    let folded = fold(&frames, Deltas::Kept);
+    let folded = fold(&frames, DeltaState::Kept);
     let run = app.get(&format!("/v1/runs/{}", folded.run)).await.body;
     let messages = app.get(&format!("/v1/threads/{}/messages", folded.thread)).await.body;
     (frames, run, messages["data"].as_array().unwrap().clone())
@@ -43,7 +43,7 @@ fn numbered(mut frames: Vec<Frame>) -> Vec<Frame> {
 #[tokio::test]
 async fn a_run_folds_to_what_the_server_shows() {
     let (frames, run, messages) = told().await;
-    let folded = fold(&frames, Deltas::Kept);
+    let folded = fold(&frames, DeltaState::Kept);
     assert_eq!(folded.findings, [""; 0]);
     assert_eq!(folded.steps, ["Let me see.", "It is a."]);
     assert_eq!(folded.status.as_deref(), Some("completed"));
@@ -53,9 +53,9 @@ async fn a_run_folds_to_what_the_server_shows() {
         .into_iter()
         .filter(|frame| !matches!(frame.event.as_str(), "text:delta" | "reasoning:delta" | "tool:input"))
         .collect();
-    assert_eq!(fold(&pruned, Deltas::Pruned).message, folded.message);
-    assert_eq!(fold(&pruned, Deltas::Pruned).findings, [""; 0]);
-    assert_ne!(fold(&pruned, Deltas::Kept).findings, [""; 0]);
+    assert_eq!(fold(&pruned, DeltaState::Pruned).message, folded.message);
+    assert_eq!(fold(&pruned, DeltaState::Pruned).findings, [""; 0]);
+    assert_ne!(fold(&pruned, DeltaState::Kept).findings, [""; 0]);
 }
 
 /// What is found, and what was done.
@@ -125,19 +125,19 @@ async fn each_kind_of_damage_to_a_log_is_found() {
     for (found, damage) in TO_STEPS.iter().chain(TO_CALLS) {
         let mut frames = whole.clone();
         damage(&mut frames);
-        let findings = fold(&numbered(frames), Deltas::Kept).findings;
+        let findings = fold(&numbered(frames), DeltaState::Kept).findings;
         assert!(findings.iter().any(|finding| finding.contains(found)), "{found}: {findings:#?}");
     }
     let mut frames = whole;
     frames.swap(3, 4);
-    let findings = fold(&frames, Deltas::Kept).findings;
+    let findings = fold(&frames, DeltaState::Kept).findings;
     assert!(findings.iter().any(|finding| finding.contains("comes after number")), "{findings:#?}");
 }
 
 #[tokio::test]
 async fn what_the_server_shows_otherwise_is_found() {
     let (frames, run, messages) = told().await;
-    let folded = fold(&frames, Deltas::Kept);
+    let folded = fold(&frames, DeltaState::Kept);
     for (field, value) in [
         ("status", json!("failed")),
         ("threadId", json!("thr_1")),
@@ -165,7 +165,7 @@ async fn what_the_server_shows_otherwise_is_found() {
     assert_ne!(folded.compare_messages(&messages[..1]), [""; 0], "a lost answer");
     let doubled = [messages.as_slice(), &messages[1..]].concat();
     assert_ne!(folded.compare_messages(&doubled), [""; 0], "a second answer");
-    let mut open = fold(&frames[..frames.len() - 1], Deltas::Kept);
+    let mut open = fold(&frames[..frames.len() - 1], DeltaState::Kept);
     assert_eq!(open.status, None);
     assert_ne!(open.compare_run(&run), [""; 0], "it has ended, and its events do not say so");
     open.status = Some("completed".into());

@@ -41,7 +41,7 @@ enum Before {
 }
 
 /// What is done on the wire.
-pub(super) enum Act {
+pub(super) enum McpAct {
     Write(Vec<u8>),
     Wait(Gate),
     Stall,
@@ -165,12 +165,12 @@ impl McpReply {
         self
     }
 
-    pub(super) fn acts(self, arrival: &McpArrival) -> Vec<Act> {
-        if self.streamed { self.events(arrival) } else { self.whole(arrival) }
+    pub(super) fn acts(self, arrival: &McpArrival) -> Vec<McpAct> {
+        if self.streamed { self.events(arrival) } else { self.at_once(arrival) }
     }
 
-    fn whole(self, arrival: &McpArrival) -> Vec<Act> {
-        let mut acts: Vec<Act> = self.gate.into_iter().map(Act::Wait).collect();
+    fn at_once(self, arrival: &McpArrival) -> Vec<McpAct> {
+        let mut acts: Vec<McpAct> = self.gate.into_iter().map(McpAct::Wait).collect();
         acts.push(match (self.kind.text(&arrival.id()), &self.kind) {
             (_, Kind::Status(status)) => with_length(*status, &self.headers, b""),
             (Ok(text), _) => json_answer(200, &self.headers, &text),
@@ -179,12 +179,12 @@ impl McpReply {
         acts
     }
 
-    fn events(self, arrival: &McpArrival) -> Vec<Act> {
+    fn events(self, arrival: &McpArrival) -> Vec<McpAct> {
         let headers = lines(&self.headers);
         let head = format!(
             "HTTP/1.1 200 Scripted\r\ncontent-type: text/event-stream\r\n{headers}transfer-encoding: chunked\r\n\r\n"
         );
-        let mut acts = vec![Act::Write(head.into_bytes())];
+        let mut acts = vec![McpAct::Write(head.into_bytes())];
         for before in &self.before {
             let text = match before {
                 Before::Message(message) => Ok(message.to_string()),
@@ -193,25 +193,25 @@ impl McpReply {
             };
             acts.push(text.map_or_else(|fault| fault, |text| event(&text)));
         }
-        acts.extend(self.gate.map(Act::Wait));
+        acts.extend(self.gate.map(McpAct::Wait));
         for _ in 0..=usize::from(self.twice) {
             acts.push(self.kind.text(&arrival.id()).map_or_else(|fault| fault, |text| event(&text)));
         }
-        acts.push(Act::Write(b"0\r\n\r\n".to_vec()));
+        acts.push(McpAct::Write(b"0\r\n\r\n".to_vec()));
         acts
     }
 }
 
 impl Kind {
     /// The text of the answer, or what happens in its place.
-    fn text(&self, id: &Value) -> Result<String, Act> {
+    fn text(&self, id: &Value) -> Result<String, McpAct> {
         match self {
             Kind::Result(result) => Ok(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()),
             Kind::Error { code, message } => Ok(error_text(id, *code, message)),
             Kind::Garbage => Ok("{\"jsonrpc\": \"2.0\", \"id\"".to_owned()),
-            Kind::Usual | Kind::Status(_) | Kind::BreaksOff => Err(Act::Close),
-            Kind::Never => Err(Act::Stall),
-            Kind::Endless => Err(Act::Endless),
+            Kind::Usual | Kind::Status(_) | Kind::BreaksOff => Err(McpAct::Close),
+            Kind::Never => Err(McpAct::Stall),
+            Kind::Endless => Err(McpAct::Endless),
         }
     }
 }
@@ -230,20 +230,20 @@ pub(super) fn error_text(id: &Value, code: i64, message: &str) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }).to_string()
 }
 
-pub(super) fn json_answer(status: u16, headers: &[(String, String)], text: &str) -> Act {
+pub(super) fn json_answer(status: u16, headers: &[(String, String)], text: &str) -> McpAct {
     let mut headers = headers.to_vec();
     headers.push(("content-type".into(), "application/json".into()));
     with_length(status, &headers, text.as_bytes())
 }
 
-pub(super) fn status_answer(status: u16) -> Act {
+pub(super) fn status_answer(status: u16) -> McpAct {
     with_length(status, &[], b"")
 }
 
-fn with_length(status: u16, headers: &[(String, String)], body: &[u8]) -> Act {
+fn with_length(status: u16, headers: &[(String, String)], body: &[u8]) -> McpAct {
     let headers = lines(headers);
     let head = format!("HTTP/1.1 {status} Scripted\r\n{headers}content-length: {}\r\n\r\n", body.len());
-    Act::Write([head.as_bytes(), body].concat())
+    McpAct::Write([head.as_bytes(), body].concat())
 }
 
 fn lines(headers: &[(String, String)]) -> String {
@@ -251,7 +251,7 @@ fn lines(headers: &[(String, String)]) -> String {
 }
 
 /// An event in an HTTP chunk of its own.
-fn event(text: &str) -> Act {
+fn event(text: &str) -> McpAct {
     let event = format!("event: message\ndata: {text}\n\n");
-    Act::Write(format!("{:x}\r\n{event}\r\n", event.len()).into_bytes())
+    McpAct::Write(format!("{:x}\r\n{event}\r\n", event.len()).into_bytes())
 }

@@ -6,9 +6,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 
-use super::reply::{Act, ENDLESS_BYTES};
+use super::reply::{ENDLESS_BYTES, McpAct};
 use super::{McpArrival, Shared};
-use crate::listen::{Reader, Request};
+use crate::listen::{RawRequest, Reader};
 
 /// Bytes of an endless answer that are written at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -23,7 +23,7 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
         let goes_on = tokio::select! {
             biased;
             goes_on = perform(acts, &mut writer, &shared) => goes_on,
-            () = reader.gone() => false,
+            () = reader.wait_until_gone() => false,
         };
         if !goes_on {
             break;
@@ -34,21 +34,21 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
 }
 
 /// Carries out an answer and says whether the connection may carry another.
-async fn perform(acts: Vec<Act>, writer: &mut WriteHalf<'_>, shared: &Shared) -> bool {
+async fn perform(acts: Vec<McpAct>, writer: &mut WriteHalf<'_>, shared: &Shared) -> bool {
     for act in acts {
         match act {
-            Act::Write(bytes) => {
+            McpAct::Write(bytes) => {
                 if !write(writer, &bytes, shared).await {
                     return false;
                 }
             }
-            Act::Wait(gate) => gate.pass().await,
-            Act::Stall => std::future::pending().await,
-            Act::Endless => {
+            McpAct::Wait(gate) => gate.pass().await,
+            McpAct::Stall => std::future::pending().await,
+            McpAct::Endless => {
                 endless(writer, shared).await;
                 return false;
             }
-            Act::Close => return false,
+            McpAct::Close => return false,
         }
     }
     true
@@ -76,8 +76,8 @@ async fn endless(writer: &mut WriteHalf<'_>, shared: &Shared) {
     }
 }
 
-fn arrival(request: Request) -> McpArrival {
-    let Request { method, target, headers, body } = request;
+fn arrival(request: RawRequest) -> McpArrival {
+    let RawRequest { method, target, headers, body } = request;
     let body = serde_json::from_slice(&body).unwrap_or_default();
     McpArrival { verb: method, path: target, headers, body }
 }

@@ -11,7 +11,7 @@ use crate::upstream::Gate;
 const HEADERS: &str = "accept: application/json, text/event-stream\r\ncontent-type: application/json\r\n";
 const AGREED: &str = "mcp-session-id: session-1\r\nmcp-protocol-version: 2025-11-25\r\n";
 
-async fn exchange(server: &McpServer, verb: &str, headers: &str, body: &str) -> String {
+async fn exchange(server: &ScriptedMcpServer, verb: &str, headers: &str, body: &str) -> String {
     let mut socket = TcpStream::connect(server.address).await.unwrap();
     let head = format!("{verb} /mcp HTTP/1.1\r\n{headers}content-length: {}\r\n\r\n", body.len());
     socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
@@ -21,12 +21,12 @@ async fn exchange(server: &McpServer, verb: &str, headers: &str, body: &str) -> 
     answer
 }
 
-async fn post(server: &McpServer, headers: &str, method: &str, params: Value) -> String {
+async fn post(server: &ScriptedMcpServer, headers: &str, method: &str, params: Value) -> String {
     let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
     exchange(server, "POST", &format!("{HEADERS}{headers}"), &body.to_string()).await
 }
 
-async fn call(server: &McpServer, name: &str) -> String {
+async fn call(server: &ScriptedMcpServer, name: &str) -> String {
     post(server, AGREED, "tools/call", json!({ "name": name, "arguments": { "a": 1 } })).await
 }
 
@@ -34,8 +34,8 @@ fn body(answer: &str) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-async fn begun() -> McpServer {
-    let server = McpServer::start([tool("add", "Adds.")]).await;
+async fn begun() -> ScriptedMcpServer {
+    let server = ScriptedMcpServer::start([tool("add", "Adds.")]).await;
     let who = json!({ "protocolVersion": VERSION, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
     let answer = post(&server, "", "initialize", who).await;
     assert!(answer.contains("\r\nmcp-session-id: session-1\r\n"), "{answer}");

@@ -110,7 +110,7 @@ pub struct Reply {
     steps: Vec<Step>,
     tail: Option<Tail>,
     splits: Vec<usize>,
-    cut: Option<(usize, Act)>,
+    cut: Option<(usize, ReplyAct)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +165,7 @@ struct Tail {
 
 /// What the socket is told to do.
 #[derive(Debug, Clone)]
-pub(super) enum Act {
+pub(super) enum ReplyAct {
     Write(Vec<u8>),
     Wait(Gate),
     Pause(Duration),
@@ -348,13 +348,13 @@ impl Reply {
     /// so to the client the cut looks like an orderly end.
     #[must_use]
     pub fn cut_after(self, bytes: usize) -> Self {
-        Self { framing: Framing::Close, cut: Some((bytes, Act::Close)), ..self }
+        Self { framing: Framing::Close, cut: Some((bytes, ReplyAct::Close)), ..self }
     }
 
     /// Resets the connection (RST) after so many bytes of the body.
     #[must_use]
     pub fn reset_after(self, bytes: usize) -> Self {
-        Self { framing: Framing::Close, cut: Some((bytes, Act::Reset)), ..self }
+        Self { framing: Framing::Close, cut: Some((bytes, ReplyAct::Reset)), ..self }
     }
 
     fn step(mut self, step: Step) -> Self {

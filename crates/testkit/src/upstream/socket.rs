@@ -7,9 +7,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 
-use super::reply::Act;
-use super::{Ending, Received, Shared};
-use crate::listen::{Reader, Request};
+use super::reply::ReplyAct;
+use super::{Received, ReplyEnding, Shared};
+use crate::listen::{RawRequest, Reader};
 
 /// Answers requests until either side closes.
 pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
@@ -23,10 +23,10 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
         let ending = tokio::select! {
             biased;
             ending = perform(acts, &mut writer, |bytes| shared.wrote(index, bytes)) => ending,
-            () = reader.gone() => Ending::Left,
+            () = reader.wait_until_gone() => ReplyEnding::Left,
         };
         shared.ended(index, ending);
-        if ending != Ending::Whole {
+        if ending != ReplyEnding::Whole {
             break;
         }
         if shared.is_observed() {
@@ -38,30 +38,30 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
 }
 
 /// Carries out a reply. After a whole one the connection may carry another.
-async fn perform(acts: Vec<Act>, writer: &mut WriteHalf<'_>, wrote: impl Fn(usize)) -> Ending {
+async fn perform(acts: Vec<ReplyAct>, writer: &mut WriteHalf<'_>, wrote: impl Fn(usize)) -> ReplyEnding {
     for act in acts {
         match act {
-            Act::Write(bytes) => {
+            ReplyAct::Write(bytes) => {
                 if writer.write_all(&bytes).await.is_err() {
-                    return Ending::Left;
+                    return ReplyEnding::Left;
                 }
                 wrote(bytes.len());
             }
-            Act::Wait(gate) => gate.pass().await,
-            Act::Pause(time) => tokio::time::sleep(time).await,
-            Act::Stall => std::future::pending().await,
-            Act::Close => return Ending::Cut,
-            Act::Reset => {
+            ReplyAct::Wait(gate) => gate.pass().await,
+            ReplyAct::Pause(time) => tokio::time::sleep(time).await,
+            ReplyAct::Stall => std::future::pending().await,
+            ReplyAct::Close => return ReplyEnding::Cut,
+            ReplyAct::Reset => {
                 let _ = writer.as_ref().set_zero_linger();
-                return Ending::Cut;
+                return ReplyEnding::Cut;
             }
         }
     }
-    Ending::Whole
+    ReplyEnding::Whole
 }
 
-fn received(request: Request) -> Received {
-    let Request { target, headers, body, .. } = request;
+fn received(request: RawRequest) -> Received {
+    let RawRequest { target, headers, body, .. } = request;
     Received { path: target, headers, body: read_json(&body).unwrap_or_default() }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Call, Ending, Observer, Received, Reply, Upstream};
+use super::{Call, Observer, Received, Reply, ReplyEnding, Upstream};
 use crate::listen::Watched;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -266,7 +266,7 @@ impl Observer for Notes {
         self.written.change(|notes| notes.push(what.to_owned()));
     }
 
-    fn ended(&self, number: usize, ending: Ending) {
+    fn ended(&self, number: usize, ending: ReplyEnding) {
         self.written.change(|notes| notes.push(format!("{number} {ending:?}")));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Actor;
-use crate::record::{Micros, Op, Outcome, Trigger, What};
+use crate::record::{Micros, Op, OperationOutcome, Trigger, What};
 
 /// How long an answer is insisted on.
 pub(super) const INSISTENCE: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ const LONGEST_PAUSE: u64 = 400;
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
 /// A request, the same in every attempt.
-pub(super) struct Ask {
+pub(super) struct ClientRequest {
     method: Method,
     path: String,
     body: Option<Value>,
@@ -40,7 +40,7 @@ enum Shape {
     Stream,
 }
 
-impl Ask {
+impl ClientRequest {
     pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
         let (path, shape) = (path.into(), Shape::Whole);
         Self { method, path, body: None, key: None, last_event: None, moment: None, shape }
@@ -73,7 +73,7 @@ impl Ask {
 
 /// What all attempts came to.
 pub(super) struct Told {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: OperationOutcome,
     pub(super) attempts: Vec<u16>,
     pub(super) answered: Option<Micros>,
     /// Every run and thread that an answer named, each once.
@@ -82,11 +82,11 @@ pub(super) struct Told {
     /// Null where there was none.
     pub(super) body: Value,
     /// The stream that answers, not read yet.
-    pub(super) opened: Option<Opened>,
+    pub(super) opened: Option<OpenedStream>,
 }
 
 /// A response whose headers have come.
-pub(super) struct Opened {
+pub(super) struct OpenedStream {
     pub(super) response: Response,
     pub(super) began: Micros,
     /// Of the server, when the request was sent.
@@ -95,11 +95,11 @@ pub(super) struct Opened {
 
 impl Told {
     pub(super) fn is_ok(&self) -> bool {
-        self.outcome == Outcome::Ok
+        self.outcome == OperationOutcome::Ok
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        self.outcome == Outcome::Fail && self.attempts.last() == Some(&404)
+        self.outcome == OperationOutcome::Fail && self.attempts.last() == Some(&404)
     }
 
     pub(super) fn text(&self, field: &str) -> Option<String> {
@@ -145,9 +145,9 @@ fn verdict(status: u16) -> Verdict {
 
 impl Actor {
     /// Asks until the answer is definite. What was granted once is granted, even if the rest of the answer never comes.
-    pub(super) async fn insist(&self, ask: &Ask, rng: &mut Rng) -> Told {
+    pub(super) async fn insist(&self, ask: &ClientRequest, rng: &mut Rng) -> Told {
         let mut told = Told {
-            outcome: Outcome::Unknown,
+            outcome: OperationOutcome::Unknown,
             attempts: Vec::new(),
             answered: None,
             runs: Vec::new(),
@@ -163,7 +163,7 @@ impl Actor {
     }
 
     /// Asks once. True if there is no more to ask for.
-    async fn attempt(&self, ask: &Ask, told: &mut Told) -> bool {
+    async fn attempt(&self, ask: &ClientRequest, told: &mut Told) -> bool {
         let Some(opened) = self.open(ask).await else {
             told.attempts.push(0);
             return false;
@@ -173,14 +173,14 @@ impl Actor {
         told.note(&opened.response);
         let verdict = verdict(status);
         if verdict == Verdict::Done {
-            told.outcome = Outcome::Ok;
+            told.outcome = OperationOutcome::Ok;
             told.answered.get_or_insert(self.stage.book.now());
             if ask.shape == Shape::Stream {
                 told.opened = Some(opened);
                 return true;
             }
         }
-        let body = self.whole(opened.response, &ask.path).await;
+        let body = self.read_body(opened.response, &ask.path).await;
         match verdict {
             Verdict::Done => match body {
                 Some(body) => {
@@ -190,8 +190,8 @@ impl Actor {
                 None => false,
             },
             Verdict::Refused => {
-                if told.outcome == Outcome::Unknown {
-                    told.outcome = Outcome::Fail;
+                if told.outcome == OperationOutcome::Unknown {
+                    told.outcome = OperationOutcome::Fail;
                     told.answered = Some(self.stage.book.now());
                     told.body = body.unwrap_or_default();
                 }
@@ -202,7 +202,7 @@ impl Actor {
     }
 
     /// Sends the request and waits for the head of an answer.
-    pub(super) async fn open(&self, ask: &Ask) -> Option<Opened> {
+    pub(super) async fn open(&self, ask: &ClientRequest) -> Option<OpenedStream> {
         let url = format!("{}{}", self.stage.url, ask.path);
         let mut request = self.http.request(ask.method.clone(), url).bearer_auth(&self.user.key);
         if let Some(key) = &ask.key {
@@ -219,11 +219,11 @@ impl Actor {
         if let Some(moment) = ask.moment.filter(|_| response.status().is_success()) {
             self.stage.moments.now(moment);
         }
-        Some(Opened { response, began, start })
+        Some(OpenedStream { response, began, start })
     }
 
     /// The body of an answer; none if it broke off.
-    async fn whole(&self, mut response: Response, path: &str) -> Option<Value> {
+    async fn read_body(&self, mut response: Response, path: &str) -> Option<Value> {
         let read = async {
             let mut bytes = Vec::new();
             while let Some(chunk) = response.chunk().await.ok()? {

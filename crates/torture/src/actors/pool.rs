@@ -15,7 +15,7 @@ const RECENT_RUNS: usize = 6;
 
 /// Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Pool(Arc<Mutex<Known>>);
+pub(super) struct ActorPool(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
@@ -38,7 +38,7 @@ pub(super) struct KnownMemory {
     pub(super) word: String,
 }
 
-impl Pool {
+impl ActorPool {
     pub(super) fn learn_thread(&self, thread: &str) {
         let mut known = self.lock();
         if !known.threads.iter().any(|other| other == thread) {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn only_the_newest_are_remembered_and_each_once() {
-        let (pool, mut rng) = (Pool::default(), Rng::with_seed(1));
+        let (pool, mut rng) = (ActorPool::default(), Rng::with_seed(1));
         for number in 0..2 * MAX_THREADS {
             pool.learn_thread(&format!("thr_{number}"));
             pool.learn_thread(&format!("thr_{number}"));
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_not_chosen_again() {
-        let (pool, mut rng) = (Pool::default(), Rng::with_seed(1));
+        let (pool, mut rng) = (ActorPool::default(), Rng::with_seed(1));
         pool.learn_run("run_1");
         pool.learn_places("run_1", &[1, 2, 3]);
         assert_eq!(pool.run(&mut rng), Some(KnownRun { run: "run_1".into(), places: vec![1, 2, 3] }));

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::Value;
+use testkit::{EventDecoder, StreamedEvent};
 use tokio::time::{Instant, timeout};
 
 use super::Actor;
-use super::client::{Ask, INSISTENCE, Opened, Pauses, text};
-use super::sse::{Decoder, Frame};
-use crate::record::{End, Micros, Reading, Trigger};
+use super::client::{ClientRequest, INSISTENCE, OpenedStream, Pauses, text};
+use crate::record::{End, Micros, ReceivedEvent, StreamReading, Trigger};
 
 /// How long a run may have nothing to say before its reader leaves.
 const RUN_SILENCE: Duration = Duration::from_secs(10);
@@ -25,12 +25,12 @@ const MAX_FRAMES: usize = 20_000;
 
 /// What is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum FollowedStream {
     Run(String),
     Thread(String),
 }
 
-impl Place {
+impl FollowedStream {
     fn path(&self) -> String {
         match self {
             Self::Run(run) => format!("/v1/runs/{run}/events"),
@@ -49,16 +49,16 @@ pub(super) enum Waiting {
 
 /// How long a reader stays.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(super) struct ReadingPlan {
     /// It leaves after so many events.
     pub(super) frames: usize,
     silence: Duration,
     waiting: Waiting,
 }
 
-impl Plan {
+impl ReadingPlan {
     /// To the end of a run.
-    pub(super) fn whole(rng: &mut Rng) -> Self {
+    pub(super) fn to_the_end(rng: &mut Rng) -> Self {
         let waiting = match rng.u8(0..10) {
             0..=4 => Waiting::Decide,
             5..=7 => Waiting::Leave,
@@ -68,7 +68,7 @@ impl Plan {
     }
 
     pub(super) fn part(most: usize, rng: &mut Rng) -> Self {
-        Self { frames: rng.usize(1..=most), ..Self::whole(rng) }
+        Self { frames: rng.usize(1..=most), ..Self::to_the_end(rng) }
     }
 
     /// Of a thread's channel.
@@ -88,14 +88,14 @@ enum Came {
 
 /// A stream while it is read.
 struct Open {
-    opened: Opened,
-    decoder: Decoder,
-    ready: VecDeque<Frame>,
-    reading: Reading,
+    opened: OpenedStream,
+    decoder: EventDecoder,
+    ready: VecDeque<StreamedEvent>,
+    reading: StreamReading,
 }
 
 enum Next {
-    Frame(Frame),
+    Frame(StreamedEvent),
     /// The server ended the body.
     Ended,
     Broken,
@@ -129,9 +129,9 @@ impl Actor {
     /// Gives the events it saw.
     pub(super) async fn follow(
         &self,
-        place: &Place,
+        place: &FollowedStream,
         from: Option<u64>,
-        plan: &mut Plan,
+        plan: &mut ReadingPlan,
         rng: &mut Rng,
     ) -> Vec<u64> {
         let Ok(_permit) = self.streams.acquire().await else { return Vec::new() };
@@ -155,14 +155,14 @@ impl Actor {
     /// One connection.
     async fn connect(
         &self,
-        place: &Place,
+        place: &FollowedStream,
         after: Option<u64>,
-        (plan, seen): (&mut Plan, &mut Vec<u64>),
+        (plan, seen): (&mut ReadingPlan, &mut Vec<u64>),
         rng: &mut Rng,
     ) -> Came {
         let (began, start) = (self.stage.book.now(), self.stage.starts.number());
-        let Some(opened) = self.open(&Ask::get(place.path()).after(after)).await else {
-            self.stage.book.reading(Reading {
+        let Some(opened) = self.open(&ClientRequest::get(place.path()).after(after)).await else {
+            self.stage.book.reading(StreamReading {
                 ended: self.stage.book.now(),
                 ..self.reading(place, after, (began, start, 0))
             });
@@ -172,7 +172,7 @@ impl Actor {
         if status == 200 {
             return self.read(opened, place, (after, plan, seen), rng).await;
         }
-        self.stage.book.reading(Reading {
+        self.stage.book.reading(StreamReading {
             ended: self.stage.book.now(),
             ..self.reading(place, after, (began, start, status))
         });
@@ -187,8 +187,14 @@ impl Actor {
     }
 
     /// Reads an open stream for as long as planned, and goes on with another if it breaks.
-    pub(super) async fn attend(&self, opened: Opened, run: &str, mut plan: Plan, rng: &mut Rng) -> Vec<u64> {
-        let (place, mut seen) = (Place::Run(run.to_owned()), Vec::new());
+    pub(super) async fn attend(
+        &self,
+        opened: OpenedStream,
+        run: &str,
+        mut plan: ReadingPlan,
+        rng: &mut Rng,
+    ) -> Vec<u64> {
+        let (place, mut seen) = (FollowedStream::Run(run.to_owned()), Vec::new());
         let came = self.read(opened, &place, (None, &mut plan, &mut seen), rng).await;
         if came == Came::Broken {
             let last = seen.last().copied();
@@ -199,21 +205,21 @@ impl Actor {
 
     async fn read(
         &self,
-        opened: Opened,
-        place: &Place,
-        (after, plan, seen): (Option<u64>, &mut Plan, &mut Vec<u64>),
+        opened: OpenedStream,
+        place: &FollowedStream,
+        (after, plan, seen): (Option<u64>, &mut ReadingPlan, &mut Vec<u64>),
         rng: &mut Rng,
     ) -> Came {
         let status = opened.response.status().as_u16();
         let reading = self.reading(place, after, (opened.began, opened.start, status));
-        let mut open = Open { opened, decoder: Decoder::default(), ready: VecDeque::new(), reading };
+        let mut open = Open { opened, decoder: EventDecoder::default(), ready: VecDeque::new(), reading };
         let (end, came) = self.receive(&mut open, place, plan, rng).await;
         let Open { opened, mut reading, .. } = open;
         drop(opened);
         reading.ended = self.stage.book.now();
         reading.end = end;
         let places: Vec<u64> = reading.frames.iter().map(|frame| frame.seq).collect();
-        if let Place::Run(run) = place {
+        if let FollowedStream::Run(run) = place {
             self.pool.learn_places(run, &places);
         }
         seen.extend(places);
@@ -221,7 +227,13 @@ impl Actor {
         came
     }
 
-    async fn receive(&self, open: &mut Open, place: &Place, plan: &mut Plan, rng: &mut Rng) -> (End, Came) {
+    async fn receive(
+        &self,
+        open: &mut Open,
+        place: &FollowedStream,
+        plan: &mut ReadingPlan,
+        rng: &mut Rng,
+    ) -> (End, Came) {
         let mut finished = false;
         loop {
             let silence = if finished { CLOSING } else { plan.silence };
@@ -247,17 +259,17 @@ impl Actor {
         }
     }
 
-    fn note(&self, open: &mut Open, frame: &Frame, place: &Place) {
+    fn note(&self, open: &mut Open, frame: &StreamedEvent, place: &FollowedStream) {
         open.reading.first.get_or_insert(self.stage.book.now());
         if frame.event == "run:end" {
             self.stage.moments.now(Trigger::RunEnded);
         }
-        open.reading.frames.push(frame.seen());
+        open.reading.frames.push(ReceivedEvent::of(frame));
         self.look_for_leaks(&place.path(), &frame.data);
     }
 
     /// Whether somebody who sees that a run waits goes on reading.
-    async fn stays(&self, frame: &Frame, waiting: Waiting, rng: &mut Rng) -> bool {
+    async fn stays(&self, frame: &StreamedEvent, waiting: Waiting, rng: &mut Rng) -> bool {
         match waiting {
             Waiting::Stay => true,
             Waiting::Leave => false,
@@ -271,13 +283,18 @@ impl Actor {
         }
     }
 
-    fn reading(&self, place: &Place, after: Option<u64>, connection: (Micros, u32, u16)) -> Reading {
+    fn reading(
+        &self,
+        place: &FollowedStream,
+        after: Option<u64>,
+        connection: (Micros, u32, u16),
+    ) -> StreamReading {
         let (began, start, status) = connection;
         let (run, thread) = match place {
-            Place::Run(run) => (Some(run.clone()), None),
-            Place::Thread(thread) => (None, Some(thread.clone())),
+            FollowedStream::Run(run) => (Some(run.clone()), None),
+            FollowedStream::Thread(thread) => (None, Some(thread.clone())),
         };
-        Reading {
+        StreamReading {
             actor: self.number,
             user: self.user.name.clone(),
             run,
@@ -293,17 +310,17 @@ impl Actor {
         }
     }
 
-    fn forget(&self, place: &Place) {
+    fn forget(&self, place: &FollowedStream) {
         match place {
-            Place::Run(run) => self.pool.forget_run(run),
-            Place::Thread(thread) => self.pool.forget_thread(thread),
+            FollowedStream::Run(run) => self.pool.forget_run(run),
+            FollowedStream::Thread(thread) => self.pool.forget_thread(thread),
         }
     }
 
     /// A whole run from its beginning, whether it is under way or long over.
     pub(super) async fn open_stream(&self, rng: &mut Rng) {
         let Some(known) = self.pool.run(rng) else { return Box::pin(self.send(rng)).await };
-        self.follow(&Place::Run(known.run), None, &mut Plan::whole(rng), rng).await;
+        self.follow(&FollowedStream::Run(known.run), None, &mut ReadingPlan::to_the_end(rng), rng).await;
     }
 
     /// Leaves in the middle and comes back, to the last event or an earlier one.
@@ -311,10 +328,10 @@ impl Actor {
         const MOST_FRAMES: usize = 25;
         const MOST_DROPS: usize = 3;
         let Some(known) = self.pool.run(rng) else { return Box::pin(self.send(rng)).await };
-        let (place, mut seen) = (Place::Run(known.run), known.places);
+        let (place, mut seen) = (FollowedStream::Run(known.run), known.places);
         let mut from = rng.choice(&seen).copied();
         for _ in 0..rng.usize(1..=MOST_DROPS) {
-            let mut plan = Plan::part(MOST_FRAMES, rng);
+            let mut plan = ReadingPlan::part(MOST_FRAMES, rng);
             let frames = plan.frames;
             let received = self.follow(&place, from, &mut plan, rng).await;
             let (all, last) = (received.len() < frames, received.last().copied());
@@ -324,7 +341,7 @@ impl Actor {
                 break;
             }
         }
-        self.follow(&place, from, &mut Plan::whole(rng), rng).await;
+        self.follow(&place, from, &mut ReadingPlan::to_the_end(rng), rng).await;
     }
 
     /// Two connections at once to the same run, or to the channel of a thread.
@@ -335,10 +352,12 @@ impl Actor {
         let run = self.pool.run(rng);
         let (place, mut plans) = match (thread, run) {
             (Some(thread), _) => {
-                let plans = [Plan::channel(MOST_FRAMES, rng), Plan::channel(MOST_FRAMES, rng)];
-                (Place::Thread(thread), plans)
+                let plans = [ReadingPlan::channel(MOST_FRAMES, rng), ReadingPlan::channel(MOST_FRAMES, rng)];
+                (FollowedStream::Thread(thread), plans)
             }
-            (None, Some(known)) => (Place::Run(known.run), [Plan::whole(rng), Plan::whole(rng)]),
+            (None, Some(known)) => {
+                (FollowedStream::Run(known.run), [ReadingPlan::to_the_end(rng), ReadingPlan::to_the_end(rng)])
+            }
             (None, None) => return Box::pin(self.send(rng)).await,
         };
         let [first, second] = &mut plans;
@@ -351,14 +370,14 @@ fn rest(finished: bool) -> Came {
 }
 
 /// Whether a run has nothing more to say after this.
-fn is_last(frame: &Frame, place: &Place) -> bool {
+fn is_last(frame: &StreamedEvent, place: &FollowedStream) -> bool {
     match (place, frame.event.as_str()) {
-        (Place::Run(_), "run:end") => true,
+        (FollowedStream::Run(_), "run:end") => true,
         // In place of the log, for a reader who was further than it.
-        (Place::Run(_), "snapshot") => {
+        (FollowedStream::Run(_), "snapshot") => {
             let data: Value = serde_json::from_slice(&frame.data).unwrap_or_default();
             !matches!(text(&data, "status").as_deref(), Some("queued" | "running" | "waiting"))
         }
-        (Place::Run(_) | Place::Thread(_), _) => false,
+        (FollowedStream::Run(_) | FollowedStream::Thread(_), _) => false,
     }
 }

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Actor;
-use super::client::{Ask, Told};
-use super::reading::Plan;
-use crate::program::Program;
-use crate::record::{Micros, Outcome, Trigger, What};
+use super::client::{ClientRequest, Told};
+use super::reading::ReadingPlan;
+use crate::program::MessageProgram;
+use crate::record::{Micros, OperationOutcome, Trigger, What};
 
 /// The longest time from an accepted message to its cancel, in milliseconds.
 const LONGEST_CANCEL_DELAY: u64 = 400;
@@ -19,14 +19,14 @@ const LONGEST_CANCEL_DELAY: u64 = 400;
 /// One message, the same in every attempt.
 struct Letter {
     key: String,
-    program: Program,
+    program: MessageProgram,
     thread: Option<String>,
     on_busy: Option<&'static str>,
     stream: bool,
 }
 
 impl Letter {
-    fn ask(&self, app: &str) -> Ask {
+    fn ask(&self, app: &str) -> ClientRequest {
         let mut body = json!({ "message": self.program.text() });
         if let Some(fields) = body.as_object_mut() {
             fields.extend(self.thread.clone().map(|thread| ("threadId".to_owned(), Value::from(thread))));
@@ -34,7 +34,7 @@ impl Letter {
             fields.extend((!self.stream).then(|| ("stream".to_owned(), Value::from(false))));
         }
         let path = format!("/v1/apps/{app}/runs");
-        let ask = Ask::new(Method::POST, path).body(body).key(&self.key).moment(Trigger::Accepted);
+        let ask = ClientRequest::new(Method::POST, path).body(body).key(&self.key).moment(Trigger::Accepted);
         if self.stream { ask.streamed() } else { ask }
     }
 }
@@ -51,7 +51,7 @@ impl Actor {
         };
         Letter {
             key: format!("send-{tag}"),
-            program: Program::drawn(&tag, &self.user.canary, rng),
+            program: MessageProgram::drawn(&tag, &self.user.canary, rng),
             thread,
             on_busy,
             stream: rng.u8(0..100) >= 12,
@@ -89,12 +89,16 @@ impl Actor {
         let began = self.stage.book.now();
         let told = self.post(&letter, rng).await;
         self.sent(&letter, began, &told);
-        let plan = if rng.u8(0..10) < 7 { Plan::whole(rng) } else { Plan::part(MOST_FRAMES, rng) };
+        let plan = if rng.u8(0..10) < 7 {
+            ReadingPlan::to_the_end(rng)
+        } else {
+            ReadingPlan::part(MOST_FRAMES, rng)
+        };
         self.listen(told, plan, rng).await;
     }
 
     /// Reads the stream that answers a message.
-    async fn listen(&self, told: Told, plan: Plan, rng: &mut Rng) {
+    async fn listen(&self, told: Told, plan: ReadingPlan, rng: &mut Rng) {
         if let (Some(opened), Some(run)) = (told.opened, told.runs.first()) {
             self.attend(opened, run, plan, rng).await;
         }
@@ -111,7 +115,7 @@ impl Actor {
         let told = together(first, second);
         self.sent(&letter, began, &told);
         let Some(run) = told.runs.first() else { return };
-        let plans = (Plan::whole(rng), Plan::part(MOST_FRAMES, rng));
+        let plans = (ReadingPlan::to_the_end(rng), ReadingPlan::part(MOST_FRAMES, rng));
         let reading = async {
             if let Some(opened) = streams.0 {
                 self.attend(opened, run, plans.0, rng).await;
@@ -137,7 +141,7 @@ impl Actor {
         let began = self.stage.book.now();
         let told = self.post(letter, rng).await;
         self.sent(letter, began, &told);
-        let plan = Plan::whole(rng);
+        let plan = ReadingPlan::to_the_end(rng);
         self.listen(told, plan, rng).await;
     }
 
@@ -153,7 +157,7 @@ impl Actor {
         let told = self.post(&letter, rng).await;
         self.sent(&letter, began, &told);
         let Some(run) = told.runs.first().cloned() else { return };
-        let (mut other, plan) = (rng.fork(), Plan::whole(rng));
+        let (mut other, plan) = (rng.fork(), ReadingPlan::to_the_end(rng));
         let cancelling = async {
             sleep(delay).await;
             self.cancel(&run, &mut other).await;
@@ -164,7 +168,7 @@ impl Actor {
     async fn cancel(&self, run: &str, rng: &mut Rng) {
         let (key, began) = (self.fresh("cancel"), self.stage.book.now());
         let path = format!("/v1/runs/{run}/cancel");
-        let ask = Ask::new(Method::POST, path).key(&key).moment(Trigger::CancelAccepted);
+        let ask = ClientRequest::new(Method::POST, path).key(&key).moment(Trigger::CancelAccepted);
         let told = self.insist(&ask, rng).await;
         let status = told.text("status").filter(|_| told.is_ok());
         self.record((&key, began), What::Cancel { run: run.to_owned(), status }, &told);
@@ -177,9 +181,11 @@ fn together(mut one: Told, other: Told) -> Told {
     let granted =
         [&one, &other].into_iter().filter(|told| told.is_ok()).filter_map(|told| told.answered).min();
     (one.outcome, one.answered) = match (one.outcome, other.outcome) {
-        (Outcome::Ok, _) | (_, Outcome::Ok) => (Outcome::Ok, granted),
-        (Outcome::Fail, Outcome::Fail) => (Outcome::Fail, one.answered.max(other.answered)),
-        (Outcome::Unknown, _) | (_, Outcome::Unknown) => (Outcome::Unknown, None),
+        (OperationOutcome::Ok, _) | (_, OperationOutcome::Ok) => (OperationOutcome::Ok, granted),
+        (OperationOutcome::Fail, OperationOutcome::Fail) => {
+            (OperationOutcome::Fail, one.answered.max(other.answered))
+        }
+        (OperationOutcome::Unknown, _) | (_, OperationOutcome::Unknown) => (OperationOutcome::Unknown, None),
     };
     one.attempts.extend(other.attempts);
     for run in other.runs {
@@ -199,10 +205,10 @@ fn together(mut one: Told, other: Told) -> Told {
 mod tests {
     use super::*;
 
-    fn told(outcome: Outcome, answered: Option<Micros>, run: Option<&str>) -> Told {
+    fn told(outcome: OperationOutcome, answered: Option<Micros>, run: Option<&str>) -> Told {
         Told {
             outcome,
-            attempts: vec![if outcome == Outcome::Ok { 200 } else { 0 }],
+            attempts: vec![if outcome == OperationOutcome::Ok { 200 } else { 0 }],
             answered,
             runs: run.map(str::to_owned).into_iter().collect(),
             threads: Vec::new(),
@@ -213,22 +219,41 @@ mod tests {
 
     #[test]
     fn two_senders_know_what_either_was_told() {
-        let both =
-            together(told(Outcome::Ok, Some(9), Some("run_1")), told(Outcome::Ok, Some(7), Some("run_1")));
-        assert_eq!((both.outcome, both.answered, both.runs), (Outcome::Ok, Some(7), vec!["run_1".into()]));
+        let both = together(
+            told(OperationOutcome::Ok, Some(9), Some("run_1")),
+            told(OperationOutcome::Ok, Some(7), Some("run_1")),
+        );
+        assert_eq!(
+            (both.outcome, both.answered, both.runs),
+            (OperationOutcome::Ok, Some(7), vec!["run_1".into()])
+        );
         assert_eq!(both.attempts, [200, 200]);
 
-        let one = together(told(Outcome::Fail, Some(3), None), told(Outcome::Ok, Some(7), Some("run_1")));
-        assert_eq!((one.outcome, one.answered, one.runs), (Outcome::Ok, Some(7), vec!["run_1".into()]));
+        let one = together(
+            told(OperationOutcome::Fail, Some(3), None),
+            told(OperationOutcome::Ok, Some(7), Some("run_1")),
+        );
+        assert_eq!(
+            (one.outcome, one.answered, one.runs),
+            (OperationOutcome::Ok, Some(7), vec!["run_1".into()])
+        );
 
-        let two =
-            together(told(Outcome::Ok, Some(1), Some("run_1")), told(Outcome::Ok, Some(2), Some("run_2")));
+        let two = together(
+            told(OperationOutcome::Ok, Some(1), Some("run_1")),
+            told(OperationOutcome::Ok, Some(2), Some("run_2")),
+        );
         assert_eq!(two.runs, ["run_1", "run_2"]);
 
-        let neither = together(told(Outcome::Fail, Some(3), None), told(Outcome::Unknown, None, None));
-        assert_eq!((neither.outcome, neither.answered), (Outcome::Unknown, None));
+        let neither = together(
+            told(OperationOutcome::Fail, Some(3), None),
+            told(OperationOutcome::Unknown, None, None),
+        );
+        assert_eq!((neither.outcome, neither.answered), (OperationOutcome::Unknown, None));
 
-        let refused = together(told(Outcome::Fail, Some(3), None), told(Outcome::Fail, Some(5), None));
-        assert_eq!((refused.outcome, refused.answered), (Outcome::Fail, Some(5)));
+        let refused = together(
+            told(OperationOutcome::Fail, Some(3), None),
+            told(OperationOutcome::Fail, Some(5), None),
+        );
+        assert_eq!((refused.outcome, refused.answered), (OperationOutcome::Fail, Some(5)));
     }
 }

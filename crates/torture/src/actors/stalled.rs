@@ -9,8 +9,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::record::{Outcome, Trial, What};
-use crate::stage::{Stage, Trouble, User};
+use crate::record::{OperationOutcome, Trial, What};
+use crate::stage::{Stage, TortureError, User};
 
 /// How long they stay if nobody sends them away.
 const STALL: Duration = Duration::from_secs(40);
@@ -18,7 +18,7 @@ const STALL: Duration = Duration::from_secs(40);
 const RECEIVE_BUFFER_BYTES: u32 = 4096;
 
 /// Opens so many streams of known runs and threads and reads nothing, until the server closes or forty seconds are over.
-pub(crate) async fn stalled_readers(stage: Stage, how_many: usize) -> Result<(), Trouble> {
+pub(crate) async fn stalled_readers(stage: Stage, how_many: usize) -> Result<(), TortureError> {
     let address: SocketAddr = stage.url.trim_start_matches("http://").parse()?;
     let places = places(&stage, how_many);
     let mut tasks = JoinSet::new();
@@ -66,7 +66,7 @@ fn places(stage: &Stage, how_many: usize) -> Vec<(String, String)> {
 
 fn newest(trial: &Trial, users: &[User], how_many: usize) -> Vec<(String, String)> {
     let mut places = Vec::new();
-    for op in trial.ops.iter().rev().filter(|op| op.outcome == Outcome::Ok) {
+    for op in trial.ops.iter().rev().filter(|op| op.outcome == OperationOutcome::Ok) {
         let What::Send { runs, threads, .. } = &op.what else { continue };
         let Some(user) = users.iter().find(|user| user.name == op.user && user.app == op.app) else {
             continue;

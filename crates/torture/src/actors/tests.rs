@@ -13,10 +13,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::reading::{Place, Plan};
+use super::reading::{FollowedStream, ReadingPlan};
 use super::*;
-use crate::program::Program;
-use crate::record::{Book, End, Op, Outcome, Trial, What};
+use crate::program::MessageProgram;
+use crate::record::{Book, End, Op, OperationOutcome, Trial, What};
 use crate::stage::{Moments, Starts};
 
 fn user(name: &str, key: &str) -> User {
@@ -43,7 +43,7 @@ fn actor(stage: &Stage) -> Actor {
         number: 0,
         user: stage.users[0].clone(),
         http: reqwest::Client::builder().no_proxy().build().unwrap(),
-        pool: Pool::default(),
+        pool: ActorPool::default(),
         streams: Arc::new(Semaphore::new(MAX_STREAMS)),
         salt: 1,
         named: AtomicU64::new(0),
@@ -54,8 +54,8 @@ fn actor(stage: &Stage) -> Actor {
 async fn a_request_is_sent_again_the_same_until_its_answer_is_definite_and_whole() {
     let web = Web::start().await;
     let (stage, _folder) = stage(&web.url(), vec![user("ann", "key")]);
-    let memory = web::Reply::json(&json!({ "id": "mem_1" }));
-    let replies = [web::Reply::broken(), web::Reply::status(503), memory.clone().half(), memory];
+    let memory = web::WebReply::json(&json!({ "id": "mem_1" }));
+    let replies = [web::WebReply::broken(), web::WebReply::status(503), memory.clone().half(), memory];
     web.on("POST", "/v1/apps/test/memories", replies);
 
     let actor = actor(&stage);
@@ -67,7 +67,7 @@ async fn a_request_is_sent_again_the_same_until_its_answer_is_definite_and_whole
     assert!(arrivals.iter().all(|other| other.header("idempotency-key") == Some("remember0-0-00000001")));
     let trial = stage.book.trial();
     let [op] = trial.ops.as_slice() else { panic!("{:?}", trial.ops) };
-    assert_eq!((op.outcome, op.attempts.as_slice()), (Outcome::Ok, [0, 503, 200, 200].as_slice()));
+    assert_eq!((op.outcome, op.attempts.as_slice()), (OperationOutcome::Ok, [0, 503, 200, 200].as_slice()));
     assert!(op.answered.unwrap() <= op.ended && op.began <= op.answered.unwrap());
     let What::Remember { text, memory } = &op.what else { panic!("{op:?}") };
     assert_eq!((first.json()["text"].as_str(), memory.as_deref()), (Some(text.as_str()), Some("mem_1")));
@@ -78,13 +78,13 @@ async fn a_request_is_sent_again_the_same_until_its_answer_is_definite_and_whole
 async fn a_refusal_is_definite_and_a_limit_is_not() {
     let web = Web::start().await;
     let (stage, _folder) = stage(&web.url(), vec![user("ann", "key")]);
-    web.on("POST", "/v1/proposals/prop_1/confirm", [web::Reply::status(429), web::Reply::status(409)]);
-    web.on("POST", "/v1/proposals/prop_1/reject", [web::Reply::status(429), web::Reply::status(409)]);
+    web.on("POST", "/v1/proposals/prop_1/confirm", [web::WebReply::status(429), web::WebReply::status(409)]);
+    web.on("POST", "/v1/proposals/prop_1/reject", [web::WebReply::status(429), web::WebReply::status(409)]);
 
     actor(&stage).decide("prop_1", &mut Rng::with_seed(1)).await;
 
     let op = stage.book.trial().ops.remove(0);
-    assert_eq!((op.outcome, op.attempts), (Outcome::Fail, vec![429, 409]));
+    assert_eq!((op.outcome, op.attempts), (OperationOutcome::Fail, vec![429, 409]));
 }
 
 fn event(seq: u64, event: &str, data: &str) -> String {
@@ -96,14 +96,14 @@ async fn a_stream_that_breaks_is_resumed_after_the_last_whole_event() {
     let web = Web::start().await;
     let (stage, _folder) = stage(&web.url(), vec![user("ann", "key")]);
     let (first, second) = (event(3, "text:delta", "{}"), event(7, "run:end", r#"{"status":"completed"}"#));
-    let stream = |text: String| web::Reply::text(&text).header("content-type", "text/event-stream");
+    let stream = |text: String| web::WebReply::text(&text).header("content-type", "text/event-stream");
     let broken = stream(format!("retry: 600\n\n{first}{}", event(7, "run:end", &"x".repeat(100)))).half();
     let stopped = stream("retry: 600\n\n: keep-alive\n\nretry: 700\n\n".into());
-    web.on("GET", "/v1/runs/run_1/events", [broken, stopped, web::Reply::status(503), stream(second)]);
+    web.on("GET", "/v1/runs/run_1/events", [broken, stopped, web::WebReply::status(503), stream(second)]);
 
     let mut rng = Rng::with_seed(1);
-    let place = Place::Run("run_1".into());
-    let seen = actor(&stage).follow(&place, None, &mut Plan::whole(&mut rng), &mut rng).await;
+    let place = FollowedStream::Run("run_1".into());
+    let seen = actor(&stage).follow(&place, None, &mut ReadingPlan::to_the_end(&mut rng), &mut rng).await;
 
     assert_eq!(seen, [3, 7]);
     let cursors: Vec<Option<String>> =
@@ -129,7 +129,7 @@ async fn another_user_s_word_in_an_answer_is_a_leak() {
     let web = Web::start().await;
     let (stage, _folder) = stage(&web.url(), vec![user("ann", "key"), user("bob", "other")]);
     let hits = json!({ "data": [{ "memory": { "text": "canary-ann keeps it" } }, { "memory": { "text": "canary-bob keeps it" } }] });
-    web.on("POST", "/v1/apps/test/memories/search", [web::Reply::json(&hits)]);
+    web.on("POST", "/v1/apps/test/memories/search", [web::WebReply::json(&hits)]);
 
     let actor = actor(&stage);
     actor.pool.learn_memory("mem_1", "word");
@@ -155,7 +155,7 @@ async fn a_stalled_reader_stays_until_it_is_sent_away() {
         on_busy: None,
     };
     let (user, app, key) = ("ann".into(), "test".into(), "k".into());
-    let (outcome, attempts, answered) = (Outcome::Ok, vec![200], Some(1));
+    let (outcome, attempts, answered) = (OperationOutcome::Ok, vec![200], Some(1));
     stage.book.op(Op { actor: 0, user, app, key, what, began: 0, ended: 1, outcome, attempts, answered });
 
     let serving = async {
@@ -193,7 +193,8 @@ fn reply(request: &Value) -> Reply {
     let messages = request["messages"].as_array().unwrap();
     let newest = messages.iter().rposition(|message| message["role"] == "user").unwrap();
     let step = messages[newest..].iter().filter(|message| message["role"] == "assistant").count();
-    let Some(program) = Program::parse(messages[newest]["content"].as_str().unwrap_or_default()) else {
+    let Some(program) = MessageProgram::parse(messages[newest]["content"].as_str().unwrap_or_default())
+    else {
         return Reply::says("A title");
     };
     let step = &program.steps[step];
@@ -214,10 +215,10 @@ fn check(trial: &Trial) {
     assert_eq!(keys.len(), trial.ops.len());
     let mut tags = HashSet::new();
     for op in &trial.ops {
-        assert_ne!(op.outcome, Outcome::Unknown, "{op:?}");
+        assert_ne!(op.outcome, OperationOutcome::Unknown, "{op:?}");
         if let What::Send { tag, runs, threads, .. } = &op.what {
             assert!(tags.insert(tag.clone()), "{tag} twice");
-            let told = usize::from(op.outcome == Outcome::Ok);
+            let told = usize::from(op.outcome == OperationOutcome::Ok);
             assert_eq!((runs.len(), threads.len()), (told, told), "{op:?}");
         }
     }
@@ -257,11 +258,18 @@ async fn actors_before_a_real_server_leave_nothing_open_and_know_what_it_has() {
     let trial = stage.book.trial();
     check(&trial);
     let of = |outcome| trial.ops.iter().filter(|op| op.outcome == outcome).count();
-    assert!(of(Outcome::Ok) > of(Outcome::Fail), "{} ok, {} refused", of(Outcome::Ok), of(Outcome::Fail));
+    assert!(
+        of(OperationOutcome::Ok) > of(OperationOutcome::Fail),
+        "{} ok, {} refused",
+        of(OperationOutcome::Ok),
+        of(OperationOutcome::Fail)
+    );
     assert!(trial.readings.iter().any(|reading| reading.after.is_some()));
     assert!(trial.readings.iter().any(|reading| reading.end == End::Whole));
-    let accepted =
-        trial.ops.iter().filter(|op| matches!(op.what, What::Send { .. }) && op.outcome == Outcome::Ok);
+    let accepted = trial
+        .ops
+        .iter()
+        .filter(|op| matches!(op.what, What::Send { .. }) && op.outcome == OperationOutcome::Ok);
     assert!(app.count("SELECT count(*) FROM runs") <= i64::try_from(accepted.count()).unwrap());
     assert_eq!(app.count("SELECT count(*) FROM proposals WHERE status = 'open'"), 0);
     assert_eq!(app.count("SELECT count(*) FROM runs WHERE ended_at IS NULL"), 0);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::crowd;
 use super::figures::{Figures, count};
-use super::host::{Host, Place};
+use super::host::{LoadHost, LoadPlace};
 use super::probe::Probe;
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// About as many as the server asks at once when nobody says otherwise.
 const CALLS: usize = 4_000;
@@ -20,22 +20,22 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// With so much, the usual number of calls takes half a gibibyte.
 const KIB_PER_CALL: f64 = 128.0;
 
-pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), Trouble> {
+pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<(), TortureError> {
     let calls = CALLS.min(place.readers.saturating_sub(FIRST));
-    let host = Host::start(place, CALLS + FIRST, Vec::new()).await?;
+    let host = LoadHost::start(place, CALLS + FIRST, Vec::new()).await?;
     let (probe, process) = (Probe::new(&host), host.process()?);
     probe.ask(WARM_UP).await;
     let before = probe.ask(ASKED).await;
 
-    let asked = host.asked();
-    host.held(FIRST).await?;
-    crowd::until(ASKED_WITHIN, || host.asked() >= asked + FIRST).await;
+    let asked = host.count_model_calls();
+    host.hold_runs(FIRST).await?;
+    crowd::until(ASKED_WITHIN, || host.count_model_calls() >= asked + FIRST).await;
     tokio::time::sleep(SETTLED).await;
-    let (few, asked) = (process.resident_kib()?, host.asked());
-    host.held(calls).await?;
-    crowd::until(ASKED_WITHIN, || host.asked() >= asked + calls).await;
+    let (few, asked) = (process.resident_kib()?, host.count_model_calls());
+    host.hold_runs(calls).await?;
+    crowd::until(ASKED_WITHIN, || host.count_model_calls() >= asked + calls).await;
     tokio::time::sleep(SETTLED).await;
-    let (full, under_way) = (process.resident_kib()?, host.asked() - asked);
+    let (full, under_way) = (process.resident_kib()?, host.count_model_calls() - asked);
     let mut with = probe.ask(ASKED).await;
 
     let mut sheet = figures.of("calls");

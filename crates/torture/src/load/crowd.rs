@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What all readers together have seen.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct CrowdCounts {
     /// Streams that are open now.
     pub(crate) open: AtomicUsize,
     /// Readers that have received an event.
@@ -41,7 +41,7 @@ pub(crate) struct Seen {
     refused: Mutex<BTreeMap<u16, usize>>,
 }
 
-impl Seen {
+impl CrowdCounts {
     pub(crate) fn refuse(&self, status: u16) {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
     }
@@ -71,7 +71,7 @@ pub(crate) async fn until(patience: Duration, mut come_true: impl FnMut() -> boo
 
 /// Readers that read whatever comes until they are told to leave.
 pub(crate) struct Crowd {
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) seen: Arc<CrowdCounts>,
     tasks: TaskTracker,
     leave: CancellationToken,
 }
@@ -96,7 +96,7 @@ impl Crowd {
     }
 
     /// Waits until all have been sent away by the server.
-    pub(crate) async fn gone(self) {
+    pub(crate) async fn wait_until_gone(self) {
         self.tasks.wait().await;
     }
 
@@ -107,8 +107,14 @@ impl Crowd {
 }
 
 /// Reads to the end of a stream, or until told to leave.
-pub(crate) async fn stay(opened: io::Result<Opened>, seen: &Seen, leave: &CancellationToken) {
-    let Ok(Opened { mut stream, status: 200, rest, .. }) = opened.inspect_err(|_| count(&seen.broken)) else {
+pub(crate) async fn stay(
+    opened: io::Result<OpenedConnection>,
+    seen: &CrowdCounts,
+    leave: &CancellationToken,
+) {
+    let Ok(OpenedConnection { mut stream, status: 200, rest, .. }) =
+        opened.inspect_err(|_| count(&seen.broken))
+    else {
         return;
     };
     count(&seen.open);
@@ -125,7 +131,7 @@ pub(crate) async fn stay(opened: io::Result<Opened>, seen: &Seen, leave: &Cancel
     seen.open.fetch_sub(1, Ordering::Relaxed);
 }
 
-fn note(seen: &Seen, bytes: &[u8], served: bool) -> bool {
+fn note(seen: &CrowdCounts, bytes: &[u8], served: bool) -> bool {
     let heartbeats = bytes.windows(HEARTBEAT.len()).filter(|window| *window == HEARTBEAT).count();
     seen.heartbeats.fetch_add(heartbeats, Ordering::Relaxed);
     let event = has_event(bytes);
@@ -145,7 +151,7 @@ pub(crate) fn count(counter: &AtomicUsize) {
 }
 
 /// A connection whose answer has begun.
-pub(crate) struct Opened {
+pub(crate) struct OpenedConnection {
     pub(crate) stream: TcpStream,
     pub(crate) status: u16,
     pub(crate) retry_after: Option<u64>,
@@ -163,7 +169,7 @@ pub(crate) fn request(address: SocketAddr, channel: &Channel) -> Vec<u8> {
 }
 
 /// Sends a request and reads the head of its answer.
-pub(crate) async fn open(address: SocketAddr, request: &[u8]) -> io::Result<Opened> {
+pub(crate) async fn open(address: SocketAddr, request: &[u8]) -> io::Result<OpenedConnection> {
     let mut stream = connect(address, None).await?;
     stream.write_all(request).await?;
     let mut read = Vec::with_capacity(CHUNK_BYTES);
@@ -171,7 +177,12 @@ pub(crate) async fn open(address: SocketAddr, request: &[u8]) -> io::Result<Open
         if let Some(end) = read.windows(4).position(|window| window == b"\r\n\r\n") {
             let rest = read.split_off(end + 4);
             let head = String::from_utf8_lossy(&read).to_ascii_lowercase();
-            return Ok(Opened { status: status(&head), retry_after: retry_after(&head), stream, rest });
+            return Ok(OpenedConnection {
+                status: status(&head),
+                retry_after: retry_after(&head),
+                stream,
+                rest,
+            });
         }
         if read.len() > MAX_HEAD_BYTES || stream.read_buf(&mut read).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

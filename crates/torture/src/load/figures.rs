@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// How much of an aim it may be missed by before it counts as failed: the machine has other work.
 const TOLERANCE: f64 = 0.25;
@@ -44,8 +44,8 @@ impl Figures {
     }
 
     /// The figures of one experiment.
-    pub(crate) fn of(&mut self, experiment: &'static str) -> Sheet<'_> {
-        Sheet { experiment, figures: self }
+    pub(crate) fn of(&mut self, experiment: &'static str) -> FigureSheet<'_> {
+        FigureSheet { experiment, figures: self }
     }
 
     /// What was missed by more than the tolerance, in words.
@@ -73,7 +73,7 @@ impl Figures {
         }
     }
 
-    pub(crate) fn write(&self, file: &Path, readers: usize, server: &Path) -> Result<(), Trouble> {
+    pub(crate) fn write(&self, file: &Path, readers: usize, server: &Path) -> Result<(), TortureError> {
         let name = server.file_name().map(|name| name.to_string_lossy().into_owned());
         let optimised = !server.components().any(|part| part.as_os_str() == "debug");
         let whole =
@@ -89,14 +89,14 @@ fn shown(figure: &Figure) -> String {
 }
 
 /// Where one experiment writes.
-pub(crate) struct Sheet<'f> {
+pub(crate) struct FigureSheet<'f> {
     experiment: &'static str,
     figures: &'f mut Figures,
 }
 
-impl Sheet<'_> {
+impl FigureSheet<'_> {
     /// Worth knowing, without an aim.
-    pub(crate) fn seen(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
+    pub(crate) fn note(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
         self.add(what.into(), (value, unit), None, Verdict::Seen);
     }
 
@@ -119,8 +119,8 @@ impl Sheet<'_> {
     pub(crate) fn unchanged(&mut self, what: &str, with: f64, without: f64) {
         let ratio = if without > 0.0 { with / without } else { f64::INFINITY };
         let verdict = if with - without < SAME_MILLISECONDS { Verdict::Met } else { verdict(ratio, 1.1) };
-        self.seen(format!("{what}, without"), without, "ms");
-        self.seen(format!("{what}, with"), with, "ms");
+        self.note(format!("{what}, without"), without, "ms");
+        self.note(format!("{what}, with"), with, "ms");
         self.add(format!("{what}, ratio"), (ratio, "x"), Some("<= 1.1".to_owned()), verdict);
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::crowd::Crowd;
 use super::figures::{Figures, count};
-use super::host::{Host, Place};
+use super::host::{LoadHost, LoadPlace};
 use super::probe::Probe;
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// Two heartbeats.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -19,9 +19,9 @@ const SETTLED: Duration = Duration::from_secs(2);
 const KIB_PER_READER: f64 = 25.0;
 const PERCENT_OF_A_CORE: f64 = 5.0;
 
-pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), Trouble> {
+pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<(), TortureError> {
     let readers = place.readers;
-    let host = Host::start(place, readers, Vec::new()).await?;
+    let host = LoadHost::start(place, readers, Vec::new()).await?;
     let (probe, process) = (Probe::new(&host), host.process()?);
     let channels = host.channels().await?;
     probe.ask(WARM_UP).await;
@@ -46,7 +46,7 @@ pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), 
     let mut sheet = figures.of("idle");
     let each = count(usize::try_from(full.saturating_sub(empty))?) / f64::max(count(readers), 1.0);
     sheet.exactly("readers that stayed", (open, ""), readers);
-    sheet.seen("heartbeats each", count(heard) / f64::max(count(readers), 1.0), "");
+    sheet.note("heartbeats each", count(heard) / f64::max(count(readers), 1.0), "");
     sheet.at_most("memory for each reader", (each, "KiB"), KIB_PER_READER);
     let share = 100.0 * worked.as_secs_f64() / WINDOW.as_secs_f64();
     sheet.at_most("processor, of one core", (share, "%"), PERCENT_OF_A_CORE);

@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 
 use super::crowd;
 use super::figures::{Figures, count};
-use super::host::{Channel, Host, Place};
+use super::host::{Channel, LoadHost, LoadPlace};
 use super::probe::{Probe, percentile};
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 const ATTACKERS: usize = 4_000;
 const OPENING: usize = 256;
@@ -59,12 +59,12 @@ impl Kind {
     }
 }
 
-pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), Trouble> {
+pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<(), TortureError> {
     let attackers = ATTACKERS.min(place.readers);
     let open = Gate::new();
     open.open();
     let pieces = vec![(open, "x".repeat(PIECE_BYTES)); PIECES];
-    let host = Host::start(place, attackers, pieces).await?;
+    let host = LoadHost::start(place, attackers, pieces).await?;
     let long = host.long_threads().await?;
     let probe = Probe::new(&host);
     let empty = host.process()?.resident_kib()?;
@@ -79,7 +79,7 @@ pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), 
     let ended = attacks.join_all().await;
 
     let mut sheet = figures.of("loris");
-    sheet.seen("attackers", count(attackers), "");
+    sheet.note("attackers", count(attackers), "");
     for kind in Kind::ALL {
         let of_kind = || ended.iter().filter(|(ended, _)| *ended == kind).map(|(_, time)| time);
         let mut closed: Vec<Duration> = of_kind().flatten().copied().collect();
@@ -95,7 +95,7 @@ pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), 
             kind.limit() + SLACK,
         );
     }
-    sheet.seen(
+    sheet.note(
         "memory at the end of the questions",
         count(usize::try_from(full.saturating_sub(empty))?) / 1024.0,
         "MiB",

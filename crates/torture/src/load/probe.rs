@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use serde_json::json;
 
-use super::figures::Sheet;
-use super::host::Host;
+use super::figures::FigureSheet;
+use super::host::LoadHost;
 
 /// People who ask at the same time.
 const ASKING: usize = 2;
@@ -29,7 +29,7 @@ pub(crate) struct Times {
 }
 
 impl Probe {
-    pub(crate) fn new(host: &Host) -> Self {
+    pub(crate) fn new(host: &LoadHost) -> Self {
         Self {
             client: host.client.clone(),
             runs: host.url("/v1/apps/load/runs"),
@@ -79,13 +79,13 @@ impl Probe {
 
 impl Times {
     /// Writes down how these compare with those without the load, before it and after it.
-    pub(crate) fn compare(&mut self, sheet: &mut Sheet<'_>, without: &mut [Times]) {
+    pub(crate) fn compare(&mut self, sheet: &mut FigureSheet<'_>, without: &mut [Times]) {
         let mean = |times: &mut [Times], of: fn(&mut Times) -> f64| {
             let (sum, number) =
                 times.iter_mut().fold((0.0, 0.0), |(sum, number), one| (sum + of(one), number + 1.0));
             sum / f64::max(number, 1.0)
         };
-        sheet.seen("median of a run", self.run(50), "ms");
+        sheet.note("median of a run", self.run(50), "ms");
         sheet.unchanged("p99 of a run", self.run(99), mean(without, |times| times.run(99)));
         sheet.unchanged("p99 of a list of threads", self.read(99), mean(without, |times| times.read(99)));
         sheet.exactly("questions that failed", (self.failures, ""), 0);

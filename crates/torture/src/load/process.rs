@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 /// Linux counts the time of processes in hundredths of a second, whatever the machine.
 const TICKS_PER_SECOND: u64 = 100;
@@ -29,7 +29,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Memory that it really holds.
-    pub(crate) fn resident_kib(self) -> Result<u64, Trouble> {
+    pub(crate) fn resident_kib(self) -> Result<u64, TortureError> {
         let status = self.read("status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let number = line.and_then(|line| line.split_whitespace().next()).and_then(|text| text.parse().ok());
@@ -37,7 +37,7 @@ impl Process {
     }
 
     /// Processor time so far, its own and the system's for it.
-    pub(crate) fn processor(self) -> Result<Duration, Trouble> {
+    pub(crate) fn processor(self) -> Result<Duration, TortureError> {
         let stat = self.read("stat")?;
         // The name, in parentheses, may hold blanks; the times are the 12th and 13th field after it.
         let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
@@ -49,14 +49,14 @@ impl Process {
         Ok(Duration::from_millis((user + system) * 1000 / TICKS_PER_SECOND))
     }
 
-    fn read(self, name: &str) -> Result<String, Trouble> {
+    fn read(self, name: &str) -> Result<String, TortureError> {
         Ok(std::fs::read_to_string(format!("/proc/{}/{name}", self.id))?)
     }
 }
 
 /// Connections to a port, as its side sees them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldConnections {
     /// Open.
     pub(crate) open: usize,
     /// Closed, but with bytes that the system still wants to deliver.
@@ -66,12 +66,12 @@ pub(crate) struct Held {
 }
 
 /// The connections of these clients, by their ports.
-pub(crate) fn held(port: u16, clients: &BTreeSet<u16>) -> Result<Held, Trouble> {
+pub(crate) fn count_connections(port: u16, clients: &BTreeSet<u16>) -> Result<HeldConnections, TortureError> {
     Ok(read_table(&std::fs::read_to_string("/proc/net/tcp")?, port, clients))
 }
 
-fn read_table(table: &str, port: u16, clients: &BTreeSet<u16>) -> Held {
-    let mut held = Held::default();
+fn read_table(table: &str, port: u16, clients: &BTreeSet<u16>) -> HeldConnections {
+    let mut held = HeldConnections::default();
     for line in table.lines().skip(1) {
         let mut fields = line.split_whitespace().skip(1);
         let (Some(local), Some(remote), Some(state)) = (fields.next(), fields.next(), fields.next()) else {
@@ -112,7 +112,10 @@ mod tests {
              4: 0100007F:2253 0100007F:8004 01 00FFFFFF:00000000\n\
              5: 0100007F:8001 0100007F:2253 01 00000000:00000000\n";
         let clients = BTreeSet::from([0x8001, 0x8002, 0x8003]);
-        assert_eq!(read_table(table, 0x2253, &clients), Held { open: 1, closing: 1, most_queued: 0x1000 });
+        assert_eq!(
+            read_table(table, 0x2253, &clients),
+            HeldConnections { open: 1, closing: 1, most_queued: 0x1000 }
+        );
     }
 
     #[test]

@@ -11,12 +11,12 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::crowd::{self, Opened};
+use super::crowd::{self, OpenedConnection};
 use super::figures::{Figures, count};
-use super::host::{Host, Place};
+use super::host::{LoadHost, LoadPlace};
 use super::probe::{Probe, percentile};
-use super::process::{self, Held, Process};
-use crate::stage::Trouble;
+use super::process::{self, HeldConnections, Process};
+use crate::stage::TortureError;
 
 const STALLED: usize = 1_000;
 const RUNS: usize = 100;
@@ -45,11 +45,11 @@ struct Pieces {
     heard: Mutex<Vec<(usize, Duration)>>,
 }
 
-pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), Trouble> {
+pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<(), TortureError> {
     let number = STALLED.min(place.readers);
     let gates: Vec<Gate> = std::iter::repeat_with(Gate::new).take(PIECES).collect();
     let script = gates.iter().enumerate().map(|(number, gate)| (gate.clone(), piece(number))).collect();
-    let host = Host::start(place, number + RUNS, script).await?;
+    let host = LoadHost::start(place, number + RUNS, script).await?;
     let runs = host.speakers(RUNS).await?;
     let (probe, process) = (Probe::new(&host), host.process()?);
     let (pieces, tasks, over) = (Arc::new(Pieces::default()), TaskTracker::new(), CancellationToken::new());
@@ -86,7 +86,7 @@ pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), 
     sheet.exactly("closed, but held by the system", (left.closing, ""), 0);
     let growth = count(usize::try_from(most_kib.saturating_sub(before))?) / 1024.0;
     sheet.at_most("memory, at most", (growth, "MiB"), GROWTH_MIB);
-    sheet.seen("most that the system held for one", count(usize::try_from(most_queued)?) / 1024.0, "KiB");
+    sheet.note("most that the system held for one", count(usize::try_from(most_queued)?) / 1024.0, "KiB");
     let (mut early, mut late) = (pieces.heard(early), pieces.heard(late));
     sheet.unchanged("p99 until a piece is heard", percentile(&mut late, 99), percentile(&mut early, 99));
     with.compare(&mut sheet, &mut [without, after]);
@@ -97,7 +97,7 @@ struct Watched {
     most_kib: u64,
     most_queued: u64,
     closed_after: Duration,
-    left: Held,
+    left: HeldConnections,
 }
 
 /// Looks at connections that never read until the server has closed them all.
@@ -105,11 +105,11 @@ async fn watch(
     port: u16,
     (streams, ports): (Vec<TcpStream>, BTreeSet<u16>),
     process: Process,
-) -> Result<Watched, Trouble> {
+) -> Result<Watched, TortureError> {
     let start = Instant::now();
     let (mut most_kib, mut most_queued) = (0, 0);
     loop {
-        let left = process::held(port, &ports)?;
+        let left = process::count_connections(port, &ports)?;
         most_kib = most_kib.max(process.resident_kib()?);
         most_queued = most_queued.max(left.most_queued);
         if left.open == 0 || start.elapsed() > GIVE_UP {
@@ -132,8 +132,8 @@ async fn speak(gates: Vec<Gate>, pieces: Arc<Pieces>, over: CancellationToken) {
 }
 
 /// Reads the pieces as they come.
-async fn listen(opened: std::io::Result<Opened>, pieces: &Pieces) {
-    let Ok(Opened { mut stream, rest: mut read, .. }) = opened else { return };
+async fn listen(opened: std::io::Result<OpenedConnection>, pieces: &Pieces) {
+    let Ok(OpenedConnection { mut stream, rest: mut read, .. }) = opened else { return };
     let mut next = 0;
     loop {
         while let Some(end) = find(&read, mark(next).as_bytes()) {

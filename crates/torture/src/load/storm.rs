@@ -10,11 +10,11 @@ use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::crowd::{self, Crowd, Opened, Seen};
+use super::crowd::{self, Crowd, CrowdCounts, OpenedConnection};
 use super::figures::{Figures, count};
-use super::host::{Host, Place};
+use super::host::{LoadHost, LoadPlace};
 use super::probe::percentile;
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 const ARRIVED_WITHIN: Duration = Duration::from_secs(40);
 /// The first attempts of all readers.
@@ -27,17 +27,18 @@ const SECOND_MS: u64 = 1_000;
 
 const BACK_WITHIN_SECONDS: f64 = 15.0;
 
-pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), Trouble> {
+pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<(), TortureError> {
     let readers = place.readers;
-    let mut host = Host::start(place, readers, Vec::new()).await?;
+    let mut host = LoadHost::start(place, readers, Vec::new()).await?;
     let channels = host.channels().await?;
     let crowd = Crowd::gather(host.address, &channels, readers);
     crowd.seen.all_served(readers, ARRIVED_WITHIN).await;
     let there = crowd.seen.open.load(Ordering::Relaxed);
     host.kill().await?;
-    crowd.gone().await;
+    crowd.wait_until_gone().await;
 
-    let (seen, tasks, leave) = (Arc::new(Seen::default()), TaskTracker::new(), CancellationToken::new());
+    let (seen, tasks, leave) =
+        (Arc::new(CrowdCounts::default()), TaskTracker::new(), CancellationToken::new());
     let (told, mut back) = tokio::sync::mpsc::unbounded_channel();
     let restart = Instant::now();
     for channel in channels.iter().cycle().take(readers) {
@@ -64,11 +65,11 @@ pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), 
     let mut sheet = figures.of("storm");
     sheet.exactly("readers before the kill", (there, ""), readers);
     sheet.exactly("readers that came back", (times.len(), ""), readers);
-    sheet.seen("the server was ready after", ready.as_secs_f64(), "s");
-    sheet.seen("half were back after", percentile(&mut times, 50) / 1000.0, "s");
+    sheet.note("the server was ready after", ready.as_secs_f64(), "s");
+    sheet.note("half were back after", percentile(&mut times, 50) / 1000.0, "s");
     sheet.at_most("all were back after", (percentile(&mut times, 100) / 1000.0, "s"), BACK_WITHIN_SECONDS);
-    sheet.seen("attempts that broke", count(seen.broken.load(Ordering::Relaxed)), "");
-    sheet.seen("asked to come again (503)", count(seen.refused(|status| status == COME_AGAIN)), "");
+    sheet.note("attempts that broke", count(seen.broken.load(Ordering::Relaxed)), "");
+    sheet.note("asked to come again (503)", count(seen.refused(|status| status == COME_AGAIN)), "");
     let wrong = seen.refused(|status| status >= 500 && status != COME_AGAIN);
     sheet.exactly("other answers of 500 and above", (wrong, ""), 0);
     sheet.exactly("answers of 400 to 499", (seen.refused(|status| (400..500).contains(&status)), ""), 0);
@@ -79,7 +80,7 @@ pub(crate) async fn run(place: &Place<'_>, figures: &mut Figures) -> Result<(), 
 const COME_AGAIN: u16 = 1_503;
 
 /// Tries until the event that was missed has come.
-async fn come_back(address: SocketAddr, request: &[u8], seen: &Seen) -> io::Result<Opened> {
+async fn come_back(address: SocketAddr, request: &[u8], seen: &CrowdCounts) -> io::Result<OpenedConnection> {
     let mut wait = Duration::from_millis(fastrand::u64(0..SPREAD_MS));
     for _ in 0..MAX_ATTEMPTS {
         tokio::time::sleep(wait).await;
@@ -100,7 +101,7 @@ async fn come_back(address: SocketAddr, request: &[u8], seen: &Seen) -> io::Resu
 }
 
 /// A stream from which an event has come, or an answer that is none.
-async fn resume(address: SocketAddr, request: &[u8]) -> io::Result<Opened> {
+async fn resume(address: SocketAddr, request: &[u8]) -> io::Result<OpenedConnection> {
     let mut opened = crowd::open(address, request).await?;
     while opened.status == 200 && !crowd::has_event(&opened.rest) {
         if opened.stream.read_buf(&mut opened.rest).await? == 0 {

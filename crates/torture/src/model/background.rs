@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::program::Program;
+use crate::program::MessageProgram;
 
 pub(super) const TITLE_PROMPT: &str = include_str!("../../apps/alpha/title.md");
 pub(super) const MEMORY_PROMPT: &str = include_str!("../../apps/alpha/extract.md");
@@ -19,7 +19,7 @@ pub(super) const OTHER_TOKENS: (u64, u64) = (17, 3);
 const MAX_CHANGES: usize = 20;
 
 pub(super) fn title(first: &str) -> String {
-    match Program::parse(first) {
+    match MessageProgram::parse(first) {
         Some(program) => format!("{} of {}", program.tag, program.canary),
         // A long message is shown in part.
         None => {
@@ -31,7 +31,7 @@ pub(super) fn title(first: &str) -> String {
 /// One memory for each program of the batch, resting on its tag.
 pub(super) fn memories(batch: &str) -> String {
     let programs = batch.lines().filter_map(cited);
-    let change = |(label, program): (&str, Program)| {
+    let change = |(label, program): (&str, MessageProgram)| {
         json!({
             "action": "create",
             "ids": [],
@@ -45,11 +45,11 @@ pub(super) fn memories(batch: &str) -> String {
 }
 
 /// The label of a message of the user's in a batch, and the program that it is.
-fn cited(line: &str) -> Option<(&str, Program)> {
+fn cited(line: &str) -> Option<(&str, MessageProgram)> {
     let (label, rest) = line.split_once(" (user, ")?;
     let (_, quoted) = rest.split_once("): ")?;
     let said: String = serde_json::from_str(quoted).ok()?;
-    Program::parse(&said).map(|program| (label, program))
+    MessageProgram::parse(&said).map(|program| (label, program))
 }
 
 pub(super) fn summary(turns: &str) -> String {

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::background::{MEMORY_PROMPT, SUMMARY_PROMPT, TITLE_PROMPT};
-use crate::program::Program;
+use crate::program::MessageProgram;
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Wish {
     Step {
-        program: Program,
+        program: MessageProgram,
         step: usize,
         tools: bool,
     },
@@ -51,7 +51,7 @@ pub(super) fn wish(body: &Value) -> Wish {
     }
     // Whatever was looked up for a message stands before it, and a warning where it reads like orders. The program itself
     // is one line.
-    let Some(program) = said.lines().next_back().and_then(Program::parse) else {
+    let Some(program) = said.lines().next_back().and_then(MessageProgram::parse) else {
         return Wish::Unreadable;
     };
     let tools = body.get("tools").is_some();

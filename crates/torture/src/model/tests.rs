@@ -6,13 +6,13 @@ use super::background::{MEMORY_PROMPT, SUMMARY_PROMPT, TITLE_PROMPT, memories, s
 use super::reading::{Wish, wish};
 use super::*;
 
-fn program() -> Program {
-    Program {
+fn program() -> MessageProgram {
+    MessageProgram {
         tag: "a1n7".into(),
         canary: "canaryadda".into(),
         steps: vec![
-            Step { say: 9, calls: vec![("look".into(), json!({"tag": "a1n7", "n": 1}))] },
-            Step { say: 3, calls: Vec::new() },
+            ProgramStep { say: 9, calls: vec![("look".into(), json!({"tag": "a1n7", "n": 1}))] },
+            ProgramStep { say: 3, calls: Vec::new() },
         ],
         fault: None,
         pace: 0,
@@ -35,7 +35,7 @@ fn user(text: &str) -> Value {
 
 #[test]
 fn the_step_is_the_number_of_answers_after_the_newest_message() {
-    let earlier = Program { tag: "earlier".into(), ..program() };
+    let earlier = MessageProgram { tag: "earlier".into(), ..program() };
     let answer = json!({"role": "assistant", "content": "x"});
     let said = format!("What is known of the user:\n\nsomething\n\n{}", program().text());
     let history = [user(&earlier.text()), answer.clone(), user(&said)];
@@ -97,7 +97,7 @@ fn each_attempt_says_something_else_and_costs_the_same() {
 #[test]
 fn only_the_first_attempt_fails() {
     for kind in [FaultKind::RateLimited, FaultKind::Unavailable, FaultKind::Cut, FaultKind::ErrorEvent] {
-        let program = Program { fault: Some(Fault { step: 1, kind }), ..program() };
+        let program = MessageProgram { fault: Some(Fault { step: 1, kind }), ..program() };
         assert_eq!(perform(&program, 1, 0, true).tokens, (0, 0), "{kind:?}");
         assert_ne!(perform(&program, 1, 1, true).tokens, (0, 0), "{kind:?}");
         assert_ne!(perform(&program, 0, 0, true).tokens, (0, 0), "{kind:?}");

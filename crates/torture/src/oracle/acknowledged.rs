@@ -1,9 +1,9 @@
 //! O4: what was acknowledged is there, what was refused is not, and what nobody knows is there at most once.
 
-use crate::record::{Op, Outcome, Violation, What};
+use crate::record::{Op, OperationOutcome, Violation, What};
 
 use super::case::{Case, wrong};
-use super::log::{Id, Memory, hex, id};
+use super::log::{LoggedMemory, RowId, hex, id};
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let mut found: Vec<Violation> = case.trial.ops.iter().flat_map(|op| of_op(case, op)).collect();
@@ -44,14 +44,14 @@ fn sent(case: &Case<'_>, op: &Op) -> Vec<String> {
         complaints.push(format!("message {tag} was sent to {asked:?} and told to be in {threads:?}"));
     }
     match op.outcome {
-        Outcome::Unknown => {}
-        Outcome::Fail => {
+        OperationOutcome::Unknown => {}
+        OperationOutcome::Fail => {
             // A thread that is deleted refuses what it had taken before.
             if places.iter().any(|place| !case.is_deleted(&place.thread)) {
                 complaints.push(format!("message {tag} was refused and is stored"));
             }
         }
-        Outcome::Ok => complaints.extend(lost_message(case, tag, runs.first())),
+        OperationOutcome::Ok => complaints.extend(lost_message(case, tag, runs.first())),
     }
     complaints
 }
@@ -82,14 +82,14 @@ fn lost_message(case: &Case<'_>, tag: &str, run: Option<&String>) -> Option<Stri
 }
 
 fn cancelled(case: &Case<'_>, op: &Op, run: &str) -> Vec<String> {
-    let Some(run) = id(run).filter(|_| op.outcome == Outcome::Ok) else { return Vec::new() };
+    let Some(run) = id(run).filter(|_| op.outcome == OperationOutcome::Ok) else { return Vec::new() };
     let gone = case.thread_of(&run).is_none_or(|thread| case.is_deleted(&thread));
     let lost = !case.log.runs.contains_key(&run) && !gone;
     lost.then(|| format!("run {} was cancelled and is gone", hex(&run))).into_iter().collect()
 }
 
 fn decided(case: &Case<'_>, op: &Op, (proposal, run): (&str, &str), confirm: bool) -> Vec<String> {
-    if op.outcome != Outcome::Ok {
+    if op.outcome != OperationOutcome::Ok {
         return Vec::new();
     }
     let thread = id(run).and_then(|run| case.thread_of(&run));
@@ -105,7 +105,7 @@ fn decided(case: &Case<'_>, op: &Op, (proposal, run): (&str, &str), confirm: boo
 
 fn undone(case: &Case<'_>, op: &Op, action: &str) -> Vec<String> {
     // A whole run can be undone too; what it says of each action is not written down.
-    if op.outcome != Outcome::Ok || action.starts_with("run_") {
+    if op.outcome != OperationOutcome::Ok || action.starts_with("run_") {
         return Vec::new();
     }
     let stored = id(action).and_then(|action| case.log.actions.get(&action));
@@ -117,7 +117,7 @@ fn undone(case: &Case<'_>, op: &Op, action: &str) -> Vec<String> {
 }
 
 fn remembered(case: &Case<'_>, op: &Op, text: &str, memory: Option<&str>) -> Vec<String> {
-    let said = |memory: &&Memory| {
+    let said = |memory: &&LoggedMemory| {
         is_of(memory, op) && memory.texts.first().is_some_and(|first| first.trim() == text.trim())
     };
     let times = case.log.memories.values().filter(said).count();
@@ -129,10 +129,10 @@ fn remembered(case: &Case<'_>, op: &Op, text: &str, memory: Option<&str>) -> Vec
     if times > 1 {
         complaints.push(format!("memory {text:?} was added once and is there {times} times"));
     }
-    if op.outcome == Outcome::Fail && times > 0 {
+    if op.outcome == OperationOutcome::Fail && times > 0 {
         complaints.push(format!("memory {text:?} was refused and is there"));
     }
-    if op.outcome == Outcome::Ok && times == 0 && !held {
+    if op.outcome == OperationOutcome::Ok && times == 0 && !held {
         complaints.push(format!("memory {text:?} ({memory:?}) was added and is not there"));
     }
     complaints
@@ -142,31 +142,36 @@ fn edited(case: &Case<'_>, op: &Op, memory: &str, text: &str) -> Vec<String> {
     let stored = id(memory).and_then(|memory| case.log.memories.get(&memory));
     let times = stored.map_or(0, |stored| holds(stored, text));
     let complaint = match op.outcome {
-        Outcome::Ok if times == 0 => Some(format!("memory {memory} was edited and never was {text:?}")),
-        Outcome::Fail if times > 0 => Some(format!("memory {memory} was not to be edited and was {text:?}")),
-        Outcome::Ok | Outcome::Fail | Outcome::Unknown => None,
+        OperationOutcome::Ok if times == 0 => {
+            Some(format!("memory {memory} was edited and never was {text:?}"))
+        }
+        OperationOutcome::Fail if times > 0 => {
+            Some(format!("memory {memory} was not to be edited and was {text:?}"))
+        }
+        OperationOutcome::Ok | OperationOutcome::Fail | OperationOutcome::Unknown => None,
     };
     complaint.into_iter().collect()
 }
 
 fn forgotten(case: &Case<'_>, op: &Op, memory: &str) -> Vec<String> {
     let stored = id(memory).and_then(|memory| case.log.memories.get(&memory));
-    let kept = op.outcome == Outcome::Ok && stored.is_some_and(|stored| stored.active);
+    let kept = op.outcome == OperationOutcome::Ok && stored.is_some_and(|stored| stored.active);
     kept.then(|| format!("memory {memory} was forgotten and is active")).into_iter().collect()
 }
 
 fn deleted(case: &Case<'_>, op: &Op, thread: &str) -> Vec<String> {
-    let shown = op.outcome == Outcome::Ok && id(thread).is_some_and(|thread| !case.log.is_gone(&thread));
+    let shown =
+        op.outcome == OperationOutcome::Ok && id(thread).is_some_and(|thread| !case.log.is_gone(&thread));
     shown.then(|| format!("thread {thread} was deleted and is there")).into_iter().collect()
 }
 
 /// What the same user had added before, and nobody has touched since, is found by its words.
 fn searched(case: &Case<'_>, op: &Op, words: &str, found: &[String]) -> Vec<String> {
-    if op.outcome != Outcome::Ok {
+    if op.outcome != OperationOutcome::Ok {
         return Vec::new();
     }
     let before = |other: &&Op| {
-        let same = other.user == op.user && other.app == op.app && other.outcome == Outcome::Ok;
+        let same = other.user == op.user && other.app == op.app && other.outcome == OperationOutcome::Ok;
         same && other.answered.unwrap_or(other.ended) < op.began
     };
     let missed = case.trial.ops.iter().filter(before).filter_map(|other| {
@@ -181,17 +186,17 @@ fn searched(case: &Case<'_>, op: &Op, words: &str, found: &[String]) -> Vec<Stri
 }
 
 /// How often a memory became this text.
-fn holds(memory: &Memory, text: &str) -> usize {
+fn holds(memory: &LoggedMemory, text: &str) -> usize {
     memory.texts.iter().filter(|version| version.trim() == text.trim()).count()
 }
 
-fn is_of(memory: &Memory, op: &Op) -> bool {
+fn is_of(memory: &LoggedMemory, op: &Op) -> bool {
     memory.user == op.user && memory.app == op.app
 }
 
 /// Threads that a sender was told and that are gone though nobody asked for that.
 fn lost_threads(case: &Case<'_>) -> Vec<Violation> {
-    let mut lost: Vec<Id> = Vec::new();
+    let mut lost: Vec<RowId> = Vec::new();
     for op in &case.trial.ops {
         let What::Send { threads, .. } = &op.what else { continue };
         let told = threads.iter().filter_map(|thread| id(thread));
@@ -199,7 +204,7 @@ fn lost_threads(case: &Case<'_>) -> Vec<Violation> {
     }
     lost.sort_unstable();
     lost.dedup();
-    let tell = |thread: Id| wrong("O4", format!("thread {} is gone and nobody deleted it", hex(&thread)));
+    let tell = |thread: RowId| wrong("O4", format!("thread {} is gone and nobody deleted it", hex(&thread)));
     lost.into_iter().map(tell).collect()
 }
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use protocol::RunStatus;
 
-use crate::record::{Asked, Micros, Violation};
+use crate::record::{Micros, ModelCallRecord, Violation};
 use crate::stalls::held_up;
 
 use super::case::{COARSE, Case, wrong};
-use super::log::{Id, Run, id};
+use super::log::{LoggedRun, RowId, id};
 
 /// What was on its way when the cancel was acknowledged has arrived this much later, apart from the time during which
 /// this process was held up and could not read it.
@@ -73,8 +73,8 @@ pub(super) fn closing_times(case: &Case<'_>) -> Vec<Micros> {
     times
 }
 
-fn by_tag<'a>(case: &Case<'a>) -> HashMap<&'a str, Vec<&'a Asked>> {
-    let mut by_tag: HashMap<&str, Vec<&Asked>> = HashMap::new();
+fn by_tag<'a>(case: &Case<'a>) -> HashMap<&'a str, Vec<&'a ModelCallRecord>> {
+    let mut by_tag: HashMap<&str, Vec<&ModelCallRecord>> = HashMap::new();
     for asked in &case.trial.asked {
         if let Some(tag) = &asked.tag {
             by_tag.entry(tag).or_default().push(asked);
@@ -89,7 +89,7 @@ pub(super) fn is_over(status: Option<&str>) -> bool {
 }
 
 /// A cancel that was accepted while the run was under way is how it ends.
-fn ended(run: &Run, status: Option<&str>) -> Option<String> {
+fn ended(run: &LoggedRun, status: Option<&str>) -> Option<String> {
     if is_over(status) {
         let changed = status != Some(run.status.name());
         return changed.then(|| format!("was {status:?} then and is {} now", run.status.name()));
@@ -98,8 +98,8 @@ fn ended(run: &Run, status: Option<&str>) -> Option<String> {
 }
 
 /// Calls that began after the cancel and went out.
-fn started(case: &Case<'_>, at: Micros, run: &Run) -> Vec<String> {
-    let begun: HashMap<&Id, Micros> = run
+fn started(case: &Case<'_>, at: Micros, run: &LoggedRun) -> Vec<String> {
+    let begun: HashMap<&RowId, Micros> = run
         .begun
         .iter()
         .map(|(call, begun)| (call, case.when(*begun)))
@@ -114,21 +114,20 @@ fn started(case: &Case<'_>, at: Micros, run: &Run) -> Vec<String> {
 }
 
 /// A step that the log began after the cancel.
-fn step_begun(case: &Case<'_>, at: Micros, run: &Run) -> Option<String> {
+fn step_begun(case: &Case<'_>, at: Micros, run: &LoggedRun) -> Option<String> {
     let mut begun = run.steps_begun.iter().map(|begun| case.when(*begun));
     begun.find(|begun| *begun > at + COARSE).map(|begun| format!("began a step at {begun} µs"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{self, CALL, RUN};
     use super::*;
-    use crate::oracle::log::Log;
-    use crate::record::{Blow, Op, Outcome, Trial, Trigger, What};
-    use crate::stalls::Stall;
+    use crate::oracle::log::StoredLog;
+    use crate::oracle::tests::sample::{self, CALL, RUN};
+    use crate::record::{Blow, Op, OperationOutcome, Stall, Trial, Trigger, What};
 
     /// The run is cancelled at 50 ms, while the model writes from 20 ms on.
-    fn cancelled(status: &str) -> (Trial, Log) {
+    fn cancelled(status: &str) -> (Trial, StoredLog) {
         let (mut trial, mut log) = sample::good();
         let run = log.runs.get_mut(&RUN).unwrap();
         run.status = RunStatus::Cancelled;
@@ -140,16 +139,16 @@ mod tests {
         (trial, log)
     }
 
-    fn found((trial, log): &(Trial, Log)) -> Vec<String> {
+    fn found((trial, log): &(Trial, StoredLog)) -> Vec<String> {
         check(&Case::new(trial, log)).into_iter().map(|violation| violation.what).collect()
     }
 
-    fn one(made: &(Trial, Log), part: &str) {
+    fn one(made: &(Trial, StoredLog), part: &str) {
         let found = found(made);
         assert!(matches!(found.as_slice(), [what] if what.contains(part)), "{part}: {found:?}");
     }
 
-    fn run(log: &mut Log) -> &mut Run {
+    fn run(log: &mut StoredLog) -> &mut LoggedRun {
         log.runs.get_mut(&RUN).unwrap()
     }
 
@@ -177,7 +176,7 @@ mod tests {
     #[test]
     fn nothing_starts_after_a_cancel() {
         let mut asked = cancelled("running");
-        asked.0.asked.push(Asked { began: 150_000, ..asked.0.asked[0].clone() });
+        asked.0.asked.push(ModelCallRecord { began: 150_000, ..asked.0.asked[0].clone() });
         one(&asked, "asked the model");
         asked.0.stalls.push(Stall { from: 60_000, until: 105_000 });
         one(&asked, "asked the model");
@@ -217,7 +216,7 @@ mod tests {
         run(&mut unknown.1).status = RunStatus::Completed;
         run(&mut unknown.1).steps.clear();
         one(&unknown, "is completed");
-        unknown.0.ops.last_mut().unwrap().outcome = Outcome::Unknown;
+        unknown.0.ops.last_mut().unwrap().outcome = OperationOutcome::Unknown;
         assert_eq!(found(&unknown), Vec::<String>::new());
     }
 }

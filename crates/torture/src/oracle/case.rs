@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::record::{Blow, Micros, Op, Outcome, Trial, Trigger, Violation, What};
+use crate::record::{Blow, Micros, Op, OperationOutcome, Trial, Trigger, Violation, What};
 
-use super::log::{Id, Log, Run, id};
+use super::log::{LoggedRun, RowId, StoredLog, id};
 
 /// Microseconds by which times of the database are coarser than those of the trial: they are milliseconds, taken when a
 /// commit begins.
@@ -15,13 +15,13 @@ const LONGEST_STOP: Micros = 35_000_000;
 
 pub(super) struct Case<'a> {
     pub(super) trial: &'a Trial,
-    pub(super) log: &'a Log,
+    pub(super) log: &'a StoredLog,
     /// Threads that somebody asked to delete, whatever came of it.
-    pub(super) deleted: HashSet<Id>,
+    pub(super) deleted: HashSet<RowId>,
     /// Runs that somebody asked to cancel, whatever came of it.
-    pub(super) cancelled: HashSet<Id>,
+    pub(super) cancelled: HashSet<RowId>,
     /// The thread of each run that a sender was told.
-    thread_of: HashMap<Id, Id>,
+    thread_of: HashMap<RowId, RowId>,
     /// Who sent the message of a tag.
     senders: HashMap<&'a str, &'a Op>,
     /// Microseconds to take from a time of the database to get one of the trial.
@@ -29,7 +29,7 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(trial: &'a Trial, log: &'a Log) -> Self {
+    pub(super) fn new(trial: &'a Trial, log: &'a StoredLog) -> Self {
         let mut case = Self {
             trial,
             log,
@@ -69,13 +69,13 @@ impl<'a> Case<'a> {
     }
 
     /// The thread of a run, as the database says or, where it is gone, as its sender was told.
-    pub(super) fn thread_of(&self, run: &Id) -> Option<Id> {
+    pub(super) fn thread_of(&self, run: &RowId) -> Option<RowId> {
         let stored = self.log.runs.get(run).map(|run| run.thread);
         stored.or_else(|| self.thread_of.get(run).copied())
     }
 
     /// Whether somebody asked for it to be gone, and it is.
-    pub(super) fn is_deleted(&self, thread: &Id) -> bool {
+    pub(super) fn is_deleted(&self, thread: &RowId) -> bool {
         self.deleted.contains(thread) && self.log.is_gone(thread)
     }
 
@@ -99,9 +99,9 @@ impl<'a> Case<'a> {
     }
 
     /// Cancels that were acknowledged, with their time, their run and what it was then.
-    pub(super) fn cancels(&self) -> impl Iterator<Item = (Micros, &'a Run, Option<&'a str>)> {
+    pub(super) fn cancels(&self) -> impl Iterator<Item = (Micros, &'a LoggedRun, Option<&'a str>)> {
         let (trial, log) = (self.trial, self.log);
-        trial.ops.iter().filter(|op| op.outcome == Outcome::Ok).filter_map(move |op| {
+        trial.ops.iter().filter(|op| op.outcome == OperationOutcome::Ok).filter_map(move |op| {
             let What::Cancel { run, status } = &op.what else { return None };
             Some((op.answered.unwrap_or(op.ended), log.runs.get(&id(run)?)?, status.as_deref()))
         })
@@ -126,9 +126,9 @@ pub(crate) fn is_kill(trigger: Trigger) -> bool {
 
 /// A message that was accepted at the first attempt was stored between its beginning and its answer, so each tells
 /// something of the distance between the two clocks, and all together nearly everything.
-fn skew(trial: &Trial, log: &Log) -> i64 {
+fn skew(trial: &Trial, log: &StoredLog) -> i64 {
     let (mut least, mut most) = (i64::MIN, i64::MAX);
-    for op in trial.ops.iter().filter(|op| op.outcome == Outcome::Ok && op.attempts.len() == 1) {
+    for op in trial.ops.iter().filter(|op| op.outcome == OperationOutcome::Ok && op.attempts.len() == 1) {
         let What::Send { runs, .. } = &op.what else { continue };
         let run = runs.first().and_then(|run| id(run)).and_then(|run| log.runs.get(&run));
         let Some(created) = run.map(|run| run.created_at.saturating_mul(1000)) else { continue };

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use protocol::{Effect, ToolStatus};
 
-use crate::record::{Arrival, Violation};
+use crate::record::{ToolRequestRecord, Violation};
 
 use super::case::{Case, wrong};
-use super::log::{Id, hex, id};
+use super::log::{RowId, hex, id};
 
 /// Tools of which each request is an effect, so that no key may come twice.
 const ONCE: [&str; 4] = ["pay", BOOK, "ask", "unbook"];
@@ -16,13 +16,13 @@ const ONCE: [&str; 4] = ["pay", BOOK, "ask", "unbook"];
 const BOOK: &str = "book";
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
-    let mut by_key: HashMap<&str, Vec<&Arrival>> = HashMap::new();
+    let mut by_key: HashMap<&str, Vec<&ToolRequestRecord>> = HashMap::new();
     for arrival in &case.trial.arrivals {
         by_key.entry(&arrival.key).or_default().push(arrival);
     }
     let mut found: Vec<Violation> =
         by_key.iter().flat_map(|(key, arrivals)| of_key(case, key, arrivals)).collect();
-    let arrived: HashSet<Id> = by_key.keys().filter_map(|key| id(key)).collect();
+    let arrived: HashSet<RowId> = by_key.keys().filter_map(|key| id(key)).collect();
     for (run, stored) in &case.log.runs {
         let done = |status| status == ToolStatus::Complete;
         let claimed = stored.results.iter().filter(|(_, outcome)| outcome.outside && done(outcome.status));
@@ -41,7 +41,7 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     found
 }
 
-fn of_key(case: &Case<'_>, key: &str, arrivals: &[&Arrival]) -> Vec<Violation> {
+fn of_key(case: &Case<'_>, key: &str, arrivals: &[&ToolRequestRecord]) -> Vec<Violation> {
     let Some(first) = arrivals.first() else { return Vec::new() };
     let (tool, times) = (first.tool.as_str(), arrivals.len());
     let tell =
@@ -73,12 +73,12 @@ fn of_key(case: &Case<'_>, key: &str, arrivals: &[&Arrival]) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{self, CALL, RUN};
     use super::*;
-    use crate::oracle::log::{Action, Log};
+    use crate::oracle::log::{Action, StoredLog};
+    use crate::oracle::tests::sample::{self, CALL, RUN};
     use crate::record::Trial;
 
-    fn found(change: impl FnOnce(&mut Trial, &mut Log)) -> Vec<String> {
+    fn found(change: impl FnOnce(&mut Trial, &mut StoredLog)) -> Vec<String> {
         let (mut trial, mut log) = sample::good();
         change(&mut trial, &mut log);
         check(&Case::new(&trial, &log)).into_iter().map(|violation| violation.what).collect()
@@ -88,7 +88,7 @@ mod tests {
         assert!(matches!(found, [what] if what.contains(part)), "{part}: {found:?}");
     }
 
-    fn status(log: &mut Log, status: &str) {
+    fn status(log: &mut StoredLog, status: &str) {
         log.actions.get_mut(&CALL).unwrap().status = status.into();
     }
 
@@ -96,7 +96,7 @@ mod tests {
     fn what_was_paid_twice_is_found() {
         assert_eq!(found(|_, _| {}), Vec::<String>::new());
         one(&found(|trial, _| trial.arrivals.push(trial.arrivals[0].clone())), "arrived 2 times");
-        let put = |trial: &mut Trial, _: &mut Log| {
+        let put = |trial: &mut Trial, _: &mut StoredLog| {
             trial.arrivals[0].tool = "put".into();
             trial.arrivals.push(trial.arrivals[0].clone());
         };
@@ -105,9 +105,9 @@ mod tests {
 
     #[test]
     fn other_arguments_under_one_key_are_found() {
-        let changed = |trial: &mut Trial, _: &mut Log| {
+        let changed = |trial: &mut Trial, _: &mut StoredLog| {
             trial.arrivals[0].tool = "put".into();
-            trial.arrivals.push(Arrival { arguments: "{}".into(), ..trial.arrivals[0].clone() });
+            trial.arrivals.push(ToolRequestRecord { arguments: "{}".into(), ..trial.arrivals[0].clone() });
         };
         one(&found(changed), "different arguments");
     }
@@ -126,12 +126,12 @@ mod tests {
         assert_eq!(found(|_, log| status(log, "unknown")), Vec::<String>::new());
         let answered = found(|_, log| status(log, "failed"));
         assert_eq!(answered, Vec::<String>::new(), "the tool may have said so");
-        let unanswered = |trial: &mut Trial, log: &mut Log| {
+        let unanswered = |trial: &mut Trial, log: &mut StoredLog| {
             trial.arrivals[0].replied = None;
             status(log, "failed");
         };
         one(&found(unanswered), "failed");
-        let read = |_: &mut Trial, log: &mut Log| {
+        let read = |_: &mut Trial, log: &mut StoredLog| {
             status(log, "cancelled");
             log.actions.get_mut(&CALL).unwrap().effect = Effect::Read;
         };
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn an_undo_that_is_complete_has_arrived() {
         let undone = |tool: &'static str| {
-            move |_: &mut Trial, log: &mut Log| {
+            move |_: &mut Trial, log: &mut StoredLog| {
                 let action = log.actions.get_mut(&CALL).unwrap();
                 action.tool = tool.into();
                 let undo = Action { tool: "undoAction".into(), undo_of: Some(CALL), ..action.clone() };
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_call_that_is_complete_has_arrived() {
         one(&found(|trial, _| trial.arrivals.clear()), "never arrived");
-        let inside = |trial: &mut Trial, log: &mut Log| {
+        let inside = |trial: &mut Trial, log: &mut StoredLog| {
             trial.arrivals.clear();
             log.runs.get_mut(&RUN).unwrap().results.get_mut(&CALL).unwrap().outside = false;
         };

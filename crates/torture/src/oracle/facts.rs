@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use protocol::{RunStatus, ToolStatus};
 use serde::Serialize;
 
-use crate::record::{Micros, Reading};
+use crate::record::{Micros, StreamReading};
 
 use super::cancel::{closing_times, is_over};
 use super::case::{COARSE, Case, is_kill};
@@ -54,7 +54,7 @@ impl Facts {
 }
 
 /// How long a reader that came back waited for an event that was there before it asked.
-fn resumed(case: &Case<'_>, reading: &Reading) -> Option<Micros> {
+fn resumed(case: &Case<'_>, reading: &StreamReading) -> Option<Micros> {
     reading.after?;
     let (first, frame) = (reading.first?, reading.frames.first()?);
     let thread = reading.thread.as_deref().and_then(id);

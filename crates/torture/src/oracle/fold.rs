@@ -5,18 +5,18 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde_json::{Value, json};
 use testkit::Frame;
-use testkit::fold::{Deltas, Folded, fold};
+use testkit::fold::{DeltaState, Folded, fold};
 
 use crate::record::Violation;
 
 use super::case::wrong;
-use super::log::{Id, Log, Run, hex, number};
+use super::log::{LoggedRun, RowId, StoredLog, hex, number};
 
 /// The messages of a thread as they are stored: whose, of which run, and the event that holds the text.
 const MESSAGES: &str = "SELECT m.id, m.role, m.run, e.body ->> '$.text', e.kind
     FROM messages m LEFT JOIN events e ON e.thread = m.thread AND e.seq = m.seq WHERE m.thread = ?1 ORDER BY m.seq";
 
-pub(super) fn check(conn: &Connection, log: &Log) -> Vec<Violation> {
+pub(super) fn check(conn: &Connection, log: &StoredLog) -> Vec<Violation> {
     let mut found = Vec::new();
     for id in log.threads.iter().filter(|(_, thread)| !thread.deleted).map(|(id, _)| id) {
         match of_thread(conn, log, id) {
@@ -27,8 +27,8 @@ pub(super) fn check(conn: &Connection, log: &Log) -> Vec<Violation> {
     found
 }
 
-fn of_thread(conn: &Connection, log: &Log, thread: &Id) -> rusqlite::Result<Vec<String>> {
-    let mut frames: HashMap<Id, Vec<Frame>> = HashMap::new();
+fn of_thread(conn: &Connection, log: &StoredLog, thread: &RowId) -> rusqlite::Result<Vec<String>> {
+    let mut frames: HashMap<RowId, Vec<Frame>> = HashMap::new();
     let mut find = conn.prepare_cached(
         "SELECT run, seq, kind, body FROM events WHERE thread = ?1 AND run IS NOT NULL ORDER BY seq",
     )?;
@@ -41,7 +41,7 @@ fn of_thread(conn: &Connection, log: &Log, thread: &Id) -> rusqlite::Result<Vec<
     let mut complaints = Vec::new();
     for (id, frames) in &frames {
         let Some(run) = log.runs.get(id) else { continue };
-        let deltas = if run.pruned { Deltas::Pruned } else { Deltas::Kept };
+        let deltas = if run.pruned { DeltaState::Pruned } else { DeltaState::Kept };
         let folded = fold(frames, deltas);
         let about = |what: String| format!("run {} of message {:?}: {what}", hex(id), run.tag);
         complaints.extend(folded.findings.iter().cloned().map(about));
@@ -61,12 +61,12 @@ fn frame(row: &Row<'_>) -> rusqlite::Result<Frame> {
 }
 
 fn message(row: &Row<'_>) -> rusqlite::Result<Value> {
-    let (id, role, run): (Id, String, Id) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let (id, role, run): (RowId, String, RowId) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let text: Option<String> = row.get(3)?;
     Ok(json!({ "id": format!("msg_{}", hex(&id)), "role": role, "run": hex(&run), "text": text }))
 }
 
-fn differences(folded: &Folded, run: &Run, id: &Id, stored: &[Value]) -> Vec<String> {
+fn differences(folded: &Folded, run: &LoggedRun, id: &RowId, stored: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     let status = folded.status.as_deref();
     if status.is_some_and(|status| status != run.status.name()) {
@@ -92,7 +92,7 @@ fn field<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn tokens(conn: &Connection, folded: &Folded, run: &Id) -> rusqlite::Result<Option<String>> {
+fn tokens(conn: &Connection, folded: &Folded, run: &RowId) -> rusqlite::Result<Option<String>> {
     let mut find = conn.prepare_cached("SELECT input_tokens, output_tokens FROM runs WHERE id = ?1")?;
     let stored: Option<(u64, u64)> =
         find.query_row([run], |row| Ok((number(row, 0)?, number(row, 1)?))).optional()?;

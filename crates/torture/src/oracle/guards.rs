@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::record::{Outcome, Trial, Trigger};
+use crate::record::{OperationOutcome, Trial, Trigger};
 
 use super::case::is_kill;
 use super::facts::Facts;
 
 /// What was meant to happen.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct TrialPlan {
     pub(crate) minutes: f64,
     pub(crate) kills: usize,
     /// Whether the disk could be filled.
@@ -43,11 +43,11 @@ const REJECTED: f64 = 1.0;
 /// Refused because the disk is full.
 const FULL: u16 = 507;
 
-pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &Plan) -> BTreeMap<&'static str, Guard> {
+pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTreeMap<&'static str, Guard> {
     let scaled = |number: f64| (number * plan.minutes / PER_MINUTES).floor() as usize;
     let blows = |wanted: Trigger| trial.blows.iter().filter(|blow| blow.trigger == wanted).count();
     let kills = trial.blows.iter().filter(|blow| is_kill(blow.trigger)).count();
-    let ok = trial.ops.iter().filter(|op| op.outcome == Outcome::Ok).count();
+    let ok = trial.ops.iter().filter(|op| op.outcome == OperationOutcome::Ok).count();
     let window = |trigger: Trigger| Guard { have: blows(trigger), need: scaled(IN_WINDOW) };
     let rejected = trial.ops.iter().filter(|op| op.attempts.contains(&FULL)).count();
     BTreeMap::from([
@@ -67,7 +67,7 @@ pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &Plan) -> BTreeMap<&
 }
 
 /// What did not happen and must have, in sentences.
-pub(crate) fn vacuous(trial: &Trial, facts: &Facts, plan: &Plan) -> Vec<String> {
+pub(crate) fn vacuous(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> Vec<String> {
     let guards = must_have(trial, facts, plan).into_iter();
     let missing = guards.filter(|(_, guard)| guard.have < guard.need);
     missing.map(|(name, Guard { have, need })| format!("{name}: {have}, and {need} were needed")).collect()
@@ -92,18 +92,18 @@ fn resumes(trial: &Trial) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
-    use crate::record::{Blow, Op, Reading};
+    use crate::oracle::tests::sample;
+    use crate::record::{Blow, Op, StreamReading};
 
-    fn plan(minutes: f64) -> Plan {
-        Plan { minutes, kills: 2, disk: false }
+    fn plan(minutes: f64) -> TrialPlan {
+        TrialPlan { minutes, kills: 2, disk: false }
     }
 
     #[test]
     fn a_quiet_trial_is_worth_nothing() {
         let (trial, _) = sample::good();
-        let missing = vacuous(&trial, &Facts::default(), &Plan { disk: true, ..plan(5.0) });
+        let missing = vacuous(&trial, &Facts::default(), &TrialPlan { disk: true, ..plan(5.0) });
         assert_eq!(missing.len(), must_have(&trial, &Facts::default(), &plan(5.0)).len() - 1, "{missing:?}");
         let empty = vacuous(&Trial::default(), &Facts::default(), &plan(0.5));
         assert!(empty.iter().any(|what| what.starts_with("operationsOk")), "{empty:?}");
@@ -122,11 +122,11 @@ mod tests {
         ] {
             trial.blows.extend([blow(trigger), blow(trigger), blow(trigger)]);
         }
-        let resumed = |start| Reading { start, after: Some(2), ..trial.readings[0].clone() };
+        let resumed = |start| StreamReading { start, after: Some(2), ..trial.readings[0].clone() };
         trial.readings = (1..=51).map(resumed).collect();
         trial.ops.push(Op { attempts: vec![507, 200], ..trial.ops[0].clone() });
         let facts = Facts { cancels_won: 5, cancels_lost: 5, unknown_results: 2, ..Facts::default() };
-        let full = Plan { disk: true, ..plan(5.0) };
+        let full = TrialPlan { disk: true, ..plan(5.0) };
         assert_eq!(vacuous(&trial, &facts, &full), Vec::<String>::new());
         trial.readings.pop();
         trial.ops.pop();
@@ -141,7 +141,7 @@ mod tests {
     fn a_connection_that_failed_is_no_resumption() {
         let (mut trial, _) = sample::good();
         let reading = trial.readings[0].clone();
-        let later = |start, status| Reading { start, status, after: Some(2), ..reading.clone() };
+        let later = |start, status| StreamReading { start, status, after: Some(2), ..reading.clone() };
         trial.readings = vec![later(1, 200), later(2, 0), later(2, 200), later(2, 200)];
         assert_eq!(resumes(&trial), 1);
     }

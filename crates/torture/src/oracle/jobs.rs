@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::record::Violation;
 
 use super::case::{Case, wrong};
-use super::log::{Id, Job, Log, Run, hex};
+use super::log::{LoggedJob, LoggedRun, RowId, StoredLog, hex};
 use super::rows;
 
 const NAME_THREAD: &str = "name_thread";
@@ -50,7 +50,7 @@ pub(super) fn doubled(conn: &Connection) -> Vec<Violation> {
     DOUBLED.iter().flat_map(|(what, sql)| rows::complain("O9", conn, what, sql)).collect()
 }
 
-fn left(job: &Job, now: i64) -> Option<Violation> {
+fn left(job: &LoggedJob, now: i64) -> Option<Violation> {
     let complaint = match job.status.as_str() {
         "running" => "is under way after all is quiet",
         // One that waits for its next attempt is not late.
@@ -61,7 +61,7 @@ fn left(job: &Job, now: i64) -> Option<Violation> {
     Some(wrong("O9", format!("job {} {} {complaint}", job.kind, job.key)))
 }
 
-fn missing(log: &Log) -> Vec<Violation> {
+fn missing(log: &StoredLog) -> Vec<Violation> {
     let there: HashSet<(&str, &str)> =
         log.jobs.iter().map(|job| (job.kind.as_str(), job.key.as_str())).collect();
     // What an app causes is seen by what it has caused: if some of its messages were looked at, all are.
@@ -88,7 +88,7 @@ fn missing(log: &Log) -> Vec<Violation> {
 }
 
 /// The shortest history of each app that has caused a summary: longer ones must have, too.
-fn long_histories<'a>(log: &'a Log, there: &HashSet<(&str, &str)>) -> HashMap<&'a str, u64> {
+fn long_histories<'a>(log: &'a StoredLog, there: &HashSet<(&str, &str)>) -> HashMap<&'a str, u64> {
     let mut least: HashMap<&str, u64> = HashMap::new();
     for run in log.runs.values().filter(|run| run.status == RunStatus::Completed) {
         let key = format!("msg_{}", hex(&run.message));
@@ -100,26 +100,26 @@ fn long_histories<'a>(log: &'a Log, there: &HashSet<(&str, &str)>) -> HashMap<&'
 }
 
 /// Tokens of earlier messages in the run's last prompt.
-fn history(run: &Run) -> Option<u64> {
+fn history(run: &LoggedRun) -> Option<u64> {
     run.steps.iter().rev().find_map(|step| step.history)
 }
 
-fn tell(id: &Id, run: &Run) -> String {
+fn tell(id: &RowId, run: &LoggedRun) -> String {
     format!("{} of message {:?}", hex(id), run.tag)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{self, RUN};
     use super::*;
+    use crate::oracle::tests::sample::{self, RUN};
 
-    fn found(change: impl FnOnce(&mut Log)) -> Vec<String> {
+    fn found(change: impl FnOnce(&mut StoredLog)) -> Vec<String> {
         let (trial, mut log) = sample::good();
         change(&mut log);
         check(&Case::new(&trial, &log)).into_iter().map(|violation| violation.what).collect()
     }
 
-    fn one(change: impl FnOnce(&mut Log), part: &str) {
+    fn one(change: impl FnOnce(&mut StoredLog), part: &str) {
         let found = found(change);
         assert!(matches!(found.as_slice(), [what] if what.contains(part)), "{part}: {found:?}");
     }
@@ -130,9 +130,10 @@ mod tests {
         one(|log| log.jobs[0].status = "running".into(), "is under way");
         one(|log| log.jobs[0].status = "ready".into(), "did not begin");
         one(|log| log.jobs[0].status = "dead".into(), "without a reason");
-        let later = |log: &mut Log| (log.jobs[0].status, log.jobs[0].due_at) = ("ready".into(), i64::MAX);
+        let later =
+            |log: &mut StoredLog| (log.jobs[0].status, log.jobs[0].due_at) = ("ready".into(), i64::MAX);
         assert_eq!(found(later), Vec::<String>::new());
-        let dead = |log: &mut Log| {
+        let dead = |log: &mut StoredLog| {
             (log.jobs[0].status, log.jobs[0].error) = ("dead".into(), Some("the model is gone".into()));
         };
         assert_eq!(found(dead), Vec::<String>::new());
@@ -141,14 +142,14 @@ mod tests {
     #[test]
     fn work_that_was_never_there_is_found() {
         one(|log| log.jobs.retain(|job| job.kind != NAME_THREAD), "name_thread thr_");
-        let other = |log: &mut Log| {
+        let other = |log: &mut StoredLog| {
             let job = log.jobs.iter_mut().find(|job| job.kind == EXTRACT).unwrap();
             job.key = "msg_another".into();
         };
         one(other, "extract_memories msg_");
-        let never = |log: &mut Log| log.jobs.retain(|job| job.kind != EXTRACT);
+        let never = |log: &mut StoredLog| log.jobs.retain(|job| job.kind != EXTRACT);
         assert_eq!(found(never), Vec::<String>::new(), "the app has no such work");
-        let gone = |log: &mut Log| {
+        let gone = |log: &mut StoredLog| {
             log.jobs.clear();
             log.threads.clear();
         };
@@ -158,14 +159,14 @@ mod tests {
     #[test]
     fn a_history_as_long_as_one_that_was_summarised_is_summarised() {
         let second = |tokens: u64| {
-            move |log: &mut Log| {
+            move |log: &mut StoredLog| {
                 let first = log.runs.get_mut(&RUN).unwrap();
                 first.steps[0].history = Some(500);
                 let key = format!("msg_{}", hex(&first.message));
-                let mut other = Run { message: [0x77; 16], start: None, ..first.clone() };
+                let mut other = LoggedRun { message: [0x77; 16], start: None, ..first.clone() };
                 other.steps[0].history = Some(tokens);
                 log.runs.insert([0x78; 16], other);
-                let job = Job { kind: SUMMARISE.into(), key, ..log.jobs[0].clone() };
+                let job = LoggedJob { kind: SUMMARISE.into(), key, ..log.jobs[0].clone() };
                 log.jobs.push(job);
             }
         };

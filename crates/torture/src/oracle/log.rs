@@ -1,32 +1,31 @@
 //! What the database says once all is quiet, read once: the checks look here, and not at the tables.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use protocol::{Effect, Event, Kind, RunStatus, StepEnd, ToolStatus, Usage};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, Row};
 use sha2::{Digest, Sha256};
 
-use crate::program::Program;
+use crate::program::MessageProgram;
 
 /// Sixteen bytes, as in the tables; the wire form has a prefix and is in hex.
-pub(super) type Id = [u8; 16];
-pub(super) type Hash = [u8; 32];
+pub(super) type RowId = [u8; 16];
+pub(super) type BodyHash = [u8; 32];
 
 /// The fragment of a prompt that grows with the conversation.
 const HISTORY: &str = "history";
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Log {
-    pub(super) threads: HashMap<Id, Thread>,
-    pub(super) runs: HashMap<Id, Run>,
-    pub(super) actions: HashMap<Id, Action>,
-    pub(super) memories: HashMap<Id, Memory>,
-    pub(super) proposals: HashMap<Id, Proposal>,
-    pub(super) jobs: Vec<Job>,
+pub(super) struct StoredLog {
+    pub(super) threads: HashMap<RowId, Thread>,
+    pub(super) runs: HashMap<RowId, LoggedRun>,
+    pub(super) actions: HashMap<RowId, Action>,
+    pub(super) memories: HashMap<RowId, LoggedMemory>,
+    pub(super) proposals: HashMap<RowId, Proposal>,
+    pub(super) jobs: Vec<LoggedJob>,
     /// Where the message of each tag is.
-    pub(super) said: HashMap<String, Vec<Said>>,
+    pub(super) said: HashMap<String, Vec<LoggedMessage>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -35,26 +34,26 @@ pub(super) struct Thread {
     pub(super) user: String,
     pub(super) deleted: bool,
     /// In the order of their numbers.
-    pub(super) events: Vec<Stored>,
+    pub(super) events: Vec<LoggedEvent>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Stored {
+pub(super) struct LoggedEvent {
     pub(super) seq: u64,
-    pub(super) run: Option<Id>,
+    pub(super) run: Option<RowId>,
     /// None if it is a name we do not know.
     pub(super) kind: Option<Kind>,
     /// Of the bytes of its body, which are those of `data` on the wire.
-    pub(super) hash: Hash,
+    pub(super) hash: BodyHash,
     /// Milliseconds since 1970.
     pub(super) at: i64,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Run {
-    pub(super) thread: Id,
+pub(super) struct LoggedRun {
+    pub(super) thread: RowId,
     pub(super) app: String,
-    pub(super) message: Id,
+    pub(super) message: RowId,
     pub(super) status: RunStatus,
     pub(super) stop: Option<String>,
     pub(super) start: Option<u64>,
@@ -63,17 +62,17 @@ pub(super) struct Run {
     pub(super) pruned: bool,
     /// Of the program in its message.
     pub(super) tag: Option<String>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<LoggedStep>,
     /// When each step began; no step begins after a cancel.
     pub(super) steps_begun: Vec<i64>,
     pub(super) resets: Vec<Reset>,
-    pub(super) begun: HashMap<Id, i64>,
-    pub(super) results: HashMap<Id, Outcome>,
+    pub(super) begun: HashMap<RowId, i64>,
+    pub(super) results: HashMap<RowId, LoggedResult>,
 }
 
 /// A step that has ended.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Step {
+pub(super) struct LoggedStep {
     pub(super) at: i64,
     pub(super) usage: Usage,
     /// Whether the provider said all that it wanted to say.
@@ -91,7 +90,7 @@ pub(super) struct Reset {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct LoggedResult {
     pub(super) status: ToolStatus,
     pub(super) outside: bool,
 }
@@ -101,12 +100,12 @@ pub(super) struct Action {
     pub(super) tool: String,
     pub(super) effect: Effect,
     pub(super) status: String,
-    pub(super) undone_by: Option<Id>,
-    pub(super) undo_of: Option<Id>,
+    pub(super) undone_by: Option<RowId>,
+    pub(super) undo_of: Option<RowId>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memory {
+pub(super) struct LoggedMemory {
     pub(super) app: String,
     pub(super) user: String,
     pub(super) active: bool,
@@ -116,12 +115,12 @@ pub(super) struct Memory {
 
 #[derive(Debug, Clone)]
 pub(super) struct Proposal {
-    pub(super) run: Option<Id>,
+    pub(super) run: Option<RowId>,
     pub(super) status: String,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Job {
+pub(super) struct LoggedJob {
     pub(super) kind: String,
     pub(super) key: String,
     pub(super) app: String,
@@ -131,13 +130,13 @@ pub(super) struct Job {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Said {
-    pub(super) thread: Id,
-    pub(super) run: Option<Id>,
+pub(super) struct LoggedMessage {
+    pub(super) thread: RowId,
+    pub(super) run: Option<RowId>,
     pub(super) seq: u64,
 }
 
-impl Log {
+impl StoredLog {
     pub(super) fn read(conn: &Connection) -> rusqlite::Result<Self> {
         let mut log = Self::default();
         log.read_threads(conn)?;
@@ -150,7 +149,7 @@ impl Log {
     }
 
     /// Whether a thread is hidden or removed.
-    pub(super) fn is_gone(&self, thread: &Id) -> bool {
+    pub(super) fn is_gone(&self, thread: &RowId) -> bool {
         self.threads.get(thread).is_none_or(|thread| thread.deleted)
     }
 
@@ -168,7 +167,7 @@ impl Log {
             pruned_at IS NOT NULL FROM runs";
         each(conn, sql, |row| {
             let status: String = row.get(4)?;
-            let run = Run {
+            let run = LoggedRun {
                 thread: row.get(1)?,
                 app: row.get(2)?,
                 message: row.get(3)?,
@@ -193,11 +192,11 @@ impl Log {
     fn read_events(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "SELECT thread, seq, run, kind, at, body FROM events ORDER BY thread, seq";
         each(conn, sql, |row| {
-            let (thread, name): (Id, String) = (row.get(0)?, row.get(3)?);
+            let (thread, name): (RowId, String) = (row.get(0)?, row.get(3)?);
             let ValueRef::Text(body) = row.get_ref(5)? else { return Ok(()) };
             let kind = Kind::parse(&name);
             let hash = Sha256::digest(body).into();
-            let stored = Stored { seq: number(row, 1)?, run: row.get(2)?, kind, hash, at: row.get(4)? };
+            let stored = LoggedEvent { seq: number(row, 1)?, run: row.get(2)?, kind, hash, at: row.get(4)? };
             if kind.is_some_and(|kind| !kind.is_delta() && kind != Kind::ContextLoaded)
                 && let Ok(body) = std::str::from_utf8(body)
                 && let Ok(event) = Event::read(&name, body)
@@ -209,13 +208,13 @@ impl Log {
         })
     }
 
-    fn note(&mut self, thread: Id, stored: &Stored, event: &Event) {
+    fn note(&mut self, thread: RowId, stored: &LoggedEvent, event: &Event) {
         let (seq, at) = (stored.seq, stored.at);
         let mut tag = None;
         if let Event::MessageUser(said) = event
-            && let Some(program) = Program::parse(&said.text)
+            && let Some(program) = MessageProgram::parse(&said.text)
         {
-            let said = Said { thread, run: stored.run, seq };
+            let said = LoggedMessage { thread, run: stored.run, seq };
             self.said.entry(program.tag.clone()).or_default().push(said);
             tag = Some(program.tag);
         }
@@ -224,13 +223,13 @@ impl Log {
         if let Event::StepStart(_) = event {
             run.steps_begun.push(at);
         } else if let Event::StepEnd(step) = event {
-            run.steps.push(Step::of(step, at));
+            run.steps.push(LoggedStep::of(step, at));
         } else if let Event::StepReset(reset) = event {
             run.resets.push(Reset { seq, usage: reset.usage });
         } else if let Event::ToolStart(start) = event {
             run.begun.insert(*start.call_id.bytes(), at);
         } else if let Event::ToolComplete(result) = event {
-            let outcome = Outcome { status: result.status, outside: result.outside };
+            let outcome = LoggedResult { status: result.status, outside: result.outside };
             run.results.insert(*result.call_id.bytes(), outcome);
         }
     }
@@ -254,12 +253,12 @@ impl Log {
     fn read_memories(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         each(conn, "SELECT id, app, user, status = 'active' FROM memories", |row| {
             let memory =
-                Memory { app: row.get(1)?, user: row.get(2)?, active: row.get(3)?, texts: Vec::new() };
+                LoggedMemory { app: row.get(1)?, user: row.get(2)?, active: row.get(3)?, texts: Vec::new() };
             self.memories.insert(row.get(0)?, memory);
             Ok(())
         })?;
         each(conn, "SELECT memory, text FROM memory_versions ORDER BY memory, version", |row| {
-            let (memory, text): (Id, String) = (row.get(0)?, row.get(1)?);
+            let (memory, text): (RowId, String) = (row.get(0)?, row.get(1)?);
             self.memories.entry(memory).or_default().texts.push(text);
             Ok(())
         })
@@ -271,7 +270,7 @@ impl Log {
             Ok(())
         })?;
         each(conn, "SELECT kind, key, app, status, error, run_at FROM jobs", |row| {
-            self.jobs.push(Job {
+            self.jobs.push(LoggedJob {
                 kind: row.get(0)?,
                 key: row.get(1)?,
                 app: row.get(2)?,
@@ -284,7 +283,7 @@ impl Log {
     }
 }
 
-impl Step {
+impl LoggedStep {
     fn of(step: &StepEnd, at: i64) -> Self {
         let history = step.prompt.as_ref().map(|prompt| {
             let shown = prompt.fragments.iter().filter(|cost| cost.fragment == HISTORY);
@@ -294,12 +293,6 @@ impl Step {
         let cut = matches!(step.finish, protocol::Finish::Cancelled | protocol::Finish::Failed);
         Self { at, usage: step.usage, whole: !cut, history }
     }
-}
-
-/// For reading only; the server may be running.
-pub(super) fn open(data: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(data.join("rondo.db"), flags)
 }
 
 fn each(
@@ -325,9 +318,9 @@ fn maybe_number(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
 }
 
 /// The number in a wire form, whatever its prefix.
-pub(super) fn id(wire: &str) -> Option<Id> {
+pub(super) fn id(wire: &str) -> Option<RowId> {
     let (_, digits) = wire.rsplit_once('_').unwrap_or(("", wire));
-    let mut id = Id::default();
+    let mut id = RowId::default();
     unhex(digits, &mut id).then_some(id)
 }
 

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use protocol::Kind;
 
-use crate::record::{Micros, Outcome, Violation, What};
+use crate::record::{Micros, OperationOutcome, Violation, What};
 
 use super::case::{Case, wrong};
-use super::log::{Id, Thread, hex};
+use super::log::{RowId, Thread, hex};
 
 struct Sent<'a> {
     tag: &'a str,
@@ -20,8 +20,8 @@ struct Sent<'a> {
 }
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
-    let mut by_thread: HashMap<Id, Vec<Sent<'_>>> = HashMap::new();
-    for op in case.trial.ops.iter().filter(|op| op.outcome == Outcome::Ok) {
+    let mut by_thread: HashMap<RowId, Vec<Sent<'_>>> = HashMap::new();
+    for op in case.trial.ops.iter().filter(|op| op.outcome == OperationOutcome::Ok) {
         let What::Send { tag, on_busy, .. } = &op.what else { continue };
         let Some([place]) = case.log.said.get(tag).map(Vec::as_slice) else { continue };
         let answered = op.answered.unwrap_or(op.ended);
@@ -34,7 +34,7 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     found
 }
 
-fn of_messages(thread: &Id, sent: &[Sent<'_>]) -> Vec<Violation> {
+fn of_messages(thread: &RowId, sent: &[Sent<'_>]) -> Vec<Violation> {
     let mut found = Vec::new();
     for later in sent {
         let earlier = sent.iter().filter(|earlier| earlier.answered < later.began);
@@ -53,9 +53,9 @@ fn of_messages(thread: &Id, sent: &[Sent<'_>]) -> Vec<Violation> {
 }
 
 /// Runs do not overlap, so answers are in the order of what they answer.
-fn of_runs((id, thread): (&Id, &Thread)) -> Vec<Violation> {
-    let mut active: Option<Id> = None;
-    let mut begun: HashSet<Id> = HashSet::new();
+fn of_runs((id, thread): (&RowId, &Thread)) -> Vec<Violation> {
+    let mut active: Option<RowId> = None;
+    let mut begun: HashSet<RowId> = HashSet::new();
     let mut found = Vec::new();
     for event in &thread.events {
         let Some(run) = event.run else { continue };
@@ -81,9 +81,9 @@ fn of_runs((id, thread): (&Id, &Thread)) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{self, RUN, THREAD};
     use super::*;
-    use crate::oracle::log::{Log, Said, Stored};
+    use crate::oracle::log::{LoggedEvent, LoggedMessage, StoredLog};
+    use crate::oracle::tests::sample::{self, RUN, THREAD};
     use crate::record::{Op, Trial};
 
     /// A second message in the same thread, sent after the first was accepted.
@@ -98,7 +98,7 @@ mod tests {
         };
         let op = Op { what, began, ended: began + 5, answered: Some(began + 5), ..trial.ops[0].clone() };
         trial.ops.push(op);
-        log.said.insert("t2".into(), vec![Said { thread: THREAD, run: None, seq }]);
+        log.said.insert("t2".into(), vec![LoggedMessage { thread: THREAD, run: None, seq }]);
         log.said.get_mut(sample::TAG).unwrap()[0].seq = 10;
         check(&Case::new(&trial, &log))
     }
@@ -111,15 +111,15 @@ mod tests {
         assert_eq!(two(9, 50_000, Some("interrupt")), [], "it may overtake");
     }
 
-    fn overlapping(change: impl FnOnce(&mut Vec<Stored>)) -> usize {
-        let (trial, mut log): (Trial, Log) = sample::good();
+    fn overlapping(change: impl FnOnce(&mut Vec<LoggedEvent>)) -> usize {
+        let (trial, mut log): (Trial, StoredLog) = sample::good();
         change(&mut log.threads.get_mut(&THREAD).unwrap().events);
         check(&Case::new(&trial, &log)).len()
     }
 
     #[test]
     fn one_run_works_at_a_time() {
-        let other = |events: &[Stored], place: usize, kind| Stored {
+        let other = |events: &[LoggedEvent], place: usize, kind| LoggedEvent {
             run: Some([7; 16]),
             kind: Some(kind),
             ..events[place].clone()
@@ -128,8 +128,8 @@ mod tests {
         assert_eq!(overlapping(|events| events.insert(2, other(events, 2, Kind::RunEnd))), 0, "never begun");
         assert_eq!(overlapping(|events| events.insert(2, other(events, 2, Kind::StepStart))), 1);
         assert!(overlapping(|events| events.insert(2, other(events, 2, Kind::RunStart))) > 0);
-        let after = |events: &mut Vec<Stored>| {
-            events.push(Stored { run: Some(RUN), kind: Some(Kind::TextDelta), ..events[0].clone() });
+        let after = |events: &mut Vec<LoggedEvent>| {
+            events.push(LoggedEvent { run: Some(RUN), kind: Some(Kind::TextDelta), ..events[0].clone() });
         };
         assert_eq!(overlapping(after), 1);
     }

@@ -99,8 +99,8 @@ fn strings(conn: &Connection, sql: &str) -> rusqlite::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::oracle::tests::sample;
 
     const THREAD: &str = "INSERT INTO threads (id, app, user, created_at, updated_at)
             VALUES (zeroblob(16), 'a', 'u', 0, 0);

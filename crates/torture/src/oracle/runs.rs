@@ -5,7 +5,7 @@ use protocol::RunStatus;
 use crate::record::Violation;
 
 use super::case::{Case, wrong};
-use super::log::{Id, Log, Run, hex};
+use super::log::{LoggedRun, RowId, StoredLog, hex};
 
 /// Times a step may begin again after a crash; once more, and its run is given up.
 const MAX_RESTARTS: usize = 2;
@@ -18,13 +18,13 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     each.collect()
 }
 
-fn complaint(log: &Log, id: &Id, run: &Run) -> Option<String> {
+fn complaint(log: &StoredLog, id: &RowId, run: &LoggedRun) -> Option<String> {
     match run.status {
         RunStatus::Queued | RunStatus::Running => {
             Some(format!("is {} after all is quiet", run.status.name()))
         }
         RunStatus::Waiting => {
-            let open = |run: &Option<Id>, status: &str| run.as_ref() == Some(id) && status == "open";
+            let open = |run: &Option<RowId>, status: &str| run.as_ref() == Some(id) && status == "open";
             let asked = log.proposals.values().any(|proposal| open(&proposal.run, &proposal.status));
             (!asked).then(|| "waits, and nobody was asked anything".to_owned())
         }
@@ -36,17 +36,17 @@ fn complaint(log: &Log, id: &Id, run: &Run) -> Option<String> {
 }
 
 /// Whether one of its steps began as often as it may.
-fn is_given_up(run: &Run) -> bool {
+fn is_given_up(run: &LoggedRun) -> bool {
     run.resets.iter().filter(|reset| reset.usage.is_none()).count() > MAX_RESTARTS
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{self, RUN};
     use super::*;
     use crate::oracle::log::{Proposal, Reset};
+    use crate::oracle::tests::sample::{self, RUN};
 
-    fn found(change: impl FnOnce(&mut Log)) -> Vec<Violation> {
+    fn found(change: impl FnOnce(&mut StoredLog)) -> Vec<Violation> {
         let (trial, mut log) = sample::good();
         change(&mut log);
         check(&Case::new(&trial, &log))

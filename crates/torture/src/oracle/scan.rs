@@ -11,7 +11,7 @@ use crate::record::Violation;
 use crate::stage::User;
 
 use super::case::{Case, wrong};
-use super::log::{Id, Log};
+use super::log::{RowId, StoredLog};
 
 /// Columns that say whose a row is, when it does not name app and user itself.
 const OWNERS: [&str; 3] = ["thread", "run", "memory"];
@@ -51,14 +51,14 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
 }
 
 /// What to look for.
-pub(super) struct Wanted<'a> {
+pub(super) struct ScannedWords<'a> {
     users: &'a [User],
     /// What all words of users begin with, to look for once and not for each.
     prefix: &'a str,
     secrets: Vec<Vec<u8>>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ScannedWords<'a> {
     pub(super) fn new(users: &'a [User], secrets: &[String]) -> Self {
         let secrets = secrets.iter().filter(|secret| !secret.is_empty());
         Self { users, prefix: prefix(users), secrets: secrets.flat_map(|secret| spellings(secret)).collect() }
@@ -79,7 +79,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// Every value of every table.
-pub(super) fn database(conn: &Connection, log: &Log, wanted: &Wanted<'_>) -> Vec<Violation> {
+pub(super) fn database(conn: &Connection, log: &StoredLog, wanted: &ScannedWords<'_>) -> Vec<Violation> {
     let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'";
     let names = conn.prepare(tables).and_then(|mut statement| {
         let names = statement.query_map([], |row| row.get::<_, String>(0))?;
@@ -91,7 +91,7 @@ pub(super) fn database(conn: &Connection, log: &Log, wanted: &Wanted<'_>) -> Vec
     }
 }
 
-fn of_table(conn: &Connection, log: &Log, wanted: &Wanted<'_>, table: &str) -> Vec<Violation> {
+fn of_table(conn: &Connection, log: &StoredLog, wanted: &ScannedWords<'_>, table: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     let read = read_table(conn, table, |columns, values| {
         let scope = scope_of(log, columns, values);
@@ -131,14 +131,18 @@ fn read_table(
 }
 
 /// Whose a row is: it says so, or what it belongs to does.
-fn scope_of<'a>(log: &'a Log, columns: &[String], values: &[ValueRef<'a>]) -> Option<(&'a str, &'a str)> {
+fn scope_of<'a>(
+    log: &'a StoredLog,
+    columns: &[String],
+    values: &[ValueRef<'a>],
+) -> Option<(&'a str, &'a str)> {
     let value = |name: &str| values.get(columns.iter().position(|column| column == name)?).copied();
     let text = |name: &str| value(name).and_then(|value| value.as_str().ok());
     if let (Some(app), Some(user)) = (text("app"), text("user")) {
         return Some((app, user));
     }
     OWNERS.iter().find_map(|name| {
-        let owner: Id = value(name)?.as_blob().ok()?.try_into().ok()?;
+        let owner: RowId = value(name)?.as_blob().ok()?.try_into().ok()?;
         let thread = log.runs.get(&owner).map_or(owner, |run| run.thread);
         let thread = log.threads.get(&thread).map(|thread| (thread.app.as_str(), thread.user.as_str()));
         let memory = log.memories.get(&owner).map(|memory| (memory.app.as_str(), memory.user.as_str()));
@@ -147,7 +151,7 @@ fn scope_of<'a>(log: &'a Log, columns: &[String], values: &[ValueRef<'a>]) -> Op
 }
 
 /// Every line that the server wrote.
-pub(super) fn output(path: &Path, wanted: &Wanted<'_>) -> Vec<Violation> {
+pub(super) fn output(path: &Path, wanted: &ScannedWords<'_>) -> Vec<Violation> {
     let Ok(file) = File::open(path) else { return Vec::new() };
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     let numbered = lines.enumerate().filter(|(_, line)| wanted.holds_secret(line));

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use protocol::Kind;
 
-use crate::record::{End, Reading, Seen, Violation};
+use crate::record::{End, ReceivedEvent, StreamReading, Violation};
 
 use super::case::{Case, wrong};
-use super::log::{Hash, Id, Run, Stored, Thread, hex, id, unhex};
+use super::log::{BodyHash, LoggedEvent, LoggedRun, RowId, Thread, hex, id, unhex};
 
 /// Sent, never stored: where a run stands, for a reader whose place in the log is gone.
 const SNAPSHOT: &str = "snapshot";
@@ -17,7 +17,7 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for reading in &case.trial.readings {
         if let Some(what) = streams.of_reading(reading) {
-            found.push(wrong("O5", format!("{what} ({})", named(reading))));
+            found.push(wrong("O5", format!("{what} ({})", reading_name(reading))));
         }
     }
     found.extend(case.log.threads.iter().filter(|(_, thread)| !thread.deleted).flat_map(of_thread));
@@ -29,14 +29,14 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
 struct Streams<'a> {
     case: &'a Case<'a>,
     /// The events of each run, by their places in its thread.
-    of_run: HashMap<Id, Vec<&'a Stored>>,
+    of_run: HashMap<RowId, Vec<&'a LoggedEvent>>,
     /// What readers saw of threads that are gone.
-    gone: HashMap<(Id, u64), Hash>,
+    gone: HashMap<(RowId, u64), BodyHash>,
 }
 
 impl<'a> Streams<'a> {
     fn new(case: &'a Case<'a>) -> Self {
-        let mut of_run: HashMap<Id, Vec<&'a Stored>> = HashMap::new();
+        let mut of_run: HashMap<RowId, Vec<&'a LoggedEvent>> = HashMap::new();
         for event in case.log.threads.values().flat_map(|thread| &thread.events) {
             if let Some(run) = event.run {
                 of_run.entry(run).or_default().push(event);
@@ -46,7 +46,7 @@ impl<'a> Streams<'a> {
     }
 
     /// What is wrong with what one connection has received.
-    fn of_reading(&mut self, reading: &Reading) -> Option<String> {
+    fn of_reading(&mut self, reading: &StreamReading) -> Option<String> {
         let run = reading.run.as_deref().and_then(id);
         let thread = reading.thread.as_deref().and_then(id);
         let thread = thread.or_else(|| run.and_then(|run| self.case.thread_of(&run)));
@@ -59,7 +59,7 @@ impl<'a> Streams<'a> {
         }
         let after = reading.after.unwrap_or(0);
         let all;
-        let log: &[&Stored] = if let Some(run) = run {
+        let log: &[&LoggedEvent] = if let Some(run) = run {
             self.of_run.get(&run).map(Vec::as_slice).unwrap_or_default()
         } else {
             all = self.all(&thread);
@@ -79,22 +79,22 @@ impl<'a> Streams<'a> {
     }
 
     /// A run that has ended says so, with its last event.
-    fn without_end(&self, id: &Id, run: &Run) -> Option<Violation> {
+    fn without_end(&self, id: &RowId, run: &LoggedRun) -> Option<Violation> {
         let last = self.of_run.get(id).and_then(|events| events.last());
         let says = last.is_some_and(|last| last.kind == Some(Kind::RunEnd) && Some(last.seq) == run.end);
         let wrongly = run.status.is_terminal() && !says;
         wrongly.then(|| wrong("O5", format!("run {} has ended, and its last event is {last:?}", hex(id))))
     }
 
-    fn all(&self, thread: &Id) -> Vec<&'a Stored> {
+    fn all(&self, thread: &RowId) -> Vec<&'a LoggedEvent> {
         self.case.log.threads.get(thread).map(|thread| thread.events.iter().collect()).unwrap_or_default()
     }
 
     /// Nothing is left to compare with but what others saw.
-    fn of_deleted(&mut self, thread: Id, frames: &[Seen]) -> Option<String> {
+    fn of_deleted(&mut self, thread: RowId, frames: &[ReceivedEvent]) -> Option<String> {
         let mut complaint = None;
         for frame in frames {
-            let mut hash = Hash::default();
+            let mut hash = BodyHash::default();
             unhex(&frame.hash, &mut hash);
             let first = *self.gone.entry((thread, frame.seq)).or_insert(hash);
             if first != hash {
@@ -105,7 +105,12 @@ impl<'a> Streams<'a> {
     }
 
     /// Whether the server ended the stream of a run before its end, and not because it was ending itself.
-    fn ends_early(&self, reading: &Reading, run: Option<Id>, expected: &[&Stored]) -> Option<String> {
+    fn ends_early(
+        &self,
+        reading: &StreamReading,
+        run: Option<RowId>,
+        expected: &[&LoggedEvent],
+    ) -> Option<String> {
         let early = reading.end == End::Whole && run.is_some() && reading.frames.len() < expected.len();
         let hit = self.case.is_down(reading.ended);
         let left = expected.len().saturating_sub(reading.frames.len());
@@ -114,7 +119,7 @@ impl<'a> Streams<'a> {
 }
 
 /// The first difference of what was received and what the log has from there.
-fn differs(frames: &[Seen], expected: &[&Stored]) -> Option<String> {
+fn differs(frames: &[ReceivedEvent], expected: &[&LoggedEvent]) -> Option<String> {
     for (place, frame) in frames.iter().enumerate() {
         let Some(stored) = expected.get(place) else {
             return Some(format!("event {} {:?} is not in the log", frame.seq, frame.event));
@@ -128,7 +133,7 @@ fn differs(frames: &[Seen], expected: &[&Stored]) -> Option<String> {
         if stored.kind.is_some_and(|kind| kind.name() != frame.event) {
             return Some(format!("event {} came as {:?} and is {:?}", frame.seq, frame.event, stored.kind));
         }
-        let mut hash = Hash::default();
+        let mut hash = BodyHash::default();
         if !unhex(&frame.hash, &mut hash) || hash != stored.hash {
             return Some(format!("event {} {:?} has another content in the log", frame.seq, frame.event));
         }
@@ -137,8 +142,8 @@ fn differs(frames: &[Seen], expected: &[&Stored]) -> Option<String> {
 }
 
 /// Every run of the thread that has ended says so once, with its last event.
-fn of_thread((id, thread): (&Id, &Thread)) -> Vec<Violation> {
-    let mut ended: HashMap<Id, u64> = HashMap::new();
+fn of_thread((id, thread): (&RowId, &Thread)) -> Vec<Violation> {
+    let mut ended: HashMap<RowId, u64> = HashMap::new();
     let mut found = Vec::new();
     for event in &thread.events {
         let Some(run) = event.run else { continue };
@@ -153,7 +158,7 @@ fn of_thread((id, thread): (&Id, &Thread)) -> Vec<Violation> {
     found
 }
 
-fn named(reading: &Reading) -> String {
+fn reading_name(reading: &StreamReading) -> String {
     let of = reading.run.as_ref().or(reading.thread.as_ref());
     let after = reading.after.map_or_else(|| "the beginning".to_owned(), |after| after.to_string());
     format!("actor {} reading {of:?} after {after}, begun at {} µs", reading.actor, reading.began)
@@ -161,20 +166,20 @@ fn named(reading: &Reading) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{self, RUN};
     use super::*;
-    use crate::oracle::log::Log;
+    use crate::oracle::log::StoredLog;
+    use crate::oracle::tests::sample::{self, RUN};
     use protocol::RunStatus;
 
     use crate::record::{Blow, Op, Trial, Trigger, What};
 
-    fn found(change: impl FnOnce(&mut Trial, &mut Log)) -> Vec<String> {
+    fn found(change: impl FnOnce(&mut Trial, &mut StoredLog)) -> Vec<String> {
         let (mut trial, mut log) = sample::good();
         change(&mut trial, &mut log);
         check(&Case::new(&trial, &log)).into_iter().map(|violation| violation.what).collect()
     }
 
-    fn one(change: impl FnOnce(&mut Trial, &mut Log), part: &str) {
+    fn one(change: impl FnOnce(&mut Trial, &mut StoredLog), part: &str) {
         let found = found(change);
         assert!(matches!(found.as_slice(), [what] if what.contains(part)), "{part}: {found:?}");
     }
@@ -182,13 +187,13 @@ mod tests {
     #[test]
     fn a_whole_reading_and_its_resumption_are_right() {
         assert_eq!(found(|_, _| {}), Vec::<String>::new());
-        let resumed = |trial: &mut Trial, _: &mut Log| {
+        let resumed = |trial: &mut Trial, _: &mut StoredLog| {
             let reading = &mut trial.readings[0];
             reading.after = Some(reading.frames[1].seq);
             reading.frames.drain(..2);
         };
         assert_eq!(found(resumed), Vec::<String>::new());
-        let cut = |trial: &mut Trial, _: &mut Log| {
+        let cut = |trial: &mut Trial, _: &mut StoredLog| {
             trial.readings[0].frames.truncate(2);
             trial.readings[0].end = End::Cut;
         };
@@ -226,7 +231,7 @@ mod tests {
     fn a_stream_that_ends_early_is_found_unless_the_server_ended() {
         let early = |trial: &mut Trial| trial.readings[0].frames.truncate(2);
         one(|trial, _| early(trial), "events left");
-        let told = |trial: &mut Trial, _: &mut Log| {
+        let told = |trial: &mut Trial, _: &mut StoredLog| {
             early(trial);
             let blow = Blow { trigger: Trigger::Term, at: 25_000, restarted: None, ready: None };
             trial.blows.push(blow);
@@ -237,7 +242,7 @@ mod tests {
     #[test]
     fn being_told_that_all_is_read_must_be_true() {
         let told = |after: u64| {
-            move |trial: &mut Trial, _: &mut Log| {
+            move |trial: &mut Trial, _: &mut StoredLog| {
                 let reading = &mut trial.readings[0];
                 (reading.status, reading.after, reading.end) = (204, Some(after), End::None);
                 reading.frames.clear();
@@ -249,12 +254,12 @@ mod tests {
 
     #[test]
     fn a_run_that_has_ended_says_so() {
-        let silent = |trial: &mut Trial, log: &mut Log| {
+        let silent = |trial: &mut Trial, log: &mut StoredLog| {
             trial.readings.clear();
             log.threads.get_mut(&sample::THREAD).unwrap().events.pop();
         };
         one(silent, "has ended, and its last event is");
-        let gone = |trial: &mut Trial, log: &mut Log| {
+        let gone = |trial: &mut Trial, log: &mut StoredLog| {
             silent(trial, log);
             log.threads.get_mut(&sample::THREAD).unwrap().deleted = true;
         };
@@ -263,7 +268,7 @@ mod tests {
 
     #[test]
     fn of_a_deleted_thread_all_have_seen_the_same() {
-        let delete = |trial: &mut Trial, log: &mut Log| {
+        let delete = |trial: &mut Trial, log: &mut StoredLog| {
             log.threads.clear();
             log.runs.clear();
             let what = What::DeleteThread { thread: sample::wire("thr", &sample::THREAD) };
@@ -272,7 +277,7 @@ mod tests {
             trial.readings.push(trial.readings[0].clone());
         };
         assert_eq!(found(delete), Vec::<String>::new());
-        let other = |trial: &mut Trial, log: &mut Log| {
+        let other = |trial: &mut Trial, log: &mut StoredLog| {
             delete(trial, log);
             trial.readings[1].frames[1].hash = "11".repeat(32);
         };
@@ -285,7 +290,7 @@ mod tests {
             |trial, log| {
                 trial.readings.clear();
                 let thread = log.threads.get_mut(&sample::THREAD).unwrap();
-                let last = Stored { seq: sample::LAST + 1, run: Some(RUN), ..thread.events[0].clone() };
+                let last = LoggedEvent { seq: sample::LAST + 1, run: Some(RUN), ..thread.events[0].clone() };
                 thread.events.push(last);
                 log.runs.get_mut(&RUN).unwrap().status = RunStatus::Running;
             },

@@ -1,20 +1,27 @@
 //! The oracle before a real server's data: it finds nothing where nothing is wrong, and each kind of damage.
 
+pub(super) mod sample;
+
 use protocol::Kind;
 use testkit::TestApp;
 use testkit::upstream::{Call, Reply};
 
-use super::log::{Log, hex, open};
+use super::log::{StoredLog, hex};
 use super::*;
-use crate::program::Program;
-use crate::record::{Asked, End, Op, Outcome, Reading, Seen, What};
+use crate::program::MessageProgram;
+use crate::record::{End, ModelCallRecord, Op, OperationOutcome, ReceivedEvent, StreamReading, What};
 
 const TOKENS: [(u64, u64); 2] = [(120, 12), (140, 14)];
 
 /// One message, a call, an answer; and all of it written down.
 async fn played(app: &TestApp) -> (Trial, Evidence) {
-    let program =
-        Program { tag: "t1".into(), canary: "canary1".into(), steps: Vec::new(), fault: None, pace: 0 };
+    let program = MessageProgram {
+        tag: "t1".into(),
+        canary: "canary1".into(),
+        steps: Vec::new(),
+        fault: None,
+        pace: 0,
+    };
     app.upstream.script([
         Reply::stream()
             .text("I look it up.")
@@ -41,11 +48,11 @@ async fn played(app: &TestApp) -> (Trial, Evidence) {
         what,
         began: 0,
         ended: 1_000_000,
-        outcome: Outcome::Ok,
+        outcome: OperationOutcome::Ok,
         attempts: vec![200],
         answered: Some(1_000_000),
     };
-    let asked = |(step, tokens): (usize, (u64, u64))| Asked {
+    let asked = |(step, tokens): (usize, (u64, u64))| ModelCallRecord {
         tag: Some("t1".into()),
         step,
         attempt: 0,
@@ -79,15 +86,15 @@ async fn wait_for_jobs(app: &TestApp) {
     panic!("jobs are left");
 }
 
-fn reading(app: &TestApp, run: &str) -> Reading {
-    let log = Log::read(&app.database()).unwrap();
+fn reading(app: &TestApp, run: &str) -> StreamReading {
+    let log = StoredLog::read(&app.database()).unwrap();
     let thread = log.threads.values().next().unwrap();
-    let seen = |event: &log::Stored| Seen {
+    let seen = |event: &log::LoggedEvent| ReceivedEvent {
         seq: event.seq,
         event: event.kind.map_or("", Kind::name).into(),
         hash: hex(&event.hash),
     };
-    Reading {
+    StreamReading {
         actor: 0,
         user: "local".into(),
         run: Some(run.to_owned()),
@@ -185,7 +192,7 @@ async fn a_message_that_was_acknowledged_and_lost_is_told() {
 #[test]
 fn a_folder_without_a_database_proves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(open(folder.path()).is_err());
+    assert!(open_database(folder.path()).is_err());
     let evidence = Evidence {
         data: folder.path().into(),
         log: folder.path().join("server.log"),

@@ -7,7 +7,7 @@ use protocol::Usage;
 use crate::record::{Trial, Violation};
 
 use super::case::{Case, wrong};
-use super::log::{Run, hex};
+use super::log::{LoggedRun, hex};
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let mut asked: HashMap<&str, Vec<(u64, u64)>> = HashMap::new();
@@ -33,7 +33,7 @@ pub(super) fn complaints(trial: &Trial) -> Vec<Violation> {
 
 /// A step that was said whole costs what the model says. One that was cut costs an estimate; one whose process died
 /// costs nothing, since nobody is left who could say.
-fn of_run(run: &Run, told: &[(u64, u64)]) -> Vec<String> {
+fn of_run(run: &LoggedRun, told: &[(u64, u64)]) -> Vec<String> {
     let mut left = told.to_vec();
     let mut complaints = Vec::new();
     let estimated = run.steps.iter().any(|step| step.whole && step.usage.estimated);
@@ -54,17 +54,17 @@ fn of_run(run: &Run, told: &[(u64, u64)]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{self, RUN};
     use super::*;
-    use crate::oracle::log::{Log, Reset};
+    use crate::oracle::log::{Reset, StoredLog};
+    use crate::oracle::tests::sample::{self, RUN};
 
-    fn found(change: impl FnOnce(&mut Trial, &mut Log)) -> Vec<Violation> {
+    fn found(change: impl FnOnce(&mut Trial, &mut StoredLog)) -> Vec<Violation> {
         let (mut trial, mut log) = sample::good();
         change(&mut trial, &mut log);
         check(&Case::new(&trial, &log))
     }
 
-    fn run(log: &mut Log) -> &mut Run {
+    fn run(log: &mut StoredLog) -> &mut LoggedRun {
         log.runs.get_mut(&RUN).unwrap()
     }
 
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(found(|_, _| {}), []);
         assert_eq!(found(|_, log| run(log).steps[0].usage.output_tokens += 1).len(), 1);
         assert_eq!(found(|trial, _| trial.asked.clear()).len(), 1);
-        let twice = |_: &mut Trial, log: &mut Log| {
+        let twice = |_: &mut Trial, log: &mut StoredLog| {
             let step = run(log).steps[0].clone();
             run(log).steps.push(step);
         };
@@ -82,14 +82,14 @@ mod tests {
 
     #[test]
     fn only_what_was_cut_is_estimated() {
-        let estimated = |_: &mut Trial, log: &mut Log| run(log).steps[0].usage.estimated = true;
+        let estimated = |_: &mut Trial, log: &mut StoredLog| run(log).steps[0].usage.estimated = true;
         assert_eq!(found(estimated).len(), 1);
-        let cut = |trial: &mut Trial, log: &mut Log| {
+        let cut = |trial: &mut Trial, log: &mut StoredLog| {
             estimated(trial, log);
             run(log).steps[0].whole = false;
         };
         assert_eq!(found(cut), []);
-        let reset = |_: &mut Trial, log: &mut Log| {
+        let reset = |_: &mut Trial, log: &mut StoredLog| {
             run(log).resets.push(Reset { seq: 3, usage: None });
             let usage = Usage { estimated: true, output_tokens: 5, ..Usage::default() };
             run(log).resets.push(Reset { seq: 4, usage: Some(usage) });

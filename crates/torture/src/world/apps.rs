@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::stage::Trouble;
+use crate::stage::TortureError;
 
 pub(super) const APPS: [&str; 3] = ["alpha", "beta", "gamma"];
 
@@ -28,7 +28,7 @@ const SHARED: [(&str, &str); 3] = [
 ];
 
 /// Writes all apps into the folder, with the address of their tools.
-pub(super) fn write(folder: &Path, tools: &str) -> Result<(), Trouble> {
+pub(super) fn write(folder: &Path, tools: &str) -> Result<(), TortureError> {
     for (name, text) in FILES {
         put(&folder.join(name), text)?;
     }
@@ -40,7 +40,7 @@ pub(super) fn write(folder: &Path, tools: &str) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn put(path: &Path, text: &str) -> Result<(), Trouble> {
+fn put(path: &Path, text: &str) -> Result<(), TortureError> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }

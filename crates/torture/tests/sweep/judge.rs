@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 use serde_json::Value;
-use testkit::fold::{Deltas, fold};
-use testkit::{Arrival, Frame, Method, TestApp, audit};
+use testkit::fold::{DeltaState, fold};
+use testkit::{Frame, Method, TestApp, ToolArrival, audit};
 
 use crate::client::RUNS;
 use crate::notes::{Notes, Pages, Seen};
@@ -93,7 +93,7 @@ pub(crate) async fn judge(app: &TestApp, notes: &Notes, deletes: bool) -> Vec<St
     }
     findings.extend(pages.findings.iter().cloned());
     findings.extend(seen(&pages, &logs, deletes));
-    findings.extend(arrived(&app.database(), &app.arrivals.whole(), deletes));
+    findings.extend(arrived(&app.database(), &app.arrivals.list(), deletes));
     if !deletes {
         findings.extend(again(app, &pages).await);
     }
@@ -126,7 +126,7 @@ async fn folds(app: &TestApp, run: &str, log: &Log) -> Vec<String> {
         data: serde_json::from_str(&seen.data).expect("a body is JSON"),
     };
     let frames: Vec<Frame> = log.iter().map(frame).collect();
-    let folded = fold(&frames, Deltas::Kept);
+    let folded = fold(&frames, DeltaState::Kept);
     let mut findings: Vec<String> =
         folded.findings.iter().map(|finding| format!("{run}: {finding}")).collect();
     if folded.thread.is_empty() {
@@ -181,9 +181,9 @@ fn seen(pages: &Pages, logs: &BTreeMap<String, Log>, deletes: bool) -> Vec<Strin
 }
 
 /// E1, E2: what has reached the outside, and what is said of it.
-fn arrived(database: &Connection, arrivals: &[Arrival], deletes: bool) -> Vec<String> {
+fn arrived(database: &Connection, arrivals: &[ToolArrival], deletes: bool) -> Vec<String> {
     let mut findings = Vec::new();
-    let mut by_key: BTreeMap<&str, Vec<&Arrival>> = BTreeMap::new();
+    let mut by_key: BTreeMap<&str, Vec<&ToolArrival>> = BTreeMap::new();
     for arrival in arrivals {
         by_key.entry(&arrival.key).or_default().push(arrival);
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use testkit::Fuse;
-use testkit::upstream::{Call, Ending, Observer, Received, Reply};
+use testkit::upstream::{Call, Observer, Received, Reply, ReplyEnding};
 
 /// What it says to a request, given how many came before it.
 pub(crate) type Says = fn(&Value, usize) -> Reply;
@@ -53,10 +53,10 @@ impl Observer for Model {
         self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_owned());
     }
 
-    fn ended(&self, _: usize, ending: Ending) {
+    fn ended(&self, _: usize, ending: ReplyEnding) {
         match ending {
-            Ending::Whole | Ending::Cut => drop(self.fuse().pass("after the model has replied")),
-            Ending::Left => {}
+            ReplyEnding::Whole | ReplyEnding::Cut => drop(self.fuse().pass("after the model has replied")),
+            ReplyEnding::Left => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A file fits in the head, a function on a screen, and both say what they are.
 
 use super::Finding;
-use super::rust::RustFile;
+use crate::source::RustFile;
 
 const MAX_FILE_LINES: usize = 600;
 const MAX_FUNCTION_LINES: usize = 60;

@@ -4,6 +4,11 @@ use std::fs;
 
 use super::*;
 
+/// What is found in one file.
+fn check_file(path: &str, text: &str, members: &BTreeSet<String>) -> Vec<Finding> {
+    super::check_file(path, text, members).0
+}
+
 const DOC: &str = "//! A file for a test.\n";
 
 /// What is found in a Rust file with a proper doc, whose code starts on line 2.
@@ -251,4 +256,126 @@ fn the_walk_sees_our_files_and_no_others() {
     fs::write(root.path().join("picture.png"), [0xff, 0xd8]).unwrap();
     let paths: Vec<String> = check(root.path()).into_iter().map(|finding| finding.path).collect();
     assert_eq!(paths, ["crates/engine/src/a.rs"]);
+}
+
+/// The sources of a workspace, as paths and texts.
+fn tree(files: &[(&str, &str)]) -> SourceTree {
+    let file =
+        |(path, text): &(&str, &str)| SourceFile::new(path, RustFile::parse(path, text).unwrap()).unwrap();
+    SourceTree::new(files.iter().map(file).collect())
+}
+
+/// What the rules of debts find, if no crate has debts.
+fn debts_of(findings: &[CrateFinding]) -> Vec<String> {
+    debts::list(findings)
+        .lines()
+        .filter_map(|line| line.strip_prefix("  crates/"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn a_visible_type_has_a_name_of_its_own() {
+    let found = debts_of(&type_names::check(&tree(&[
+        (
+            "crates/a/src/lib.rs",
+            "pub struct Place;\npub enum Error {}\nstruct Hidden;\npub(self) struct Own;",
+        ),
+        (
+            "crates/b/src/lib.rs",
+            "pub enum Error {}\nmod x { pub(crate) trait Place {} }\nstruct Hidden;\nstruct Own;",
+        ),
+        ("crates/b/src/wire.rs", "pub struct Place;"),
+        ("crates/b/src/tests.rs", "pub struct Place;"),
+        ("crates/b/src/c.rs", "#[cfg(test)]\nmod tests { pub type Place = u8; }\n#[cfg(test)]\nmod fake;"),
+        ("crates/b/src/c/fake.rs", "pub struct Place;"),
+    ])));
+    let remedy = "give it a name with its noun, which no other type has";
+    assert_eq!(
+        found,
+        [
+            format!("a/src/lib.rs:1: the type `Place` is also in crates/b/src/lib.rs:2; {remedy}"),
+            format!("b/src/lib.rs:2: the type `Place` is also in crates/a/src/lib.rs:1; {remedy}"),
+        ]
+    );
+    let errors =
+        tree(&[("crates/a/src/b.rs", "pub enum Error {}"), ("crates/a/src/c.rs", "pub enum Error {}")]);
+    assert_eq!(type_names::check(&errors).len(), 2, "a crate has one error");
+}
+
+#[test]
+fn a_name_says_something_by_itself() {
+    let code = "mod shelf;\nfn said() {}\nfn told_user() {}\ntrait T { fn it(&self); }\nimpl A { fn whole(&self) {} }\n\
+                impl Iterator for A { fn seen() {} }\n#[cfg(test)]\nmod tests { fn held() {} }";
+    let found = debts_of(&bare_names::check(&tree(&[("crates/a/src/b.rs", code)])));
+    let names: Vec<&str> = found.iter().filter_map(|finding| finding.split('`').nth(1)).collect();
+    assert_eq!(names, ["said", "it", "whole", "shelf"]);
+}
+
+#[test]
+fn two_modules_of_a_crate_do_not_import_each_other() {
+    let root = ("crates/a/src/lib.rs", "mod one;\nmod two;\npub use two::{deep::Thing as Gadget, Other};");
+    let pairs = |one: &str, two: &str| {
+        let files = [root, ("crates/a/src/one.rs", one), ("crates/a/src/two/deep.rs", two)];
+        cycles::pairs(&tree(&files)).len()
+    };
+    let back = "fn f() { vec![crate::one::g::<u8>()]; }";
+    for there in [
+        "use crate::two::X;",
+        "use crate::{std, two::{self, X}};",
+        "use super::two::*;",
+        "use crate::Gadget;",
+        "fn f(x: crate::Other) {}",
+        "mod inner { use super::super::two::X; }",
+        "fn f() { for x in crate::two::list() {} }",
+    ] {
+        assert_eq!(pairs(there, back), 1, "{there}");
+        assert_eq!(pairs(there, ""), 0, "{there}");
+    }
+    for unrelated in [
+        "use crate::Thing;",
+        "pub(in crate::two) fn f() {}",
+        "/// See [`crate::two::X`].\nfn f() {}",
+        "#[cfg(test)]\nmod tests { use crate::two::X; }",
+        "use std::two::X;",
+        "use self::two::X;",
+    ] {
+        assert_eq!(pairs(unrelated, back), 0, "{unrelated}");
+    }
+}
+
+#[test]
+fn test_code_stands_under_tests() {
+    let found = debts_of(&test_places::check(&tree(&[
+        ("crates/a/src/run.rs", "#[cfg(test)]\nmod machine;\n#[cfg(test)]\nmod tests;"),
+        ("crates/a/src/run/tests.rs", "#[cfg(test)]\nmod turns;"),
+    ])));
+    let remedy = "call it `tests`, or move it into a folder `tests`";
+    assert_eq!(found, [format!("a/src/run.rs:2: the module `machine` is test code; {remedy}")]);
+}
+
+#[test]
+fn a_patch_that_does_not_apply_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let planted = folder.path().join("crates/torture/planted");
+    fs::create_dir_all(&planted).unwrap();
+    fs::create_dir(folder.path().join("src")).unwrap();
+    let git = std::process::Command::new("git").args(["init", "--quiet"]).current_dir(folder.path()).status();
+    if !git.is_ok_and(|status| status.success()) {
+        return; // the rule itself is skipped then, too
+    }
+    fs::write(folder.path().join("src/a.txt"), "one\ntwo\n").unwrap();
+    let patch = |line: &str| {
+        format!(
+            "A bug.\nFound by: O1\n\n--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1,2 +1,2 @@\n {line}\n-two\n+three\n"
+        )
+    };
+    fs::write(planted.join("good.patch"), patch("one")).unwrap();
+    assert_eq!(patches::check(folder.path()), []);
+    fs::write(planted.join("good.patch"), patch("zero")).unwrap();
+    let findings = patches::check(folder.path());
+    assert!(
+        findings.len() == 1 && findings[0].what.starts_with("the patch does not apply: "),
+        "{findings:?}"
+    );
 }

@@ -1,7 +1,7 @@
 //! Words that belong to some rooms only, and words that belong to none.
 
 use super::Finding;
-use super::rust::{RustFile, Token};
+use crate::source::{RustFile, Token};
 
 enum Place {
     Nowhere,

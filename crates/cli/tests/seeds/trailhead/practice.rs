@@ -142,7 +142,7 @@ async fn the_report_of_an_undo_names_everything_the_run_did() {
     let declared = std::fs::read_to_string(&app).unwrap() + &NOTICE.replace("WEB", &web.url());
     std::fs::write(&app, declared).unwrap();
     product.world.write("rondo.toml", &format!("[egress]\nallow = [{:?}]", web.host()));
-    web.on("PUT", "/reminder", [web::Reply::json(&json!({ "set": true }))]);
+    web.on("PUT", "/reminder", [web::WebReply::json(&json!({ "set": true }))]);
     product.import_sample().await;
     let server = product.serve().await;
     let part = part_called(&server, "The Night Scroller").await;

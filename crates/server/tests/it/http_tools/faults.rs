@@ -34,7 +34,7 @@ async fn a_server_that_does_not_answer_in_time_is_let_go_and_what_it_may_have_do
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, &tools("timeout_seconds = 1"))).await;
     for (index, (effect, method)) in EFFECTS.into_iter().enumerate() {
-        web.on(method, &path(effect), [web::Reply::text("late").wait(&Gate::new())]);
+        web.on(method, &path(effect), [web::WebReply::text("late").wait(&Gate::new())]);
         let result = call(&app, effect, &json!({})).await;
         if effect == "read" {
             assert_eq!(failure(&result), ("timeout", "the tool gave no answer within 1 s"));
@@ -51,7 +51,7 @@ async fn the_time_of_the_app_bounds_every_tool() {
     let web = Web::start().await;
     let toml = tools("timeout_seconds = 600") + "[loop]\ntool_timeout_seconds = 1\n";
     let app = TestApp::with(setup(&web, &toml)).await;
-    web.on("GET", "/read", [web::Reply::text("late").wait(&Gate::new())]);
+    web.on("GET", "/read", [web::WebReply::text("late").wait(&Gate::new())]);
     assert_eq!(failure(&call(&app, "read", &json!({})).await).0, "timeout");
     web.closed(0).await;
 }
@@ -60,13 +60,13 @@ async fn the_time_of_the_app_bounds_every_tool() {
 async fn what_breaks_off_is_made_again_once_where_that_does_no_harm() {
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, &tools(""))).await;
-    for broken in [web::Reply::broken(), web::Reply::text("half of it").half()] {
+    for broken in [web::WebReply::broken(), web::WebReply::text("half of it").half()] {
         for (effect, method) in EFFECTS {
             let before = web.arrivals().len();
             let again = matches!(effect, "read" | "idempotent");
             web.on(method, &path(effect), [broken.clone()]);
             if again {
-                web.on(method, &path(effect), [web::Reply::text("now")]);
+                web.on(method, &path(effect), [web::WebReply::text("now")]);
             }
             let result = call(&app, effect, &json!({})).await;
             let arrivals = web.arrivals().split_off(before);
@@ -79,10 +79,10 @@ async fn what_breaks_off_is_made_again_once_where_that_does_no_harm() {
             }
         }
     }
-    web.on("GET", "/read", [web::Reply::broken(), web::Reply::broken()]);
+    web.on("GET", "/read", [web::WebReply::broken(), web::WebReply::broken()]);
     let result = call(&app, "read", &json!({})).await;
     assert_eq!(failure(&result).0, "unreachable", "twice is enough");
-    web.on("PUT", "/idempotent", [web::Reply::broken(), web::Reply::broken()]);
+    web.on("PUT", "/idempotent", [web::WebReply::broken(), web::WebReply::broken()]);
     assert_eq!(status(&call(&app, "idempotent", &json!({})).await), "unknown");
 }
 
@@ -91,7 +91,7 @@ async fn a_tool_that_is_not_to_be_tried_again_is_not() {
     let web = Web::start().await;
     let http = "url = 'WEB/read'\nretry = false";
     let app = TestApp::with(setup(&web, &tool("read", "read", http))).await;
-    for reply in [web::Reply::broken(), web::Reply::status(503).header("retry-after", "0")] {
+    for reply in [web::WebReply::broken(), web::WebReply::status(503).header("retry-after", "0")] {
         web.on("GET", "/read", [reply]);
         assert_eq!(status(&call(&app, "read", &json!({})).await), "failed");
     }
@@ -105,11 +105,11 @@ async fn a_busy_server_is_asked_once_more_where_that_does_no_harm() {
     for busy in [429, 503] {
         for (effect, method) in EFFECTS {
             let before = web.arrivals().len();
-            let reply = web::Reply::text("too many").with_status(busy).header("retry-after", "0");
+            let reply = web::WebReply::text("too many").with_status(busy).header("retry-after", "0");
             web.on(method, &path(effect), [reply]);
             let again = matches!(effect, "read" | "idempotent");
             if again {
-                web.on(method, &path(effect), [web::Reply::text("now")]);
+                web.on(method, &path(effect), [web::WebReply::text("now")]);
             }
             let result = call(&app, effect, &json!({})).await;
             let expected = match (again, busy) {
@@ -121,7 +121,7 @@ async fn a_busy_server_is_asked_once_more_where_that_does_no_harm() {
         }
     }
     let before = web.arrivals().len();
-    web.on("GET", "/read", [web::Reply::status(503).header("retry-after", "60")]);
+    web.on("GET", "/read", [web::WebReply::status(503).header("retry-after", "60")]);
     let result = call(&app, "read", &json!({})).await;
     assert_eq!(failure(&result).1, "the server answered with the status 503");
     assert_eq!(web.arrivals().len(), before + 1, "nobody waits for a minute");
@@ -133,7 +133,7 @@ async fn what_a_server_may_have_done_before_it_failed_is_unknown_and_not_failed(
     let app = TestApp::with(setup(&web, &tools("retry = false"))).await;
     for broken in [500, 501, 502, 503, 504, 520] {
         for (effect, method) in EFFECTS {
-            let reply = web::Reply::text("it is done, but the receipt is lost").with_status(broken);
+            let reply = web::WebReply::text("it is done, but the receipt is lost").with_status(broken);
             web.on(method, &path(effect), [reply]);
             let result = call(&app, effect, &json!({})).await;
             let expected = if effect == "read" { "failed" } else { "unknown" };
@@ -144,7 +144,7 @@ async fn what_a_server_may_have_done_before_it_failed_is_unknown_and_not_failed(
     }
     for refused in [400, 404, 409, 422] {
         for (effect, method) in EFFECTS {
-            web.on(method, &path(effect), [web::Reply::status(refused)]);
+            web.on(method, &path(effect), [web::WebReply::status(refused)]);
             assert_eq!(status(&call(&app, effect, &json!({})).await), "failed", "{refused} {effect}");
         }
     }
@@ -154,7 +154,7 @@ async fn what_a_server_may_have_done_before_it_failed_is_unknown_and_not_failed(
 /// Starts a run whose call stands at the server, which holds the answer back.
 async fn held(app: &TestApp, web: &Web, (effect, method): (&str, &str)) -> (testkit::Frames, Names) {
     let gate = Gate::new();
-    web.on(method, &path(effect), [web::Reply::text("late").wait(&gate)]);
+    web.on(method, &path(effect), [web::WebReply::text("late").wait(&gate)]);
     app.upstream.script([Reply::stream().call(Call::new(effect, "{}"))]);
     let stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     gate.reached().await;
@@ -193,7 +193,7 @@ async fn c1_cancelling_lets_go_of_the_server_and_says_what_is_not_known() {
 async fn c1_a_call_that_was_to_be_tried_again_is_not_once_the_run_is_cancelled() {
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, &tools(""))).await;
-    web.on("GET", "/read", [web::Reply::status(503).header("retry-after", "1")]);
+    web.on("GET", "/read", [web::WebReply::status(503).header("retry-after", "1")]);
     app.upstream.script([Reply::stream().call(Call::new("read", "{}"))]);
     let stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     let names = Names::of(&stream);
@@ -228,7 +228,7 @@ async fn e2_after_a_crash_what_can_be_repeated_is_made_again_under_the_same_key(
         let web = Web::start().await;
         let app = TestApp::with(setup(&web, &tools(""))).await;
         let (stream, names) = held(&app, &web, (effect, method)).await;
-        web.on(method, &path(effect), [web::Reply::text("done")]);
+        web.on(method, &path(effect), [web::WebReply::text("done")]);
         app.upstream.script([Reply::says("Done.")]);
         drop(stream);
         let app = app.restart().await;

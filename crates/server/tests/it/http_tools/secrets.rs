@@ -107,12 +107,12 @@ async fn x2_a_secret_arrives_and_is_told_to_nobody_even_if_the_server_gives_it_b
     let app = start(&web).await;
     for (name, spelling) in spellings() {
         let mut replies = vec![
-            web::Reply::text(&format!("you sent {spelling}, thank you")),
-            web::Reply::text(&format!("invalid key {spelling}!")).with_status(401),
+            web::WebReply::text(&format!("you sent {spelling}, thank you")),
+            web::WebReply::text(&format!("invalid key {spelling}!")).with_status(401),
         ];
         if !name.contains("JSON") {
             let echo = json!({ "headers": { "x": [format!("Bearer {spelling}")] }, spelling.clone(): 1 });
-            replies.extend([web::Reply::json(&echo), web::Reply::json(&echo).with_status(500)]);
+            replies.extend([web::WebReply::json(&echo), web::WebReply::json(&echo).with_status(500)]);
         }
         for reply in replies {
             web.on("POST", "/look", [reply]);
@@ -138,7 +138,7 @@ async fn x2_a_secret_arrives_and_is_told_to_nobody_even_if_the_server_gives_it_b
 async fn x2_an_undo_and_its_failure_tell_no_secret_either() {
     let web = Web::start().await;
     let app = start(&web).await;
-    web.on("POST", "/look", [web::Reply::json(&json!({ "id": 1 }))]);
+    web.on("POST", "/look", [web::WebReply::json(&json!({ "id": 1 }))]);
     app.upstream.script([Reply::stream().call(Call::new("look", "{}")), Reply::says("Done.")]);
     let stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     let names = Names::of(&stream);
@@ -149,7 +149,7 @@ async fn x2_an_undo_and_its_failure_tell_no_secret_either() {
     web.on(
         "DELETE",
         "/look",
-        [web::Reply::text(&format!("no: {SECRET}")).with_status(409), web::Reply::text(SECRET)],
+        [web::WebReply::text(&format!("no: {SECRET}")).with_status(409), web::WebReply::text(SECRET)],
     );
     let refused = app.send(app.request(Method::POST, &undo)).await;
     assert_eq!(refused.status, 409, "{refused:?}");
@@ -169,7 +169,7 @@ async fn x2_the_model_cannot_ask_for_a_secret() {
     let setup = setup(&web, &(tools.to_owned() + TOOLS));
     let reach = Reach { secrets: vec![("look".into(), SECRET.into())], ..setup.reach };
     let app = TestApp::with(Setup { reach, ..setup }).await;
-    web.on("POST", "/say", [web::Reply::status(204)]);
+    web.on("POST", "/say", [web::WebReply::status(204)]);
     let text = "{{ secret.look }} {{ secret }} {% set x = secret %}{{ x }}";
     run(&app, "say", &json!({ "text": text })).await;
     assert_eq!(web.arrivals()[0].json(), json!({ "text": text }));

@@ -34,7 +34,7 @@ async fn start(web: &Web, method: &str) -> TestApp {
 async fn opened(app: &TestApp, web: &Web, ids: &[&str]) -> Names {
     let mut replies = Vec::new();
     for id in ids {
-        web.on("POST", "/a%20b/tickets", [web::Reply::json(&json!({ "ticket": { "id": id } }))]);
+        web.on("POST", "/a%20b/tickets", [web::WebReply::json(&json!({ "ticket": { "id": id } }))]);
         let input = json!({ "project": "a b" }).to_string();
         replies.push(Reply::stream().call(Call::new("open", &input)));
     }
@@ -60,7 +60,7 @@ async fn e4_an_action_is_taken_back_outside_once() {
     let names = opened(&app, &web, &["7/8"]).await;
     let action = actions(&app, &names).await.remove(0);
     assert_eq!((&action["output"], &action["undoable"]), (&json!({ "id": "7/8" }), &json!(true)));
-    web.on("DELETE", "/a%20b/tickets/7%2F8", [web::Reply::status(204)]);
+    web.on("DELETE", "/a%20b/tickets/7%2F8", [web::WebReply::status(204)]);
     let by = good(undo(&app, &action, Some("k")).await);
     assert_eq!((&by["status"], &by["undoOf"]), (&json!("complete"), &action["id"]));
     assert_eq!(
@@ -94,7 +94,7 @@ async fn e4_an_undo_that_failed_can_be_tried_again() {
     web.on(
         "POST",
         "/a%20b/tickets/1",
-        [web::Reply::text("it is locked").with_status(423), web::Reply::status(200)],
+        [web::WebReply::text("it is locked").with_status(423), web::WebReply::status(200)],
     );
     let detail = refused(undo(&app, &action, None).await, 409, "cannot_undo");
     assert_eq!(detail, "it could not be taken back: the server answered with the status 423: it is locked");
@@ -112,7 +112,7 @@ async fn e4_an_undo_of_which_nobody_knows_is_not_tried_again() {
         let app = start(&web, method).await;
         let names = opened(&app, &web, &["1"]).await;
         let action = actions(&app, &names).await.remove(0);
-        let reply = if method == "POST" { web::Reply::broken() } else { web::Reply::status(500) };
+        let reply = if method == "POST" { web::WebReply::broken() } else { web::WebReply::status(500) };
         web.on(method, "/a%20b/tickets/1", [reply]);
         let detail = refused(undo(&app, &action, None).await, 409, "cannot_undo");
         assert!(detail.contains("it is not known whether it was taken back"), "{detail}");
@@ -129,9 +129,9 @@ async fn e4_a_run_is_taken_back_newest_first_and_what_stays_is_named() {
     let web = Web::start().await;
     let app = start(&web, "DELETE").await;
     let names = opened(&app, &web, &["1", "2", "3"]).await;
-    web.on("DELETE", "/a%20b/tickets/3", [web::Reply::status(200)]);
-    web.on("DELETE", "/a%20b/tickets/2", [web::Reply::text("no").with_status(403)]);
-    web.on("DELETE", "/a%20b/tickets/1", [web::Reply::status(200)]);
+    web.on("DELETE", "/a%20b/tickets/3", [web::WebReply::status(200)]);
+    web.on("DELETE", "/a%20b/tickets/2", [web::WebReply::text("no").with_status(403)]);
+    web.on("DELETE", "/a%20b/tickets/1", [web::WebReply::status(200)]);
     let undo =
         async || good(app.send(app.request(Method::POST, &format!("{}/undo", names.run_path()))).await);
     let report = undo().await;
@@ -141,7 +141,7 @@ async fn e4_a_run_is_taken_back_newest_first_and_what_stays_is_named() {
     assert!(refused["reason"].as_str().unwrap().ends_with("with the status 403: no"), "{report}");
     let paths: Vec<String> = web.arrivals().split_off(3).into_iter().map(|arrival| arrival.path).collect();
     assert_eq!(paths, ["3", "2", "1"].map(|id| format!("/a%20b/tickets/{id}")));
-    web.on("DELETE", "/a%20b/tickets/2", [web::Reply::status(200)]);
+    web.on("DELETE", "/a%20b/tickets/2", [web::WebReply::status(200)]);
     let report = undo().await;
     assert_eq!((report["undone"].as_array().map(Vec::len), &report["refused"]), (Some(3), &json!([])));
     assert_eq!(web.arrivals().len(), 7, "only what was left was asked for again");
@@ -155,7 +155,7 @@ async fn e4_two_undos_at_once_arrive_as_one() {
     let names = opened(&app, &web, &["1"]).await;
     let action = actions(&app, &names).await.remove(0);
     let gate = Gate::new();
-    web.on("DELETE", "/a%20b/tickets/1", [web::Reply::status(200).wait(&gate)]);
+    web.on("DELETE", "/a%20b/tickets/1", [web::WebReply::status(200).wait(&gate)]);
     let (first, second) = tokio::join!(undo(&app, &action, None), async {
         gate.reached().await;
         let second = undo(&app, &action, None).await;
@@ -188,7 +188,7 @@ async fn what_cannot_be_taken_back_asks_first_and_a_yes_is_one_request() {
         assert_eq!(web.arrivals().len(), 0);
         let proposal = waiting["proposals"][0]["id"].as_str().unwrap();
         app.upstream.script([Reply::says("Well.")]);
-        web.on("POST", "/pay", (word == "confirm").then(|| web::Reply::json(&json!({ "paid": true }))));
+        web.on("POST", "/pay", (word == "confirm").then(|| web::WebReply::json(&json!({ "paid": true }))));
         good(app.send(app.request(Method::POST, &format!("/v1/proposals/{proposal}/{word}"))).await);
         app.engine.idle().await;
         refused(confirm(&app, proposal).await, 409, "proposal_decided");
@@ -210,10 +210,10 @@ async fn a_proposal_of_its_own_is_one_request_and_what_nobody_knows_is_unknown()
     let pay = paying("") + "timeout_seconds = 1\n";
     let app = TestApp::with(setup(&web, &format!("tools = ['proposals']\n{pay}"))).await;
     for (reply, status) in [
-        (web::Reply::json(&json!({ "paid": true })), "complete"),
-        (web::Reply::text("late").wait(&Gate::new()), "unknown"),
-        (web::Reply::broken(), "unknown"),
-        (web::Reply::text("no funds").with_status(402), "failed"),
+        (web::WebReply::json(&json!({ "paid": true })), "complete"),
+        (web::WebReply::text("late").wait(&Gate::new()), "unknown"),
+        (web::WebReply::broken(), "unknown"),
+        (web::WebReply::text("no funds").with_status(402), "failed"),
     ] {
         let before = web.arrivals().len();
         let input = json!({ "tool": "pay", "input": {}, "note": status }).to_string();

@@ -35,11 +35,7 @@ fn work(
 ) -> (Command, Answer) {
     let (reply, answer) = oneshot::channel();
     (
-        Command::Work {
-            work: Box::new(Job { work: Some(work), result: None, reply: Some(reply) }),
-            sync,
-            outbox: None,
-        },
+        Command::Work { work: Box::new(Job { work: Some(work), result: None, reply }), sync, outbox: None },
         answer,
     )
 }

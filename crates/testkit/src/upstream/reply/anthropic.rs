@@ -176,7 +176,7 @@ impl Speech for Anthropic {
         std::mem::take(&mut self.events)
     }
 
-    fn whole(&self) -> Value {
+    fn complete_body(&self) -> Value {
         let usage = |(input, output)| json!({"input_tokens": input, "output_tokens": output});
         self.message(self.usage.map(usage))
     }

@@ -6,7 +6,7 @@ use super::speech::{CREATED, Speech};
 use super::{Call, Fault, Part, Tail};
 use crate::upstream::wire::Wire;
 
-pub(super) struct Chat {
+pub(super) struct ChatSpeech {
     model: String,
     reasoning: String,
     text: String,
@@ -15,7 +15,7 @@ pub(super) struct Chat {
     usage: Value,
 }
 
-impl Chat {
+impl ChatSpeech {
     pub(super) fn new(model: String) -> Self {
         let (reasoning, text, calls) = (String::new(), String::new(), Vec::new());
         Self { model, reasoning, text, calls, reason: Value::Null, usage: Value::Null }
@@ -39,7 +39,7 @@ impl Chat {
     }
 }
 
-impl Speech for Chat {
+impl Speech for ChatSpeech {
     fn content_type(&self) -> &'static str {
         "text/event-stream"
     }
@@ -84,7 +84,7 @@ impl Speech for Chat {
         events
     }
 
-    fn whole(&self) -> Value {
+    fn complete_body(&self) -> Value {
         let content = Some(&self.text).filter(|text| !text.is_empty());
         let mut message = json!({"role": "assistant", "content": content, "refusal": null});
         if let Some(message) = message.as_object_mut() {

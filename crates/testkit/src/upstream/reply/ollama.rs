@@ -6,7 +6,7 @@ use super::speech::{Speech, arguments};
 use super::{Call, Fault, Part, Tail};
 use crate::upstream::wire::Wire;
 
-pub(super) struct Ollama {
+pub(super) struct OllamaSpeech {
     model: String,
     text: String,
     thinking: String,
@@ -15,7 +15,7 @@ pub(super) struct Ollama {
     end: Map<String, Value>,
 }
 
-impl Ollama {
+impl OllamaSpeech {
     pub(super) fn new(model: String) -> Self {
         let (text, thinking, calls) = (String::new(), String::new(), Vec::new());
         Self { model, text, thinking, calls, end: Map::new() }
@@ -47,7 +47,7 @@ impl Ollama {
     }
 }
 
-impl Speech for Ollama {
+impl Speech for OllamaSpeech {
     fn content_type(&self) -> &'static str {
         "application/x-ndjson"
     }
@@ -99,7 +99,7 @@ impl Speech for Ollama {
         vec![line(&self.object(&json!({"role": "assistant", "content": ""}), true))]
     }
 
-    fn whole(&self) -> Value {
+    fn complete_body(&self) -> Value {
         let mut message = json!({"role": "assistant", "content": self.text});
         if let Some(message) = message.as_object_mut() {
             if !self.thinking.is_empty() {

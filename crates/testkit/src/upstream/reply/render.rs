@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::speech::{Speech, speech};
-use super::{Act, Framing, Reply, Step, Tail};
+use super::{Framing, Reply, ReplyAct, Step, Tail};
 use crate::upstream::wire::Wire;
 
 impl Reply {
     /// What to do, in order, for this request.
-    pub(in super::super) fn acts(mut self, wire: Wire, request: &Value) -> Vec<Act> {
+    pub(in super::super) fn acts(mut self, wire: Wire, request: &Value) -> Vec<ReplyAct> {
         let steps = self.steps(wire, request);
         let length =
             steps.iter().map(|step| if let Step::Bytes(bytes) = step { bytes.len() } else { 0 }).sum();
@@ -19,9 +19,9 @@ impl Reply {
             match step {
                 Step::Bytes(bytes) => writer.body(&bytes, &self.splits, limit),
                 Step::Head => writer.write(Vec::new()),
-                Step::Wait(gate) => writer.acts.push(Act::Wait(gate)),
-                Step::Pause(time) => writer.acts.push(Act::Pause(time)),
-                Step::Stall => writer.acts.push(Act::Stall),
+                Step::Wait(gate) => writer.acts.push(ReplyAct::Wait(gate)),
+                Step::Pause(time) => writer.acts.push(ReplyAct::Pause(time)),
+                Step::Stall => writer.acts.push(ReplyAct::Stall),
                 Step::Part(_) | Step::Fault(_) => {} // made into bytes above
             }
             if writer.offset >= limit {
@@ -52,7 +52,11 @@ impl Reply {
         let streams = wire.streams(request);
         let kind = if streams { speech.content_type() } else { "application/json" };
         self.headers.insert(0, ("content-type".into(), kind.into()));
-        if streams { streamed(steps, &tail, &mut *speech) } else { whole(steps, &tail, wire, &mut *speech) }
+        if streams {
+            streamed(steps, &tail, &mut *speech)
+        } else {
+            render_at_once(steps, &tail, wire, &mut *speech)
+        }
     }
 
     fn head_bytes(&self, length: usize) -> Vec<u8> {
@@ -84,7 +88,7 @@ fn streamed(steps: Vec<Step>, tail: &Tail, speech: &mut dyn Speech) -> Vec<Step>
 }
 
 /// Everything that is said comes at the end, in one JSON text.
-fn whole(steps: Vec<Step>, tail: &Tail, wire: Wire, speech: &mut dyn Speech) -> Vec<Step> {
+fn render_at_once(steps: Vec<Step>, tail: &Tail, wire: Wire, speech: &mut dyn Speech) -> Vec<Step> {
     let mut out = Vec::new();
     for step in steps {
         match step {
@@ -95,7 +99,7 @@ fn whole(steps: Vec<Step>, tail: &Tail, wire: Wire, speech: &mut dyn Speech) -> 
     }
     if tail.whole {
         speech.end(tail);
-        out.push(Step::Bytes(speech.whole().to_string().into_bytes()));
+        out.push(Step::Bytes(speech.complete_body().to_string().into_bytes()));
     }
     out
 }
@@ -106,7 +110,7 @@ struct Writer {
     framing: Framing,
     /// In the body, before framing.
     offset: usize,
-    acts: Vec<Act>,
+    acts: Vec<ReplyAct>,
 }
 
 impl Writer {
@@ -132,16 +136,16 @@ impl Writer {
     fn write(&mut self, bytes: Vec<u8>) {
         let bytes = [std::mem::take(&mut self.head), bytes].concat();
         if !bytes.is_empty() {
-            self.acts.push(Act::Write(bytes));
+            self.acts.push(ReplyAct::Write(bytes));
         }
     }
 
-    fn finish(mut self, end: Option<Act>) -> Vec<Act> {
+    fn finish(mut self, end: Option<ReplyAct>) -> Vec<ReplyAct> {
         self.write(Vec::new()); // the head, if there was no body
         match self.framing {
             Framing::Chunked => self.write(b"0\r\n\r\n".to_vec()),
             Framing::Length => {}
-            Framing::Close | Framing::Raw => self.acts.push(end.unwrap_or(Act::Close)),
+            Framing::Close | Framing::Raw => self.acts.push(end.unwrap_or(ReplyAct::Close)),
         }
         self.acts
     }

@@ -1,11 +1,11 @@
-//! An answer in OpenAI's Responses, with every event of its life.
+//! An answer in OpenAI's Responses API, with every event of its life.
 
 use serde_json::{Value, json};
 
 use super::speech::{CREATED, Speech, named_event};
 use super::{Call, Fault, Part, Tail};
 
-pub(super) struct Responses {
+pub(super) struct ResponsesSpeech {
     model: String,
     sequence: u64,
     /// The items that are done.
@@ -26,7 +26,7 @@ enum Open {
     Call { id: String, name: String, arguments: String },
 }
 
-impl Responses {
+impl ResponsesSpeech {
     pub(super) fn new(model: String) -> Self {
         Self {
             model,
@@ -54,7 +54,7 @@ impl Responses {
     fn begin(&mut self) {
         if self.sequence == 0 {
             for kind in ["response.created", "response.in_progress"] {
-                self.emit(kind, json!({"response": self.whole()}));
+                self.emit(kind, json!({"response": self.complete_body()}));
             }
         }
     }
@@ -161,7 +161,7 @@ impl Responses {
     }
 }
 
-impl Speech for Responses {
+impl Speech for ResponsesSpeech {
     fn content_type(&self) -> &'static str {
         "text/event-stream"
     }
@@ -208,11 +208,11 @@ impl Speech for Responses {
                 "total_tokens": input + output,
             });
         }
-        self.emit(&format!("response.{status}"), json!({"response": self.whole()}));
+        self.emit(&format!("response.{status}"), json!({"response": self.complete_body()}));
         std::mem::take(&mut self.events)
     }
 
-    fn whole(&self) -> Value {
+    fn complete_body(&self) -> Value {
         json!({
             "id": "resp_1",
             "object": "response",

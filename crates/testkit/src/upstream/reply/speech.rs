@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::anthropic::Anthropic;
-use super::chat::Chat;
-use super::ollama::Ollama;
-use super::responses::Responses;
+use super::chat::ChatSpeech;
+use super::ollama::OllamaSpeech;
+use super::responses::ResponsesSpeech;
 use super::{Fault, Part, Tail};
 use crate::upstream::wire::Wire;
 
@@ -20,15 +20,15 @@ pub(super) trait Speech {
     fn fault(&mut self, fault: &Fault) -> Vec<Vec<u8>>;
     fn end(&mut self, tail: &Tail) -> Vec<Vec<u8>>;
     /// All that was said as one JSON text, for a request that wants no stream. Asked for after the end.
-    fn whole(&self) -> Value;
+    fn complete_body(&self) -> Value;
 }
 
 pub(super) fn speech(wire: Wire, model: String, tail: &Tail) -> Box<dyn Speech> {
     match wire {
-        Wire::Chat | Wire::Embeddings => Box::new(Chat::new(model)),
-        Wire::Responses => Box::new(Responses::new(model)),
+        Wire::Chat | Wire::Embeddings => Box::new(ChatSpeech::new(model)),
+        Wire::Responses => Box::new(ResponsesSpeech::new(model)),
         Wire::Anthropic => Box::new(Anthropic::new(model, tail.usage)),
-        Wire::Ollama => Box::new(Ollama::new(model)),
+        Wire::Ollama => Box::new(OllamaSpeech::new(model)),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Words and secrets where they belong, and where they do not.
 
-use super::super::log::{Run, Thread};
-use super::super::sample::{self, RUN, THREAD};
+use super::super::log::{LoggedRun, Thread};
 use super::*;
+use crate::oracle::tests::sample::{self, RUN, THREAD};
 use crate::record::Trial;
 
 const SECRET: &str = "sk-torture-a/b?c=d";
@@ -40,12 +40,12 @@ fn a_foreign_word_in_a_prompt_or_a_request_is_found() {
 #[test]
 fn a_foreign_word_in_a_row_is_found_whosever_the_row_is() {
     let users = users();
-    let wanted = Wanted::new(&users, &[]);
+    let wanted = ScannedWords::new(&users, &[]);
     let log = {
         let (_, good) = sample::good();
         let thread = Thread { events: Vec::new(), ..good.threads[&THREAD].clone() };
-        let run = Run { ..good.runs[&RUN].clone() };
-        Log { threads: [(THREAD, thread)].into(), runs: [(RUN, run)].into(), ..Log::default() }
+        let run = LoggedRun { ..good.runs[&RUN].clone() };
+        StoredLog { threads: [(THREAD, thread)].into(), runs: [(RUN, run)].into(), ..StoredLog::default() }
     };
     let (_folder, conn) = sample::database();
     conn.execute_batch("DROP TRIGGER events_append").unwrap();
@@ -70,7 +70,7 @@ fn a_foreign_word_in_a_row_is_found_whosever_the_row_is() {
 #[test]
 fn a_secret_is_found_in_every_spelling() {
     let secrets = [SECRET.to_owned()];
-    let wanted = Wanted::new(&[], &secrets);
+    let wanted = ScannedWords::new(&[], &secrets);
     let before =
         ["", "x", "xy", "xyz"].map(|before| base64(format!("{before}{SECRET}!").as_bytes(), STANDARD));
     for spelt in
@@ -87,8 +87,8 @@ fn a_secret_is_found_in_every_spelling() {
     assert_eq!(output(&path, &wanted).len(), 1);
 
     let (_folder, conn) = sample::database();
-    assert_eq!(database(&conn, &Log::default(), &wanted), []);
+    assert_eq!(database(&conn, &StoredLog::default(), &wanted), []);
     let secret = "INSERT INTO texts (app, user, source, hash, body) VALUES ('a', 'u', 's', zeroblob(16), ?1)";
     conn.execute(secret, [SECRET]).unwrap();
-    assert_eq!(database(&conn, &Log::default(), &wanted).len(), 1);
+    assert_eq!(database(&conn, &StoredLog::default(), &wanted).len(), 1);
 }

@@ -74,7 +74,7 @@ impl<'a> Turns<'a> {
             let place = format!("{place}.content.{at}");
             let block = object(block, &place)?;
             match (text(block, "type", &place)?, role) {
-                ("text", _) => said(block, &place)?,
+                ("text", _) => check_text_block(block, &place)?,
                 ("thinking" | "redacted_thinking", Role::Assistant) => thought(block, &place)?,
                 ("tool_use", Role::Assistant) => self.call(block, &place)?,
                 ("tool_result", Role::User) if others => {
@@ -120,7 +120,7 @@ impl<'a> Turns<'a> {
             let place = format!("{place}.content.{at}");
             let part = object(part, &place)?;
             if part.get("type").is_some_and(|kind| kind == "text") {
-                said(part, &place)?;
+                check_text_block(part, &place)?;
             }
         }
         if let Some(at) = self.open.iter().position(|open| *open == id) {
@@ -152,7 +152,7 @@ impl<'a> Turns<'a> {
     }
 }
 
-fn said(block: &Object, place: &str) -> Check {
+fn check_text_block(block: &Object, place: &str) -> Check {
     fields(block, &["type", "text", "cache_control", "citations"], place)?;
     let said = text(block, "text", place)?;
     if said.is_empty() {

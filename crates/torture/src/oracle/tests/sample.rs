@@ -6,35 +6,40 @@ use protocol::{Effect, Kind, RunStatus, ToolStatus, Usage};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::log::{Action, Id, Job, Log, Outcome as Result, Run, Said, Step, Stored, Thread, hex};
-use crate::record::{Arrival, Asked, End, Op, Outcome, Reading, Seen, Trial, What};
+use crate::oracle::log::{
+    Action, LoggedEvent, LoggedJob, LoggedMessage, LoggedResult, LoggedRun, LoggedStep, RowId, StoredLog,
+    Thread, hex,
+};
+use crate::record::{
+    End, ModelCallRecord, Op, OperationOutcome, ReceivedEvent, StreamReading, ToolRequestRecord, Trial, What,
+};
 
-pub(super) const THREAD: Id = [1; 16];
-pub(super) const RUN: Id = [2; 16];
-pub(super) const CALL: Id = [3; 16];
-pub(super) const MESSAGE: Id = [4; 16];
-pub(super) const TAG: &str = "t1";
+pub(in crate::oracle) const THREAD: RowId = [1; 16];
+pub(in crate::oracle) const RUN: RowId = [2; 16];
+pub(in crate::oracle) const CALL: RowId = [3; 16];
+pub(in crate::oracle) const MESSAGE: RowId = [4; 16];
+pub(in crate::oracle) const TAG: &str = "t1";
 
 /// When the trial began, as the database counts.
-pub(super) const EPOCH: i64 = 1_700_000_000_000;
+pub(in crate::oracle) const EPOCH: i64 = 1_700_000_000_000;
 
 /// The number of the run's last event.
-pub(super) const LAST: u64 = 6;
+pub(in crate::oracle) const LAST: u64 = 6;
 
-pub(super) fn wire(prefix: &str, id: &Id) -> String {
+pub(in crate::oracle) fn wire(prefix: &str, id: &RowId) -> String {
     format!("{prefix}_{}", hex(id))
 }
 
 /// One message of Ann's, answered by a run that paid once.
-pub(super) fn good() -> (Trial, Log) {
+pub(in crate::oracle) fn good() -> (Trial, StoredLog) {
     let log = log();
     let events = &log.threads[&THREAD].events;
-    let seen = |event: &Stored| Seen {
+    let seen = |event: &LoggedEvent| ReceivedEvent {
         seq: event.seq,
         event: event.kind.unwrap().name().into(),
         hash: hex(&event.hash),
     };
-    let reading = Reading {
+    let reading = StreamReading {
         actor: 1,
         user: "ann".into(),
         run: Some(wire("run", &RUN)),
@@ -73,14 +78,14 @@ fn send() -> Op {
         },
         began: 9_500,
         ended: 11_000,
-        outcome: Outcome::Ok,
+        outcome: OperationOutcome::Ok,
         attempts: vec![200],
         answered: Some(10_500),
     }
 }
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> ModelCallRecord {
+    ModelCallRecord {
         tag: Some(TAG.into()),
         step: 0,
         attempt: 0,
@@ -94,8 +99,8 @@ fn asked() -> Asked {
     }
 }
 
-fn arrival() -> Arrival {
-    Arrival {
+fn arrival() -> ToolRequestRecord {
+    ToolRequestRecord {
         tool: "pay".into(),
         key: wire("call", &CALL),
         tag: TAG.into(),
@@ -106,10 +111,10 @@ fn arrival() -> Arrival {
     }
 }
 
-fn log() -> Log {
+fn log() -> StoredLog {
     let kinds =
         [Kind::MessageUser, Kind::RunStart, Kind::StepEnd, Kind::ToolStart, Kind::ToolComplete, Kind::RunEnd];
-    let stored = |(seq, kind): (u64, Kind)| Stored {
+    let stored = |(seq, kind): (u64, Kind)| LoggedEvent {
         seq,
         run: Some(RUN),
         kind: Some(kind),
@@ -125,7 +130,7 @@ fn log() -> Log {
         undone_by: None,
         undo_of: None,
     };
-    let job = |kind: &str, key: String| Job {
+    let job = |kind: &str, key: String| LoggedJob {
         kind: kind.into(),
         key,
         app: "alpha".into(),
@@ -133,19 +138,19 @@ fn log() -> Log {
         error: None,
         due_at: EPOCH,
     };
-    Log {
+    StoredLog {
         threads: HashMap::from([(THREAD, thread)]),
         runs: HashMap::from([(RUN, run())]),
         actions: HashMap::from([(CALL, action)]),
         jobs: vec![job("name_thread", wire("thr", &THREAD)), job("extract_memories", wire("msg", &MESSAGE))],
-        said: HashMap::from([(TAG.into(), vec![Said { thread: THREAD, run: Some(RUN), seq: 1 }])]),
-        ..Log::default()
+        said: HashMap::from([(TAG.into(), vec![LoggedMessage { thread: THREAD, run: Some(RUN), seq: 1 }])]),
+        ..StoredLog::default()
     }
 }
 
-fn run() -> Run {
+fn run() -> LoggedRun {
     let usage = Usage { input_tokens: 100, output_tokens: 10, ..Usage::default() };
-    Run {
+    LoggedRun {
         thread: THREAD,
         app: "alpha".into(),
         message: MESSAGE,
@@ -156,16 +161,16 @@ fn run() -> Run {
         created_at: EPOCH + 10,
         pruned: false,
         tag: Some(TAG.into()),
-        steps: vec![Step { at: EPOCH + 22, usage, whole: true, history: None }],
+        steps: vec![LoggedStep { at: EPOCH + 22, usage, whole: true, history: None }],
         steps_begun: vec![EPOCH + 20],
         resets: Vec::new(),
         begun: HashMap::from([(CALL, EPOCH + 23)]),
-        results: HashMap::from([(CALL, Result { status: ToolStatus::Complete, outside: true })]),
+        results: HashMap::from([(CALL, LoggedResult { status: ToolStatus::Complete, outside: true })]),
     }
 }
 
 /// A database of the newest form with nothing in it. Foreign keys are not enforced, so that they can be broken.
-pub(super) fn database() -> (TempDir, Connection) {
+pub(in crate::oracle) fn database() -> (TempDir, Connection) {
     let folder = tempfile::tempdir().unwrap();
     let conn = Connection::open(folder.path().join("rondo.db")).unwrap();
     let migrations = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/src/sqlite/migrations");

@@ -1,24 +1,24 @@
-//! What nobody may see who is not meant to: words that belong to one user, and secrets that belong to nobody.
+//! Words that must not reach everybody: each user has one that no other user may see, and secrets nobody may see.
 
 use std::sync::Arc;
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct PrivateWords {
     /// Users, each with their word.
     canaries: Arc<[(String, String)]>,
     secrets: Arc<[String]>,
 }
 
-impl Known {
+impl PrivateWords {
     pub(crate) fn new(canaries: Vec<(String, String)>, secrets: Vec<String>) -> Self {
         Self { canaries: canaries.into(), secrets: secrets.into() }
     }
 
     /// The names of the users whose words are in the text.
     pub(crate) fn owners(&self, text: &str) -> Vec<String> {
-        let said = self.canaries.iter().filter(|(_, canary)| text.contains(canary.as_str()));
-        said.map(|(user, _)| user.clone()).collect()
+        let owners = self.canaries.iter().filter(|(_, canary)| text.contains(canary.as_str()));
+        owners.map(|(user, _)| user.clone()).collect()
     }
 
     pub(crate) fn holds_secret(&self, text: &str) -> bool {

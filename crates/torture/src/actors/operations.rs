@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::Actor;
-use super::client::{Ask, INSISTENCE, Told, text};
+use super::client::{ClientRequest, INSISTENCE, Told, text};
 use crate::record::What;
 
 /// How long the last look at a user's proposals waits between two looks.
@@ -22,7 +22,7 @@ impl Actor {
         let confirm = rng.u8(0..10) < CONFIRMED_OF_TEN;
         let (key, began) = (self.fresh("decide"), self.stage.book.now());
         let word = if confirm { "confirm" } else { "reject" };
-        let ask = Ask::new(Method::POST, format!("/v1/proposals/{proposal}/{word}")).key(&key);
+        let ask = ClientRequest::new(Method::POST, format!("/v1/proposals/{proposal}/{word}")).key(&key);
         let told = self.insist(&ask, rng).await;
         let run = told.text("runId").unwrap_or_default();
         self.record((&key, began), What::Decide { proposal: proposal.to_owned(), run, confirm }, &told);
@@ -43,7 +43,7 @@ impl Actor {
         let deadline = Instant::now() + INSISTENCE;
         while Instant::now() < deadline {
             let decided = self.decide_open(rng).await;
-            let threads = self.insist(&Ask::get(self.threads_path()), rng).await;
+            let threads = self.insist(&ClientRequest::get(self.threads_path()), rng).await;
             let active = threads.list().iter().any(|thread| text(thread, "activeRunId").is_some());
             if decided == 0 && threads.is_ok() && !active {
                 return;
@@ -68,7 +68,7 @@ impl Actor {
             }
         };
         let (key, began) = (self.fresh("undo"), self.stage.book.now());
-        let told = self.insist(&Ask::new(Method::POST, path).key(&key), rng).await;
+        let told = self.insist(&ClientRequest::new(Method::POST, path).key(&key), rng).await;
         self.record((&key, began), What::Undo { action: undone }, &told);
     }
 
@@ -85,7 +85,7 @@ impl Actor {
         let (key, word, began) = (self.fresh("remember"), self.word(), self.stage.book.now());
         let text = self.sentence(&word);
         let path = format!("/v1/apps/{}/memories", self.user.app);
-        let ask = Ask::new(Method::POST, path).key(&key).body(json!({ "text": text }));
+        let ask = ClientRequest::new(Method::POST, path).key(&key).body(json!({ "text": text }));
         let told = self.insist(&ask, rng).await;
         let memory = told.text("id").filter(|_| told.is_ok());
         if let Some(memory) = &memory {
@@ -99,7 +99,7 @@ impl Actor {
         let text = self.sentence(&word);
         // Until the answer is definite, either word may be the one that finds it.
         self.pool.forget_memory(memory);
-        let ask = Ask::new(Method::PATCH, format!("/v1/memories/{memory}")).key(&key);
+        let ask = ClientRequest::new(Method::PATCH, format!("/v1/memories/{memory}")).key(&key);
         let told = self.insist(&ask.body(json!({ "text": text })), rng).await;
         if told.is_ok() {
             self.pool.learn_memory(memory, &word);
@@ -110,7 +110,7 @@ impl Actor {
     async fn forget_memory(&self, memory: &str, rng: &mut Rng) {
         let (key, began) = (self.fresh("forget"), self.stage.book.now());
         self.pool.forget_memory(memory);
-        let ask = Ask::new(Method::DELETE, format!("/v1/memories/{memory}")).key(&key);
+        let ask = ClientRequest::new(Method::DELETE, format!("/v1/memories/{memory}")).key(&key);
         let told = self.insist(&ask, rng).await;
         self.record((&key, began), What::Forget { memory: memory.to_owned() }, &told);
     }
@@ -120,7 +120,7 @@ impl Actor {
         let Some(known) = self.pool.memory(rng) else { return self.remember(rng).await };
         let (key, began) = (self.fresh("search"), self.stage.book.now());
         let path = format!("/v1/apps/{}/memories/search", self.user.app);
-        let ask = Ask::new(Method::POST, path).body(json!({ "query": known.word }));
+        let ask = ClientRequest::new(Method::POST, path).body(json!({ "query": known.word }));
         let told = self.insist(&ask, rng).await;
         let found = told.list().iter().filter_map(|hit| text(hit.get("memory")?, "text")).collect();
         self.record((&key, began), What::Search { words: known.word, found }, &told);
@@ -129,7 +129,7 @@ impl Actor {
     pub(super) async fn delete_thread(&self, rng: &mut Rng) {
         let Some(thread) = self.pool.thread(rng) else { return };
         let (key, began) = (self.fresh("delete"), self.stage.book.now());
-        let ask = Ask::new(Method::DELETE, format!("/v1/threads/{thread}")).key(&key);
+        let ask = ClientRequest::new(Method::DELETE, format!("/v1/threads/{thread}")).key(&key);
         let told = self.insist(&ask, rng).await;
         // The others learn of it by what they are told when they come to it.
         if told.is_gone() || rng.bool() {
@@ -159,7 +159,7 @@ impl Actor {
     /// A read that is written down.
     async fn look(&self, path: &str, rng: &mut Rng) -> Told {
         let (key, began) = (self.fresh("read"), self.stage.book.now());
-        let told = self.insist(&Ask::get(path), rng).await;
+        let told = self.insist(&ClientRequest::get(path), rng).await;
         self.record((&key, began), What::Read { path: path.to_owned() }, &told);
         told
     }

@@ -1,0 +1,188 @@
+//! How each part of `cargo xtask test` and `check` went, and how long it took beside its budget.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Seconds that each part may take in a clean checkout on two cores. Parts that run beside the trial (`torture`) add
+/// nothing to the whole.
+const BUDGETS: &[(&str, u64)] = &[
+    ("format", 10),
+    ("lints", 210),
+    ("tidy", 10),
+    ("build", 480),
+    ("tests", 330),
+    ("statements", 30),
+    ("border", 30),
+    ("torture", 330),
+    ("doc tests", 120),
+    ("servers", 90),
+    ("proxy", 30),
+    ("real models", 150),
+];
+
+/// The same for all parts together.
+const TOTAL_BUDGET: Duration = Duration::from_secs(27 * 60);
+
+/// The parts that ran, and those that could not.
+pub(crate) struct Report {
+    begin: Instant,
+    outcomes: Mutex<Outcomes>,
+    /// The parts to run; all if none is named.
+    only: Vec<String>,
+}
+
+#[derive(Default)]
+struct Outcomes {
+    parts: Vec<PartOutcome>,
+    /// Names of parts that could not be run, and why with a remedy.
+    not_run: Vec<(&'static str, String)>,
+}
+
+struct PartOutcome {
+    name: &'static str,
+    passed: bool,
+    time: Duration,
+}
+
+impl Report {
+    pub(crate) fn new(only: &[String]) -> Self {
+        Self { begin: Instant::now(), outcomes: Mutex::default(), only: only.to_vec() }
+    }
+
+    /// Whether this part is to be run.
+    pub(crate) fn includes(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| part == name)
+    }
+
+    /// A part that needs something to be there first.
+    pub(crate) fn installed(
+        &self,
+        name: &'static str,
+        install: impl FnOnce() -> Result<(), String>,
+        perform: impl FnOnce() -> bool,
+    ) {
+        if !self.includes(name) {
+            return;
+        }
+        match install() {
+            Ok(()) => self.part(name, perform),
+            Err(why) => self.not_run(name, why),
+        }
+    }
+
+    pub(crate) fn part(&self, name: &'static str, perform: impl FnOnce() -> bool) {
+        if !self.includes(name) {
+            return;
+        }
+        println!("== {name}");
+        let begin = Instant::now();
+        let passed = perform();
+        self.outcomes(|outcomes| outcomes.parts.push(PartOutcome { name, passed, time: begin.elapsed() }));
+    }
+
+    /// Notes a part that needs what is not there. It fails nothing, but it is said aloud.
+    fn not_run(&self, name: &'static str, why: String) {
+        self.outcomes(|outcomes| outcomes.not_run.push((name, why)));
+    }
+
+    /// Prints the table, then the parts over their budget and those that were not run, and says whether every part that
+    /// ran has passed.
+    pub(crate) fn conclude(&self) -> bool {
+        self.outcomes(|outcomes| {
+            println!("\n{:<11} {:<7} {:>9} {:>9}", "part", "result", "time", "budget");
+            for PartOutcome { name, passed, time } in &outcomes.parts {
+                let result = if *passed { "ok" } else { "FAILED" };
+                println!("{name:<11} {result:<7} {:>7.1} s {}", time.as_secs_f64(), shown(budget(name)));
+            }
+            let total = self.begin.elapsed();
+            println!("{:<11} {:<7} {:>7.1} s {}", "all", "", total.as_secs_f64(), shown(Some(TOTAL_BUDGET)));
+            for warning in over_budget(&outcomes.parts, total) {
+                println!("OVER BUDGET: {warning}");
+            }
+            for (name, why) in &outcomes.not_run {
+                println!("NOT RUN: {name}: {why}");
+            }
+            let is_any = !outcomes.parts.is_empty() || !outcomes.not_run.is_empty();
+            if !is_any {
+                let names: Vec<&str> = BUDGETS.iter().map(|(name, _)| *name).collect();
+                eprintln!(
+                    "error: there is no part {}; the parts are {}",
+                    self.only.join(", "),
+                    names.join(", ")
+                );
+            }
+            is_any && outcomes.parts.iter().all(|part| part.passed)
+        })
+    }
+
+    fn outcomes<T>(&self, look: impl FnOnce(&mut Outcomes) -> T) -> T {
+        let mut outcomes = self.outcomes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        look(&mut outcomes)
+    }
+}
+
+fn budget(name: &str) -> Option<Duration> {
+    let seconds = BUDGETS.iter().find(|(part, _)| *part == name)?.1;
+    Some(Duration::from_secs(seconds))
+}
+
+fn shown(budget: Option<Duration>) -> String {
+    budget.map_or_else(String::new, |budget| format!("{:>7} s", budget.as_secs()))
+}
+
+/// What took longer than its budget, in words.
+fn over_budget(parts: &[PartOutcome], total: Duration) -> Vec<String> {
+    let timed = parts.iter().map(|part| (part.name, part.time, budget(part.name)));
+    let timed = timed.chain([("all parts together", total, Some(TOTAL_BUDGET))]);
+    timed
+        .filter_map(|(name, time, budget)| {
+            let budget = budget.filter(|budget| time > *budget)?;
+            Some(format!("{name} took {} s, more than {} s", time.as_secs(), budget.as_secs()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_failed_part_fails_the_whole() {
+        let report = Report::new(&[]);
+        report.part("good", || true);
+        assert!(report.conclude());
+        report.part("bad", || false);
+        report.part("good", || true);
+        assert!(!report.conclude());
+        assert_eq!(report.outcomes(|outcomes| outcomes.parts.len()), 3, "later parts still ran");
+    }
+
+    #[test]
+    fn a_part_that_lacks_something_fails_nothing() {
+        let report = Report::new(&[]);
+        report.part("good", || true);
+        report.not_run("optional", "there is no such program; install it".into());
+        assert!(report.conclude());
+        report.part("bad", || false);
+        assert!(!report.conclude(), "and hides nothing");
+    }
+
+    #[test]
+    fn a_part_that_takes_too_long_is_named_and_fails_nothing() {
+        let part = |name, seconds| PartOutcome { name, passed: true, time: Duration::from_secs(seconds) };
+        let parts = [part("tidy", 11), part("format", 10), part("unknown", 9_999)];
+        assert_eq!(over_budget(&parts, Duration::from_secs(60)), ["tidy took 11 s, more than 10 s"]);
+        assert_eq!(
+            over_budget(&[], Duration::from_secs(1621)),
+            ["all parts together took 1621 s, more than 1620 s"]
+        );
+    }
+
+    #[test]
+    fn budgets_of_parts_that_run_one_after_another_fit_into_the_whole() {
+        let beside_the_trial = ["doc tests", "servers", "proxy"];
+        let one_by_one = BUDGETS.iter().filter(|(name, _)| !beside_the_trial.contains(name));
+        let sum: u64 = one_by_one.map(|(_, seconds)| seconds).sum();
+        assert!(Duration::from_secs(sum) <= TOTAL_BUDGET, "{sum} s");
+    }
+}

@@ -1,0 +1,305 @@
+//! A Rust file as tokens with lines, and the declarations in it.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+use syn::{
+    Attribute, Block, Ident, ImplItemFn, ItemEnum, ItemFn, ItemImpl, ItemMod, ItemStruct, ItemTrait,
+    ItemType, ItemUnion, LitStr, Meta, Signature, TraitItemFn, Type, Visibility,
+};
+
+pub(crate) struct RustFile {
+    pub(crate) tokens: Vec<Token>,
+    /// With a body.
+    pub(crate) functions: Vec<MeasuredFunction>,
+    /// Types that are visible outside this file.
+    pub(crate) types: Vec<DeclaredName>,
+    /// Functions and methods, but for those whose names a trait has chosen.
+    pub(crate) function_names: Vec<DeclaredName>,
+    pub(crate) modules: Vec<DeclaredModule>,
+    pub(crate) methods: Vec<DeclaredMethod>,
+    /// Lines with code: neither blank nor comments.
+    code_lines: BTreeSet<usize>,
+    /// The whole file is test code.
+    all_test: bool,
+    /// Lines that are test code.
+    tests: Vec<RangeInclusive<usize>>,
+}
+
+/// An identifier, a literal, or a single sign.
+pub(crate) struct Token {
+    pub(crate) text: String,
+    pub(crate) line: usize,
+}
+
+impl Token {
+    /// The content, if this is a string.
+    pub(crate) fn string(&self) -> Option<String> {
+        syn::parse_str::<LitStr>(&self.text).ok().map(|literal| literal.value())
+    }
+}
+
+pub(crate) struct MeasuredFunction {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+    /// Between its braces.
+    pub(crate) lines: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeclaredName {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+}
+
+impl DeclaredName {
+    fn new(ident: &Ident) -> Self {
+        Self { name: ident.to_string(), line: ident.span().start().line }
+    }
+}
+
+pub(crate) struct DeclaredModule {
+    pub(crate) declaration: DeclaredName,
+    /// `#[cfg(test)]` stands before it.
+    pub(crate) is_test: bool,
+    /// The lines between its braces; none if it has a file of its own.
+    pub(crate) inline: Option<RangeInclusive<usize>>,
+}
+
+/// A method of a type, but for those of traits.
+pub(crate) struct DeclaredMethod {
+    pub(crate) type_name: String,
+    /// Whether it is visible outside its file.
+    pub(crate) is_visible: bool,
+    pub(crate) line: usize,
+}
+
+impl RustFile {
+    pub(crate) fn parse(path: &str, text: &str) -> Result<Self, String> {
+        let syntax = syn::parse_file(text).map_err(|error| error.to_string())?;
+        let stream = TokenStream::from_str(text).map_err(|error| error.to_string())?;
+        let mut code_lines = BTreeSet::new();
+        add_code_lines(stream.clone(), &mut code_lines);
+        let blank: BTreeSet<usize> = blank_lines(text).collect();
+        code_lines.retain(|line| !blank.contains(line));
+        let mut tokens = Vec::new();
+        flatten(stream, &mut tokens);
+        let all_test = path.split('/').any(|part| part == "tests") || path.ends_with("/tests.rs");
+        let mut collector = Collector::default();
+        collector.visit_file(&syntax);
+        let Collector { functions, types, function_names, modules, methods, tests } = collector;
+        Ok(Self { tokens, functions, types, function_names, modules, methods, code_lines, all_test, tests })
+    }
+
+    pub(crate) fn is_test(&self, line: usize) -> bool {
+        self.all_test || self.tests.iter().any(|lines| lines.contains(&line))
+    }
+
+    /// How many lines of code there are that are no test.
+    pub(crate) fn count_code(&self) -> usize {
+        self.code_lines.iter().filter(|line| !self.is_test(**line)).count()
+    }
+
+    /// The names of the modules within this file that the line stands in, from the outermost.
+    pub(crate) fn modules_around(&self, line: usize) -> impl Iterator<Item = &str> {
+        let around =
+            move |module: &&DeclaredModule| module.inline.as_ref().is_some_and(|lines| lines.contains(&line));
+        self.modules.iter().filter(around).map(|module| module.declaration.name.as_str())
+    }
+}
+
+fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
+    let token = |text: &str, span: Span| Token { text: text.into(), line: span.start().line };
+    for tree in stream {
+        match tree {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                tokens.push(token(open, group.span_open()));
+                flatten(group.stream(), tokens);
+                tokens.push(token(close, group.span_close()));
+            }
+            // A doc comment arrives as `#[doc = ".."]`; its text is prose.
+            TokenTree::Literal(_) if matches!(tokens.as_slice(), [.., doc, is] if doc.text == "doc" && is.text == "=") =>
+                {}
+            leaf @ (TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_)) => {
+                tokens.push(token(&leaf.to_string(), leaf.span()));
+            }
+        }
+    }
+}
+
+/// Adds the lines of all tokens but for those of doc comments, which arrive as `#[doc = ".."]`.
+fn add_code_lines(stream: TokenStream, lines: &mut BTreeSet<usize>) {
+    let mut trees = stream.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        if matches!(&tree, TokenTree::Punct(sign) if sign.as_char() == '#') {
+            let is_inner = matches!(trees.peek(), Some(TokenTree::Punct(sign)) if sign.as_char() == '!');
+            if is_inner {
+                trees.next();
+            }
+            if trees.next_if(is_doc).is_some() {
+                continue;
+            }
+        }
+        match tree {
+            TokenTree::Group(group) => {
+                lines.extend([group.span_open().start().line, group.span_close().start().line]);
+                add_code_lines(group.stream(), lines);
+            }
+            leaf @ (TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_)) => {
+                lines.extend(leaf.span().start().line..=leaf.span().end().line);
+            }
+        }
+    }
+}
+
+fn is_doc(tree: &TokenTree) -> bool {
+    let TokenTree::Group(group) = tree else { return false };
+    matches!(group.stream().into_iter().next(), Some(TokenTree::Ident(name)) if name == "doc")
+}
+
+fn blank_lines(text: &str) -> impl Iterator<Item = usize> {
+    text.lines().enumerate().filter(|(_, line)| line.trim().is_empty()).map(|(index, _)| index + 1)
+}
+
+#[derive(Default)]
+struct Collector {
+    functions: Vec<MeasuredFunction>,
+    types: Vec<DeclaredName>,
+    function_names: Vec<DeclaredName>,
+    modules: Vec<DeclaredModule>,
+    methods: Vec<DeclaredMethod>,
+    tests: Vec<RangeInclusive<usize>>,
+}
+
+impl Collector {
+    fn function(&mut self, attributes: &[Attribute], signature: &Signature, body: &Block) {
+        let line = signature.fn_token.span.start().line;
+        let braces = body.brace_token.span;
+        let (open, close) = (braces.open().start().line, braces.close().start().line);
+        self.functions.push(MeasuredFunction {
+            name: signature.ident.to_string(),
+            line,
+            lines: close.saturating_sub(open + 1),
+        });
+        if attributes.iter().any(|attribute| is_test(attribute) || is_cfg_test(attribute)) {
+            self.tests.push(first_line(attributes, line)..=close);
+        }
+    }
+
+    fn visible_type(&mut self, visibility: &Visibility, ident: &Ident) {
+        if is_visible(visibility) {
+            self.types.push(DeclaredName::new(ident));
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Collector {
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        self.function_names.push(DeclaredName::new(&item.sig.ident));
+        self.function(&item.attrs, &item.sig, &item.block);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
+        if let (None, Type::Path(path)) = (&item.trait_, &*item.self_ty)
+            && let Some(segment) = path.path.segments.last()
+        {
+            for item in &item.items {
+                let syn::ImplItem::Fn(function) = item else { continue };
+                let name = DeclaredName::new(&function.sig.ident);
+                let is_visible = is_visible(&function.vis);
+                self.methods.push(DeclaredMethod {
+                    type_name: segment.ident.to_string(),
+                    is_visible,
+                    line: name.line,
+                });
+                self.function_names.push(name);
+            }
+        }
+        visit::visit_item_impl(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
+        self.function(&item.attrs, &item.sig, &item.block);
+        visit::visit_impl_item_fn(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
+        self.function_names.push(DeclaredName::new(&item.sig.ident));
+        if let Some(body) = &item.default {
+            self.function(&item.attrs, &item.sig, body);
+        }
+        visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        let is_test = item.attrs.iter().any(is_cfg_test);
+        let declaration = DeclaredName::new(&item.ident);
+        let inline = item.content.as_ref().map(|(braces, _)| {
+            let (open, close) = (braces.span.open().start().line, braces.span.close().start().line);
+            open..=close
+        });
+        if let (true, Some(lines)) = (is_test, &inline) {
+            self.tests.push(first_line(&item.attrs, declaration.line)..=*lines.end());
+        }
+        self.modules.push(DeclaredModule { declaration, is_test, inline });
+        visit::visit_item_mod(self, item);
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
+        self.visible_type(&item.vis, &item.ident);
+        visit::visit_item_struct(self, item);
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
+        self.visible_type(&item.vis, &item.ident);
+        visit::visit_item_enum(self, item);
+    }
+
+    fn visit_item_union(&mut self, item: &'ast ItemUnion) {
+        self.visible_type(&item.vis, &item.ident);
+        visit::visit_item_union(self, item);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        self.visible_type(&item.vis, &item.ident);
+        visit::visit_item_trait(self, item);
+    }
+
+    fn visit_item_type(&mut self, item: &'ast ItemType) {
+        self.visible_type(&item.vis, &item.ident);
+        visit::visit_item_type(self, item);
+    }
+}
+
+fn is_visible(visibility: &Visibility) -> bool {
+    match visibility {
+        Visibility::Public(_) => true,
+        // `pub(self)` is none.
+        Visibility::Restricted(restricted) => !restricted.path.is_ident("self"),
+        Visibility::Inherited => false,
+    }
+}
+
+/// The line of the first attribute, if there is one before this line.
+fn first_line(attributes: &[Attribute], line: usize) -> usize {
+    attributes.iter().map(|attribute| attribute.pound_token.span.start().line).min().unwrap_or(line)
+}
+
+/// `#[test]`, `#[tokio::test]` and their like.
+fn is_test(attribute: &Attribute) -> bool {
+    attribute.path().segments.last().is_some_and(|segment| segment.ident == "test")
+}
+
+fn is_cfg_test(attribute: &Attribute) -> bool {
+    matches!(&attribute.meta, Meta::List(list) if list.path.is_ident("cfg") && list.tokens.to_string() == "test")
+}

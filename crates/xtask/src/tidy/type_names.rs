@@ -1,0 +1,58 @@
+//! A type that is visible outside its file has a name of its own in the whole workspace, so that a search finds it.
+//!
+//! Each crate may have one `Error`. Types that mirror somebody else's JSON stand in files called `wire.rs`, and keep the
+//! names that they have there.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use super::debts::{CrateFinding, Rule};
+use crate::source::SourceTree;
+
+/// The file of types that mirror somebody else's JSON.
+const WIRE: &str = "wire.rs";
+/// Each crate has one.
+const ERROR: &str = "Error";
+const REMEDY: &str = "give it a name with its noun, which no other type has";
+
+/// One declaration.
+pub(crate) struct TypePlace<'t> {
+    pub(crate) crate_name: &'t str,
+    pub(crate) path: &'t str,
+    pub(crate) line: usize,
+}
+
+/// The names that stand for several types, with the place of each.
+pub(crate) fn duplicates(tree: &SourceTree) -> BTreeMap<&str, Vec<TypePlace<'_>>> {
+    let mut places: BTreeMap<&str, Vec<TypePlace<'_>>> = BTreeMap::new();
+    for file in tree.files.iter().filter(|file| file.file_name() != WIRE) {
+        let declared = file.rust.types.iter().filter(|declaration| !tree.is_test(file, declaration.line));
+        for declaration in declared {
+            let place = TypePlace { crate_name: &file.crate_name, path: &file.path, line: declaration.line };
+            places.entry(&declaration.name).or_default().push(place);
+        }
+    }
+    if let Some(errors) = places.get_mut(ERROR) {
+        let mut number: BTreeMap<&str, usize> = BTreeMap::new();
+        for error in errors.iter() {
+            *number.entry(error.crate_name).or_default() += 1;
+        }
+        errors.retain(|error| number.get(error.crate_name).is_some_and(|number| *number > 1));
+    }
+    places.retain(|_, places| places.len() > 1);
+    places
+}
+
+pub(super) fn check(tree: &SourceTree) -> Vec<CrateFinding> {
+    let mut findings = Vec::new();
+    for (name, places) in duplicates(tree) {
+        for (index, place) in places.iter().enumerate() {
+            let other = places.iter().enumerate().find(|(other, _)| *other != index).map(|(_, other)| other);
+            let Some(other) = other else { continue };
+            let what = format!("the type `{name}` is also in {}:{}", other.path, other.line);
+            let finding = Finding::new(place.path, place.line, what, REMEDY);
+            findings.push(CrateFinding::new(Rule::TypeNames, place.crate_name, finding));
+        }
+    }
+    findings
+}
