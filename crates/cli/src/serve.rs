@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use engine::{CallShares, Engine};
 use model::MODEL_CHOICES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{Limits, Settings, Shutdown};
+use service::{CallShares, Service};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -94,7 +94,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
 }
 
 /// Without a key, everybody who reaches the server is its one user; so nobody else may reach it.
-fn require_keys(config: &Config, engine: &Engine) -> Result<(), Trouble> {
+fn require_keys(config: &Config, engine: &Service) -> Result<(), Trouble> {
     let proxying = &config.server.proxying;
     let open = if !config.listen.ip().is_loopback() {
         Some((config.listen.to_string(), "listen on 127.0.0.1"))
@@ -127,7 +127,7 @@ fn urls(config: &Config) -> String {
 /// Ends a server that can write nothing any more, so that whoever looks after it starts it again: requests under way get
 /// their answers, runs are left as they are.
 async fn end_unwritten(
-    engine: &Engine,
+    engine: &Service,
     stop: &Shutdown,
     serving: impl Future<Output = std::io::Result<()>>,
 ) -> Trouble {
@@ -214,7 +214,7 @@ fn reach(listener: &TcpListener, config: &Config) -> Result<String, Trouble> {
     Ok(format!("http://{address}"))
 }
 
-fn announce(config: &Config, engine: &Engine, listener: &TcpListener) {
+fn announce(config: &Config, engine: &Service, listener: &TcpListener) {
     let address = listener.local_addr().unwrap_or(config.listen);
     let apps: Vec<String> = engine.apps().into_iter().map(|app| app.id).collect();
     if apps.is_empty() {

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use engine::Engine;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use service::Service;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -43,7 +43,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// Serves the engine's API until `shutdown` says that all is over; requests under way then have a second.
 pub async fn serve(
     listener: TcpListener,
-    engine: Engine,
+    engine: Service,
     settings: impl Into<Settings>,
     shutdown: impl Into<Shutdown>,
 ) -> io::Result<()> {

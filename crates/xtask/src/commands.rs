@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{border, proxy, real, seeds, servers, statements, tidy, torture};
 
 /// Brings in the tests that ask real models, and those that speak to other people's servers.
-const REAL: &str = "cli/real-model,cli/real-servers,engine/real-model,local/real-model";
+const REAL: &str = "cli/real-model,cli/real-servers,service/real-model,local/real-model";
 
 /// Builds the server and becomes it, so that signals reach it directly.
 pub(crate) fn run(root: &Path, args: &[String]) -> bool {

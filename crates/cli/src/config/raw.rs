@@ -11,8 +11,8 @@ use std::path::Path;
 
 use app::Problem;
 use app::source::{Source, Spanned};
-use engine::CallShares;
 use serde::Deserialize;
+use service::CallShares;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::models::{RawEmbeddings, RawModels};

@@ -5,9 +5,9 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use engine::{Follower, Once, Submitted};
 use protocol::{NewRun, Principal, PromptView, RunId, RunResult, RunView};
 use serde::Deserialize;
+use service::{Follower, Once, Submitted};
 use utoipa::IntoParams;
 
 use crate::Api;

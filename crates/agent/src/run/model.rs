@@ -1,0 +1,449 @@
+//! The model half of a step: ask, stream, and ask again where that is allowed.
+//!
+//! Deltas go to the log as they come and are not waited for. Trying again before anything was streamed is a
+//! `step:retry`; afterwards it is a `step:reset`, so that readers throw away what they have. When a model has had its
+//! tries, the next of the app's models is asked in the same way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::model::{Error, Format, MODEL_CHOICES, Model, Request, ToolSpec};
+use ::tools::Outcome;
+use futures_util::StreamExt;
+use protocol::{
+    Call, Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart, ToolComplete, ToolStatus,
+};
+use tokio::time::Instant;
+
+use super::Run;
+use super::budget::Unfunded;
+use super::collect::Collected;
+use crate::context::{self, Budget, Composed, Context, Offer, Wanted, compose};
+use crate::decide::{Halt, MAX_RESTARTS, Step, failure, next_step};
+use crate::gate::CallPlace;
+use crate::state::{NOT_OFFERED, RunState};
+
+/// Tries after the first, before anything was streamed.
+const MAX_RETRIES: u32 = 3;
+
+/// Times a step is begun again after part of it was streamed.
+const MAX_RESETS: u32 = 2;
+
+/// The first wait between tries; each further one is twice as long.
+const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+
+/// The longest wait a provider may ask of us.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+
+/// The longest wait a provider may ask of us when another could answer.
+const MAX_BACKOFF_WITH_FALLBACK: Duration = Duration::from_secs(5);
+
+/// How one try ended, if not well.
+enum Stopped {
+    Halted(Halt),
+    Failed(Error),
+}
+
+/// How often a step has been tried, and with which model.
+struct Tries {
+    /// Which of the run's models is asked.
+    place: usize,
+    retries: u32,
+    resets: u32,
+    /// Tokens of the prompt that was last sent, without half of what can be left out.
+    half: usize,
+    /// The same, once the provider has found the prompt too long.
+    refused: Option<usize>,
+    /// It refused tools together with a schema, or something else in that request; it gets them apart to find out.
+    apart: bool,
+}
+
+impl Tries {
+    /// None yet of the model at `place`.
+    fn of(place: usize) -> Self {
+        Self { place, retries: 0, resets: 0, half: 0, refused: None, apart: false }
+    }
+
+    /// None, but for one: the provider is being left alone, and there is no other.
+    fn last_of(place: usize) -> Self {
+        Self { retries: MAX_RETRIES, resets: MAX_RESETS, ..Self::of(place) }
+    }
+}
+
+impl Run {
+    pub(super) async fn call_model(
+        &mut self,
+        state: &RunState,
+        offer: Offer,
+    ) -> Result<Vec<Event>, store::Error> {
+        let step = state.next_step_number();
+        let mut tries = self.admitted(0).map_or_else(|| Tries::last_of(0), Tries::of);
+        let mut facts = self.begin(state, step, &tries).await?;
+        if state.open.is_some() && state.restarts >= MAX_RESTARTS {
+            return Ok(facts); // begun too often: deciding what that means is not done here
+        }
+        loop {
+            let events = self.try_step(state, step, offer, &mut tries).await?;
+            let wait = events.last().and_then(backoff);
+            facts.extend(self.record(events).await?);
+            let Some(wait) = wait else { return Ok(facts) };
+            // A halt ends the wait; the next try then stops before it begins.
+            let _ = tokio::time::timeout(wait, self.halted()).await;
+        }
+    }
+
+    /// The first model from `place` on whose provider may be asked.
+    fn admitted(&self, place: usize) -> Option<usize> {
+        let rest = self.models.iter().enumerate().skip(place);
+        rest.into_iter().find(|(_, model)| model.health.admits()).map(|(place, _)| place)
+    }
+
+    /// One try, and what is to be said of it: that the step has ended, or that there will be another try.
+    async fn try_step(
+        &mut self,
+        state: &RunState,
+        step: u32,
+        offer: Offer,
+        tries: &mut Tries,
+    ) -> Result<Vec<Event>, store::Error> {
+        let Some(model) = self.models.get(tries.place).map(Arc::clone) else {
+            let error = failure(
+                "model_not_configured",
+                &format!("no model is configured: {MODEL_CHOICES}; then start again"),
+            );
+            let end = Collected::new(step, Wanted::Words).end(Finish::Failed, Some(error));
+            return Ok(vec![Event::StepEnd(end)]);
+        };
+        let Composed { mut request, wanted, ledger } = match self.request(&model, state, offer, tries).await?
+        {
+            Ok(composed) => composed,
+            Err(too_long) => return Ok(self.unasked(step, too_long, tries)),
+        };
+        tries.half = context::half(&ledger);
+        if let Err(unfunded) = self.fund(&model, &mut request, ledger.tokens).await? {
+            return Ok(self.unfunded(step, unfunded, tries));
+        }
+        let mut collected = Collected::new(step, wanted);
+        collected.ledger = Some(ledger);
+        let stopped = self.attempt(&model, &request, &mut collected).await;
+        let rejected = matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. })));
+        let both = !request.tools.is_empty() && matches!(request.format, Format::Schema(_));
+        if rejected && both && !tries.apart {
+            // Not every server that might take both does.
+            tries.apart = true;
+            model.health.keep_apart(true);
+            let reason = "the provider refused tools together with a schema".to_owned();
+            return Ok(vec![retry(step, reason, 0, None)]);
+        }
+        if rejected && tries.apart {
+            model.health.keep_apart(false); // it refuses them apart too, so that was not it
+        }
+        if collected.is_streamed() || stopped.is_ok() {
+            collected.count(&request, &model); // a step cut short costs tokens too, and nobody counted them
+        }
+        if tries.place > 0 {
+            collected.fallback = Some(model.name().to_owned());
+        }
+        Ok(match stopped {
+            Ok(finish) => {
+                model.health.succeeded();
+                self.ended(collected, finish, (offer, &request.tools))
+            }
+            Err(Stopped::Halted(halt)) => vec![halted(collected, halt)],
+            Err(Stopped::Failed(error)) => self.failed(collected, &error, tries),
+        })
+    }
+
+    /// Says that the step begins, or begins again after a crash.
+    async fn begin(&self, state: &RunState, step: u32, tries: &Tries) -> Result<Vec<Event>, store::Error> {
+        let model = self.models.get(tries.place).map(|model| model.name().to_owned());
+        let event = if state.open.is_some() {
+            let reason = "the server was restarted".into();
+            Event::StepReset(StepReset { step, reason, model: None, usage: None })
+        } else {
+            Event::StepStart(StepStart { step, model: model.unwrap_or_default() })
+        };
+        self.record(vec![event]).await
+    }
+
+    /// What to ask the model, or why there is nothing to ask it.
+    async fn request(
+        &mut self,
+        model: &Model,
+        state: &RunState,
+        offer: Offer,
+        tries: &Tries,
+    ) -> Result<Result<Composed, Failure>, store::Error> {
+        let context = match self.context.take() {
+            Some(context) => context,
+            None => self.rebuild(state).await?,
+        };
+        let window = model.capabilities().context_window;
+        let budget = Budget::of_window(window, context.settings.max_tokens);
+        let shorter = tries.refused.map(|limit| Budget { prompt: limit.min(budget.prompt) });
+        let composed = shorter.map(|shorter| compose(&context, model, state, shorter, offer));
+        // Where nothing is left to leave out, the provider has the last word.
+        let composed = match composed {
+            Some(Ok(composed)) => Ok(composed),
+            Some(Err(_)) | None => compose(&context, model, state, budget, offer),
+        };
+        self.context = Some(context);
+        Ok(composed.map_err(|error| failure("context_too_long", &error.to_string())))
+    }
+
+    /// Whether tools are on offer in the next step.
+    pub(crate) fn offer(&self, state: &RunState) -> Offer {
+        match next_step(state, &self.limits, None) {
+            Step::Answer => Offer::Words,
+            Step::Load | Step::CallModel | Step::RunTools(_) | Step::Wait | Step::Finish(_) => Offer::Tools,
+        }
+    }
+
+    /// The context as the log says it was.
+    pub(crate) async fn rebuild(&self, state: &RunState) -> Result<Context, store::Error> {
+        let (Some(start), Some(loaded)) = (&state.start, &state.context) else {
+            return Err(store::Error::NotFound("run:start"));
+        };
+        let sources = self.sources(start, &store::ProfileRow::default());
+        Box::pin(context::rebuild(&sources, start, loaded, self.tools.specs())).await
+    }
+
+    /// One try, as soon as there is a place for it.
+    async fn attempt(
+        &mut self,
+        model: &Model,
+        request: &Request,
+        into: &mut Collected,
+    ) -> Result<Finish, Stopped> {
+        let _place = self.place(model).await.map_err(Stopped::Halted)?;
+        self.stream(model, request, into).await
+    }
+
+    /// Waits for a place among the calls under way. What others take is not taken off the run's own time: each of them
+    /// has an end, so the wait has one, too.
+    async fn place(&mut self, model: &Model) -> Result<CallPlace, Halt> {
+        let came = Instant::now();
+        let place = tokio::select! {
+            biased;
+            halt = self.told_to_stop() => Err(halt),
+            place = self.world.model_calls.place(&self.scope.user, &model.listing.provider) => Ok(place),
+        };
+        self.deadline += came.elapsed();
+        place
+    }
+
+    /// Streams until the provider says that it is done.
+    async fn stream(
+        &self,
+        model: &Model,
+        request: &Request,
+        into: &mut Collected,
+    ) -> Result<Finish, Stopped> {
+        let halted = self.halted();
+        tokio::pin!(halted); // one for the whole stream: it is looked at for every piece
+        let mut stream = tokio::select! {
+            biased;
+            halt = &mut halted => return Err(Stopped::Halted(halt)),
+            stream = model.chat.stream(request) => stream.map_err(Stopped::Failed)?,
+        };
+        loop {
+            let piece = tokio::select! {
+                biased;
+                halt = &mut halted => return Err(Stopped::Halted(halt)),
+                piece = stream.next() => piece,
+            };
+            match piece {
+                Some(Ok(::model::Piece::Finish(finish))) => return Ok(finish),
+                Some(Ok(piece)) => {
+                    if let Some(delta) = into.take(piece, &*self.world.ids) {
+                        self.push(delta).await?;
+                    }
+                }
+                Some(Err(error)) => return Err(Stopped::Failed(error)),
+                None => return Err(Stopped::Failed(Error::Broken("it ended early".into()))),
+            }
+        }
+    }
+
+    /// Hands a delta to the log; waits only when the log is behind.
+    async fn push(&self, mut delta: Delta) -> Result<(), Stopped> {
+        while let Err(back) = self.log.push(delta) {
+            delta = back;
+            tokio::select! {
+                biased;
+                halt = self.halted() => return Err(Stopped::Halted(halt)),
+                () = self.log.room() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a step. What it calls without having been offered it has its result at once, in the same commit, so
+    /// that nobody who takes the run up can ever make such a call.
+    fn ended(
+        &self,
+        mut collected: Collected,
+        finish: Finish,
+        (offer, offered): (Offer, &[ToolSpec]),
+    ) -> Vec<Event> {
+        if offer == Offer::Words || finish == Finish::ContentFilter {
+            collected.drop_calls(); // asked for words, or not to be trusted: calls do not count
+        }
+        let end = collected.end(finish, None);
+        // Who was offered tools and names one that nobody has is told which there are.
+        let is_unknown = |name: &str| !offered.is_empty() && self.tools.effect(name).is_none();
+        let is_offered = |name: &str| offered.iter().any(|tool| tool.name == name) || is_unknown(name);
+        let refused: Vec<Event> =
+            end.calls.iter().filter(|call| !is_offered(&call.name)).map(not_offered).collect();
+        std::iter::once(Event::StepEnd(end)).chain(refused).collect()
+    }
+
+    /// Whether to try again, with whom, and what to tell readers either way.
+    fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Vec<Event> {
+        let model = self.models.get(tries.place).map_or("", |model| model.name());
+        let (step, reason) = (collected.step, told(error, model));
+        tracing::warn!(thread = %self.thread, run = %self.id, step, model, %error, "a model call failed");
+        let streamed = collected.is_streamed();
+        if error.is_retryable() && streamed && tries.resets < MAX_RESETS {
+            tries.resets += 1;
+            return vec![reset(&collected, reason, None)];
+        }
+        if error.is_retryable()
+            && !streamed
+            && tries.retries < MAX_RETRIES
+            && self.is_worth_waiting(error, tries)
+        {
+            let after = wait_before(tries.retries, error.retry_after());
+            tries.retries += 1;
+            return vec![retry(step, reason, after, None)];
+        }
+        if *error == Error::ContextLength && tries.refused.is_none() {
+            tries.refused = Some(tries.half);
+            return vec![retry(step, reason, 0, None)];
+        }
+        self.note_failure(error, tries);
+        match self.next_model(tries) {
+            Some(next) if streamed => vec![reset(&collected, reason, Some(next))],
+            Some(next) => vec![retry(step, reason, 0, Some(next))],
+            None => self.given_up(collected, failure(error.code(), &reason)),
+        }
+    }
+
+    /// The call is not made, because it may not be paid for.
+    fn unfunded(&self, step: u32, unfunded: Unfunded, tries: &mut Tries) -> Vec<Event> {
+        let nothing = Collected::new(step, Wanted::Words);
+        match unfunded {
+            Unfunded::Halted(halt) => vec![halted(nothing, halt)],
+            Unfunded::WithoutPrice(error) => self.unasked(step, error, tries),
+            Unfunded::Refused(error) => self.given_up(nothing, error),
+        }
+    }
+
+    /// The prompt does not fit this model; it may fit the next.
+    fn unasked(&self, step: u32, error: Failure, tries: &mut Tries) -> Vec<Event> {
+        match self.next_model(tries) {
+            Some(next) => vec![retry(step, error.message, 0, Some(next))],
+            None => self.given_up(Collected::new(step, Wanted::Words), error),
+        }
+    }
+
+    /// Nobody is left to ask. Where the app has a reply for that, what was streamed makes room for it.
+    fn given_up(&self, collected: Collected, error: Failure) -> Vec<Event> {
+        if self.limits.excuse(&error.code).is_none() || !collected.is_streamed() {
+            return vec![Event::StepEnd(collected.end(Finish::Failed, Some(error)))];
+        }
+        let void = reset(&collected, error.message.clone(), None);
+        let end = Collected::new(collected.step, Wanted::Words).end(Finish::Failed, Some(error));
+        vec![void, Event::StepEnd(end)]
+    }
+
+    /// Moves on to the next model that may be asked, if there is one.
+    fn next_model(&self, tries: &mut Tries) -> Option<String> {
+        let place = self.admitted(tries.place + 1)?;
+        *tries = Tries::of(place);
+        self.models.get(place).map(|model| model.name().to_owned())
+    }
+
+    /// A provider that asks for a long wait is not waited for when another model could answer.
+    fn is_worth_waiting(&self, error: &Error, tries: &Tries) -> bool {
+        let others = self.models.len() > tries.place + 1;
+        !others || error.retry_after().is_none_or(|wait| wait <= MAX_BACKOFF_WITH_FALLBACK)
+    }
+
+    /// Counts a failure against the provider, if it is one of the provider.
+    fn note_failure(&self, error: &Error, tries: &Tries) {
+        let of_provider = error.is_retryable() || matches!(error, Error::Auth { .. } | Error::Quota);
+        if let Some(model) = self.models.get(tries.place).filter(|_| of_provider) {
+            model.health.failed();
+        }
+    }
+}
+
+/// What is said of a failure. Who is told that there is no such model wants to know which.
+fn told(error: &Error, model: &str) -> String {
+    match error.code() {
+        "provider_model_not_found" => format!("{error} ({model:?})"),
+        _ => error.to_string(),
+    }
+}
+
+fn reset(collected: &Collected, reason: String, model: Option<String>) -> Event {
+    Event::StepReset(StepReset { step: collected.step, reason, model, usage: collected.usage() })
+}
+
+fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event {
+    Event::StepRetry(StepRetry { step, reason, after, model })
+}
+
+/// The result of a call that is not made because its request did not offer the tool.
+fn not_offered(call: &Call) -> Event {
+    let message =
+        "no such tool was offered, so the call was not run; answer in words, and say what you cannot do";
+    let Outcome { status, output, .. } = Outcome::refused(ToolStatus::Denied, NOT_OFFERED, message);
+    let (call_id, name) = (call.id, call.name.clone());
+    let (duration_ms, outside, suspicious) = (0, false, false);
+    Event::ToolComplete(ToolComplete { call_id, name, status, output, duration_ms, outside, suspicious })
+}
+
+fn halted(collected: Collected, halt: Halt) -> Event {
+    Event::StepEnd(match halt {
+        Halt::Cancelled | Halt::Interrupted => collected.end(Finish::Cancelled, None),
+        Halt::TimedOut => {
+            let error = failure("run_timeout", "the run took longer than the app allows");
+            collected.end(Finish::Failed, Some(error))
+        }
+    })
+}
+
+/// How long to wait before the next try; none when there is none.
+fn backoff(event: &Event) -> Option<Duration> {
+    match event {
+        Event::StepRetry(retry) => Some(Duration::from_millis(retry.after)),
+        Event::StepReset(_) => Some(Duration::ZERO),
+        Event::MessageUser(_)
+        | Event::RunStart(_)
+        | Event::ContextLoaded(_)
+        | Event::StepStart(_)
+        | Event::TextDelta(_)
+        | Event::ReasoningDelta(_)
+        | Event::ToolInput(_)
+        | Event::StepEnd(_)
+        | Event::ToolStart(_)
+        | Event::ToolComplete(_)
+        | Event::ProposalOpen(_)
+        | Event::ProposalClosed(_)
+        | Event::StreamComplete(_)
+        | Event::RunEnd(_)
+        | Event::Source(_)
+        | Event::ThreadNamed(_)
+        | Event::MemoryUpdate(_)
+        | Event::Summary(_) => None,
+    }
+}
+
+/// Milliseconds: what the provider asked for or twice as long each time, and up to a tenth more so that clients part.
+fn wait_before(retry: u32, asked: Option<Duration>) -> u64 {
+    let wait = asked.unwrap_or(FIRST_BACKOFF * 2u32.saturating_pow(retry)).min(MAX_BACKOFF);
+    let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    millis.saturating_add(fastrand::u64(0..=millis / 10))
+}
