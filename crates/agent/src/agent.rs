@@ -184,7 +184,7 @@ impl Agent {
             (submitted, _) => submitted?,
         };
         match submitted.admitted {
-            Admitted::Running => self.take_up(submitted.thread).await?,
+            Admitted::Running => self.take_up_admitted(submitted.run, submitted.thread).await?,
             Admitted::Queued { interrupted, resumed } => {
                 if let Some(run) = interrupted {
                     self.stop(run, Stop::Interrupted);

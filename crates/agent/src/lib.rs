@@ -22,6 +22,7 @@ mod prompt;
 mod run;
 mod sections;
 mod spending;
+mod spoken;
 mod state;
 mod sweep;
 mod tasks;
@@ -32,6 +33,7 @@ pub use access::{run_row, thread_row};
 pub use agent::{Agent, Elsewhere, Submitted};
 pub use apps::{ServedApps, Serving};
 pub use context::{capped, most_pin_tokens};
+pub use decide::{DAY_SPENT, day_spent, has_day};
 pub use error::Error;
 pub use gate::CallShares;
 pub use hiding::hide_in_action;
@@ -42,7 +44,6 @@ pub use models::{check_price, model_problems};
 pub use personas::{find as find_persona, usable as usable_persona};
 pub use profile::ALL_APPS;
 pub use prompt::prompt_of_step;
-pub use run::{DAY_SPENT, day_spent, has_day};
 pub use sections::{
     ExampleVectors, RecordsByType, SaidMessage, SectionRates, choose_sections, chosen as chosen_sections,
     cross_validate, learn_sections,

@@ -68,7 +68,7 @@ async fn look_at(world: &World, serving: &Serving, server: &Server, scope: &Scop
 
 async fn try_look_at(world: &World, serving: &Serving, server: &Server, scope: &Scope) -> Result<(), Failed> {
     let stop = CancellationToken::new();
-    let calling = run::calling(world, (CallId::new(world.ids.fresh()), scope), json!({}), &stop);
+    let calling = run::calling(world, scope, CallId::new(world.ids.fresh()), json!({}), &stop);
     let offers = server.offers(&calling).await?;
     let kept = async {
         world.store.put_mcp_tools(&serving.app.id, server.name(), offers).await?;

@@ -11,8 +11,8 @@ pub const ALL_APPS: &str = "";
 
 /// What an app is told of a user.
 pub(crate) async fn told_to_app(store: &dyn Store, scope: &Scope) -> Result<ProfileRow, store::Error> {
-    let everywhere = store.profile(&Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() }).await?;
-    let here = store.profile(scope).await?;
+    let all_apps = Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() };
+    let (everywhere, here) = tokio::try_join!(store.profile(&all_apps), store.profile(scope))?;
     Ok(laid_over(everywhere, here))
 }
 

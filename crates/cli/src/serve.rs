@@ -256,7 +256,7 @@ fn warn_of_endings(config: &Config) {
 fn start_logging(config: &Config) -> Result<(), Trouble> {
     let level = &config.log.level;
     let filter = EnvFilter::try_new(level).map_err(|error| {
-        format!("log.level \"{level}\" is not a filter: {error}; write info, or info,engine=debug")
+        format!("log.level \"{level}\" is not a filter: {error}; write info, or info,agent=debug")
     })?;
     // It would repeat what servers of tools say, which may be anything.
     let filter = filter.add_directive("rmcp=off".parse()?);

@@ -76,6 +76,28 @@ impl Agent {
         Ok(())
     }
 
+    /// Drives a run that was just admitted. It can be told to stop before its row is read, so one look is enough.
+    pub(super) async fn take_up_admitted(&self, run: RunId, thread: ThreadId) -> Result<(), store::Error> {
+        if !self.stoppable(run) {
+            return Ok(());
+        }
+        match self.world.store.active_run(thread).await {
+            Ok(Some(row)) if row.id == run => {
+                if !self.run_waits_for_app(&row).await {
+                    self.spawn(row);
+                    return Ok(());
+                }
+                self.running().remove(&run);
+                // An app that came back meanwhile found its run taken.
+                if self.world.app(&row.scope.app).is_some() { self.take_up(thread).await } else { Ok(()) }
+            }
+            looked => {
+                self.running().remove(&run); // it has ended meanwhile
+                looked.map(drop)
+            }
+        }
+    }
+
     /// Drives a run in the background, from wherever its log has got to, and then the next of its thread.
     pub(super) fn spawn(&self, row: RunRow) {
         let agent = self.clone();

@@ -3,15 +3,13 @@
 //! A proposal of a run is decided in its log, and the run goes on from there. One that outlives its run becomes an action
 //! of its own when it is confirmed.
 
-use protocol::{ActionId, CallId, Decision, Effect, Principal, Scope, ToolStatus};
-use serde_json::json;
+use protocol::{ActionId, CallId, Decision, Effect, Principal, Scope};
 use store::{ActionEnd, ActionRow, NewAction, Once, ProposalRow};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tools::{Calling, Outcome, Taint};
+use tools::{Calling, Outcome};
 
 use super::Agent;
-use crate::run::calling;
+use crate::run::{Executed, Executor};
 use crate::{Error, profile};
 
 impl Agent {
@@ -138,41 +136,24 @@ impl Agent {
 
     /// Makes the call of an action whose intent is committed, and commits its outcome.
     async fn perform(&self, action: ActionRow) -> Result<(), Error> {
-        let began = Instant::now();
         let (scope, id) = (action.scope.clone(), action.id);
-        let Outcome { status, output, writes, .. } = self.outcome_of(action).await;
-        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let end = ActionEnd { status, output, duration_ms, writes };
-        match self.end_action(&scope, id, end).await {
-            Err(store::Error::Changed(reason)) => {
-                let output = json!({ "error": "conflict", "message": reason });
-                let end = ActionEnd { status: ToolStatus::Failed, output, duration_ms, writes: Vec::new() };
-                self.end_action(&scope, id, end).await?;
-            }
-            Err(store::Error::Known(memory)) => {
-                let output = tools::known_already(memory);
-                let end = ActionEnd { status, output, duration_ms, writes: Vec::new() };
-                self.end_action(&scope, id, end).await?;
-            }
-            ended => drop(ended?),
+        let executed = self.execute(action).await;
+        if let Err(error) = self.end_action(&scope, id, executed.action_end()).await {
+            let without = executed.without_writes(error)?;
+            self.end_action(&scope, id, without.action_end()).await?;
         }
         Ok(())
     }
 
-    async fn outcome_of(&self, action: ActionRow) -> Outcome {
-        let Some(serving) = self.world.apps.get(&action.scope.app) else {
-            return tools::Failed::new("app_gone", "the app of this call is no longer there").into();
-        };
-        let (stop, tools) = (CancellationToken::new(), serving.tools());
-        let id = CallId::new(action.id.uuid());
+    async fn execute(&self, action: ActionRow) -> Executed {
+        let Some(serving) = self.world.apps.get(&action.scope.app) else { return Executed::without_app() };
+        let stop = CancellationToken::new();
+        let executor = Executor::of_app(&self.world, &action.scope, &serving, &stop);
         let calling = Calling {
             thread: action.thread,
             zone: profile::zone_in_app(&*self.world.store, &action.scope, &serving.app).await,
-            ..calling(&self.world, (id, &action.scope), action.input, &stop)
+            ..executor.calling(CallId::new(action.id.uuid()), action.input)
         };
-        if let Err(failed) = tools.prepare(&action.tool, &calling, &Taint::new()).await {
-            return failed.into();
-        }
-        tools.run(&action.tool, calling, serving.app.limits.tool_timeout).await
+        executor.call_approved(&action.tool, calling).await
     }
 }

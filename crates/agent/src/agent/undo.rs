@@ -4,14 +4,13 @@
 use protocol::{CallId, Effect, Principal, ToolStatus};
 use serde_json::Value;
 use store::{ActionEnd, ActionRow, NewAction, Once};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tools::{Calling, Outcome};
+use tools::Calling;
 
 use super::Agent;
 use crate::Error;
 use crate::apps::ServedApps;
-use crate::run::calling;
+use crate::run::{Executed, Executor};
 
 /// What an action did outside, as far as it can be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,25 +95,18 @@ impl Agent {
     }
 
     async fn take_back(&self, by: ActionRow, undone: ActionRow) -> Result<ActionRow, Error> {
-        let began = Instant::now();
-        let Outcome { status, output, .. } = self.outcome_of_undo(&by, &undone).await;
-        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let end = ActionEnd { status, output, duration_ms, writes: Vec::new() };
+        let executed = self.execute_undo(&by, &undone).await;
+        let end = ActionEnd { writes: Vec::new(), ..executed.action_end() };
         Ok(self.end_action(&by.scope, by.id, end).await?)
     }
 
-    async fn outcome_of_undo(&self, by: &ActionRow, undone: &ActionRow) -> Outcome {
-        let Some(serving) = self.world.apps.get(&by.scope.app) else {
-            return tools::Failed::new("app_gone", "the app of this call is no longer there").into();
-        };
+    async fn execute_undo(&self, by: &ActionRow, undone: &ActionRow) -> Executed {
+        let Some(serving) = self.world.apps.get(&by.scope.app) else { return Executed::without_app() };
         let stop = CancellationToken::new();
+        let executor = Executor::of_app(&self.world, &by.scope, &serving, &stop);
         let id = CallId::new(by.id.uuid());
-        let calling = Calling {
-            thread: undone.thread,
-            ..calling(&self.world, (id, &by.scope), undone.input.clone(), &stop)
-        };
-        let timeout = serving.app.limits.tool_timeout;
-        serving.tools().undo(&undone.tool, calling, &undone.output, timeout).await
+        let calling = Calling { thread: undone.thread, ..executor.calling(id, undone.input.clone()) };
+        executor.undo(&undone.tool, calling, &undone.output).await
     }
 }
 

@@ -1,4 +1,5 @@
-//! Every read of a run, at once: each fragment's pieces within its bound, and what is to be noted of them.
+//! Every read of a prompt, in two rounds: the conversation and the persona, then what depends on the words of the message.
+//! Each fragment gives its pieces within its bound, and what is to be noted of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +7,6 @@ use std::sync::Arc;
 use app::{App, Fragment, Inject};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use memory::recall::Recall;
 use memory::suspicion::is_instruction;
 use memory::tombstone::Forgotten;
 use model::{Counter, Model, ToolSpec};
@@ -14,13 +14,14 @@ use protocol::{
     ContextLoaded, LeftOut, MemoryId, MessageId, Part, Role, RunStart, Scope, Source, ThreadId, Warning,
 };
 use sha2::{Digest, Sha256};
-use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, MemoryRow, NewText, ProfileRow, Store};
+use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, MemoryRow, NewText, ProfileRow};
 
 use super::fragments::{
     self, documents, domain, due, memories, persona, pins, profile, proposals, recalled, snapshot, summaries,
 };
-use super::{Budget, Context, Fence, History, Piece, Shape, history};
+use super::{Budget, Context, Fence, History, NewestMessages, Piece, Shape, history};
 use crate::transcript;
+use crate::world::World;
 
 /// Parts of the prompt that history may take at most: one in so many.
 const HISTORY_SHARE: usize = 2;
@@ -33,8 +34,7 @@ const FRAME_TOKENS: usize = 260;
 
 /// Where a prompt's parts come from, and what they may take.
 pub(crate) struct Sources<'a> {
-    pub(crate) store: &'a dyn Store,
-    pub(crate) recall: &'a Recall,
+    pub(crate) world: &'a World,
     pub(crate) app: &'a App,
     pub(crate) scope: &'a Scope,
     pub(crate) thread: ThreadId,
@@ -61,7 +61,7 @@ impl Sources<'_> {
         self.limit / parts
     }
 
-    fn history_budget(&self) -> usize {
+    pub(super) fn history_budget(&self) -> usize {
         (self.app.history.budget as usize).min(self.share(HISTORY_SHARE))
     }
 }
@@ -88,21 +88,29 @@ pub(crate) struct Gathered {
     pub(crate) sources: Vec<Source>,
 }
 
-/// Reads what the prompt of a run needs.
+/// What is known of a user before a prompt is made.
+pub(crate) struct UserFacts {
+    pub(crate) profile: ProfileRow,
+    /// Words that the user wants forgotten.
+    pub(crate) forgotten: Arc<Forgotten>,
+}
+
+/// Reads what the prompt of a run needs. `newest` ends with the message that is answered.
 pub(crate) async fn gather(
     from: &Sources<'_>,
     start: &RunStart,
-    profile: &ProfileRow,
+    user: &UserFacts,
+    newest: NewestMessages,
     tools: Arc<[ToolSpec]>,
 ) -> Result<Gathered, store::Error> {
-    let forgotten = from.recall.forgotten(from.scope).await?;
-    let budget = from.history_budget();
-    let mut past = history::read(from, start.message_id, budget, &forgotten).await;
+    let UserFacts { profile, forgotten } = user;
+    let (mut past, persona) =
+        tokio::join!(history::read(from, start.message_id, newest, forgotten), who(from, start));
     let message = past.message.take();
     let said = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
     let is_of_user = |past: &&history::Past| past.turn.role == Some(Role::User);
     let before = past.turns.iter().rev().find(is_of_user).map(|past| past.turn.text.as_str());
-    let (persona, about) = (who(from, start).await, profile::piece(profile));
+    let about = profile::piece(profile);
     let instructions = app::instructions_told(&from.app.instructions, from.tool_tokens > 0);
     let fixed = [
         Some(&*instructions),
@@ -113,10 +121,10 @@ pub(crate) async fn gather(
     ];
     let room = room_for_records(from, fixed.into_iter().flatten());
     let (known, domain, documents, proposals) = tokio::try_join!(
-        known(from, &said, &forgotten),
+        known(from, &said, forgotten),
         domain::read(from, &said, before, room),
         documents::read(from, &said, start.document_ids.as_deref()),
-        proposals::read(from, &forgotten),
+        proposals::read(from, forgotten),
     )?;
     let mut noted = Noted { warnings: past.warnings.split_off(0), ..Noted::default() };
     let mut pieces = vec![fragments::instructions(from.app)];
@@ -224,7 +232,7 @@ async fn known(from: &Sources<'_>, message: &str, forgotten: &Forgotten) -> Resu
         Inject::None | Inject::Top => Vec::new(),
         Inject::Snapshot => snapshot::read(from, forgotten).await?,
         Inject::All => {
-            let rows = from.store.active_memories(from.scope, memory.limit).await?;
+            let rows = from.world.store.active_memories(from.scope, memory.limit).await?;
             rows.iter().map(|row| with_practice(from, row)).collect()
         }
     };

@@ -1,4 +1,4 @@
-//! What the model will see: everything a prompt needs, read at once, then put together by a pure function.
+//! What the model will see: everything a prompt needs, read once, then put together by a pure function.
 //!
 //! [`gather()`] reads, each fragment of a prompt in a file of its own under `fragments` and `history`; what it read is
 //! noted in the log by name and kept beside it, so that [`rebuild()`] gives the same again. [`compose()`] orders the
@@ -33,9 +33,9 @@ pub(crate) use assemble::{Assembled, assemble};
 pub(crate) use compose::{Budget, Composed, Cuts, compose, half};
 pub(crate) use fence::Fence;
 pub use gather::most_pin_tokens;
-pub(crate) use gather::{Gathered, Sources, gather, hash, hex};
+pub(crate) use gather::{Gathered, Sources, UserFacts, gather, hash, hex};
 pub use history::capped;
-pub(crate) use history::{History, Past, chain, read_path, units};
+pub(crate) use history::{History, NewestMessages, Past, chain, read_path, units};
 pub(crate) use object::TextOf;
 pub(crate) use rebuild::rebuild;
 pub(crate) use shape::{Shape, Wanted};

@@ -16,8 +16,8 @@ pub(crate) async fn rebuild(
     loaded: &ContextLoaded,
     tools: Arc<[ToolSpec]>,
 ) -> Result<Context, store::Error> {
-    let forgotten = from.recall.forgotten(from.scope).await?;
-    let of = (from.store, from.thread);
+    let forgotten = from.world.recall.forgotten(from.scope).await?;
+    let of = (&*from.world.store, from.thread);
     let (mut pieces, mut past) = tokio::try_join!(
         pieces(from, &loaded.parts),
         history::again(of, start.message_id, (loaded.history.as_deref(), loaded.history_bytes), &forgotten)
@@ -58,7 +58,7 @@ fn holds_what_was_said(piece: &Piece) -> bool {
 async fn pieces(from: &Sources<'_>, parts: &[Part]) -> Result<Vec<Piece>, store::Error> {
     let names: Vec<(String, [u8; 16])> =
         parts.iter().filter_map(|part| Some((part.source.clone(), bytes(&part.hash)?))).collect();
-    let texts = from.store.texts(from.scope, &names).await?;
+    let texts = from.world.store.texts(from.scope, &names).await?;
     let mut pieces = Vec::with_capacity(parts.len());
     for (part, text) in parts.iter().filter(|part| bytes(&part.hash).is_some()).zip(texts) {
         let (Some(fragment), Some(text)) = (Fragment::parse(&part.fragment), text) else { continue };

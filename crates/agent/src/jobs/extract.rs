@@ -6,10 +6,8 @@ use std::sync::Arc;
 use app::{App, Extraction as How};
 use async_trait::async_trait;
 use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Role, Turn};
-use memory::forgetting::{self, About};
 use memory::index::{Among, ItemId};
 use memory::recall::Question;
-use memory::remember::{self, Asked};
 use memory::tombstone::Forgotten;
 use model::{Counter, Error, Format, Message, Model, Schema, Structured};
 use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId};
@@ -21,6 +19,7 @@ use store::{
 use super::ask::{Unanswered, ask};
 use super::{BackgroundJob, JobEffect, Unfinished};
 use crate::context::capped;
+use crate::spoken::SpokenRequests;
 use crate::world::World;
 use crate::{profile, transcript};
 
@@ -77,7 +76,7 @@ impl BackgroundJob for ExtractMemories {
 /// The work that a message causes: looking for memories in it, unless asking to remember is all that it does.
 pub fn of_message(app: &App, ask: &Ask, id: impl Fn() -> JobId) -> Vec<RunJob> {
     let (Some(how), Ask::Say { text, .. }) = (&app.memory.extraction, ask) else { return Vec::new() };
-    if app.memory.remember && is_request(text) {
+    if app.memory.remember && SpokenRequests::of(text).is_whole_message() {
         return Vec::new();
     }
     let delay_ms = u64::try_from(how.delay.as_millis()).unwrap_or(u64::MAX);
@@ -169,12 +168,15 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
             Some(Speaker::Assistant) => Role::Assistant,
             None => continue,
         };
-        if role == Role::User && app.memory.remember && is_request(&read.text) {
-            let said = turns.iter().rposition(|turn| turn.role == Role::User);
-            if let Some(said) = said.filter(|_| takes_back(&read.text)) {
-                turns.truncate(said);
+        if role == Role::User && app.memory.remember {
+            let spoken = SpokenRequests::of(&read.text);
+            if spoken.is_whole_message() {
+                let said = turns.iter().rposition(|turn| turn.role == Role::User);
+                if let Some(said) = said.filter(|_| spoken.takes_back()) {
+                    turns.truncate(said);
+                }
+                continue;
             }
-            continue;
         }
         let text = forgotten.clear(&read.text, row.created_at).into_owned();
         if !text.trim().is_empty() {
@@ -182,20 +184,6 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
         }
     }
     turns
-}
-
-/// Whether the whole message asks to remember or to forget something.
-fn is_request(message: &str) -> bool {
-    match remember::asked(message) {
-        Some(Asked::Keep(statement)) => statement.whole,
-        Some(Asked::Nothing | Asked::TooLong) => true,
-        None => forgetting::asked(message).is_some(),
-    }
-}
-
-/// Whether the message asks to forget what was said before it.
-fn takes_back(message: &str) -> bool {
-    forgetting::asked(message).is_some_and(|request| request.about == About::Last)
 }
 
 /// The memories that may have to do with what was said.

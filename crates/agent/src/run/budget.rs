@@ -4,20 +4,15 @@
 use std::time::Duration;
 
 use ::model::{Model, Request};
-use app::{App, Budget};
-use protocol::{Cost, Failure, SpendBound, SpendGrant, Usage};
+use protocol::{Failure, SpendGrant};
 
 use super::Run;
-use crate::decide::{BUDGET_EXCEEDED, Halt, MODEL_WITHOUT_PRICE, RATE_LIMITED, failure};
+use crate::decide::{Halt, spend};
 use crate::spending;
 
 /// The first wait for what others hold, and the longest. The time of the run bounds all of them together.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
-
-/// Told to a user who has spent the day's budget.
-pub const DAY_SPENT: &str =
-    "what the app allows one user to use in a day (UTC) is used up; it starts anew tomorrow";
 
 /// Why a call is not made.
 pub(super) enum Unfunded {
@@ -41,7 +36,7 @@ impl Run {
             return Ok(Ok(()));
         }
         let Some(call) = spending::planned(model, request, prompt, &bounds) else {
-            return Ok(Err(Unfunded::WithoutPrice(failure(MODEL_WITHOUT_PRICE, WITHOUT_PRICE))));
+            return Ok(Err(Unfunded::WithoutPrice(spend::without_price())));
         };
         let mut wait = FIRST_LOOK;
         loop {
@@ -51,7 +46,7 @@ impl Run {
                     return Ok(Ok(()));
                 }
                 SpendGrant::Refused { bound, never } => {
-                    return Ok(Err(Unfunded::Refused(refusal(&self.app, bound, never))));
+                    return Ok(Err(Unfunded::Refused(spend::refusal(&self.app, bound, never))));
                 }
                 SpendGrant::Later => {}
             }
@@ -61,48 +56,4 @@ impl Run {
             wait = (wait * 2).min(LONGEST_LOOK);
         }
     }
-}
-
-const WITHOUT_PRICE: &str = "the app's budget is in dollars, and nobody knows what this model costs; choose another \
-    model, or give it a price in rondo.toml";
-
-/// Why a call does not fit, for the user.
-fn refusal(app: &App, bound: SpendBound, never: bool) -> Failure {
-    let a_minute = app.user_limits.tokens_per_minute.unwrap_or_default();
-    let a_day = app.user_limits.tokens_per_day.unwrap_or_default();
-    let too_long = "what is said here is too long for what the app allows";
-    match (bound, never) {
-        (SpendBound::Run, true) => failure(BUDGET_EXCEEDED, &format!("{too_long} one answer to use")),
-        (SpendBound::Run, false) => {
-            failure(BUDGET_EXCEEDED, "this answer has used what the app allows one answer to use")
-        }
-        (SpendBound::Day, true) => {
-            failure(BUDGET_EXCEEDED, &format!("{too_long} one user to use in a day; begin a new thread"))
-        }
-        (SpendBound::Day, false) => failure(BUDGET_EXCEEDED, DAY_SPENT),
-        (SpendBound::TokensMinute, _) => {
-            failure(RATE_LIMITED, &format!("{too_long} one user: {a_minute} tokens in a minute"))
-        }
-        (SpendBound::TokensDay, true) => {
-            failure(RATE_LIMITED, &format!("{too_long} one user: {a_day} tokens in a day"))
-        }
-        (SpendBound::TokensDay, false) => {
-            let message = format!(
-                "this app spends {a_day} tokens for one user in a day (UTC); there are more tomorrow"
-            );
-            failure(RATE_LIMITED, &message)
-        }
-    }
-}
-
-/// Whether the app bounds what a user may spend in a day.
-pub fn has_day(budget: &Budget) -> bool {
-    budget.day_tokens.is_some() || budget.day_cost.is_some()
-}
-
-/// Whether the user has spent what the app allows in a day.
-pub fn day_spent(budget: &Budget, spent: &Usage) -> bool {
-    let is_reached = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent >= limit);
-    is_reached(budget.day_tokens, spent.total())
-        || is_reached(budget.day_cost.map(|Cost(limit)| limit), spent.cost.0)
 }

@@ -4,10 +4,12 @@ use memory::forgetting::{self, About, ForgetReply, ForgetRequest, MAX_SHOWN};
 use memory::index::{Among, ItemId};
 use memory::recall::Question;
 use memory::words::Words;
-use protocol::{ContextLoaded, Event, Forgetting, ForgettingOutcome, MemoryId, Role, RunStart};
+use protocol::{ContextLoaded, Event, Forgetting, ForgettingOutcome, MemoryId, Role};
 use store::{MemoryRow, MessageRow, Write};
 
 use super::Run;
+use crate::context::NewestMessages;
+use crate::spoken::SpokenRequests;
 use crate::transcript;
 
 /// Messages before the request among which the one is looked for that a memory rests on.
@@ -26,22 +28,21 @@ impl Run {
     /// What the message asks to forget, or answers to the question whether that is to be; none if it does neither.
     pub(super) async fn forgetting(
         &self,
-        start: &RunStart,
-        message: &str,
+        spoken: &SpokenRequests<'_>,
+        newest: &NewestMessages,
     ) -> Result<Option<(Forgetting, Vec<Write>)>, store::Error> {
-        let (request, said) = (forgetting::asked(message), forgetting::answer(message));
+        let (request, said) = (spoken.forget, spoken.answer);
         if request.is_none() && said.is_none() {
             return Ok(None);
         }
-        let mut path = self.world.store.path(self.thread, start.message_id, LOOK_BACK + 1).await?;
-        path.pop(); // the message itself
-        let before = self.loaded_before(&path).await?;
+        let Some((_, path)) = newest.last(LOOK_BACK + 1).split_last() else { return Ok(None) };
+        let before = self.loaded_before(path).await?;
         if let (Some(yes), Some(question)) = (said, before.as_ref().and_then(open_question)) {
             return Ok(Some(decided(yes, question)));
         }
         let Some(ForgetRequest { language, about }) = request else { return Ok(None) };
         let meant = match about {
-            About::Last => self.said_last(&path, before.as_ref()).await?,
+            About::Last => self.said_last(path, before.as_ref()).await?,
             About::Topic(topic) => self.known_about(topic).await?,
             About::Everything => self.world.store.active_memories(&self.scope, MAX_SHOWN + 1).await?,
         };

@@ -6,9 +6,10 @@ use protocol::{ContextLoaded, Event, MemoryId, Pinned, Remembered, RememberedOut
 use store::{NewMemory, NewPin, Source, Write};
 
 use super::Run;
-use crate::context::{self, Budget, Gathered};
+use crate::context::{self, Budget, Gathered, NewestMessages, UserFacts};
+use crate::profile;
+use crate::spoken::SpokenRequests;
 use crate::state::RunState;
-use crate::{profile, transcript};
 
 /// The tool that proposes calls which outlive their run.
 const CREATE_PROPOSAL: &str = "createProposal";
@@ -23,30 +24,31 @@ impl Run {
     /// Notes what the prompt takes from outside the log, and keeps what the message asks to remember or to pin.
     pub(super) async fn load(&mut self, state: &RunState) -> Result<Vec<Event>, store::Error> {
         let Some(start) = &state.start else { return Err(store::Error::NotFound("run:start")) };
-        let message = self.message(state).await?;
-        if let Some(text) = pinning::asked(&message) {
+        let newest = NewestMessages::read(&*self.world.store, self.thread, start.message_id).await?;
+        let message = newest.text();
+        let spoken = SpokenRequests::of(&message);
+        if let Some(text) = spoken.pin {
             return self.pin(text).await;
         }
         let memory = &self.app.memory;
         let remembers = memory.is_used() && !self.world.store.memory_is_off(&self.scope).await?;
         if remembers
             && memory.forget
-            && let Some((forgetting, writes)) = self.forgetting(start, &message).await?
+            && let Some((forgetting, writes)) = self.forgetting(&spoken, &newest).await?
         {
             let loaded = ContextLoaded { forgetting: Some(forgetting), ..ContextLoaded::default() };
             return self.note(vec![Event::ContextLoaded(loaded)], writes).await;
         }
-        let (remembered, mut writes) =
-            match (remembers && memory.remember).then(|| remember::asked(&message)).flatten() {
-                // A cry for help gets an answer, and is not kept by a rule.
-                Some(asked) if !memory.speaks_of_danger(&message) => self.remember(state, asked).await?,
-                Some(_) | None => (None, Vec::new()),
-            };
+        let (remembered, mut writes) = match spoken.remember.filter(|_| remembers && memory.remember) {
+            // A cry for help gets an answer, and is not kept by a rule.
+            Some(asked) if !memory.speaks_of_danger(&message) => self.remember(state, asked).await?,
+            Some(_) | None => (None, Vec::new()),
+        };
         if remembered.as_ref().is_some_and(|remembered| remembered.reply.is_some()) {
             let loaded = ContextLoaded { remembered, ..ContextLoaded::default() };
             return self.note(vec![Event::ContextLoaded(loaded)], writes).await;
         }
-        let Gathered { mut context, keep, sources } = self.gather(start, remembers).await?;
+        let Gathered { mut context, keep, sources } = self.gather(start, newest, remembers).await?;
         context.loaded.remembered = remembered;
         writes.extend(keep.into_iter().map(Write::Keep));
         let loaded = Event::ContextLoaded(context.loaded.clone());
@@ -59,11 +61,20 @@ impl Run {
         Ok(facts)
     }
 
-    async fn gather(&self, start: &RunStart, remembers: bool) -> Result<Gathered, store::Error> {
-        let profile = profile::told_to_app(&*self.world.store, &self.scope).await?;
+    async fn gather(
+        &self,
+        start: &RunStart,
+        newest: NewestMessages,
+        remembers: bool,
+    ) -> Result<Gathered, store::Error> {
+        let (profile, forgotten) = tokio::try_join!(
+            profile::told_to_app(&*self.world.store, &self.scope),
+            self.world.recall.forgotten(&self.scope)
+        )?;
         let sources = context::Sources { remembers, ..self.sources(start, &profile) };
+        let user = UserFacts { profile, forgotten };
         // Once in a run, and large: it has a place of its own.
-        Box::pin(context::gather(&sources, start, &profile, self.tools.specs())).await
+        Box::pin(context::gather(&sources, start, &user, newest, self.tools.specs())).await
     }
 
     /// Where the parts of this run's prompt come from.
@@ -77,8 +88,7 @@ impl Run {
         let tools = model.map(|model| model.tools(&self.tools.specs())).unwrap_or_default();
         let window = model.map_or(UNKNOWN_WINDOW, |model| model.capabilities().context_window);
         context::Sources {
-            store: &*self.world.store,
-            recall: &self.world.recall,
+            world: &self.world,
             app: &self.app,
             scope: &self.scope,
             thread: self.thread,
@@ -135,13 +145,6 @@ impl Run {
     fn can_show_pin(&self, text: &str) -> bool {
         let counter = self.models.first().map_or(&self.counter, |model| model.tokens());
         counter.text(text) <= context::most_pin_tokens(&self.app, &self.models)
-    }
-
-    /// What the user said.
-    async fn message(&self, state: &RunState) -> Result<String, store::Error> {
-        let Some(start) = &state.start else { return Ok(String::new()) };
-        let rows = self.world.store.path(self.thread, start.message_id, 1).await?;
-        Ok(rows.last().map(|row| transcript::read(row).text).unwrap_or_default())
     }
 
     /// Keeps a statement, unless it is known or must not be kept.

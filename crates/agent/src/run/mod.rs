@@ -6,6 +6,7 @@
 mod budget;
 mod collect;
 mod cut;
+mod executor;
 mod finish;
 mod forget;
 mod load;
@@ -32,10 +33,9 @@ use crate::state::RunState;
 use crate::tasks::STORE_PAUSE;
 use crate::world::World;
 
-pub use budget::{DAY_SPENT, day_spent, has_day};
+pub(crate) use executor::{Executed, Executor, calling};
 pub(crate) use finish::forced;
 pub(crate) use obstacle::{Obstacle, read as read_facts};
-pub(crate) use tools::calling;
 
 /// A run and what it needs to go on.
 pub(crate) struct Run {

@@ -10,9 +10,7 @@ use std::time::Duration;
 use ::model::{Error, Format, MODEL_CHOICES, Model, Request, ToolSpec};
 use ::tools::Outcome;
 use futures_util::StreamExt;
-use protocol::{
-    Call, Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart, ToolComplete, ToolStatus,
-};
+use protocol::{Call, Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart, ToolComplete};
 use tokio::time::Instant;
 
 use super::Run;
@@ -23,51 +21,10 @@ use crate::decide::{Halt, MAX_RESTARTS, Step, failure, next_step};
 use crate::gate::CallPlace;
 use crate::state::{NOT_OFFERED, RunState};
 
-/// Tries after the first, before anything was streamed.
-const MAX_RETRIES: u32 = 3;
-
-/// Times a step is begun again after part of it was streamed.
-const MAX_RESETS: u32 = 2;
-
-/// The first wait between tries; each further one is twice as long.
-const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-
-/// The longest wait a provider may ask of us.
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
-
-/// The longest wait a provider may ask of us when another could answer.
-const MAX_BACKOFF_WITH_FALLBACK: Duration = Duration::from_secs(5);
-
 /// How one try ended, if not well.
 enum Stopped {
     Halted(Halt),
     Failed(Error),
-}
-
-/// How often a step has been tried, and with which model.
-struct Tries {
-    /// Which of the run's models is asked.
-    place: usize,
-    retries: u32,
-    resets: u32,
-    /// Tokens of the prompt that was last sent, without half of what can be left out.
-    half: usize,
-    /// The same, once the provider has found the prompt too long.
-    refused: Option<usize>,
-    /// It refused tools together with a schema, or something else in that request; it gets them apart to find out.
-    apart: bool,
-}
-
-impl Tries {
-    /// None yet of the model at `place`.
-    fn of(place: usize) -> Self {
-        Self { place, retries: 0, resets: 0, half: 0, refused: None, apart: false }
-    }
-
-    /// None, but for one: the provider is being left alone, and there is no other.
-    fn last_of(place: usize) -> Self {
-        Self { retries: MAX_RETRIES, resets: MAX_RESETS, ..Self::of(place) }
-    }
 }
 
 impl Run {
@@ -106,7 +63,7 @@ impl Run {
         offer: Offer,
         tries: &mut Tries,
     ) -> Result<Vec<Event>, store::Error> {
-        let Some(model) = self.models.get(tries.place).map(Arc::clone) else {
+        let Some(model) = self.models.get(tries.model).map(Arc::clone) else {
             let error = failure(
                 "model_not_configured",
                 &format!("no model is configured: {MODEL_CHOICES}; then start again"),
@@ -128,8 +85,7 @@ impl Run {
         let stopped = self.attempt(&model, &request, &mut collected).await;
         let rejected = matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. })));
         let both = !request.tools.is_empty() && matches!(request.format, Format::Schema(_));
-        if rejected && both && !tries.apart {
-            // Not every server that might take both does.
+        if tries.should_part(rejected, both) {
             tries.apart = true;
             model.health.keep_apart(true);
             let reason = "the provider refused tools together with a schema".to_owned();
@@ -141,7 +97,7 @@ impl Run {
         if collected.is_streamed() || stopped.is_ok() {
             collected.count(&request, &model); // a step cut short costs tokens too, and nobody counted them
         }
-        if tries.place > 0 {
+        if tries.model > 0 {
             collected.fallback = Some(model.name().to_owned());
         }
         Ok(match stopped {
@@ -156,7 +112,7 @@ impl Run {
 
     /// Says that the step begins, or begins again after a crash.
     async fn begin(&self, state: &RunState, step: u32, tries: &Tries) -> Result<Vec<Event>, store::Error> {
-        let model = self.models.get(tries.place).map(|model| model.name().to_owned());
+        let model = self.models.get(tries.model).map(|model| model.name().to_owned());
         let event = if state.open.is_some() {
             let reason = "the server was restarted".into();
             Event::StepReset(StepReset { step, reason, model: None, usage: None })
@@ -180,7 +136,7 @@ impl Run {
         };
         let window = model.capabilities().context_window;
         let budget = Budget::of_window(window, context.settings.max_tokens);
-        let shorter = tries.refused.map(|limit| Budget { prompt: limit.min(budget.prompt) });
+        let shorter = tries.shorter.map(|limit| Budget { prompt: limit.min(budget.prompt) });
         let composed = shorter.map(|shorter| compose(&context, model, state, shorter, offer));
         // Where nothing is left to leave out, the provider has the last word.
         let composed = match composed {
@@ -290,38 +246,35 @@ impl Run {
             collected.drop_calls(); // asked for words, or not to be trusted: calls do not count
         }
         let end = collected.end(finish, None);
-        // Who was offered tools and names one that nobody has is told which there are.
-        let is_unknown = |name: &str| !offered.is_empty() && self.tools.effect(name).is_none();
-        let is_offered = |name: &str| offered.iter().any(|tool| tool.name == name) || is_unknown(name);
-        let refused: Vec<Event> =
-            end.calls.iter().filter(|call| !is_offered(&call.name)).map(not_offered).collect();
+        let refused: Vec<Event> = end
+            .calls
+            .iter()
+            .filter_map(|call| {
+                let is_known = self.tools.effect(&call.name).is_some();
+                Some(refused_call(call, unoffered(call, offered, is_known)?))
+            })
+            .collect();
         std::iter::once(Event::StepEnd(end)).chain(refused).collect()
     }
 
     /// Whether to try again, with whom, and what to tell readers either way.
     fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Vec<Event> {
-        let model = self.models.get(tries.place).map_or("", |model| model.name());
+        let model = self.models.get(tries.model).map_or("", |model| model.name());
         let (step, reason) = (collected.step, told(error, model));
         tracing::warn!(thread = %self.thread, run = %self.id, step, model, %error, "a model call failed");
         let streamed = collected.is_streamed();
-        if error.is_retryable() && streamed && tries.resets < MAX_RESETS {
-            tries.resets += 1;
-            return vec![reset(&collected, reason, None)];
+        let has_others = self.models.len() > tries.model + 1;
+        match after_failure(error, streamed, has_others, tries) {
+            AfterFailure::Reset(next) => {
+                *tries = next;
+                return vec![reset(&collected, reason, None)];
+            }
+            AfterFailure::Retry { wait, tries: next } => {
+                *tries = next;
+                return vec![retry(step, reason, jittered(wait), None)];
+            }
+            AfterFailure::NextModel => self.note_failure(error, tries),
         }
-        if error.is_retryable()
-            && !streamed
-            && tries.retries < MAX_RETRIES
-            && self.is_worth_waiting(error, tries)
-        {
-            let after = wait_before(tries.retries, error.retry_after());
-            tries.retries += 1;
-            return vec![retry(step, reason, after, None)];
-        }
-        if *error == Error::ContextLength && tries.refused.is_none() {
-            tries.refused = Some(tries.half);
-            return vec![retry(step, reason, 0, None)];
-        }
-        self.note_failure(error, tries);
         match self.next_model(tries) {
             Some(next) if streamed => vec![reset(&collected, reason, Some(next))],
             Some(next) => vec![retry(step, reason, 0, Some(next))],
@@ -359,21 +312,14 @@ impl Run {
 
     /// Moves on to the next model that may be asked, if there is one.
     fn next_model(&self, tries: &mut Tries) -> Option<String> {
-        let place = self.admitted(tries.place + 1)?;
+        let place = self.admitted(tries.model + 1)?;
         *tries = Tries::of(place);
         self.models.get(place).map(|model| model.name().to_owned())
     }
 
-    /// A provider that asks for a long wait is not waited for when another model could answer.
-    fn is_worth_waiting(&self, error: &Error, tries: &Tries) -> bool {
-        let others = self.models.len() > tries.place + 1;
-        !others || error.retry_after().is_none_or(|wait| wait <= MAX_BACKOFF_WITH_FALLBACK)
-    }
-
     /// Counts a failure against the provider, if it is one of the provider.
     fn note_failure(&self, error: &Error, tries: &Tries) {
-        let of_provider = error.is_retryable() || matches!(error, Error::Auth { .. } | Error::Quota);
-        if let Some(model) = self.models.get(tries.place).filter(|_| of_provider) {
+        if let Some(model) = self.models.get(tries.model).filter(|_| is_of_provider(error)) {
             model.health.failed();
         }
     }
@@ -395,11 +341,9 @@ fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event 
     Event::StepRetry(StepRetry { step, reason, after, model })
 }
 
-/// The result of a call that is not made because its request did not offer the tool.
-fn not_offered(call: &Call) -> Event {
-    let message =
-        "no such tool was offered, so the call was not run; answer in words, and say what you cannot do";
-    let Outcome { status, output, .. } = Outcome::refused(ToolStatus::Denied, NOT_OFFERED, message);
+/// The result of a call that is not made.
+fn refused_call(call: &Call, outcome: Outcome) -> Event {
+    let Outcome { status, output, .. } = outcome;
     let (call_id, name) = (call.id, call.name.clone());
     let (duration_ms, outside, suspicious) = (0, false, false);
     Event::ToolComplete(ToolComplete { call_id, name, status, output, duration_ms, outside, suspicious })
@@ -441,9 +385,8 @@ fn backoff(event: &Event) -> Option<Duration> {
     }
 }
 
-/// Milliseconds: what the provider asked for or twice as long each time, and up to a tenth more so that clients part.
-fn wait_before(retry: u32, asked: Option<Duration>) -> u64 {
-    let wait = asked.unwrap_or(FIRST_BACKOFF * 2u32.saturating_pow(retry)).min(MAX_BACKOFF);
+/// Milliseconds of a wait, and up to a tenth more so that clients part.
+fn jittered(wait: Duration) -> u64 {
     let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     millis.saturating_add(fastrand::u64(0..=millis / 10))
 }

@@ -13,33 +13,23 @@ use ::tools::{Calling, Outcome, Ruling, Taint};
 use futures_util::StreamExt;
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
-use protocol::{Call, CallId, Event, ProposalOpen, Scope, ToolComplete, ToolStart, ToolStatus};
-use serde_json::{Value, json};
+use protocol::{Call, Event, ProposalOpen, ToolComplete, ToolStart, ToolStatus};
+use serde_json::Value;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Run;
-use crate::decide::{MAX_CALLS_PER_RUN, REPEATS_STOPPED};
+use super::executor::{Executed, Executor};
+use crate::decide::{CallVerdict, call_verdicts};
 use crate::profile;
-use crate::state::{INVALID_ARGUMENTS, RunState};
-use crate::world::World;
+use crate::state::RunState;
 
 /// How long tools under way may take to end once the run must stop.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How long a call waits for a yes before it is denied.
 const PROPOSAL_LIFE: SignedDuration = SignedDuration::from_hours(24);
-
-/// What to do with a call before it reaches a tool.
-enum Verdict {
-    /// Let its tool and policy say.
-    Run {
-        approved: bool,
-        begun: bool,
-    },
-    Refuse(Outcome),
-}
 
 /// What the calls of one step share.
 #[derive(Default)]
@@ -72,7 +62,7 @@ impl Run {
         calls: Vec<Call>,
     ) -> Result<Vec<Event>, store::Error> {
         let shared = Shared { taint: state.asked_with.clone(), ..Shared::default() };
-        let verdicts = verdicts(state, &calls);
+        let verdicts = call_verdicts(state, &calls);
         let each = |(call, verdict)| self.run_tool(call, verdict, &shared);
         let work = calls.into_iter().zip(verdicts).map(each);
         let mut running =
@@ -108,29 +98,37 @@ impl Run {
     async fn run_tool(
         &self,
         call: Call,
-        verdict: Verdict,
+        verdict: CallVerdict,
         shared: &Shared,
     ) -> Result<Vec<Event>, store::Error> {
         if shared.stop.is_cancelled() || shared.failed.load(Ordering::Relaxed) {
             return Ok(Vec::new());
         }
         let begun_at = Instant::now();
+        let settle = |outcome: Outcome| self.settle(&call, Executed::since(begun_at, outcome));
         let (approved, begun) = match verdict {
-            Verdict::Refuse(outcome) => return self.settle(&call, outcome, begun_at).await,
-            Verdict::Run { begun: true, .. } if self.tools.is_beyond_knowing(&call.name) => {
-                return self.settle(&call, Outcome::unknown(), begun_at).await;
+            CallVerdict::Refuse(outcome) => return settle(outcome).await,
+            CallVerdict::Run { begun: true, .. } if self.tools.is_beyond_knowing(&call.name) => {
+                return settle(Outcome::unknown()).await;
             }
-            Verdict::Run { approved, begun } => (approved, begun),
+            CallVerdict::Run { approved, begun } => (approved, begun),
         };
-        let calling = Calling { zone: self.zone().await, ..self.calling(&call, &shared.stop) };
-        let prepared = match self.tools.prepare(&call.name, &calling, &shared.taint).await {
+        let with = (Arc::clone(&self.tools), self.app.limits.tool_timeout);
+        let executor = Executor::new(&self.world, &self.scope, with, &shared.stop);
+        let calling = Calling {
+            thread: Some(self.thread),
+            run: Some(self.id),
+            zone: self.zone().await,
+            ..executor.calling(call.id, call.input.clone())
+        };
+        let prepared = match executor.prepare(&call.name, &calling, &shared.taint).await {
             Ok(prepared) => prepared,
-            Err(failed) => return self.settle(&call, failed.into(), begun_at).await,
+            Err(failed) => return settle(failed.into()).await,
         };
         match if approved { Ruling::Allow } else { prepared.ruling } {
             Ruling::Allow => {}
             Ruling::Ask => return self.propose(call).await,
-            Ruling::Deny => return self.settle(&call, denied(), begun_at).await,
+            Ruling::Deny => return settle(denied()).await,
         }
         let _lane = shared.lane(prepared.exclusive.as_deref()).await;
         if !begun {
@@ -142,14 +140,7 @@ impl Run {
             };
             shared.begun.lock().await.extend(recorded);
         }
-        let begun_at = Instant::now();
-        let outcome = self.tools.run(&call.name, calling, self.app.limits.tool_timeout).await;
-        self.settle(&call, outcome, begun_at).await
-    }
-
-    fn calling<'a>(&'a self, call: &Call, stop: &'a CancellationToken) -> Calling<'a> {
-        let (thread, run) = (Some(self.thread), Some(self.id));
-        Calling { thread, run, ..calling(&self.world, (call.id, &self.scope), call.input.clone(), stop) }
+        self.settle(&call, executor.call(&call.name, calling).await).await
     }
 
     /// Where the user lives; read once for all calls of a run.
@@ -178,63 +169,29 @@ impl Run {
     }
 
     /// Commits the outcome with what the call writes. If that came too late, the call has failed and nothing is written.
-    async fn settle(
-        &self,
-        call: &Call,
-        outcome: Outcome,
-        begun: Instant,
-    ) -> Result<Vec<Event>, store::Error> {
-        let Outcome { status, output, writes, sources, outside } = outcome;
-        let event = |status, output| {
-            let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let (call_id, name) = (call.id, call.name.clone());
-            let suspicious = outside && is_instruction(&output);
-            Event::ToolComplete(ToolComplete {
-                call_id,
-                name,
-                status,
-                output,
-                duration_ms,
-                outside,
-                suspicious,
-            })
-        };
-        let mut events = vec![event(status, output)];
-        events.extend(sources.into_iter().map(Event::Source));
-        match self.record_with(events, Vec::new(), writes).await {
-            Err(store::Error::Changed(reason)) => {
-                let output = json!({ "error": "conflict", "message": reason });
-                self.record(vec![event(ToolStatus::Failed, output)]).await
-            }
-            Err(store::Error::Known(memory)) => {
-                self.record(vec![event(status, ::tools::known_already(memory))]).await
-            }
-            recorded => recorded,
+    async fn settle(&self, call: &Call, executed: Executed) -> Result<Vec<Event>, store::Error> {
+        let Outcome { writes, sources, .. } = &executed.outcome;
+        let mut events = vec![complete(call, &executed)];
+        events.extend(sources.iter().cloned().map(Event::Source));
+        match self.record_with(events, Vec::new(), writes.clone()).await {
+            Ok(recorded) => Ok(recorded),
+            Err(error) => self.record(vec![complete(call, &executed.without_writes(error)?)]).await,
         }
     }
 }
 
-/// A call of a tool that no run makes, in UTC.
-pub(crate) fn calling<'a>(
-    world: &'a World,
-    (id, scope): (CallId, &'a Scope),
-    input: Value,
-    stop: &'a CancellationToken,
-) -> Calling<'a> {
-    Calling {
-        id,
-        input,
-        scope,
-        thread: None,
-        run: None,
-        store: &world.store,
-        vault: &world.vault,
-        recall: &world.recall,
-        ids: &world.ids,
-        now: world.now(),
-        zone: TimeZone::UTC,
-        stop,
-    }
+/// The event that ends a call.
+fn complete(call: &Call, executed: &Executed) -> Event {
+    let Executed { outcome: Outcome { status, output, outside, .. }, duration_ms } = executed;
+    Event::ToolComplete(ToolComplete {
+        call_id: call.id,
+        name: call.name.clone(),
+        status: *status,
+        output: output.clone(),
+        duration_ms: *duration_ms,
+        outside: *outside,
+        suspicious: *outside && is_instruction(output),
+    })
 }
 
 /// Whether what came from outside reads like instructions, in any of its texts.
@@ -261,33 +218,4 @@ fn add_texts(output: &Value, texts: &mut String) {
 
 fn denied() -> Outcome {
     Outcome::refused(ToolStatus::Denied, "denied", "the app does not allow this call")
-}
-
-/// Decides for each call of the step whether it runs, counting the ones before it.
-fn verdicts(state: &RunState, calls: &[Call]) -> Vec<Verdict> {
-    let earlier = state.calls().saturating_sub(state.last().map_or(0, |step| step.calls.len()));
-    let room = MAX_CALLS_PER_RUN.saturating_sub(earlier);
-    calls.iter().enumerate().map(|(index, call)| verdict(state, calls, index, call, room)).collect()
-}
-
-fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: usize) -> Verdict {
-    let refuse = |status, error, message: &str| Verdict::Refuse(Outcome::refused(status, error, message));
-    if call.raw.is_some() {
-        let message =
-            "the arguments were not a complete JSON object, or nested too deep; the call was not run";
-        return refuse(ToolStatus::Failed, INVALID_ARGUMENTS, message);
-    }
-    let same_later =
-        calls.iter().skip(index + 1).filter(|other| other.name == call.name && other.input == call.input);
-    let times = state.repeated(call).saturating_sub(u32::try_from(same_later.count()).unwrap_or(u32::MAX));
-    if times >= REPEATS_STOPPED {
-        let message =
-            format!("this same call was made {times} times; it was not run again. Answer with what you have");
-        return refuse(ToolStatus::Denied, "loop_detected", &message);
-    }
-    if index >= room {
-        let message = format!("a run may make {MAX_CALLS_PER_RUN} calls; this one was not run");
-        return refuse(ToolStatus::Denied, "too_many_calls", &message);
-    }
-    Verdict::Run { approved: state.is_approved(call.id), begun: state.has_begun(call.id) }
 }

@@ -40,7 +40,7 @@ pub(in crate::context) async fn read(
         (DocumentUse::None, _) | (DocumentUse::Named, None) | (_, Some([])) => return Ok(Chosen::default()),
         (DocumentUse::Named, Some(_)) | (DocumentUse::All, _) => {}
     }
-    let found = from.recall.passages(from.scope, message, among, MAX_PASSAGES).await?;
+    let found = from.world.recall.passages(from.scope, message, among, MAX_PASSAGES).await?;
     let mut out = Chosen { warnings: missing(from, named).await?, ..Chosen::default() };
     let mut left = from.app.context.document_tokens.min(from.share(SHARE));
     let (mut taken, mut beyond) = (Vec::new(), (0, 0));
@@ -81,7 +81,7 @@ pub(in crate::context) async fn read(
 async fn missing(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning>, store::Error> {
     let mut warnings = Vec::new();
     for id in named {
-        if from.store.chunks(from.scope, *id, 0, 1).await?.is_empty() {
+        if from.world.store.chunks(from.scope, *id, 0, 1).await?.is_empty() {
             let message = format!("there is no document {id}; the answer does not rest on it");
             warnings.push(Warning { code: "document_unknown".into(), message });
         }

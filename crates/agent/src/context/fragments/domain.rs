@@ -75,7 +75,7 @@ async fn scores(
         let scores = choose_sections(from.app, sections, &records, (said, None));
         return Ok(by_meaning(from, sections, scores, (message, before)).await);
     };
-    let embeds = classifier.embedder.is_some() && classifier.embedder.as_deref() == from.recall.model();
+    let embeds = classifier.embedder.is_some() && classifier.embedder.as_deref() == from.world.recall.model();
     let (now, then) = tokio::join!(vector(from, embeds, Some(message)), vector(from, embeds, before));
     let said = SaidMessage { text: message, vector: now.as_deref() };
     let before = before.map(|text| SaidMessage { text, vector: then.as_deref() });
@@ -84,7 +84,7 @@ async fn scores(
 
 async fn vector(from: &Sources<'_>, embeds: bool, text: Option<&str>) -> Option<Arc<[f32]>> {
     match text {
-        Some(text) if embeds => from.recall.vector(text).await,
+        Some(text) if embeds => from.world.recall.vector(text).await,
         Some(_) | None => None,
     }
 }
@@ -97,7 +97,7 @@ async fn by_meaning(
     (message, before): (&str, Option<&str>),
 ) -> Vec<f32> {
     let about: Vec<String> = sections.iter().map(|section| section.about()).collect();
-    let alike = from.recall.likeness(message, &about).await.unwrap_or_default();
+    let alike = from.world.recall.likeness(message, &about).await.unwrap_or_default();
     for (score, alike) in scores.iter_mut().zip(alike) {
         if alike >= MIN_LIKENESS {
             *score += alike;
@@ -118,7 +118,7 @@ async fn write(
     (message, room): (&str, usize),
 ) -> Result<Chosen, store::Error> {
     // Before the records are read: what is erased meanwhile is not kept.
-    let source = store::source::of_records(from.thread, from.store.erasures(from.scope).await?);
+    let source = store::source::of_records(from.thread, from.world.store.erasures(from.scope).await?);
     let chosen: Vec<(usize, &Section)> =
         order.iter().filter_map(|index| Some((*index, *sections.get(*index)?))).collect();
     let records = records(from, chosen.iter().flat_map(|(_, section)| &section.records)).await?;
@@ -217,7 +217,7 @@ async fn records(
     let mut records = BTreeMap::new();
     for kind in kinds {
         let any = RecordQuery::default();
-        let mut rows = store::newest_records(from.store, from.scope, kind, any, MAX_RECORDS).await?;
+        let mut rows = store::newest_records(&*from.world.store, from.scope, kind, any, MAX_RECORDS).await?;
         rows.reverse(); // the oldest first, as people list things
         records.insert(kind.clone(), rows.into_iter().map(with_id).collect());
     }

@@ -30,7 +30,7 @@ pub(in crate::context) async fn read(from: &Sources<'_>) -> Result<Vec<Piece>, s
     if kinds.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = from.store.active_memories(from.scope, MAX_LOOKED_AT).await?;
+    let rows = from.world.store.active_memories(from.scope, MAX_LOOKED_AT).await?;
     let is_plan = |row: &&MemoryRow| kinds.iter().any(|kind| kind == kind_within_subject(&row.kind));
     let mut plans: Vec<(Date, Piece)> =
         rows.iter().filter(is_plan).filter_map(|row| plan(from, row)).collect();

@@ -23,7 +23,7 @@ pub(in crate::context) async fn read(
         return Ok(Vec::new());
     }
     let newest = PageOf { after: None, limit: MAX_LOOKED_AT };
-    let mut rows = from.store.proposals(from.scope, false, newest).await?.rows;
+    let mut rows = from.world.store.proposals(from.scope, false, newest).await?.rows;
     rows.retain(|row| row.thread == Some(from.thread) && row.run.is_none());
     let line = |row: &ProposalRow| {
         let status = row.decision.map_or("open", Decision::name);

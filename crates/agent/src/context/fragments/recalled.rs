@@ -35,7 +35,7 @@ pub(in crate::context) async fn read(from: &Sources<'_>, message: &str) -> Resul
         }
     }
     let rows: Vec<MemoryRow> =
-        if ids.is_empty() { Vec::new() } else { from.store.memories_by_id(from.scope, &ids).await? };
+        if ids.is_empty() { Vec::new() } else { from.world.store.memories_by_id(from.scope, &ids).await? };
     let memories = rows.iter().map(|row| memories::piece(Fragment::Recalled, row));
     Ok(memories.chain(messages(from, message, left).await?).collect())
 }
@@ -70,7 +70,7 @@ async fn search(
     let mut question = Question::new(message, from.now, limit, among);
     question.without = Some(from.thread);
     question.zone = from.zone.clone();
-    from.recall.search(from.scope, question).await
+    from.world.recall.search(from.scope, question).await
 }
 
 /// A part of the prompt that it may take at most: one in so many.

@@ -41,12 +41,12 @@ pub(in crate::context) async fn read(
     from: &Sources<'_>,
     forgotten: &Forgotten,
 ) -> Result<Vec<Piece>, store::Error> {
-    let lines = match from.store.snapshot(from.scope, from.thread).await? {
+    let lines = match from.world.store.snapshot(from.scope, from.thread).await? {
         Some(lines) => lines,
         None => take(from, forgotten).await?,
     };
     let memories: Vec<MemoryId> = lines.iter().filter_map(|line| line.source.parse().ok()).collect();
-    let gone = from.store.forgotten_among(from.scope, &memories).await?;
+    let gone = from.world.store.forgotten_among(from.scope, &memories).await?;
     let gone: BTreeSet<String> = gone.iter().map(MemoryId::to_string).collect();
     let there = lines.into_iter().filter(|line| !gone.contains(&line.source));
     Ok(there.map(|line| piece(line, forgotten)).collect())
@@ -73,7 +73,7 @@ async fn take(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotL
     lines.extend(changes(from, forgotten).await?);
     lines.extend(with_heading(from, "Session patterns", patterns::read(from, &shown).await?));
     lines.extend(sessions(from, forgotten).await?);
-    from.store.keep_snapshot(from.scope, from.thread, lines).await
+    from.world.store.keep_snapshot(from.scope, from.thread, lines).await
 }
 
 pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
@@ -94,7 +94,7 @@ fn capped_line(text: String) -> String {
 async fn files(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> {
     let mut lines = Vec::new();
     for path in &from.app.memory.snapshot_files {
-        let content = match from.store.file(from.scope, path).await {
+        let content = match from.world.store.file(from.scope, path).await {
             Err(store::Error::NotFound(_)) => continue,
             file => file?.content,
         };
@@ -108,7 +108,7 @@ async fn files(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> {
 }
 
 async fn identity(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> {
-    let mut rows = from.store.active_memories(from.scope, from.app.memory.limit).await?;
+    let mut rows = from.world.store.active_memories(from.scope, from.app.memory.limit).await?;
     rows.sort_by_key(|row| IDENTITY.iter().position(|kind| *kind == row.kind).unwrap_or(IDENTITY.len()));
     let lines = rows
         .into_iter()
@@ -127,7 +127,7 @@ async fn records(from: &Sources<'_>) -> Result<Vec<ShownRecord>, store::Error> {
     let mut shown = Vec::new();
     for kind in &from.app.memory.snapshot {
         let any = RecordQuery::default();
-        let rows = store::newest_records(from.store, from.scope, kind, any, MAX_RECORDS).await?;
+        let rows = store::newest_records(&*from.world.store, from.scope, kind, any, MAX_RECORDS).await?;
         let is_active = |data: &Value| {
             let status = data.get("status").and_then(Value::as_str);
             !status.is_some_and(|status| ENDED.contains(&status))
@@ -155,7 +155,8 @@ fn brief(data: Value) -> Value {
 }
 
 async fn changes(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
-    let rows = store::newest_actions(from.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
+    let rows =
+        store::newest_actions(&*from.world.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
     // What was undone has changed nothing, and neither has its undo.
     let lasts = |row: &store::ActionRow| row.undone_by.is_none() && row.undo_of.is_none();
     let changed =
@@ -170,7 +171,7 @@ async fn changes(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<Snapsh
 
 async fn sessions(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
     let page = PageOf { after: None, limit: MAX_THREADS + 1 };
-    let rows = from.store.threads(from.scope, page).await?.rows;
+    let rows = from.world.store.threads(from.scope, page).await?.rows;
     let earlier = rows.into_iter().filter(|row| row.id != from.thread).take(MAX_THREADS);
     let lines = earlier.map(|row| {
         let title = forgotten.clear(row.title.as_deref().unwrap_or("untitled"), row.created_at);

@@ -16,8 +16,8 @@ use crate::transcript::Turn;
 
 pub use plain::capped;
 pub(super) use plain::{MAX_RESULT_BYTES, cut, exchange, plain, shown};
+pub(crate) use read::{NewestMessages, chain, read_path};
 pub(super) use read::{Rich, again, read};
-pub(crate) use read::{chain, read_path};
 pub(crate) use select::units;
 pub(super) use select::{Selected, select};
 

@@ -8,8 +8,11 @@ use super::{Past, long};
 use crate::context::gather::Sources;
 use crate::{hiding, transcript};
 
-/// Messages that are read at once, and if those are not enough: most prompts need a few.
-const WINDOWS: [usize; 3] = [24, 96, 400];
+/// Messages that every run reads before the one that it answers.
+const FIRST_WINDOW: usize = 24;
+
+/// Messages that are read together, and if those are not enough: most prompts need a few.
+const WINDOWS: [usize; 3] = [FIRST_WINDOW, 96, 400];
 
 /// Messages that are read when nothing else works, with the one that is answered.
 const FALLBACK: usize = 11;
@@ -33,30 +36,59 @@ pub(in crate::context) struct Rich {
     pub(in crate::context) warnings: Vec<Warning>,
 }
 
-/// Reads it all; if that fails, the last messages alone; if that fails too, nothing.
+/// The newest messages of a path, oldest first, read once for all that a run does with them.
+#[derive(Debug)]
+pub(crate) struct NewestMessages {
+    rows: Vec<MessageRow>,
+    /// There are as many as were asked for, or all.
+    is_complete: bool,
+}
+
+impl NewestMessages {
+    /// Those of the path that ends in `leaf`; if they cannot be read, that message alone.
+    pub(crate) async fn read(
+        store: &dyn Store,
+        thread: ThreadId,
+        leaf: MessageId,
+    ) -> Result<Self, store::Error> {
+        match store.path(thread, leaf, FIRST_WINDOW + 1).await {
+            Ok(rows) => Ok(Self { rows, is_complete: true }),
+            Err(error) => {
+                tracing::error!(%thread, %error, "the newest messages were not read; the last one alone is");
+                Ok(Self { rows: store.path(thread, leaf, 1).await?, is_complete: false })
+            }
+        }
+    }
+
+    /// The last of them, which a run answers, as it was said.
+    pub(crate) fn text(&self) -> String {
+        self.rows.last().map(|row| transcript::read(row).text).unwrap_or_default()
+    }
+
+    /// At most so many, the newest ones.
+    pub(crate) fn last(&self, most: usize) -> &[MessageRow] {
+        self.rows.get(self.rows.len().saturating_sub(most)..).unwrap_or_default()
+    }
+}
+
+/// Reads the rest; if that fails, the last messages stand alone.
 pub(in crate::context) async fn read(
     from: &Sources<'_>,
     leaf: MessageId,
-    budget: usize,
+    newest: NewestMessages,
     forgotten: &Forgotten,
 ) -> Rich {
-    match rich(from, leaf, budget, forgotten).await {
+    let warning = |what: &str| Warning { code: "history_reduced".into(), message: what.into() };
+    if !newest.is_complete {
+        let warnings = vec![warning("earlier messages could not be read")];
+        return Rich { warnings, ..parted(pasts(from.thread, &newest.rows, forgotten, leaf)) };
+    }
+    match rich(from, leaf, &newest, forgotten).await {
         Ok(rich) => rich,
         Err(error) => {
             tracing::error!(thread = %from.thread, %error, "history was not read; the last messages alone are shown");
-            let warning = |what: &str| Warning { code: "history_reduced".into(), message: what.into() };
-            match from.store.path(from.thread, leaf, FALLBACK).await {
-                Ok(rows) => Rich {
-                    warnings: vec![warning(
-                        "summaries and pins could not be read; the last messages are shown",
-                    )],
-                    ..parted(pasts(from.thread, &rows, forgotten, leaf))
-                },
-                Err(error) => {
-                    tracing::error!(thread = %from.thread, %error, "no history could be read");
-                    Rich { warnings: vec![warning("earlier messages could not be read")], ..Rich::default() }
-                }
-            }
+            let warnings = vec![warning("summaries and pins could not be read; the last messages are shown")];
+            Rich { warnings, ..parted(pasts(from.thread, newest.last(FALLBACK), forgotten, leaf)) }
         }
     }
 }
@@ -64,14 +96,14 @@ pub(in crate::context) async fn read(
 async fn rich(
     from: &Sources<'_>,
     leaf: MessageId,
-    budget: usize,
+    newest: &NewestMessages,
     forgotten: &Forgotten,
 ) -> Result<Rich, store::Error> {
     let (all, pins) = tokio::try_join!(
-        from.store.summaries(from.thread, false),
-        from.store.pins(from.scope, Some(from.thread))
+        from.world.store.summaries(from.thread, false),
+        from.world.store.pins(from.scope, Some(from.thread))
     )?;
-    let (rows, end) = tail(from, leaf, budget, &all).await?;
+    let (rows, end) = tail(from, leaf, newest, &all).await?;
     let mut rich = parted(pasts(from.thread, &rows, forgotten, leaf));
     for mut summary in end.map(|end| chain(&all, end)).unwrap_or_default() {
         match summary.text.take() {
@@ -94,14 +126,18 @@ async fn rich(
 async fn tail(
     from: &Sources<'_>,
     leaf: MessageId,
-    budget: usize,
+    newest: &NewestMessages,
     summaries: &[SummaryRow],
 ) -> Result<(Vec<MessageRow>, Option<MessageId>), store::Error> {
+    let budget = from.history_budget();
     let most = (budget / TOKENS_PER_MESSAGE).max(FALLBACK);
-    let mut newest = Vec::new();
+    let mut widest = Vec::new();
     for limit in WINDOWS {
         let limit = limit.min(most);
-        let mut rows = from.store.path(from.thread, leaf, limit + 1).await?;
+        let mut rows = match limit {
+            ..=FIRST_WINDOW => newest.last(limit + 1).to_vec(),
+            _ => from.world.store.path(from.thread, leaf, limit + 1).await?,
+        };
         let ends = |row: &MessageRow| summaries.iter().any(|summary| summary.to_message == row.id);
         if let Some(place) = rows.iter().rposition(ends) {
             let end = rows.get(place).map(|row| row.id);
@@ -111,9 +147,9 @@ async fn tail(
         if rows.len() <= limit || limit == most || bytes > budget * MOST_BYTES_PER_TOKEN {
             return Ok((rows, None));
         }
-        newest = rows;
+        widest = rows;
     }
-    Ok((newest, None))
+    Ok((widest, None))
 }
 
 /// The summaries that lead up to a message, oldest first. Where several end at one message, the one that covers most.

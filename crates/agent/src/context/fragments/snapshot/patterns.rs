@@ -31,7 +31,7 @@ pub(super) async fn read(
     records: &[(String, String)],
 ) -> Result<Vec<SnapshotLine>, store::Error> {
     let page = PageOf { after: None, limit: MAX_SESSIONS + 1 };
-    let mut rows = from.store.threads(from.scope, page).await?.rows;
+    let mut rows = from.world.store.threads(from.scope, page).await?.rows;
     rows.retain(|row| row.id != from.thread && row.message_count > 0);
     rows.truncate(MAX_SESSIONS);
     if rows.len() < MIN_SESSIONS {
@@ -115,7 +115,8 @@ async fn recurring(
         return Ok(Vec::new());
     }
     let sessions: BTreeSet<ThreadId> = rows.iter().map(|row| row.id).collect();
-    let actions = store::newest_actions(from.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
+    let actions =
+        store::newest_actions(&*from.world.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
     let mut counts: Vec<(usize, &(String, String))> = Vec::new();
     for record in records {
         let about = actions.iter().filter(|action| names(&action.input, &record.0));

@@ -1,9 +1,18 @@
-//! What a run does next. Pure and total, and the only place its policy lives.
+//! All policy of runs, pure and total: what a run does next, which calls are made, what follows a failed model call, and
+//! what may be spent. `run` asks here and performs what is decided.
+
+mod calls;
+mod failures;
+pub(crate) mod spend;
 
 use app::{AtLimit, FailureCause, FailureReplies};
 use protocol::{Call, Failure, Finish, RunStatus};
 
 use crate::state::RunState;
+
+pub(crate) use calls::{CallVerdict, call_verdicts, unoffered};
+pub(crate) use failures::{AfterFailure, Tries, after_failure, is_of_provider};
+pub use spend::{DAY_SPENT, day_spent, has_day};
 
 /// Identical calls after which the model is told that it repeats itself.
 pub(crate) const REPEATS_WARNED: u32 = 3;
