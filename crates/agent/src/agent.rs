@@ -28,7 +28,7 @@ use crate::world::{AgentParts, World};
 use crate::{Error, mcp};
 
 use missing::MissingApps;
-pub use undo::Elsewhere;
+pub use undo::OutsideEffect;
 
 /// How long a server that stops waits for what was deleted to be gone.
 const LAST_SWEEP: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ const DRAIN_LOOK: Duration = Duration::from_millis(10);
 
 /// A run that has been accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Submitted {
+pub struct AcceptedRun {
     pub run: RunId,
     pub thread: ThreadId,
 }
@@ -171,12 +171,12 @@ impl Agent {
 
     /// Stores a submission, and drives what it starts. Once this returns, both are durable. `spent` says why a new run
     /// would be refused, where only one that was accepted before may be answered.
-    pub async fn submit(&self, submission: Submission, spent: Option<Error>) -> Result<Submitted, Error> {
+    pub async fn submit(&self, submission: Submission, spent: Option<Error>) -> Result<AcceptedRun, Error> {
         let agent = self.clone();
         self.world.tasks.finish(async move { agent.admit(submission, spent).await }).await
     }
 
-    async fn admit(&self, submission: Submission, spent: Option<Error>) -> Result<Submitted, Error> {
+    async fn admit(&self, submission: Submission, spent: Option<Error>) -> Result<AcceptedRun, Error> {
         let causes_jobs = !submission.request.jobs.is_empty();
         let submitted = match (self.world.store.submit(submission).await, spent) {
             // It is not one that was accepted before the budget was used up.
@@ -198,7 +198,7 @@ impl Agent {
         if causes_jobs {
             self.world.notice_jobs(); // they need not wait for the answer
         }
-        Ok(Submitted { run: submitted.run, thread: submitted.thread })
+        Ok(AcceptedRun { run: submitted.run, thread: submitted.thread })
     }
 
     /// Tells a run to end. Durable once it returns; the run ends soon after. A run that has ended stays as it is.

@@ -6,11 +6,11 @@ use memory::tombstone::Forgotten;
 use protocol::{ContextLoaded, StepEnd, ToolComplete};
 use store::ActionRow;
 
-use crate::state::Done;
-use crate::transcript::Turn;
+use crate::state::FinishedStep;
+use crate::transcript::MessageTurn;
 
 /// Hides them in a message with its calls and their results.
-pub(crate) fn hide_in_turn(turn: &mut Turn, forgotten: &Forgotten, said_at: Timestamp) {
+pub(crate) fn hide_in_turn(turn: &mut MessageTurn, forgotten: &Forgotten, said_at: Timestamp) {
     if !forgotten.reaches(said_at) {
         return;
     }
@@ -24,7 +24,7 @@ pub(crate) fn hide_in_turn(turn: &mut Turn, forgotten: &Forgotten, said_at: Time
 }
 
 /// Hides them in a step of the run under way.
-pub(crate) fn hide_in_done(done: &mut Done, forgotten: &Forgotten, said_at: Timestamp) {
+pub(crate) fn hide_in_done(done: &mut FinishedStep, forgotten: &Forgotten, said_at: Timestamp) {
     hide_in_step(&mut done.step, forgotten, said_at);
     for result in &mut done.results {
         hide_in_result(result, forgotten, said_at);

@@ -22,7 +22,7 @@ mod prompt;
 mod run;
 mod sections;
 mod spending;
-mod spoken;
+mod spoken_requests;
 mod state;
 mod sweep;
 mod tasks;
@@ -30,7 +30,7 @@ mod transcript;
 mod world;
 
 pub use access::{run_row, thread_row};
-pub use agent::{Agent, Elsewhere, Submitted};
+pub use agent::{AcceptedRun, Agent, OutsideEffect};
 pub use apps::{ServedApps, Serving};
 pub use context::{capped, most_pin_tokens};
 pub use decide::{DAY_SPENT, day_spent, has_day};
@@ -50,5 +50,5 @@ pub use sections::{
 };
 pub use sweep::Sweeper;
 pub use tasks::Tasks;
-pub use transcript::{Turn, read as read_message};
+pub use transcript::{MessageTurn, read as read_message};
 pub use world::{AgentParts, World};

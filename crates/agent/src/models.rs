@@ -29,7 +29,7 @@ fn unpriced(app: &App, models: &Models) -> Vec<Problem> {
     if !app.budget.is_in_dollars() {
         return Vec::new();
     }
-    let priceless = named(app, models).into_iter().filter(|model| model.listing.price.is_none());
+    let priceless = named_models(app, models).into_iter().filter(|model| model.listing.price.is_none());
     let problem = |model: Arc<Model>| Problem {
         line: app.budget.dollars_line,
         ..Problem::of(
@@ -42,7 +42,7 @@ fn unpriced(app: &App, models: &Models) -> Vec<Problem> {
 }
 
 /// Every model that the app names and somebody serves, each once.
-fn named(app: &App, models: &Models) -> Vec<Arc<Model>> {
+fn named_models(app: &App, models: &Models) -> Vec<Arc<Model>> {
     let own = models.name(app.model.as_deref());
     let extraction = app.memory.extraction.as_ref().and_then(|extraction| extraction.model.as_ref());
     let summaries = app.history.summarise.as_ref().and_then(|summarise| summarise.model.as_ref());

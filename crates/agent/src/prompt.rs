@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::RunRow;
 
 use crate::Error;
-use crate::context::{self, Assembled, Budget, Context, Cuts, Offer};
+use crate::context::{self, Assembled, Context, Cuts, PromptBudget, ToolOffer};
 use crate::run::Run;
 use crate::state::RunState;
 use crate::world::World;
@@ -51,8 +51,10 @@ fn view(
     let asked = ended.as_ref().and_then(|step| step.fallback.as_deref());
     let model = run.models.iter().find(|model| asked == Some(model.name())).or(run.models.first());
     let offer = match run.offer(state) {
-        Offer::Tools if model.is_some_and(|model| model.tools(&context.tools).is_empty()) => Offer::Nothing,
-        offer @ (Offer::Tools | Offer::Nothing | Offer::Words) => offer,
+        ToolOffer::Tools if model.is_some_and(|model| model.tools(&context.tools).is_empty()) => {
+            ToolOffer::Nothing
+        }
+        offer @ (ToolOffer::Tools | ToolOffer::Nothing | ToolOffer::Words) => offer,
     };
     let ledger = ended.as_ref().and_then(|step| step.prompt.clone());
     let ledger = ledger.or_else(|| composed(context, model?, state, offer)).unwrap_or_default();
@@ -67,8 +69,8 @@ fn view(
         fragments: fragments(&assembled, counter),
         messages: messages(&assembled),
         tools: match offer {
-            Offer::Tools => context.tools.iter().map(|tool| tool.name.clone()).collect(),
-            Offer::Nothing | Offer::Words => Vec::new(),
+            ToolOffer::Tools => context.tools.iter().map(|tool| tool.name.clone()).collect(),
+            ToolOffer::Nothing | ToolOffer::Words => Vec::new(),
         },
         warnings: context.loaded.warnings.iter().map(Warning::clone).collect(),
         ledger,
@@ -76,8 +78,8 @@ fn view(
 }
 
 /// What the prompt takes that is about to be sent.
-fn composed(context: &Context, model: &Model, state: &RunState, offer: Offer) -> Option<PromptLedger> {
-    let budget = Budget::of_window(model.capabilities().context_window, context.settings.max_tokens);
+fn composed(context: &Context, model: &Model, state: &RunState, offer: ToolOffer) -> Option<PromptLedger> {
+    let budget = PromptBudget::of_window(model.capabilities().context_window, context.settings.max_tokens);
     context::compose(context, model, state, budget, offer).ok().map(|composed| composed.ledger)
 }
 
@@ -92,7 +94,7 @@ fn fragments(assembled: &Assembled, counter: &Counter) -> Vec<FragmentView> {
     };
     let said = |name: &str, messages: &[Message]| -> Option<FragmentView> {
         let tokens = messages.iter().map(|message| counter.message(message)).sum();
-        let text: Vec<String> = messages.iter().map(written).collect();
+        let text: Vec<String> = messages.iter().map(message_text).collect();
         (!messages.is_empty()).then(|| view(name, tokens, text.join("\n\n")))
     };
     let mut out = texts(&assembled.system);
@@ -103,7 +105,7 @@ fn fragments(assembled: &Assembled, counter: &Counter) -> Vec<FragmentView> {
     out
 }
 
-fn written(message: &Message) -> String {
+fn message_text(message: &Message) -> String {
     match message {
         Message::System(text) => format!("system: {text}"),
         Message::User(text) => format!("user: {text}"),

@@ -20,7 +20,7 @@ pub(crate) struct RunState {
     pub(crate) start: Option<RunStart>,
     pub(crate) context: Option<ContextLoaded>,
     /// Steps that have ended, with the results of their calls.
-    pub(crate) steps: Vec<Done>,
+    pub(crate) steps: Vec<FinishedStep>,
     /// The step that has begun and not ended.
     pub(crate) open: Option<u32>,
     /// How often the open step began again.
@@ -47,7 +47,7 @@ pub(crate) struct RunState {
 
 /// A step that has ended.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Done {
+pub(crate) struct FinishedStep {
     pub(crate) step: StepEnd,
     /// In call order. They arrive in any, and a process may learn of them in another order than its log has them.
     pub(crate) results: Vec<ToolComplete>,
@@ -122,7 +122,7 @@ impl RunState {
         for call in &step.calls {
             *self.repeats.entry(fingerprint(call)).or_default() += 1;
         }
-        self.steps.push(Done { step, results: Vec::new() });
+        self.steps.push(FinishedStep { step, results: Vec::new() });
     }
 
     fn end_call(&mut self, result: &ToolComplete) {
@@ -131,7 +131,7 @@ impl RunState {
         if result.outside {
             self.taint.insert(result.name.clone());
         }
-        if let Some(Done { step, results }) = self.steps.last_mut() {
+        if let Some(FinishedStep { step, results }) = self.steps.last_mut() {
             let place = |id| step.calls.iter().position(|call| call.id == id).unwrap_or(usize::MAX);
             results.push(result.clone());
             results.sort_by_key(|result| place(result.call_id));
@@ -166,7 +166,7 @@ impl RunState {
 
     /// How many steps at the end said nothing and called nothing.
     pub(crate) fn trailing_silence(&self) -> usize {
-        let silent = |done: &&Done| done.step.text.trim().is_empty() && done.step.calls.is_empty();
+        let silent = |done: &&FinishedStep| done.step.text.trim().is_empty() && done.step.calls.is_empty();
         self.steps.iter().rev().take_while(silent).count()
     }
 

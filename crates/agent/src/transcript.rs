@@ -22,7 +22,7 @@ pub(crate) const UNREADABLE: &str = "[this message could not be read]";
 
 /// A message as far as it can be read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Turn {
+pub struct MessageTurn {
     /// None when the stored role is none we know.
     pub role: Option<Role>,
     pub text: String,
@@ -31,12 +31,12 @@ pub struct Turn {
     /// At most one result per call, the first.
     pub results: Vec<ToolComplete>,
     pub memories_referenced: Vec<String>,
-    pub trouble: Trouble,
+    pub trouble: MessageTrouble,
 }
 
 /// What was wrong with a message's rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Trouble {
+pub struct MessageTrouble {
     pub unreadable: usize,
     /// The stored role is none we know.
     pub unknown_role: bool,
@@ -44,9 +44,9 @@ pub struct Trouble {
     pub results: Option<(u64, usize)>,
 }
 
-pub fn read(row: &MessageRow) -> Turn {
-    let mut trouble = Trouble::default();
-    let (text, memories_referenced) = said(row.said.as_ref(), &mut trouble);
+pub fn read(row: &MessageRow) -> MessageTurn {
+    let mut trouble = MessageTrouble::default();
+    let (text, memories_referenced) = said_text(row.said.as_ref(), &mut trouble);
     let steps = steps(&row.steps, &mut trouble);
     let calls: HashSet<_> = steps.iter().flat_map(|step| &step.calls).map(|call| call.id).collect();
     let read: Vec<Option<ToolComplete>> = row.results.iter().map(result).collect();
@@ -68,7 +68,7 @@ pub fn read(row: &MessageRow) -> Turn {
         _ => None,
     };
     trouble.unknown_role = role.is_none();
-    Turn { role, text, steps, results, memories_referenced, trouble }
+    MessageTurn { role, text, steps, results, memories_referenced, trouble }
 }
 
 /// The safeguard against corrupt history: `min(results, calls × 2, 100)` where there are more results than calls, or
@@ -94,7 +94,7 @@ fn result(raw: &RawEvent) -> Option<ToolComplete> {
     }
 }
 
-fn said(raw: Option<&RawEvent>, trouble: &mut Trouble) -> (String, Vec<String>) {
+fn said_text(raw: Option<&RawEvent>, trouble: &mut MessageTrouble) -> (String, Vec<String>) {
     match raw.map(|raw| Event::read(&raw.kind, &raw.body)) {
         // The log keeps every byte; what is said is the text between the spaces.
         Some(Ok(Event::MessageUser(said))) => (said.text.trim().to_owned(), Vec::new()),
@@ -110,7 +110,7 @@ fn said(raw: Option<&RawEvent>, trouble: &mut Trouble) -> (String, Vec<String>) 
 }
 
 /// The readable steps that called tools; a call's id counts once.
-fn steps(rows: &[RawEvent], trouble: &mut Trouble) -> Vec<StepEnd> {
+fn steps(rows: &[RawEvent], trouble: &mut MessageTrouble) -> Vec<StepEnd> {
     let mut seen = HashSet::new();
     let mut steps = Vec::new();
     for raw in rows {
@@ -133,7 +133,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Says once per message what was wrong with it, naming the thread.
-pub(crate) fn warn(thread: ThreadId, row: &MessageRow, trouble: Trouble) {
+pub(crate) fn warn(thread: ThreadId, row: &MessageRow, trouble: MessageTrouble) {
     if let Some((found, allowed)) = trouble.results {
         tracing::warn!(%thread, message = %row.id, found, allowed, "corrupt history: more tool results than calls allow");
     }

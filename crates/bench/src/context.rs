@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, stream};
 use model::{ChatModel, Message, Piece, PieceStream, Request};
 use protocol::{Finish, NewRun, Principal, PromptLedger, ThreadId, UserId};
-use service::{Service, Submitted};
+use service::{AcceptedRun, Service};
 use store::sqlite::Coalesce;
 
 use crate::{cpu, world};
@@ -108,7 +108,7 @@ async fn one(
     user: &Principal,
     listener: &Listener,
     thread: Option<ThreadId>,
-) -> Result<(Submitted, Duration, Duration), Box<dyn Error>> {
+) -> Result<(AcceptedRun, Duration, Duration), Box<dyn Error>> {
     let (begun, cpu) = (Instant::now(), cpu::spent()?);
     let new = NewRun { message: Some(WORDS.into()), thread_id: thread, ..NewRun::default() };
     let submitted = engine.submit(user, "talk", new, None).await?;

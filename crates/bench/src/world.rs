@@ -8,7 +8,7 @@ use std::time::Duration;
 use memory::recall::Recall;
 use model::{Capabilities, ChatModel, Kind, Prices, Provider, Registry, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
-use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Parts, Service};
+use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::sqlite::{Coalesce, Options};
 use store::{Sqlite, Store};
 use tools::Catalog;
@@ -51,7 +51,7 @@ pub(crate) fn engine(
         model_calls: CallShares::default(),
         undo_retention: Duration::from_hours(24),
     };
-    let parts = Parts {
+    let parts = ServiceParts {
         agent,
         vault_key: [0; 32],
         extractor: Arc::new(InProcess),

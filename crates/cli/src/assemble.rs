@@ -6,7 +6,7 @@ use app::Apps;
 use memory::recall::Recall;
 use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, Registry, Secret, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
-use service::{AgentParts, Bus, Extractor, InProcess, Parts, Service};
+use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
 use store::{Sqlite, Store};
 use tools::{Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
@@ -42,7 +42,7 @@ pub(crate) fn served(config: &Config) -> Result<(Service, Arc<Secrets>), Trouble
         undo_retention: config.server.undo_retention,
         apps,
     };
-    let parts = Parts {
+    let parts = ServiceParts {
         agent,
         vault_key: vault::key(&config.data)?,
         extractor: extractor(),

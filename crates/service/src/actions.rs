@@ -1,6 +1,6 @@
 //! What tools did, as the outside asks for it: the list, one action, and taking back what was done.
 
-use agent::{Elsewhere, hide_in_action};
+use agent::{OutsideEffect, hide_in_action};
 use protocol::{
     ActionId, ActionView, Decision, Effect, Page, Principal, RunId, Scope, ThreadId, ToolStatus, UndoRefused,
     UndoReport,
@@ -128,7 +128,7 @@ impl Service {
     ) -> Result<(), Error> {
         for row in rows {
             let refusal = |reason| UndoRefused { action_id: row.id, tool: row.tool.clone(), reason };
-            match standing(&row, Elsewhere::of(&self.world().apps, &row)) {
+            match standing(&row, OutsideEffect::of(&self.world().apps, &row)) {
                 Standing::Nothing => self.report_proposal(&row, report).await?,
                 Standing::Undone(by) => {
                     report.undone.push(self.view(self.store().action(principal, by).await?));
@@ -151,7 +151,7 @@ impl Service {
             Err(store::Error::NotFound(_)) => return Ok(()),
             found => found?,
         };
-        if let Some(reason) = decided(&proposal, row) {
+        if let Some(reason) = decision_reason(&proposal, row) {
             report.refused.push(UndoRefused { action_id: row.id, tool: row.tool.clone(), reason });
         } else if proposal.decision.is_none() && report.proposals.iter().all(|known| known.id != id) {
             report.proposals.push(views::proposal(proposal));
@@ -169,7 +169,7 @@ impl Service {
     }
 
     fn view(&self, row: ActionRow) -> ActionView {
-        let elsewhere = Elsewhere::of(&self.world().apps, &row);
+        let elsewhere = OutsideEffect::of(&self.world().apps, &row);
         view(row, elsewhere)
     }
 
@@ -191,7 +191,7 @@ enum Standing {
 }
 
 /// `elsewhere` says whether it acted outside, and whether its tool can take that back.
-fn standing(row: &ActionRow, elsewhere: Elsewhere) -> Standing {
+fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> Standing {
     let is = |status: ToolStatus| row.status == status.name();
     if let Some(by) = row.undone_by {
         return Standing::Undone(by);
@@ -209,12 +209,12 @@ fn standing(row: &ActionRow, elsewhere: Elsewhere) -> Standing {
         }
         Effect::Irreversible if is(ToolStatus::Complete) => Standing::Stays("it cannot be taken back"),
         Effect::Idempotent | Effect::Reversible
-            if is(ToolStatus::Complete) && (elsewhere == Elsewhere::Undo || !row.changes.is_empty()) =>
+            if is(ToolStatus::Complete) && (elsewhere == OutsideEffect::Undo || !row.changes.is_empty()) =>
         {
             Standing::Undoable
         }
         Effect::Idempotent | Effect::Reversible
-            if is(ToolStatus::Complete) && elsewhere == Elsewhere::Stays =>
+            if is(ToolStatus::Complete) && elsewhere == OutsideEffect::Stays =>
         {
             Standing::Stays("it may have changed something outside, and its tool has no way to put that back")
         }
@@ -223,7 +223,7 @@ fn standing(row: &ActionRow, elsewhere: Elsewhere) -> Standing {
 }
 
 /// Why what became of a proposal is not taken back with the action that made or changed it; none if nothing did.
-fn decided(proposal: &ProposalRow, by: &ActionRow) -> Option<String> {
+fn decision_reason(proposal: &ProposalRow, by: &ActionRow) -> Option<String> {
     let withdrew = by.output.get("status").and_then(Value::as_str) == Some(Decision::Withdrawn.name());
     match proposal.decision? {
         Decision::Confirmed => Some(proposal.action.map_or_else(
@@ -235,7 +235,7 @@ fn decided(proposal: &ProposalRow, by: &ActionRow) -> Option<String> {
     }
 }
 
-fn view(row: ActionRow, elsewhere: Elsewhere) -> ActionView {
+fn view(row: ActionRow, elsewhere: OutsideEffect) -> ActionView {
     ActionView {
         undoable: standing(&row, elsewhere) == Standing::Undoable,
         undone: row.undone_by.is_some(),
@@ -306,13 +306,13 @@ mod tests {
     }
 
     fn stands(row: &ActionRow) -> Standing {
-        standing(row, Elsewhere::Nothing)
+        standing(row, OutsideEffect::Nothing)
     }
 
     #[test]
     fn what_was_done_and_can_be_put_back_is_undoable() {
         assert_eq!(stands(&row()), Standing::Undoable);
-        assert!(view(row(), Elsewhere::Nothing).undoable);
+        assert!(view(row(), OutsideEffect::Nothing).undoable);
         for status in ["started", "failed", "denied", "cancelled"] {
             assert_eq!(stands(&ActionRow { status: status.into(), ..row() }), Standing::Nothing);
         }
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(stands(&ActionRow { undo_of: Some(other), ..row() }), Standing::Nothing);
         let undone = ActionRow { undone_by: Some(other), ..row() };
         assert_eq!(stands(&undone), Standing::Undone(other));
-        let view = view(undone, Elsewhere::Nothing);
+        let view = view(undone, OutsideEffect::Nothing);
         assert_eq!((view.undone, view.undoable, view.undone_by), (true, false, Some(other)));
     }
 
@@ -348,11 +348,11 @@ mod tests {
     fn what_acted_outside_is_undoable_only_if_its_tool_can_take_it_back() {
         for effect in [Effect::Idempotent, Effect::Reversible] {
             let called = ActionRow { changes: Vec::new(), effect, ..row() };
-            assert_eq!(standing(&called, Elsewhere::Undo), Standing::Undoable, "{effect:?}");
-            assert!(matches!(standing(&called, Elsewhere::Stays), Standing::Stays(_)), "{effect:?}");
-            assert_eq!(standing(&called, Elsewhere::Nothing), Standing::Nothing, "{effect:?}");
+            assert_eq!(standing(&called, OutsideEffect::Undo), Standing::Undoable, "{effect:?}");
+            assert!(matches!(standing(&called, OutsideEffect::Stays), Standing::Stays(_)), "{effect:?}");
+            assert_eq!(standing(&called, OutsideEffect::Nothing), Standing::Nothing, "{effect:?}");
             let failed = ActionRow { status: "failed".into(), ..called };
-            assert_eq!(standing(&failed, Elsewhere::Stays), Standing::Nothing, "{effect:?}");
+            assert_eq!(standing(&failed, OutsideEffect::Stays), Standing::Nothing, "{effect:?}");
         }
     }
 

@@ -37,7 +37,7 @@ impl Service {
 
     /// What an upload of more bytes is answered.
     pub fn upload_too_large() -> Error {
-        refused(&Problem::TooLarge { what: "bytes", limit: Self::MAX_UPLOAD_BYTES })
+        document_refusal(&Problem::TooLarge { what: "bytes", limit: Self::MAX_UPLOAD_BYTES })
     }
 
     /// Reads an upload, by its name, the media type it is said to have, and its bytes. It can be found by its words
@@ -56,8 +56,8 @@ impl Service {
         {
             return self.document_view(made).await;
         }
-        let kind =
-            documents::kind(&name, declared.as_deref(), &bytes).map_err(|problem| refused(&problem))?;
+        let kind = documents::kind(&name, declared.as_deref(), &bytes)
+            .map_err(|problem| document_refusal(&problem))?;
         let size = bytes.len() as u64;
         let mut extracted = self.extract(kind, bytes).await?;
         let (id, title, pages) = (self.world().ids.document(), extracted.title.take(), extracted.pages);
@@ -184,7 +184,7 @@ impl Service {
                 retry_after: TURN_RETRY_AFTER,
             });
         };
-        self.shared.extractor.extract(kind, bytes).await.map_err(|problem| refused(&problem))
+        self.shared.extractor.extract(kind, bytes).await.map_err(|problem| document_refusal(&problem))
     }
 
     /// Cut on a thread of its own: a document may be as long as a shelf of books.
@@ -228,7 +228,7 @@ impl Service {
 }
 
 /// In the words of whoever could not read it.
-fn refused(problem: &Problem) -> Error {
+fn document_refusal(problem: &Problem) -> Error {
     Error::Conflict { code: problem.code(), message: problem.to_string() }
 }
 

@@ -33,7 +33,7 @@ mod vault;
 mod views;
 
 pub use actions::ActionQuery;
-pub use agent::{AgentParts, Bus, CallShares, Error, Follower, Submitted, model_problems};
+pub use agent::{AcceptedRun, AgentParts, Bus, CallShares, Error, Follower, model_problems};
 pub use checks::{MAX_MESSAGE_BYTES, PageQuery};
 pub use documents::DEFAULT_DOCUMENT_BYTES;
 pub use extractor::{Extractor, InProcess};
@@ -42,5 +42,5 @@ pub use key_ring::Grant;
 pub use keys::{LOCAL_USER, MadeKey, NewKey};
 pub use memories::{Added, ExportFormat, MAX_IMPORT_BYTES, MessageQuery};
 pub use records::{Edit, RecordPlace, RecordSearch, RecordsPlace, Terms};
-pub use service::{Parts, Service};
+pub use service::{Service, ServiceParts};
 pub use store::Once;

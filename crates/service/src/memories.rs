@@ -44,7 +44,7 @@ impl Service {
         once: Option<Once>,
     ) -> Result<Added, Error> {
         let scope = self.memory_scope(principal, app)?;
-        let (text, kind) = (text(&new.text)?, kind(new.kind)?);
+        let (text, kind) = (memory_text(&new.text)?, kind(new.kind)?);
         self.refuse_if_off(&scope).await?;
         if let Some(known) = self.recall().duplicate(&scope, &text, self.now()).await? {
             // A change of nothing: it notes the key, and says whether that was used for something else.
@@ -113,7 +113,7 @@ impl Service {
         if patch.text.is_none() && patch.kind.is_none() {
             return Err(Error::invalid("text", "is missing, and so is kind; say what to change"));
         }
-        let text = patch.text.as_deref().map(text).transpose()?;
+        let text = patch.text.as_deref().map(memory_text).transpose()?;
         let kind = patch.kind.map(|word| kind(Some(word))).transpose()?;
         let edited = self.store().edit_memory(principal, memory, MemoryEdit { text, kind }, once).await?;
         embed_soon(self.world(), &row.scope).await;
@@ -193,7 +193,7 @@ impl Service {
     }
 }
 
-fn text(text: &str) -> Result<String, Error> {
+fn memory_text(text: &str) -> Result<String, Error> {
     let trimmed = text.trim();
     if trimmed.is_empty() {
         return Err(Error::invalid("text", "is empty; say what to remember"));

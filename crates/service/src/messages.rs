@@ -1,6 +1,6 @@
 //! Messages as clients ask for them: the path of a thread, oldest first.
 
-use agent::{Turn, tool_result_view};
+use agent::{MessageTurn, tool_result_view};
 use protocol::{Message, Page, Principal, Role, ThreadId, ToolCallView};
 use store::{MessageRow, PageOf};
 
@@ -28,7 +28,7 @@ impl Service {
 
 /// None for a row whose role is none we know.
 pub(crate) fn view(row: &MessageRow) -> Option<Message> {
-    let Turn { role, text, steps, results, memories_referenced, .. } = agent::read_message(row);
+    let MessageTurn { role, text, steps, results, memories_referenced, .. } = agent::read_message(row);
     let role = role?;
     let calls = steps.into_iter().flat_map(|step| step.calls);
     Some(Message {

@@ -20,7 +20,7 @@ impl Service {
             all.extend(default.as_deref().and_then(|name| models.find(name)));
         }
         all.sort_by(|a, b| a.name().cmp(b.name()));
-        all.iter().map(|model| offered(model, is_default(model))).collect()
+        all.iter().map(|model| model_view(model, is_default(model))).collect()
     }
 
     /// The models that a request may choose in this app.
@@ -82,7 +82,7 @@ impl Service {
     }
 }
 
-fn offered(model: &Model, default: bool) -> ModelView {
+fn model_view(model: &Model, default: bool) -> ModelView {
     let (listing, can) = (&model.listing, model.capabilities());
     ModelView {
         id: listing.name.clone(),

@@ -36,7 +36,7 @@ impl Service {
         let (scope, app) = self.share_of(principal, app)?;
         match app.personas.get(id) {
             Some(persona) => Ok(of_app(persona)),
-            None => Ok(of_user(&app, there(self.store().persona(&scope, id).await?)?)),
+            None => Ok(of_user(&app, existing_persona(self.store().persona(&scope, id).await?)?)),
         }
     }
 
@@ -84,7 +84,7 @@ impl Service {
         if app.personas.contains_key(id) {
             return Err(not_here(id));
         }
-        let row = there(self.store().persona(&scope, id).await?)?;
+        let row = existing_persona(self.store().persona(&scope, id).await?)?;
         let PersonaPatch { name, prompt: words, settings } = patch;
         if name.is_none() && words.is_none() && settings.is_none() {
             let message = "is missing, and so are name and settings; say what to change";
@@ -167,7 +167,7 @@ fn prompt(prompt: String, is_set: bool) -> Result<String, Error> {
     Ok(prompt)
 }
 
-fn there(row: Option<PersonaRow>) -> Result<PersonaRow, Error> {
+fn existing_persona(row: Option<PersonaRow>) -> Result<PersonaRow, Error> {
     row.ok_or(Error::NotFound { what: "persona" })
 }
 

@@ -79,7 +79,7 @@ impl Service {
         new: NewPin,
         once: Option<Once>,
     ) -> Result<PinView, Error> {
-        let text = text(&new.text)?;
+        let text = pin_text(&new.text)?;
         self.refuse_unshowable(scope, &text)?;
         let pin = store::NewPin { id: self.world().ids.pin(), thread, text };
         match self.store().add_pin(scope, pin, once).await {
@@ -116,7 +116,7 @@ impl Service {
     }
 }
 
-fn text(text: &str) -> Result<String, Error> {
+fn pin_text(text: &str) -> Result<String, Error> {
     let trimmed = text.trim();
     if trimmed.is_empty() {
         return Err(Error::invalid("text", "is empty; say what is important"));

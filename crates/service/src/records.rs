@@ -83,7 +83,7 @@ impl Service {
         match self.store().put_record(&scope, write, once).await {
             // Under a fresh id nothing can have changed: there is no room.
             Err(store::Error::Changed(message)) => Err(Error::Conflict { code: "records_full", message }),
-            made => there(made?),
+            made => existing_record(made?),
         }
     }
 
@@ -120,7 +120,7 @@ impl Service {
         self.check_references(&scope, &kind, &given).await?;
         let expected = terms.expected.unwrap_or(current.version);
         let write = Write::Record { id: place.id, kind: place.of.kind.clone(), data, expected };
-        there(self.store().put_record(&scope, write, terms.once).await?)
+        existing_record(self.store().put_record(&scope, write, terms.once).await?)
     }
 
     /// Under a key that was used before, a record that is gone is gone once more.
@@ -169,7 +169,7 @@ impl Service {
     }
 }
 
-fn there(row: Option<RecordRow>) -> Result<RecordView, Error> {
+fn existing_record(row: Option<RecordRow>) -> Result<RecordView, Error> {
     row.map(view).ok_or(Error::NotFound { what: "record" })
 }
 
@@ -225,7 +225,7 @@ fn query(kind: &RecordType, search: RecordSearch) -> Result<RecordQuery, Error> 
         return Err(Error::invalid("field", format!("at most {MAX_FILTERS} may be given")));
     }
     let fields = fields.into_iter().map(|(name, text)| {
-        let value = wanted(kind, &name, &text)?;
+        let value = filter_value(kind, &name, &text)?;
         Ok((name, value))
     });
     let text = words.filter(|words| !words.trim().is_empty());
@@ -233,7 +233,7 @@ fn query(kind: &RecordType, search: RecordSearch) -> Result<RecordQuery, Error> 
 }
 
 /// A value as the schema has it, from how an address writes it.
-fn wanted(kind: &RecordType, name: &str, text: &str) -> Result<Value, Error> {
+fn filter_value(kind: &RecordType, name: &str, text: &str) -> Result<Value, Error> {
     let Some(property) = kind.property(name) else {
         return Err(Error::invalid("field", format!("there is no field {name:?} in this type")));
     };
@@ -339,7 +339,7 @@ mod tests {
             ("scores", "0.5", json!(0.5)),
             ("kind", "exile", json!("exile")),
         ] {
-            assert_eq!(wanted(&part(), name, text).unwrap(), value, "{name}={text}");
+            assert_eq!(filter_value(&part(), name, text).unwrap(), value, "{name}={text}");
         }
         for (name, text) in [
             ("age", "old"),
@@ -350,7 +350,7 @@ mod tests {
             ("other", "x"),
         ] {
             assert!(
-                matches!(wanted(&part(), name, text), Err(Error::Invalid { field: "field", .. })),
+                matches!(filter_value(&part(), name, text), Err(Error::Invalid { field: "field", .. })),
                 "{name}"
             );
         }

@@ -1,6 +1,6 @@
 //! Runs as clients ask for them: begun by a message, shown, waited for, followed and cancelled.
 
-use agent::{DAY_SPENT, Follower, Serving, Submitted, day_spent, find_persona, has_day, jobs_of_message};
+use agent::{AcceptedRun, DAY_SPENT, Follower, Serving, day_spent, find_persona, has_day, jobs_of_message};
 use app::App;
 use protocol::{
     NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
@@ -20,7 +20,7 @@ impl Service {
         app: &str,
         new: NewRun,
         once: Option<Once>,
-    ) -> Result<Submitted, Error> {
+    ) -> Result<AcceptedRun, Error> {
         self.check_ready()?;
         let serving = self.serving(principal, app)?;
         let ids = &self.world().ids;

@@ -22,7 +22,7 @@ use crate::vault::SealedVault;
 const MAX_EXTRACTIONS: usize = 2;
 
 /// The parts that a service is made of. `cli` puts them together.
-pub struct Parts {
+pub struct ServiceParts {
     pub agent: AgentParts,
     /// Seals the credentials of users.
     pub vault_key: [u8; 32],
@@ -36,11 +36,11 @@ pub struct Parts {
 #[derive(Clone)]
 pub struct Service {
     pub(crate) agent: Agent,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RequestState>,
 }
 
 /// What only requests need.
-pub(crate) struct Shared {
+pub(crate) struct RequestState {
     pub(crate) keys: KeyRing,
     pub(crate) vault: Arc<SealedVault>,
     pub(crate) extractor: Arc<dyn Extractor>,
@@ -51,9 +51,9 @@ pub(crate) struct Shared {
 
 impl Service {
     /// Fails if an app names a tool that does not exist, or a model that it may not use.
-    pub fn new(parts: Parts) -> Result<Self, Problem> {
+    pub fn new(parts: ServiceParts) -> Result<Self, Problem> {
         let vault = Arc::new(SealedVault::new(Arc::clone(&parts.agent.store), &parts.vault_key));
-        let shared = Shared {
+        let shared = RequestState {
             keys: KeyRing::default(),
             vault: Arc::clone(&vault),
             extractor: parts.extractor,

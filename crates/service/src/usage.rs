@@ -33,11 +33,11 @@ impl Service {
         for row in &rows {
             total += row.usage;
         }
-        Ok(UsageReport { data: rows.into_iter().map(used).collect(), next: None, total })
+        Ok(UsageReport { data: rows.into_iter().map(usage_view).collect(), next: None, total })
     }
 }
 
-fn used(row: UsageRow) -> UsageView {
+fn usage_view(row: UsageRow) -> UsageView {
     let UsageRow { day, scope, model, calls, usage } = row;
     UsageView { date: day, app_id: scope.app.to_string(), model, calls, usage }
 }

@@ -85,8 +85,8 @@ pub(crate) fn proposal(row: ProposalRow) -> ProposalView {
 pub(crate) fn memory(row: MemoryRow) -> MemoryView {
     let written = || Source { at: Some(row.created_at), ..Source::default() };
     let said = match row.first_source.clone() {
-        Some(source) => said(source, &row),
-        None => SaidView { note: None, ..said(written(), &row) },
+        Some(source) => said_view(source, &row),
+        None => SaidView { note: None, ..said_view(written(), &row) },
     };
     MemoryView {
         id: row.id,
@@ -107,7 +107,7 @@ pub(crate) fn memory(row: MemoryRow) -> MemoryView {
 }
 
 /// The words that a memory rests on are forgotten with it; its own text stays, so that it can be restored.
-fn said(source: Source, of: &MemoryRow) -> SaidView {
+fn said_view(source: Source, of: &MemoryRow) -> SaidView {
     let Source { thread, message, words, at } = source;
     let is_deleted = thread.is_none() && message.is_none() && words.is_none();
     SaidView {
@@ -133,7 +133,7 @@ pub(crate) fn memory_history(history: MemoryHistory) -> MemoryHistoryView {
     };
     MemoryHistoryView {
         versions: versions.into_iter().map(version).collect(),
-        sources: sources.into_iter().map(|source| said(source, &row)).collect(),
+        sources: sources.into_iter().map(|source| said_view(source, &row)).collect(),
         memory: memory(row),
     }
 }

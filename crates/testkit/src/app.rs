@@ -13,7 +13,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use rusqlite::Connection;
 use serde_json::Value;
 use server::Limits;
-use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Parts, Service};
+use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::sqlite::{Boundary, Options};
 use store::{Sqlite, Store};
 use tempfile::TempDir;
@@ -406,7 +406,7 @@ fn engine(
         model_calls: setup.model_calls,
         undo_retention: Duration::from_secs(30 * 24 * 60 * 60),
     };
-    let parts = Parts {
+    let parts = ServiceParts {
         agent,
         vault_key: [7; 32],
         extractor: Arc::new(InProcess),

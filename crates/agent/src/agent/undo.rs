@@ -14,7 +14,7 @@ use crate::run::{Executed, Executor};
 
 /// What an action did outside, as far as it can be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Elsewhere {
+pub enum OutsideEffect {
     /// It did nothing there.
     Nothing,
     /// Its tool takes it back by another call.
@@ -23,7 +23,7 @@ pub enum Elsewhere {
     Stays,
 }
 
-impl Elsewhere {
+impl OutsideEffect {
     /// What an action of one of these apps did outside.
     pub fn of(apps: &ServedApps, action: &ActionRow) -> Self {
         let tools = apps.get(&action.scope.app).map(|serving| serving.tools());

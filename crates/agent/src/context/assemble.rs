@@ -7,9 +7,9 @@ use model::{Counter, Message};
 use protocol::{FragmentCost, ToolComplete};
 
 use super::compose::Cuts;
-use super::{Context, Offer, fence, fragments, history};
+use super::{Context, ToolOffer, fence, fragments, history};
 use crate::decide::REPEATS_WARNED;
-use crate::state::{Done, RunState, is_not_offered};
+use crate::state::{FinishedStep, RunState, is_not_offered};
 
 /// Names of what is in a prompt beside its fragments.
 pub(crate) const MESSAGE: &str = "message";
@@ -30,14 +30,14 @@ pub(crate) struct Assembled {
     pub(crate) steps: Vec<Message>,
 }
 
-pub(crate) fn assemble(context: &Context, state: &RunState, offer: Offer, cuts: &Cuts) -> Assembled {
+pub(crate) fn assemble(context: &Context, state: &RunState, offer: ToolOffer, cuts: &Cuts) -> Assembled {
     let order = &context.rules.order;
     let middle = order.iter().position(|fragment| *fragment == Fragment::History).unwrap_or(order.len());
     // Who has used tools and must answer now is still told what they were for.
     let tools = match offer {
-        Offer::Tools => true,
-        Offer::Words => state.has_used_tools(),
-        Offer::Nothing => false,
+        ToolOffer::Tools => true,
+        ToolOffer::Words => state.has_used_tools(),
+        ToolOffer::Nothing => false,
     };
     let part = |fragment: &Fragment| {
         let text = fragments::text(*fragment, context, tools);
@@ -54,17 +54,19 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: Offer, cuts: 
     let before = before.iter().filter_map(part).collect();
     let mut steps = Vec::new();
     match offer {
-        Offer::Words => system.push((STEPS, folded(context, state, cuts))),
-        Offer::Tools | Offer::Nothing => {
+        ToolOffer::Words => system.push((STEPS, folded(context, state, cuts))),
+        ToolOffer::Tools | ToolOffer::Nothing => {
             steps.extend(state.steps.iter().map(|done| step(context, done, state, cuts)));
         }
     }
     let message = match cuts.message_bytes {
-        Some(limit) if offer == Offer::Tools => history::cut(&context.message, limit, &context.message_id),
+        Some(limit) if offer == ToolOffer::Tools => {
+            history::cut(&context.message, limit, &context.message_id)
+        }
         Some(limit) => history::capped(&context.message, limit),
         None => context.message.clone(),
     };
-    let message = fence::said(&message, context.is_suspicious(context.message_id)).into_owned();
+    let message = fence::warned_message(&message, context.is_suspicious(context.message_id)).into_owned();
     let history = history::messages(context, cuts);
     Assembled { system, history, before, message, steps }
 }
@@ -108,7 +110,7 @@ fn joined(parts: &[(&'static str, String)]) -> String {
 }
 
 /// One of this run's steps, with a word of warning where the model goes round in circles.
-fn step(context: &Context, done: &Done, state: &RunState, cuts: &Cuts) -> Message {
+fn step(context: &Context, done: &FinishedStep, state: &RunState, cuts: &Cuts) -> Message {
     let shown = context.shown(done);
     let result_of = |id| shown.results.iter().find(|result| result.call_id == id);
     let mut exchanges = Vec::with_capacity(shown.step.calls.len());

@@ -8,7 +8,7 @@ use protocol::{FragmentCost, LeftOut, OutputFormat, PromptLedger};
 
 use super::assemble::{Assembled, FORMAT, MESSAGE, STEPS, TOOLS, assemble};
 use super::history::{MAX_RESULT_BYTES, droppable};
-use super::{Context, Offer, Wanted, history};
+use super::{Context, ToolOffer, WantedAnswer, history};
 use crate::state::RunState;
 
 /// Bytes to which this run's own tool results are cut when the prompt would not fit otherwise, one after the other. They
@@ -42,11 +42,11 @@ const JSON_IN_WORDS: &str = "Answer with one JSON object and nothing around it."
 
 /// Tokens a prompt may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Budget {
+pub(crate) struct PromptBudget {
     pub(crate) prompt: usize,
 }
 
-impl Budget {
+impl PromptBudget {
     /// What a context window leaves once the answer has its room.
     pub(crate) fn of_window(window: u32, answer: Option<u32>) -> Self {
         let window = window as usize;
@@ -91,7 +91,7 @@ impl Cuts {
 #[error(
     "the message is too long for this model: about {needed} tokens, and {limit} fit; shorten it or choose another"
 )]
-pub(crate) struct TooLong {
+pub(crate) struct PromptTooLong {
     pub(crate) needed: usize,
     pub(crate) limit: usize,
 }
@@ -100,7 +100,7 @@ pub(crate) struct TooLong {
 #[derive(Debug)]
 pub(crate) struct Composed {
     pub(crate) request: Request,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: WantedAnswer,
     pub(crate) ledger: PromptLedger,
 }
 
@@ -110,14 +110,14 @@ pub(crate) fn compose(
     context: &Context,
     model: &Model,
     state: &RunState,
-    budget: Budget,
-    offer: Offer,
-) -> Result<Composed, TooLong> {
+    budget: PromptBudget,
+    offer: ToolOffer,
+) -> Result<Composed, PromptTooLong> {
     let composed = composed(context, model, state, budget, offer);
-    if composed.is_ok() || offer == Offer::Words || model.tools(&context.tools).is_empty() {
+    if composed.is_ok() || offer == ToolOffer::Words || model.tools(&context.tools).is_empty() {
         return composed;
     }
-    self::composed(context, model, state, budget, Offer::Words).map(|mut without| {
+    self::composed(context, model, state, budget, ToolOffer::Words).map(|mut without| {
         let what = "all of them: they do not fit".to_owned();
         without.ledger.left_out.push(LeftOut { fragment: TOOLS.into(), what, tokens: 0 });
         without
@@ -128,14 +128,14 @@ fn composed(
     context: &Context,
     model: &Model,
     state: &RunState,
-    budget: Budget,
-    offer: Offer,
-) -> Result<Composed, TooLong> {
+    budget: PromptBudget,
+    offer: ToolOffer,
+) -> Result<Composed, PromptTooLong> {
     let tools = match offer {
-        Offer::Tools => model.tools(&context.tools),
-        Offer::Nothing | Offer::Words => Arc::default(),
+        ToolOffer::Tools => model.tools(&context.tools),
+        ToolOffer::Nothing | ToolOffer::Words => Arc::default(),
     };
-    let offer = if offer == Offer::Tools && tools.is_empty() { Offer::Nothing } else { offer };
+    let offer = if offer == ToolOffer::Tools && tools.is_empty() { ToolOffer::Nothing } else { offer };
     let (wanted, format, told) = form(context, model, &tools);
     let counter = model.tokens();
     let fixed = [
@@ -197,13 +197,13 @@ struct Fit<'a> {
     context: &'a Context,
     model: &'a Model,
     state: &'a RunState,
-    offer: Offer,
+    offer: ToolOffer,
     limit: usize,
 }
 
 impl Fit<'_> {
     /// Leaves out more and more until it fits.
-    fn run(&self, fixed: u64) -> Result<(Assembled, Cuts, Vec<FragmentCost>), TooLong> {
+    fn run(&self, fixed: u64) -> Result<(Assembled, Cuts, Vec<FragmentCost>), PromptTooLong> {
         let counter = self.model.tokens();
         let mut cuts = Cuts::default();
         let mut message_cuts = 0;
@@ -217,7 +217,7 @@ impl Fit<'_> {
             };
             let cut_already = cuts.message_bytes.is_some();
             if !self.tighten(&mut cuts, over) || message_cuts > MAX_MESSAGE_CUTS {
-                return Err(TooLong { needed, limit: self.limit });
+                return Err(PromptTooLong { needed, limit: self.limit });
             }
             message_cuts += usize::from(cut_already);
         }
@@ -271,19 +271,19 @@ impl Fit<'_> {
 }
 
 /// What this model is to answer with, how its provider is told, and what it is told itself.
-pub(crate) fn form(context: &Context, model: &Model, tools: &[ToolSpec]) -> (Wanted, Format, String) {
+pub(crate) fn form(context: &Context, model: &Model, tools: &[ToolSpec]) -> (WantedAnswer, Format, String) {
     let Some(shape) = &context.shape else {
         return match context.settings.output_format {
             // Providers insist that the prompt says so too.
-            Some(OutputFormat::Json) => (Wanted::Words, Format::Json, JSON_IN_WORDS.into()),
-            Some(OutputFormat::Text) | None => (Wanted::Words, Format::Text, String::new()),
+            Some(OutputFormat::Json) => (WantedAnswer::Words, Format::Json, JSON_IN_WORDS.into()),
+            Some(OutputFormat::Text) | None => (WantedAnswer::Words, Format::Text, String::new()),
         };
     };
-    let object = || Wanted::Object(Arc::clone(shape));
+    let object = || WantedAnswer::Object(Arc::clone(shape));
     match model.structured() {
         Structured::WithTools => (object(), shape.format(), String::new()),
         Structured::Alone if tools.is_empty() => (object(), shape.format(), String::new()),
-        Structured::Alone => (Wanted::Calls, Format::Text, String::new()),
+        Structured::Alone => (WantedAnswer::Calls, Format::Text, String::new()),
         Structured::Prompt => (object(), Format::Text, shape.in_words()),
     }
 }

@@ -19,7 +19,7 @@ use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, MemoryRow, NewText, ProfileRow}
 use super::fragments::{
     self, documents, domain, due, memories, persona, pins, profile, proposals, recalled, snapshot, summaries,
 };
-use super::{Budget, Context, Fence, History, NewestMessages, Piece, Shape, history};
+use super::{AnswerShape, Context, Fence, NewestMessages, PromptBudget, PromptHistory, PromptPiece, history};
 use crate::transcript;
 use crate::world::World;
 
@@ -70,7 +70,7 @@ impl Sources<'_> {
 /// windows are not known.
 pub fn most_pin_tokens(app: &App, models: &[Arc<Model>]) -> usize {
     let limit = |model: &Arc<Model>| {
-        Budget::of_window(model.capabilities().context_window, app.settings.max_tokens).prompt
+        PromptBudget::of_window(model.capabilities().context_window, app.settings.max_tokens).prompt
     };
     let largest = models.iter().map(limit).max().filter(|_| app.models.is_empty());
     let history = largest.map_or(usize::MAX, |limit| limit / HISTORY_SHARE).min(app.history.budget as usize);
@@ -105,10 +105,10 @@ pub(crate) async fn gather(
 ) -> Result<Gathered, store::Error> {
     let UserFacts { profile, forgotten } = user;
     let (mut past, persona) =
-        tokio::join!(history::read(from, start.message_id, newest, forgotten), who(from, start));
+        tokio::join!(history::read(from, start.message_id, newest, forgotten), persona_piece(from, start));
     let message = past.message.take();
     let said = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
-    let is_of_user = |past: &&history::Past| past.turn.role == Some(Role::User);
+    let is_of_user = |past: &&history::PastTurn| past.turn.role == Some(Role::User);
     let before = past.turns.iter().rev().find(is_of_user).map(|past| past.turn.text.as_str());
     let about = profile::piece(profile);
     let instructions = app::instructions_told(&from.app.instructions, from.tool_tokens > 0);
@@ -121,7 +121,7 @@ pub(crate) async fn gather(
     ];
     let room = room_for_records(from, fixed.into_iter().flatten());
     let (known, domain, documents, proposals) = tokio::try_join!(
-        known(from, &said, forgotten),
+        about_user(from, &said, forgotten),
         domain::read(from, &said, before, room),
         documents::read(from, &said, start.document_ids.as_deref()),
         proposals::read(from, forgotten),
@@ -144,7 +144,7 @@ pub(crate) async fn gather(
     pieces.extend(documents.pieces);
     noted.left_out.extend(limit_pieces(&mut pieces));
     let loaded = ContextLoaded {
-        outside: distinct(shown.turns.iter().flat_map(outside)),
+        outside: distinct(shown.turns.iter().flat_map(outside_tools)),
         suspicious: suspicious(&shown.turns, start.message_id, &said),
         history: Some(shown.stretches),
         history_bytes: shown.bytes.map(|bytes| bytes as u64),
@@ -157,10 +157,10 @@ pub(crate) async fn gather(
         left_out: noted.left_out,
         warnings: noted.warnings,
         summaries: noted.summaries,
-        ..named(&pieces)
+        ..named_pieces(&pieces)
     };
-    let (keep, sources) = (pieces.iter().map(text).collect(), documents.sources);
-    let history = History { style: from.app.history.style, turns: shown.turns };
+    let (keep, sources) = (pieces.iter().map(stored_text).collect(), documents.sources);
+    let history = PromptHistory { style: from.app.history.style, turns: shown.turns };
     Ok(Gathered { context: context(from, start, (loaded, pieces, history, said), tools), keep, sources })
 }
 
@@ -180,9 +180,9 @@ const SEARCH_DOCUMENTS: &str = "search_documents";
 
 /// Leaves out what is more than one event can name: of the fragment that has most pieces, the first, which are the
 /// oldest.
-fn limit_pieces(pieces: &mut Vec<Piece>) -> Option<LeftOut> {
+fn limit_pieces(pieces: &mut Vec<PromptPiece>) -> Option<LeftOut> {
     let excess = pieces.len().checked_sub(MAX_TEXTS_PER_WRITE).filter(|excess| *excess > 0)?;
-    let pieces_of = |of: &Piece| pieces.iter().filter(|piece| piece.fragment == of.fragment).count();
+    let pieces_of = |of: &PromptPiece| pieces.iter().filter(|piece| piece.fragment == of.fragment).count();
     let largest = pieces.iter().max_by_key(|piece| pieces_of(piece))?.fragment;
     let mut left = excess;
     pieces.retain(|piece| {
@@ -203,12 +203,12 @@ struct Noted {
 }
 
 impl Noted {
-    fn or_warn(&mut self, piece: Result<Piece, Warning>) -> Option<Piece> {
+    fn or_warn(&mut self, piece: Result<PromptPiece, Warning>) -> Option<PromptPiece> {
         piece.map_err(|warning| self.warnings.push(warning)).ok()
     }
 }
 
-async fn who(from: &Sources<'_>, start: &RunStart) -> Option<Result<Piece, Warning>> {
+async fn persona_piece(from: &Sources<'_>, start: &RunStart) -> Option<Result<PromptPiece, Warning>> {
     match start.persona_id.as_deref() {
         Some(id) => Some(persona::read(from, id).await),
         None => None,
@@ -218,12 +218,16 @@ async fn who(from: &Sources<'_>, start: &RunStart) -> Option<Result<Piece, Warni
 /// What is known of the user.
 #[derive(Default)]
 struct AboutUser {
-    pieces: Vec<Piece>,
+    pieces: Vec<PromptPiece>,
     /// Ids of the memories among them that are to be brought up, because their day has come.
     follow_ups: Vec<String>,
 }
 
-async fn known(from: &Sources<'_>, message: &str, forgotten: &Forgotten) -> Result<AboutUser, store::Error> {
+async fn about_user(
+    from: &Sources<'_>,
+    message: &str,
+    forgotten: &Forgotten,
+) -> Result<AboutUser, store::Error> {
     if !from.remembers {
         return Ok(AboutUser::default());
     }
@@ -251,7 +255,7 @@ async fn known(from: &Sources<'_>, message: &str, forgotten: &Forgotten) -> Resu
 }
 
 /// A memory, with a remark if it is due for practice.
-fn with_practice(from: &Sources<'_>, row: &MemoryRow) -> Piece {
+fn with_practice(from: &Sources<'_>, row: &MemoryRow) -> PromptPiece {
     match due::for_practice(row, &from.app.memory.review, from.now) {
         Some(remark) => memories::noted(Fragment::Memories, row, &remark),
         None => memories::piece(Fragment::Memories, row),
@@ -261,10 +265,10 @@ fn with_practice(from: &Sources<'_>, row: &MemoryRow) -> Piece {
 /// Pins, summaries and turns under the budget of the history.
 fn background(
     from: &Sources<'_>,
-    past: history::Rich,
+    past: history::ReadHistory,
     message: &str,
     noted: &mut Noted,
-) -> (history::Selected, Vec<Piece>) {
+) -> (history::SelectedTurns, Vec<PromptPiece>) {
     let budget = from.history_budget();
     let (pins, left) = pins::choose(past.pins, message, pin_room(from.app, budget), from.counter);
     noted.left_out.extend(left);
@@ -297,12 +301,13 @@ fn background(
 }
 
 /// What the log says of the pieces.
-fn named(pieces: &[Piece]) -> ContextLoaded {
+fn named_pieces(pieces: &[PromptPiece]) -> ContextLoaded {
     let of = |fragments: &[Fragment], prefix: &str| -> Vec<String> {
-        let wanted = |piece: &&Piece| fragments.contains(&piece.fragment) && piece.source.starts_with(prefix);
+        let wanted =
+            |piece: &&PromptPiece| fragments.contains(&piece.fragment) && piece.source.starts_with(prefix);
         pieces.iter().filter(wanted).map(|piece| piece.source.clone()).collect()
     };
-    let part = |piece: &Piece| Part {
+    let part = |piece: &PromptPiece| Part {
         fragment: piece.fragment.name().into(),
         source: piece.source.clone(),
         hash: hex(&hash(&piece.text)),
@@ -318,12 +323,12 @@ fn named(pieces: &[Piece]) -> ContextLoaded {
 }
 
 /// Tools that reach outside and whose words are in an earlier turn.
-fn outside(past: &history::Past) -> impl Iterator<Item = String> {
+fn outside_tools(past: &history::PastTurn) -> impl Iterator<Item = String> {
     past.turn.results.iter().filter(|result| result.outside).map(|result| result.name.clone())
 }
 
 /// The user's messages that hold what reads like instructions of somebody else, oldest first.
-fn suspicious(turns: &[history::Past], id: MessageId, message: &str) -> Vec<String> {
+fn suspicious(turns: &[history::PastTurn], id: MessageId, message: &str) -> Vec<String> {
     let earlier = turns.iter().filter(|past| past.turn.role == Some(Role::User));
     let said = earlier.map(|past| (past.id, past.turn.text.as_str())).chain([(id, message)]);
     said.filter(|(_, text)| is_instruction(text)).map(|(id, _)| id.to_string()).collect()
@@ -333,7 +338,7 @@ fn distinct(ids: impl Iterator<Item = String>) -> Vec<String> {
     ids.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn text(piece: &Piece) -> NewText {
+fn stored_text(piece: &PromptPiece) -> NewText {
     let end = piece.text.floor_char_boundary(MAX_TEXT_BYTES);
     let text = piece.text.get(..end).unwrap_or_default().to_owned();
     NewText { source: piece.source.clone(), hash: hash(&piece.text), text }
@@ -356,7 +361,7 @@ pub(crate) fn hex(hash: &[u8]) -> String {
 pub(super) fn context(
     from: &Sources<'_>,
     start: &RunStart,
-    (loaded, pieces, history, message): (ContextLoaded, Vec<Piece>, History, String),
+    (loaded, pieces, history, message): (ContextLoaded, Vec<PromptPiece>, PromptHistory, String),
     tools: Arc<[ToolSpec]>,
 ) -> Context {
     let tools = match start.document_ids.as_deref() {
@@ -368,7 +373,7 @@ pub(super) fn context(
         loaded.memories.iter().filter(|id| there.contains(id.as_str())).cloned().collect();
     Context {
         rules: from.app.context.clone(),
-        shape: Shape::of(&from.app.answer, &named).map(Arc::new),
+        shape: AnswerShape::of(&from.app.answer, &named).map(Arc::new),
         custom: start.system_prompt.clone(),
         settings: start.settings.clone(),
         message_id: start.message_id,
@@ -388,10 +393,10 @@ mod tests {
 
     #[test]
     fn what_is_more_than_one_event_can_name_is_left_out_oldest_first() {
-        let piece = |fragment, number: usize| Piece::new(fragment, number, format!("{number}"));
+        let piece = |fragment, number: usize| PromptPiece::new(fragment, number, format!("{number}"));
         let pins = (0..3).map(|number| piece(Fragment::Pins, number));
         let memories = (0..MAX_TEXTS_PER_WRITE).map(|number| piece(Fragment::Memories, number));
-        let mut pieces: Vec<Piece> = pins.chain(memories).collect();
+        let mut pieces: Vec<PromptPiece> = pins.chain(memories).collect();
         let left_out = limit_pieces(&mut pieces).unwrap();
         assert_eq!(pieces.len(), MAX_TEXTS_PER_WRITE);
         assert_eq!(left_out.what, "the oldest 3 pieces");

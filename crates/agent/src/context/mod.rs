@@ -27,18 +27,18 @@ use model::ToolSpec;
 use protocol::{ContextLoaded, MessageId, Settings};
 
 use crate::hiding;
-use crate::state::Done;
+use crate::state::FinishedStep;
 
 pub(crate) use assemble::{Assembled, assemble};
-pub(crate) use compose::{Budget, Composed, Cuts, compose, half};
+pub(crate) use compose::{Composed, Cuts, PromptBudget, compose, half};
 pub(crate) use fence::Fence;
 pub use gather::most_pin_tokens;
 pub(crate) use gather::{Gathered, Sources, UserFacts, gather, hash, hex};
 pub use history::capped;
-pub(crate) use history::{History, NewestMessages, Past, chain, read_path, units};
+pub(crate) use history::{NewestMessages, PastTurn, PromptHistory, chain, read_path, units};
 pub(crate) use object::TextOf;
 pub(crate) use rebuild::rebuild;
-pub(crate) use shape::{Shape, Wanted};
+pub(crate) use shape::{AnswerShape, WantedAnswer};
 
 /// Everything a run reads, read once and then fixed.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,13 +46,13 @@ pub(crate) struct Context {
     /// Which fragment stands where, and what each may take.
     pub(crate) rules: ContextRules,
     /// Texts from outside the log, in the order in which they are shown.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<PromptPiece>,
     /// The caller's addition to the instructions.
     pub(crate) custom: Option<String>,
     /// What the log says was loaded.
     pub(crate) loaded: ContextLoaded,
     /// The path before the message that is answered, as far as it is shown.
-    pub(crate) history: History,
+    pub(crate) history: PromptHistory,
     /// The message that is answered.
     pub(crate) message: String,
     pub(crate) message_id: MessageId,
@@ -61,7 +61,7 @@ pub(crate) struct Context {
     pub(crate) tools: Arc<[ToolSpec]>,
     pub(crate) settings: Settings,
     /// What the answer must look like; words when none.
-    pub(crate) shape: Option<Arc<Shape>>,
+    pub(crate) shape: Option<Arc<AnswerShape>>,
     /// What was forgotten since the run began, where it is taken up or looked at again.
     pub(crate) hides: Option<Hides>,
 }
@@ -87,7 +87,7 @@ impl Context {
     }
 
     /// One of the run's steps as the model may see it.
-    fn shown<'a>(&self, done: &'a Done) -> Cow<'a, Done> {
+    fn shown<'a>(&self, done: &'a FinishedStep) -> Cow<'a, FinishedStep> {
         let Some(Hides { forgotten, said_at }) = &self.hides else { return Cow::Borrowed(done) };
         let mut hidden = done.clone();
         hiding::hide_in_done(&mut hidden, forgotten, *said_at);
@@ -97,7 +97,7 @@ impl Context {
 
 /// A text that enters a prompt from outside the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct PromptPiece {
     pub(crate) fragment: Fragment,
     /// What it comes from, by id.
     pub(crate) source: String,
@@ -106,7 +106,7 @@ pub(crate) struct Piece {
     pub(crate) suspicious: bool,
 }
 
-impl Piece {
+impl PromptPiece {
     pub(crate) fn new(fragment: Fragment, source: impl Display, text: String) -> Self {
         Self { fragment, source: source.to_string(), text, suspicious: false }
     }
@@ -120,7 +120,7 @@ impl Piece {
 
 /// Whether the model is offered tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Offer {
+pub(crate) enum ToolOffer {
     Tools,
     /// None: the model has no use for them. Nothing is said of tools.
     Nothing,

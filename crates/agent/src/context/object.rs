@@ -3,7 +3,7 @@
 use protocol::{MAX_JSON_DEPTH, Structured, json_depth};
 use serde_json::Value;
 
-use super::Shape;
+use super::AnswerShape;
 
 /// The field whose text people read.
 pub(crate) const TEXT_FIELD: &str = "response";
@@ -45,7 +45,7 @@ enum Place {
     /// In the text that people read.
     Text,
     /// The text has ended.
-    Done,
+    FinishedStep,
 }
 
 impl TextOf {
@@ -75,8 +75,8 @@ impl TextOf {
             Place::Skipped => {
                 self.character(c, Place::Between);
             }
-            Place::Text => out.extend(self.character(c, Place::Done)),
-            Place::Done => {}
+            Place::Text => out.extend(self.character(c, Place::FinishedStep)),
+            Place::FinishedStep => {}
         }
     }
 
@@ -96,7 +96,7 @@ impl TextOf {
             }
             '}' | ']' => {
                 self.depth = self.depth.saturating_sub(1);
-                self.place = if self.depth == 0 { Place::Done } else { Place::Between };
+                self.place = if self.depth == 0 { Place::FinishedStep } else { Place::Between };
             }
             _ => {}
         }
@@ -145,7 +145,7 @@ impl TextOf {
     }
 }
 
-impl Shape {
+impl AnswerShape {
     /// Checks a whole object. None if it is none, or not one that the schema describes.
     pub(super) fn read(&self, json: &str) -> Option<Structured> {
         if json_depth(json) > MAX_JSON_DEPTH {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn foreign_memories_are_dropped_and_counted() {
-        let shape = Shape::of_memories(vec!["mem_a".into(), "mem_b".into()]);
+        let shape = AnswerShape::of_memories(vec!["mem_a".into(), "mem_b".into()]);
         let json = r#"{"memoriesReferenced":["mem_b","mem_x",7,"mem_b"],"response":"ok"}"#;
         let structured = shape.read(json).unwrap();
         assert_eq!((structured.memories_referenced, structured.dropped), (vec!["mem_b".to_owned()], 2));

@@ -7,7 +7,7 @@ use model::ToolSpec;
 use protocol::{ContextLoaded, Part, RunStart};
 
 use super::gather::{Sources, context, hash};
-use super::{Context, Hides, History, Piece, fragments, history};
+use super::{Context, Hides, PromptHistory, PromptPiece, fragments, history};
 use crate::{hiding, transcript};
 
 pub(crate) async fn rebuild(
@@ -29,7 +29,7 @@ pub(crate) async fn rebuild(
     }
     let message = past.message.take();
     let message = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
-    let history = History { style: from.app.history.style, turns: past.turns };
+    let history = PromptHistory { style: from.app.history.style, turns: past.turns };
     let mut loaded = loaded.clone();
     hiding::hide_in_loaded(&mut loaded, &forgotten, from.now);
     let hides = forgotten.reaches(from.now).then_some(Hides { forgotten, said_at: from.now });
@@ -37,7 +37,7 @@ pub(crate) async fn rebuild(
 }
 
 /// Whether words of a conversation are in it, which can be forgotten without the text itself being deleted.
-fn holds_what_was_said(piece: &Piece) -> bool {
+fn holds_what_was_said(piece: &PromptPiece) -> bool {
     match piece.fragment {
         Fragment::Recalled | Fragment::Summaries | Fragment::Snapshot => true,
         Fragment::Instructions
@@ -55,7 +55,7 @@ fn holds_what_was_said(piece: &Piece) -> bool {
     }
 }
 
-async fn pieces(from: &Sources<'_>, parts: &[Part]) -> Result<Vec<Piece>, store::Error> {
+async fn pieces(from: &Sources<'_>, parts: &[Part]) -> Result<Vec<PromptPiece>, store::Error> {
     let names: Vec<(String, [u8; 16])> =
         parts.iter().filter_map(|part| Some((part.source.clone(), bytes(&part.hash)?))).collect();
     let texts = from.world.store.texts(from.scope, &names).await?;
@@ -67,7 +67,7 @@ async fn pieces(from: &Sources<'_>, parts: &[Part]) -> Result<Vec<Piece>, store:
             continue;
         }
         let source = part.source.clone();
-        pieces.push(Piece { fragment, source, text, suspicious: part.suspicious });
+        pieces.push(PromptPiece { fragment, source, text, suspicious: part.suspicious });
     }
     // A log of an older server names no texts.
     if !pieces.iter().any(|piece| piece.fragment == Fragment::Instructions) {

@@ -11,16 +11,16 @@ use super::object::{MEMORIES_FIELD, TEXT_FIELD};
 
 /// What the model is to produce in one step.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Wanted {
+pub(crate) enum WantedAnswer {
     Words,
     /// Calls, or a sign that none are needed; the answer itself is asked for in a call of its own, because this model
     /// cannot be held to a schema while it has tools.
     Calls,
-    Object(Arc<Shape>),
+    Object(Arc<AnswerShape>),
 }
 
 /// An object to be answered with.
-pub(crate) struct Shape {
+pub(crate) struct AnswerShape {
     schema: Arc<Schema>,
     /// The memories it may refer to.
     pub(crate) memories: Vec<String>,
@@ -28,19 +28,19 @@ pub(crate) struct Shape {
     pub(crate) own: Option<jsonschema::Validator>,
 }
 
-impl fmt::Debug for Shape {
+impl fmt::Debug for AnswerShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shape").field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("AnswerShape").field("schema", &self.schema).finish_non_exhaustive()
     }
 }
 
-impl PartialEq for Shape {
+impl PartialEq for AnswerShape {
     fn eq(&self, other: &Self) -> bool {
         self.schema == other.schema
     }
 }
 
-impl Shape {
+impl AnswerShape {
     /// What the app's answers look like; none when they are words.
     pub(crate) fn of(answer: &Answer, memories: &[String]) -> Option<Self> {
         match answer {

@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use store::{MessageRow, RawEvent};
 use uuid::Uuid;
 
-use super::{Budget, Context, Fence, History, Offer, Past, Piece, compose};
+use super::{Context, Fence, PastTurn, PromptBudget, PromptHistory, PromptPiece, ToolOffer, compose};
 use crate::state::RunState;
 use crate::transcript;
 
-const ROOMY: Budget = Budget { prompt: 100_000_000 };
+const ROOMY: PromptBudget = PromptBudget { prompt: 100_000_000 };
 
 /// Few ids, so that rows collide, repeat and miss each other.
 fn call_id() -> impl Strategy<Value = CallId> {
@@ -146,7 +146,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn context(rows: &[MessageRow], message: String) -> Context {
-    let past = |row: &MessageRow| Past { id: row.id, seq: row.seq, turn: transcript::read(row) };
+    let past = |row: &MessageRow| PastTurn { id: row.id, seq: row.seq, turn: transcript::read(row) };
     let tool = ToolSpec {
         name: "echo".into(),
         description: "gives back".into(),
@@ -154,10 +154,10 @@ fn context(rows: &[MessageRow], message: String) -> Context {
     };
     Context {
         rules: ContextRules::default(),
-        pieces: vec![Piece::new(Fragment::Instructions, "app_1", "You are a test.".into())],
+        pieces: vec![PromptPiece::new(Fragment::Instructions, "app_1", "You are a test.".into())],
         custom: None,
         loaded: ContextLoaded { date: "Friday, 1 May 2026 (UTC)".into(), ..ContextLoaded::default() },
-        history: History { style: HistoryStyle::Plain, turns: rows.iter().map(past).collect() },
+        history: PromptHistory { style: HistoryStyle::Plain, turns: rows.iter().map(past).collect() },
         message,
         message_id: MessageId::new(Uuid::nil()),
         fence: Fence::of(&[7; 32], ThreadId::new(Uuid::nil())),
@@ -197,9 +197,9 @@ proptest! {
     ) {
         let context = context(&rows, message);
         let state = RunState::replay(&events);
-        let offer = if words { Offer::Words } else { Offer::Tools };
+        let offer = if words { ToolOffer::Words } else { ToolOffer::Tools };
         for style in [HistoryStyle::Plain, HistoryStyle::Reference] {
-            let history = History { style, ..context.history.clone() };
+            let history = PromptHistory { style, ..context.history.clone() };
             let context = Context { history, ..context.clone() };
             let request = compose(&context, &model(), &state, ROOMY, offer).unwrap().request;
             prop_assert_eq!(testkit::upstream::complaint(sent(&request)), None, "{:#?}", request);
@@ -211,8 +211,8 @@ proptest! {
     #[test]
     fn a_prompt_never_exceeds_its_budget(rows in vec(row(), 0..8), message in text(), tokens in 0usize..200) {
         let context = context(&rows, message);
-        let budget = Budget { prompt: tokens };
-        let composed = compose(&context, &model(), &RunState::default(), budget, Offer::Tools);
+        let budget = PromptBudget { prompt: tokens };
+        let composed = compose(&context, &model(), &RunState::default(), budget, ToolOffer::Tools);
         let Ok(composed) = composed else { return Ok(()) };
         let request = &composed.request;
         prop_assert!(model().tokens().request(request) <= tokens, "{:?}", composed.ledger);

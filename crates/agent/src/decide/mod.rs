@@ -40,7 +40,7 @@ pub(crate) const MODEL_WITHOUT_PRICE: &str = "model_without_price";
 
 /// The app's bounds on a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct RunLimits {
     pub(crate) steps: usize,
     pub(crate) at_limit: AtLimit,
     /// Said when the model has nothing to say.
@@ -49,7 +49,7 @@ pub(crate) struct Limits {
     pub(crate) failure_reply: FailureReplies,
 }
 
-impl Limits {
+impl RunLimits {
     /// What is said after a failure of models or money, if the app has something to say.
     pub(crate) fn excuse(&self, code: &str) -> Option<&str> {
         cause(code).and_then(|cause| self.failure_reply.of(cause))
@@ -67,7 +67,7 @@ pub(crate) enum Halt {
 
 /// The next thing to do.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum NextStep {
     /// Read what the prompt needs.
     Load,
     /// Ask the model, with tools on offer.
@@ -77,69 +77,69 @@ pub(crate) enum Step {
     RunTools(Vec<Call>),
     /// Nothing can be done until the user has said yes or no.
     Wait,
-    Finish(Ending),
+    Finish(RunEnding),
 }
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Ending {
+pub(crate) enum RunEnding {
     Completed { text: String },
     Other { status: RunStatus, error: Option<Failure> },
 }
 
-pub(crate) fn next_step(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Step {
+pub(crate) fn next_step(state: &RunState, limits: &RunLimits, halt: Option<Halt>) -> NextStep {
     if let Some(ending) = ending(state, limits, halt) {
-        return Step::Finish(ending);
+        return NextStep::Finish(ending);
     }
     if !state.pending.is_empty() {
         let ready = state.ready();
-        return if ready.is_empty() { Step::Wait } else { Step::RunTools(ready) };
+        return if ready.is_empty() { NextStep::Wait } else { NextStep::RunTools(ready) };
     }
     if state.context.is_none() {
-        return Step::Load;
+        return NextStep::Load;
     }
     let must_answer =
         at_limit(state, limits) || state.trailing_silence() > 0 || state.called_nothing_on_offer();
-    if must_answer { Step::Answer } else { Step::CallModel }
+    if must_answer { NextStep::Answer } else { NextStep::CallModel }
 }
 
 /// Whether the model has had its turns with tools.
-pub(crate) fn at_limit(state: &RunState, limits: &Limits) -> bool {
+pub(crate) fn at_limit(state: &RunState, limits: &RunLimits) -> bool {
     state.steps.len() >= limits.steps
         || state.most_repeated() >= REPEATS_STOPPED
         || state.invalid_in_a_row() >= MAX_INVALID_IN_A_ROW
         || state.calls() >= MAX_CALLS_PER_RUN
 }
 
-fn ending(state: &RunState, limits: &Limits, halt: Option<Halt>) -> Option<Ending> {
+fn ending(state: &RunState, limits: &RunLimits, halt: Option<Halt>) -> Option<RunEnding> {
     // Who has told a run to stop is told that it has, whatever it had come to; what it has said stays.
     match halt {
-        Some(Halt::Cancelled) => return Some(Ending::Other { status: RunStatus::Cancelled, error: None }),
+        Some(Halt::Cancelled) => return Some(RunEnding::Other { status: RunStatus::Cancelled, error: None }),
         Some(Halt::Interrupted) => {
-            return Some(Ending::Other { status: RunStatus::Interrupted, error: None });
+            return Some(RunEnding::Other { status: RunStatus::Interrupted, error: None });
         }
         Some(Halt::TimedOut) | None => {}
     }
     if let Some((finish, error)) = state.cut_short() {
         if let Some(text) = error.as_ref().and_then(|error| limits.excuse(&error.code)) {
-            return Some(Ending::Completed { text: text.to_owned() });
+            return Some(RunEnding::Completed { text: text.to_owned() });
         }
         let status = if finish == Finish::Cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
-        return Some(Ending::Other { status, error });
+        return Some(RunEnding::Other { status, error });
     }
     if let Some(reply) = state.remembered() {
-        return Some(Ending::Completed { text: reply.to_owned() });
+        return Some(RunEnding::Completed { text: reply.to_owned() });
     }
     if let Some(answer) = answer(state, limits) {
-        return Some(Ending::Completed { text: answer });
+        return Some(RunEnding::Completed { text: answer });
     }
     if state.restarts > MAX_RESTARTS {
         let error = failure("interrupted", "the server stopped several times during this answer; ask again");
-        return Some(Ending::Other { status: RunStatus::Interrupted, error: Some(error) });
+        return Some(RunEnding::Other { status: RunStatus::Interrupted, error: Some(error) });
     }
     if halt == Some(Halt::TimedOut) {
         let error = failure("run_timeout", "the run took longer than the app allows");
-        return Some(Ending::Other { status: RunStatus::Failed, error: Some(error) });
+        return Some(RunEnding::Other { status: RunStatus::Failed, error: Some(error) });
     }
     None
 }
@@ -160,7 +160,7 @@ fn cause(code: &str) -> Option<FailureCause> {
 }
 
 /// The answer, once there is one: words without calls, or what the app says when there are none.
-fn answer(state: &RunState, limits: &Limits) -> Option<String> {
+fn answer(state: &RunState, limits: &RunLimits) -> Option<String> {
     if !state.pending.is_empty() || state.open.is_some() {
         return None;
     }

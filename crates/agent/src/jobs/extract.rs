@@ -19,7 +19,7 @@ use store::{
 use super::ask::{Unanswered, ask};
 use super::{BackgroundJob, JobEffect, Unfinished};
 use crate::context::capped;
-use crate::spoken::SpokenRequests;
+use crate::spoken_requests::SpokenRequests;
 use crate::world::World;
 use crate::{profile, transcript};
 
@@ -100,16 +100,16 @@ async fn look(
     how: &How,
 ) -> Result<JobEffect, Unfinished> {
     let store = &world.store;
-    let rows = store.unextracted(thread, MAX_TURNS).await.map_err(text)?;
+    let rows = store.unextracted(thread, MAX_TURNS).await.map_err(error_text)?;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(JobEffect::Nothing) };
     let nothing = Extraction { from: first.seq, through: last.seq, ..Extraction::default() };
-    let is_off = store.memory_is_off(&job.scope).await.map_err(text)?;
-    let as_of = Some(store.recall_head(&job.scope).await.map_err(text)?);
-    let forgotten = world.recall.forgotten(&job.scope).await.map_err(text)?;
+    let is_off = store.memory_is_off(&job.scope).await.map_err(error_text)?;
+    let as_of = Some(store.recall_head(&job.scope).await.map_err(error_text)?);
+    let forgotten = world.recall.forgotten(&job.scope).await.map_err(error_text)?;
     let mut turns = turns(&rows, &forgotten, app);
     let model = choose(world, app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
     let Some(model) = model.filter(|_| !is_off) else { return Ok(JobEffect::Memories(nothing)) };
-    let mut shown: Vec<Known> = known(world, job, &turns).await?.values().map(shown).collect();
+    let mut shown: Vec<Known> = memories_near(world, job, &turns).await?.values().map(known_memory).collect();
     let mut extra = records(world, job, how).await?;
     let left = fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
     let left = left.min(app.history.budget as usize);
@@ -153,7 +153,7 @@ async fn look(
     Ok(JobEffect::Memories(Extraction { changes, limit, per_subject, spent, as_of, ..nothing }))
 }
 
-fn text(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
@@ -187,9 +187,13 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
 }
 
 /// The memories that may have to do with what was said.
-async fn known(world: &World, job: &JobRow, turns: &[Turn]) -> Result<BTreeMap<MemoryId, MemoryRow>, String> {
+async fn memories_near(
+    world: &World,
+    job: &JobRow,
+    turns: &[Turn],
+) -> Result<BTreeMap<MemoryId, MemoryRow>, String> {
     let store = &world.store;
-    let newest = store.active_memories(&job.scope, MAX_SHOWN + 1).await.map_err(text)?;
+    let newest = store.active_memories(&job.scope, MAX_SHOWN + 1).await.map_err(error_text)?;
     let by_id = |rows: Vec<MemoryRow>| rows.into_iter().map(|row| (row.id, row)).collect();
     if newest.len() <= MAX_SHOWN {
         return Ok(by_id(newest));
@@ -197,7 +201,7 @@ async fn known(world: &World, job: &JobRow, turns: &[Turn]) -> Result<BTreeMap<M
     let mut ids: Vec<MemoryId> = Vec::new();
     for turn in turns.iter().filter(|turn| turn.role == Role::User) {
         let question = Question::new(&turn.text, world.now(), NEAR_EACH, Among::Memories);
-        for found in world.recall.search(&job.scope, question).await.map_err(text)? {
+        for found in world.recall.search(&job.scope, question).await.map_err(error_text)? {
             match found.item.id {
                 ItemId::Memory(id) if !ids.contains(&id) => ids.push(id),
                 ItemId::Memory(_) | ItemId::Message(_) | ItemId::Chunk(_) => {}
@@ -205,10 +209,10 @@ async fn known(world: &World, job: &JobRow, turns: &[Turn]) -> Result<BTreeMap<M
         }
     }
     ids.truncate(MAX_SHOWN);
-    Ok(by_id(store.memories_by_id(&job.scope, &ids).await.map_err(text)?))
+    Ok(by_id(store.memories_by_id(&job.scope, &ids).await.map_err(error_text)?))
 }
 
-fn shown(row: &MemoryRow) -> Known {
+fn known_memory(row: &MemoryRow) -> Known {
     Known {
         id: row.id,
         version: row.version,
@@ -223,8 +227,9 @@ async fn records(world: &World, job: &JobRow, how: &How) -> Result<String, Strin
     let mut lines = Vec::new();
     for kind in &how.records {
         let any = RecordQuery::default();
-        let rows =
-            store::newest_records(&*world.store, &job.scope, kind, any, MAX_RECORDS).await.map_err(text)?;
+        let rows = store::newest_records(&*world.store, &job.scope, kind, any, MAX_RECORDS)
+            .await
+            .map_err(error_text)?;
         lines.extend(
             rows.iter().map(|row| format!("{kind}: {}", capped(&row.data.to_string(), MAX_RECORD_BYTES))),
         );
@@ -248,7 +253,7 @@ async fn earlier(
     (room, counter): (usize, &Counter),
 ) -> Result<Vec<Turn>, String> {
     let Some(parent) = first.parent else { return Ok(Vec::new()) };
-    let rows = world.store.path(thread, parent, MAX_EARLIER).await.map_err(text)?;
+    let rows = world.store.path(thread, parent, MAX_EARLIER).await.map_err(error_text)?;
     let (mut left, mut kept) = (room, Vec::new());
     for mut turn in turns(&rows, forgotten, app).into_iter().rev() {
         turn.text = capped(&turn.text, MAX_EARLIER_BYTES);
@@ -321,7 +326,8 @@ async fn stored(
     let held = |held: Held| (held.id, held.version);
     Ok(Some(match change {
         Change::Create { text: fact, kind, source: from } => {
-            let duplicate = world.recall.duplicate(&job.scope, &fact, world.now()).await.map_err(text)?;
+            let duplicate =
+                world.recall.duplicate(&job.scope, &fact, world.now()).await.map_err(error_text)?;
             if duplicate.is_some() {
                 return Ok(None);
             }

@@ -11,7 +11,7 @@ use store::{JobRow, MessageRow, SummaryRow};
 
 use super::ask::{Unanswered, ask};
 use super::{BackgroundJob, JobEffect, Unfinished};
-use crate::context::{Fence, Past, capped, chain, hash, hex, read_path, units};
+use crate::context::{Fence, PastTurn, capped, chain, hash, hex, read_path, units};
 use crate::world::World;
 
 const DEFAULT_PROMPT: &str = include_str!("summarise.md");
@@ -80,8 +80,8 @@ async fn summarise(world: &World, job: &JobRow) -> Result<JobEffect, Unfinished>
     };
     let Some(how) = &app.history.summarise else { return Ok(JobEffect::Nothing) };
     let Some(model) = choose(world, &app, how) else { return Ok(JobEffect::Nothing) };
-    let summaries = world.store.summaries(thread, false).await.map_err(text)?;
-    let rows = world.store.path(thread, leaf, MAX_MESSAGES).await.map_err(text)?;
+    let summaries = world.store.summaries(thread, false).await.map_err(error_text)?;
+    let rows = world.store.path(thread, leaf, MAX_MESSAGES).await.map_err(error_text)?;
     let work = match many(&rows, &summaries) {
         Some(many) => Some(merge(&clear(world, job, many).await?)),
         None => older(world, (thread, job), (&rows, &summaries), (&model, how)).await?,
@@ -113,7 +113,7 @@ async fn summarise(world: &World, job: &JobRow) -> Result<JobEffect, Unfinished>
     Ok(JobEffect::Summary { summary, text: answer, spent: Some(spent) })
 }
 
-fn text(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
@@ -143,7 +143,7 @@ async fn clear(
     job: &JobRow,
     mut summaries: Vec<SummaryRow>,
 ) -> Result<Vec<SummaryRow>, String> {
-    let forgotten = world.recall.forgotten(&job.scope).await.map_err(text)?;
+    let forgotten = world.recall.forgotten(&job.scope).await.map_err(error_text)?;
     for summary in &mut summaries {
         let said = summary.text.take();
         summary.text = said.map(|text| forgotten.clear(&text, summary.created_at).into_owned());
@@ -176,7 +176,7 @@ async fn older(
 ) -> Result<Option<Work>, String> {
     let begin = covered(rows, summaries).map_or(0, |place| place + 1);
     let tail = rows.get(begin..).unwrap_or_default();
-    let forgotten = world.recall.forgotten(&job.scope).await.map_err(text)?;
+    let forgotten = world.recall.forgotten(&job.scope).await.map_err(error_text)?;
     let mut turns = read_path(thread, tail, Some(&forgotten));
     let counter = model.tokens();
     let tokens: usize = turns.iter().map(|past| counter.text(&past.turn.text)).sum();
@@ -186,7 +186,7 @@ async fn older(
     let mut end = turns.len().saturating_sub(KEPT);
     let room = model.capabilities().context_window as usize / 2;
     let mut taken = 0;
-    let mut fits = |past: &Past| {
+    let mut fits = |past: &PastTurn| {
         taken += counter.text(&line(past));
         taken <= room
     };
@@ -198,7 +198,7 @@ async fn older(
     }
     turns.truncate(end);
     let lines: Vec<String> = turns.iter().map(line).collect();
-    let place = |past: Option<&Past>| past.map(|past| (past.id, past.seq));
+    let place = |past: Option<&PastTurn>| past.map(|past| (past.id, past.seq));
     let (Some(from), Some(to)) = (place(turns.first()), place(turns.last())) else { return Ok(None) };
     Ok(Some(Work {
         level: 0,
@@ -211,7 +211,7 @@ async fn older(
     }))
 }
 
-fn line(past: &Past) -> String {
+fn line(past: &PastTurn) -> String {
     let who = match past.turn.role {
         Some(Role::User) => "USER",
         Some(Role::Assistant) => "ASSISTANT",

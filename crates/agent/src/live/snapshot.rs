@@ -82,7 +82,7 @@ pub(crate) fn open_since(facts: &[RawEvent]) -> Option<Seq> {
 /// The state of a run as one event, for a reader whose place in the log is not there. `streamed` is the text of the
 /// step that is streaming, if one is.
 pub(crate) fn snapshot(row: RunRow, facts: &[RawEvent], streamed: Option<String>, seq: Seq) -> Stored {
-    let told = told((row.thread, row.id), facts);
+    let told = snapshot_of_facts((row.thread, row.id), facts);
     let text = streamed.unwrap_or(told.text);
     synthesised(&Snapshot { status: row.status, error: row.error, text, ..told }, seq)
 }
@@ -90,11 +90,11 @@ pub(crate) fn snapshot(row: RunRow, facts: &[RawEvent], streamed: Option<String>
 /// The same for a run that has ended, by its facts alone; none if they do not say that it has.
 pub(crate) fn last_snapshot(of: (ThreadId, RunId), facts: &[RawEvent]) -> Option<Stored> {
     let end = facts.iter().rev().find(|fact| fact.kind == Kind::RunEnd.name())?;
-    Some(synthesised(&told(of, facts), end.seq))
+    Some(synthesised(&snapshot_of_facts(of, facts), end.seq))
 }
 
 /// What the facts tell of a run. One whose end cannot be read has failed.
-fn told((thread_id, run_id): (ThreadId, RunId), facts: &[RawEvent]) -> Snapshot {
+fn snapshot_of_facts((thread_id, run_id): (ThreadId, RunId), facts: &[RawEvent]) -> Snapshot {
     let events = readable(facts);
     let (answer, end) = (answer(&events), end(&events));
     let last = || RunState::replay(&events).last().map(|step| step.text.clone());

@@ -10,7 +10,7 @@ use protocol::{
 };
 use serde_json::Value;
 
-use crate::context::{TextOf, Wanted};
+use crate::context::{TextOf, WantedAnswer};
 use crate::transcript::MAX_CALLS_PER_STEP;
 
 /// Names of calls beyond the bound that are kept to tell the model.
@@ -21,7 +21,7 @@ pub(super) struct Collected {
     pub(super) step: u32,
     /// The model that was asked in another's place.
     pub(super) fallback: Option<String>,
-    wanted: Wanted,
+    wanted: WantedAnswer,
     /// What the model wrote, where that is not what people read.
     raw: String,
     /// Finds in it what people read.
@@ -49,7 +49,7 @@ struct Partial {
 }
 
 impl Collected {
-    pub(super) fn new(step: u32, wanted: Wanted) -> Self {
+    pub(super) fn new(step: u32, wanted: WantedAnswer) -> Self {
         Self {
             step,
             fallback: None,
@@ -70,7 +70,7 @@ impl Collected {
 
     /// What the log has of a try that was cut.
     pub(super) fn of_log(step: u32, text: String, reasoning: String) -> Self {
-        Self { text, reasoning, ..Self::new(step, Wanted::Words) }
+        Self { text, reasoning, ..Self::new(step, WantedAnswer::Words) }
     }
 
     /// Whether a reader may have seen any of it.
@@ -125,12 +125,12 @@ impl Collected {
     /// What people get to read of what the model wrote.
     fn read(&mut self, written: String) -> String {
         match &self.wanted {
-            Wanted::Words => written,
-            Wanted::Calls => {
+            WantedAnswer::Words => written,
+            WantedAnswer::Calls => {
                 self.raw.push_str(&written);
                 String::new()
             }
-            Wanted::Object(shape) => {
+            WantedAnswer::Object(shape) => {
                 self.raw.push_str(&written);
                 if shape.has_text() { self.text_of.feed(&written) } else { written }
             }
@@ -187,7 +187,7 @@ impl Collected {
 
     /// The object that was written, if one was wanted and this is one.
     fn structured(&self) -> Option<Structured> {
-        let Wanted::Object(shape) = &self.wanted else { return None };
+        let WantedAnswer::Object(shape) = &self.wanted else { return None };
         let Some(structured) = shape.read(&self.raw) else {
             tracing::warn!(step = self.step, "the model's answer is not the object it was asked for");
             return None;

@@ -12,8 +12,8 @@ use protocol::{
 use store::{ForcedEnd, MemoryRow, NewJob, Stop};
 
 use super::Run;
-use crate::decide::Ending;
-use crate::state::{Done, RunState};
+use crate::decide::RunEnding;
+use crate::state::{FinishedStep, RunState};
 
 use crate::jobs::{NameThread, SummariseThread};
 
@@ -30,7 +30,11 @@ const PLAN_VERBS: [&str; 6] = ["want", "wants", "plan", "plans", "will", "going"
 const NOT_FINISHED: &str = "the run ended before this call was finished";
 
 impl Run {
-    pub(super) async fn finish(&self, state: &RunState, ending: Ending) -> Result<Vec<Event>, store::Error> {
+    pub(super) async fn finish(
+        &self,
+        state: &RunState,
+        ending: RunEnding,
+    ) -> Result<Vec<Event>, store::Error> {
         let results: usize = state.steps.iter().map(|done| done.results.len()).sum();
         if results > MANY_RESULTS {
             tracing::warn!(thread = %self.thread, run = %self.id, results, "a run ends with very many tool results");
@@ -45,8 +49,8 @@ impl Run {
         }
     }
 
-    async fn end(&self, state: &RunState, ending: Ending) -> Result<Vec<Event>, store::Error> {
-        let completed = matches!(ending, Ending::Completed { .. });
+    async fn end(&self, state: &RunState, ending: RunEnding) -> Result<Vec<Event>, store::Error> {
+        let completed = matches!(ending, RunEnding::Completed { .. });
         let unsure = |call: &Call| state.has_begun(call.id) && self.tools.changes_elsewhere(&call.name);
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
         let mut events = last_events((self.id, self.thread), state, (ending, left), &*self.world.ids);
@@ -97,8 +101,8 @@ impl Run {
     }
 }
 
-fn stopped(stop: Stop) -> Ending {
-    Ending::Other { status: stop.status(), error: None }
+fn stopped(stop: Stop) -> RunEnding {
+    RunEnding::Other { status: stop.status(), error: None }
 }
 
 /// The end of a run that cannot be driven any more.
@@ -127,12 +131,12 @@ fn speaks_of(answer: &str, plan: &str) -> bool {
 pub(super) fn last_events(
     (run_id, thread): (RunId, ThreadId),
     state: &RunState,
-    (ending, left): (Ending, Vec<ToolComplete>),
+    (ending, left): (RunEnding, Vec<ToolComplete>),
     ids: &dyn Ids,
 ) -> Vec<Event> {
     let mut events: Vec<Event> = left.into_iter().map(Event::ToolComplete).collect();
     let end = match ending {
-        Ending::Completed { text } => {
+        RunEnding::Completed { text } => {
             let (message_id, usage) = (ids.message(), state.usage);
             let structured = state.last().and_then(|step| step.structured.clone());
             let (memories_referenced, data) = structured
@@ -147,11 +151,11 @@ pub(super) fn last_events(
             events.push(Event::StreamComplete(complete));
             RunEnd { run_id, status: RunStatus::Completed, error: None, message_id: None }
         }
-        Ending::Other { status, error } => {
+        RunEnding::Other { status, error } => {
             if let Some(error) = &error {
                 tracing::warn!(%thread, run = %run_id, code = error.code, cause = error.message, "a run failed");
             }
-            let said = |done: &Done| !done.step.text.is_empty() || !done.step.calls.is_empty();
+            let said = |done: &FinishedStep| !done.step.text.is_empty() || !done.step.calls.is_empty();
             let message_id = state.steps.iter().any(said).then(|| ids.message());
             RunEnd { run_id, status, error, message_id }
         }

@@ -9,7 +9,7 @@ use store::{MemoryRow, MessageRow, Write};
 
 use super::Run;
 use crate::context::NewestMessages;
-use crate::spoken::SpokenRequests;
+use crate::spoken_requests::SpokenRequests;
 use crate::transcript;
 
 /// Messages before the request among which the one is looked for that a memory rests on.
@@ -38,7 +38,7 @@ impl Run {
         let Some((_, path)) = newest.last(LOOK_BACK + 1).split_last() else { return Ok(None) };
         let before = self.loaded_before(path).await?;
         if let (Some(yes), Some(question)) = (said, before.as_ref().and_then(open_question)) {
-            return Ok(Some(decided(yes, question)));
+            return Ok(Some(forget_decision(yes, question)));
         }
         let Some(ForgetRequest { language, about }) = request else { return Ok(None) };
         let meant = match about {
@@ -105,7 +105,7 @@ fn open_question(loaded: &ContextLoaded) -> Option<&Forgetting> {
     loaded.forgetting.as_ref().filter(|forgetting| forgetting.outcome == ForgettingOutcome::Asked)
 }
 
-fn decided(yes: bool, question: &Forgetting) -> (Forgetting, Vec<Write>) {
+fn forget_decision(yes: bool, question: &Forgetting) -> (Forgetting, Vec<Write>) {
     let (outcome, reply) = match yes {
         true => (ForgettingOutcome::Forgotten, ForgetReply::Forgotten),
         false => (ForgettingOutcome::Kept, ForgetReply::Kept),

@@ -6,9 +6,9 @@ use protocol::{ContextLoaded, Event, MemoryId, Pinned, Remembered, RememberedOut
 use store::{NewMemory, NewPin, Source, Write};
 
 use super::Run;
-use crate::context::{self, Budget, Gathered, NewestMessages, UserFacts};
+use crate::context::{self, Gathered, NewestMessages, PromptBudget, UserFacts};
 use crate::profile;
-use crate::spoken::SpokenRequests;
+use crate::spoken_requests::SpokenRequests;
 use crate::state::RunState;
 
 /// The tool that proposes calls which outlive their run.
@@ -97,7 +97,7 @@ impl Run {
             zone: profile::zone_of(profile, &self.app),
             counter,
             window,
-            limit: Budget::of_window(window, start.settings.max_tokens).prompt,
+            limit: PromptBudget::of_window(window, start.settings.max_tokens).prompt,
             tool_tokens: tools.iter().map(|tool| counter.tool(tool)).sum(),
             remembers: true,
             proposes: self.tools.effect(CREATE_PROPOSAL).is_some(),
@@ -110,12 +110,12 @@ impl Run {
         match self.record_with(events.clone(), Vec::new(), writes.clone()).await {
             Err(store::Error::Changed(reason)) => {
                 writes.retain(|write| matches!(write, Write::Keep(_)));
-                let events = events.into_iter().map(|event| refused(event, &reason)).collect();
+                let events = events.into_iter().map(|event| without_room(event, &reason)).collect();
                 self.record_with(events, Vec::new(), writes).await
             }
             Err(store::Error::Known(memory)) => {
                 writes.retain(|write| matches!(write, Write::Keep(_)));
-                let events = events.into_iter().map(|event| known(event, memory)).collect();
+                let events = events.into_iter().map(|event| already_known(event, memory)).collect();
                 self.record_with(events, Vec::new(), writes).await
             }
             recorded => recorded,
@@ -204,7 +204,7 @@ impl Run {
 }
 
 /// The same event, where there was no room for what it says was kept.
-fn refused(event: Event, reason: &str) -> Event {
+fn without_room(event: Event, reason: &str) -> Event {
     let Event::ContextLoaded(mut loaded) = event else { return event };
     loaded.remembered = loaded.remembered.map(|remembered| no_room(remembered, reason));
     loaded.pinned =
@@ -213,7 +213,7 @@ fn refused(event: Event, reason: &str) -> Event {
 }
 
 /// The same event, where a memory that says the same was kept a moment before.
-fn known(event: Event, memory: MemoryId) -> Event {
+fn already_known(event: Event, memory: MemoryId) -> Event {
     let Event::ContextLoaded(mut loaded) = event else { return event };
     loaded.remembered = loaded.remembered.map(|remembered| {
         let reply =

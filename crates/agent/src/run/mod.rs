@@ -28,14 +28,14 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use crate::context::{self, Context, Fence};
-use crate::decide::{Halt, Limits, Step, next_step};
+use crate::decide::{Halt, NextStep, RunLimits, next_step};
 use crate::state::RunState;
 use crate::tasks::STORE_PAUSE;
 use crate::world::World;
 
 pub(crate) use executor::{Executed, Executor, calling};
 pub(crate) use finish::forced;
-pub(crate) use obstacle::{Obstacle, read as read_facts};
+pub(crate) use obstacle::{Obstacle, read_facts};
 
 /// A run and what it needs to go on.
 pub(crate) struct Run {
@@ -53,7 +53,7 @@ pub(crate) struct Run {
     pub(crate) counter: Counter,
     pub(crate) log: Arc<dyn RunLog>,
     pub(crate) started: Timestamp,
-    pub(crate) limits: Limits,
+    pub(crate) limits: RunLimits,
     /// Says when, and how, the run is to end before its time.
     pub(crate) stop: watch::Receiver<Option<Stop>>,
     /// The same, as the log said it when it refused to begin something.
@@ -86,7 +86,7 @@ impl Run {
             counter: Counter::default(),
             log: world.store.log(row),
             started: row.created_at,
-            limits: Limits {
+            limits: RunLimits {
                 steps: limits.max_steps as usize,
                 at_limit: limits.at_limit,
                 limit_reply: limits.limit_reply.clone(),
@@ -126,24 +126,24 @@ impl Run {
     }
 
     /// Does a step and gives what the log has of it. None when the run waits for the user.
-    async fn perform(&mut self, state: &RunState, step: Step) -> Result<Option<Vec<Event>>, Obstacle> {
+    async fn perform(&mut self, state: &RunState, step: NextStep) -> Result<Option<Vec<Event>>, Obstacle> {
         let facts = match step {
-            Step::Load => self.load(state).await?,
-            Step::CallModel => self.call_model(state, context::Offer::Tools).await?,
-            Step::Answer => self.call_model(state, context::Offer::Words).await?,
-            Step::RunTools(calls) => self.run_tools(state, calls).await?,
-            Step::Wait => {
+            NextStep::Load => self.load(state).await?,
+            NextStep::CallModel => self.call_model(state, context::ToolOffer::Tools).await?,
+            NextStep::Answer => self.call_model(state, context::ToolOffer::Words).await?,
+            NextStep::RunTools(calls) => self.run_tools(state, calls).await?,
+            NextStep::Wait => {
                 let decisions = self.decisions(state).await?;
                 return Ok((!decisions.is_empty()).then_some(decisions));
             }
-            Step::Finish(ending) => self.finish(state, ending).await?,
+            NextStep::Finish(ending) => self.finish(state, ending).await?,
         };
         Ok(Some(facts))
     }
 
     /// What others have added to the log: the user's word on proposals.
     async fn decisions(&self, state: &RunState) -> Result<Vec<Event>, Obstacle> {
-        let events = obstacle::read(&self.world.store.facts(self.id).await?)?;
+        let events = obstacle::read_facts(&self.world.store.facts(self.id).await?)?;
         Ok(events.into_iter().filter(|event| state.waits_for(event)).collect())
     }
 

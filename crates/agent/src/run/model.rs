@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use super::Run;
 use super::budget::Unfunded;
 use super::collect::Collected;
-use crate::context::{self, Budget, Composed, Context, Offer, Wanted, compose};
-use crate::decide::{Halt, MAX_RESTARTS, Step, failure, next_step};
+use crate::context::{self, Composed, Context, PromptBudget, ToolOffer, WantedAnswer, compose};
+use crate::decide::{Halt, MAX_RESTARTS, NextStep, failure, next_step};
 use crate::gate::CallPlace;
 use crate::state::{NOT_OFFERED, RunState};
 
@@ -31,7 +31,7 @@ impl Run {
     pub(super) async fn call_model(
         &mut self,
         state: &RunState,
-        offer: Offer,
+        offer: ToolOffer,
     ) -> Result<Vec<Event>, store::Error> {
         let step = state.next_step_number();
         let mut tries = self.admitted(0).map_or_else(|| Tries::last_of(0), Tries::of);
@@ -60,7 +60,7 @@ impl Run {
         &mut self,
         state: &RunState,
         step: u32,
-        offer: Offer,
+        offer: ToolOffer,
         tries: &mut Tries,
     ) -> Result<Vec<Event>, store::Error> {
         let Some(model) = self.models.get(tries.model).map(Arc::clone) else {
@@ -68,7 +68,7 @@ impl Run {
                 "model_not_configured",
                 &format!("no model is configured: {MODEL_CHOICES}; then start again"),
             );
-            let end = Collected::new(step, Wanted::Words).end(Finish::Failed, Some(error));
+            let end = Collected::new(step, WantedAnswer::Words).end(Finish::Failed, Some(error));
             return Ok(vec![Event::StepEnd(end)]);
         };
         let Composed { mut request, wanted, ledger } = match self.request(&model, state, offer, tries).await?
@@ -127,7 +127,7 @@ impl Run {
         &mut self,
         model: &Model,
         state: &RunState,
-        offer: Offer,
+        offer: ToolOffer,
         tries: &Tries,
     ) -> Result<Result<Composed, Failure>, store::Error> {
         let context = match self.context.take() {
@@ -135,8 +135,8 @@ impl Run {
             None => self.rebuild(state).await?,
         };
         let window = model.capabilities().context_window;
-        let budget = Budget::of_window(window, context.settings.max_tokens);
-        let shorter = tries.shorter.map(|limit| Budget { prompt: limit.min(budget.prompt) });
+        let budget = PromptBudget::of_window(window, context.settings.max_tokens);
+        let shorter = tries.shorter.map(|limit| PromptBudget { prompt: limit.min(budget.prompt) });
         let composed = shorter.map(|shorter| compose(&context, model, state, shorter, offer));
         // Where nothing is left to leave out, the provider has the last word.
         let composed = match composed {
@@ -148,10 +148,14 @@ impl Run {
     }
 
     /// Whether tools are on offer in the next step.
-    pub(crate) fn offer(&self, state: &RunState) -> Offer {
+    pub(crate) fn offer(&self, state: &RunState) -> ToolOffer {
         match next_step(state, &self.limits, None) {
-            Step::Answer => Offer::Words,
-            Step::Load | Step::CallModel | Step::RunTools(_) | Step::Wait | Step::Finish(_) => Offer::Tools,
+            NextStep::Answer => ToolOffer::Words,
+            NextStep::Load
+            | NextStep::CallModel
+            | NextStep::RunTools(_)
+            | NextStep::Wait
+            | NextStep::Finish(_) => ToolOffer::Tools,
         }
     }
 
@@ -240,9 +244,9 @@ impl Run {
         &self,
         mut collected: Collected,
         finish: Finish,
-        (offer, offered): (Offer, &[ToolSpec]),
+        (offer, offered): (ToolOffer, &[ToolSpec]),
     ) -> Vec<Event> {
-        if offer == Offer::Words || finish == Finish::ContentFilter {
+        if offer == ToolOffer::Words || finish == Finish::ContentFilter {
             collected.drop_calls(); // asked for words, or not to be trusted: calls do not count
         }
         let end = collected.end(finish, None);
@@ -260,7 +264,7 @@ impl Run {
     /// Whether to try again, with whom, and what to tell readers either way.
     fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Vec<Event> {
         let model = self.models.get(tries.model).map_or("", |model| model.name());
-        let (step, reason) = (collected.step, told(error, model));
+        let (step, reason) = (collected.step, failure_text(error, model));
         tracing::warn!(thread = %self.thread, run = %self.id, step, model, %error, "a model call failed");
         let streamed = collected.is_streamed();
         let has_others = self.models.len() > tries.model + 1;
@@ -284,7 +288,7 @@ impl Run {
 
     /// The call is not made, because it may not be paid for.
     fn unfunded(&self, step: u32, unfunded: Unfunded, tries: &mut Tries) -> Vec<Event> {
-        let nothing = Collected::new(step, Wanted::Words);
+        let nothing = Collected::new(step, WantedAnswer::Words);
         match unfunded {
             Unfunded::Halted(halt) => vec![halted(nothing, halt)],
             Unfunded::WithoutPrice(error) => self.unasked(step, error, tries),
@@ -296,7 +300,7 @@ impl Run {
     fn unasked(&self, step: u32, error: Failure, tries: &mut Tries) -> Vec<Event> {
         match self.next_model(tries) {
             Some(next) => vec![retry(step, error.message, 0, Some(next))],
-            None => self.given_up(Collected::new(step, Wanted::Words), error),
+            None => self.given_up(Collected::new(step, WantedAnswer::Words), error),
         }
     }
 
@@ -306,7 +310,7 @@ impl Run {
             return vec![Event::StepEnd(collected.end(Finish::Failed, Some(error)))];
         }
         let void = reset(&collected, error.message.clone(), None);
-        let end = Collected::new(collected.step, Wanted::Words).end(Finish::Failed, Some(error));
+        let end = Collected::new(collected.step, WantedAnswer::Words).end(Finish::Failed, Some(error));
         vec![void, Event::StepEnd(end)]
     }
 
@@ -326,7 +330,7 @@ impl Run {
 }
 
 /// What is said of a failure. Who is told that there is no such model wants to know which.
-fn told(error: &Error, model: &str) -> String {
+fn failure_text(error: &Error, model: &str) -> String {
     match error.code() {
         "provider_model_not_found" => format!("{error} ({model:?})"),
         _ => error.to_string(),

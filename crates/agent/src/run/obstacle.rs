@@ -37,7 +37,7 @@ impl Obstacle {
 }
 
 /// The facts of a run as events. One that cannot be read is never left out: what follows it would mean something else.
-pub(crate) fn read(facts: &[RawEvent]) -> Result<Vec<Event>, Obstacle> {
+pub(crate) fn read_facts(facts: &[RawEvent]) -> Result<Vec<Event>, Obstacle> {
     let event = |raw: &RawEvent| {
         Event::read(&raw.kind, &raw.body)
             .map_err(|_| Obstacle::Unreadable { seq: raw.seq, kind: raw.kind.clone() })

@@ -20,8 +20,8 @@ use protocol::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::decide::{Ending, Halt, Limits, Step, at_limit, next_step};
-use crate::state::{Done, RunState};
+use crate::decide::{Halt, NextStep, RunEnding, RunLimits, at_limit, next_step};
+use crate::state::{FinishedStep, RunState};
 use model::Next;
 use turns::{Alike, Fate, Mood, Said, Try, Turn, turn};
 use world::{Policy, World, ended};
@@ -42,13 +42,13 @@ const STORIES_FOR_THE_WRONG: u32 = 2_000;
 /// twice.
 const FAIR_TURNS: usize = 16;
 
-fn limits(steps: usize, at_limit: AtLimit, failure_reply: bool) -> Limits {
+fn limits(steps: usize, at_limit: AtLimit, failure_reply: bool) -> RunLimits {
     let default = failure_reply.then(|| "Sorry.".to_owned());
     let failure_reply = FailureReplies { default, ..FailureReplies::default() };
-    Limits { steps, at_limit, limit_reply: "I could not.".into(), failure_reply }
+    RunLimits { steps, at_limit, limit_reply: "I could not.".into(), failure_reply }
 }
 
-fn any_limits() -> impl Strategy<Value = Limits> {
+fn any_limits() -> impl Strategy<Value = RunLimits> {
     let at_limit = prop_oneof![Just(AtLimit::Answer), Just(AtLimit::Reply)];
     (1..12usize, at_limit, any::<bool>()).prop_map(|(steps, at_limit, reply)| limits(steps, at_limit, reply))
 }
@@ -77,7 +77,7 @@ fn check_end(world: &World) -> Result<(), String> {
     if replayed != *world.truth() || replayed.end.is_none() {
         return Err("the log, folded again, is another run".into());
     }
-    for Done { step, results } in &replayed.steps {
+    for FinishedStep { step, results } in &replayed.steps {
         let answered =
             step.calls.iter().all(|call| results.iter().filter(|r| r.call_id == call.id).count() == 1);
         if !answered || results.len() != step.calls.len() {
@@ -120,7 +120,7 @@ fn a_run_does_what_the_model_of_it_says_and_ends_whatever_happens() {
 }
 
 /// The right step, but where `is_wrong` says so it is another.
-fn instead(step: Step, is_wrong: bool, other: Step) -> Step {
+fn instead(step: NextStep, is_wrong: bool, other: NextStep) -> NextStep {
     if is_wrong { other } else { step }
 }
 
@@ -129,18 +129,18 @@ const WRONG: [(&str, Policy); 9] = [
     ("does not stop", |state, limits, _| next_step(state, limits, None)),
     ("asks the model while a call waits", |state, limits, halt| {
         let step = next_step(state, limits, halt);
-        let waits = step == Step::Wait;
-        instead(step, waits, Step::CallModel)
+        let waits = step == NextStep::Wait;
+        instead(step, waits, NextStep::CallModel)
     }),
     ("waits although a call could be made", |state, limits, halt| {
         let step = next_step(state, limits, halt);
-        let makes_calls = matches!(step, Step::RunTools(_)) && state.steps.len() > 1;
-        instead(step, makes_calls, Step::Wait)
+        let makes_calls = matches!(step, NextStep::RunTools(_)) && state.steps.len() > 1;
+        instead(step, makes_calls, NextStep::Wait)
     }),
     ("makes all calls, whether or not they need a yes", |state, limits, halt| {
         let step = next_step(state, limits, halt);
-        let has_calls = matches!(step, Step::RunTools(_) | Step::Wait);
-        instead(step, has_calls, Step::RunTools(state.pending.clone()))
+        let has_calls = matches!(step, NextStep::RunTools(_) | NextStep::Wait);
+        instead(step, has_calls, NextStep::RunTools(state.pending.clone()))
     }),
     ("begins again for ever", |state, limits, halt| {
         let mut state = state.clone();
@@ -148,12 +148,12 @@ const WRONG: [(&str, Policy); 9] = [
         next_step(&state, limits, halt)
     }),
     ("goes on beyond the app's steps", |state, limits, halt| {
-        next_step(state, &Limits { steps: limits.steps + 1, ..limits.clone() }, halt)
+        next_step(state, &RunLimits { steps: limits.steps + 1, ..limits.clone() }, halt)
     }),
     ("offers tools again after silence", |state, limits, halt| {
         let step = next_step(state, limits, halt);
-        let answers = step == Step::Answer;
-        instead(step, answers, Step::CallModel)
+        let answers = step == NextStep::Answer;
+        instead(step, answers, NextStep::CallModel)
     }),
     ("ends although calls have no result", |state, limits, halt| {
         let mut state = state.clone();
@@ -161,11 +161,11 @@ const WRONG: [(&str, Policy); 9] = [
         next_step(&state, limits, halt)
     }),
     ("says that a cancelled run has failed", |state, limits, halt| {
-        let cancelled = Ending::Other { status: RunStatus::Cancelled, error: None };
-        let failed = Ending::Other { status: RunStatus::Failed, error: None };
+        let cancelled = RunEnding::Other { status: RunStatus::Cancelled, error: None };
+        let failed = RunEnding::Other { status: RunStatus::Failed, error: None };
         let step = next_step(state, limits, halt);
-        let is_cancelled = step == Step::Finish(cancelled);
-        instead(step, is_cancelled, Step::Finish(failed))
+        let is_cancelled = step == NextStep::Finish(cancelled);
+        instead(step, is_cancelled, NextStep::Finish(failed))
     }),
 ];
 
@@ -376,13 +376,13 @@ fn strange() -> impl Strategy<Value = Event> {
 fn a_run_with_any_log_at_all_can_be_brought_to_an_end() {
     let halt = prop_oneof![Just(Halt::Cancelled), Just(Halt::Interrupted), Just(Halt::TimedOut)];
     let story = (any_limits(), vec(strange(), 0..30), proptest::option::of(halt));
-    let ends = |(limits, log, halt): (Limits, Vec<Event>, Option<Halt>)| {
+    let ends = |(limits, log, halt): (RunLimits, Vec<Event>, Option<Halt>)| {
         let mut state = RunState::replay(&log);
         for _ in 0..FAIR_TURNS {
             let step = next_step(&state, &limits, halt);
             prop_assert_eq!(&step, &next_step(&state, &limits, halt));
-            prop_assert!(state.pending.is_empty() || !matches!(step, Step::CallModel | Step::Answer));
-            if matches!(step, Step::Finish(_)) {
+            prop_assert!(state.pending.is_empty() || !matches!(step, NextStep::CallModel | NextStep::Answer));
+            if matches!(step, NextStep::Finish(_)) {
                 return Ok(());
             }
             for event in fair(&state, &step) {
@@ -395,19 +395,19 @@ fn a_run_with_any_log_at_all_can_be_brought_to_an_end() {
 }
 
 /// What a step records when all goes well.
-fn fair(state: &RunState, step: &Step) -> Vec<Event> {
+fn fair(state: &RunState, step: &NextStep) -> Vec<Event> {
     let done = |call: &Call| {
         let (call_id, name, output) = (call.id, call.name.clone(), json!("ok"));
         let (status, duration_ms) = (ToolStatus::Complete, 0);
         ToolComplete { call_id, name, status, output, duration_ms, outside: false, suspicious: false }
     };
     match step {
-        Step::Load => vec![Event::ContextLoaded(ContextLoaded::default())],
-        Step::CallModel | Step::Answer => {
+        NextStep::Load => vec![Event::ContextLoaded(ContextLoaded::default())],
+        NextStep::CallModel | NextStep::Answer => {
             vec![Event::StepEnd(ended(state.next_step_number(), "Hello", Finish::Stop, None))]
         }
-        Step::RunTools(calls) => calls.iter().map(done).map(Event::ToolComplete).collect(),
-        Step::Wait => state.pending.iter().map(done).map(Event::ToolComplete).collect(),
-        Step::Finish(_) => Vec::new(),
+        NextStep::RunTools(calls) => calls.iter().map(done).map(Event::ToolComplete).collect(),
+        NextStep::Wait => state.pending.iter().map(done).map(Event::ToolComplete).collect(),
+        NextStep::Finish(_) => Vec::new(),
     }
 }

@@ -79,11 +79,11 @@ impl Service {
     async fn message_hit(&self, scope: &Scope, found: &Found) -> Result<Option<MessageHit>, Error> {
         let ItemId::Message(id) = found.item.id else { return Ok(None) };
         let around: Vec<FoundMessage> =
-            self.recall().around(scope, id, NEIGHBOURS).await?.iter().filter_map(said).collect();
+            self.recall().around(scope, id, NEIGHBOURS).await?.iter().filter_map(found_message).collect();
         let mut parts = around.splitn(2, |message| message.id == id).map(<[FoundMessage]>::to_vec);
         let (before, after) = (parts.next().unwrap_or_default(), parts.next());
         let hit = |(message, after)| MessageHit { message, score: found.score, before, after };
-        Ok(said(&found.item).zip(after).map(hit))
+        Ok(found_message(&found.item).zip(after).map(hit))
     }
 }
 
@@ -94,7 +94,7 @@ fn memory_score(found: &Found) -> Option<(MemoryId, f32)> {
     }
 }
 
-fn said(item: &Item) -> Option<FoundMessage> {
+fn found_message(item: &Item) -> Option<FoundMessage> {
     match (item.id, item.thread, item.role) {
         (ItemId::Message(id), Some(thread_id), Some(role)) => {
             let text = capped(&item.text, MAX_SHOWN_BYTES);

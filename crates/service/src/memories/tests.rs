@@ -8,16 +8,16 @@ use super::*;
 
 #[test]
 fn a_text_is_trimmed_and_bounded() {
-    assert_eq!(text(" \n lives in Oslo\t").unwrap(), "lives in Oslo");
+    assert_eq!(memory_text(" \n lives in Oslo\t").unwrap(), "lives in Oslo");
     let longest = "x".repeat(MAX_MEMORY_BYTES);
-    assert_eq!(text(&format!(" {longest} ")).unwrap(), longest);
-    assert!(matches!(text(&format!("{longest}x")), Err(Error::TooLarge { field: "text", .. })));
-    assert!(matches!(text(" \t\n"), Err(Error::Invalid { field: "text", .. })));
+    assert_eq!(memory_text(&format!(" {longest} ")).unwrap(), longest);
+    assert!(matches!(memory_text(&format!("{longest}x")), Err(Error::TooLarge { field: "text", .. })));
+    assert!(matches!(memory_text(" \t\n"), Err(Error::Invalid { field: "text", .. })));
 }
 
 #[test]
 fn a_secret_is_refused_by_what_it_looks_like() {
-    let refused = text("my card is 4111 1111 1111 1111");
+    let refused = memory_text("my card is 4111 1111 1111 1111");
     assert!(matches!(refused, Err(Error::Secret { field: "text", kind: "a card number" })), "{refused:?}");
 }
 

@@ -6,7 +6,7 @@ use protocol::{DocumentId, LeftOut, Source, Warning};
 use serde_json::Value;
 
 use crate::context::gather::Sources;
-use crate::context::{Fence, Piece};
+use crate::context::{Fence, PromptPiece};
 
 /// Passages that are looked at.
 const MAX_PASSAGES: usize = 40;
@@ -21,8 +21,8 @@ const MIN_PART_OF_BEST: f32 = 0.6;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(in crate::context) struct Chosen {
-    pub(in crate::context) pieces: Vec<Piece>,
+pub(in crate::context) struct ChosenDocuments {
+    pub(in crate::context) pieces: Vec<PromptPiece>,
     pub(in crate::context) sources: Vec<Source>,
     pub(in crate::context) left_out: Vec<LeftOut>,
     pub(in crate::context) warnings: Vec<Warning>,
@@ -34,14 +34,16 @@ pub(in crate::context) async fn read(
     from: &Sources<'_>,
     message: &str,
     among: Option<&[DocumentId]>,
-) -> Result<Chosen, store::Error> {
+) -> Result<ChosenDocuments, store::Error> {
     let named = among.unwrap_or_default();
     match (from.app.context.documents, among) {
-        (DocumentUse::None, _) | (DocumentUse::Named, None) | (_, Some([])) => return Ok(Chosen::default()),
+        (DocumentUse::None, _) | (DocumentUse::Named, None) | (_, Some([])) => {
+            return Ok(ChosenDocuments::default());
+        }
         (DocumentUse::Named, Some(_)) | (DocumentUse::All, _) => {}
     }
     let found = from.world.recall.passages(from.scope, message, among, MAX_PASSAGES).await?;
-    let mut out = Chosen { warnings: missing(from, named).await?, ..Chosen::default() };
+    let mut out = ChosenDocuments { warnings: missing(from, named).await?, ..ChosenDocuments::default() };
     let mut left = from.app.context.document_tokens.min(from.share(SHARE));
     let (mut taken, mut beyond) = (Vec::new(), (0, 0));
     let best = found.first().map_or(0.0, |best| best.score);
@@ -65,8 +67,8 @@ pub(in crate::context) async fn read(
     taken.sort_by_key(|passage| (passage.chunk.document, passage.chunk.number));
     for Passage { chunk, .. } in taken {
         let head = format!("[{} {}, {}]", chunk.document, Value::from(chunk.name.as_str()), chunk.place);
-        let piece = Piece::new(Fragment::Documents, chunk.document, format!("{head}\n{}", chunk.text));
-        out.pieces.push(Piece { suspicious: chunk.suspicious, ..piece });
+        let piece = PromptPiece::new(Fragment::Documents, chunk.document, format!("{head}\n{}", chunk.text));
+        out.pieces.push(PromptPiece { suspicious: chunk.suspicious, ..piece });
         out.sources.push(Source {
             kind: "document".into(),
             id: chunk.document.to_string(),
@@ -89,7 +91,7 @@ async fn missing(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning
     Ok(warnings)
 }
 
-pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
+pub(super) fn text(pieces: &[&PromptPiece], fence: &Fence) -> String {
     super::paragraphs(
         "Passages from the user's documents, each after its document and place; say where a fact comes from when \
          you use one.",

@@ -10,7 +10,7 @@ use serde_json::Value;
 use store::{RecordQuery, RecordRow};
 
 use crate::context::gather::Sources;
-use crate::context::{Fence, Piece};
+use crate::context::{Fence, PromptPiece};
 use crate::sections::{SaidMessage, by_words, choose_sections};
 
 /// Records of one type that a section is written from, the newest.
@@ -27,14 +27,14 @@ const MIN_LIKENESS: f32 = 0.42;
 
 /// What was chosen.
 #[derive(Debug, Default)]
-pub(in crate::context) struct Chosen {
+pub(in crate::context) struct ChosenSections {
     pub(in crate::context) names: Vec<String>,
-    pub(in crate::context) pieces: Vec<Piece>,
+    pub(in crate::context) pieces: Vec<PromptPiece>,
     pub(in crate::context) left_out: Vec<LeftOut>,
     pub(in crate::context) warnings: Vec<Warning>,
 }
 
-impl Chosen {
+impl ChosenSections {
     fn leave_out(&mut self, what: String, tokens: usize) {
         let fragment = Fragment::Domain.name().into();
         self.left_out.push(LeftOut { fragment, what, tokens: tokens as u64 });
@@ -47,11 +47,11 @@ pub(in crate::context) async fn read(
     message: &str,
     before: Option<&str>,
     room: usize,
-) -> Result<Chosen, store::Error> {
+) -> Result<ChosenSections, store::Error> {
     let fitting: Vec<&Section> =
         from.app.sections.iter().filter(|section| from.window >= section.min_window).collect();
     if fitting.is_empty() {
-        return Ok(Chosen::default());
+        return Ok(ChosenSections::default());
     }
     let scores = scores(from, &fitting, message, before).await?;
     let mut ranked: Vec<(usize, f32)> = scores.into_iter().enumerate().collect();
@@ -116,13 +116,13 @@ async fn write(
     sections: &[&Section],
     order: &[usize],
     (message, room): (&str, usize),
-) -> Result<Chosen, store::Error> {
+) -> Result<ChosenSections, store::Error> {
     // Before the records are read: what is erased meanwhile is not kept.
     let source = store::source::of_records(from.thread, from.world.store.erasures(from.scope).await?);
     let chosen: Vec<(usize, &Section)> =
         order.iter().filter_map(|index| Some((*index, *sections.get(*index)?))).collect();
     let records = records(from, chosen.iter().flat_map(|(_, section)| &section.records)).await?;
-    let mut out = Chosen::default();
+    let mut out = ChosenSections::default();
     let mut texts = rendered(from, chosen, &records, &mut out);
     let room = from.app.context.domain_tokens.min(from.share(SHARE)).min(room);
     let places = (room / MIN_SECTION_TOKENS).max(1);
@@ -149,12 +149,12 @@ async fn write(
         written.push((text.place, name.clone(), short.text));
     }
     if written.is_empty() && !texts.is_empty() {
-        out.pieces.push(Piece::of_data(Fragment::Domain, &source, UNSHOWN.to_owned()));
+        out.pieces.push(PromptPiece::of_data(Fragment::Domain, &source, UNSHOWN.to_owned()));
     }
     written.sort_by_key(|(place, ..)| *place);
     for (_, name, text) in written {
         out.names.push(name);
-        out.pieces.push(Piece::of_data(Fragment::Domain, &source, text));
+        out.pieces.push(PromptPiece::of_data(Fragment::Domain, &source, text));
     }
     Ok(out)
 }
@@ -172,7 +172,7 @@ fn rendered<'a>(
     from: &Sources<'_>,
     chosen: Vec<(usize, &'a Section)>,
     records: &BTreeMap<String, Vec<Value>>,
-    out: &mut Chosen,
+    out: &mut ChosenSections,
 ) -> Vec<Said<'a>> {
     let data = SectionData { records, now: from.now, zone: &from.zone, targets: &from.app.targets };
     let mut said = Vec::new();
@@ -237,7 +237,7 @@ fn with_id(row: RecordRow) -> Value {
 pub(in crate::context) const UNSHOWN: &str =
     "There are records that have to do with this message, but there is no room to show them here.";
 
-pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
+pub(super) fn text(pieces: &[&PromptPiece], fence: &Fence) -> String {
     super::paragraphs("What the records say.", pieces, fence)
 }
 

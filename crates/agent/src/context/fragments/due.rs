@@ -9,7 +9,7 @@ use protocol::kind_within_subject;
 use store::MemoryRow;
 
 use super::memories;
-use crate::context::Piece;
+use crate::context::PromptPiece;
 use crate::context::gather::Sources;
 
 /// The newest memories among which plans are looked for.
@@ -25,21 +25,21 @@ const JUST_SAID: SignedDuration = SignedDuration::from_hours(12);
 const GAPS: [i64; 5] = [1, 3, 7, 16, 35];
 
 /// The plans that are to be brought up now, soonest first.
-pub(in crate::context) async fn read(from: &Sources<'_>) -> Result<Vec<Piece>, store::Error> {
+pub(in crate::context) async fn read(from: &Sources<'_>) -> Result<Vec<PromptPiece>, store::Error> {
     let kinds = &from.app.memory.follow_up;
     if kinds.is_empty() {
         return Ok(Vec::new());
     }
     let rows = from.world.store.active_memories(from.scope, MAX_LOOKED_AT).await?;
     let is_plan = |row: &&MemoryRow| kinds.iter().any(|kind| kind == kind_within_subject(&row.kind));
-    let mut plans: Vec<(Date, Piece)> =
+    let mut plans: Vec<(Date, PromptPiece)> =
         rows.iter().filter(is_plan).filter_map(|row| plan(from, row)).collect();
     plans.sort_by_key(|(day, _)| *day);
     Ok(plans.into_iter().take(MAX_PLANS).map(|(_, piece)| piece).collect())
 }
 
 /// A plan whose day is near or over, if nobody has spoken of it since it is.
-fn plan(from: &Sources<'_>, row: &MemoryRow) -> Option<(Date, Piece)> {
+fn plan(from: &Sources<'_>, row: &MemoryRow) -> Option<(Date, PromptPiece)> {
     let time = dates::named(&row.text, row.created_at, &from.zone)?;
     let day = |at: Timestamp| at.to_zoned(from.zone.clone()).date();
     let (first, today) = (day(time.start), day(from.now));

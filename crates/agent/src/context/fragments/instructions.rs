@@ -2,8 +2,8 @@
 
 use app::{App, Fragment};
 
-use crate::context::Piece;
+use crate::context::PromptPiece;
 
-pub(in crate::context) fn read(app: &App) -> Piece {
-    Piece::new(Fragment::Instructions, store::source::of_app(&app.revision), app.instructions.clone())
+pub(in crate::context) fn read(app: &App) -> PromptPiece {
+    PromptPiece::new(Fragment::Instructions, store::source::of_app(&app.revision), app.instructions.clone())
 }

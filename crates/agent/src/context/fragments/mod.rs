@@ -20,7 +20,7 @@ pub(super) mod summaries;
 
 use app::{Fragment, HistoryStyle};
 
-use super::{Context, Fence, Piece};
+use super::{Context, Fence, PromptPiece};
 
 pub(super) use date::read as date;
 pub(super) use instructions::read as instructions;
@@ -28,7 +28,8 @@ pub(super) use instructions::read as instructions;
 /// The text of a fragment; empty when there is nothing to say. `tools` is whether anything is to be said of tools. History
 /// is written apart.
 pub(super) fn text(fragment: Fragment, context: &Context, tools: bool) -> String {
-    let pieces: Vec<&Piece> = context.pieces.iter().filter(|piece| piece.fragment == fragment).collect();
+    let pieces: Vec<&PromptPiece> =
+        context.pieces.iter().filter(|piece| piece.fragment == fragment).collect();
     let fence = &context.fence;
     // One style says them among the history.
     let apart = context.history.style == HistoryStyle::Plain;
@@ -53,21 +54,21 @@ pub(super) fn text(fragment: Fragment, context: &Context, tools: bool) -> String
 }
 
 /// The app's and personas' own words: they are instructions, and stand as they are.
-fn joined(pieces: &[&Piece]) -> String {
+fn joined(pieces: &[&PromptPiece]) -> String {
     pieces.iter().map(|piece| piece.text.trim()).collect::<Vec<_>>().join("\n\n")
 }
 
 /// A sentence that says what follows, and the pieces as data, a line each.
-fn lines(intro: &str, pieces: &[&Piece], fence: &Fence) -> String {
+fn lines(intro: &str, pieces: &[&PromptPiece], fence: &Fence) -> String {
     data(intro, pieces, "\n", fence)
 }
 
 /// The same for pieces of several lines.
-fn paragraphs(intro: &str, pieces: &[&Piece], fence: &Fence) -> String {
+fn paragraphs(intro: &str, pieces: &[&PromptPiece], fence: &Fence) -> String {
     data(intro, pieces, "\n\n", fence)
 }
 
-fn data(intro: &str, pieces: &[&Piece], between: &str, fence: &Fence) -> String {
+fn data(intro: &str, pieces: &[&PromptPiece], between: &str, fence: &Fence) -> String {
     if pieces.is_empty() {
         return String::new();
     }

@@ -9,7 +9,7 @@ use protocol::LeftOut;
 use serde_json::Value;
 use store::PinRow;
 
-use crate::context::{Fence, Piece};
+use crate::context::{Fence, PromptPiece};
 
 /// Those that fit, in the order in which they were made. When not all do, those nearest to the message are taken, then
 /// the newest.
@@ -51,16 +51,16 @@ pub(in crate::context) fn choose(
 }
 
 /// Kept as they are: one style writes them into a line of its own.
-pub(in crate::context) fn piece(row: &PinRow) -> Piece {
-    Piece::of_data(Fragment::Pins, row.id, row.text.clone())
+pub(in crate::context) fn piece(row: &PinRow) -> PromptPiece {
+    PromptPiece::of_data(Fragment::Pins, row.id, row.text.clone())
 }
 
-pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
-    let line = |piece: &&Piece| Piece {
+pub(super) fn text(pieces: &[&PromptPiece], fence: &Fence) -> String {
+    let line = |piece: &&PromptPiece| PromptPiece {
         text: format!("- {}", Value::from(piece.text.as_str())),
         ..(*piece).clone()
     };
-    let lines: Vec<Piece> = pieces.iter().map(line).collect();
+    let lines: Vec<PromptPiece> = pieces.iter().map(line).collect();
     super::lines(
         "What the user has pinned as important, one a line.",
         &lines.iter().collect::<Vec<_>>(),

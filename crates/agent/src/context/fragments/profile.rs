@@ -6,12 +6,12 @@ use app::Fragment;
 use serde_json::Value;
 use store::ProfileRow;
 
-use crate::context::{Fence, Piece, capped};
+use crate::context::{Fence, PromptPiece, capped};
 
 /// Bytes of all of it.
 const MAX_BYTES: usize = 2_000;
 
-pub(in crate::context) fn piece(profile: &ProfileRow) -> Option<Piece> {
+pub(in crate::context) fn piece(profile: &ProfileRow) -> Option<PromptPiece> {
     let mut lines = String::new();
     let known = [("Name", &profile.name), ("Timezone", &profile.timezone), ("Locale", &profile.locale)];
     for (what, value) in known {
@@ -24,9 +24,9 @@ pub(in crate::context) fn piece(profile: &ProfileRow) -> Option<Piece> {
     }
     let lines = lines.trim_end();
     let source = store::source::of_profile(profile.version);
-    (!lines.is_empty()).then(|| Piece::of_data(Fragment::Profile, source, capped(lines, MAX_BYTES)))
+    (!lines.is_empty()).then(|| PromptPiece::of_data(Fragment::Profile, source, capped(lines, MAX_BYTES)))
 }
 
-pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
+pub(super) fn text(pieces: &[&PromptPiece], fence: &Fence) -> String {
     super::lines("What the user says of themselves.", pieces, fence)
 }

@@ -12,7 +12,7 @@ use store::MemoryRow;
 
 use super::memories;
 use crate::context::gather::Sources;
-use crate::context::{Fence, Piece};
+use crate::context::{Fence, PromptPiece};
 
 /// A past message that is less near than this says nothing about the question.
 const MIN_MESSAGE_SCORE: f32 = 0.3;
@@ -21,7 +21,10 @@ const MIN_MESSAGE_SCORE: f32 = 0.3;
 const LOOKED_AT: usize = 4;
 
 /// The memories found, then the messages, each within their number and together within the app's bound.
-pub(in crate::context) async fn read(from: &Sources<'_>, message: &str) -> Result<Vec<Piece>, store::Error> {
+pub(in crate::context) async fn read(
+    from: &Sources<'_>,
+    message: &str,
+) -> Result<Vec<PromptPiece>, store::Error> {
     let memory = &from.app.memory;
     let mut left = memory.recall_tokens.min(from.share(SHARE));
     let mut ids = Vec::new();
@@ -41,7 +44,11 @@ pub(in crate::context) async fn read(from: &Sources<'_>, message: &str) -> Resul
 }
 
 /// What was said in earlier conversations, where the app wants it and there is room.
-async fn messages(from: &Sources<'_>, message: &str, mut left: usize) -> Result<Vec<Piece>, store::Error> {
+async fn messages(
+    from: &Sources<'_>,
+    message: &str,
+    mut left: usize,
+) -> Result<Vec<PromptPiece>, store::Error> {
     let memory = &from.app.memory;
     if !memory.history {
         return Ok(Vec::new());
@@ -76,7 +83,7 @@ async fn search(
 /// A part of the prompt that it may take at most: one in so many.
 const SHARE: usize = 4;
 
-fn earlier(item: &Item) -> Piece {
+fn earlier(item: &Item) -> PromptPiece {
     let who = match item.role {
         Some(Role::Assistant) => "you",
         Some(Role::User) | None => "the user",
@@ -87,13 +94,13 @@ fn earlier(item: &Item) -> Piece {
         ItemId::Memory(id) => id.to_string(),
         ItemId::Chunk(id) => id.to_string(),
     };
-    Piece::of_data(Fragment::Recalled, source, line)
+    PromptPiece::of_data(Fragment::Recalled, source, line)
 }
 
 /// It stands before the message, and so after all that stays the same.
-pub(super) fn text(pieces: &[&Piece], loaded: &ContextLoaded, fence: &Fence) -> String {
-    let of_memory = |piece: &&&Piece| loaded.memories.contains(&piece.source);
-    let (memories, earlier): (Vec<&Piece>, Vec<&Piece>) = pieces.iter().partition(of_memory);
+pub(super) fn text(pieces: &[&PromptPiece], loaded: &ContextLoaded, fence: &Fence) -> String {
+    let of_memory = |piece: &&&PromptPiece| loaded.memories.contains(&piece.source);
+    let (memories, earlier): (Vec<&PromptPiece>, Vec<&PromptPiece>) = pieces.iter().partition(of_memory);
     let mut out = super::lines(memories::INTRO, &memories, fence);
     let said = super::lines("From earlier conversations with the user, as they were said.", &earlier, fence);
     for part in [said.as_str(), note(loaded).unwrap_or_default()] {

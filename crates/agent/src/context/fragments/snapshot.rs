@@ -16,7 +16,7 @@ use serde_json::Value;
 use store::{ActionFilter, MAX_SNAPSHOT_LINE_BYTES, PageOf, RecordQuery, SnapshotLine};
 
 use crate::context::gather::Sources;
-use crate::context::{Fence, Piece, capped};
+use crate::context::{Fence, PromptPiece, capped};
 use crate::hiding;
 
 /// Kinds of memories that say who somebody is and what they are about; they come first.
@@ -40,7 +40,7 @@ const MAX_FILE_LINE_BYTES: usize = 500;
 pub(in crate::context) async fn read(
     from: &Sources<'_>,
     forgotten: &Forgotten,
-) -> Result<Vec<Piece>, store::Error> {
+) -> Result<Vec<PromptPiece>, store::Error> {
     let lines = match from.world.store.snapshot(from.scope, from.thread).await? {
         Some(lines) => lines,
         None => take(from, forgotten).await?,
@@ -54,14 +54,14 @@ pub(in crate::context) async fn read(
 
 /// A line as it is shown: what an action said is kept at greater length, so that no part of what is forgotten is left over
 /// where it is cut.
-fn piece(line: SnapshotLine, forgotten: &Forgotten) -> Piece {
+fn piece(line: SnapshotLine, forgotten: &Forgotten) -> PromptPiece {
     let text = match line.source.parse::<MemoryId>() {
         Ok(_) => line.text,
         Err(_) => forgotten.clear(&line.text, line.at).into_owned(),
     };
     let is_action = line.source.parse::<ActionId>().is_ok();
     let text = if is_action { capped(&text, MAX_CHANGE_BYTES) } else { text };
-    Piece::of_data(Fragment::Snapshot, line.source, text)
+    PromptPiece::of_data(Fragment::Snapshot, line.source, text)
 }
 
 async fn take(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
@@ -76,7 +76,7 @@ async fn take(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotL
     from.world.store.keep_snapshot(from.scope, from.thread, lines).await
 }
 
-pub(super) fn text(pieces: &[&Piece], fence: &Fence) -> String {
+pub(super) fn text(pieces: &[&PromptPiece], fence: &Fence) -> String {
     super::lines("Relevant context about the user, as it was when this conversation began.", pieces, fence)
 }
 

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use memory::words::{Words, tokens};
 use protocol::Role;
 
-use super::Past;
+use super::PastTurn;
 
 /// What being the newest is worth.
 const RECENCY: f32 = 0.15;
@@ -24,7 +24,7 @@ const RECENCY: f32 = 0.15;
 const MAX_WORDS: usize = 400;
 
 /// The importance of each turn, in order.
-pub(super) fn of(turns: &[Past], pins: &[&str]) -> Vec<f32> {
+pub(super) fn of(turns: &[PastTurn], pins: &[&str]) -> Vec<f32> {
     let words = Words::default();
     let terms: Vec<HashSet<String>> = turns.iter().map(|past| distinct(&words, &past.turn.text)).collect();
     let pins: Vec<HashSet<String>> = pins.iter().map(|pin| distinct(&words, pin)).collect();
@@ -50,7 +50,7 @@ fn distinct(words: &Words, text: &str) -> HashSet<String> {
 }
 
 /// What a message says without the others.
-fn by_itself(past: &Past, own: &HashSet<String>, pins: &[HashSet<String>]) -> f32 {
+fn by_itself(past: &PastTurn, own: &HashSet<String>, pins: &[HashSet<String>]) -> f32 {
     let text = &past.turn.text;
     let role = match past.turn.role {
         Some(Role::User) => 0.20,
@@ -86,18 +86,18 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::transcript::{Trouble, Turn};
+    use crate::transcript::{MessageTrouble, MessageTurn};
 
-    fn past(role: Role, text: &str) -> Past {
-        let turn = Turn {
+    fn past(role: Role, text: &str) -> PastTurn {
+        let turn = MessageTurn {
             role: Some(role),
             text: text.into(),
             steps: Vec::new(),
             results: Vec::new(),
             memories_referenced: Vec::new(),
-            trouble: Trouble::default(),
+            trouble: MessageTrouble::default(),
         };
-        Past { id: MessageId::new(Uuid::nil()), seq: 1, turn }
+        PastTurn { id: MessageId::new(Uuid::nil()), seq: 1, turn }
     }
 
     fn alone(role: Role, text: &str) -> f32 {

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::Past;
+use super::PastTurn;
 use super::plain::{cut, plain};
 
 /// Bytes of a text that are shown at least.
 pub(super) const MIN_BYTES: usize = 200;
 
 /// The texts of a turn: what was said, what was said between calls, and what calls returned.
-pub(super) fn texts(past: &Past) -> impl Iterator<Item = Cow<'_, str>> {
+pub(super) fn texts(past: &PastTurn) -> impl Iterator<Item = Cow<'_, str>> {
     let turn = &past.turn;
     let said = std::iter::once(&turn.text).chain(turn.steps.iter().map(|step| &step.text));
     let returned = turn.results.iter().map(|result| Cow::Owned(plain(&result.output)));
@@ -19,9 +19,9 @@ pub(super) fn texts(past: &Past) -> impl Iterator<Item = Cow<'_, str>> {
 }
 
 /// Cuts every text of a turn to so many bytes.
-pub(in crate::context) fn shorten(past: &mut Past, bytes: usize) {
+pub(in crate::context) fn shorten(past: &mut PastTurn, bytes: usize) {
     let bytes = bytes.max(MIN_BYTES);
-    let Past { id, turn, .. } = past;
+    let PastTurn { id, turn, .. } = past;
     for step in &mut turn.steps {
         if step.text.len() > bytes {
             step.text = cut(&step.text, bytes, id);

@@ -12,28 +12,28 @@ use model::{Counter, Message};
 use protocol::{MessageId, Seq};
 
 use super::{Context, Cuts};
-use crate::transcript::Turn;
+use crate::transcript::MessageTurn;
 
 pub use plain::capped;
 pub(super) use plain::{MAX_RESULT_BYTES, cut, exchange, plain, shown};
 pub(crate) use read::{NewestMessages, chain, read_path};
-pub(super) use read::{Rich, again, read};
+pub(super) use read::{ReadHistory, again, read};
 pub(crate) use select::units;
-pub(super) use select::{Selected, select};
+pub(super) use select::{SelectedTurns, select};
 
 /// Earlier turns, oldest first, as far as they are shown.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct History {
+pub(crate) struct PromptHistory {
     pub(crate) style: HistoryStyle,
-    pub(crate) turns: Vec<Past>,
+    pub(crate) turns: Vec<PastTurn>,
 }
 
 /// A turn and its place.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Past {
+pub(crate) struct PastTurn {
     pub(crate) id: MessageId,
     pub(crate) seq: Seq,
-    pub(crate) turn: Turn,
+    pub(crate) turn: MessageTurn,
 }
 
 /// The messages of the history without what does not fit, in the app's style.
@@ -53,7 +53,7 @@ pub(super) fn messages(context: &Context, cuts: &Cuts) -> Vec<Message> {
 /// What each of its parts takes.
 pub(super) fn costs(context: &Context, counter: &Counter) -> Vec<usize> {
     let turns = &context.history.turns;
-    let cost = |past: &Past| -> usize {
+    let cost = |past: &PastTurn| -> usize {
         plain::turn(&past.turn, &context.fence).iter().map(|said| counter.message(said)).sum()
     };
     units(turns).into_iter().map(|unit| turns.get(unit).into_iter().flatten().map(cost).sum()).collect()

@@ -6,9 +6,9 @@ use model::{Answered, Exchange, Message};
 use protocol::{Call, CallId, Role, ToolComplete, ToolStatus};
 use serde_json::Value;
 
-use super::Past;
+use super::PastTurn;
 use crate::context::{Context, Fence, fence};
-use crate::transcript::Turn;
+use crate::transcript::MessageTurn;
 
 /// Bytes of a tool's result that the model is shown: what the registry keeps, and its note that there was more.
 pub(in crate::context) const MAX_RESULT_BYTES: usize = tools::MAX_OUTPUT_BYTES + 256;
@@ -19,22 +19,22 @@ const MAX_NAME_BYTES: usize = 64;
 const NO_RESULT: &str = "no result was recorded for this call";
 
 /// A message or two per turn; turns of unknown roles are left out.
-pub(super) fn messages(turns: &[Past], context: &Context) -> Vec<Message> {
+pub(super) fn messages(turns: &[PastTurn], context: &Context) -> Vec<Message> {
     // Not every provider takes a conversation that begins with an answer.
     let from_user = turns.iter().skip_while(|past| past.turn.role != Some(Role::User));
-    let marked = |past: &Past, message: Message| match message {
+    let marked = |past: &PastTurn, message: Message| match message {
         Message::User(text) if context.is_suspicious(past.id) => {
-            Message::User(fence::said(&text, true).into_owned())
+            Message::User(fence::warned_message(&text, true).into_owned())
         }
         Message::User(_) | Message::System(_) | Message::Assistant { .. } => message,
     };
-    let said = |past: &Past| -> Vec<Message> {
+    let said = |past: &PastTurn| -> Vec<Message> {
         turn(&past.turn, &context.fence).into_iter().map(|message| marked(past, message)).collect()
     };
     from_user.flat_map(said).collect()
 }
 
-pub(super) fn turn(turn: &Turn, fence: &Fence) -> Vec<Message> {
+pub(super) fn turn(turn: &MessageTurn, fence: &Fence) -> Vec<Message> {
     match turn.role {
         None => Vec::new(),
         Some(Role::User) => vec![Message::User(turn.text.clone())],

@@ -4,7 +4,7 @@ use memory::tombstone::Forgotten;
 use protocol::{MessageId, Stretch, ThreadId, Warning};
 use store::{MessageRow, PinRow, Store, SummaryRow};
 
-use super::{Past, long};
+use super::{PastTurn, long};
 use crate::context::gather::Sources;
 use crate::{hiding, transcript};
 
@@ -25,11 +25,11 @@ const MOST_BYTES_PER_TOKEN: usize = 12;
 
 /// What a prompt's history is made of.
 #[derive(Debug, Default)]
-pub(in crate::context) struct Rich {
+pub(in crate::context) struct ReadHistory {
     /// After the newest summary, oldest first, without the message that is answered.
-    pub(in crate::context) turns: Vec<Past>,
+    pub(in crate::context) turns: Vec<PastTurn>,
     /// The message that is answered.
-    pub(in crate::context) message: Option<Past>,
+    pub(in crate::context) message: Option<PastTurn>,
     /// Oldest first, each beginning where the one before it ends.
     pub(in crate::context) summaries: Vec<SummaryRow>,
     pub(in crate::context) pins: Vec<PinRow>,
@@ -77,18 +77,18 @@ pub(in crate::context) async fn read(
     leaf: MessageId,
     newest: NewestMessages,
     forgotten: &Forgotten,
-) -> Rich {
+) -> ReadHistory {
     let warning = |what: &str| Warning { code: "history_reduced".into(), message: what.into() };
     if !newest.is_complete {
         let warnings = vec![warning("earlier messages could not be read")];
-        return Rich { warnings, ..parted(pasts(from.thread, &newest.rows, forgotten, leaf)) };
+        return ReadHistory { warnings, ..parted(pasts(from.thread, &newest.rows, forgotten, leaf)) };
     }
     match rich(from, leaf, &newest, forgotten).await {
         Ok(rich) => rich,
         Err(error) => {
             tracing::error!(thread = %from.thread, %error, "history was not read; the last messages alone are shown");
             let warnings = vec![warning("summaries and pins could not be read; the last messages are shown")];
-            Rich { warnings, ..parted(pasts(from.thread, newest.last(FALLBACK), forgotten, leaf)) }
+            ReadHistory { warnings, ..parted(pasts(from.thread, newest.last(FALLBACK), forgotten, leaf)) }
         }
     }
 }
@@ -98,7 +98,7 @@ async fn rich(
     leaf: MessageId,
     newest: &NewestMessages,
     forgotten: &Forgotten,
-) -> Result<Rich, store::Error> {
+) -> Result<ReadHistory, store::Error> {
     let (all, pins) = tokio::try_join!(
         from.world.store.summaries(from.thread, false),
         from.world.store.pins(from.scope, Some(from.thread))
@@ -174,14 +174,14 @@ pub(in crate::context) async fn again(
     leaf: MessageId,
     (shown, bytes): (Option<&[Stretch]>, Option<u64>),
     forgotten: &Forgotten,
-) -> Result<Rich, store::Error> {
+) -> Result<ReadHistory, store::Error> {
     let most = WINDOWS.last().map_or(0, |most| most + 1);
     let rows = store.path(thread, leaf, most).await?;
     // What was said again since is a message of its own: the one that is answered is as old as its run.
     let mut rich = parted(read_path(thread, &rows, Some(forgotten)));
     if let Some(shown) = shown {
         let is_shown =
-            |past: &Past| shown.iter().any(|stretch| (stretch.from..=stretch.to).contains(&past.seq));
+            |past: &PastTurn| shown.iter().any(|stretch| (stretch.from..=stretch.to).contains(&past.seq));
         rich.turns.retain(is_shown);
     }
     if let Some(bytes) = bytes.and_then(|bytes| usize::try_from(bytes).ok()) {
@@ -191,20 +191,24 @@ pub(in crate::context) async fn again(
 }
 
 /// The messages of a path as far as they can be read, without forgotten words.
-pub(crate) fn read_path(thread: ThreadId, rows: &[MessageRow], forgotten: Option<&Forgotten>) -> Vec<Past> {
+pub(crate) fn read_path(
+    thread: ThreadId,
+    rows: &[MessageRow],
+    forgotten: Option<&Forgotten>,
+) -> Vec<PastTurn> {
     let read = |row: &MessageRow| {
         let mut turn = transcript::read(row);
         transcript::warn(thread, row, turn.trouble);
         if let Some(forgotten) = forgotten {
             hiding::hide_in_turn(&mut turn, forgotten, row.created_at);
         }
-        Past { id: row.id, seq: row.seq, turn }
+        PastTurn { id: row.id, seq: row.seq, turn }
     };
     rows.iter().map(read).collect()
 }
 
 /// The same, with the message that is answered as it was said.
-fn pasts(thread: ThreadId, rows: &[MessageRow], forgotten: &Forgotten, leaf: MessageId) -> Vec<Past> {
+fn pasts(thread: ThreadId, rows: &[MessageRow], forgotten: &Forgotten, leaf: MessageId) -> Vec<PastTurn> {
     let (answered, earlier) = match rows.split_last() {
         Some((last, earlier)) if last.id == leaf => (Some(last), earlier),
         Some(_) | None => (None, rows),
@@ -216,7 +220,7 @@ fn pasts(thread: ThreadId, rows: &[MessageRow], forgotten: &Forgotten, leaf: Mes
 }
 
 /// The message that is answered, which is the last, and those before it.
-fn parted(mut pasts: Vec<Past>) -> Rich {
+fn parted(mut pasts: Vec<PastTurn>) -> ReadHistory {
     let message = pasts.pop();
-    Rich { turns: pasts, message, ..Rich::default() }
+    ReadHistory { turns: pasts, message, ..ReadHistory::default() }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use model::Counter;
 use protocol::{LeftOut, Role, Stretch};
 
-use super::{Past, importance, long, plain};
+use super::{PastTurn, importance, long, plain};
 use crate::context::Fence;
 
 /// Units that are shown whatever they matter, the newest ones, as long as they fit.
@@ -22,8 +22,8 @@ const MAX_HALVINGS: usize = 8;
 
 /// What is shown.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::context) struct Selected {
-    pub(in crate::context) turns: Vec<Past>,
+pub(in crate::context) struct SelectedTurns {
+    pub(in crate::context) turns: Vec<PastTurn>,
     /// Where they stand, neighbours together.
     pub(in crate::context) stretches: Vec<Stretch>,
     pub(in crate::context) left_out: Option<LeftOut>,
@@ -33,7 +33,7 @@ pub(in crate::context) struct Selected {
 
 /// Parts that stay together: what a user said and everything up to what they said next, so that no call is parted from
 /// its result.
-pub(crate) fn units(turns: &[Past]) -> Vec<Range<usize>> {
+pub(crate) fn units(turns: &[PastTurn]) -> Vec<Range<usize>> {
     let mut units: Vec<Range<usize>> = Vec::new();
     for (index, past) in turns.iter().enumerate() {
         match units.last_mut() {
@@ -46,15 +46,16 @@ pub(crate) fn units(turns: &[Past]) -> Vec<Range<usize>> {
 
 /// Chooses under a budget of tokens.
 pub(in crate::context) fn select(
-    mut turns: Vec<Past>,
+    mut turns: Vec<PastTurn>,
     pins: &[&str],
     room: usize,
     (counter, fence): (&Counter, &Fence),
-) -> Selected {
+) -> SelectedTurns {
     let units = units(&turns);
-    let cost =
-        |past: &Past| plain::turn(&past.turn, fence).iter().map(|said| counter.message(said)).sum::<usize>();
-    let costs_of = |turns: &[Past]| -> Vec<usize> {
+    let cost = |past: &PastTurn| {
+        plain::turn(&past.turn, fence).iter().map(|said| counter.message(said)).sum::<usize>()
+    };
+    let costs_of = |turns: &[PastTurn]| -> Vec<usize> {
         units.iter().map(|unit| turns.get(unit.clone()).into_iter().flatten().map(cost).sum()).collect()
     };
     let mut costs = costs_of(&turns);
@@ -78,32 +79,32 @@ pub(in crate::context) fn select(
         units.iter().zip(&kept).flat_map(|(unit, kept)| unit.clone().map(|_| *kept)).collect();
     let stretches = stretches(&turns, &shown);
     let turns = turns.into_iter().zip(shown).filter_map(|(past, shown)| shown.then_some(past)).collect();
-    Selected { turns, stretches, left_out, bytes }
+    SelectedTurns { turns, stretches, left_out, bytes }
 }
 
 /// Shortens texts that take more than a part of the room, and says to how many bytes; and further, where the last exchange
 /// would still take more than half of it. They are not left out: what is asked next could not be understood.
 fn shorten(
-    turns: &mut [Past],
+    turns: &mut [PastTurn],
     room: usize,
     counter: &Counter,
-    cost: impl Fn(&Past) -> usize,
+    cost: impl Fn(&PastTurn) -> usize,
 ) -> Option<usize> {
     let most = room / MESSAGE_SHARE;
-    let is_long = |past: &Past| long::texts(past).any(|text| counter.text(&text) > most);
+    let is_long = |past: &PastTurn| long::texts(past).any(|text| counter.text(&text) > most);
     let last = units(turns).pop().unwrap_or_default();
-    let too_much = |last: &[Past]| last.iter().map(&cost).sum::<usize>() > room / 2;
+    let too_much = |last: &[PastTurn]| last.iter().map(&cost).sum::<usize>() > room / 2;
     if !turns.iter().any(is_long) && !turns.get(last.clone()).is_some_and(too_much) {
         return None;
     }
     let mut bytes = most.saturating_mul(BYTES_PER_TOKEN);
     for _ in 0..MAX_HALVINGS {
-        let cut = |past: &Past| {
+        let cut = |past: &PastTurn| {
             let mut past = past.clone();
             long::shorten(&mut past, bytes);
             past
         };
-        let last: Vec<Past> = turns.get(last.clone()).unwrap_or_default().iter().map(cut).collect();
+        let last: Vec<PastTurn> = turns.get(last.clone()).unwrap_or_default().iter().map(cut).collect();
         if bytes <= long::MIN_BYTES || !(turns.iter().map(cut).any(|past| is_long(&past)) || too_much(&last))
         {
             break;
@@ -133,7 +134,7 @@ fn keep(importance: &[f32], units: &[Range<usize>], costs: &[usize], room: usize
     kept
 }
 
-fn stretches(turns: &[Past], shown: &[bool]) -> Vec<Stretch> {
+fn stretches(turns: &[PastTurn], shown: &[bool]) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut joined = false;
     for (past, shown) in turns.iter().zip(shown) {

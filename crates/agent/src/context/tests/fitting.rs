@@ -74,7 +74,7 @@ fn step(n: u32, result: &str) -> [Event; 2] {
 
 fn prompt(context: &Context, events: &[Event], tokens: usize) -> crate::context::Composed {
     let state = RunState::replay(events);
-    compose(context, &model(), &state, Budget { prompt: tokens }, Offer::Tools).unwrap()
+    compose(context, &model(), &state, PromptBudget { prompt: tokens }, ToolOffer::Tools).unwrap()
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_beginning_of_a_prompt_stays_the_same_from_step_to_step() {
 #[test]
 fn results_give_way_first_then_the_oldest_exchanges_then_fragments_then_the_message() {
     let mut context = context(&talk(10), "word ".repeat(300));
-    context.pieces.push(Piece::new(Fragment::Recalled, "mem_1", "- mem_1: \"likes tea\"".into()));
+    context.pieces.push(PromptPiece::new(Fragment::Recalled, "mem_1", "- mem_1: \"likes tea\"".into()));
     let events = step(1, &"x y ".repeat(4_000));
     let roomy = prompt(&context, &events, 100_000);
     assert_eq!((roomy.ledger.result_bytes, roomy.ledger.dropped_exchanges), (None, 0));
@@ -128,8 +128,8 @@ fn results_give_way_first_then_the_oldest_exchanges_then_fragments_then_the_mess
 fn instructions_alone_that_do_not_fit_are_a_typed_error() {
     let mut context = context(&[], "hello".into());
     context.pieces[0].text = "Be kind. ".repeat(2_000);
-    let budget = Budget::of_window(1_000, None);
-    let error = compose(&context, &model(), &RunState::default(), budget, Offer::Tools).unwrap_err();
+    let budget = PromptBudget::of_window(1_000, None);
+    let error = compose(&context, &model(), &RunState::default(), budget, ToolOffer::Tools).unwrap_err();
     assert_eq!(error.limit, 750);
     assert!(error.needed > 4_000, "{error}");
 }

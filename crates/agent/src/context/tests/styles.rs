@@ -8,7 +8,7 @@ fn styled(style: HistoryStyle, pieces: &[(Fragment, &str)], rows: &[MessageRow],
     context.history.style = style;
     context.pieces.clear();
     for (fragment, text) in pieces {
-        context.pieces.push(Piece::new(*fragment, "thr_1", (*text).to_owned()));
+        context.pieces.push(PromptPiece::new(*fragment, "thr_1", (*text).to_owned()));
     }
     context
 }
@@ -36,7 +36,7 @@ fn rows(said: &[(&str, &str)]) -> Vec<MessageRow> {
 }
 
 fn messages(context: &Context) -> Value {
-    let composed = compose(context, &model(), &RunState::default(), ROOMY, Offer::Tools).unwrap();
+    let composed = compose(context, &model(), &RunState::default(), ROOMY, ToolOffer::Tools).unwrap();
     sent(&composed.request)["messages"].clone()
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use app::AtLimit;
 use protocol::{Call, CallId, Decision, Event, Finish, RunStatus, StepEnd, ToolComplete, ToolStatus};
 
-use crate::decide::{Ending, Halt, Limits, Step};
+use crate::decide::{Halt, NextStep, RunEnding, RunLimits};
 
 /// Calls of one step, and of one run, whatever the model asks for.
 const MOST_CALLS_OF_A_STEP: usize = 32;
@@ -41,16 +41,16 @@ pub(super) enum Next {
     Finish(RunStatus),
 }
 
-impl From<&Step> for Next {
-    fn from(step: &Step) -> Self {
+impl From<&NextStep> for Next {
+    fn from(step: &NextStep) -> Self {
         match step {
-            Step::Load => Next::Load,
-            Step::CallModel => Next::CallModel,
-            Step::Answer => Next::Answer,
-            Step::RunTools(calls) => Next::RunTools(calls.len()),
-            Step::Wait => Next::Wait,
-            Step::Finish(Ending::Completed { .. }) => Next::Finish(RunStatus::Completed),
-            Step::Finish(Ending::Other { status, .. }) => Next::Finish(*status),
+            NextStep::Load => Next::Load,
+            NextStep::CallModel => Next::CallModel,
+            NextStep::Answer => Next::Answer,
+            NextStep::RunTools(calls) => Next::RunTools(calls.len()),
+            NextStep::Wait => Next::Wait,
+            NextStep::Finish(RunEnding::Completed { .. }) => Next::Finish(RunStatus::Completed),
+            NextStep::Finish(RunEnding::Other { status, .. }) => Next::Finish(*status),
         }
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct Model {
 
 impl Model {
     /// Takes in what was committed. An error says which rule it breaks.
-    pub(super) fn see(&mut self, event: &Event, limits: &Limits) -> Result<(), String> {
+    pub(super) fn see(&mut self, event: &Event, limits: &RunLimits) -> Result<(), String> {
         if self.ended.is_some() {
             return Err(format!("{:?} came after the end", event.kind()));
         }
@@ -149,7 +149,7 @@ impl Model {
         Ok(())
     }
 
-    fn end_step(&mut self, step: &StepEnd, limits: &Limits) -> Result<(), String> {
+    fn end_step(&mut self, step: &StepEnd, limits: &RunLimits) -> Result<(), String> {
         self.unusable_before = self.unusable();
         self.usable = step.calls.iter().map(|call| (call.id, None)).collect();
         (self.open, self.restarts, self.steps) = (false, 0, self.steps + 1);
@@ -181,7 +181,7 @@ impl Model {
         before + u32::try_from(trailing).unwrap_or(u32::MAX)
     }
 
-    fn has_had_its_turns(&self, limits: &Limits) -> bool {
+    fn has_had_its_turns(&self, limits: &RunLimits) -> bool {
         let same = self.same.values().copied().max().unwrap_or(0);
         self.steps >= limits.steps || self.calls >= 200 || same >= 5 || self.unusable() >= 3
     }
@@ -196,7 +196,7 @@ impl Model {
     }
 
     /// What has to come next.
-    pub(super) fn next(&self, limits: &Limits, halt: Option<Halt>) -> Next {
+    pub(super) fn next(&self, limits: &RunLimits, halt: Option<Halt>) -> Next {
         match halt {
             Some(Halt::Cancelled) => return Next::Finish(RunStatus::Cancelled),
             Some(Halt::Interrupted) => return Next::Finish(RunStatus::Interrupted),
@@ -227,7 +227,7 @@ impl Model {
         }
     }
 
-    fn is_answered(&self, limits: &Limits) -> bool {
+    fn is_answered(&self, limits: &RunLimits) -> bool {
         if self.open || self.is_unanswered() {
             return false;
         }

@@ -14,13 +14,13 @@ use uuid::Uuid;
 
 use super::model::{Model, Next};
 use super::turns::{Alike, Fate, Loaded, Said, Try, Turn};
-use crate::decide::{Ending, Halt, Limits, MAX_RESTARTS, Step, failure};
+use crate::decide::{Halt, MAX_RESTARTS, NextStep, RunEnding, RunLimits, failure};
 use crate::run::finish::{last_events, unanswered};
 use crate::state::{INVALID_ARGUMENTS, RunState};
 use crate::transcript::MAX_CALLS_PER_STEP;
 
 /// What decides, so that a wrong one can be tried.
-pub(super) type Policy = fn(&RunState, &Limits, Option<Halt>) -> Step;
+pub(super) type Policy = fn(&RunState, &RunLimits, Option<Halt>) -> NextStep;
 
 /// What ends a step before it is done.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Ids for Counted {
 
 pub(super) struct World {
     policy: Policy,
-    limits: Limits,
+    limits: RunLimits,
     ids: Counted,
     /// What is committed.
     pub(super) log: Vec<Event>,
@@ -71,7 +71,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(limits: Limits, policy: Policy) -> Self {
+    pub(super) fn new(limits: RunLimits, policy: Policy) -> Self {
         let ids = Counted::default();
         let start = RunStart {
             run_id: ids.run(),
@@ -189,17 +189,17 @@ impl World {
             return Err(Cut::Wrong("the model was asked while a call had no result".into()));
         }
         let facts = match step {
-            Step::Load => self.load(turn.loaded)?,
-            Step::CallModel => self.ask(state, turn, true)?,
-            Step::Answer => self.ask(state, turn, false)?,
-            Step::RunTools(calls) => self.run_tools(state, calls, turn)?,
-            Step::Wait => {
+            NextStep::Load => self.load(turn.loaded)?,
+            NextStep::CallModel => self.ask(state, turn, true)?,
+            NextStep::Answer => self.ask(state, turn, false)?,
+            NextStep::RunTools(calls) => self.run_tools(state, calls, turn)?,
+            NextStep::Wait => {
                 let news: Vec<Event> =
                     self.log.iter().filter(|event| state.waits_for(event)).cloned().collect();
                 self.behind = false;
                 return Ok(Some(news).filter(|news| !news.is_empty()));
             }
-            Step::Finish(ending) => self.finish(state, ending)?,
+            NextStep::Finish(ending) => self.finish(state, ending)?,
         };
         Ok(Some(facts))
     }
@@ -425,8 +425,8 @@ impl World {
         }
     }
 
-    fn finish(&mut self, state: &RunState, ending: Ending) -> Result<Vec<Event>, Cut> {
-        if let (Ending::Other { status, .. }, Some(Halt::Cancelled)) = (&ending, self.stop)
+    fn finish(&mut self, state: &RunState, ending: RunEnding) -> Result<Vec<Event>, Cut> {
+        if let (RunEnding::Other { status, .. }, Some(Halt::Cancelled)) = (&ending, self.stop)
             && *status == RunStatus::Interrupted
         {
             return Err(Cut::Wrong("a cancelled run was interrupted".into()));
