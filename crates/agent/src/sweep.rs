@@ -69,7 +69,9 @@ struct Sweeping {
 impl Sweeper {
     /// Deltas are pruned so long after their run has ended, and what a tool deleted is erased so long after the tool did.
     pub(crate) fn new(
-        (store, clock, tasks): (Arc<dyn Store>, Arc<dyn Clock>, Arc<Tasks>),
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        tasks: Arc<Tasks>,
         retention: Duration,
         undo_retention: Duration,
     ) -> Self {

@@ -1,6 +1,6 @@
 //! How much one user may still do in an app.
 
-use protocol::{Allowance, Principal, Quota};
+use protocol::{Allowance, Principal};
 
 use crate::{Error, Service};
 

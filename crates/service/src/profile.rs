@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 
 use agent::ALL_APPS;
-use app::App;
 use jiff::tz::TimeZone;
 use protocol::{AppId, Principal, ProfilePatch, ProfileView, Scope};
 use serde_json::{Map, Value};
-use store::{MAX_PROFILE_BYTES, Once, ProfileRow, Store};
+use store::{MAX_PROFILE_BYTES, Once, ProfileRow};
 
 use crate::{Error, Service, checks};
 

@@ -1,8 +1,6 @@
 //! Records as the outside asks for them: typed objects of an app, made and changed by the user's own hand.
 
-use std::sync::Arc;
-
-use app::{App, RecordType};
+use app::RecordType;
 use protocol::{Page, Principal, RecordId, RecordView, Scope};
 use serde_json::{Map, Value};
 use store::{MAX_RECORD_BYTES, Once, PageOf, RecordQuery, RecordRow, Write};

@@ -1,11 +1,8 @@
-//! What users have used by day, and the models there are to choose from.
-
-use std::sync::Arc;
+//! What users have used by day.
 
 use jiff::civil::Date;
 use jiff::{Span, ToSpan};
-use model::Model;
-use protocol::{ModelView, PriceView, Principal, Usage, UsageReport, UsageView};
+use protocol::{Principal, Usage, UsageReport, UsageView};
 use store::UsageRow;
 
 use crate::{Error, Service};

@@ -10,6 +10,7 @@ use store::{RunRow, Stop};
 use tokio::sync::watch;
 
 use super::Agent;
+use crate::decide::failure;
 use crate::jobs::embed_soon;
 use crate::run::{self, Obstacle, Run};
 use crate::state::RunState;
@@ -172,7 +173,7 @@ impl Agent {
             if self.run_waits_for_app(row).await {
                 return Ok(()); // it went between two looks
             }
-            let gone = run::failure("app_gone", "the app of this run has been missing for a day");
+            let gone = failure("app_gone", "the app of this run has been missing for a day");
             return Ok(self.force_end(row, gone).await?);
         };
         run.drive(state).await.map(drop)

@@ -100,7 +100,7 @@ pub(crate) async fn gather(
     from: &Sources<'_>,
     start: &RunStart,
     user: &UserFacts,
-    newest: NewestMessages,
+    newest: &NewestMessages,
     tools: Arc<[ToolSpec]>,
 ) -> Result<Gathered, store::Error> {
     let UserFacts { profile, forgotten } = user;

@@ -14,7 +14,7 @@ pub(crate) const MEMORIES_FIELD: &str = "memoriesReferenced";
 /// Takes a JSON object in, as it arrives, and gives out the text of its field [`TEXT_FIELD`]. What is no object at all
 /// is given out as it is, since a model that ignores the schema has still said something.
 #[derive(Debug, Default)]
-pub(super) struct TextOf {
+pub(crate) struct TextOf {
     place: Place,
     /// Objects and lists that are open.
     depth: usize,
@@ -50,7 +50,7 @@ enum Place {
 
 impl TextOf {
     /// What `delta` adds to the text.
-    pub(super) fn feed(&mut self, delta: &str) -> String {
+    pub(crate) fn feed(&mut self, delta: &str) -> String {
         let mut out = String::new();
         for c in delta.chars() {
             self.take(c, &mut out);
@@ -147,7 +147,7 @@ impl TextOf {
 
 impl AnswerShape {
     /// Checks a whole object. None if it is none, or not one that the schema describes.
-    pub(super) fn read(&self, json: &str) -> Option<Structured> {
+    pub(crate) fn read(&self, json: &str) -> Option<Structured> {
         if json_depth(json) > MAX_JSON_DEPTH {
             return None;
         }

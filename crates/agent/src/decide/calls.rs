@@ -19,10 +19,10 @@ pub(crate) enum CallVerdict {
 pub(crate) fn call_verdicts(state: &RunState, calls: &[Call]) -> Vec<CallVerdict> {
     let earlier = state.calls().saturating_sub(state.last().map_or(0, |step| step.calls.len()));
     let room = MAX_CALLS_PER_RUN.saturating_sub(earlier);
-    calls.iter().enumerate().map(|(index, call)| verdict(state, calls, (index, call), room)).collect()
+    calls.iter().enumerate().map(|(index, call)| verdict(state, calls, index, call, room)).collect()
 }
 
-fn verdict(state: &RunState, calls: &[Call], (index, call): (usize, &Call), room: usize) -> CallVerdict {
+fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: usize) -> CallVerdict {
     let refuse = |status, error, message: &str| CallVerdict::Refuse(Outcome::refused(status, error, message));
     if call.raw.is_some() {
         let message =

@@ -168,15 +168,13 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
             Some(Speaker::Assistant) => Role::Assistant,
             None => continue,
         };
-        if role == Role::User && app.memory.remember {
-            let spoken = SpokenRequests::of(&read.text);
-            if spoken.is_whole_message() {
-                let said = turns.iter().rposition(|turn| turn.role == Role::User);
-                if let Some(said) = said.filter(|_| spoken.takes_back()) {
-                    turns.truncate(said);
-                }
-                continue;
+        let spoken = (role == Role::User && app.memory.remember).then(|| SpokenRequests::of(&read.text));
+        if let Some(spoken) = spoken.filter(SpokenRequests::is_whole_message) {
+            let said = turns.iter().rposition(|turn| turn.role == Role::User);
+            if let Some(said) = said.filter(|_| spoken.takes_back()) {
+                turns.truncate(said);
             }
+            continue;
         }
         let text = forgotten.clear(&read.text, row.created_at).into_owned();
         if !text.trim().is_empty() {

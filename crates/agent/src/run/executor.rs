@@ -28,7 +28,8 @@ impl<'a> Executor<'a> {
     pub(crate) fn new(
         world: &'a World,
         scope: &'a Scope,
-        (tools, timeout): (Arc<Registry>, Duration),
+        tools: Arc<Registry>,
+        timeout: Duration,
         stop: &'a CancellationToken,
     ) -> Self {
         Self { world, scope, tools, timeout, stop }
@@ -41,7 +42,7 @@ impl<'a> Executor<'a> {
         serving: &Serving,
         stop: &'a CancellationToken,
     ) -> Self {
-        Self::new(world, scope, (serving.tools(), serving.app.limits.tool_timeout), stop)
+        Self::new(world, scope, serving.tools(), serving.app.limits.tool_timeout, stop)
     }
 
     /// A call on its way, outside of any thread and in UTC.

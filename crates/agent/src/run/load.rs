@@ -48,7 +48,7 @@ impl Run {
             let loaded = ContextLoaded { remembered, ..ContextLoaded::default() };
             return self.note(vec![Event::ContextLoaded(loaded)], writes).await;
         }
-        let Gathered { mut context, keep, sources } = self.gather(start, newest, remembers).await?;
+        let Gathered { mut context, keep, sources } = self.gather(start, &newest, remembers).await?;
         context.loaded.remembered = remembered;
         writes.extend(keep.into_iter().map(Write::Keep));
         let loaded = Event::ContextLoaded(context.loaded.clone());
@@ -64,7 +64,7 @@ impl Run {
     async fn gather(
         &self,
         start: &RunStart,
-        newest: NewestMessages,
+        newest: &NewestMessages,
         remembers: bool,
     ) -> Result<Gathered, store::Error> {
         let (profile, forgotten) = tokio::try_join!(

@@ -1,6 +1,6 @@
 //! One run, from whatever its log holds to its end.
 //!
-//! [`decide`] says what comes next, the other files do it, and [`state`] folds what was done. Every fact is committed
+//! `decide` says what comes next, the files here do it, and `state` folds what was done. Every fact is committed
 //! before it is folded, so a run cut anywhere goes on from its log to the same end.
 
 mod budget;

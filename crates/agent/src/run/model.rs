@@ -17,9 +17,12 @@ use super::Run;
 use super::budget::Unfunded;
 use super::collect::Collected;
 use crate::context::{self, Composed, Context, PromptBudget, ToolOffer, WantedAnswer, compose};
-use crate::decide::{Halt, MAX_RESTARTS, NextStep, failure, next_step};
+use crate::decide::{
+    AfterFailure, Halt, MAX_RESTARTS, NextStep, Tries, after_failure, failure, is_of_provider, next_step,
+    unoffered,
+};
 use crate::gate::CallPlace;
-use crate::state::{NOT_OFFERED, RunState};
+use crate::state::RunState;
 
 /// How one try ended, if not well.
 enum Stopped {

@@ -113,8 +113,8 @@ impl Run {
             }
             CallVerdict::Run { approved, begun } => (approved, begun),
         };
-        let with = (Arc::clone(&self.tools), self.app.limits.tool_timeout);
-        let executor = Executor::new(&self.world, &self.scope, with, &shared.stop);
+        let (tools, timeout) = (Arc::clone(&self.tools), self.app.limits.tool_timeout);
+        let executor = Executor::new(&self.world, &self.scope, tools, timeout, &shared.stop);
         let calling = Calling {
             thread: Some(self.thread),
             run: Some(self.id),

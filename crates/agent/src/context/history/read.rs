@@ -75,7 +75,7 @@ impl NewestMessages {
 pub(in crate::context) async fn read(
     from: &Sources<'_>,
     leaf: MessageId,
-    newest: NewestMessages,
+    newest: &NewestMessages,
     forgotten: &Forgotten,
 ) -> ReadHistory {
     let warning = |what: &str| Warning { code: "history_reduced".into(), message: what.into() };
@@ -83,7 +83,7 @@ pub(in crate::context) async fn read(
         let warnings = vec![warning("earlier messages could not be read")];
         return ReadHistory { warnings, ..parted(pasts(from.thread, &newest.rows, forgotten, leaf)) };
     }
-    match rich(from, leaf, &newest, forgotten).await {
+    match rich(from, leaf, newest, forgotten).await {
         Ok(rich) => rich,
         Err(error) => {
             tracing::error!(thread = %from.thread, %error, "history was not read; the last messages alone are shown");
