@@ -15,10 +15,10 @@ pub enum Error {
     KeyReused,
     #[error("{field} is longer than {limit} bytes")]
     TooLarge { field: &'static str, limit: usize },
-    /// What must not be remembered, by what it looks like.
+    /// A text that must not be remembered, by what it looks like.
     #[error("{field} looks like {kind}; secrets are not remembered")]
     Secret { field: &'static str, kind: &'static str },
-    /// What the app lets a user spend in a day is spent.
+    /// The user has spent what the app allows in a day.
     #[error("{message}")]
     Budget { message: String, retry_after: u32 },
     /// Not with this key, whoever holds it.

@@ -40,7 +40,7 @@ impl Default for CallShares {
     }
 }
 
-/// What there is at most of each.
+/// The bounds of places.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     all: usize,

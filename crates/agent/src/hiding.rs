@@ -31,7 +31,7 @@ pub(crate) fn hide_in_done(done: &mut FinishedStep, forgotten: &Forgotten, said_
     }
 }
 
-/// What only the provider can read may hold them too, and cannot be looked into: it goes.
+/// Data that only the provider can read may hold them too, and cannot be looked into: it goes.
 fn hide_in_step(step: &mut StepEnd, forgotten: &Forgotten, said_at: Timestamp) {
     if !forgotten.reaches(said_at) {
         return;

@@ -46,7 +46,7 @@ pub(crate) fn kind_of(job: &JobRow) -> Option<&'static dyn BackgroundJob> {
     JOBS.into_iter().find(|kind| kind.name() == job.kind)
 }
 
-/// What a job changes. It is committed with the end of the job.
+/// The change that a job makes. It is committed with the end of the job.
 #[derive(Debug)]
 pub(crate) enum JobEffect {
     Nothing,
@@ -55,7 +55,7 @@ pub(crate) enum JobEffect {
         event: Option<Event>,
         spent: Option<Spent>,
     },
-    /// What becomes of memories.
+    /// Changes of memories.
     Memories(Extraction),
     Summary {
         summary: Summary,
@@ -65,7 +65,7 @@ pub(crate) enum JobEffect {
 }
 
 impl JobEffect {
-    /// What a model was paid for it.
+    /// The price that a model was paid for it.
     pub(crate) fn spent(&self) -> Option<Spent> {
         match self {
             Self::Nothing => None,

@@ -1,4 +1,4 @@
-//! What an app is told of a user: what the user said to every app, and over it what they said to this one.
+//! The profile that an app is told of a user: what the user said to every app, and over it what they said to this one.
 
 use app::App;
 use jiff::tz::TimeZone;
@@ -9,7 +9,7 @@ use store::{ProfileRow, Store};
 /// Stands for every app.
 pub const ALL_APPS: &str = "";
 
-/// What an app is told of a user.
+/// The profile that an app is told of a user.
 pub(crate) async fn told_to_app(store: &dyn Store, scope: &Scope) -> Result<ProfileRow, store::Error> {
     let all_apps = Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() };
     let (everywhere, here) = tokio::try_join!(store.profile(&all_apps), store.profile(scope))?;
@@ -22,7 +22,7 @@ pub(crate) fn zone_of(profile: &ProfileRow, app: &App) -> TimeZone {
     own.unwrap_or_else(|| app.zone.clone())
 }
 
-/// The same for whoever has not read the profile; the app's zone if it cannot be read.
+/// The zone a user lives in, where the profile was not read yet; the app's zone if it cannot be read.
 pub(crate) async fn zone_in_app(store: &dyn Store, scope: &Scope, app: &App) -> TimeZone {
     match told_to_app(store, scope).await {
         Ok(profile) => zone_of(&profile, app),

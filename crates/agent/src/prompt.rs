@@ -1,4 +1,4 @@
-//! What the model saw: a run's prompt again, fragment by fragment, for its owner.
+//! The prompt that the model saw: a run's prompt again, fragment by fragment, for its owner.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ fn view(
     }
 }
 
-/// What the prompt takes that is about to be sent.
+/// The tokens of the prompt that is about to be sent.
 fn composed(context: &Context, model: &Model, state: &RunState, offer: ToolOffer) -> Option<PromptLedger> {
     let budget = PromptBudget::of_window(model.capabilities().context_window, context.settings.max_tokens);
     context::compose(context, model, state, budget, offer).ok().map(|composed| composed.ledger)

@@ -84,7 +84,7 @@ fn judged(
     (scores, score(CONTINUES).is_some_and(|score| score > GOES_ON))
 }
 
-/// What a name that was said adds to its section, given how likely the message needs any.
+/// The score that a name in the message adds to its section, given how likely the message needs any.
 fn sureness(mention: Option<Mention>, any: f32) -> f32 {
     match mention {
         Some(Mention::Whole) => 1.0,

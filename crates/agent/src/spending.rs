@@ -1,4 +1,4 @@
-//! What a model call is going to use at most, and what an app lets it use.
+//! The most that a model call is going to use, and what an app lets it use.
 
 use app::App;
 use model::{Model, Request};
@@ -11,13 +11,13 @@ const UNKNOWN_OUTPUT_TOKENS: u32 = 4_096;
 /// Billionths of a US dollar for one token, where the price is so many dollars for a million.
 const BILLIONTHS_PER_TOKEN: f64 = 1_000.0;
 
-/// What bounds the calls of a run of this app.
+/// The bounds on the calls of a run of this app.
 pub(crate) fn bounds_of_run(app: &App) -> SpendBounds {
     let budget = &app.budget;
     SpendBounds { run_tokens: budget.run_tokens, run_cost: budget.run_cost, ..bounds_of_user(app) }
 }
 
-/// What bounds all calls for one user, those of work in the background too.
+/// The bounds on all calls for one user, those of work in the background too.
 pub(crate) fn bounds_of_user(app: &App) -> SpendBounds {
     SpendBounds {
         run_tokens: None,
@@ -29,7 +29,7 @@ pub(crate) fn bounds_of_user(app: &App) -> SpendBounds {
     }
 }
 
-/// What the call is going to use at most. None if money is bounded and nobody knows what the model costs.
+/// The most that the call is going to use. None if money is bounded and nobody knows what the model costs.
 pub(crate) fn planned(
     model: &Model,
     request: &Request,
@@ -63,7 +63,7 @@ pub(crate) fn bound_answer(request: &mut Request, output_tokens: u64) {
     request.max_output = Some(request.max_output.map_or(most, |longest| longest.min(most)));
 }
 
-/// What one answer may have: what was asked for, or what the model can do. Thinking may come on top of what was asked.
+/// The tokens that one answer may have: what was asked for, or what the model can do. Thinking may come on top of what was asked.
 fn longest_answer(request: &Request) -> u32 {
     let thinks = request.settings.reasoning_effort.is_some_and(|effort| effort != Effort::None);
     match (request.settings.max_tokens, request.max_output) {
@@ -84,7 +84,7 @@ mod tests {
         Request { settings, max_output, ..Request::new("m", "", Vec::new()) }
     }
 
-    /// What is sent when this much is granted.
+    /// The bounds that are sent when this much is granted.
     fn bounded(mut request: Request, granted: u64) -> (Option<u32>, Option<u32>) {
         bound_answer(&mut request, granted);
         (request.settings.max_tokens, request.max_output)

@@ -5,7 +5,7 @@ use memory::forgetting::{self, About, ForgetRequest};
 use memory::pinning;
 use memory::remember::{self, Asked};
 
-/// What a message asks for by its words alone.
+/// The requests of a message, by its words alone.
 pub(crate) struct SpokenRequests<'m> {
     pub(crate) pin: Option<pinning::Asked<'m>>,
     pub(crate) remember: Option<Asked<'m>>,

@@ -30,9 +30,9 @@ pub(crate) struct RunState {
     pub(crate) usage: Usage,
     pub(crate) answered: bool,
     pub(crate) end: Option<RunEnd>,
-    /// Whose words from outside are in the next prompt.
+    /// Sources outside this server whose words are in the next prompt.
     taint: Taint,
-    /// Whose were in the prompt that the last step answered. What its calls bring in does not change what it was.
+    /// Sources whose words were in the prompt that the last step answered. Results of its calls do not change that.
     pub(crate) asked_with: Taint,
     /// Calls whose intent is committed.
     begun: HashSet<CallId>,

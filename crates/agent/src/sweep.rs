@@ -144,7 +144,7 @@ impl Sweeper {
         let forget_before = now.checked_sub(KEYS_REMEMBERED).unwrap_or(Timestamp::MIN);
         let ended_before = now.checked_sub(self.0.retention).unwrap_or(Timestamp::MIN);
         let undo_before = now.checked_sub(self.0.undo_retention).unwrap_or(Timestamp::MIN);
-        // What cannot be purged keeps nobody from pruning and erasing the rest.
+        // Rows that cannot be purged keep nobody from pruning and erasing the rest.
         let purged = until_done(|| self.0.store.purge(now, forget_before)).await;
         let pruned = until_done(|| self.0.store.prune(ended_before)).await;
         let erased = until_done(|| self.0.store.erase(undo_before)).await;

@@ -17,7 +17,7 @@ const MAX_ROLE_CHARS: usize = 32;
 /// Results of one message that are shown at most, where they cannot all be right.
 const MAX_DOUBTFUL_RESULTS: usize = 100;
 
-/// What stands for a message whose row cannot be read.
+/// The text that stands for a message whose row cannot be read.
 pub(crate) const UNREADABLE: &str = "[this message could not be read]";
 
 /// A message as far as it can be read.
@@ -34,7 +34,7 @@ pub struct MessageTurn {
     pub trouble: MessageTrouble,
 }
 
-/// What was wrong with a message's rows.
+/// Defects of a message's rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MessageTrouble {
     pub unreadable: usize,

@@ -1,4 +1,4 @@
-//! What tools did, as the outside asks for it: the list, one action, and taking back what was done.
+//! Actions of tools as clients ask for them: the list, one action, and undo.
 
 use agent::{OutsideEffect, hide_in_action};
 use protocol::{
@@ -36,7 +36,7 @@ pub struct ActionQuery {
 }
 
 impl Service {
-    /// What tools did for the user in an app, newest first.
+    /// The actions of tools for the user in an app, newest first.
     pub async fn actions(
         &self,
         principal: &Principal,
@@ -88,10 +88,7 @@ impl Service {
     /// Takes back what the actions of a run changed, newest first. Those that were taken back before are in the report
     /// too, so that asking again changes nothing and says the same.
     pub async fn undo_run(&self, principal: &Principal, run: RunId) -> Result<UndoReport, Error> {
-        let row = self.store().run(principal, run).await?;
-        if !principal.may_use(&row.scope.app) {
-            return Err(Error::NotFound { what: "run" });
-        }
+        let row = agent::run_row(&**self.store(), principal, run).await?;
         if !row.status.is_terminal() {
             let message = "the run has not ended; wait for its end, or cancel it first".into();
             return Err(Error::Conflict { code: "run_active", message });
@@ -179,7 +176,7 @@ impl Service {
     }
 }
 
-/// What can be done about an action, as far as its row tells.
+/// The standing of an action, as far as its row tells.
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
     /// It changed nothing, or took something back itself.

@@ -5,7 +5,7 @@ use protocol::{Allowance, Principal};
 use crate::{Error, Service};
 
 impl Service {
-    /// What is left to the user of each limit that the app has; nothing for an app without limits.
+    /// The rest of each limit that is left to the user and that the app has; nothing for an app without limits.
     pub async fn allowances(&self, principal: &Principal, app: &str) -> Result<Vec<Allowance>, Error> {
         let serving = self.serving(principal, app)?;
         let app = &serving.app;

@@ -1,11 +1,11 @@
-//! What a client asks, checked: from here on it is a `Submission` or a page, and needs no further look.
+//! A request of a client, checked: from here on it is a `Submission` or a page, and needs no further look.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use app::{OutOfRange, Ranges, Within};
 use jiff::Timestamp;
-use protocol::{JobId, MessageId, NewRun, Page, Regenerate, Seq, Settings, ThreadId};
+use protocol::{MessageId, NewRun, Page, Regenerate, Seq, Settings};
 use store::{Ask, JobCursor, PageOf, PageRows, ThreadCursor, TimeCursor};
 
 use crate::Error;
@@ -68,19 +68,11 @@ impl PageQuery {
     }
 
     pub(crate) fn threads(&self) -> Result<Option<ThreadCursor>, Error> {
-        self.parse(|cursor| {
-            let (millis, id) = cursor.split_once('.')?;
-            let updated_at = Timestamp::from_millisecond(millis.parse().ok()?).ok()?;
-            Some(ThreadCursor { updated_at, id: id.parse().ok()? })
-        })
+        Ok(self.by_time()?.map(|TimeCursor { at, id }| ThreadCursor { updated_at: at, id }))
     }
 
     pub(crate) fn jobs(&self) -> Result<Option<JobCursor>, Error> {
-        self.parse(|cursor| {
-            let (millis, id) = cursor.split_once('.')?;
-            let created_at = Timestamp::from_millisecond(millis.parse().ok()?).ok()?;
-            Some(JobCursor { created_at, id: id.parse().ok()? })
-        })
+        Ok(self.by_time()?.map(|TimeCursor { at, id }| JobCursor { created_at: at, id }))
     }
 
     pub(crate) fn messages(&self) -> Result<Option<Seq>, Error> {
@@ -116,25 +108,18 @@ pub(crate) fn page<R, V>(
     Page { data: page.rows.into_iter().map(view).collect(), next }
 }
 
-/// The same for a list in which a place is how many come before it.
+/// A page of a list in which a place is how many rows come before it.
 pub(crate) fn short_page<R, V>(page: PageRows<R>, asked: PageOf<u64>, view: impl FnMut(R) -> V) -> Page<V> {
     let seen = asked.after.unwrap_or(0).saturating_add(page.rows.len() as u64);
     self::page(page, |_| seen.to_string(), view)
 }
 
-pub(crate) fn thread_cursor(updated_at: Timestamp, id: ThreadId) -> String {
-    format!("{}.{id}", updated_at.as_millisecond())
-}
-
-pub(crate) fn job_cursor(created_at: Timestamp, id: JobId) -> String {
-    format!("{}.{id}", created_at.as_millisecond())
-}
-
+/// The place of a row in a list that is sorted by time.
 pub(crate) fn time_cursor(at: Timestamp, id: impl Display) -> String {
     format!("{}.{id}", at.as_millisecond())
 }
 
-/// What is asked of the model, once the request has been found in order.
+/// The question to the model, once the request has been found in order.
 pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Ask, Error> {
     match (&new.message, new.regenerate) {
         (Some(_), Some(Regenerate::Message(_) | Regenerate::Last(true))) => Err(Error::invalid(
@@ -219,7 +204,7 @@ const SETTINGS: [&str; 6] = [
     "settings.repeatPenalty",
 ];
 
-/// What to look for.
+/// The words to look for.
 pub(crate) fn question<'q>(field: &'static str, text: &'q str) -> Result<&'q str, Error> {
     if text.trim().is_empty() || text.chars().nth(MAX_QUERY_CHARS).is_some() {
         return Err(Error::invalid(field, format!("must be 1 to {MAX_QUERY_CHARS} characters to look for")));
@@ -249,7 +234,7 @@ pub(crate) fn title(title: &str) -> Result<String, Error> {
     line("title", title, MAX_TITLE_BYTES)
 }
 
-/// What somebody or something is called.
+/// The name of somebody or something.
 pub(crate) fn name(name: &str) -> Result<String, Error> {
     line("name", name, MAX_NAME_BYTES)
 }

@@ -35,7 +35,7 @@ impl Service {
     /// Bytes of an upload.
     pub const MAX_UPLOAD_BYTES: usize = documents::MAX_DOCUMENT_BYTES;
 
-    /// What an upload of more bytes is answered.
+    /// The error for an upload of more bytes.
     pub fn upload_too_large() -> Error {
         document_refusal(&Problem::TooLarge { what: "bytes", limit: Self::MAX_UPLOAD_BYTES })
     }

@@ -15,6 +15,6 @@ impl Service {
             Some(app) => self.store().jobs_of_app(app, wanted).await?,
             None => self.store().jobs(wanted).await?,
         };
-        Ok(checks::page(page, |row| checks::job_cursor(row.created_at, row.id), views::job))
+        Ok(checks::page(page, |row| checks::time_cursor(row.created_at, row.id), views::job))
     }
 }

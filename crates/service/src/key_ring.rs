@@ -7,7 +7,7 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use protocol::{AppId, KeyId};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// What a key lets its holder do. Authentication makes a principal of it.
+/// The rights of a key's holder. Authentication makes a principal of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub user: String,

@@ -13,7 +13,7 @@ use store::{KeyRow, Once};
 use crate::key_ring::Grant;
 use crate::{Error, Service, views};
 
-/// What a token begins with, so that people and scanners know one when they see one.
+/// The beginning of a token, so that people and scanners know one when they see one.
 const PREFIX: &str = "rondo_";
 
 /// The one user of a machine that has no keys.
@@ -59,7 +59,7 @@ fn grant(key: &KeyRow) -> Grant {
 }
 
 impl Service {
-    /// What the holder of a token may do; none if it is no good key.
+    /// The rights of a token's holder; none if it is no good key.
     pub fn grant(&self, token: &str) -> Option<Grant> {
         let hash = hash(token);
         if self.key_ring().control.get() == Some(&hash) {

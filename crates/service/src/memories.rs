@@ -24,10 +24,10 @@ pub use search::MessageQuery;
 /// The source of what users say themselves.
 const BY_USER: &str = "user";
 
-/// What a list can be narrowed to.
+/// The states that a list can be narrowed to.
 const STATUSES: [&str; 6] = ["active", "forgotten", "removed", "expired", "superseded", "all"];
 
-/// What came of adding a memory.
+/// The result of adding a memory.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Added {
     New(MemoryView),
@@ -92,7 +92,7 @@ impl Service {
         Ok(views::memory(self.memory_row(principal, memory).await?))
     }
 
-    /// What it was, and the words it rests on.
+    /// Its versions, and the words it rests on.
     pub async fn memory_history(
         &self,
         principal: &Principal,

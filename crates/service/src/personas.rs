@@ -17,7 +17,7 @@ const OF_APP: &str = "app";
 const OF_USER: &str = "user";
 
 impl Service {
-    /// Those of the app first, then the user's by name. The first page has all of the app's beside the user's.
+    /// Personas of the app first, then the user's by name. The first page has all of the app's beside the user's.
     pub async fn personas(
         &self,
         principal: &Principal,
@@ -65,7 +65,7 @@ impl Service {
         let id = persona.id.clone();
         match self.store().add_persona(&scope, persona, once).await {
             Err(store::Error::Changed(message)) => {
-                // What is refused is the id, or one more persona.
+                // The store refuses the id, or one more persona.
                 let is_taken = self.store().persona(&scope, &id).await?.is_some();
                 Err(if is_taken { taken(&id) } else { Error::Conflict { code: "personas_full", message } })
             }

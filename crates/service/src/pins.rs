@@ -45,7 +45,7 @@ impl Service {
         self.pins(&scope, Some(thread), &page).await
     }
 
-    /// Those of all threads, oldest first.
+    /// Pins of all threads, oldest first.
     pub async fn pins_of_app(
         &self,
         principal: &Principal,
@@ -68,8 +68,7 @@ impl Service {
         principal: &Principal,
         thread: ThreadId,
     ) -> Result<Scope, Error> {
-        let scope = self.store().thread(principal, thread).await?.scope;
-        if principal.may_use(&scope.app) { Ok(scope) } else { Err(Error::NotFound { what: "thread" }) }
+        Ok(self.thread_row(principal, thread).await?.scope)
     }
 
     async fn add_pin(

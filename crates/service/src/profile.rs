@@ -1,4 +1,4 @@
-//! What users say of themselves, as the outside asks for it: with a key for all apps to every app, with a key for one app
+//! Profiles as clients ask for them: with a key for all apps to every app, with a key for one app
 //! to that one. An app is told both, and what was said to it alone counts first.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const MAX_LOCALE_CHARS: usize = 35;
 const MAX_PART_CHARS: usize = 8;
 
 impl Service {
-    /// What the user says to all apps, or to one of them.
+    /// The profile for all apps, or for one of them.
     pub async fn profile(&self, principal: &Principal, app: Option<&str>) -> Result<ProfileView, Error> {
         Ok(view(principal, self.store().profile(&self.said_to(principal, app)?).await?))
     }

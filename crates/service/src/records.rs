@@ -50,7 +50,7 @@ pub enum Edit {
     Merge(Map<String, Value>),
 }
 
-/// What a change is bound to.
+/// The conditions of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
     /// The version it is meant for; whatever there is when absent.

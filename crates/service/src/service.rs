@@ -39,7 +39,7 @@ pub struct Service {
     pub(crate) shared: Arc<RequestState>,
 }
 
-/// What only requests need.
+/// State that only requests need.
 pub(crate) struct RequestState {
     pub(crate) keys: KeyRing,
     pub(crate) vault: Arc<SealedVault>,

@@ -30,7 +30,7 @@ impl Service {
         let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
         let (after, limit) = (page.threads()?, page.limit()?);
         let page = self.store().threads(&scope, PageOf { after, limit }).await?;
-        Ok(checks::page(page, |row| checks::thread_cursor(row.updated_at, row.id), views::thread))
+        Ok(checks::page(page, |row| checks::time_cursor(row.updated_at, row.id), views::thread))
     }
 
     pub async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadView, Error> {

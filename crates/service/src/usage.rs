@@ -1,4 +1,4 @@
-//! What users have used by day.
+//! Usage of users by day.
 
 use jiff::civil::Date;
 use jiff::{Span, ToSpan};
@@ -15,7 +15,7 @@ const MAX_DAYS: i32 = 366;
 const DAY_LENGTH: usize = 10;
 
 impl Service {
-    /// What the user has used from one day (UTC) to another, both included, in all apps they may use.
+    /// The usage of the user from one day (UTC) to another, both included, in all apps they may use.
     pub async fn usage_report(
         &self,
         principal: &Principal,

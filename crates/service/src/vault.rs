@@ -36,7 +36,7 @@ impl SealedVault {
     }
 }
 
-/// What is sealed is good at its own place and nowhere else.
+/// A sealed value is good at its own place and nowhere else.
 fn place(scope: &Scope, name: &str) -> Aad<Vec<u8>> {
     Aad::from([scope.app.as_str(), scope.user.as_str(), name].join("\0").into_bytes())
 }

@@ -8,7 +8,7 @@ use store::{
     JobRow, KeyRow, MemoryHistory, MemoryRow, MemoryVersion, ProposalRow, RunRow, Source, Stop, ThreadRow,
 };
 
-/// What is said of a source that was deleted.
+/// The note about a source that was deleted.
 const DELETED: &str = "deleted conversation";
 
 pub(crate) fn thread(row: ThreadRow) -> ThreadView {

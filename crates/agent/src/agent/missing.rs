@@ -1,4 +1,4 @@
-//! What waits for an app that is not there: its folder is away for a moment, as during a deploy or before a volume is
+//! Work that waits for an app that is not there: its folder is away for a moment, as during a deploy or before a volume is
 //! mounted, or for good. Runs, jobs and actions of such an app stay as they are, with nobody driving them, and go on
 //! when it is back. After a day the app counts as gone. Since when it is missing is stored, so restarts do not matter.
 
@@ -23,12 +23,12 @@ const LONGEST_JOB_PAUSE: SignedDuration = SignedDuration::from_mins(10);
 #[derive(Default)]
 pub(super) struct MissingApps(Mutex<BTreeMap<AppId, MissingApp>>);
 
-/// What waits for it is at most what was unfinished when it went.
+/// A missing app. At most what was unfinished when it went waits for it.
 struct MissingApp {
     since: Timestamp,
     /// Threads with a run that waits.
     threads: BTreeSet<ThreadId>,
-    /// Those without a run that an earlier process had begun.
+    /// Actions without a run that an earlier process had begun.
     actions: Vec<ActionRow>,
 }
 
@@ -71,7 +71,7 @@ impl Agent {
                 .await
     }
 
-    /// The same for an action that an earlier process had begun.
+    /// Whether an action that an earlier process had begun waits for its app.
     pub(crate) async fn action_waits_for_app(&self, action: &ActionRow) -> bool {
         self.waits_for(&action.scope.app, |app| app.actions.push(action.clone())).await
     }

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::apps::ServedApps;
 use crate::run::{Executed, Executor};
 
-/// What an action did outside, as far as it can be taken back.
+/// The effect of an action outside, as far as it can be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutsideEffect {
     /// It did nothing there.
@@ -24,7 +24,7 @@ pub enum OutsideEffect {
 }
 
 impl OutsideEffect {
-    /// What an action of one of these apps did outside.
+    /// The effect outside of an action of one of these apps.
     pub fn of(apps: &ServedApps, action: &ActionRow) -> Self {
         let tools = apps.get(&action.scope.app).map(|serving| serving.tools());
         if outside_undo(apps, action).is_some() {

@@ -23,10 +23,10 @@ pub(crate) struct Assembled {
     /// The system prompt, fragment by fragment.
     pub(crate) system: Vec<(&'static str, String)>,
     pub(crate) history: Vec<Message>,
-    /// What stands right before the message.
+    /// The fragments right before the message.
     pub(crate) before: Vec<(&'static str, String)>,
     pub(crate) message: String,
-    /// What this run has done so far.
+    /// The steps of this run so far.
     pub(crate) steps: Vec<Message>,
 }
 
@@ -86,7 +86,7 @@ impl Assembled {
         self.history.iter().cloned().chain(said).chain(self.steps.iter().cloned()).collect()
     }
 
-    /// What each part takes. Counted apart they take a little more than together, never less.
+    /// The tokens that each part takes. Counted apart they take a little more than together, never less.
     pub(crate) fn costs(&self, counter: &Counter) -> Vec<FragmentCost> {
         let cost =
             |fragment: &str, tokens: usize| FragmentCost { fragment: fragment.into(), tokens: tokens as u64 };
@@ -134,7 +134,7 @@ fn step(context: &Context, done: &FinishedStep, state: &RunState, cuts: &Cuts) -
     Message::Assistant { text: shown.step.text.clone(), exchanges, provider: shown.step.provider.clone() }
 }
 
-/// What the tools found, for a model that must answer in words.
+/// The results of tools, for a model that must answer in words.
 fn folded(context: &Context, state: &RunState, cuts: &Cuts) -> String {
     let results = state.steps.iter().flat_map(|done| context.shown(done).into_owned().results);
     let (refused, returned): (Vec<_>, Vec<_>) = results.partition(is_not_offered);

@@ -37,7 +37,7 @@ const BYTES_PER_TOKEN: usize = 5;
 /// Times a message is cut shorter before the prompt is given up.
 const MAX_MESSAGE_CUTS: usize = 8;
 
-/// What a model is told when any JSON object will do.
+/// The instruction for a model when any JSON object will do.
 const JSON_IN_WORDS: &str = "Answer with one JSON object and nothing around it.";
 
 /// Tokens a prompt may have.
@@ -47,7 +47,7 @@ pub(crate) struct PromptBudget {
 }
 
 impl PromptBudget {
-    /// What a context window leaves once the answer has its room.
+    /// The tokens that a context window leaves once the answer has its room.
     pub(crate) fn of_window(window: u32, answer: Option<u32>) -> Self {
         let window = window as usize;
         let answer = answer.map_or(window / 4, |tokens| tokens as usize).min(window / 2);
@@ -55,7 +55,7 @@ impl PromptBudget {
     }
 }
 
-/// What is left out of a prompt so that it fits.
+/// The parts that are left out of a prompt so that it fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cuts {
     /// Bytes of this run's own results.
@@ -140,7 +140,7 @@ fn composed(
     let counter = model.tokens();
     let fixed = [
         (TOOLS, tools.iter().map(|tool| counter.tool(tool)).sum::<usize>()),
-        // What goes around the system prompt and the answer too.
+        // Tokens around the system prompt and the answer too.
         (FORMAT, counter.system(&told) + counter.message(&frame()) + counter.format(&format)),
     ];
     let fixed = fixed.map(|(name, tokens)| FragmentCost { fragment: name.into(), tokens: tokens as u64 });
@@ -156,7 +156,7 @@ fn composed(
     Ok(Composed { request: Request { tools, format, ..request }, wanted, ledger })
 }
 
-/// What is left of a prompt without half of what can be left out of it.
+/// The tokens of a prompt without half of what can be left out of it.
 pub(crate) fn half(ledger: &PromptLedger) -> usize {
     let optional = |cost: &&FragmentCost| {
         let fragment = Fragment::parse(&cost.fragment);
@@ -192,7 +192,7 @@ fn ledger(fit: &Fit<'_>, cuts: &Cuts, costs: Vec<FragmentCost>) -> PromptLedger 
     }
 }
 
-/// What must fit, and where.
+/// The prompt that must fit, and where.
 struct Fit<'a> {
     context: &'a Context,
     model: &'a Model,
@@ -270,7 +270,7 @@ impl Fit<'_> {
     }
 }
 
-/// What this model is to answer with, how its provider is told, and what it is told itself.
+/// The answer that this model is to give, how its provider is told, and what it is told itself.
 pub(crate) fn form(context: &Context, model: &Model, tools: &[ToolSpec]) -> (WantedAnswer, Format, String) {
     let Some(shape) = &context.shape else {
         return match context.settings.output_format {

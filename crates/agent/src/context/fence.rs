@@ -49,7 +49,7 @@ impl Fence {
         format!("<data-{nonce}>\n{text}\n</data-{nonce}>")
     }
 
-    /// The same for a text that may have been written to mislead.
+    /// The text between marks, with a warning where it may have been written to mislead.
     pub(crate) fn wrap_marked(&self, text: &str, suspicious: bool) -> String {
         if suspicious { format!("{SUSPICIOUS}{}", self.wrap(text)) } else { self.wrap(text) }
     }

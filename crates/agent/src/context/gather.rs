@@ -81,14 +81,14 @@ fn pin_room(app: &App, history: usize) -> usize {
     app.context.pin_tokens.min(history / PIN_SHARE)
 }
 
-/// What was read: a context, what to keep of it beside the log, and what to tell readers of it.
+/// The result of reading: a context, what to keep of it beside the log, and what to tell readers of it.
 pub(crate) struct Gathered {
     pub(crate) context: Context,
     pub(crate) keep: Vec<NewText>,
     pub(crate) sources: Vec<Source>,
 }
 
-/// What is known of a user before a prompt is made.
+/// Facts about a user that are read before a prompt is made.
 pub(crate) struct UserFacts {
     pub(crate) profile: ProfileRow,
     /// Words that the user wants forgotten.
@@ -194,7 +194,7 @@ fn limit_pieces(pieces: &mut Vec<PromptPiece>) -> Option<LeftOut> {
     Some(LeftOut { fragment: largest.name().into(), what: format!("the oldest {excess} pieces"), tokens: 0 })
 }
 
-/// What is noted on the way.
+/// Notes for the log.
 #[derive(Default)]
 struct Noted {
     warnings: Vec<Warning>,
@@ -215,7 +215,7 @@ async fn persona_piece(from: &Sources<'_>, start: &RunStart) -> Option<Result<Pr
     }
 }
 
-/// What is known of the user.
+/// Memories of the user for a prompt.
 #[derive(Default)]
 struct AboutUser {
     pieces: Vec<PromptPiece>,
@@ -300,7 +300,7 @@ fn background(
     (shown, pieces)
 }
 
-/// What the log says of the pieces.
+/// The entry of the log about the pieces.
 fn named_pieces(pieces: &[PromptPiece]) -> ContextLoaded {
     let of = |fragments: &[Fragment], prefix: &str| -> Vec<String> {
         let wanted =

@@ -1,4 +1,4 @@
-//! What the model will see: everything a prompt needs, read once, then put together by a pure function.
+//! The prompt that the model will see: everything a prompt needs, read once, then put together by a pure function.
 //!
 //! [`gather()`] reads, each fragment of a prompt in a file of its own under `fragments` and `history`; what it read is
 //! noted in the log by name and kept beside it, so that [`rebuild()`] gives the same again. [`compose()`] orders the
@@ -49,7 +49,7 @@ pub(crate) struct Context {
     pub(crate) pieces: Vec<PromptPiece>,
     /// The caller's addition to the instructions.
     pub(crate) custom: Option<String>,
-    /// What the log says was loaded.
+    /// The entry of the log about what was loaded.
     pub(crate) loaded: ContextLoaded,
     /// The path before the message that is answered, as far as it is shown.
     pub(crate) history: PromptHistory,
@@ -60,9 +60,9 @@ pub(crate) struct Context {
     pub(crate) fence: Fence,
     pub(crate) tools: Arc<[ToolSpec]>,
     pub(crate) settings: Settings,
-    /// What the answer must look like; words when none.
+    /// The shape of the answer; words when none.
     pub(crate) shape: Option<Arc<AnswerShape>>,
-    /// What was forgotten since the run began, where it is taken up or looked at again.
+    /// Words that were forgotten since the run began, where it is taken up or looked at again.
     pub(crate) hides: Option<Hides>,
 }
 
@@ -99,7 +99,7 @@ impl Context {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PromptPiece {
     pub(crate) fragment: Fragment,
-    /// What it comes from, by id.
+    /// The source, by id.
     pub(crate) source: String,
     pub(crate) text: String,
     /// Whether it reads like instructions to an assistant rather than like data.
@@ -111,7 +111,7 @@ impl PromptPiece {
         Self { fragment, source: source.to_string(), text, suspicious: false }
     }
 
-    /// The same, looked at for instructions in it.
+    /// A piece of data, looked at for instructions in it.
     pub(crate) fn of_data(fragment: Fragment, source: impl Display, text: String) -> Self {
         let suspicious = memory::suspicion::is_instruction(&text);
         Self { suspicious, ..Self::new(fragment, source, text) }

@@ -49,7 +49,7 @@ enum Place {
 }
 
 impl TextOf {
-    /// What `delta` adds to the text.
+    /// The text that `delta` adds.
     pub(crate) fn feed(&mut self, delta: &str) -> String {
         let mut out = String::new();
         for c in delta.chars() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::object::{MEMORIES_FIELD, TEXT_FIELD};
 
-/// What the model is to produce in one step.
+/// The output that the model is to produce in one step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WantedAnswer {
     Words,
@@ -41,7 +41,7 @@ impl PartialEq for AnswerShape {
 }
 
 impl AnswerShape {
-    /// What the app's answers look like; none when they are words.
+    /// The shape of the app's answers; none when they are words.
     pub(crate) fn of(answer: &Answer, memories: &[String]) -> Option<Self> {
         match answer {
             Answer::Text => None,
@@ -90,7 +90,7 @@ impl AnswerShape {
         Format::Schema(Arc::clone(&self.schema))
     }
 
-    /// The same in words, for a model that no provider holds to a schema.
+    /// The shape in words, for a model that no provider holds to a schema.
     pub(crate) fn in_words(&self) -> String {
         format!(
             "When you answer the user, write one JSON object and nothing around it. This JSON Schema describes it: {}",

@@ -1,4 +1,4 @@
-//! What to do with a tool call before it reaches its tool: loops, the bound on calls, and tools that were not offered.
+//! Decisions on a tool call before it reaches its tool: loops, the bound on calls, and tools that were not offered.
 
 use ::tools::Outcome;
 use protocol::{Call, ToolStatus};
@@ -7,7 +7,7 @@ use crate::state::{INVALID_ARGUMENTS, NOT_OFFERED, RunState};
 
 use super::{MAX_CALLS_PER_RUN, REPEATS_STOPPED};
 
-/// What to do with a call before it reaches a tool.
+/// The decision on a call before it reaches a tool.
 pub(crate) enum CallVerdict {
     /// Its tool and the policy of its app have the say.
     Run { approved: bool, begun: bool },

@@ -1,4 +1,4 @@
-//! What to do after a model call that failed: ask again, begin again, ask the next model, or give up.
+//! Decisions after a model call that failed: ask again, begin again, ask the next model, or give up.
 
 use std::time::Duration;
 
@@ -53,18 +53,18 @@ impl Tries {
     }
 }
 
-/// What follows a failed model call.
+/// The decision after a failed model call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
-    /// The same model is asked again, and readers throw away what was streamed.
+    /// This model is asked again, and readers throw away what was streamed.
     Reset(Tries),
-    /// The same model is asked again, after this wait.
+    /// This model is asked again, after the wait.
     Retry { wait: Duration, tries: Tries },
     /// The next model is asked, if one may be; else the step has failed.
     NextModel,
 }
 
-/// What follows a failure of the model that `tries` names. `is_streamed`: a part of the step was streamed. `has_others`:
+/// Decides what follows a failure of the model that `tries` names. `is_streamed`: a part of the step was streamed. `has_others`:
 /// the run has further models.
 pub(crate) fn after_failure(
     error: &Error,
@@ -100,7 +100,7 @@ fn is_worth_waiting(error: &Error, has_others: bool) -> bool {
     !has_others || error.retry_after().is_none_or(|wait| wait <= MAX_BACKOFF_WITH_FALLBACK)
 }
 
-/// What the provider asked for, or twice as long each time.
+/// The wait that the provider asked for, or twice as long each time.
 fn wait_before(retry: u32, asked: Option<Duration>) -> Duration {
     asked.unwrap_or(FIRST_BACKOFF * 2u32.saturating_pow(retry)).min(MAX_BACKOFF)
 }

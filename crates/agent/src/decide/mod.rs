@@ -50,7 +50,7 @@ pub(crate) struct RunLimits {
 }
 
 impl RunLimits {
-    /// What is said after a failure of models or money, if the app has something to say.
+    /// The reply after a failure of models or money, if the app has something to say.
     pub(crate) fn excuse(&self, code: &str) -> Option<&str> {
         cause(code).and_then(|cause| self.failure_reply.of(cause))
     }

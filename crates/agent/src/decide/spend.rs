@@ -1,4 +1,4 @@
-//! What a user may still spend, and why a model call is refused that would spend more.
+//! The money a user may still spend, and why a model call is refused that would spend more.
 
 use app::{App, Budget};
 use protocol::{Cost, Failure, SpendBound, Usage};

@@ -96,7 +96,7 @@ async fn fund(world: &World, job: &JobRow, model: &Model, request: &mut Request)
     }
 }
 
-/// What a model has said by now.
+/// The part of an answer that has come by now.
 #[derive(Default)]
 struct Heard {
     answer: String,

@@ -48,7 +48,7 @@ const MAX_EARLIER_BYTES: usize = 2 * 1024;
 const LINE_TOKENS: usize = 16;
 /// Attempts after which a model that answers nonsense is left alone: each one is paid for.
 const MAX_NONSENSE: u32 = 2;
-/// What such a memory is said to come from.
+/// The source that is noted for a memory of this job.
 const EXTRACTED: &str = "extracted";
 
 /// Looks for memories in what the user said.
@@ -68,8 +68,13 @@ impl BackgroundJob for ExtractMemories {
         true
     }
 
+    /// The changes to commit for the messages that nobody has looked at yet. Whether they have been is decided by the commit.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
-        extract(world, job).await
+        let (Some(thread), Some(app)) = (job.thread, world.app(&job.scope.app)) else {
+            return Ok(JobEffect::Nothing);
+        };
+        let Some(how) = &app.memory.extraction else { return Ok(JobEffect::Nothing) };
+        look(world, job, (thread, &app), how).await
     }
 }
 
@@ -81,15 +86,6 @@ pub fn of_message(app: &App, ask: &Ask, id: impl Fn() -> JobId) -> Vec<RunJob> {
     }
     let delay_ms = u64::try_from(how.delay.as_millis()).unwrap_or(u64::MAX);
     vec![RunJob { id: id(), kind: ExtractMemories::NAME.to_owned(), delay_ms }]
-}
-
-/// What to commit for the messages that nobody has looked at yet. Whether they have been is decided by the commit.
-async fn extract(world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
-    let (Some(thread), Some(app)) = (job.thread, world.app(&job.scope.app)) else {
-        return Ok(JobEffect::Nothing);
-    };
-    let Some(how) = &app.memory.extraction else { return Ok(JobEffect::Nothing) };
-    look(world, job, (thread, &app), how).await
 }
 
 /// One at a time for a thread, or two would pay for the same messages: jobs of a kind are claimed so.
@@ -157,7 +153,7 @@ fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// What was said, without forgotten words, without what was kept by request already, and without what the user took
+/// The messages without forgotten words, without what was kept by request already, and without what the user took
 /// back with the message after it.
 fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
@@ -241,7 +237,7 @@ fn choose(world: &World, app: &App, how: &How) -> Option<Arc<Model>> {
     models.iter().find(|model| model.health.is_closed()).or(models.first()).cloned()
 }
 
-/// What was said before a message, newest first as far as so many tokens go, and shown in its order. Of a long message its
+/// The messages before a message, newest first as far as so many tokens go, and shown in its order. Of a long message its
 /// beginning is shown.
 async fn earlier(
     world: &World,
@@ -284,7 +280,7 @@ fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut Stri
     room.saturating_sub(texts.sum::<usize>() + extra.len()) / BYTES_PER_TOKEN
 }
 
-/// What the model is asked, in the form that it takes.
+/// The request to the model, in the form that it takes.
 fn request(model: &Model, ask: &extract::Ask) -> model::Request {
     let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
     let schema = || Schema { name: "memories".into(), schema: ask.schema.clone() };

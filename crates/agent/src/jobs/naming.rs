@@ -44,27 +44,23 @@ impl BackgroundJob for NameThread {
         true
     }
 
+    /// The event that names the thread; none if it has a name or there is nothing to name it by. Whether it still wants one is
+    /// looked at again when the event is committed.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
-        name_thread(world, job).await
+        let Some(thread) = job.thread else { return Ok(JobEffect::Nothing) };
+        if world.store.is_named(thread).await.map_err(|error| error.to_string())? {
+            return Ok(JobEffect::Nothing); // and nobody is asked, though the job of an earlier run is forgotten
+        }
+        let Some(first) = first_words(world, job).await? else { return Ok(JobEffect::Nothing) };
+        let (title, spent) = ask(world, job, &first).await?.unwrap_or_default();
+        let title = tidy(&title).or_else(|| tidy(&first));
+        tracing::debug!(%thread, "a thread was named");
+        let event = title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
+        Ok(JobEffect::Event { event, spent })
     }
 }
 
-/// The event that names the thread; none if it has a name or there is nothing to name it by. Whether it still wants one is
-/// looked at again when the event is committed.
-async fn name_thread(world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
-    let Some(thread) = job.thread else { return Ok(JobEffect::Nothing) };
-    if world.store.is_named(thread).await.map_err(|error| error.to_string())? {
-        return Ok(JobEffect::Nothing); // and nobody is asked, though the job of an earlier run is forgotten
-    }
-    let Some(first) = first_words(world, job).await? else { return Ok(JobEffect::Nothing) };
-    let (title, spent) = ask(world, job, &first).await?.unwrap_or_default();
-    let title = tidy(&title).or_else(|| tidy(&first));
-    tracing::debug!(%thread, "a thread was named");
-    let event = title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
-    Ok(JobEffect::Event { event, spent })
-}
-
-/// What the user said first in the thread.
+/// The first words of the user in the thread.
 async fn first_words(world: &World, job: &JobRow) -> Result<Option<String>, String> {
     let Some(thread) = job.thread else { return Ok(None) };
     let leaf = world.store.first_message(thread).await.map_err(|error| error.to_string())?;
@@ -75,7 +71,7 @@ async fn first_words(world: &World, job: &JobRow) -> Result<Option<String>, Stri
     Ok(path.first().map(said))
 }
 
-/// What the model calls it; none if the app does not say how, there is no model, or its user may spend no more.
+/// A name by the model; none if the app does not say how, there is no model, or its user may spend no more.
 async fn ask(
     world: &World,
     job: &JobRow,
@@ -84,7 +80,7 @@ async fn ask(
     let Some(app) = world.app(&job.scope.app) else { return Ok(None) };
     let Some(prompt) = app.title.as_ref().filter(|_| job.attempts <= MAX_ASKED) else { return Ok(None) };
     let models = world.models_for(&app, None);
-    // Those that are being left alone come last: the job is tried again anyway.
+    // Models that are being left alone come last: the job is tried again anyway.
     let Some(model) = models.iter().find(|model| model.health.is_closed()).or(models.first()) else {
         return Ok(None);
     };

@@ -57,12 +57,49 @@ impl BackgroundJob for SummariseThread {
         true
     }
 
+    /// Summarises what the path to the job's message has too much of. Nothing, if there is not too much, or no model.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
-        summarise(world, job).await
+        let (Some(thread), Some(app), Ok(leaf)) = (job.thread, world.app(&job.scope.app), job.key.parse())
+        else {
+            return Ok(JobEffect::Nothing);
+        };
+        let Some(how) = &app.history.summarise else { return Ok(JobEffect::Nothing) };
+        let Some(model) = choose(world, &app, how) else { return Ok(JobEffect::Nothing) };
+        let summaries = world.store.summaries(thread, false).await.map_err(error_text)?;
+        let rows = world.store.path(thread, leaf, MAX_MESSAGES).await.map_err(error_text)?;
+        let work = match many(&rows, &summaries) {
+            Some(many) => Some(merge(&clear(world, job, many).await?)),
+            None => older(world, (thread, job), (&rows, &summaries), (&model, how)).await?,
+        };
+        let Some(work) = work else { return Ok(JobEffect::Nothing) };
+        let tokens = (app.history.budget / SHARE).clamp(MIN_TOKENS, MAX_TOKENS);
+        let settings = Settings { max_tokens: Some(tokens), ..Settings::default() };
+        let prompt = how.prompt.as_deref().unwrap_or(DEFAULT_PROMPT).trim().to_owned();
+        let said = Message::User(Fence::of(world.secret(), thread).wrap(&work.text));
+        let request = model.request(prompt, vec![said], &settings);
+        let most = (tokens * BYTES_PER_TOKEN) as usize;
+        let (answer, spent) = match ask(world, job, &model, request, most).await {
+            Ok(answered) => answered,
+            // Asked again it would refuse again; the next run of a thread that is too long causes another job.
+            Err(Unanswered::Failed { error, spent }) if !error.is_retryable() => {
+                tracing::warn!(%thread, model = model.name(), %error, "a stretch was not summarised");
+                return Ok(JobEffect::Event { event: None, spent });
+            }
+            Err(Unanswered::Unaffordable) => return Ok(JobEffect::Nothing),
+            Err(unanswered) => return Err(unanswered.into()),
+        };
+        let answer = answer.trim().to_owned();
+        if answer.is_empty() {
+            let reason = "the model wrote no summary".to_owned();
+            return Err(Unfinished { reason, spent: Some(spent), is_early: false });
+        }
+        let summary = event(world, &work, &answer);
+        tracing::debug!(%thread, level = summary.level, messages = summary.messages, "a stretch was summarised");
+        Ok(JobEffect::Summary { summary, text: answer, spent: Some(spent) })
     }
 }
 
-/// What is to be summarised.
+/// The stretch to summarise.
 struct Work {
     level: u32,
     after: Option<MessageId>,
@@ -71,46 +108,6 @@ struct Work {
     messages: u32,
     merged: Vec<SummaryRow>,
     text: String,
-}
-
-/// Summarises what the path to the job's message has too much of. Nothing, if there is not too much, or no model.
-async fn summarise(world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
-    let (Some(thread), Some(app), Ok(leaf)) = (job.thread, world.app(&job.scope.app), job.key.parse()) else {
-        return Ok(JobEffect::Nothing);
-    };
-    let Some(how) = &app.history.summarise else { return Ok(JobEffect::Nothing) };
-    let Some(model) = choose(world, &app, how) else { return Ok(JobEffect::Nothing) };
-    let summaries = world.store.summaries(thread, false).await.map_err(error_text)?;
-    let rows = world.store.path(thread, leaf, MAX_MESSAGES).await.map_err(error_text)?;
-    let work = match many(&rows, &summaries) {
-        Some(many) => Some(merge(&clear(world, job, many).await?)),
-        None => older(world, (thread, job), (&rows, &summaries), (&model, how)).await?,
-    };
-    let Some(work) = work else { return Ok(JobEffect::Nothing) };
-    let tokens = (app.history.budget / SHARE).clamp(MIN_TOKENS, MAX_TOKENS);
-    let settings = Settings { max_tokens: Some(tokens), ..Settings::default() };
-    let prompt = how.prompt.as_deref().unwrap_or(DEFAULT_PROMPT).trim().to_owned();
-    let said = Message::User(Fence::of(world.secret(), thread).wrap(&work.text));
-    let request = model.request(prompt, vec![said], &settings);
-    let most = (tokens * BYTES_PER_TOKEN) as usize;
-    let (answer, spent) = match ask(world, job, &model, request, most).await {
-        Ok(answered) => answered,
-        // Asked again it would refuse again; the next run of a thread that is too long causes another job.
-        Err(Unanswered::Failed { error, spent }) if !error.is_retryable() => {
-            tracing::warn!(%thread, model = model.name(), %error, "a stretch was not summarised");
-            return Ok(JobEffect::Event { event: None, spent });
-        }
-        Err(Unanswered::Unaffordable) => return Ok(JobEffect::Nothing),
-        Err(unanswered) => return Err(unanswered.into()),
-    };
-    let answer = answer.trim().to_owned();
-    if answer.is_empty() {
-        let reason = "the model wrote no summary".to_owned();
-        return Err(Unfinished { reason, spent: Some(spent), is_early: false });
-    }
-    let summary = event(world, &work, &answer);
-    tracing::debug!(%thread, level = summary.level, messages = summary.messages, "a stretch was summarised");
-    Ok(JobEffect::Summary { summary, text: answer, spent: Some(spent) })
 }
 
 fn error_text(error: impl std::fmt::Display) -> String {

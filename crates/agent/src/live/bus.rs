@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 /// the log.
 const RING_BYTES: usize = 8 * MAX_BYTES_PER_READ;
 
-/// What an event counts beyond its body.
+/// Bytes that an event counts beyond its body.
 const EVENT_OVERHEAD_BYTES: usize = 96;
 
 /// The process's live events.
@@ -47,7 +47,7 @@ pub(crate) struct Subscription {
     channel: Arc<Channel>,
 }
 
-/// What the ring has for a reader that has seen everything up to some number.
+/// The part of the ring for a reader that has seen everything up to some number.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Tail {
     /// The events right after it, as many as one read of the log would give.
@@ -125,7 +125,7 @@ impl Ring {
         }
         let ring_starts = self.events.front().map_or(self.newest + 1, |event| event.seq);
         if ring_starts > seen + 1 {
-            // What lies between may be purged already, and nobody is given a gap.
+            // Events between may be purged already, and nobody is given a gap.
             return Some(if self.closed { Tail::Closed } else { Tail::Behind { ring_starts } });
         }
         let from = self.events.partition_point(|event| event.seq <= seen);

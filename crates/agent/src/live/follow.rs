@@ -109,7 +109,7 @@ impl Follower {
         Ok(self.take(events))
     }
 
-    /// What came of a run whose deltas are pruned, and the end; nothing if the thread has gone, too.
+    /// The result of a run whose deltas are pruned, and the end; nothing if the thread has gone, too.
     async fn snapshot(&mut self) -> Result<Vec<Arc<Stored>>, Error> {
         let facts = match self.run {
             Some(run) => self.log.facts(run).await?,

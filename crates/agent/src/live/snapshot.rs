@@ -87,13 +87,13 @@ pub(crate) fn snapshot(row: RunRow, facts: &[RawEvent], streamed: Option<String>
     synthesised(&Snapshot { status: row.status, error: row.error, text, ..told }, seq)
 }
 
-/// The same for a run that has ended, by its facts alone; none if they do not say that it has.
+/// The state of a run that has ended, by its facts alone; none if they do not say that it has.
 pub(crate) fn last_snapshot(of: (ThreadId, RunId), facts: &[RawEvent]) -> Option<Stored> {
     let end = facts.iter().rev().find(|fact| fact.kind == Kind::RunEnd.name())?;
     Some(synthesised(&snapshot_of_facts(of, facts), end.seq))
 }
 
-/// What the facts tell of a run. One whose end cannot be read has failed.
+/// The state of a run by its facts. One whose end cannot be read has failed.
 fn snapshot_of_facts((thread_id, run_id): (ThreadId, RunId), facts: &[RawEvent]) -> Snapshot {
     let events = readable(facts);
     let (answer, end) = (answer(&events), end(&events));

@@ -1,4 +1,4 @@
-//! What a run and its user may still spend. Before each model call as much is held as the call may use at most, so that
+//! The money that a run and its user may still spend. Before each model call as much is held as the call may use at most, so that
 //! calls side by side keep to a bound together; what it did use is counted with the event that ends it.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What one try of a step has said so far: pieces in, deltas and in the end a `step:end` out.
+//! The output of one try of a step so far: pieces in, deltas and in the end a `step:end` out.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Collected {
     /// The model that was asked in another's place.
     pub(super) fallback: Option<String>,
     wanted: WantedAnswer,
-    /// What the model wrote, where that is not what people read.
+    /// The text that the model wrote, where that is not what people read.
     raw: String,
     /// Finds in it what people read.
     text_of: TextOf,
@@ -34,7 +34,7 @@ pub(super) struct Collected {
     usage: Option<Usage>,
     model: Option<String>,
     provider: Option<Value>,
-    /// What the prompt was made of.
+    /// The parts of the prompt.
     pub(super) ledger: Option<PromptLedger>,
 }
 
@@ -68,7 +68,7 @@ impl Collected {
         }
     }
 
-    /// What the log has of a try that was cut.
+    /// A try that was cut, as the log has it.
     pub(super) fn of_log(step: u32, text: String, reasoning: String) -> Self {
         Self { text, reasoning, ..Self::new(step, WantedAnswer::Words) }
     }
@@ -122,7 +122,7 @@ impl Collected {
         }
     }
 
-    /// What people get to read of what the model wrote.
+    /// The part for people of what the model wrote.
     fn read(&mut self, written: String) -> String {
         match &self.wanted {
             WantedAnswer::Words => written,
@@ -180,7 +180,7 @@ impl Collected {
         self.usage = Some(model.priced(usage));
     }
 
-    /// What it has cost, once that was counted.
+    /// The cost, once that was counted.
     pub(super) fn usage(&self) -> Option<Usage> {
         self.usage
     }

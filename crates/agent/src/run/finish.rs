@@ -142,7 +142,7 @@ pub(super) fn last_events(
             let (memories_referenced, data) = structured
                 .map(|structured| (structured.memories_referenced, structured.data))
                 .unwrap_or_default();
-            // What no model has written was in no step, and has not been streamed: its words are a piece, too.
+            // Text that no model has written was in no step, and has not been streamed: its words are a piece, too.
             if state.last().is_none_or(|last| last.text != text) && !text.is_empty() {
                 let (step, delta) = (state.next_step_number(), text.clone());
                 events.push(Event::TextDelta(TextDelta { step, delta }));

@@ -25,7 +25,7 @@ const MAX_NEAR: usize = 30;
 const SHARED: usize = 2;
 
 impl Run {
-    /// What the message asks to forget, or answers to the question whether that is to be; none if it does neither.
+    /// The memories that the message asks to forget, or its answer to the question whether that is to be; none if it does neither.
     pub(super) async fn forgetting(
         &self,
         spoken: &SpokenRequests<'_>,
@@ -49,7 +49,7 @@ impl Run {
         Ok(Some((question(language, about, &meant), Vec::new())))
     }
 
-    /// What the run of the newest earlier message had loaded.
+    /// The context that the run of the newest earlier message had loaded.
     async fn loaded_before(&self, path: &[MessageRow]) -> Result<Option<ContextLoaded>, store::Error> {
         let Some(run) = path.last().and_then(|row| row.run) else { return Ok(None) };
         let facts = self.world.store.facts(run).await?;
@@ -116,7 +116,7 @@ fn forget_decision(yes: bool, question: &Forgetting) -> (Forgetting, Vec<Write>)
     (forgetting, writes.collect())
 }
 
-/// What the user is asked, or told if nothing is meant.
+/// The question to the user, or the reply if nothing is meant.
 fn question(language: &str, about: About<'_>, meant: &[MemoryRow]) -> Forgetting {
     let is_any = !meant.is_empty();
     let meant = if about == About::Everything && meant.len() > MAX_SHOWN { &[] } else { meant };

@@ -1,4 +1,4 @@
-//! What a run takes from outside its log, read once and noted; and what its message asks to keep or to forget.
+//! The data that a run takes from outside its log, read once and noted; and what its message asks to keep or to forget.
 
 use memory::remember::{self, Asked, Outcome, Statement};
 use memory::{pinning, secrets};
@@ -14,7 +14,7 @@ use crate::state::RunState;
 /// The tool that proposes calls which outlive their run.
 const CREATE_PROPOSAL: &str = "createProposal";
 
-/// What is kept because the user said so.
+/// The source of a memory that the user asked to keep.
 const ASKED: &str = "asked";
 
 /// Tokens a model takes of which nothing is known.
@@ -203,7 +203,7 @@ impl Run {
     }
 }
 
-/// The same event, where there was no room for what it says was kept.
+/// The event without what it says was kept, for which there was no room.
 fn without_room(event: Event, reason: &str) -> Event {
     let Event::ContextLoaded(mut loaded) = event else { return event };
     loaded.remembered = loaded.remembered.map(|remembered| no_room(remembered, reason));
@@ -212,7 +212,7 @@ fn without_room(event: Event, reason: &str) -> Event {
     Event::ContextLoaded(loaded)
 }
 
-/// The same event, where a memory that says the same was kept a moment before.
+/// The event where another memory that says the same was kept a moment before.
 fn already_known(event: Event, memory: MemoryId) -> Event {
     let Event::ContextLoaded(mut loaded) = event else { return event };
     loaded.remembered = loaded.remembered.map(|remembered| {
@@ -223,7 +223,7 @@ fn already_known(event: Event, memory: MemoryId) -> Event {
     Event::ContextLoaded(loaded)
 }
 
-/// What could not be kept because of what is kept already.
+/// A memory that could not be kept because there is no room.
 fn no_room(remembered: Remembered, reason: &str) -> Remembered {
     let reply = |_| format!("I could not keep that: {reason}. Forget something first, then tell me again.");
     Remembered {

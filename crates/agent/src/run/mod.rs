@@ -56,10 +56,10 @@ pub(crate) struct Run {
     pub(crate) limits: RunLimits,
     /// Says when, and how, the run is to end before its time.
     pub(crate) stop: watch::Receiver<Option<Stop>>,
-    /// The same, as the log said it when it refused to begin something.
+    /// How the run is to end, as the log said it when it refused to begin something.
     pub(crate) told: OnceLock<Stop>,
     pub(crate) deadline: Instant,
-    /// What the prompt is made of, once it has been read.
+    /// The context of the prompt, once it has been read.
     pub(crate) context: Option<Context>,
     /// Where the user lives, once a tool was called.
     pub(crate) zone: OnceCell<TimeZone>,
@@ -141,7 +141,7 @@ impl Run {
         Ok(Some(facts))
     }
 
-    /// What others have added to the log: the user's word on proposals.
+    /// Events that others have added to the log: decisions on proposals.
     async fn decisions(&self, state: &RunState) -> Result<Vec<Event>, Obstacle> {
         let events = obstacle::read_facts(&self.world.store.facts(self.id).await?)?;
         Ok(events.into_iter().filter(|event| state.waits_for(event)).collect())
@@ -152,7 +152,7 @@ impl Run {
         self.record_with(events, Vec::new(), Vec::new()).await
     }
 
-    /// The same, with work for later and what a call writes.
+    /// Commits facts with work for later and what a call writes.
     async fn record_with(
         &self,
         events: Vec<Event>,
@@ -162,7 +162,7 @@ impl Run {
         self.record_when_possible(|| events.clone(), jobs, writes).await
     }
 
-    /// The same for facts that depend on when they are written: a full disk may be waited for.
+    /// Commits facts that depend on when they are written: a full disk may be waited for.
     async fn record_when_possible(
         &self,
         facts: impl Fn() -> Vec<Event>,
@@ -172,7 +172,7 @@ impl Run {
         let (events, recorded) = loop {
             let events = facts();
             match self.log.record(events.clone(), jobs.clone(), writes.clone()).await {
-                // What a tool has done cannot be done again just to be written down.
+                // The work of a tool cannot be done again just to be written down.
                 Err(store::Error::Full | store::Error::Overloaded) => tokio::time::sleep(STORE_PAUSE).await,
                 Err(store::Error::Stopped(stop)) => {
                     let _ = self.told.set(stop); // whoever asked for it tells the run, too, a moment later

@@ -125,7 +125,7 @@ impl Run {
         self.record(vec![event]).await
     }
 
-    /// What to ask the model, or why there is nothing to ask it.
+    /// The request to the model, or why there is nothing to ask it.
     async fn request(
         &mut self,
         model: &Model,
@@ -332,7 +332,7 @@ impl Run {
     }
 }
 
-/// What is said of a failure. Who is told that there is no such model wants to know which.
+/// The text of a failure. Who is told that there is no such model wants to know which.
 fn failure_text(error: &Error, model: &str) -> String {
     match error.code() {
         "provider_model_not_found" => format!("{error} ({model:?})"),

@@ -5,7 +5,7 @@ use store::RawEvent;
 
 use crate::decide::failure;
 
-/// What stands in the way of a run.
+/// An obstacle in the way of a run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Obstacle {
     #[error(transparent)]
@@ -19,7 +19,7 @@ pub(crate) enum Obstacle {
 }
 
 impl Obstacle {
-    /// What the user is told of a run that was ended because of it.
+    /// The failure that the user is told of a run that was ended because of it.
     pub(crate) fn failure(&self) -> Failure {
         match self {
             Obstacle::Unreadable { .. } => failure(

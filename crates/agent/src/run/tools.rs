@@ -31,10 +31,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long a call waits for a yes before it is denied.
 const PROPOSAL_LIFE: SignedDuration = SignedDuration::from_hours(24);
 
-/// What the calls of one step share.
+/// State that the calls of one step share.
 #[derive(Default)]
 struct Shared {
-    /// Whose words from outside are in the prompt.
+    /// Sources outside this server whose words are in the prompt.
     taint: Taint,
     /// Tells calls under way to end.
     stop: CancellationToken,

@@ -1,4 +1,4 @@
-//! What messages need which sections, learned of an app's examples, and how well that does with lines it has not seen.
+//! Which sections a message needs, learned of an app's examples, and how well that does with lines it has not seen.
 
 use app::{ANY_SECTION, App, CONTINUES, Classifier, Example, Examples, Section};
 use memory::classify::{self, Lesson};

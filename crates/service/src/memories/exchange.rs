@@ -74,7 +74,7 @@ impl From<ExportFormat> for Format {
 /// A memory of a file, or why it is not wanted.
 type Judged = Result<Portable, String>;
 
-/// What has become of one memory of a file.
+/// The fate of one memory of a file.
 enum Fate {
     Imported,
     Duplicate,

@@ -56,7 +56,7 @@ impl Service {
         Ok(Page { data: rows.into_iter().map(hit).collect(), next: None })
     }
 
-    /// What was said in any of the user's threads of the app, best first.
+    /// Messages in any of the user's threads of the app, best first.
     pub async fn search_messages(
         &self,
         principal: &Principal,

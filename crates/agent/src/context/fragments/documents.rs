@@ -19,7 +19,7 @@ const SHARE: usize = 3;
 const MIN_SCORE: f32 = 0.22;
 const MIN_PART_OF_BEST: f32 = 0.6;
 
-/// What was found.
+/// The documents that were found.
 #[derive(Debug, Default)]
 pub(in crate::context) struct ChosenDocuments {
     pub(in crate::context) pieces: Vec<PromptPiece>,
@@ -79,7 +79,7 @@ pub(in crate::context) async fn read(
     Ok(out)
 }
 
-/// What is said of documents that were named and are not the user's, or gone.
+/// The warning about documents that were named and are not the user's, or gone.
 async fn missing(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning>, store::Error> {
     let mut warnings = Vec::new();
     for id in named {

@@ -1,4 +1,4 @@
-//! What the app's records say about the matter: sections of the app's folder, chosen by the message and the model's window.
+//! Records of the app that matter to the message: sections of the app's folder, chosen by the message and the model's window.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const MIN_SECTION_TOKENS: usize = 60;
 /// How near in meaning a section must be to the message when none of its words is in it.
 const MIN_LIKENESS: f32 = 0.42;
 
-/// What was chosen.
+/// The sections that were chosen.
 #[derive(Debug, Default)]
 pub(in crate::context) struct ChosenSections {
     pub(in crate::context) names: Vec<String>,
@@ -164,7 +164,7 @@ struct Said<'a> {
     place: usize,
     section: &'a Section,
     text: SectionText,
-    /// What all of it takes.
+    /// The tokens of all of it.
     tokens: usize,
 }
 
@@ -193,7 +193,7 @@ fn rendered<'a>(
     said
 }
 
-/// What each may take of the room: all it wants where that is no more than an equal part, and the others share the rest.
+/// The tokens that each may take of the room: all it wants where that is no more than an equal part, and the others share the rest.
 /// So a long list never pushes a short section out.
 fn shares(wants: &[usize], room: usize) -> Vec<usize> {
     let mut smallest: Vec<usize> = (0..wants.len()).collect();
@@ -224,7 +224,7 @@ async fn records(
     Ok(records)
 }
 
-/// What a record says, and the id by which others refer to it.
+/// The text of a record, and the id by which others refer to it.
 fn with_id(row: RecordRow) -> Value {
     let mut data = row.data;
     if let Some(fields) = data.as_object_mut() {

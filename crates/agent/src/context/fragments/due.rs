@@ -19,7 +19,7 @@ const MAX_PLANS: usize = 2;
 /// So long before its first day a plan is near, and so long after its last one it is still worth asking about.
 const DAYS_BEFORE: i64 = 1;
 const DAYS_AFTER: i64 = 14;
-/// What was said so lately needs no reminding of.
+/// Words that were said so lately need no reminding of.
 const JUST_SAID: SignedDuration = SignedDuration::from_hours(12);
 /// Days after which something is due again, by how often it was used; the last one for all higher counts.
 const GAPS: [i64; 5] = [1, 3, 7, 16, 35];
@@ -46,7 +46,7 @@ fn plan(from: &Sources<'_>, row: &MemoryRow) -> Option<(Date, PromptPiece)> {
     let last = day(time.end).yesterday().ok()?.max(first);
     let near = first.checked_sub(Span::new().days(DAYS_BEFORE)).ok()?;
     let over = last.checked_add(Span::new().days(DAYS_AFTER)).ok()?;
-    // What lies before the words themselves is no plan.
+    // A day before the words themselves is no plan.
     let is_ahead = first >= day(row.created_at);
     let said = row.valid_from.map_or(row.created_at, |since| since.max(row.created_at));
     let is_news = from.now.duration_since(said) < JUST_SAID;

@@ -14,7 +14,7 @@ pub(in crate::context) fn piece(fragment: Fragment, memory: &MemoryRow) -> Promp
     PromptPiece::of_data(fragment, memory.id, line)
 }
 
-/// The same, with a remark about it.
+/// A memory with a remark about it.
 pub(in crate::context) fn noted(fragment: Fragment, memory: &MemoryRow, remark: &str) -> PromptPiece {
     let line = format!("- {}: {} ({remark})", memory.id, Value::from(memory.text.as_str()));
     PromptPiece::of_data(fragment, memory.id, line)

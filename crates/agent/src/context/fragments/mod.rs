@@ -63,7 +63,7 @@ fn lines(intro: &str, pieces: &[&PromptPiece], fence: &Fence) -> String {
     data(intro, pieces, "\n", fence)
 }
 
-/// The same for pieces of several lines.
+/// Pieces of several lines between marks.
 fn paragraphs(intro: &str, pieces: &[&PromptPiece], fence: &Fence) -> String {
     data(intro, pieces, "\n\n", fence)
 }

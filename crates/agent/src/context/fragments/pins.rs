@@ -1,4 +1,4 @@
-//! What the user marked as important, in this thread or in all of the app's.
+//! Pins: texts that the user marked as important, in this thread or in all of the app's.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use store::PinRow;
 
 use crate::context::{Fence, PromptPiece};
 
-/// Those that fit, in the order in which they were made. When not all do, those nearest to the message are taken, then
+/// Pins that fit, in the order in which they were made. When not all do, those nearest to the message are taken, then
 /// the newest.
 pub(in crate::context) fn choose(
     mut rows: Vec<PinRow>,

@@ -1,4 +1,4 @@
-//! What the user says of themselves.
+//! The profile: facts that the user states about themselves.
 
 use std::fmt::Write as _;
 

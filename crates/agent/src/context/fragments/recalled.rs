@@ -1,4 +1,4 @@
-//! What was looked up for the message alone: memories, and what was said in earlier conversations.
+//! Recall for the message alone: memories, and what was said in earlier conversations.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ pub(in crate::context) async fn read(
     Ok(memories.chain(messages(from, message, left).await?).collect())
 }
 
-/// What was said in earlier conversations, where the app wants it and there is room.
+/// Messages of earlier conversations, where the app wants it and there is room.
 async fn messages(
     from: &Sources<'_>,
     message: &str,
@@ -112,7 +112,7 @@ pub(super) fn text(pieces: &[&PromptPiece], loaded: &ContextLoaded, fence: &Fenc
     out
 }
 
-/// What the model is told of a request to remember that came with a question.
+/// The note for the model about a request to remember that came with a question.
 fn note(loaded: &ContextLoaded) -> Option<&'static str> {
     use protocol::RememberedOutcome::{Known, NotSaid, Refused, Saved};
     Some(match loaded.remembered.as_ref()?.outcome {

@@ -1,4 +1,4 @@
-//! What is known of the user when a conversation begins: taken once, and the same for as long as the thread goes on.
+//! A snapshot of the user when a conversation begins: taken once, and the same for as long as the thread goes on.
 //!
 //! It is kept line by line with what each line comes from, so that what is forgotten or deleted later leaves it, and
 //! nothing else does.
@@ -84,7 +84,7 @@ fn line(source: impl Display, at: Timestamp, text: String) -> SnapshotLine {
     SnapshotLine { source: source.to_string(), at, text: capped_line(text) }
 }
 
-/// What the store takes; only inputs of calls are ever as long.
+/// The bytes that the store takes; only inputs of calls are ever as long.
 fn capped_line(text: String) -> String {
     let end = text.floor_char_boundary(MAX_SNAPSHOT_LINE_BYTES);
     if end < text.len() { text.get(..end).unwrap_or_default().to_owned() } else { text }
@@ -157,7 +157,7 @@ fn brief(data: Value) -> Value {
 async fn changes(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
     let rows =
         store::newest_actions(&*from.world.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
-    // What was undone has changed nothing, and neither has its undo.
+    // An action that was undone has changed nothing, and neither has its undo.
     let lasts = |row: &store::ActionRow| row.undone_by.is_none() && row.undo_of.is_none();
     let changed =
         rows.into_iter().filter(|row| row.effect != Effect::Read && row.status == "complete" && lasts(row));

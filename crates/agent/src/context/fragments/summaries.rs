@@ -1,4 +1,4 @@
-//! What stands for the older parts of the conversation.
+//! Summaries in place of the older parts of the conversation.
 
 use app::Fragment;
 use protocol::ThreadId;

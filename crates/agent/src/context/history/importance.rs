@@ -17,7 +17,7 @@ use protocol::Role;
 
 use super::PastTurn;
 
-/// What being the newest is worth.
+/// The worth of being the newest.
 const RECENCY: f32 = 0.15;
 
 /// Words of a message that are looked at.
@@ -49,7 +49,7 @@ fn distinct(words: &Words, text: &str) -> HashSet<String> {
     words.terms(text).into_iter().take(MAX_WORDS).collect()
 }
 
-/// What a message says without the others.
+/// The importance of a message without the others.
 fn by_itself(past: &PastTurn, own: &HashSet<String>, pins: &[HashSet<String>]) -> f32 {
     let text = &past.turn.text;
     let role = match past.turn.role {

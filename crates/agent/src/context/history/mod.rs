@@ -50,7 +50,7 @@ pub(super) fn messages(context: &Context, cuts: &Cuts) -> Vec<Message> {
     }
 }
 
-/// What each of its parts takes.
+/// The tokens that each of its parts takes.
 pub(super) fn costs(context: &Context, counter: &Counter) -> Vec<usize> {
     let turns = &context.history.turns;
     let cost = |past: &PastTurn| -> usize {

@@ -111,7 +111,7 @@ pub fn capped(text: &str, limit: usize) -> String {
     format!("{kept}\n[cut: {} of {} bytes shown]", kept.len(), text.len())
 }
 
-/// The same, where the whole can be read by its id.
+/// A text cut to a limit, where the whole can be read by its id.
 pub(in crate::context) fn cut(text: &str, limit: usize, handle: &dyn std::fmt::Display) -> String {
     if text.len() <= limit {
         return text.to_owned();

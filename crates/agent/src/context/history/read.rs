@@ -23,7 +23,7 @@ const TOKENS_PER_MESSAGE: usize = 12;
 /// Bytes beyond which a token of history cannot reach: more than that need not be looked at.
 const MOST_BYTES_PER_TOKEN: usize = 12;
 
-/// What a prompt's history is made of.
+/// The parts of a prompt's history.
 #[derive(Debug, Default)]
 pub(in crate::context) struct ReadHistory {
     /// After the newest summary, oldest first, without the message that is answered.
@@ -45,7 +45,7 @@ pub(crate) struct NewestMessages {
 }
 
 impl NewestMessages {
-    /// Those of the path that ends in `leaf`; if they cannot be read, that message alone.
+    /// Reads the path that ends in `leaf`; if that fails, the message `leaf` alone.
     pub(crate) async fn read(
         store: &dyn Store,
         thread: ThreadId,
@@ -177,7 +177,7 @@ pub(in crate::context) async fn again(
 ) -> Result<ReadHistory, store::Error> {
     let most = WINDOWS.last().map_or(0, |most| most + 1);
     let rows = store.path(thread, leaf, most).await?;
-    // What was said again since is a message of its own: the one that is answered is as old as its run.
+    // A message that was sent again since is a message of its own: the one that is answered is as old as its run.
     let mut rich = parted(read_path(thread, &rows, Some(forgotten)));
     if let Some(shown) = shown {
         let is_shown =
@@ -207,7 +207,7 @@ pub(crate) fn read_path(
     rows.iter().map(read).collect()
 }
 
-/// The same, with the message that is answered as it was said.
+/// The messages of a path without forgotten words, but for the message that is answered: that is as it was said.
 fn pasts(thread: ThreadId, rows: &[MessageRow], forgotten: &Forgotten, leaf: MessageId) -> Vec<PastTurn> {
     let (answered, earlier) = match rows.split_last() {
         Some((last, earlier)) if last.id == leaf => (Some(last), earlier),

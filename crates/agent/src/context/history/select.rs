@@ -20,7 +20,7 @@ const MESSAGE_SHARE: usize = 4;
 const BYTES_PER_TOKEN: usize = 4;
 const MAX_HALVINGS: usize = 8;
 
-/// What is shown.
+/// The turns that are shown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::context) struct SelectedTurns {
     pub(in crate::context) turns: Vec<PastTurn>,

@@ -15,7 +15,7 @@ struct OpenCalls {
     asked: HashSet<CallId>,
 }
 
-/// What is read of a `step:end`.
+/// The part that is read of a `step:end`.
 #[derive(Deserialize)]
 struct StepCalls {
     calls: Vec<StepCall>,
@@ -26,7 +26,7 @@ struct StepCall {
     id: CallId,
 }
 
-/// What is read of an event that tells of a call.
+/// The part that is read of an event that tells of a call.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NamedCall {

@@ -84,7 +84,7 @@ fn time_of_day(hour: i8) -> &'static str {
     }
 }
 
-/// What most of them are, and how many.
+/// The most frequent one, and how many there are.
 fn usual(names: impl Iterator<Item = String>) -> Option<(String, usize)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let mut all = 0;
