@@ -257,7 +257,7 @@ impl Agent {
         {
             tracing::error!(app = %id, %error, "the tools of an app's servers could not be read");
         }
-        world.apps.change(|served| drop(served.insert(id.clone(), Arc::clone(&serving))));
+        world.apps.insert(Arc::clone(&serving));
         if let Some(hub) = world.catalog.hub() {
             hub.keep(&id, &serving.app.mcp);
         }

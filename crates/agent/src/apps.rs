@@ -78,7 +78,17 @@ impl ServedApps {
         self.all().get(app).map(Arc::clone)
     }
 
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Served)) {
+    /// Serves the app from now on, in place of what was served under its id.
+    pub(crate) fn insert(&self, serving: Arc<Serving>) {
+        self.change(|served| drop(served.insert(serving.app.id.clone(), serving)));
+    }
+
+    /// Serves the app no longer.
+    pub fn remove(&self, app: &AppId) {
+        self.change(|served| drop(served.remove(app)));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Served)) {
         let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut served));
     }

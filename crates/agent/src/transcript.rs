@@ -31,17 +31,17 @@ pub struct MessageTurn {
     /// At most one result per call, the first.
     pub results: Vec<ToolComplete>,
     pub memories_referenced: Vec<String>,
-    pub trouble: MessageTrouble,
+    pub(crate) trouble: MessageTrouble,
 }
 
 /// Defects of a message's rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MessageTrouble {
-    pub unreadable: usize,
+pub(crate) struct MessageTrouble {
+    pub(crate) unreadable: usize,
     /// The stored role is none we know.
-    pub unknown_role: bool,
+    pub(crate) unknown_role: bool,
     /// Results found and results allowed, when there were more than can be right.
-    pub results: Option<(u64, usize)>,
+    pub(crate) results: Option<(u64, usize)>,
 }
 
 pub fn read(row: &MessageRow) -> MessageTurn {

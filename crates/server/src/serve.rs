@@ -14,7 +14,6 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use service::Service;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -43,7 +42,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// Serves the engine's API until `shutdown` says that all is over; requests under way then have a second.
 pub async fn serve(
     listener: TcpListener,
-    engine: Service,
+    engine: service::Service,
     settings: impl Into<Settings>,
     shutdown: impl Into<Shutdown>,
 ) -> io::Result<()> {

@@ -31,7 +31,7 @@ impl Service {
     /// Serves an app no longer. Its runs that are under way end as they would have; what its users have stays, and what
     /// is to begin waits for it.
     pub fn remove_app(&self, app: &AppId) {
-        self.world().apps.change(|served| drop(served.remove(app)));
+        self.world().apps.remove(app);
         if let Some(hub) = self.world().catalog.hub() {
             hub.keep(app, &[]);
         }
