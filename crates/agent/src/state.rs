@@ -188,27 +188,12 @@ impl RunState {
 
     /// Whether the event decides a call that waits.
     pub(crate) fn waits_for(&self, event: &Event) -> bool {
-        match event {
-            Event::ProposalClosed(closed) => self.waiting.contains(&closed.call_id),
-            Event::ToolComplete(result) => self.waiting.contains(&result.call_id),
-            Event::MessageUser(_)
-            | Event::RunStart(_)
-            | Event::ContextLoaded(_)
-            | Event::StepStart(_)
-            | Event::TextDelta(_)
-            | Event::ReasoningDelta(_)
-            | Event::ToolInput(_)
-            | Event::StepEnd(_)
-            | Event::StepRetry(_)
-            | Event::StepReset(_)
-            | Event::ToolStart(_)
-            | Event::ProposalOpen(_)
-            | Event::StreamComplete(_)
-            | Event::RunEnd(_)
-            | Event::Source(_)
-            | Event::ThreadNamed(_)
-            | Event::MemoryUpdate(_)
-            | Event::Summary(_) => false,
+        if let Event::ProposalClosed(closed) = event {
+            self.waiting.contains(&closed.call_id)
+        } else if let Event::ToolComplete(result) = event {
+            self.waiting.contains(&result.call_id)
+        } else {
+            false
         }
     }
 

@@ -118,15 +118,8 @@ impl Service {
     pub async fn result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
         self.agent.wait_for_run(principal, run).await?;
         let row = self.run_row(principal, run).await?;
-        let proposals = match row.status {
-            RunStatus::Waiting => self.store().proposals_of(run).await?,
-            RunStatus::Queued
-            | RunStatus::Running
-            | RunStatus::Completed
-            | RunStatus::Failed
-            | RunStatus::Cancelled
-            | RunStatus::Interrupted => Vec::new(),
-        };
+        let is_waiting = row.status == RunStatus::Waiting;
+        let proposals = if is_waiting { self.store().proposals_of(run).await? } else { Vec::new() };
         let proposals = proposals.into_iter().map(views::proposal).collect();
         Ok(RunResult { proposals, ..agent::run_result(row, &self.store().facts(run).await?) })
     }

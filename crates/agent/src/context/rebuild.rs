@@ -38,21 +38,7 @@ pub(crate) async fn rebuild(
 
 /// Whether words of a conversation are in it, which can be forgotten without the text itself being deleted.
 fn holds_what_was_said(piece: &PromptPiece) -> bool {
-    match piece.fragment {
-        Fragment::Recalled | Fragment::Summaries | Fragment::Snapshot => true,
-        Fragment::Instructions
-        | Fragment::Persona
-        | Fragment::Custom
-        | Fragment::Profile
-        | Fragment::Memories
-        | Fragment::Pins
-        | Fragment::Proposals
-        | Fragment::Date
-        | Fragment::Focus
-        | Fragment::History
-        | Fragment::Domain
-        | Fragment::Documents => false,
-    }
+    matches!(piece.fragment, Fragment::Recalled | Fragment::Summaries | Fragment::Snapshot)
 }
 
 async fn pieces(from: &Sources<'_>, parts: &[Part]) -> Result<Vec<PromptPiece>, store::Error> {

@@ -120,17 +120,13 @@ impl Heard {
 async fn listen(model: &Model, request: &Request, most: usize, heard: &mut Heard) -> Result<(), Error> {
     let mut stream = model.chat.stream(request).await?;
     while let Some(piece) = stream.next().await {
-        match piece? {
-            Piece::Text(text) if heard.answer.len() + text.len() <= most => heard.answer.push_str(&text),
-            Piece::Usage(counted) => heard.usage = Some(counted),
-            Piece::Text(_)
-            | Piece::Reasoning(_)
-            | Piece::CallStart { .. }
-            | Piece::CallInput { .. }
-            | Piece::CallsVoid
-            | Piece::Model(_)
-            | Piece::Provider(_)
-            | Piece::Finish(_) => {}
+        let piece = piece?;
+        if let Piece::Usage(counted) = piece {
+            heard.usage = Some(counted);
+        } else if let Piece::Text(text) = piece
+            && heard.answer.len() + text.len() <= most
+        {
+            heard.answer.push_str(&text);
         }
     }
     Ok(())

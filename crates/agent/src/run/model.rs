@@ -368,28 +368,10 @@ fn halted(collected: Collected, halt: Halt) -> Event {
 
 /// How long to wait before the next try; none when there is none.
 fn backoff(event: &Event) -> Option<Duration> {
-    match event {
-        Event::StepRetry(retry) => Some(Duration::from_millis(retry.after)),
-        Event::StepReset(_) => Some(Duration::ZERO),
-        Event::MessageUser(_)
-        | Event::RunStart(_)
-        | Event::ContextLoaded(_)
-        | Event::StepStart(_)
-        | Event::TextDelta(_)
-        | Event::ReasoningDelta(_)
-        | Event::ToolInput(_)
-        | Event::StepEnd(_)
-        | Event::ToolStart(_)
-        | Event::ToolComplete(_)
-        | Event::ProposalOpen(_)
-        | Event::ProposalClosed(_)
-        | Event::StreamComplete(_)
-        | Event::RunEnd(_)
-        | Event::Source(_)
-        | Event::ThreadNamed(_)
-        | Event::MemoryUpdate(_)
-        | Event::Summary(_) => None,
+    if let Event::StepRetry(retry) = event {
+        return Some(Duration::from_millis(retry.after));
     }
+    matches!(event, Event::StepReset(_)).then_some(Duration::ZERO)
 }
 
 /// Milliseconds of a wait, and up to a tenth more so that clients part.
