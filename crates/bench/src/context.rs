@@ -8,11 +8,11 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::{Engine, Submitted};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, stream};
 use model::{ChatModel, Message, Piece, PieceStream, Request};
 use protocol::{Finish, NewRun, Principal, PromptLedger, ThreadId, UserId};
+use service::{AcceptedRun, Service};
 use store::sqlite::Coalesce;
 
 use crate::{cpu, world};
@@ -77,7 +77,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         }
         engine.idle().await;
         let summaries = engine
-            .summaries(&user, thread.ok_or("no thread")?, false, engine::PageQuery::default())
+            .summaries(&user, thread.ok_or("no thread")?, false, service::PageQuery::default())
             .await?
             .data
             .len();
@@ -104,11 +104,11 @@ fn line(said: usize, costs: &mut [Cost], summaries: usize) -> Result<String, Box
 }
 
 async fn one(
-    engine: &Engine,
+    engine: &Service,
     user: &Principal,
     listener: &Listener,
     thread: Option<ThreadId>,
-) -> Result<(Submitted, Duration, Duration), Box<dyn Error>> {
+) -> Result<(AcceptedRun, Duration, Duration), Box<dyn Error>> {
     let (begun, cpu) = (Instant::now(), cpu::spent()?);
     let new = NewRun { message: Some(WORDS.into()), thread_id: thread, ..NewRun::default() };
     let submitted = engine.submit(user, "talk", new, None).await?;

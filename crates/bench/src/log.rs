@@ -8,11 +8,11 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::Engine;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, stream};
 use model::{ChatModel, Piece, PieceStream, Request};
 use protocol::{Event, Finish, NewRun, Principal, UserId};
+use service::Service;
 use store::sqlite::Coalesce;
 
 use crate::{cpu, world};
@@ -78,7 +78,7 @@ async fn measure(runs: usize, deltas: usize, coalesce: Coalesce) -> Result<Measu
 }
 
 /// One run from message to end; gives back how many events it had.
-async fn one(engine: &Engine, user: &Principal, deltas: usize) -> Result<usize, Box<dyn Error>> {
+async fn one(engine: &Service, user: &Principal, deltas: usize) -> Result<usize, Box<dyn Error>> {
     let new = NewRun { message: Some("go".into()), ..NewRun::default() };
     let submitted = engine.submit(user, "talk", new, None).await?;
     let mut follower = engine.follow_run(user, submitted.run, None).await?.ok_or("ended before it began")?;

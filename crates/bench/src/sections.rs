@@ -9,8 +9,8 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use agent::{RecordsByType, SaidMessage, SectionRates, choose_sections, chosen_sections};
 use app::{App, Section};
-use engine::{RecordsByType, SaidMessage, SectionRates, choose_sections, chosen_sections};
 use local::embed::LocalEmbedder;
 use model::Embedder;
 use serde_json::Value;

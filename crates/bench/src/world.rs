@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Bus, CallShares, DEFAULT_DOCUMENT_BYTES, Engine, InProcess, Parts};
 use memory::recall::Recall;
 use model::{Capabilities, ChatModel, Kind, Prices, Provider, Registry, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
+use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::sqlite::{Coalesce, Options};
 use store::{Sqlite, Store};
 use tools::Catalog;
@@ -18,7 +18,7 @@ pub(crate) fn engine(
     folder: &Path,
     chat: Arc<dyn ChatModel>,
     coalesce: Coalesce,
-) -> Result<Engine, Box<dyn Error>> {
+) -> Result<Service, Box<dyn Error>> {
     let app = folder.join("apps/talk");
     std::fs::create_dir_all(&app)?;
     std::fs::write(app.join("app.toml"), "name = \"Talk\"\n[limits]\nmax_running = 1000\n")?;
@@ -38,21 +38,24 @@ pub(crate) fn engine(
         prices: Prices::Unknown,
     };
     let store: Arc<dyn Store> = Arc::new(store);
-    let parts = Parts {
+    let agent = AgentParts {
         recall: Arc::new(Recall::new(Arc::clone(&store), None)),
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,
         tools: Catalog::default(),
-        vault_key: [0; 32],
         models: Registry::new(vec![provider], Vec::new(), Some("talker".into())),
-        extractor: Arc::new(InProcess),
         clock,
         ids: Arc::new(TimeOrderedIds),
         retention: Duration::from_hours(24),
         model_calls: CallShares::default(),
-        document_bytes: DEFAULT_DOCUMENT_BYTES,
         undo_retention: Duration::from_hours(24),
     };
-    Ok(Engine::new(parts).map_err(|problem| problem.to_string())?)
+    let parts = ServiceParts {
+        agent,
+        vault_key: [0; 32],
+        extractor: Arc::new(InProcess),
+        document_bytes: DEFAULT_DOCUMENT_BYTES,
+    };
+    Ok(Service::new(parts).map_err(|problem| problem.to_string())?)
 }

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use clap::Subcommand;
-use engine::{Engine, NewKey, PageQuery};
 use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
 use reqwest::Method;
+use service::{NewKey, PageQuery, Service};
 
 use crate::config::Config;
 use crate::desk::Line;
@@ -38,7 +38,7 @@ pub(crate) enum Keys {
 enum Desk {
     Running(Line),
     /// No server runs; the data folder is ours for as long as we ask.
-    Own(Engine),
+    Own(Service),
 }
 
 impl Desk {

@@ -128,7 +128,7 @@ fn with_surroundings(config: &Config, mut all: Vec<Found>) -> Result<Vec<Found>,
         let Some(app) = &found.app else { continue };
         found.problems.extend(catalog.registry(app, &[]).err());
         found.problems.extend(unknown_models(&config.apps.join(&found.id), app, &models));
-        found.problems.extend(engine::model_problems(app, &models));
+        found.problems.extend(service::model_problems(app, &models));
         found.problems.extend(app::check_examples(app));
     }
     Ok(all)

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use app::Apps;
-use engine::{Bus, Engine, Extractor, InProcess, Parts};
 use memory::recall::Recall;
 use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, Registry, Secret, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
+use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
 use store::{Sqlite, Store};
 use tools::{Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
@@ -15,12 +15,12 @@ use crate::extract::Apart;
 use crate::{Trouble, local, vault};
 
 /// Opens the data folder and reads the apps. Nothing runs until the engine is started.
-pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
+pub(crate) fn engine(config: &Config) -> Result<Service, Trouble> {
     served(config).map(|(engine, _)| engine)
 }
 
 /// The same, with the secrets of its tools, to which those of apps that come later are added.
-pub(crate) fn served(config: &Config) -> Result<(Engine, Arc<Secrets>), Trouble> {
+pub(crate) fn served(config: &Config) -> Result<(Service, Arc<Secrets>), Trouble> {
     let clock = Arc::new(SystemClock);
     let bus = Arc::new(Bus::default());
     let apps = app::load_all(&config.apps)?;
@@ -29,23 +29,26 @@ pub(crate) fn served(config: &Config) -> Result<(Engine, Arc<Secrets>), Trouble>
     let secrets = Arc::clone(&outside.secrets);
     let store: Arc<dyn Store> = Arc::new(open(config, bus.clone())?);
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
-    let parts = Parts {
+    let agent = AgentParts {
         recall: Arc::new(Recall::new(Arc::clone(&store), embedder)),
         store,
         bus,
         tools: Catalog::builtin(clock.clone()).reaching(outside),
-        vault_key: vault::key(&config.data)?,
         models,
-        extractor: extractor(),
         clock,
         ids: Arc::new(TimeOrderedIds),
         retention: config.server.retention,
         model_calls: config.server.model_calls,
-        document_bytes: config.server.document_bytes,
         undo_retention: config.server.undo_retention,
         apps,
     };
-    Ok((Engine::new(parts)?, secrets))
+    let parts = ServiceParts {
+        agent,
+        vault_key: vault::key(&config.data)?,
+        extractor: extractor(),
+        document_bytes: config.server.document_bytes,
+    };
+    Ok((Service::new(parts)?, secrets))
 }
 
 /// The tools that apps can have.

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use app::Problem;
 use app::source::{Source, read_file};
-use engine::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use model::known::KnownProvider;
 use model::{Capabilities, Kind, Listing, Prices, Timeouts, Wire, known};
 use server::Proxying;
+use service::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use tools::Allowed;
 
 use crate::catalogue::Knowledge;

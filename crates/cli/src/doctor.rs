@@ -110,7 +110,7 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
     let models = assemble::registry(config).unwrap_or_default(); // who cannot be asked is told of below
     let check = |app: &Arc<App>| {
         let of_tools = catalog.registry(app, &[]).err();
-        match of_tools.or_else(|| engine::model_problems(app, &models).into_iter().next()) {
+        match of_tools.or_else(|| service::model_problems(app, &models).into_iter().next()) {
             None => Finding::Good(format!("app {}: {}", app.id, app.name)),
             Some(problem) => Finding::Bad(format!("app {}: {problem}", app.id)),
         }

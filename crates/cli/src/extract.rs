@@ -7,9 +7,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use engine::{Extractor, InProcess};
 use memory::documents::{self, Block, BlockKind, Extracted, Kind, MAX_DOCUMENT_BYTES, Problem};
 use serde::{Deserialize, Serialize};
+use service::{Extractor, InProcess};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 

@@ -8,12 +8,12 @@ use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
 use clap::Subcommand;
-use engine::{Engine, LOCAL_USER};
 use protocol::{
     McpApproval, McpApprovalOf, McpServerView, McpState, McpToolState, McpToolView, McpTransport, Page,
 };
 use reqwest::Method;
 use serde_json::json;
+use service::{LOCAL_USER, Service};
 
 use self::definition::{changes, lines};
 use crate::config::Config;
@@ -116,7 +116,7 @@ pub(crate) async fn mcp(config: Config, command: Mcp) -> Result<(), Trouble> {
 pub(crate) enum Desk {
     Running(Line),
     /// No server runs; the data folder is ours for as long as we ask. The engine is not started: it runs nothing.
-    Own(Engine),
+    Own(Service),
 }
 
 impl Desk {

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
-use engine::{Added, Engine, ExportFormat, LOCAL_USER, MAX_IMPORT_BYTES, PageQuery};
 use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryId, MemoryQuery, MemorySettings, MemoryView, NewMemory,
     Page, Principal,
 };
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
+use service::{Added, ExportFormat, LOCAL_USER, MAX_IMPORT_BYTES, PageQuery, Service};
 
 use crate::config::Config;
 use crate::desk::Line;
@@ -164,7 +164,7 @@ struct Desk {
 enum Place {
     Running(Line),
     /// No server runs; the data folder is ours. The engine is not started: it runs nothing.
-    Own(Engine, Principal),
+    Own(Service, Principal),
 }
 
 impl Desk {

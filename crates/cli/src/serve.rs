@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use engine::{CallShares, Engine};
 use model::MODEL_CHOICES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{Limits, Settings, Shutdown};
+use service::{CallShares, Service};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -92,7 +92,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
 }
 
 /// Without a key, everybody who reaches the server is its one user; so nobody else may reach it.
-fn require_keys(config: &Config, engine: &Engine) -> Result<(), Trouble> {
+fn require_keys(config: &Config, engine: &Service) -> Result<(), Trouble> {
     let proxying = &config.server.proxying;
     let open = if !config.listen.ip().is_loopback() {
         Some((config.listen.to_string(), "listen on 127.0.0.1"))
@@ -125,7 +125,7 @@ fn urls(config: &Config) -> String {
 /// Ends a server that can write nothing any more, so that whoever looks after it starts it again: requests under way get
 /// their answers, runs are left as they are.
 async fn end_unwritten(
-    engine: &Engine,
+    engine: &Service,
     stop: &Shutdown,
     serving: impl Future<Output = std::io::Result<()>>,
 ) -> Trouble {
@@ -200,7 +200,7 @@ fn reach(listener: &TcpListener, config: &Config) -> Result<String, Trouble> {
     Ok(format!("http://{address}"))
 }
 
-fn announce(config: &Config, engine: &Engine, listener: &TcpListener) {
+fn announce(config: &Config, engine: &Service, listener: &TcpListener) {
     let address = listener.local_addr().unwrap_or(config.listen);
     let apps: Vec<String> = engine.apps().into_iter().map(|app| app.id).collect();
     if apps.is_empty() {
@@ -242,7 +242,7 @@ fn warn_of_endings(config: &Config) {
 fn start_logging(config: &Config) -> Result<(), Trouble> {
     let level = &config.log.level;
     let filter = EnvFilter::try_new(level).map_err(|error| {
-        format!("log.level \"{level}\" is not a filter: {error}; write info, or info,engine=debug")
+        format!("log.level \"{level}\" is not a filter: {error}; write info, or info,agent=debug")
     })?;
     // It would repeat what servers of tools say, which may be anything.
     let filter = filter.add_directive("rmcp=off".parse()?);

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use app::App;
-use engine::LOCAL_USER;
 use protocol::{ActionView, AppId, FileView, Ids, Page, RecordId, RecordView, Scope, TimeOrderedIds, UserId};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
+use service::LOCAL_USER;
 use store::{
     ActionFilter, ActionRow, Files, PageOf, PageRows, RecordQuery, Records, Sqlite, TimeCursor, Write,
 };

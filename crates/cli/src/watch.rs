@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use app::{Apps, Problem};
-use engine::Engine;
+use service::Service;
 use tokio::time::{MissedTickBehavior, interval};
 use tools::Secrets;
 
@@ -50,7 +50,7 @@ struct Known {
 
 pub(crate) struct Watch<'a> {
     config: &'a Config,
-    engine: Engine,
+    engine: Service,
     secrets: Arc<Secrets>,
     known: BTreeMap<PathBuf, Known>,
     /// Those that are served, as far as they were read here.
@@ -58,7 +58,7 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(config: &'a Config, engine: Engine, secrets: Arc<Secrets>) -> Self {
+    pub(crate) fn new(config: &'a Config, engine: Service, secrets: Arc<Secrets>) -> Self {
         Self { config, engine, secrets, known: BTreeMap::new(), apps: Apps::new() }
     }
 

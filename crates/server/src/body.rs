@@ -5,7 +5,6 @@ use std::fmt;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
-use engine::{MAX_IMPORT_BYTES, Once};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use protocol::{MAX_JSON_DEPTH, json_depth};
@@ -13,6 +12,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
+use service::{MAX_IMPORT_BYTES, Once};
 use tokio::time::timeout;
 
 use crate::error::{Code, Problem};

@@ -19,10 +19,10 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use engine::{Engine, Follower};
 use futures_util::stream;
 use protocol::{Event, Principal, ProposalId, ReasoningDelta, Stored, TextDelta, ToolInput};
 use serde::Serialize;
+use service::{Follower, Service};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,7 @@ pub(crate) trait Encoder: Send + Sync + 'static {
 
 /// Whose run it is, and who knows more of it than its log so far.
 pub(crate) struct Asking {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Service,
     pub(crate) principal: Principal,
 }
 

@@ -64,7 +64,7 @@ fn check(api: &Api, request: &Request) -> Result<(), Problem> {
 async fn caught(request: Request, next: Next) -> Response {
     AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(code = Code::Internal.name(), "a handler panicked");
-        Problem::from(engine::Error::Internal).into_response()
+        Problem::from(service::Error::Internal).into_response()
     })
 }
 

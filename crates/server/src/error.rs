@@ -6,8 +6,8 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use engine::Error;
 use serde::Serialize;
+use service::Error;
 use utoipa::ToSchema;
 
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::Engine;
+use service::Service;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -103,7 +103,7 @@ impl From<CancellationToken> for Shutdown {
 /// What every handler has at hand.
 #[derive(Clone)]
 struct Api {
-    engine: Engine,
+    engine: Service,
     limits: Limits,
     chat_app: Option<Arc<str>>,
     proxying: Arc<Proxying>,

@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use engine::Once;
+use service::Once;
 use sha2::{Digest, Sha256};
 
 use crate::Api;

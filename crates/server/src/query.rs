@@ -5,12 +5,12 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::header;
 use axum::http::request::Parts;
-use engine::{
-    ActionQuery, ExportFormat, FilePlace, MessageQuery, PageQuery, RecordPlace, RecordSearch, RecordsPlace,
-};
 use protocol::{ActionId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RunId, Seq, ThreadId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use service::{
+    ActionQuery, ExportFormat, FilePlace, MessageQuery, PageQuery, RecordPlace, RecordSearch, RecordsPlace,
+};
 use utoipa::IntoParams;
 
 use crate::Api;
@@ -69,7 +69,7 @@ impl<T: Named> FromRequestParts<Api> for InPath<T> {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let text = Path::<String>::from_request_parts(parts, api).await.ok();
         let name = text.and_then(|Path(text)| text.parse().ok());
-        name.map(Self).ok_or_else(|| engine::Error::NotFound { what: T::WHAT }.into())
+        name.map(Self).ok_or_else(|| service::Error::NotFound { what: T::WHAT }.into())
     }
 }
 
@@ -124,7 +124,7 @@ impl FromRequestParts<Api> for At<PersonaPlace> {
 }
 
 fn nothing(what: &'static str) -> Problem {
-    engine::Error::NotFound { what }.into()
+    service::Error::NotFound { what }.into()
 }
 
 /// Which part of a list.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use engine::Engine;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -43,7 +42,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// Serves the engine's API until `shutdown` says that all is over; requests under way then have a second.
 pub async fn serve(
     listener: TcpListener,
-    engine: Engine,
+    engine: service::Service,
     settings: impl Into<Settings>,
     shutdown: impl Into<Shutdown>,
 ) -> io::Result<()> {

@@ -13,9 +13,9 @@ use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use engine::{Error, Follower};
 use futures_util::stream::{self, Stream, StreamExt};
 use protocol::{Ids, Stored, TimeOrderedIds};
+use service::{Error, Follower};
 use tokio_util::sync::CancellationToken;
 
 use crate::streams::Permit;

@@ -6,9 +6,9 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use axum::http::request::Parts;
-use engine::{Engine, Once};
 use futures_util::stream;
 use multer::Multipart;
+use service::{Once, Service};
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
@@ -67,13 +67,13 @@ impl FromRequest<Api> for Upload {
             Problem::new(Code::Unavailable, detail).retry_after(RETRY_AFTER)
         })?;
         let limits = Limits {
-            max_body_bytes: Engine::MAX_UPLOAD_BYTES + MAX_FORM_BYTES,
+            max_body_bytes: Service::MAX_UPLOAD_BYTES + MAX_FORM_BYTES,
             body_timeout: api.limits.body_timeout * PATIENCE,
             ..api.limits
         };
         let body = bounded(body, &limits).await.map_err(|problem| {
             let is_too_large = problem.code() == Code::BodyTooLarge;
-            if is_too_large { Engine::upload_too_large().into() } else { problem }
+            if is_too_large { Service::upload_too_large().into() } else { problem }
         })?;
         let declared = declared(&parts);
         let file = match declared.as_deref().filter(|declared| is_form(declared)) {

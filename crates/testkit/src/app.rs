@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Bus, CallShares, DEFAULT_DOCUMENT_BYTES, Engine, InProcess, Parts};
 use memory::recall::Recall;
 use model::{
     Capabilities, Embedder, Endpoint, Kind, Listing, Price, Prices, Provider, Registry, Timeouts, Wire,
@@ -14,6 +13,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use rusqlite::Connection;
 use serde_json::Value;
 use server::Limits;
+use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::sqlite::{Boundary, Options};
 use store::{Sqlite, Store};
 use tempfile::TempDir;
@@ -147,7 +147,7 @@ pub struct TestApp {
     /// What has reached the world outside, over restarts.
     pub arrivals: Arrivals,
     pub url: String,
-    pub engine: Engine,
+    pub engine: Service,
     client: Client,
     egress: (Reach, Egress),
     folder: TempDir,
@@ -384,7 +384,7 @@ fn engine(
     setup: &Setup,
     upstreams: (&Upstream, &Upstream),
     (tools, ids): (Catalog, Arc<CountingIds>),
-) -> Engine {
+) -> Service {
     let clock = Arc::new(StandingClock);
     let bus = Arc::new(Bus::default());
     let boundary = setup.fuse.clone().map(|fuse| Arc::new(fuse) as Arc<dyn Boundary>);
@@ -393,23 +393,26 @@ fn engine(
         .expect("the database opens");
     stand_still(folder);
     let store: Arc<dyn Store> = Arc::new(store);
-    let parts = Parts {
+    let agent = AgentParts {
         recall: Arc::new(Recall::new(Arc::clone(&store), setup.embedder.clone())),
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),
         tools,
-        vault_key: [7; 32],
         models: if setup.model { models(setup, upstreams) } else { Registry::default() },
-        extractor: Arc::new(InProcess),
         clock,
         ids: ids as Arc<dyn Ids>,
         retention: Duration::from_secs(7 * 24 * 60 * 60),
         model_calls: setup.model_calls,
-        document_bytes: setup.document_bytes,
         undo_retention: Duration::from_secs(30 * 24 * 60 * 60),
     };
-    Engine::new(parts).expect("the tools exist")
+    let parts = ServiceParts {
+        agent,
+        vault_key: [7; 32],
+        extractor: Arc::new(InProcess),
+        document_bytes: setup.document_bytes,
+    };
+    Service::new(parts).expect("the tools exist")
 }
 
 /// The marks around data in prompts are made of a secret; here it is the same every time.

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
+use agent::{ExampleVectors, SectionRates};
 use app::{App, Examples};
-use engine::{ExampleVectors, SectionRates};
 use model::Embedder;
 
 use crate::config::Config;
@@ -22,7 +22,7 @@ pub(super) async fn learn(config: &Config, folder: &Path) -> Result<(), Trouble>
     };
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} messages of {} lines", examples.all.len(), examples.first_of_lines().count())?;
-    told(&mut out, "by words alone", engine::cross_validate(app, &examples, None))?;
+    told(&mut out, "by words alone", agent::cross_validate(app, &examples, None))?;
     let embedder = assemble::embedder(config)?.map(|(embedder, _)| embedder);
     let vectors = match &embedder {
         Some(embedder) => Some(embedded(&**embedder, &examples).await?),
@@ -33,13 +33,13 @@ pub(super) async fn learn(config: &Config, folder: &Path) -> Result<(), Trouble>
     match with {
         Some(vectors) => {
             let how = format!("with the embedder {}", vectors.embedder);
-            told(&mut out, &how, engine::cross_validate(app, &examples, with))?;
+            told(&mut out, &how, agent::cross_validate(app, &examples, with))?;
         }
         None => writeln!(out, "no embedder is set up, so only words were learned of")?,
     }
     let file = app::learned_file(&app.folder);
     let unwritten = |error| format!("{}: cannot be written: {error}", file.display());
-    std::fs::write(&file, engine::learn_sections(app, &examples, with).to_text()).map_err(unwritten)?;
+    std::fs::write(&file, agent::learn_sections(app, &examples, with).to_text()).map_err(unwritten)?;
     writeln!(out, "written to {}", file.display())?;
     Ok(())
 }

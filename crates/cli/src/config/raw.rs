@@ -11,8 +11,8 @@ use std::path::Path;
 
 use app::Problem;
 use app::source::{Source, Spanned};
-use engine::CallShares;
 use serde::Deserialize;
+use service::CallShares;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::models::{RawEmbeddings, RawModels};
@@ -342,5 +342,5 @@ fn level(chosen: Chosen<'_>) -> Result<String, Problem> {
         return Ok(chosen.value);
     }
     let message = format!("{:?} is not a log level", chosen.value);
-    Err(chosen.problem(message, "write error, warn, info, debug or trace, or as in \"info,engine=debug\""))
+    Err(chosen.problem(message, "write error, warn, info, debug or trace, or as in \"info,agent=debug\""))
 }

@@ -103,7 +103,7 @@ format = "json"
         ("RONDO_DATA", "env-data"),
         ("RONDO_APPS", "env-apps"),
         ("RONDO_MODEL", "env-model"),
-        ("RONDO_LOG", "info,engine=debug"),
+        ("RONDO_LOG", "info,agent=debug"),
         ("RONDO_DISCOVER", "false"),
         ("OPENAI_BASE_URL", "https://example.com"),
         ("OPENAI_API_KEY", " sk-1\n"),
@@ -120,7 +120,7 @@ format = "json"
             api_key: Secret::new("sk-1"),
             ..openai.clone()
         }],
-        log: Log { level: "info,engine=debug".into(), format: LogFormat::Json },
+        log: Log { level: "info,agent=debug".into(), format: LogFormat::Json },
         ..Config::default()
     };
     assert_eq!(read(text, &environment), Ok(both));
@@ -150,7 +150,7 @@ fn mistakes_are_refused_with_place_and_remedy() {
         ("[server]\nretention_seconds = 0", "2:21: server.retention_seconds is 0; write a whole number from 1 to 315360000".into()),
         ("[server]\nretention_seconds = 315360001", "2:21: server.retention_seconds is 315360001; write a whole number from 1 to 315360000".into()),
         ("[server]\nmax_streams_per_user = 0", "2:24: server.max_streams_per_user is 0; write a whole number from 1 to 100000".into()),
-        ("[log]\nlevel = 'inof'", r#"2:9: "inof" is not a log level; write error, warn, info, debug or trace, or as in "info,engine=debug""#.into()),
+        ("[log]\nlevel = 'inof'", r#"2:9: "inof" is not a log level; write error, warn, info, debug or trace, or as in "info,agent=debug""#.into()),
         ("[log]\nformat = 'xml'", r#"2:10: format is "xml"; write "text" or "json""#.into()),
     ] {
         assert_eq!(read(text, &[]), Err(format!("rondo.toml:{expected}")));

@@ -4,9 +4,9 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use engine::NewKey;
 use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
 use serde::Serialize;
+use service::NewKey;
 use utoipa::ToSchema;
 
 use crate::Api;

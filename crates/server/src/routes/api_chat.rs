@@ -9,9 +9,9 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use engine::Once;
 use protocol::{NewRun, Principal, ProposalId, ProposalView, Regenerate, RunId, ThreadId, ThreadView};
 use serde::Deserialize;
+use service::Once;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -137,7 +137,7 @@ async fn decided(
     for approval in &approvals {
         let proposal = api.engine.proposal(principal, approval.id).await?;
         if proposal.thread_id != Some(place.thread) || proposal.run_id.is_none() {
-            return Err(engine::Error::NotFound { what: "proposal" }.into());
+            return Err(service::Error::NotFound { what: "proposal" }.into());
         }
         run = run.or(proposal.run_id);
         open.push((approval, proposal));
@@ -145,7 +145,7 @@ async fn decided(
     for (approval, proposal) in open {
         decide(api, principal, approval, &proposal).await?;
     }
-    let Some(run) = run else { return Err(engine::Error::NotFound { what: "proposal" }.into()) };
+    let Some(run) = run else { return Err(service::Error::NotFound { what: "proposal" }.into()) };
     let decided: Vec<ProposalId> = approvals.iter().map(|approval| approval.id).collect();
     let follower = api.engine.follow_run(principal, run, None).await?;
     let stream = follower.map(|follower| api.encoded(principal, (follower, permit), encoder.after(decided)));
@@ -285,7 +285,7 @@ async fn thread(
 ) -> Result<Option<ThreadView>, Problem> {
     match api.engine.thread(principal, id).await {
         Ok(thread) => Ok(Some(thread).filter(|thread| app.is_none_or(|app| app == thread.app_id))),
-        Err(engine::Error::NotFound { .. }) => Ok(None),
+        Err(service::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -4,8 +4,8 @@ use axum::Json as Answer;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use engine::Error;
 use protocol::{CredentialRequest, CredentialView, Page, Principal};
+use service::Error;
 
 use crate::Api;
 use crate::body::Json;

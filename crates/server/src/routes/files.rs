@@ -4,8 +4,8 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use engine::{FilePlace, Terms};
 use protocol::{FileView, Page, Principal};
+use service::{FilePlace, Terms};
 
 use crate::Api;
 use crate::body::Text;

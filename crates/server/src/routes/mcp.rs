@@ -3,9 +3,9 @@
 use axum::Json as Answer;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
-use engine::Error;
 use protocol::{AppId, McpApproval, McpServerView, Page};
 use serde::Deserialize;
+use service::Error;
 use utoipa::ToSchema;
 
 use crate::Api;

@@ -4,11 +4,11 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use engine::Added;
 use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryId, MemoryPatch, MemoryQuery, MemorySettings,
     MemoryView, NewMemory, Page, Principal,
 };
+use service::Added;
 
 use crate::Api;
 use crate::body::{File, Json};

@@ -27,8 +27,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use engine::{Engine, Follower};
 use protocol::Principal;
+use service::{Follower, Service};
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -45,7 +45,7 @@ const ANSWERS_PER_STREAM: usize = 4;
 /// Seconds after which a user with too many streams may try again.
 const STREAMS_RETRY_AFTER: u32 = 5;
 
-pub(crate) fn router(engine: Engine, settings: Settings, bound: IpAddr, shutdown: Shutdown) -> Router {
+pub(crate) fn router(engine: Service, settings: Settings, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
     let (following, answering) = (Streams::default(), Streams::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));

@@ -3,8 +3,8 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use engine::{Edit, RecordPlace, RecordsPlace, Terms};
 use protocol::{Page, Principal, RecordId, RecordView};
+use service::{Edit, RecordPlace, RecordsPlace, Terms};
 
 use crate::Api;
 use crate::body::{Fields, Json};

@@ -5,9 +5,9 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use engine::{Follower, Once, Submitted};
 use protocol::{NewRun, Principal, PromptView, RunId, RunResult, RunView};
 use serde::Deserialize;
+use service::{AcceptedRun, Follower, Once};
 use utoipa::IntoParams;
 
 use crate::Api;
@@ -132,7 +132,7 @@ async fn answered(
     Ok(named(&submitted, response))
 }
 
-fn named(submitted: &Submitted, response: Response) -> Response {
+fn named(submitted: &AcceptedRun, response: Response) -> Response {
     let headers = [("x-run-id", submitted.run.to_string()), ("x-thread-id", submitted.thread.to_string())];
     (headers, response).into_response()
 }

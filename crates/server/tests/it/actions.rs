@@ -1,8 +1,8 @@
 //! Actions over HTTP: listed, read, taken back one by one or all of a run, and nobody else's.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::upstream::{Call, Reply};
 use testkit::{Answer, Setup, TestApp};
 

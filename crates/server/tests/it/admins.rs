@@ -1,8 +1,8 @@
 //! An admin key for one app looks after that app, and nothing beyond it.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::{Setup, TestApp};
 
 use crate::support::{good, refused, repeating, say, send_as};

@@ -1,8 +1,8 @@
 //! Credentials: given, listed by name, taken back, nobody else's, and never told.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::{Answer, Setup, TestApp};
 
 use crate::support::{delete, good, keyed, problem, refused, send_as, token};

@@ -1,8 +1,8 @@
 //! Files: written, read in both forms, replaced under the version they have, deleted, and nobody else's.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::{Answer, TestApp};
 
 use crate::support::{good, problem, refused};

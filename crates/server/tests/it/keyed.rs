@@ -1,9 +1,9 @@
 //! `Idempotency-Key`: what is asked twice under one key happens once (Q3).
 
 use axum::http::Method;
-use engine::NewKey;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::upstream::{Gate, Reply};
 use testkit::{Answer, Frames, TestApp};
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use axum::http::Method;
-use engine::{CallShares, NewKey};
 use serde_json::json;
 use server::Limits;
+use service::{CallShares, NewKey};
 use testkit::upstream::{Gate, Reply};
 use testkit::{Frames, Fuse, Setup, TestApp};
 use tokio::time::timeout;

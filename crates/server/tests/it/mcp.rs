@@ -1,8 +1,8 @@
 //! Servers of tools: their tools are called only as somebody has approved them, and by the user's own credentials.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::mcp::{McpReply, ScriptedMcpServer, tool};
 use testkit::upstream::{Call, Gate, Reply};
 use testkit::{Reach, Setup, TestApp};

@@ -1,8 +1,8 @@
 //! What users say of themselves: to every app or to one, changed field by field, and nobody else's.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::{Setup, TestApp};
 
 use crate::support::{good, patch, problem, refused, repeating, send_as, system, token};

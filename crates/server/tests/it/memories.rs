@@ -6,8 +6,8 @@ mod search;
 mod settings;
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::{Answer, TestApp};
 
 use crate::support::{delete, good, patch, problem, refused};

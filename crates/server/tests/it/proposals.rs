@@ -1,8 +1,8 @@
 //! Proposals over HTTP: listed, read, decided once, and nobody else's.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::upstream::{Call, Reply};
 use testkit::{Answer, Setup, TestApp};
 

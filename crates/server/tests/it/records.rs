@@ -1,8 +1,8 @@
 //! Records: made, listed, searched, changed under the version they have, deleted, and nobody else's.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::{Answer, TestApp};
 
 use crate::support::{delete, good, patch, problem, refused};

@@ -1,8 +1,8 @@
 //! What was said before, found over all of a user's threads.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::{Setup, TestApp};
 
 use crate::support::{RUNS, delete, good, refused, repeating, say, say_in};

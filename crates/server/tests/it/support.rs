@@ -1,9 +1,9 @@
 //! What these tests share: small readings of answers, streams and rows.
 
 use axum::http::Method;
-use engine::NewKey;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::upstream::Reply;
 use testkit::{Answer, Frame, Frames, TestApp};
 

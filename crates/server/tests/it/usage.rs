@@ -1,7 +1,7 @@
 //! Usage by day, and the models there are.
 
-use engine::NewKey;
 use serde_json::json;
+use service::NewKey;
 use testkit::upstream::Reply;
 use testkit::{Setup, TestApp};
 

@@ -1,8 +1,8 @@
 //! Keys: who may speak, and that users never see each other.
 
 use axum::http::Method;
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use testkit::upstream::Reply;
 use testkit::{Answer, TestApp};
 

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicUsize;
 
-use engine::NewKey;
 use serde_json::{Value, json};
+use service::NewKey;
 use tempfile::TempDir;
 use testkit::upstream::{Call, Reply};
 use testkit::web::{self, Web};

@@ -20,11 +20,14 @@ const ROOMS: &[(&str, Uses)] = &[
     ("store", Uses::Only(&["protocol"])),
     ("memory", Uses::Only(&["protocol", "app", "model", "store"])),
     ("tools", Uses::Only(&["protocol", "app", "model", "store", "memory"])),
-    ("engine", Uses::Only(&["protocol", "app", "model", "store", "memory", "tools"])),
-    ("server", Uses::Only(&["protocol", "app", "engine"])),
+    ("agent", Uses::Only(&["protocol", "app", "model", "store", "memory", "tools"])),
+    ("service", Uses::Only(&["protocol", "app", "model", "store", "memory", "tools", "agent"])),
+    ("server", Uses::Only(&["protocol", "app", "service"])),
     (
         "cli",
-        Uses::Only(&["protocol", "app", "model", "local", "store", "memory", "tools", "engine", "server"]),
+        Uses::Only(&[
+            "protocol", "app", "model", "local", "store", "memory", "tools", "agent", "service", "server",
+        ]),
     ),
     ("testkit", Uses::Any),
     ("torture", Uses::Any),

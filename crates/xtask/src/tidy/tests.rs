@@ -39,7 +39,7 @@ fn words_stay_in_their_rooms() {
     let environment = "the environment is read in cli's config alone; take the value as an argument";
     for (path, code, home, word, remedy) in [
         (
-            "crates/engine/src/a.rs",
+            "crates/agent/src/a.rs",
             "use rusqlite::Connection;",
             "crates/store/src/a.rs",
             "rusqlite",
@@ -51,14 +51,14 @@ fn words_stay_in_their_rooms() {
         ("crates/server/src/a.rs", "use reqwest::Client;", "crates/model/src/a.rs", "reqwest", request),
         ("crates/cli/src/main.rs", "use std::env;", "crates/cli/src/config.rs", "std::env", environment),
         (
-            "crates/engine/src/a.rs",
+            "crates/agent/src/a.rs",
             "fn f() { env::var(\"A\"); }",
             "crates/cli/src/config/a.rs",
             "env::var",
             environment,
         ),
         (
-            "crates/engine/src/a.rs",
+            "crates/agent/src/a.rs",
             "fn f() { Principal::authenticated(user); }",
             "crates/server/src/auth.rs",
             "Principal::authenticated",
@@ -81,14 +81,14 @@ fn some_words_belong_nowhere() {
         ("fn f() {\ntodo!()\n}", "todo!(", unfinished),
         ("fn f() {\nunimplemented!()\n}", "unimplemented!(", unfinished),
     ] {
-        assert_fires("crates/engine/src/a.rs", code, &format!("3: `{word}` does not belong here; {remedy}"));
+        assert_fires("crates/agent/src/a.rs", code, &format!("3: `{word}` does not belong here; {remedy}"));
     }
 }
 
 #[test]
 fn a_word_in_a_comment_or_a_string_is_no_code() {
     assert_quiet(
-        "crates/engine/src/a.rs",
+        "crates/agent/src/a.rs",
         "/// Like `rusqlite`, todo!(.\nfn f() -> &'static str { \"axum #[ignore\" }",
     );
 }
@@ -96,28 +96,25 @@ fn a_word_in_a_comment_or_a_string_is_no_code() {
 #[test]
 fn a_word_inside_a_macro_is_code() {
     let expected = "2: `todo!(` does not belong here; finish it, or return a typed error";
-    assert_fires("crates/engine/src/a.rs", "fn f() { vec![todo!()]; }", expected);
+    assert_fires("crates/agent/src/a.rs", "fn f() { vec![todo!()]; }", expected);
 }
 
 #[test]
 fn tests_may_be_anyone_but_may_not_sleep() {
     let principal = "fn f() { Principal::authenticated(user); }";
-    assert_quiet("crates/engine/src/run/tests.rs", principal);
-    assert_quiet("crates/engine/tests/it/main.rs", principal);
-    assert_quiet("crates/engine/src/a.rs", &format!("#[cfg(test)]\nmod tests {{ {principal} }}"));
-    assert_quiet(
-        "crates/engine/src/a.rs",
-        "#[tokio::test]\nasync fn f() { Principal::authenticated(user); }",
-    );
+    assert_quiet("crates/agent/src/run/tests.rs", principal);
+    assert_quiet("crates/agent/tests/it/main.rs", principal);
+    assert_quiet("crates/agent/src/a.rs", &format!("#[cfg(test)]\nmod tests {{ {principal} }}"));
+    assert_quiet("crates/agent/src/a.rs", "#[tokio::test]\nasync fn f() { Principal::authenticated(user); }");
 
     let remedy = "wait for the event itself, or pause the clock and advance it";
     for (code, word) in [("tokio::time::sleep(d)", "time::sleep"), ("std::thread::sleep(d)", "thread::sleep")]
     {
         let code = format!("fn f() {{ {code}; }}");
         let expected = format!("2: `{word}` does not belong here; {remedy}");
-        assert_fires("crates/engine/src/tests.rs", &code, &expected);
-        assert_fires("crates/engine/tests/it/a.rs", &code, &expected);
-        assert_quiet("crates/engine/src/a.rs", &code);
+        assert_fires("crates/agent/src/tests.rs", &code, &expected);
+        assert_fires("crates/agent/tests/it/a.rs", &code, &expected);
+        assert_quiet("crates/agent/src/a.rs", &code);
     }
 }
 
@@ -126,22 +123,22 @@ fn sql_stays_in_the_store() {
     for verb in ["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE"] {
         let code = format!("fn f() {{ run(r#\"\n  {verb} x\"#); }}");
         assert_fires(
-            "crates/engine/src/a.rs",
+            "crates/agent/src/a.rs",
             &code,
             "2: SQL outside the store; move the statement into `store`",
         );
         assert_quiet("crates/store/src/sqlite/a.rs", &code);
-        assert_quiet("crates/engine/tests/it/a.rs", &code);
+        assert_quiet("crates/agent/tests/it/a.rs", &code);
     }
-    assert_quiet("crates/engine/src/a.rs", "const A: &str = \"Select one, or UPDATE\";");
-    assert_quiet("crates/engine/src/a.rs", "/// UPDATE is a word.\nconst A: &str = \"UPDATE\";");
+    assert_quiet("crates/agent/src/a.rs", "const A: &str = \"Select one, or UPDATE\";");
+    assert_quiet("crates/agent/src/a.rs", "/// UPDATE is a word.\nconst A: &str = \"UPDATE\";");
 }
 
 #[test]
 fn files_and_functions_have_sizes() {
     let body = |lines| format!("fn long() {{\n{}}}\n", "f();\n".repeat(lines));
     let remedy = "move its steps into functions with names";
-    let path = "crates/engine/src/a.rs";
+    let path = "crates/agent/src/a.rs";
     assert_quiet(path, &body(60));
     assert_fires(path, &body(61), &format!("2: function `long` has 61 lines, more than 60; {remedy}"));
     let method = format!("impl A {{\n{}}}", body(61));
@@ -158,7 +155,7 @@ fn files_and_functions_have_sizes() {
 
 #[test]
 fn every_file_says_what_it_is() {
-    let path = "crates/engine/src/a.rs";
+    let path = "crates/agent/src/a.rs";
     let expected = format!(
         "{path}:1: the file has no module doc; begin the file with `//!` and a sentence on what it is"
     );
@@ -171,7 +168,7 @@ fn every_file_says_what_it_is() {
 
 #[test]
 fn a_file_must_parse() {
-    let findings = found("crates/engine/src/a.rs", "fn f( {");
+    let findings = found("crates/agent/src/a.rs", "fn f( {");
     assert_eq!(findings.len(), 1);
     assert!(findings[0].contains("does not parse"), "{findings:?}");
 }
@@ -193,7 +190,7 @@ fn paths_of_one_machine_are_found_in_any_text() {
 
 /// What is found in the manifest of `folder`.
 fn manifest(folder: &str, rest: &str) -> Vec<String> {
-    let members = ["protocol", "store", "engine", "testkit", "attic"].map(String::from).into();
+    let members = ["protocol", "store", "agent", "testkit", "attic"].map(String::from).into();
     let text = format!("[package]\nname = \"{folder}\"\n[lints]\nworkspace = true\n{rest}");
     let path = format!("crates/{folder}/Cargo.toml");
     check_file(&path, &text, &members).iter().map(ToString::to_string).collect()
@@ -208,13 +205,13 @@ fn crates_use_only_what_their_room_may() {
         [format!("crates/store/Cargo.toml:7: `store` may not use `{name}` in [{table}]; it may use protocol")]
     };
     assert_eq!(store("dependencies", "protocol"), [""; 0]);
-    assert_eq!(store("dependencies", "engine"), wrong("engine", "dependencies"));
+    assert_eq!(store("dependencies", "agent"), wrong("agent", "dependencies"));
     assert_eq!(store("dependencies", "testkit"), wrong("testkit", "dependencies"));
-    assert_eq!(store("build-dependencies", "engine"), wrong("engine", "build-dependencies"));
-    assert_eq!(store("target.'cfg(unix)'.dependencies", "engine"), wrong("engine", "dependencies"));
+    assert_eq!(store("build-dependencies", "agent"), wrong("agent", "build-dependencies"));
+    assert_eq!(store("target.'cfg(unix)'.dependencies", "agent"), wrong("agent", "dependencies"));
     assert_eq!(store("dev-dependencies", "testkit"), [""; 0]);
-    assert_eq!(store("dev-dependencies", "engine"), wrong("engine", "dev-dependencies"));
-    assert_eq!(manifest("testkit", "[dependencies]\nengine.workspace = true"), [""; 0]);
+    assert_eq!(store("dev-dependencies", "agent"), wrong("agent", "dev-dependencies"));
+    assert_eq!(manifest("testkit", "[dependencies]\nagent.workspace = true"), [""; 0]);
     assert_eq!(
         manifest("protocol", "[dependencies]\nstore.workspace = true"),
         [
@@ -249,13 +246,13 @@ fn a_crate_has_a_room_a_name_and_lints() {
 #[test]
 fn the_walk_sees_our_files_and_no_others() {
     let root = tempfile::tempdir().unwrap();
-    for folder in ["crates/engine/src", "target/debug", ".git", "data", "console/node_modules/x"] {
+    for folder in ["crates/agent/src", "target/debug", ".git", "data", "console/node_modules/x"] {
         fs::create_dir_all(root.path().join(folder)).unwrap();
         fs::write(root.path().join(folder).join("a.rs"), "").unwrap();
     }
     fs::write(root.path().join("picture.png"), [0xff, 0xd8]).unwrap();
     let paths: Vec<String> = check(root.path()).into_iter().map(|finding| finding.path).collect();
-    assert_eq!(paths, ["crates/engine/src/a.rs"]);
+    assert_eq!(paths, ["crates/agent/src/a.rs"]);
 }
 
 /// The sources of a workspace, as paths and texts.

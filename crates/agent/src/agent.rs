@@ -1,0 +1,268 @@
+//! The agent: what clients can have it do, and how it starts and stops.
+//!
+//! `drive` takes runs up and drives them, `missing` keeps what waits for an app, `work` looks for jobs, `proposals` and
+//! `undo` make the calls that no run makes, and `follow` gives readers their events.
+
+mod drive;
+mod follow;
+mod missing;
+mod proposals;
+mod undo;
+mod work;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use app::{App, Problem};
+use model::Counter;
+use protocol::{Principal, RunId, ThreadId};
+use store::{Admitted, JobRow, Once, PageOf, RunRow, Stop, Submission};
+use tokio::sync::watch;
+use tools::Vault;
+
+use crate::apps::Serving;
+use crate::jobs::embed_all;
+use crate::world::{AgentParts, World};
+use crate::{Error, mcp};
+
+use missing::MissingApps;
+pub use undo::OutsideEffect;
+
+/// How long a server that stops waits for what was deleted to be gone.
+const LAST_SWEEP: Duration = Duration::from_secs(5);
+
+/// How often a wait for runs looks at them.
+const DRAIN_LOOK: Duration = Duration::from_millis(10);
+
+/// A run that has been accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcceptedRun {
+    pub run: RunId,
+    pub thread: ThreadId,
+}
+
+/// Runs the agents of all apps. A clone is cheap.
+#[derive(Clone)]
+pub struct Agent {
+    world: Arc<World>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    missing: MissingApps,
+    /// Takes new runs, and has taken up those that an earlier process left.
+    ready: AtomicBool,
+    /// Deleted threads whose last run has not ended; who follows them sees its end first. Locked for a look-up.
+    closing: Mutex<HashSet<ThreadId>>,
+    /// How to stop each run of this process. Locked for a look-up, never over an await.
+    running: Mutex<HashMap<RunId, watch::Sender<Option<Stop>>>>,
+}
+
+impl Agent {
+    /// Fails if an app names a tool that does not exist, or a model that it may not use.
+    pub fn new(parts: AgentParts, vault: Arc<dyn Vault>) -> Result<Self, Problem> {
+        let world = Arc::new(World::new(parts, vault)?);
+        Ok(Self { world, inner: Arc::default() })
+    }
+
+    /// The handles that the agent works with.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// Takes over every run that an earlier process left unfinished, then becomes ready.
+    pub async fn start(&self) -> Result<(), Error> {
+        let world = &self.world;
+        world.read_secret().await?;
+        mcp::read_pinned_tools(world).await?;
+        self.read_missing_apps().await?;
+        let unfinished = world.store.adopt().await?;
+        if !unfinished.is_empty() {
+            tracing::info!(runs = unfinished.len(), "taking up unfinished runs");
+        }
+        for row in unfinished {
+            if !self.run_waits_for_app(&row).await && self.stoppable(row.id) {
+                self.spawn(row);
+            }
+        }
+        // Reading the table takes a moment, which the first run need not wait for.
+        world.tasks.spawn_blocking(|| Counter::default().text(" "));
+        world.tasks.spawn(self.clone().finish_begun_actions());
+        let embedding = Arc::clone(world);
+        world.tasks.spawn(async move { embed_all(&embedding).await });
+        world.sweeper.sweep();
+        world.tasks.spawn_endless(work::look_for_jobs(self.clone()));
+        if let Some(hub) = world.catalog.hub() {
+            world.tasks.spawn_endless(mcp::look_after_servers(Arc::clone(world), Arc::clone(hub)));
+            world.tasks.spawn(mcp::look_at_servers(Arc::clone(world)));
+        }
+        self.inner.ready.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Not before it has taken up what was left, not once it retires, and not when nothing can be written any more.
+    pub fn is_ready(&self) -> bool {
+        self.inner.ready.load(Ordering::Acquire) && self.world.store.is_open()
+    }
+
+    /// Takes no new runs from here on. Those under way go on.
+    pub fn retire(&self) {
+        self.inner.ready.store(false, Ordering::Release);
+    }
+
+    /// Waits until the runs of this process and what else was asked of it have ended, at most so long, then lets go of
+    /// the rest: the next start takes it up. Gives back how many runs were left.
+    pub async fn drain(&self, patience: Duration) -> usize {
+        self.retire();
+        let tasks = &self.world.tasks;
+        let ended = async {
+            let mut changed = tokio::time::interval(DRAIN_LOOK);
+            while !self.running().is_empty() || tasks.requests_left() > 0 {
+                changed.tick().await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, ended).await;
+        let (left, requests) = (self.running().len(), tasks.requests_left());
+        if requests > 0 {
+            tracing::warn!(
+                requests,
+                "letting go of what was confirmed or taken back and is not done; the next start ends it, as done or as unknown"
+            );
+        }
+        let swept = async {
+            let mut changed = tokio::time::interval(DRAIN_LOOK);
+            while !self.world.sweeper.is_idle() {
+                changed.tick().await;
+            }
+        };
+        let _the_next_start_sweeps = tokio::time::timeout(patience.min(LAST_SWEEP), swept).await;
+        self.abandon().await;
+        left
+    }
+
+    /// Drops all that this process does where it stands, as a crash would; the next start takes it up.
+    pub async fn abandon(&self) {
+        self.world.tasks.abandon().await;
+        if let Some(hub) = self.world.catalog.hub() {
+            hub.close().await;
+        }
+    }
+
+    /// Waits until no run of this process is under way and no job is due. For tests.
+    pub async fn idle(&self) {
+        let mut look = tokio::time::interval(DRAIN_LOOK);
+        loop {
+            look.tick().await;
+            let working = !self.running().is_empty() || !self.world.tasks.is_idle();
+            // A job that was just claimed is neither due nor yet a task.
+            let newest = self.world.store.jobs(PageOf { after: None, limit: 100 }).await;
+            let jobs = newest.map(|page| page.rows).unwrap_or_default();
+            let now = self.world.now();
+            let pending =
+                |job: &JobRow| job.status == "running" || job.status == "ready" && job.run_at <= now;
+            if !working && !jobs.iter().any(pending) {
+                return;
+            }
+        }
+    }
+
+    /// Stores a submission, and drives what it starts. Once this returns, both are durable. `spent` says why a new run
+    /// would be refused, where only one that was accepted before may be answered.
+    pub async fn submit(&self, submission: Submission, spent: Option<Error>) -> Result<AcceptedRun, Error> {
+        let agent = self.clone();
+        self.world.tasks.finish(async move { agent.admit(submission, spent).await }).await
+    }
+
+    async fn admit(&self, submission: Submission, spent: Option<Error>) -> Result<AcceptedRun, Error> {
+        let causes_jobs = !submission.request.jobs.is_empty();
+        let submitted = match (self.world.store.submit(submission).await, spent) {
+            // It is not one that was accepted before the budget was used up.
+            (Err(store::Error::NotFound(_)), Some(refusal)) => return Err(refusal),
+            (submitted, _) => submitted?,
+        };
+        match submitted.admitted {
+            Admitted::Running => self.take_up_admitted(submitted.run, submitted.thread).await?,
+            Admitted::Queued { interrupted, resumed } => {
+                if let Some(run) = interrupted {
+                    self.stop(run, Stop::Interrupted);
+                }
+                if resumed || interrupted.is_some() {
+                    self.take_up(submitted.thread).await?; // it may have waited, with nobody driving it
+                }
+            }
+            Admitted::Replayed => {}
+        }
+        if causes_jobs {
+            self.world.notice_jobs(); // they need not wait for the answer
+        }
+        Ok(AcceptedRun { run: submitted.run, thread: submitted.thread })
+    }
+
+    /// Tells a run to end. Durable once it returns; the run ends soon after. A run that has ended stays as it is.
+    pub async fn cancel(
+        &self,
+        principal: &Principal,
+        run: RunId,
+        once: Option<Once>,
+    ) -> Result<RunRow, Error> {
+        let (agent, principal) = (self.clone(), principal.clone());
+        self.world
+            .tasks
+            .finish(async move {
+                let row = agent.world.store.cancel(&principal, run, once).await?;
+                agent.stop(run, Stop::Cancelled);
+                agent.take_up(row.thread).await?; // it may have waited, with nobody driving it
+                Ok(row)
+            })
+            .await
+    }
+
+    /// Hides the thread at once and cancels its run; its rows go in the background.
+    pub async fn delete_thread(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
+        let (agent, principal) = (self.clone(), principal.clone());
+        self.world
+            .tasks
+            .finish(async move {
+                let stopped = agent.world.store.delete_thread(&principal, thread, once).await?;
+                agent.close_when_ended(thread);
+                if let Some(run) = stopped {
+                    agent.stop(run, Stop::Cancelled);
+                    agent.take_up(thread).await?; // it may have waited, with nobody driving it
+                }
+                if agent.world.store.active_run(thread).await?.is_none() {
+                    agent.close_if_deleted(thread);
+                    agent.world.sweeper.sweep();
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Serves an app from now on, in place of what was served under its id. Nothing changes if it names a tool that does
+    /// not exist, or a model that it may not use.
+    pub async fn replace_app(&self, app: Arc<App>) -> Result<(), Problem> {
+        let world = &self.world;
+        let serving = Serving::new(app, (&world.catalog, &world.models))?;
+        let id = serving.app.id.clone();
+        if !serving.app.mcp.is_empty()
+            && let Err(error) = mcp::offer_again(world, &serving).await
+        {
+            tracing::error!(app = %id, %error, "the tools of an app's servers could not be read");
+        }
+        world.apps.insert(Arc::clone(&serving));
+        if let Some(hub) = world.catalog.hub() {
+            hub.keep(&id, &serving.app.mcp);
+        }
+        world.tasks.spawn(mcp::look_at_servers_of(Arc::clone(world), serving));
+        self.welcome_app(&id);
+        Ok(())
+    }
+}

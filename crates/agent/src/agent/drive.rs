@@ -1,0 +1,192 @@
+//! Runs under way: how each is taken up, driven to its end, told to stop, and followed by the next of its thread.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::{MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use protocol::{Failure, RunId, RunStatus, ThreadId};
+use store::{RunRow, Stop};
+use tokio::sync::watch;
+
+use super::Agent;
+use crate::decide::failure;
+use crate::jobs::embed_soon;
+use crate::run::{self, Obstacle, Run};
+use crate::state::RunState;
+use crate::tasks::{MAX_STORE_FAILURES, STORE_PAUSE};
+
+impl Agent {
+    pub(super) fn running(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<Option<Stop>>>> {
+        self.inner.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the run can be told to stop. False if it is under way already.
+    pub(super) fn stoppable(&self, run: RunId) -> bool {
+        let mut running = self.running();
+        let new = !running.contains_key(&run);
+        running.entry(run).or_default();
+        new
+    }
+
+    /// Tells a run of this process to stop. A cancel outweighs an interruption.
+    pub(crate) fn stop(&self, run: RunId, stop: Stop) {
+        if let Some(told) = self.running().get(&run) {
+            told.send_if_modified(|already| *already < Some(stop) && already.replace(stop) != Some(stop));
+        }
+    }
+
+    fn closing(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
+        self.inner.closing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread was deleted: once its run has ended, nobody follows it any more.
+    pub(crate) fn close_when_ended(&self, thread: ThreadId) {
+        self.closing().insert(thread);
+    }
+
+    /// Ends everybody who follows the thread, if it was deleted and has no run any more.
+    pub(crate) fn close_if_deleted(&self, thread: ThreadId) {
+        if self.closing().remove(&thread) {
+            self.world.bus.close(thread);
+        }
+    }
+
+    /// Drives whatever run is under way in the thread, if nobody does yet.
+    pub(crate) async fn take_up(&self, thread: ThreadId) -> Result<(), store::Error> {
+        let Some(row) = self.world.store.active_run(thread).await? else { return Ok(()) };
+        if row.status == RunStatus::Waiting && row.stop.is_none() {
+            return Ok(()); // for the user's word; nothing is held meanwhile
+        }
+        if self.run_waits_for_app(&row).await {
+            return Ok(());
+        }
+        if self.stoppable(row.id) {
+            // Read again: what was told to stop before it could be told here is seen now.
+            let newest = self.world.store.active_run(thread).await;
+            if let Ok(Some(newest)) = &newest
+                && newest.id == row.id
+            {
+                self.spawn(newest.clone());
+                return Ok(());
+            }
+            // It ended between the two looks, and who drove it has gone on with the thread.
+            self.running().remove(&row.id);
+            newest?;
+        }
+        Ok(())
+    }
+
+    /// Drives a run that was just admitted. It can be told to stop before its row is read, so one look is enough.
+    pub(super) async fn take_up_admitted(&self, run: RunId, thread: ThreadId) -> Result<(), store::Error> {
+        if !self.stoppable(run) {
+            return Ok(());
+        }
+        match self.world.store.active_run(thread).await {
+            Ok(Some(row)) if row.id == run => {
+                if !self.run_waits_for_app(&row).await {
+                    self.spawn(row);
+                    return Ok(());
+                }
+                self.running().remove(&run);
+                // An app that came back meanwhile found its run taken.
+                if self.world.app(&row.scope.app).is_some() { self.take_up(thread).await } else { Ok(()) }
+            }
+            looked => {
+                self.running().remove(&run); // it has ended meanwhile
+                looked.map(drop)
+            }
+        }
+    }
+
+    /// Drives a run in the background, from wherever its log has got to, and then the next of its thread.
+    pub(super) fn spawn(&self, row: RunRow) {
+        let agent = self.clone();
+        self.world.tasks.spawn_tracked(async move {
+            let (id, thread, scope) = (row.id, row.thread, row.scope.clone());
+            if let Some(stop) = row.stop {
+                agent.stop(id, stop);
+            }
+            let driving = Box::pin(agent.persevere(&row));
+            let Some(driven) = agent.world.tasks.unless_abandoned(driving).await else { return };
+            agent.running().remove(&id);
+            match driven {
+                Ok(()) => {
+                    agent.go_on(thread).await;
+                    embed_soon(&agent.world, &scope).await;
+                }
+                Err(error) => {
+                    tracing::error!(%thread, run = %id, %error, "a run stopped; the next start takes it up");
+                }
+            }
+        });
+    }
+
+    /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the
+    /// jobs it caused, and the thread's rows if it was deleted meanwhile.
+    async fn go_on(&self, thread: ThreadId) {
+        self.world.notice_jobs();
+        self.close_if_deleted(thread);
+        if self.is_ready()
+            && let Err(error) = self.take_up(thread).await
+        {
+            tracing::error!(%thread, %error, "the next run of a thread was not taken up; the next start does it");
+        }
+        self.world.sweeper.sweep_if_deleted(thread).await;
+    }
+
+    /// Drives a run to its end. When the store fails for a while, such as on a full disk, the run goes on from its log
+    /// as after a crash, once the store takes what is written again. What does not pass ends the run, and its user is
+    /// told.
+    async fn persevere(&self, row: &RunRow) -> Result<(), store::Error> {
+        let mut failures = 0;
+        loop {
+            let driven = AssertUnwindSafe(self.drive(row)).catch_unwind().await;
+            match driven.unwrap_or(Err(Obstacle::Panicked)) {
+                Ok(()) => return Ok(()),
+                Err(Obstacle::Store(error)) if error.is_lost() => return Err(error),
+                Err(Obstacle::Store(error)) if error.may_pass() && failures < MAX_STORE_FAILURES => {
+                    failures += u32::from(!matches!(error, store::Error::Full));
+                    tracing::warn!(thread = %row.thread, run = %row.id, %error, "a run waits for the store");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+                Err(obstacle) if self.world.store.is_deleted(row.thread).await.unwrap_or(false) => {
+                    tracing::info!(thread = %row.thread, run = %row.id, %obstacle, "a run ends with its thread");
+                    return self.force_end(row, obstacle.failure()).await;
+                }
+                Err(obstacle) => {
+                    tracing::error!(thread = %row.thread, run = %row.id, %obstacle, "a run cannot go on and is ended");
+                    return self.force_end(row, obstacle.failure()).await;
+                }
+            }
+        }
+    }
+
+    async fn drive(&self, row: &RunRow) -> Result<(), Obstacle> {
+        let events = run::read_facts(&self.world.store.facts(row.id).await?)?;
+        let state = RunState::replay(&events);
+        if state.end.is_some() {
+            return Ok(());
+        }
+        let stop = self.running().get(&row.id).map(watch::Sender::subscribe);
+        let Some(mut run) = Run::new(&self.world, row, stop) else {
+            if self.run_waits_for_app(row).await {
+                return Ok(()); // it went between two looks
+            }
+            let gone = failure("app_gone", "the app of this run has been missing for a day");
+            return Ok(self.force_end(row, gone).await?);
+        };
+        run.drive(state).await.map(drop)
+    }
+
+    /// Ends a run that cannot be driven, from its rows alone. A full disk is waited for.
+    async fn force_end(&self, row: &RunRow, failure: Failure) -> Result<(), store::Error> {
+        let end = run::forced(failure, &*self.world.ids);
+        loop {
+            match self.world.store.force_end(row, end.clone()).await {
+                Err(store::Error::Full | store::Error::Overloaded) => tokio::time::sleep(STORE_PAUSE).await,
+                ended => return ended,
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Readers of runs and threads: where each begins in the log, and the wait for the end of a run.
+
+use std::sync::Arc;
+
+use protocol::{Event, Principal, RunId, Seq, ThreadId};
+use store::RunRow;
+
+use super::Agent;
+use crate::Error;
+use crate::access::{run_row, thread_row};
+use crate::live::{self, Follower, Subscription, until_parked};
+
+impl Agent {
+    /// Waits until the run has ended, or waits itself for the user.
+    pub async fn wait_for_run(&self, principal: &Principal, run: RunId) -> Result<(), Error> {
+        let (row, subscription) = self.listen(principal, run).await?;
+        if row.end_seq.is_some() {
+            return Ok(());
+        }
+        let start = self.beginning(principal, &row).await?;
+        let mut follower = self.follower(subscription, (row.thread, Some(run)), start);
+        let asked_now = || async move {
+            let open = self.world.store.proposals_of(run).await?;
+            Ok(open.into_iter().filter_map(|proposal| proposal.call).collect())
+        };
+        until_parked(&mut follower, asked_now).await
+    }
+
+    /// The run's events after `after`, then live; none when it has ended and everything has been read. A place that is
+    /// not in the log gets a snapshot first.
+    pub async fn follow_run(
+        &self,
+        principal: &Principal,
+        run: RunId,
+        after: Option<Seq>,
+    ) -> Result<Option<Follower>, Error> {
+        let (row, subscription) = self.listen(principal, run).await?;
+        let after = after.unwrap_or(0);
+        if after > 0 {
+            let head = self.world.store.head(row.thread).await?;
+            if after <= head && row.end_seq.is_some_and(|end| after >= end) {
+                return Ok(None);
+            }
+            if after > head || self.world.store.is_skipped(row.thread, after).await? {
+                // Read again: a run that ended before the head was read has nothing more to come.
+                let row = run_row(&*self.world.store, principal, run).await?;
+                return self.snapshot(row, head, subscription).await.map(Some);
+            }
+        }
+        let beginning = self.beginning(principal, &row).await?;
+        Ok(Some(self.follower(subscription, (row.thread, Some(run)), after.max(beginning))))
+    }
+
+    /// The thread's events after `after`, then live, without end.
+    pub async fn follow_thread(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        after: Option<Seq>,
+    ) -> Result<Follower, Error> {
+        let subscription = self.world.bus.subscribe(thread); // see `listen`
+        let row = thread_row(&*self.world.store, principal, thread).await?;
+        Ok(self.follower(subscription, (thread, None), after.unwrap_or(0).min(row.last_seq)))
+    }
+
+    /// A run, and a place to listen from before it was looked at: were its thread deleted in between, nobody would ever
+    /// close the place.
+    async fn listen(&self, principal: &Principal, run: RunId) -> Result<(RunRow, Subscription), Error> {
+        let thread = run_row(&*self.world.store, principal, run).await?.thread;
+        let subscription = self.world.bus.subscribe(thread);
+        Ok((run_row(&*self.world.store, principal, run).await?, subscription))
+    }
+
+    fn follower(&self, subscription: Subscription, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
+        Follower::new(Arc::clone(&self.world.store) as Arc<dyn store::Log>, subscription, of, after)
+    }
+
+    /// The number before a run's first event. A queued run has none yet: they come after all there are now.
+    async fn beginning(&self, principal: &Principal, row: &RunRow) -> Result<Seq, Error> {
+        let before = |row: &RunRow| row.start_seq.or(row.end_seq).map(|first| first.saturating_sub(1));
+        if let Some(before) = before(row) {
+            return Ok(before);
+        }
+        let head = self.world.store.head(row.thread).await?;
+        // Read again: its turn may have come before the head was read.
+        Ok(before(&run_row(&*self.world.store, principal, row.id).await?).unwrap_or(head))
+    }
+
+    /// For a cursor that is not in the log: where the run stands, then what follows.
+    async fn snapshot(&self, row: RunRow, head: Seq, subscription: Subscription) -> Result<Follower, Error> {
+        let (thread, run, ended) = (row.thread, row.id, row.end_seq);
+        let until = ended.unwrap_or(head);
+        let mut facts = self.world.store.facts(run).await?;
+        facts.retain(|fact| fact.seq <= until); // what is newer follows
+        let streamed = match live::open_since(&facts).filter(|_| ended.is_none()) {
+            Some(since) => match self.streamed((thread, run), since, until).await {
+                // It has ended meanwhile, and the follower knows what is left of it.
+                Err(store::Error::Pruned) => return Ok(self.follower(subscription, (thread, Some(run)), 0)),
+                streamed => Some(streamed?),
+            },
+            None => None,
+        };
+        let snapshot = live::snapshot(row, &facts, streamed, until);
+        let follower = self.follower(subscription, (thread, Some(run)), head);
+        Ok(follower.beginning_with(snapshot, ended.is_some()))
+    }
+
+    /// The text of a run's deltas after `since`, up to and with `until`.
+    async fn streamed(&self, of: (ThreadId, RunId), since: Seq, until: Seq) -> Result<String, store::Error> {
+        let (mut text, mut seen) = (String::new(), since);
+        while seen < until {
+            let events = self.world.store.events(of.0, Some(of.1), seen).await?;
+            let Some(last) = events.last() else { break };
+            seen = last.seq;
+            for event in events.iter().filter(|event| event.seq <= until) {
+                if let Ok(Event::TextDelta(piece)) = Event::read(&event.kind, &event.body) {
+                    text.push_str(&piece.delta);
+                }
+            }
+        }
+        Ok(text)
+    }
+}

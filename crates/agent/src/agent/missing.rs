@@ -1,0 +1,157 @@
+//! Work that waits for an app that is not there: its folder is away for a moment, as during a deploy or before a volume is
+//! mounted, or for good. Runs, jobs and actions of such an app stay as they are, with nobody driving them, and go on
+//! when it is back. After a day the app counts as gone. Since when it is missing is stored, so restarts do not matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use protocol::{AppId, ThreadId};
+use store::{ActionRow, JobRow, RunRow};
+
+use super::Agent;
+use crate::Error;
+
+/// How long an app may be missing before it counts as gone.
+const APP_PATIENCE: SignedDuration = SignedDuration::from_hours(24);
+
+/// A job looks for its app again after as long as the app is missing already, within these bounds.
+const FIRST_JOB_PAUSE: SignedDuration = SignedDuration::from_secs(10);
+const LONGEST_JOB_PAUSE: SignedDuration = SignedDuration::from_mins(10);
+
+/// The apps that are missing, by name. Locked for a look, never over an await.
+#[derive(Default)]
+pub(super) struct MissingApps(Mutex<BTreeMap<AppId, MissingApp>>);
+
+/// A missing app. At most what was unfinished when it went waits for it.
+struct MissingApp {
+    since: Timestamp,
+    /// Threads with a run that waits.
+    threads: BTreeSet<ThreadId>,
+    /// Actions without a run that an earlier process had begun.
+    actions: Vec<ActionRow>,
+}
+
+impl MissingApp {
+    fn since(since: Timestamp) -> Self {
+        Self { since, threads: BTreeSet::new(), actions: Vec::new() }
+    }
+
+    fn is_gone(&self, now: Timestamp) -> bool {
+        self.since.checked_add(APP_PATIENCE).is_ok_and(|until| until <= now)
+    }
+}
+
+impl Agent {
+    fn missing(&self) -> MutexGuard<'_, BTreeMap<AppId, MissingApp>> {
+        self.inner.missing.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads which apps earlier processes missed; those that are there again are missed no longer.
+    pub(crate) async fn read_missing_apps(&self) -> Result<(), Error> {
+        for (app, since) in self.world.store.missing_apps().await? {
+            if self.world.app(&app).is_some() {
+                self.world.store.note_found(&app).await?;
+            } else {
+                self.missing().insert(app, MissingApp::since(since));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a run waits for its app. It is then taken up when the app is back, or gone. What was told to stop does not
+    /// wait: stopping needs no app.
+    pub(crate) async fn run_waits_for_app(&self, run: &RunRow) -> bool {
+        let thread = run.thread;
+        run.stop.is_none()
+            && self
+                .waits_for(&run.scope.app, |app| {
+                    app.threads.insert(thread);
+                })
+                .await
+    }
+
+    /// Whether an action that an earlier process had begun waits for its app.
+    pub(crate) async fn action_waits_for_app(&self, action: &ActionRow) -> bool {
+        self.waits_for(&action.scope.app, |app| app.actions.push(action.clone())).await
+    }
+
+    /// When a job is to look for its app again, if it waits for it.
+    pub(crate) async fn job_waits_for_app(&self, job: &JobRow) -> Option<Timestamp> {
+        if !self.waits_for(&job.scope.app, |_| ()).await {
+            return None;
+        }
+        let now = self.world.now();
+        let since = self.missing().get(&job.scope.app).map_or(now, |app| app.since);
+        now.checked_add(now.duration_since(since).clamp(FIRST_JOB_PAUSE, LONGEST_JOB_PAUSE)).ok()
+    }
+
+    /// Notes what waits for an app. False if nothing does: the app is there, or gone.
+    async fn waits_for(&self, app: &AppId, note: impl FnOnce(&mut MissingApp)) -> bool {
+        if self.world.app(app).is_some() {
+            return false;
+        }
+        let is_known = self.missing().contains_key(app);
+        let since = if is_known { self.world.now() } else { self.note_missing(app).await };
+        {
+            let mut missing = self.missing();
+            let missing = missing.entry(app.clone()).or_insert_with(|| MissingApp::since(since));
+            if missing.is_gone(self.world.now()) {
+                return false;
+            }
+            note(missing);
+        }
+        if self.world.app(app).is_some() {
+            self.welcome_app(app); // it came back before it was known what waits
+        }
+        true
+    }
+
+    /// Since when the app is missing. A store that fails delays only when it counts as gone.
+    async fn note_missing(&self, app: &AppId) -> Timestamp {
+        tracing::warn!(%app, "the app's folder is missing: what is unfinished there waits for it, for a day at most");
+        self.world.store.note_missing(app).await.unwrap_or_else(|error| {
+            tracing::warn!(%app, %error, "since when an app is missing was not stored");
+            self.world.now()
+        })
+    }
+
+    /// Lets everything go on that waited for an app which is served again.
+    pub(crate) fn welcome_app(&self, app: &AppId) {
+        let Some(found) = self.missing().remove(app) else { return };
+        let (agent, app) = (self.clone(), app.clone());
+        self.world.tasks.spawn(async move {
+            tracing::info!(%app, runs = found.threads.len(), "the app is back; what waited for it goes on");
+            if let Err(error) = agent.world.store.note_found(&app).await {
+                tracing::warn!(%app, %error, "that an app is back was not stored");
+            }
+            agent.go_on_with(found.threads, found.actions).await;
+        });
+    }
+
+    /// Ends what has waited too long.
+    pub(crate) async fn give_up_missing_apps(&self) {
+        let now = self.world.now();
+        let (mut threads, mut actions) = (BTreeSet::new(), Vec::new());
+        for missing in self.missing().values_mut().filter(|missing| missing.is_gone(now)) {
+            threads.append(&mut missing.threads);
+            actions.append(&mut missing.actions);
+        }
+        // Whoever looks for work asks this every time, and would wake itself for ever.
+        if !threads.is_empty() || !actions.is_empty() {
+            self.go_on_with(threads, actions).await;
+        }
+    }
+
+    async fn go_on_with(&self, threads: BTreeSet<ThreadId>, actions: Vec<ActionRow>) {
+        for action in actions {
+            self.finish_begun(action).await;
+        }
+        for thread in threads {
+            if let Err(error) = self.take_up(thread).await {
+                tracing::error!(%thread, %error, "a run that waited for its app was not taken up; the next start does it");
+            }
+        }
+        self.world.notice_jobs();
+    }
+}

@@ -1,0 +1,159 @@
+//! Decisions on proposals, and the calls of those that outlive their run.
+//!
+//! A proposal of a run is decided in its log, and the run goes on from there. One that outlives its run becomes an action
+//! of its own when it is confirmed.
+
+use protocol::{ActionId, CallId, Decision, Effect, Principal, Scope};
+use store::{ActionEnd, ActionRow, NewAction, Once, ProposalRow};
+use tokio_util::sync::CancellationToken;
+use tools::{Calling, Outcome};
+
+use super::Agent;
+use crate::run::{Executed, Executor};
+use crate::{Error, profile};
+
+impl Agent {
+    /// Decides a proposal for its user, once. A confirmed call is made by the run that waits for it; without a run, it is
+    /// made here.
+    pub async fn decide_proposal(
+        &self,
+        principal: &Principal,
+        proposal: ProposalRow,
+        decision: Decision,
+        once: Option<Once>,
+    ) -> Result<ProposalRow, Error> {
+        let (agent, principal) = (self.clone(), principal.clone());
+        self.world
+            .tasks
+            .finish(async move {
+                if decision == Decision::Confirmed && proposal.run.is_none() {
+                    return agent.confirm_without_run(&principal, proposal, once).await;
+                }
+                let row = agent.world.store.decide(&principal, proposal.id, decision, once).await?;
+                if let (Some(_), Some(thread)) = (row.run, row.thread) {
+                    agent.take_up(thread).await?;
+                }
+                Ok(row)
+            })
+            .await
+    }
+
+    /// Makes the call of a proposal that has outlived its run.
+    async fn confirm_without_run(
+        &self,
+        principal: &Principal,
+        row: ProposalRow,
+        once: Option<Once>,
+    ) -> Result<ProposalRow, Error> {
+        let (id, effect) = (row.id, self.effect_of(&row.scope, &row.tool));
+        let action = NewAction { id: self.world.ids.action(), tool: row.tool, effect, input: row.input };
+        let fresh = action.id;
+        let begun = self.world.store.begin_action(&row.scope, id, action, once).await?;
+        if begun.id == fresh {
+            self.perform(begun).await?;
+        }
+        Ok(self.world.store.proposal(principal, id).await?)
+    }
+
+    /// Denies what nobody has said yes to in time, and lets the runs that waited go on.
+    pub(crate) async fn expire_proposals(&self) -> Result<(), store::Error> {
+        // A look first: this runs whenever a run ends, and writing would cost every one of them.
+        if self.world.store.next_expiry().await?.is_none_or(|due| due > self.world.now()) {
+            return Ok(());
+        }
+        for thread in self.world.store.expire_proposals().await? {
+            self.take_up(thread).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the actions without a run that a process which died had begun: ours are done now, since nothing of them was
+    /// written, and those that act elsewhere are unknown.
+    pub(crate) async fn finish_begun_actions(self) {
+        let begun = self.world.store.begun_actions().await.unwrap_or_else(|error| {
+            tracing::error!(%error, "confirmed proposals that were cut short could not be read");
+            Vec::new()
+        });
+        for action in begun {
+            if !self.action_waits_for_app(&action).await {
+                self.finish_begun(action).await;
+            }
+        }
+    }
+
+    pub(crate) async fn finish_begun(&self, action: ActionRow) {
+        let id = action.id;
+        if let Err(error) = self.end_begun(action).await {
+            tracing::error!(action = %id, %error, "an action was not ended; the next start tries again");
+        }
+    }
+
+    async fn end_begun(&self, action: ActionRow) -> Result<(), Error> {
+        if let Some(undone) = action.undo_of {
+            return self.finish_undo(action, undone).await;
+        }
+        let tools = self.world.apps.get(&action.scope.app).map(|serving| serving.tools());
+        if !tools.is_some_and(|tools| tools.is_beyond_knowing(&action.tool)) {
+            return self.perform(action).await;
+        }
+        self.end_unknown(action).await
+    }
+
+    /// Commits the outcome of an action. What was done cannot be done again just to be written down, so a full disk is
+    /// waited for.
+    pub(crate) async fn end_action(
+        &self,
+        scope: &Scope,
+        id: ActionId,
+        end: ActionEnd,
+    ) -> Result<ActionRow, store::Error> {
+        loop {
+            match self.world.store.end_action(scope, id, end.clone()).await {
+                Err(store::Error::Full) if self.world.tasks.pause().await => {}
+                Ok(row) => {
+                    if let Some(thread) = row.thread {
+                        self.world.sweeper.sweep_if_deleted(thread).await;
+                    }
+                    return Ok(row);
+                }
+                refused => return refused,
+            }
+        }
+    }
+
+    /// Ends an action of which nobody knows what became.
+    pub(crate) async fn end_unknown(&self, action: ActionRow) -> Result<(), Error> {
+        let Outcome { status, output, writes, .. } = Outcome::unknown();
+        let end = ActionEnd { status, output, duration_ms: 0, writes };
+        self.end_action(&action.scope, action.id, end).await?;
+        Ok(())
+    }
+
+    fn effect_of(&self, scope: &Scope, tool: &str) -> Effect {
+        let tools = self.world.apps.get(&scope.app).map(|serving| serving.tools());
+        tools.and_then(|tools| tools.effect(tool)).unwrap_or_default()
+    }
+
+    /// Makes the call of an action whose intent is committed, and commits its outcome.
+    async fn perform(&self, action: ActionRow) -> Result<(), Error> {
+        let (scope, id) = (action.scope.clone(), action.id);
+        let executed = self.execute(action).await;
+        if let Err(error) = self.end_action(&scope, id, executed.action_end()).await {
+            let without = executed.without_writes(error)?;
+            self.end_action(&scope, id, without.action_end()).await?;
+        }
+        Ok(())
+    }
+
+    async fn execute(&self, action: ActionRow) -> Executed {
+        let Some(serving) = self.world.apps.get(&action.scope.app) else { return Executed::without_app() };
+        let stop = CancellationToken::new();
+        let executor = Executor::of_app(&self.world, &action.scope, &serving, &stop);
+        let calling = Calling {
+            thread: action.thread,
+            zone: profile::zone_in_app(&*self.world.store, &action.scope, &serving.app).await,
+            ..executor.calling(CallId::new(action.id.uuid()), action.input)
+        };
+        executor.call_approved(&action.tool, calling).await
+    }
+}

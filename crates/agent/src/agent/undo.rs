@@ -1,0 +1,123 @@
+//! Undo of actions. An action that acted outside is undone by another call of its tool, between an intent and an outcome
+//! of its own.
+
+use protocol::{CallId, Effect, Principal, ToolStatus};
+use serde_json::Value;
+use store::{ActionEnd, ActionRow, NewAction, Once};
+use tokio_util::sync::CancellationToken;
+use tools::Calling;
+
+use super::Agent;
+use crate::Error;
+use crate::apps::ServedApps;
+use crate::run::{Executed, Executor};
+
+/// The effect of an action outside, as far as it can be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutsideEffect {
+    /// It did nothing there.
+    Nothing,
+    /// Its tool takes it back by another call.
+    Undo,
+    /// Nobody here can take it back.
+    Stays,
+}
+
+impl OutsideEffect {
+    /// The effect outside of an action of one of these apps.
+    pub fn of(apps: &ServedApps, action: &ActionRow) -> Self {
+        let tools = apps.get(&action.scope.app).map(|serving| serving.tools());
+        if outside_undo(apps, action).is_some() {
+            Self::Undo
+        } else if tools.is_some_and(|tools| tools.changes_elsewhere(&action.tool)) {
+            Self::Stays
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+/// Whether an action is taken back by a call of its tool: what the call does, if so.
+fn outside_undo(apps: &ServedApps, action: &ActionRow) -> Option<Effect> {
+    let done = action.status == ToolStatus::Complete.name() && action.effect == Effect::Reversible;
+    let tools = apps.get(&action.scope.app).map(|serving| serving.tools());
+    tools.filter(|_| done && action.changes.is_empty())?.undo_effect(&action.tool)
+}
+
+impl Agent {
+    /// Undoes an action, here or outside, once. Gives the action that did so or was to, or why none may.
+    pub async fn undo(
+        &self,
+        principal: &Principal,
+        undone: ActionRow,
+        by: NewAction,
+        once: Option<Once>,
+    ) -> Result<Result<ActionRow, String>, Error> {
+        if outside_undo(&self.world.apps, &undone).is_some() {
+            let begun = self.undo_outside(principal, undone, by, once).await?;
+            return Ok(begun.and_then(|by| outside_refusal(&by).map_or(Ok(by), Err)));
+        }
+        match self.world.store.undo(principal, undone.id, by, once).await {
+            Err(store::Error::Changed(reason)) => Ok(Err(reason)),
+            done => Ok(Ok(done?)),
+        }
+    }
+
+    /// Takes an action back outside, once. Gives the action that did so or was to, or why none may.
+    async fn undo_outside(
+        &self,
+        principal: &Principal,
+        undone: ActionRow,
+        by: NewAction,
+        once: Option<Once>,
+    ) -> Result<Result<ActionRow, String>, Error> {
+        let (agent, principal, fresh) = (self.clone(), principal.clone(), by.id);
+        self.world
+            .tasks
+            .finish(async move {
+                match agent.world.store.begin_undo(&principal, undone.id, by, once).await {
+                    Ok(begun) if begun.id == fresh => Ok(Ok(agent.take_back(begun, undone).await?)),
+                    Ok(begun) => Ok(Ok(begun)),
+                    Err(store::Error::Changed(reason)) => Ok(Err(reason)),
+                    Err(error) => Err(error.into()),
+                }
+            })
+            .await
+    }
+
+    /// Ends an undo that a process which died had begun: made again where that does no harm.
+    pub(crate) async fn finish_undo(&self, by: ActionRow, undone: protocol::ActionId) -> Result<(), Error> {
+        let undone = self.world.store.action_of(&by.scope, undone).await?;
+        match outside_undo(&self.world.apps, &undone) {
+            Some(Effect::Read | Effect::Idempotent) => self.take_back(by, undone).await.map(drop),
+            Some(Effect::Reversible | Effect::Irreversible) | None => self.end_unknown(by).await,
+        }
+    }
+
+    async fn take_back(&self, by: ActionRow, undone: ActionRow) -> Result<ActionRow, Error> {
+        let executed = self.execute_undo(&by, &undone).await;
+        let end = ActionEnd { writes: Vec::new(), ..executed.action_end() };
+        Ok(self.end_action(&by.scope, by.id, end).await?)
+    }
+
+    async fn execute_undo(&self, by: &ActionRow, undone: &ActionRow) -> Executed {
+        let Some(serving) = self.world.apps.get(&by.scope.app) else { return Executed::without_app() };
+        let stop = CancellationToken::new();
+        let executor = Executor::of_app(&self.world, &by.scope, &serving, &stop);
+        let id = CallId::new(by.id.uuid());
+        let calling = Calling { thread: undone.thread, ..executor.calling(id, undone.input.clone()) };
+        executor.undo(&undone.tool, calling, &undone.output).await
+    }
+}
+
+/// Why what was to be taken back outside is not.
+fn outside_refusal(by: &ActionRow) -> Option<String> {
+    let said = || by.output.get("message").and_then(Value::as_str).unwrap_or("no reason was given");
+    if by.status == ToolStatus::Complete.name() {
+        None
+    } else if by.status == ToolStatus::Unknown.name() {
+        Some("it is not known whether it was taken back; look there, and put it back by hand".into())
+    } else {
+        Some(format!("it could not be taken back: {}", said()))
+    }
+}

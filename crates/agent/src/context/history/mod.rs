@@ -1,0 +1,65 @@
+//! Earlier turns of the conversation: read, chosen by importance under a budget, and written in the app's style.
+
+mod importance;
+mod long;
+mod plain;
+mod read;
+mod reference;
+mod select;
+
+use app::HistoryStyle;
+use model::{Counter, Message};
+use protocol::{MessageId, Seq};
+
+use super::{Context, Cuts};
+use crate::transcript::MessageTurn;
+
+pub use plain::capped;
+pub(super) use plain::{MAX_RESULT_BYTES, cut, exchange, plain, shown};
+pub(crate) use read::{NewestMessages, chain, read_path};
+pub(super) use read::{ReadHistory, again, read};
+pub(crate) use select::units;
+pub(super) use select::{SelectedTurns, select};
+
+/// Earlier turns, oldest first, as far as they are shown.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PromptHistory {
+    pub(crate) style: HistoryStyle,
+    pub(crate) turns: Vec<PastTurn>,
+}
+
+/// A turn and its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PastTurn {
+    pub(crate) id: MessageId,
+    pub(crate) seq: Seq,
+    pub(crate) turn: MessageTurn,
+}
+
+/// The messages of the history without what does not fit, in the app's style.
+pub(super) fn messages(context: &Context, cuts: &Cuts) -> Vec<Message> {
+    let units = units(&context.history.turns);
+    let from = units.get(cuts.dropped).map_or(context.history.turns.len(), |unit| unit.start);
+    let turns = context.history.turns.get(from..).unwrap_or_default();
+    match context.history.style {
+        HistoryStyle::Plain => plain::messages(turns, context),
+        HistoryStyle::Reference => {
+            let there = context.pieces.iter().filter(|piece| !cuts.without.contains(&piece.fragment));
+            reference::messages(turns, &there.collect::<Vec<_>>(), context)
+        }
+    }
+}
+
+/// The tokens that each of its parts takes.
+pub(super) fn costs(context: &Context, counter: &Counter) -> Vec<usize> {
+    let turns = &context.history.turns;
+    let cost = |past: &PastTurn| -> usize {
+        plain::turn(&past.turn, &context.fence).iter().map(|said| counter.message(said)).sum()
+    };
+    units(turns).into_iter().map(|unit| turns.get(unit).into_iter().flatten().map(cost).sum()).collect()
+}
+
+/// How many of its parts can be left out, oldest first, without parting a call from its result.
+pub(super) fn droppable(context: &Context) -> usize {
+    units(&context.history.turns).len()
+}

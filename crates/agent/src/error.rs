@@ -1,0 +1,136 @@
+//! Errors that a client is answered, by what the client can do about them.
+
+use protocol::{Allowance, Quota};
+
+/// Every message here is safe to show.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    #[error("there is no such {what}, or it is not yours")]
+    NotFound { what: &'static str },
+    #[error("{field}: {message}")]
+    Invalid { field: &'static str, message: String },
+    #[error("{message}")]
+    Conflict { code: &'static str, message: String },
+    #[error("the Idempotency-Key was used before for another request; use a new key for a new request")]
+    KeyReused,
+    #[error("{field} is longer than {limit} bytes")]
+    TooLarge { field: &'static str, limit: usize },
+    /// A text that must not be remembered, by what it looks like.
+    #[error("{field} looks like {kind}; secrets are not remembered")]
+    Secret { field: &'static str, kind: &'static str },
+    /// The user has spent what the app allows in a day.
+    #[error("{message}")]
+    Budget { message: String, retry_after: u32 },
+    /// Not with this key, whoever holds it.
+    #[error("{message}")]
+    Forbidden { message: String },
+    /// The user has done as much as the app allows for now.
+    #[error("{message}")]
+    RateLimited { message: String, retry_after: u32 },
+    #[error("{message}")]
+    Unavailable { message: String, retry_after: u32 },
+    #[error("the server's disk is full; reading still works, and writing will once there is space")]
+    Full,
+    /// The cause has been logged; it is not the client's business.
+    #[error("something went wrong inside the server; its log says what")]
+    Internal,
+}
+
+impl Error {
+    /// A stable name for clients.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::NotFound { .. } => "not_found",
+            Error::Invalid { .. } => "invalid_request",
+            Error::Conflict { code, .. } => code,
+            Error::KeyReused => "idempotency_key_reused",
+            Error::TooLarge { .. } => "too_large",
+            Error::Secret { .. } => "secret",
+            Error::Forbidden { .. } => "forbidden",
+            Error::Budget { .. } => "budget_exceeded",
+            Error::RateLimited { .. } => "rate_limited",
+            Error::Unavailable { .. } => "unavailable",
+            Error::Full => "disk_full",
+            Error::Internal => "internal",
+        }
+    }
+
+    pub fn invalid(field: &'static str, message: impl Into<String>) -> Self {
+        Error::Invalid { field, message: message.into() }
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::NotFound(what) => Error::NotFound { what },
+            store::Error::Busy => Error::Conflict {
+                code: "thread_busy",
+                message: "the thread is still answering; wait for its run to end, or cancel it".into(),
+            },
+            store::Error::QueueFull => Error::Conflict {
+                code: "queue_full",
+                message: "too many messages wait for this thread; wait for an answer, or cancel one".into(),
+            },
+            store::Error::MemoriesFull => Error::Conflict {
+                code: "memories_full",
+                message: "there are as many memories as one user may have; forget some first".into(),
+            },
+            store::Error::Known(_) => {
+                Error::Conflict { code: "known", message: "a memory says the same already".into() }
+            }
+            store::Error::Changed(message) => Error::Conflict { code: "changed", message },
+            store::Error::Decided(how) => Error::Conflict {
+                code: "proposal_decided",
+                message: format!("the proposal is {how} already; it is decided once"),
+            },
+            store::Error::Limited(allowance) => rate_limited(&allowance),
+            store::Error::KeyReused => Error::KeyReused,
+            store::Error::NothingToAnswer => Error::invalid(
+                "regenerate",
+                "the thread has no message to answer again; send a message first",
+            ),
+            store::Error::Full => Error::Full,
+            store::Error::Overloaded | store::Error::Closed => Error::Unavailable {
+                message: "the server is busy or ending; try again".into(),
+                retry_after: 1,
+            },
+            store::Error::Aborted
+            | store::Error::Fenced
+            | store::Error::Pruned
+            | store::Error::Stopped(_)
+            | store::Error::TooDeep(_)
+            | store::Error::Locked(_)
+            | store::Error::TooNew { .. }
+            | store::Error::TooOld { .. }
+            | store::Error::Folder(_)
+            | store::Error::Sql(_) => {
+                tracing::error!(%error, "the store failed");
+                Error::Internal
+            }
+        }
+    }
+}
+
+/// Why nothing more may be begun for now.
+fn rate_limited(allowance: &Allowance) -> Error {
+    let (limit, retry_after) = (allowance.limit, allowance.retry_after());
+    let message = match allowance.quota {
+        Quota::RunsMinute => {
+            format!("this app answers {limit} messages of one user in a minute; wait a little")
+        }
+        Quota::RunsDay => {
+            format!("this app answers {limit} messages of one user in a day (UTC); there are more tomorrow")
+        }
+        Quota::TokensMinute => {
+            format!("this app spends {limit} tokens for one user in a minute; wait a little")
+        }
+        Quota::TokensDay => {
+            format!("this app spends {limit} tokens for one user in a day (UTC); there are more tomorrow")
+        }
+        Quota::Running => {
+            format!("{limit} of your messages are being answered; wait for an answer, or cancel one")
+        }
+    };
+    Error::RateLimited { message, retry_after }
+}

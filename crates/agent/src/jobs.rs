@@ -1,0 +1,107 @@
+//! Jobs: work in the background that is committed with its effect, one type for each kind.
+//!
+//! A job reads through the `World` and writes nothing by itself. It gives a [`JobEffect`], and the effect and the end of
+//! the job are one transaction.
+
+use async_trait::async_trait;
+use protocol::{Event, Summary};
+use store::{Extraction, JobRow, Spent};
+
+use crate::world::World;
+
+mod ask;
+mod embed;
+mod extract;
+mod naming;
+mod summarise;
+mod sweep;
+
+pub(crate) use embed::embed_all;
+pub use embed::embed_soon;
+pub use extract::of_message;
+pub(crate) use naming::NameThread;
+pub(crate) use summarise::SummariseThread;
+pub(crate) use sweep::SweepStore;
+
+/// A kind of job.
+#[async_trait]
+pub(crate) trait BackgroundJob: Sync {
+    /// The name by which the store knows jobs of this kind.
+    fn name(&self) -> &'static str;
+
+    /// Whether the job can do nothing without its app.
+    fn needs_app(&self) -> bool {
+        false
+    }
+
+    /// One attempt.
+    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished>;
+}
+
+const JOBS: [&dyn BackgroundJob; 5] =
+    [&NameThread, &extract::ExtractMemories, &SummariseThread, &embed::EmbedTexts, &SweepStore];
+
+/// The kind of job that has this name.
+pub(crate) fn kind_of(job: &JobRow) -> Option<&'static dyn BackgroundJob> {
+    JOBS.into_iter().find(|kind| kind.name() == job.kind)
+}
+
+/// The change that a job makes. It is committed with the end of the job.
+#[derive(Debug)]
+pub(crate) enum JobEffect {
+    Nothing,
+    /// An event of the job's thread, or none; and what a model was paid.
+    Event {
+        event: Option<Event>,
+        spent: Option<Spent>,
+    },
+    /// Changes of memories.
+    Memories(Extraction),
+    Summary {
+        summary: Summary,
+        text: String,
+        spent: Option<Spent>,
+    },
+}
+
+impl JobEffect {
+    /// The price that a model was paid for it.
+    pub(crate) fn spent(&self) -> Option<Spent> {
+        match self {
+            Self::Nothing => None,
+            Self::Event { spent, .. } | Self::Summary { spent, .. } => spent.clone(),
+            Self::Memories(extraction) => extraction.spent.clone(),
+        }
+    }
+
+    /// Commits the effect and the end of the job.
+    pub(crate) async fn commit(self, world: &World, job: &JobRow) -> Result<(), store::Error> {
+        match self {
+            Self::Nothing => world.store.complete(job, None, None).await,
+            Self::Event { event, spent } => world.store.complete(job, event, spent).await,
+            Self::Summary { summary, text, spent } => {
+                world.store.summarise(job, Some((summary, text)), spent).await
+            }
+            Self::Memories(extraction) => {
+                let extracted = world.store.extract(job, extraction).await;
+                embed_soon(world, &job.scope).await;
+                extracted.map(drop)
+            }
+        }
+    }
+}
+
+/// Why an attempt has come to nothing, for people, and what a model was paid for it all the same.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    pub(crate) reason: String,
+    pub(crate) spent: Option<Spent>,
+    /// The model was not asked, because other calls hold what the user may spend. The attempt does not count.
+    pub(crate) is_early: bool,
+}
+
+impl From<String> for Unfinished {
+    fn from(reason: String) -> Self {
+        Self { reason, spent: None, is_early: false }
+    }
+}

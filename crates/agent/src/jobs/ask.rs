@@ -1,0 +1,133 @@
+//! A question of a job to a model, within what the job's user may spend.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use model::{Error, Model, Phase, Piece, Request};
+use protocol::{SpendGrant, Usage};
+use store::{JobRow, Spent};
+
+use super::Unfinished;
+use crate::spending;
+use crate::world::World;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// The model failed, and perhaps was paid for what it had said.
+    Failed {
+        error: Error,
+        spent: Option<Spent>,
+    },
+    /// The user has spent what the app allows, or nobody knows what the model costs. Nothing was asked.
+    Unaffordable,
+    /// Other calls hold what is left, or the minute is used up.
+    Later,
+    Store(store::Error),
+}
+
+impl From<Unanswered> for Unfinished {
+    fn from(unanswered: Unanswered) -> Self {
+        let why = |reason: &str| reason.to_owned().into();
+        match unanswered {
+            Unanswered::Failed { error, spent } => {
+                Unfinished { reason: error.to_string(), spent, is_early: false }
+            }
+            Unanswered::Unaffordable => why("the user has spent what the app allows"),
+            Unanswered::Later => {
+                let reason = "other calls hold what the app lets the user spend".to_owned();
+                Unfinished { reason, spent: None, is_early: true }
+            }
+            Unanswered::Store(error) => error.to_string().into(),
+        }
+    }
+}
+
+/// How long a job waits for the whole answer of a model: whoever waits keeps others from their jobs.
+const MODEL_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Asks a model for a text of at most so many bytes, and says what that has cost. A provider that is being left alone is
+/// not asked.
+pub(super) async fn ask(
+    world: &World,
+    job: &JobRow,
+    model: &Model,
+    mut request: Request,
+    most: usize,
+) -> Result<(String, Spent), Unanswered> {
+    if !model.health.is_closed() {
+        let error = Error::Unavailable { reason: "it is left alone for a while".into(), after: None };
+        return Err(Unanswered::Failed { error, spent: None });
+    }
+    fund(world, job, model, &mut request).await?;
+    let _place = world.model_place(&job.scope, model).await;
+    let mut heard = Heard::default();
+    let ended = tokio::time::timeout(MODEL_PATIENCE, listen(model, &request, most, &mut heard)).await;
+    match ended.unwrap_or(Err(Error::Timeout(Phase::Total))) {
+        Ok(()) => {
+            let spent = heard.spent(model, &request);
+            Ok((heard.answer, spent))
+        }
+        Err(error) => {
+            let is_paid = heard.usage.is_some() || !heard.answer.is_empty();
+            Err(Unanswered::Failed { error, spent: is_paid.then(|| heard.spent(model, &request)) })
+        }
+    }
+}
+
+/// Holds what the call may use, if the app bounds that.
+async fn fund(world: &World, job: &JobRow, model: &Model, request: &mut Request) -> Result<(), Unanswered> {
+    let Some(app) = world.app(&job.scope.app) else { return Ok(()) };
+    let bounds = spending::bounds_of_user(&app);
+    if bounds.is_none() {
+        return Ok(());
+    }
+    let prompt = model.tokens().request(request) as u64;
+    let Some(call) = spending::planned(model, request, prompt, &bounds) else {
+        return Err(Unanswered::Unaffordable);
+    };
+    match world.store.reserve_for_job(job, call, bounds).await.map_err(Unanswered::Store)? {
+        SpendGrant::Granted { output_tokens, .. } => {
+            spending::bound_answer(request, output_tokens);
+            Ok(())
+        }
+        SpendGrant::Later => Err(Unanswered::Later),
+        SpendGrant::Refused { .. } => Err(Unanswered::Unaffordable),
+    }
+}
+
+/// The part of an answer that has come by now.
+#[derive(Default)]
+struct Heard {
+    answer: String,
+    usage: Option<Usage>,
+}
+
+impl Heard {
+    /// As the provider counted it, or else as it is estimated.
+    fn spent(&self, model: &Model, request: &Request) -> Spent {
+        let estimated = || Usage {
+            input_tokens: model.tokens().request(request) as u64,
+            output_tokens: model.tokens().text(&self.answer) as u64,
+            estimated: true,
+            ..Usage::default()
+        };
+        let usage = model.priced(self.usage.unwrap_or_else(estimated));
+        Spent { model: model.name().to_owned(), usage }
+    }
+}
+
+async fn listen(model: &Model, request: &Request, most: usize, heard: &mut Heard) -> Result<(), Error> {
+    let mut stream = model.chat.stream(request).await?;
+    while let Some(piece) = stream.next().await {
+        let piece = piece?;
+        if let Piece::Usage(counted) = piece {
+            heard.usage = Some(counted);
+        } else if let Piece::Text(text) = piece
+            && heard.answer.len() + text.len() <= most
+        {
+            heard.answer.push_str(&text);
+        }
+    }
+    Ok(())
+}

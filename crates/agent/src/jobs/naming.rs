@@ -1,0 +1,131 @@
+//! A name for a thread: by the model if the app says how, else by its first words. These do, too, when the model does
+//! not answer: a thread always gets a name.
+
+use async_trait::async_trait;
+use model::Message;
+use protocol::{Event, Settings, ThreadNamed};
+use store::{JobRow, MessageRow, Spent};
+
+use super::ask::Unanswered;
+use super::{BackgroundJob, JobEffect, Unfinished};
+use crate::context::capped;
+use crate::transcript;
+use crate::world::World;
+
+/// Characters of a title.
+const MAX_TITLE_CHARS: usize = 80;
+
+/// Bytes of each message that the model is shown.
+const MAX_SHOWN_BYTES: usize = 2_000;
+
+/// Bytes of an answer in which a title is looked for.
+const MAX_TITLE_BYTES: usize = 4_096;
+
+/// Attempts after which the model is not asked any more.
+const MAX_ASKED: u32 = 3;
+
+/// Tokens a title may take.
+const MAX_TITLE_TOKENS: u32 = 64;
+
+/// Names a thread after its first answer.
+pub(crate) struct NameThread;
+
+impl NameThread {
+    pub(crate) const NAME: &str = "name_thread";
+}
+
+#[async_trait]
+impl BackgroundJob for NameThread {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn needs_app(&self) -> bool {
+        true
+    }
+
+    /// The event that names the thread; none if it has a name or there is nothing to name it by. Whether it still wants one is
+    /// looked at again when the event is committed.
+    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
+        let Some(thread) = job.thread else { return Ok(JobEffect::Nothing) };
+        if world.store.is_named(thread).await.map_err(|error| error.to_string())? {
+            return Ok(JobEffect::Nothing); // and nobody is asked, though the job of an earlier run is forgotten
+        }
+        let Some(first) = first_words(world, job).await? else { return Ok(JobEffect::Nothing) };
+        let (title, spent) = ask(world, job, &first).await?.unwrap_or_default();
+        let title = tidy(&title).or_else(|| tidy(&first));
+        tracing::debug!(%thread, "a thread was named");
+        let event = title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
+        Ok(JobEffect::Event { event, spent })
+    }
+}
+
+/// The first words of the user in the thread.
+async fn first_words(world: &World, job: &JobRow) -> Result<Option<String>, String> {
+    let Some(thread) = job.thread else { return Ok(None) };
+    let leaf = world.store.first_message(thread).await.map_err(|error| error.to_string())?;
+    let Some(leaf) = leaf else { return Ok(None) };
+    let path = world.store.path(thread, leaf, 1).await.map_err(|error| error.to_string())?;
+    let forgotten = world.recall.forgotten(&job.scope).await.map_err(|error| error.to_string())?;
+    let said = |row: &MessageRow| forgotten.clear(&transcript::read(row).text, row.created_at).into_owned();
+    Ok(path.first().map(said))
+}
+
+/// A name by the model; none if the app does not say how, there is no model, or its user may spend no more.
+async fn ask(
+    world: &World,
+    job: &JobRow,
+    first: &str,
+) -> Result<Option<(String, Option<Spent>)>, Unfinished> {
+    let Some(app) = world.app(&job.scope.app) else { return Ok(None) };
+    let Some(prompt) = app.title.as_ref().filter(|_| job.attempts <= MAX_ASKED) else { return Ok(None) };
+    let models = world.models_for(&app, None);
+    // Models that are being left alone come last: the job is tried again anyway.
+    let Some(model) = models.iter().find(|model| model.health.is_closed()).or(models.first()) else {
+        return Ok(None);
+    };
+    let settings = Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() };
+    let shown = vec![Message::User(capped(first, MAX_SHOWN_BYTES))];
+    let request = model.request(prompt.clone(), shown, &settings);
+    match super::ask::ask(world, job, model, request, MAX_TITLE_BYTES).await {
+        Ok((title, spent)) => Ok(Some((title, Some(spent)))),
+        Err(Unanswered::Unaffordable) => Ok(None),
+        Err(Unanswered::Failed { error, spent: None })
+            if !error.is_retryable() || job.attempts >= MAX_ASKED =>
+        {
+            tracing::warn!(job = %job.id, model = model.name(), %error, "a thread is named by its first words");
+            Ok(None)
+        }
+        // The first words are better than no name at all.
+        Err(_) if job.attempts >= MAX_ASKED => Ok(None),
+        Err(unanswered) => Err(unanswered.into()),
+    }
+}
+
+/// The first line without quotes and marks around it, at most so long, cut between words.
+fn tidy(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let line: String =
+        line.trim_matches(['"', '\'', '*', '#', '`', ' ']).chars().filter(|c| !c.is_control()).collect();
+    if line.chars().count() <= MAX_TITLE_CHARS {
+        return Some(line).filter(|line| !line.is_empty());
+    }
+    let cut: String = line.chars().take(MAX_TITLE_CHARS).collect();
+    let words = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
+    Some(format!("{words}…"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_one_tidy_line() {
+        assert_eq!(tidy("\n \"A plan for Oslo\" \nmore").as_deref(), Some("A plan for Oslo"));
+        assert_eq!(tidy("## **Tides**").as_deref(), Some("Tides"));
+        assert_eq!(tidy(" \n\t"), None);
+        assert_eq!(tidy("\"\""), None);
+        let long = tidy(&"word ".repeat(40)).unwrap();
+        assert!(long.ends_with("word…") && long.chars().count() <= MAX_TITLE_CHARS + 1, "{long}");
+    }
+}

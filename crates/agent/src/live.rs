@@ -1,0 +1,12 @@
+//! Live streams: how committed events reach readers, and what a reader gets whose place in the log is gone.
+
+mod bus;
+mod follow;
+mod snapshot;
+
+pub use bus::Bus;
+pub(crate) use bus::Subscription;
+pub use follow::Follower;
+pub(crate) use follow::until_parked;
+pub(crate) use snapshot::{open_since, snapshot};
+pub use snapshot::{run_result, tool_result_view};

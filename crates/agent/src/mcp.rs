@@ -1,0 +1,97 @@
+//! MCP servers: what they offer is looked at, kept, and made into the tools of their app as far as it is approved.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use protocol::{CallId, Scope, UserId};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tools::{Failed, Hub, Server};
+
+use crate::apps::Serving;
+use crate::world::World;
+use crate::{Error, run};
+
+/// Whom a server is looked at for when it is everybody's.
+const NOBODY: &str = "";
+
+/// Offers what was approved before, so that no start waits for anybody else's server.
+pub(crate) async fn read_pinned_tools(world: &World) -> Result<(), Error> {
+    for serving in world.apps.all().values().filter(|serving| !serving.app.mcp.is_empty()) {
+        offer_again(world, serving).await?;
+    }
+    Ok(())
+}
+
+/// Looks at every server once, so that what is new or has changed is known.
+pub(crate) async fn look_at_servers(world: Arc<World>) {
+    let all = world.apps.all();
+    join_all(all.values().map(|serving| look_at_servers_of(Arc::clone(&world), Arc::clone(serving)))).await;
+}
+
+/// Looks at the servers of one app.
+pub(crate) async fn look_at_servers_of(world: Arc<World>, serving: Arc<Serving>) {
+    let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
+    look_at_all(&world, &serving, &scope, |server| !server.is_personal()).await;
+}
+
+/// Looks at the servers of an app that need what one user has given.
+pub async fn look_at_personal_servers(world: Arc<World>, scope: Scope) {
+    let Some(serving) = world.apps.get(&scope.app) else { return };
+    look_at_all(&world, &serving, &scope, Server::is_personal).await;
+}
+
+/// Looks at those of an app's servers that are meant, side by side: one that never answers holds up no other.
+async fn look_at_all(world: &World, serving: &Serving, scope: &Scope, meant: impl Fn(&Server) -> bool) {
+    let servers = world.catalog.servers(&serving.app);
+    let meant = servers.iter().filter(|server| meant(server));
+    join_all(meant.map(|server| look_at(world, serving, server, scope))).await;
+}
+
+/// Takes in what calls have noticed.
+pub(crate) async fn look_after_servers(world: Arc<World>, hub: Arc<Hub>) {
+    loop {
+        for app in hub.changed().await {
+            let Some(serving) = world.apps.get(&app) else { continue };
+            if let Err(error) = offer_again(&world, &serving).await {
+                tracing::error!(%app, %error, "the tools of an app's servers could not be read");
+            }
+        }
+    }
+}
+
+async fn look_at(world: &World, serving: &Serving, server: &Server, scope: &Scope) {
+    if let Err(failed) = try_look_at(world, serving, server, scope).await {
+        tracing::warn!(app = %serving.app.id, server = server.name(), reason = failed.message, "a server of tools could not be looked at");
+    }
+}
+
+async fn try_look_at(world: &World, serving: &Serving, server: &Server, scope: &Scope) -> Result<(), Failed> {
+    let stop = CancellationToken::new();
+    let calling = run::calling(world, scope, CallId::new(world.ids.fresh()), json!({}), &stop);
+    let offers = server.offers(&calling).await?;
+    let kept = async {
+        world.store.put_mcp_tools(&serving.app.id, server.name(), offers).await?;
+        offer_again(world, serving).await
+    };
+    kept.await.map_err(|error| Failed::new("unavailable", error.to_string()))
+}
+
+/// Makes an app's tools anew of what is approved now.
+pub async fn offer_again(world: &World, serving: &Serving) -> Result<(), Error> {
+    let _turn = serving.offering().await; // or older rows could be put over newer ones
+    let pinned = world.store.mcp_tools(&serving.app.id).await?;
+    match world.catalog.registry(&serving.app, &pinned) {
+        Ok(tools) => serving.set_tools(tools),
+        Err(problem) => {
+            tracing::error!(app = %serving.app.id, %problem, "the tools of an app's servers cannot be offered")
+        }
+    }
+    Ok(())
+}
+
+/// Looks at a server that all users of an app share.
+pub async fn look_at_server(world: &World, serving: &Serving, server: &Server) -> Result<(), Failed> {
+    let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
+    try_look_at(world, serving, server, &scope).await
+}

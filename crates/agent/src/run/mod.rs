@@ -1,0 +1,215 @@
+//! One run, from whatever its log holds to its end.
+//!
+//! `decide` says what comes next, the files here do it, and `state` folds what was done. Every fact is committed
+//! before it is folded, so a run cut anywhere goes on from its log to the same end.
+
+mod budget;
+mod collect;
+mod cut;
+mod executor;
+mod finish;
+mod forget;
+mod load;
+mod model;
+mod obstacle;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+use std::sync::{Arc, OnceLock};
+
+use ::model::{Counter, Model};
+use app::App;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use protocol::{Event, RunEnd, RunId, Scope, ThreadId};
+use store::{NewJob, RunLog, RunRow, Stop, Write};
+use tokio::sync::{OnceCell, watch};
+use tokio::time::Instant;
+
+use crate::context::{self, Context, Fence};
+use crate::decide::{Halt, NextStep, RunLimits, next_step};
+use crate::state::RunState;
+use crate::tasks::STORE_PAUSE;
+use crate::world::World;
+
+pub(crate) use executor::{Executed, Executor, calling};
+pub(crate) use finish::forced;
+pub(crate) use obstacle::{Obstacle, read_facts};
+
+/// A run and what it needs to go on.
+pub(crate) struct Run {
+    pub(crate) world: Arc<World>,
+    pub(crate) id: RunId,
+    pub(crate) thread: ThreadId,
+    pub(crate) scope: Scope,
+    pub(crate) app: Arc<App>,
+    pub(crate) tools: Arc<::tools::Registry>,
+    /// The model to ask, and those to ask when it fails; empty when nothing is configured.
+    pub(crate) models: Vec<Arc<Model>>,
+    /// Marks what is data.
+    pub(crate) fence: Fence,
+    /// Counts tokens where there is no model.
+    pub(crate) counter: Counter,
+    pub(crate) log: Arc<dyn RunLog>,
+    pub(crate) started: Timestamp,
+    pub(crate) limits: RunLimits,
+    /// Says when, and how, the run is to end before its time.
+    pub(crate) stop: watch::Receiver<Option<Stop>>,
+    /// How the run is to end, as the log said it when it refused to begin something.
+    pub(crate) told: OnceLock<Stop>,
+    pub(crate) deadline: Instant,
+    /// The context of the prompt, once it has been read.
+    pub(crate) context: Option<Context>,
+    /// Where the user lives, once a tool was called.
+    pub(crate) zone: OnceCell<TimeZone>,
+}
+
+impl Run {
+    /// A run and what it needs to go on; none if its app is gone. `stop` says when the run is to end before its time.
+    pub(crate) fn new(
+        world: &Arc<World>,
+        row: &RunRow,
+        stop: Option<watch::Receiver<Option<Stop>>>,
+    ) -> Option<Self> {
+        let serving = world.apps.get(&row.scope.app)?;
+        let limits = &serving.app.limits;
+        Some(Self {
+            world: Arc::clone(world),
+            id: row.id,
+            thread: row.thread,
+            app: Arc::clone(&serving.app),
+            tools: serving.tools(),
+            scope: row.scope.clone(),
+            models: world.models_for(&serving.app, row.model.as_deref()),
+            fence: Fence::of(world.secret(), row.thread),
+            counter: Counter::default(),
+            log: world.store.log(row),
+            started: row.created_at,
+            limits: RunLimits {
+                steps: limits.max_steps as usize,
+                at_limit: limits.at_limit,
+                limit_reply: limits.limit_reply.clone(),
+                failure_reply: limits.failure_reply.clone(),
+            },
+            stop: stop.unwrap_or_else(|| watch::channel(None).1),
+            told: OnceLock::new(),
+            deadline: Instant::now() + limits.run_timeout,
+            context: None,
+            zone: OnceCell::new(),
+        })
+    }
+
+    /// Runs to the end, starting from whatever the log already holds. None when the run waits for the user.
+    pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<Option<RunEnd>, Obstacle> {
+        let mut facts = self.end_cut_step(&state).await?;
+        let mut last = None;
+        loop {
+            for fact in &facts {
+                state.apply(fact); // committed by the log, and published, before it counts
+            }
+            if let Some(end) = state.end {
+                return Ok(Some(end));
+            }
+            let step = next_step(&state, &self.limits, self.halt());
+            if facts.is_empty() && last.as_ref() == Some(&step) {
+                return Err(Obstacle::Stuck); // it would do the same for ever
+            }
+            last = Some(step.clone());
+            facts = match self.perform(&state, step).await {
+                Ok(Some(facts)) => facts,
+                Ok(None) => return Ok(None),
+                Err(Obstacle::Store(store::Error::Stopped(_))) => Vec::new(), // the next step is the end
+                Err(obstacle) => return Err(obstacle),
+            };
+        }
+    }
+
+    /// Does a step and gives what the log has of it. None when the run waits for the user.
+    async fn perform(&mut self, state: &RunState, step: NextStep) -> Result<Option<Vec<Event>>, Obstacle> {
+        let facts = match step {
+            NextStep::Load => self.load(state).await?,
+            NextStep::CallModel => self.call_model(state, context::ToolOffer::Tools).await?,
+            NextStep::Answer => self.call_model(state, context::ToolOffer::Words).await?,
+            NextStep::RunTools(calls) => self.run_tools(state, calls).await?,
+            NextStep::Wait => {
+                let decisions = self.decisions(state).await?;
+                return Ok((!decisions.is_empty()).then_some(decisions));
+            }
+            NextStep::Finish(ending) => self.finish(state, ending).await?,
+        };
+        Ok(Some(facts))
+    }
+
+    /// Events that others have added to the log: decisions on proposals.
+    async fn decisions(&self, state: &RunState) -> Result<Vec<Event>, Obstacle> {
+        let events = obstacle::read_facts(&self.world.store.facts(self.id).await?)?;
+        Ok(events.into_iter().filter(|event| state.waits_for(event)).collect())
+    }
+
+    /// Commits facts and gives back those that count.
+    async fn record(&self, events: Vec<Event>) -> Result<Vec<Event>, store::Error> {
+        self.record_with(events, Vec::new(), Vec::new()).await
+    }
+
+    /// Commits facts with work for later and what a call writes.
+    async fn record_with(
+        &self,
+        events: Vec<Event>,
+        jobs: Vec<NewJob>,
+        writes: Vec<Write>,
+    ) -> Result<Vec<Event>, store::Error> {
+        self.record_when_possible(|| events.clone(), jobs, writes).await
+    }
+
+    /// Commits facts that depend on when they are written: a full disk may be waited for.
+    async fn record_when_possible(
+        &self,
+        facts: impl Fn() -> Vec<Event>,
+        jobs: Vec<NewJob>,
+        writes: Vec<Write>,
+    ) -> Result<Vec<Event>, store::Error> {
+        let (events, recorded) = loop {
+            let events = facts();
+            match self.log.record(events.clone(), jobs.clone(), writes.clone()).await {
+                // The work of a tool cannot be done again just to be written down.
+                Err(store::Error::Full | store::Error::Overloaded) => tokio::time::sleep(STORE_PAUSE).await,
+                Err(store::Error::Stopped(stop)) => {
+                    let _ = self.told.set(stop); // whoever asked for it tells the run, too, a moment later
+                    return Err(store::Error::Stopped(stop));
+                }
+                recorded => break (events, recorded?),
+            }
+        };
+        Ok(events.into_iter().zip(recorded).filter_map(|(event, kept)| kept.then_some(event)).collect())
+    }
+
+    fn halt(&self) -> Option<Halt> {
+        let told = [self.told.get().copied(), *self.stop.borrow()].into_iter().flatten().max();
+        match told {
+            Some(Stop::Cancelled) => Some(Halt::Cancelled),
+            Some(Stop::Interrupted) => Some(Halt::Interrupted),
+            None if Instant::now() >= self.deadline => Some(Halt::TimedOut),
+            None => None,
+        }
+    }
+
+    /// Waits until the run must stop.
+    async fn halted(&self) -> Halt {
+        tokio::select! {
+            halt = self.told_to_stop() => halt,
+            () = tokio::time::sleep_until(self.deadline) => Halt::TimedOut,
+        }
+    }
+
+    /// Waits until somebody stops the run.
+    async fn told_to_stop(&self) -> Halt {
+        let mut stop = self.stop.clone();
+        match stop.wait_for(Option::is_some).await.map(|stop| *stop) {
+            Ok(Some(Stop::Interrupted)) => Halt::Interrupted,
+            Ok(Some(Stop::Cancelled)) => Halt::Cancelled,
+            // Nobody is left to tell it to stop.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The model half of a step: ask, stream, and ask again where that is allowed.
+//!
+//! Deltas go to the log as they come and are not waited for. Trying again before anything was streamed is a
+//! `step:retry`; afterwards it is a `step:reset`, so that readers throw away what they have. When a model has had its
+//! tries, the next of the app's models is asked in the same way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::model::{Error, Format, MODEL_CHOICES, Model, Request, ToolSpec};
+use ::tools::Outcome;
+use futures_util::StreamExt;
+use protocol::{Call, Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart, ToolComplete};
+use tokio::time::Instant;
+
+use super::Run;
+use super::budget::Unfunded;
+use super::collect::Collected;
+use crate::context::{self, Composed, Context, PromptBudget, ToolOffer, WantedAnswer, compose};
+use crate::decide::{
+    AfterFailure, Halt, MAX_RESTARTS, NextStep, Tries, after_failure, failure, is_of_provider, next_step,
+    unoffered,
+};
+use crate::gate::CallPlace;
+use crate::state::RunState;
+
+/// How one try ended, if not well.
+enum Stopped {
+    Halted(Halt),
+    Failed(Error),
+}
+
+impl Run {
+    pub(super) async fn call_model(
+        &mut self,
+        state: &RunState,
+        offer: ToolOffer,
+    ) -> Result<Vec<Event>, store::Error> {
+        let step = state.next_step_number();
+        let mut tries = self.admitted(0).map_or_else(|| Tries::last_of(0), Tries::of);
+        let mut facts = self.begin(state, step, &tries).await?;
+        if state.open.is_some() && state.restarts >= MAX_RESTARTS {
+            return Ok(facts); // begun too often: deciding what that means is not done here
+        }
+        loop {
+            let events = self.try_step(state, step, offer, &mut tries).await?;
+            let wait = events.last().and_then(backoff);
+            facts.extend(self.record(events).await?);
+            let Some(wait) = wait else { return Ok(facts) };
+            // A halt ends the wait; the next try then stops before it begins.
+            let _ = tokio::time::timeout(wait, self.halted()).await;
+        }
+    }
+
+    /// The first model from `place` on whose provider may be asked.
+    fn admitted(&self, place: usize) -> Option<usize> {
+        let rest = self.models.iter().enumerate().skip(place);
+        rest.into_iter().find(|(_, model)| model.health.admits()).map(|(place, _)| place)
+    }
+
+    /// One try, and what is to be said of it: that the step has ended, or that there will be another try.
+    async fn try_step(
+        &mut self,
+        state: &RunState,
+        step: u32,
+        offer: ToolOffer,
+        tries: &mut Tries,
+    ) -> Result<Vec<Event>, store::Error> {
+        let Some(model) = self.models.get(tries.model).map(Arc::clone) else {
+            let error = failure(
+                "model_not_configured",
+                &format!("no model is configured: {MODEL_CHOICES}; then start again"),
+            );
+            let end = Collected::new(step, WantedAnswer::Words).end(Finish::Failed, Some(error));
+            return Ok(vec![Event::StepEnd(end)]);
+        };
+        let Composed { mut request, wanted, ledger } = match self.request(&model, state, offer, tries).await?
+        {
+            Ok(composed) => composed,
+            Err(too_long) => return Ok(self.unasked(step, too_long, tries)),
+        };
+        tries.half = context::half(&ledger);
+        if let Err(unfunded) = self.fund(&model, &mut request, ledger.tokens).await? {
+            return Ok(self.unfunded(step, unfunded, tries));
+        }
+        let mut collected = Collected::new(step, wanted);
+        collected.ledger = Some(ledger);
+        let stopped = self.attempt(&model, &request, &mut collected).await;
+        let rejected = matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. })));
+        let both = !request.tools.is_empty() && matches!(request.format, Format::Schema(_));
+        if tries.should_part(rejected, both) {
+            tries.apart = true;
+            model.health.keep_apart(true);
+            let reason = "the provider refused tools together with a schema".to_owned();
+            return Ok(vec![retry(step, reason, 0, None)]);
+        }
+        if rejected && tries.apart {
+            model.health.keep_apart(false); // it refuses them apart too, so that was not it
+        }
+        if collected.is_streamed() || stopped.is_ok() {
+            collected.count(&request, &model); // a step cut short costs tokens too, and nobody counted them
+        }
+        if tries.model > 0 {
+            collected.fallback = Some(model.name().to_owned());
+        }
+        Ok(match stopped {
+            Ok(finish) => {
+                model.health.succeeded();
+                self.ended(collected, finish, (offer, &request.tools))
+            }
+            Err(Stopped::Halted(halt)) => vec![halted(collected, halt)],
+            Err(Stopped::Failed(error)) => self.failed(collected, &error, tries),
+        })
+    }
+
+    /// Says that the step begins, or begins again after a crash.
+    async fn begin(&self, state: &RunState, step: u32, tries: &Tries) -> Result<Vec<Event>, store::Error> {
+        let model = self.models.get(tries.model).map(|model| model.name().to_owned());
+        let event = if state.open.is_some() {
+            let reason = "the server was restarted".into();
+            Event::StepReset(StepReset { step, reason, model: None, usage: None })
+        } else {
+            Event::StepStart(StepStart { step, model: model.unwrap_or_default() })
+        };
+        self.record(vec![event]).await
+    }
+
+    /// The request to the model, or why there is nothing to ask it.
+    async fn request(
+        &mut self,
+        model: &Model,
+        state: &RunState,
+        offer: ToolOffer,
+        tries: &Tries,
+    ) -> Result<Result<Composed, Failure>, store::Error> {
+        let context = match self.context.take() {
+            Some(context) => context,
+            None => self.rebuild(state).await?,
+        };
+        let window = model.capabilities().context_window;
+        let budget = PromptBudget::of_window(window, context.settings.max_tokens);
+        let shorter = tries.shorter.map(|limit| PromptBudget { prompt: limit.min(budget.prompt) });
+        let composed = shorter.map(|shorter| compose(&context, model, state, shorter, offer));
+        // Where nothing is left to leave out, the provider has the last word.
+        let composed = match composed {
+            Some(Ok(composed)) => Ok(composed),
+            Some(Err(_)) | None => compose(&context, model, state, budget, offer),
+        };
+        self.context = Some(context);
+        Ok(composed.map_err(|error| failure("context_too_long", &error.to_string())))
+    }
+
+    /// Whether tools are on offer in the next step.
+    pub(crate) fn offer(&self, state: &RunState) -> ToolOffer {
+        match next_step(state, &self.limits, None) {
+            NextStep::Answer => ToolOffer::Words,
+            NextStep::Load
+            | NextStep::CallModel
+            | NextStep::RunTools(_)
+            | NextStep::Wait
+            | NextStep::Finish(_) => ToolOffer::Tools,
+        }
+    }
+
+    /// The context as the log says it was.
+    pub(crate) async fn rebuild(&self, state: &RunState) -> Result<Context, store::Error> {
+        let (Some(start), Some(loaded)) = (&state.start, &state.context) else {
+            return Err(store::Error::NotFound("run:start"));
+        };
+        let sources = self.sources(start, &store::ProfileRow::default());
+        Box::pin(context::rebuild(&sources, start, loaded, self.tools.specs())).await
+    }
+
+    /// One try, as soon as there is a place for it.
+    async fn attempt(
+        &mut self,
+        model: &Model,
+        request: &Request,
+        into: &mut Collected,
+    ) -> Result<Finish, Stopped> {
+        let _place = self.place(model).await.map_err(Stopped::Halted)?;
+        self.stream(model, request, into).await
+    }
+
+    /// Waits for a place among the calls under way. What others take is not taken off the run's own time: each of them
+    /// has an end, so the wait has one, too.
+    async fn place(&mut self, model: &Model) -> Result<CallPlace, Halt> {
+        let came = Instant::now();
+        let place = tokio::select! {
+            biased;
+            halt = self.told_to_stop() => Err(halt),
+            place = self.world.model_calls.place(&self.scope.user, &model.listing.provider) => Ok(place),
+        };
+        self.deadline += came.elapsed();
+        place
+    }
+
+    /// Streams until the provider says that it is done.
+    async fn stream(
+        &self,
+        model: &Model,
+        request: &Request,
+        into: &mut Collected,
+    ) -> Result<Finish, Stopped> {
+        let halted = self.halted();
+        tokio::pin!(halted); // one for the whole stream: it is looked at for every piece
+        let mut stream = tokio::select! {
+            biased;
+            halt = &mut halted => return Err(Stopped::Halted(halt)),
+            stream = model.chat.stream(request) => stream.map_err(Stopped::Failed)?,
+        };
+        loop {
+            let piece = tokio::select! {
+                biased;
+                halt = &mut halted => return Err(Stopped::Halted(halt)),
+                piece = stream.next() => piece,
+            };
+            match piece {
+                Some(Ok(::model::Piece::Finish(finish))) => return Ok(finish),
+                Some(Ok(piece)) => {
+                    if let Some(delta) = into.take(piece, &*self.world.ids) {
+                        self.push(delta).await?;
+                    }
+                }
+                Some(Err(error)) => return Err(Stopped::Failed(error)),
+                None => return Err(Stopped::Failed(Error::Broken("it ended early".into()))),
+            }
+        }
+    }
+
+    /// Hands a delta to the log; waits only when the log is behind.
+    async fn push(&self, mut delta: Delta) -> Result<(), Stopped> {
+        while let Err(back) = self.log.push(delta) {
+            delta = back;
+            tokio::select! {
+                biased;
+                halt = self.halted() => return Err(Stopped::Halted(halt)),
+                () = self.log.room() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a step. What it calls without having been offered it has its result at once, in the same commit, so
+    /// that nobody who takes the run up can ever make such a call.
+    fn ended(
+        &self,
+        mut collected: Collected,
+        finish: Finish,
+        (offer, offered): (ToolOffer, &[ToolSpec]),
+    ) -> Vec<Event> {
+        if offer == ToolOffer::Words || finish == Finish::ContentFilter {
+            collected.drop_calls(); // asked for words, or not to be trusted: calls do not count
+        }
+        let end = collected.end(finish, None);
+        let refused: Vec<Event> = end
+            .calls
+            .iter()
+            .filter_map(|call| {
+                let is_known = self.tools.effect(&call.name).is_some();
+                Some(refused_call(call, unoffered(call, offered, is_known)?))
+            })
+            .collect();
+        std::iter::once(Event::StepEnd(end)).chain(refused).collect()
+    }
+
+    /// Whether to try again, with whom, and what to tell readers either way.
+    fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Vec<Event> {
+        let model = self.models.get(tries.model).map_or("", |model| model.name());
+        let (step, reason) = (collected.step, failure_text(error, model));
+        tracing::warn!(thread = %self.thread, run = %self.id, step, model, %error, "a model call failed");
+        let streamed = collected.is_streamed();
+        let has_others = self.models.len() > tries.model + 1;
+        match after_failure(error, streamed, has_others, tries) {
+            AfterFailure::Reset(next) => {
+                *tries = next;
+                return vec![reset(&collected, reason, None)];
+            }
+            AfterFailure::Retry { wait, tries: next } => {
+                *tries = next;
+                return vec![retry(step, reason, jittered(wait), None)];
+            }
+            AfterFailure::NextModel => self.note_failure(error, tries),
+        }
+        match self.next_model(tries) {
+            Some(next) if streamed => vec![reset(&collected, reason, Some(next))],
+            Some(next) => vec![retry(step, reason, 0, Some(next))],
+            None => self.given_up(collected, failure(error.code(), &reason)),
+        }
+    }
+
+    /// The call is not made, because it may not be paid for.
+    fn unfunded(&self, step: u32, unfunded: Unfunded, tries: &mut Tries) -> Vec<Event> {
+        let nothing = Collected::new(step, WantedAnswer::Words);
+        match unfunded {
+            Unfunded::Halted(halt) => vec![halted(nothing, halt)],
+            Unfunded::WithoutPrice(error) => self.unasked(step, error, tries),
+            Unfunded::Refused(error) => self.given_up(nothing, error),
+        }
+    }
+
+    /// The prompt does not fit this model; it may fit the next.
+    fn unasked(&self, step: u32, error: Failure, tries: &mut Tries) -> Vec<Event> {
+        match self.next_model(tries) {
+            Some(next) => vec![retry(step, error.message, 0, Some(next))],
+            None => self.given_up(Collected::new(step, WantedAnswer::Words), error),
+        }
+    }
+
+    /// Nobody is left to ask. Where the app has a reply for that, what was streamed makes room for it.
+    fn given_up(&self, collected: Collected, error: Failure) -> Vec<Event> {
+        if self.limits.excuse(&error.code).is_none() || !collected.is_streamed() {
+            return vec![Event::StepEnd(collected.end(Finish::Failed, Some(error)))];
+        }
+        let void = reset(&collected, error.message.clone(), None);
+        let end = Collected::new(collected.step, WantedAnswer::Words).end(Finish::Failed, Some(error));
+        vec![void, Event::StepEnd(end)]
+    }
+
+    /// Moves on to the next model that may be asked, if there is one.
+    fn next_model(&self, tries: &mut Tries) -> Option<String> {
+        let place = self.admitted(tries.model + 1)?;
+        *tries = Tries::of(place);
+        self.models.get(place).map(|model| model.name().to_owned())
+    }
+
+    /// Counts a failure against the provider, if it is one of the provider.
+    fn note_failure(&self, error: &Error, tries: &Tries) {
+        if let Some(model) = self.models.get(tries.model).filter(|_| is_of_provider(error)) {
+            model.health.failed();
+        }
+    }
+}
+
+/// The text of a failure. Who is told that there is no such model wants to know which.
+fn failure_text(error: &Error, model: &str) -> String {
+    match error.code() {
+        "provider_model_not_found" => format!("{error} ({model:?})"),
+        _ => error.to_string(),
+    }
+}
+
+fn reset(collected: &Collected, reason: String, model: Option<String>) -> Event {
+    Event::StepReset(StepReset { step: collected.step, reason, model, usage: collected.usage() })
+}
+
+fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event {
+    Event::StepRetry(StepRetry { step, reason, after, model })
+}
+
+/// The result of a call that is not made.
+fn refused_call(call: &Call, outcome: Outcome) -> Event {
+    let Outcome { status, output, .. } = outcome;
+    let (call_id, name) = (call.id, call.name.clone());
+    let (duration_ms, outside, suspicious) = (0, false, false);
+    Event::ToolComplete(ToolComplete { call_id, name, status, output, duration_ms, outside, suspicious })
+}
+
+fn halted(collected: Collected, halt: Halt) -> Event {
+    Event::StepEnd(match halt {
+        Halt::Cancelled | Halt::Interrupted => collected.end(Finish::Cancelled, None),
+        Halt::TimedOut => {
+            let error = failure("run_timeout", "the run took longer than the app allows");
+            collected.end(Finish::Failed, Some(error))
+        }
+    })
+}
+
+/// How long to wait before the next try; none when there is none.
+fn backoff(event: &Event) -> Option<Duration> {
+    if let Event::StepRetry(retry) = event {
+        return Some(Duration::from_millis(retry.after));
+    }
+    matches!(event, Event::StepReset(_)).then_some(Duration::ZERO)
+}
+
+/// Milliseconds of a wait, and up to a tenth more so that clients part.
+fn jittered(wait: Duration) -> u64 {
+    let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    millis.saturating_add(fastrand::u64(0..=millis / 10))
+}

@@ -1,0 +1,46 @@
+//! Why a run cannot go on: the store fails, or its log cannot be read, or it would do the same for ever.
+
+use protocol::{Event, Failure, Seq};
+use store::RawEvent;
+
+use crate::decide::failure;
+
+/// An obstacle in the way of a run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Obstacle {
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error("event {seq} of its log, a {kind:?}, cannot be read")]
+    Unreadable { seq: Seq, kind: String },
+    #[error("a step gave nothing new and would be repeated")]
+    Stuck,
+    #[error("its code panicked")]
+    Panicked,
+}
+
+impl Obstacle {
+    /// The failure that the user is told of a run that was ended because of it.
+    pub(crate) fn failure(&self) -> Failure {
+        match self {
+            Obstacle::Unreadable { .. } => failure(
+                "log_unreadable",
+                "a part of this run's log cannot be read, so it was ended; ask again",
+            ),
+            Obstacle::Store(_) => {
+                failure("store_failed", "this run could not be stored, so it was ended; ask again")
+            }
+            Obstacle::Stuck | Obstacle::Panicked => {
+                failure("internal_error", "this run met an error of the server and was ended; ask again")
+            }
+        }
+    }
+}
+
+/// The facts of a run as events. One that cannot be read is never left out: what follows it would mean something else.
+pub(crate) fn read_facts(facts: &[RawEvent]) -> Result<Vec<Event>, Obstacle> {
+    let event = |raw: &RawEvent| {
+        Event::read(&raw.kind, &raw.body)
+            .map_err(|_| Obstacle::Unreadable { seq: raw.seq, kind: raw.kind.clone() })
+    };
+    facts.iter().map(event).collect()
+}

@@ -1,0 +1,221 @@
+//! The tool half of a step: calls run side by side, each with one start and one result.
+//!
+//! A call is looked up, checked and ruled on before anything is begun. What needs a yes becomes a proposal, and its
+//! siblings go on. What is allowed begins with a committed intent and ends with a committed outcome, together with
+//! whatever it writes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ::tools::{Calling, Outcome, Ruling, Taint};
+use futures_util::StreamExt;
+use jiff::SignedDuration;
+use jiff::tz::TimeZone;
+use protocol::{Call, Event, ProposalOpen, ToolComplete, ToolStart, ToolStatus};
+use serde_json::Value;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Run;
+use super::executor::{Executed, Executor};
+use crate::decide::{CallVerdict, call_verdicts};
+use crate::profile;
+use crate::state::RunState;
+
+/// How long tools under way may take to end once the run must stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long a call waits for a yes before it is denied.
+const PROPOSAL_LIFE: SignedDuration = SignedDuration::from_hours(24);
+
+/// State that the calls of one step share.
+#[derive(Default)]
+struct Shared {
+    /// Sources outside this server whose words are in the prompt.
+    taint: Taint,
+    /// Tells calls under way to end.
+    stop: CancellationToken,
+    /// The store has failed a call: no further one starts.
+    failed: AtomicBool,
+    /// Calls that must not overlap wait here for each other.
+    lanes: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+    /// Intents that were committed; kept here, since a call that is dropped can no longer tell of its own.
+    begun: Mutex<Vec<Event>>,
+}
+
+impl Shared {
+    async fn lane(&self, name: Option<&str>) -> Option<OwnedMutexGuard<()>> {
+        let lane = Arc::clone(self.lanes.lock().await.entry(name?.to_owned()).or_default());
+        Some(lane.lock_owned().await)
+    }
+}
+
+impl Run {
+    /// Runs the calls; results come in any order. When the run must stop, no further call starts, those under way are
+    /// told and have a moment to end, and whatever has no result then is left to the end of the run.
+    pub(super) async fn run_tools(
+        &self,
+        state: &RunState,
+        calls: Vec<Call>,
+    ) -> Result<Vec<Event>, store::Error> {
+        let shared = Shared { taint: state.asked_with.clone(), ..Shared::default() };
+        let verdicts = call_verdicts(state, &calls);
+        let each = |(call, verdict)| self.run_tool(call, verdict, &shared);
+        let work = calls.into_iter().zip(verdicts).map(each);
+        let mut running =
+            futures_util::stream::iter(work).buffer_unordered(self.app.limits.max_parallel_tools);
+        let ending = async {
+            self.halted().await;
+            shared.stop.cancel();
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::pin!(ending);
+        let (mut facts, mut failed) = (Vec::new(), None);
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = &mut ending => None,
+                next = running.next() => next,
+            };
+            match next {
+                Some(Ok(done)) => facts.extend(done),
+                // Its siblings have begun: what they did is written down before the run goes on from its log.
+                Some(Err(error)) => {
+                    shared.failed.store(true, Ordering::Relaxed);
+                    failed.get_or_insert(error);
+                }
+                None => break,
+            }
+        }
+        drop(running);
+        facts.append(&mut *shared.begun.lock().await);
+        failed.map_or(Ok(facts), Err)
+    }
+
+    async fn run_tool(
+        &self,
+        call: Call,
+        verdict: CallVerdict,
+        shared: &Shared,
+    ) -> Result<Vec<Event>, store::Error> {
+        if shared.stop.is_cancelled() || shared.failed.load(Ordering::Relaxed) {
+            return Ok(Vec::new());
+        }
+        let begun_at = Instant::now();
+        let settle = |outcome: Outcome| self.settle(&call, Executed::since(begun_at, outcome));
+        let (approved, begun) = match verdict {
+            CallVerdict::Refuse(outcome) => return settle(outcome).await,
+            CallVerdict::Run { begun: true, .. } if self.tools.is_beyond_knowing(&call.name) => {
+                return settle(Outcome::unknown()).await;
+            }
+            CallVerdict::Run { approved, begun } => (approved, begun),
+        };
+        let (tools, timeout) = (Arc::clone(&self.tools), self.app.limits.tool_timeout);
+        let executor = Executor::new(&self.world, &self.scope, tools, timeout, &shared.stop);
+        let calling = Calling {
+            thread: Some(self.thread),
+            run: Some(self.id),
+            zone: self.zone().await,
+            ..executor.calling(call.id, call.input.clone())
+        };
+        let prepared = match executor.prepare(&call.name, &calling, &shared.taint).await {
+            Ok(prepared) => prepared,
+            Err(failed) => return settle(failed.into()).await,
+        };
+        match if approved { Ruling::Allow } else { prepared.ruling } {
+            Ruling::Allow => {}
+            Ruling::Ask => return self.propose(call).await,
+            Ruling::Deny => return settle(denied()).await,
+        }
+        let _lane = shared.lane(prepared.exclusive.as_deref()).await;
+        if !begun {
+            let (call_id, name, input) = (call.id, call.name.clone(), call.input.clone());
+            let start = ToolStart { call_id, name, input, effect: prepared.effect, marker: prepared.marker };
+            let recorded = match self.record(vec![Event::ToolStart(start)]).await {
+                Err(store::Error::Stopped(_)) => return Ok(Vec::new()),
+                recorded => recorded?,
+            };
+            shared.begun.lock().await.extend(recorded);
+        }
+        self.settle(&call, executor.call(&call.name, calling).await).await
+    }
+
+    /// Where the user lives; read once for all calls of a run.
+    async fn zone(&self) -> TimeZone {
+        let read = || profile::zone_in_app(&*self.world.store, &self.scope, &self.app);
+        self.zone.get_or_init(read).await.clone()
+    }
+
+    /// Asks the user. The call stays without a result until there is an answer.
+    async fn propose(&self, call: Call) -> Result<Vec<Event>, store::Error> {
+        let proposal_id = self.world.ids.proposal();
+        let open = || {
+            let now = self.world.clock.now();
+            vec![Event::ProposalOpen(ProposalOpen {
+                proposal_id,
+                call_id: call.id,
+                name: call.name.clone(),
+                input: call.input.clone(),
+                expires_at: now.checked_add(PROPOSAL_LIFE).unwrap_or(now),
+            })]
+        };
+        match self.record_when_possible(open, Vec::new(), Vec::new()).await {
+            Err(store::Error::Stopped(_)) => Ok(Vec::new()),
+            recorded => recorded,
+        }
+    }
+
+    /// Commits the outcome with what the call writes. If that came too late, the call has failed and nothing is written.
+    async fn settle(&self, call: &Call, executed: Executed) -> Result<Vec<Event>, store::Error> {
+        let Outcome { writes, sources, .. } = &executed.outcome;
+        let mut events = vec![complete(call, &executed)];
+        events.extend(sources.iter().cloned().map(Event::Source));
+        match self.record_with(events, Vec::new(), writes.clone()).await {
+            Ok(recorded) => Ok(recorded),
+            Err(error) => self.record(vec![complete(call, &executed.without_writes(error)?)]).await,
+        }
+    }
+}
+
+/// The event that ends a call.
+fn complete(call: &Call, executed: &Executed) -> Event {
+    let Executed { outcome: Outcome { status, output, outside, .. }, duration_ms } = executed;
+    Event::ToolComplete(ToolComplete {
+        call_id: call.id,
+        name: call.name.clone(),
+        status: *status,
+        output: output.clone(),
+        duration_ms: *duration_ms,
+        outside: *outside,
+        suspicious: *outside && is_instruction(output),
+    })
+}
+
+/// Whether what came from outside reads like instructions, in any of its texts.
+fn is_instruction(output: &Value) -> bool {
+    let mut texts = String::new();
+    add_texts(output, &mut texts);
+    memory::suspicion::is_instruction(&texts)
+}
+
+/// All words of a result, a line each. How deep results nest is bounded where they come in.
+fn add_texts(output: &Value, texts: &mut String) {
+    match output {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => texts.extend([text.as_str(), "\n"]),
+        Value::Array(values) => values.iter().for_each(|value| add_texts(value, texts)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                texts.extend([name.as_str(), "\n"]);
+                add_texts(value, texts);
+            }
+        }
+    }
+}
+
+fn denied() -> Outcome {
+    Outcome::refused(ToolStatus::Denied, "denied", "the app does not allow this call")
+}

@@ -1,0 +1,40 @@
+//! Requests in a message that need no model: to pin, to remember or to forget something. A message is parsed for them here
+//! and nowhere else.
+
+use memory::forgetting::{self, About, ForgetRequest};
+use memory::pinning;
+use memory::remember::{self, Asked};
+
+/// The requests of a message, by its words alone.
+pub(crate) struct SpokenRequests<'m> {
+    pub(crate) pin: Option<pinning::Asked<'m>>,
+    pub(crate) remember: Option<Asked<'m>>,
+    pub(crate) forget: Option<ForgetRequest<'m>>,
+    /// Yes or no, where the message says nothing else.
+    pub(crate) answer: Option<bool>,
+}
+
+impl<'m> SpokenRequests<'m> {
+    pub(crate) fn of(message: &'m str) -> Self {
+        Self {
+            pin: pinning::asked(message),
+            remember: remember::asked(message),
+            forget: forgetting::asked(message),
+            answer: forgetting::answer(message),
+        }
+    }
+
+    /// Whether the whole message asks to remember or to forget something.
+    pub(crate) fn is_whole_message(&self) -> bool {
+        match &self.remember {
+            Some(Asked::Keep(statement)) => statement.whole,
+            Some(Asked::Nothing | Asked::TooLong) => true,
+            None => self.forget.is_some(),
+        }
+    }
+
+    /// Whether the message asks to forget what was said before it.
+    pub(crate) fn takes_back(&self) -> bool {
+        self.forget.is_some_and(|request| request.about == About::Last)
+    }
+}

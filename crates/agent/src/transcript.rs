@@ -1,0 +1,147 @@
+//! Reading stored messages back, whatever state their rows are in.
+//!
+//! Both the API and the prompt are made from this one reading. It never fails: a row that cannot be read is left out
+//! or stands as a placeholder, and what is left out is counted, so that one corrupt row never bricks a thread.
+
+use std::collections::HashSet;
+
+use protocol::{Call, Event, Role, StepEnd, ThreadId, ToolComplete};
+use store::{MessageRow, RawEvent};
+
+/// Calls one step may hold. The schema refuses more; rows written around it are cut here.
+pub(crate) const MAX_CALLS_PER_STEP: usize = 32;
+
+/// Characters of a role that nobody knows which the log shows.
+const MAX_ROLE_CHARS: usize = 32;
+
+/// Results of one message that are shown at most, where they cannot all be right.
+const MAX_DOUBTFUL_RESULTS: usize = 100;
+
+/// The text that stands for a message whose row cannot be read.
+pub(crate) const UNREADABLE: &str = "[this message could not be read]";
+
+/// A message as far as it can be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MessageTurn {
+    /// None when the stored role is none we know.
+    pub role: Option<Role>,
+    pub text: String,
+    /// The steps that called tools, in order.
+    pub steps: Vec<StepEnd>,
+    /// At most one result per call, the first.
+    pub results: Vec<ToolComplete>,
+    pub memories_referenced: Vec<String>,
+    pub(crate) trouble: MessageTrouble,
+}
+
+/// Defects of a message's rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MessageTrouble {
+    pub(crate) unreadable: usize,
+    /// The stored role is none we know.
+    pub(crate) unknown_role: bool,
+    /// Results found and results allowed, when there were more than can be right.
+    pub(crate) results: Option<(u64, usize)>,
+}
+
+pub fn read(row: &MessageRow) -> MessageTurn {
+    let mut trouble = MessageTrouble::default();
+    let (text, memories_referenced) = said_text(row.said.as_ref(), &mut trouble);
+    let steps = steps(&row.steps, &mut trouble);
+    let calls: HashSet<_> = steps.iter().flat_map(|step| &step.calls).map(|call| call.id).collect();
+    let read: Vec<Option<ToolComplete>> = row.results.iter().map(result).collect();
+    let allowed = allowed_results(row.results_total, calls.len(), repeats(&read));
+    if row.results_total > allowed as u64 {
+        trouble.results = Some((row.results_total, allowed));
+    }
+    let shown = || read.iter().take(allowed);
+    trouble.unreadable += shown().filter(|result| result.is_none()).count();
+    let mut seen = HashSet::new();
+    let results = shown()
+        .flatten()
+        .filter(|result| calls.contains(&result.call_id) && seen.insert(result.call_id))
+        .cloned()
+        .collect();
+    let role = match row.role.as_str() {
+        "user" => Some(Role::User),
+        "assistant" => Some(Role::Assistant),
+        _ => None,
+    };
+    trouble.unknown_role = role.is_none();
+    MessageTurn { role, text, steps, results, memories_referenced, trouble }
+}
+
+/// The safeguard against corrupt history: `min(results, calls × 2, 100)` where there are more results than calls, or
+/// several of one call. What is sound stays whole.
+fn allowed_results(results: u64, calls: usize, repeated: bool) -> usize {
+    let results = usize::try_from(results).unwrap_or(usize::MAX);
+    if results <= calls && !repeated {
+        return results;
+    }
+    results.min(calls.saturating_mul(2)).min(MAX_DOUBTFUL_RESULTS)
+}
+
+/// Whether a call has several results.
+fn repeats(results: &[Option<ToolComplete>]) -> bool {
+    let mut seen = HashSet::new();
+    results.iter().flatten().any(|result| !seen.insert(result.call_id))
+}
+
+fn result(raw: &RawEvent) -> Option<ToolComplete> {
+    match Event::read(&raw.kind, &raw.body) {
+        Ok(Event::ToolComplete(result)) => Some(result),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn said_text(raw: Option<&RawEvent>, trouble: &mut MessageTrouble) -> (String, Vec<String>) {
+    match raw.map(|raw| Event::read(&raw.kind, &raw.body)) {
+        // The log keeps every byte; what is said is the text between the spaces.
+        Some(Ok(Event::MessageUser(said))) => (said.text.trim().to_owned(), Vec::new()),
+        Some(Ok(Event::StreamComplete(answer))) => (answer.text, answer.memories_referenced),
+        Some(Ok(Event::StepEnd(step))) => (step.text, Vec::new()),
+        // A run that was cut short before it said anything.
+        Some(Ok(Event::RunEnd(_))) => (String::new(), Vec::new()),
+        Some(Ok(_) | Err(_)) | None => {
+            trouble.unreadable += 1;
+            (UNREADABLE.to_owned(), Vec::new())
+        }
+    }
+}
+
+/// The readable steps that called tools; a call's id counts once.
+fn steps(rows: &[RawEvent], trouble: &mut MessageTrouble) -> Vec<StepEnd> {
+    let mut seen = HashSet::new();
+    let mut steps = Vec::new();
+    for raw in rows {
+        let Ok(Event::StepEnd(mut step)) = Event::read(&raw.kind, &raw.body) else {
+            trouble.unreadable += 1;
+            continue;
+        };
+        step.calls.retain(|call: &Call| seen.insert(call.id));
+        step.calls.truncate(MAX_CALLS_PER_STEP);
+        if !step.calls.is_empty() {
+            steps.push(step);
+        }
+    }
+    steps
+}
+
+/// The beginning of a text, for the log.
+fn shortened(text: &str) -> String {
+    text.chars().take(MAX_ROLE_CHARS).collect()
+}
+
+/// Says once per message what was wrong with it, naming the thread.
+pub(crate) fn warn(thread: ThreadId, row: &MessageRow, trouble: MessageTrouble) {
+    if let Some((found, allowed)) = trouble.results {
+        tracing::warn!(%thread, message = %row.id, found, allowed, "corrupt history: more tool results than calls allow");
+    }
+    if trouble.unknown_role {
+        let role = shortened(&row.role);
+        tracing::warn!(%thread, message = %row.id, role, "corrupt history: a message of an unknown role is left out");
+    }
+    if trouble.unreadable > 0 {
+        tracing::warn!(%thread, message = %row.id, rows = trouble.unreadable, "corrupt history: unreadable rows");
+    }
+}

@@ -1,0 +1,135 @@
+//! The handles that runs, jobs and requests share: where to read and write, whom to ask, and what time it is.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use app::{App, Apps, Problem};
+use jiff::Timestamp;
+use memory::recall::Recall;
+use model::{Model, Registry as Models};
+use protocol::{AppId, Clock, Ids, Scope};
+use store::Store;
+use tokio::sync::Notify;
+use tools::{Catalog, Vault};
+
+use crate::apps::ServedApps;
+use crate::gate::{CallGate, CallPlace, CallShares};
+use crate::live::Bus;
+use crate::sweep::Sweeper;
+use crate::tasks::Tasks;
+
+/// The parts that an agent is made of. `cli` puts them together.
+pub struct AgentParts {
+    pub store: Arc<dyn Store>,
+    /// The bus that the store publishes to.
+    pub bus: Arc<Bus>,
+    pub apps: Apps,
+    pub tools: Catalog,
+    pub models: Models,
+    /// Over the same store.
+    pub recall: Arc<Recall>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
+    /// How long the deltas of a run are kept after its end: so long it resumes exactly.
+    pub retention: Duration,
+    /// Model calls at once. More wait their turn, as when a start takes up thousands of runs.
+    pub model_calls: CallShares,
+    /// How long what a tool deleted can be brought back.
+    pub undo_retention: Duration,
+}
+
+/// All handles of one process. It is shared as `Arc<World>`, so that each run, job and request holds one pointer.
+pub struct World {
+    pub store: Arc<dyn Store>,
+    pub bus: Arc<Bus>,
+    pub apps: ServedApps,
+    pub catalog: Catalog,
+    /// Opens the credentials of users.
+    pub vault: Arc<dyn Vault>,
+    pub models: Models,
+    pub recall: Arc<Recall>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
+    pub tasks: Arc<Tasks>,
+    pub sweeper: Sweeper,
+    /// Gives each model call a place: so many at once, and no more.
+    pub(crate) model_calls: Arc<CallGate>,
+    /// There may be a job to do.
+    pub(crate) job_notice: Notify,
+    /// Marks of data in prompts are made of it; nobody outside this server knows it. Read by a start.
+    secret: OnceLock<[u8; 32]>,
+}
+
+impl World {
+    /// Fails if an app names a tool that does not exist, or a model that it may not use.
+    pub(crate) fn new(parts: AgentParts, vault: Arc<dyn Vault>) -> Result<Self, Problem> {
+        let apps = ServedApps::new(parts.apps, (&parts.tools, &parts.models))?;
+        let model_calls = CallGate::new(parts.model_calls, parts.models.provider_count());
+        let (store, clock) = (parts.store, parts.clock);
+        let tasks = Arc::new(Tasks::default());
+        let (sweeping, timing, tracking) = (Arc::clone(&store), Arc::clone(&clock), Arc::clone(&tasks));
+        let sweeper = Sweeper::new(sweeping, timing, tracking, parts.retention, parts.undo_retention);
+        Ok(Self {
+            store,
+            bus: parts.bus,
+            apps,
+            catalog: parts.tools,
+            vault,
+            models: parts.models,
+            recall: parts.recall,
+            clock,
+            ids: parts.ids,
+            tasks,
+            sweeper,
+            model_calls: Arc::new(model_calls),
+            job_notice: Notify::new(),
+            secret: OnceLock::new(),
+        })
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The app of this id, if it is served.
+    pub fn app(&self, app: &AppId) -> Option<Arc<App>> {
+        self.apps.get(app).map(|serving| Arc::clone(&serving.app))
+    }
+
+    /// The models of an app: the one wanted, its own or the default one, then those for when it fails.
+    pub fn models_for(&self, app: &App, wanted: Option<&str>) -> Vec<Arc<Model>> {
+        let first = self.models.name(wanted.or(app.model.as_deref()));
+        let mut chain: Vec<Arc<Model>> = Vec::new();
+        for name in first.iter().chain(&app.fallbacks) {
+            let Some(model) = self.models.find(name) else {
+                tracing::warn!(app = %app.id, model = name, "no provider serves this model; it is left out");
+                continue;
+            };
+            if !chain.iter().any(|other| other.name() == model.name()) {
+                chain.push(model);
+            }
+        }
+        chain
+    }
+
+    /// Reads what the marks of data are made of.
+    pub(crate) async fn read_secret(&self) -> Result<(), store::Error> {
+        let secret = self.store.secret().await?;
+        let _ = self.secret.set(secret); // each read gives the same
+        Ok(())
+    }
+
+    pub(crate) fn secret(&self) -> &[u8; 32] {
+        self.secret.get().unwrap_or(&[0; 32])
+    }
+
+    /// A place to ask a model for work in the background, shared with everybody else who asks.
+    pub(crate) async fn model_place(&self, scope: &Scope, model: &Model) -> CallPlace {
+        self.model_calls.place(&scope.user, &model.listing.provider).await
+    }
+
+    /// Wakes whoever looks for background work.
+    pub fn notice_jobs(&self) {
+        self.job_notice.notify_waiters();
+    }
+}

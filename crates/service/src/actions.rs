@@ -1,0 +1,370 @@
+//! Actions of tools as clients ask for them: the list, one action, and undo.
+
+use agent::{OutsideEffect, hide_in_action};
+use protocol::{
+    ActionId, ActionView, Decision, Effect, Page, Principal, RunId, Scope, ThreadId, ToolStatus, UndoRefused,
+    UndoReport,
+};
+use serde_json::{Value, json};
+use store::{ActionFilter, ActionRow, NewAction, Once, PageOf, ProposalRow, Verified};
+
+use crate::checks::{self, PageQuery};
+use crate::keys::check_all_apps;
+use crate::{Error, Service, views};
+
+/// The tool that an undo by the user is told under.
+const UNDO: &str = "undoAction";
+
+/// The field by which an action says which proposal it has made or changed.
+const PROPOSAL: &str = "proposalId";
+
+/// Actions of a run that one request takes back at most.
+const MAX_UNDONE_AT_ONCE: usize = 4096;
+
+/// How an action may stand.
+const STATUSES: [&str; 6] = ["started", "complete", "failed", "denied", "cancelled", "unknown"];
+
+/// Which actions to list. What is absent does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActionQuery {
+    pub run: Option<RunId>,
+    pub thread: Option<ThreadId>,
+    pub tool: Option<String>,
+    pub status: Option<String>,
+    pub effect: Option<String>,
+    pub undone: Option<bool>,
+}
+
+impl Service {
+    /// The actions of tools for the user in an app, newest first.
+    pub async fn actions(
+        &self,
+        principal: &Principal,
+        app: &str,
+        query: ActionQuery,
+        page: PageQuery,
+    ) -> Result<Page<ActionView>, Error> {
+        let (scope, _) = self.share_of(principal, app)?;
+        let (filter, after, limit) = (filter(query)?, page.position()?, page.limit()?);
+        let mut page = self.store().actions(&scope, filter, PageOf { after, limit }).await?;
+        let forgotten = self.recall().forgotten(&scope).await?;
+        for row in &mut page.rows {
+            hide_in_action(row, &forgotten);
+        }
+        Ok(checks::page(page, |row| row.position.to_string(), |row| self.view(row)))
+    }
+
+    pub async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionView, Error> {
+        let mut row = self.action_row(principal, action).await?;
+        let forgotten = self.recall().forgotten(&row.scope).await?;
+        hide_in_action(&mut row, &forgotten);
+        Ok(self.view(row))
+    }
+
+    /// Takes back what an action changed. Gives the action that did so.
+    pub async fn undo_action(
+        &self,
+        principal: &Principal,
+        action: ActionId,
+        once: Option<Once>,
+    ) -> Result<ActionView, Error> {
+        let row = self.action_row(principal, action).await?;
+        let undone = self.undo_row(principal, row, once).await?;
+        undone.map_err(|message| Error::Conflict { code: "cannot_undo", message })
+    }
+
+    /// Takes one action back, here or outside; or says why that cannot be.
+    async fn undo_row(
+        &self,
+        principal: &Principal,
+        row: ActionRow,
+        once: Option<Once>,
+    ) -> Result<Result<ActionView, String>, Error> {
+        let by = self.undoing(row.id);
+        let undone = self.agent.undo(principal, row, by, once).await?;
+        Ok(undone.map(|by| self.view(by)))
+    }
+
+    /// Takes back what the actions of a run changed, newest first. Those that were taken back before are in the report
+    /// too, so that asking again changes nothing and says the same.
+    pub async fn undo_run(&self, principal: &Principal, run: RunId) -> Result<UndoReport, Error> {
+        let row = agent::run_row(&**self.store(), principal, run).await?;
+        if !row.status.is_terminal() {
+            let message = "the run has not ended; wait for its end, or cancel it first".into();
+            return Err(Error::Conflict { code: "run_active", message });
+        }
+        let (service, principal) = (self.clone(), principal.clone());
+        self.world().tasks.finish(async move { service.undo_all(&principal, &row.scope, run).await }).await
+    }
+
+    /// Goes through every chain of the ledger: for whoever looks after the server, in all apps.
+    pub async fn verify_ledger(&self, by: Option<&Principal>) -> Result<Verified, Error> {
+        check_all_apps(by)?;
+        Ok(self.store().verify_ledger().await?)
+    }
+
+    async fn undo_all(&self, principal: &Principal, scope: &Scope, run: RunId) -> Result<UndoReport, Error> {
+        let mut report = UndoReport { undone: Vec::new(), refused: Vec::new(), proposals: Vec::new() };
+        let (mut after, mut left) = (None, MAX_UNDONE_AT_ONCE);
+        while left > 0 {
+            let filter = ActionFilter { run: Some(run), ..ActionFilter::default() };
+            let page = self.store().actions(scope, filter, PageOf { after, limit: left }).await?;
+            left = if page.more { left.saturating_sub(page.rows.len()) } else { 0 };
+            after = page.rows.last().map(|row| row.position);
+            self.undo_page(principal, page.rows, &mut report).await?;
+        }
+        Ok(report)
+    }
+
+    /// Takes back some actions of a run, and adds what became of each to the report.
+    async fn undo_page(
+        &self,
+        principal: &Principal,
+        rows: Vec<ActionRow>,
+        report: &mut UndoReport,
+    ) -> Result<(), Error> {
+        for row in rows {
+            let refusal = |reason| UndoRefused { action_id: row.id, tool: row.tool.clone(), reason };
+            match standing(&row, OutsideEffect::of(&self.world().apps, &row)) {
+                Standing::Nothing => self.report_proposal(&row, report).await?,
+                Standing::Undone(by) => {
+                    report.undone.push(self.view(self.store().action(principal, by).await?));
+                }
+                Standing::Stays(reason) => report.refused.push(refusal(reason.into())),
+                Standing::Undoable => match self.undo_row(principal, row.clone(), None).await? {
+                    Ok(by) => report.undone.push(by),
+                    Err(reason) => report.refused.push(refusal(reason)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the proposal that an action has made or changed, as it stands now.
+    async fn report_proposal(&self, row: &ActionRow, report: &mut UndoReport) -> Result<(), Error> {
+        let named = row.output.get(PROPOSAL).and_then(Value::as_str).and_then(|id| id.parse().ok());
+        let Some(id) = named.filter(|_| row.status == ToolStatus::Complete.name()) else { return Ok(()) };
+        let proposal = match self.store().proposal_of(&row.scope, id).await {
+            Err(store::Error::NotFound(_)) => return Ok(()),
+            found => found?,
+        };
+        if let Some(reason) = decision_reason(&proposal, row) {
+            report.refused.push(UndoRefused { action_id: row.id, tool: row.tool.clone(), reason });
+        } else if proposal.decision.is_none() && report.proposals.iter().all(|known| known.id != id) {
+            report.proposals.push(views::proposal(proposal));
+        }
+        Ok(())
+    }
+
+    fn undoing(&self, action: ActionId) -> NewAction {
+        NewAction {
+            id: self.world().ids.action(),
+            tool: UNDO.into(),
+            effect: Effect::Idempotent,
+            input: json!({ "actionId": action }),
+        }
+    }
+
+    fn view(&self, row: ActionRow) -> ActionView {
+        let elsewhere = OutsideEffect::of(&self.world().apps, &row);
+        view(row, elsewhere)
+    }
+
+    async fn action_row(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
+        let row = self.store().action(principal, action).await?;
+        if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "action" }) }
+    }
+}
+
+/// The standing of an action, as far as its row tells.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    /// It changed nothing, or took something back itself.
+    Nothing,
+    Undone(ActionId),
+    Undoable,
+    /// It did something, or may have, that nobody here can put back; and why.
+    Stays(&'static str),
+}
+
+/// `elsewhere` says whether it acted outside, and whether its tool can take that back.
+fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> Standing {
+    let is = |status: ToolStatus| row.status == status.name();
+    if let Some(by) = row.undone_by {
+        return Standing::Undone(by);
+    }
+    if row.undo_of.is_some() {
+        return Standing::Nothing;
+    }
+    if row.undo_under_way {
+        return Standing::Stays("it is being taken back, or may have been: nobody knows; look there");
+    }
+    match row.effect {
+        Effect::Read => Standing::Nothing,
+        Effect::Idempotent | Effect::Reversible | Effect::Irreversible if is(ToolStatus::Unknown) => {
+            Standing::Stays("nobody knows whether it happened; look there, and put it back by hand")
+        }
+        Effect::Irreversible if is(ToolStatus::Complete) => Standing::Stays("it cannot be taken back"),
+        Effect::Idempotent | Effect::Reversible
+            if is(ToolStatus::Complete) && (elsewhere == OutsideEffect::Undo || !row.changes.is_empty()) =>
+        {
+            Standing::Undoable
+        }
+        Effect::Idempotent | Effect::Reversible
+            if is(ToolStatus::Complete) && elsewhere == OutsideEffect::Stays =>
+        {
+            Standing::Stays("it may have changed something outside, and its tool has no way to put that back")
+        }
+        Effect::Idempotent | Effect::Reversible | Effect::Irreversible => Standing::Nothing,
+    }
+}
+
+/// Why what became of a proposal is not taken back with the action that made or changed it; none if nothing did.
+fn decision_reason(proposal: &ProposalRow, by: &ActionRow) -> Option<String> {
+    let withdrew = by.output.get("status").and_then(Value::as_str) == Some(Decision::Withdrawn.name());
+    match proposal.decision? {
+        Decision::Confirmed => Some(proposal.action.map_or_else(
+            || "the user has said yes to it since".to_owned(),
+            |action| format!("the user has said yes to it since; undo {action} to take that back"),
+        )),
+        Decision::Withdrawn if withdrew => Some("it took back a proposal, which can be made again".into()),
+        Decision::Withdrawn | Decision::Rejected | Decision::Expired | Decision::Superseded => None,
+    }
+}
+
+fn view(row: ActionRow, elsewhere: OutsideEffect) -> ActionView {
+    ActionView {
+        undoable: standing(&row, elsewhere) == Standing::Undoable,
+        undone: row.undone_by.is_some(),
+        id: row.id,
+        tool: row.tool,
+        input: row.input,
+        output: row.output,
+        status: row.status,
+        effect: row.effect,
+        started_at: row.started_at,
+        duration_ms: row.duration_ms,
+        user_id: row.scope.user.to_string(),
+        app_id: row.scope.app.to_string(),
+        thread_id: row.thread,
+        run_id: row.run,
+        step: row.step,
+        undone_by: row.undone_by,
+        undo_of: row.undo_of,
+    }
+}
+
+fn filter(query: ActionQuery) -> Result<ActionFilter, Error> {
+    let ActionQuery { run, thread, tool, status, effect, undone } = query;
+    let effect = effect.map(|name| {
+        let known = Effect::ALL.map(Effect::name);
+        Effect::parse(&name).ok_or_else(|| one_of("effect", &known))
+    });
+    if status.as_deref().is_some_and(|status| !STATUSES.contains(&status)) {
+        return Err(one_of("status", &STATUSES));
+    }
+    Ok(ActionFilter { run, thread, tool, status, effect: effect.transpose()?, undone })
+}
+
+fn one_of(field: &'static str, known: &[&str]) -> Error {
+    Error::invalid(field, format!("must be one of {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use protocol::{AppId, RecordId, UserId};
+    use store::Change;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn row() -> ActionRow {
+        let id = RecordId::new(Uuid::from_u128(7));
+        ActionRow {
+            id: ActionId::new(Uuid::from_u128(1)),
+            scope: Scope { app: AppId::new("test"), user: UserId::new("ann") },
+            thread: None,
+            run: None,
+            step: None,
+            tool: "rename".into(),
+            effect: Effect::Reversible,
+            status: "complete".into(),
+            input: Value::Null,
+            output: Value::Null,
+            changes: vec![Change::Record { id, kind: "part".into(), before: None, was: 0, version: 1 }],
+            started_at: Timestamp::UNIX_EPOCH,
+            duration_ms: None,
+            undone_by: None,
+            undo_of: None,
+            undo_under_way: false,
+            position: 1,
+        }
+    }
+
+    fn stands(row: &ActionRow) -> Standing {
+        standing(row, OutsideEffect::Nothing)
+    }
+
+    #[test]
+    fn what_was_done_and_can_be_put_back_is_undoable() {
+        assert_eq!(stands(&row()), Standing::Undoable);
+        assert!(view(row(), OutsideEffect::Nothing).undoable);
+        for status in ["started", "failed", "denied", "cancelled"] {
+            assert_eq!(stands(&ActionRow { status: status.into(), ..row() }), Standing::Nothing);
+        }
+        assert_eq!(stands(&ActionRow { changes: Vec::new(), ..row() }), Standing::Nothing);
+    }
+
+    #[test]
+    fn an_undo_is_not_undone_and_nothing_is_undone_twice() {
+        let other = ActionId::new(Uuid::from_u128(2));
+        assert_eq!(stands(&ActionRow { undo_of: Some(other), ..row() }), Standing::Nothing);
+        let undone = ActionRow { undone_by: Some(other), ..row() };
+        assert_eq!(stands(&undone), Standing::Undone(other));
+        let view = view(undone, OutsideEffect::Nothing);
+        assert_eq!((view.undone, view.undoable, view.undone_by), (true, false, Some(other)));
+    }
+
+    #[test]
+    fn what_cannot_be_put_back_is_said_to_stay() {
+        let sent = ActionRow { effect: Effect::Irreversible, ..row() };
+        assert!(matches!(stands(&sent), Standing::Stays(_)));
+        let sent = ActionRow { changes: Vec::new(), ..sent };
+        assert!(matches!(stands(&sent), Standing::Stays(_)));
+        assert_eq!(stands(&ActionRow { status: "denied".into(), ..sent.clone() }), Standing::Nothing);
+        for (effect, stays) in
+            [(Effect::Idempotent, true), (Effect::Irreversible, true), (Effect::Read, false)]
+        {
+            let cut = ActionRow { status: "unknown".into(), effect, ..sent.clone() };
+            assert_eq!(matches!(stands(&cut), Standing::Stays(_)), stays, "{effect:?}");
+        }
+    }
+
+    #[test]
+    fn what_acted_outside_is_undoable_only_if_its_tool_can_take_it_back() {
+        for effect in [Effect::Idempotent, Effect::Reversible] {
+            let called = ActionRow { changes: Vec::new(), effect, ..row() };
+            assert_eq!(standing(&called, OutsideEffect::Undo), Standing::Undoable, "{effect:?}");
+            assert!(matches!(standing(&called, OutsideEffect::Stays), Standing::Stays(_)), "{effect:?}");
+            assert_eq!(standing(&called, OutsideEffect::Nothing), Standing::Nothing, "{effect:?}");
+            let failed = ActionRow { status: "failed".into(), ..called };
+            assert_eq!(standing(&failed, OutsideEffect::Stays), Standing::Nothing, "{effect:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_takes_the_words_there_are() {
+        for status in STATUSES {
+            let query = ActionQuery { status: Some(status.into()), ..ActionQuery::default() };
+            assert_eq!(filter(query).unwrap().status.as_deref(), Some(status));
+        }
+        let effect =
+            |effect: &str| filter(ActionQuery { effect: Some(effect.into()), ..ActionQuery::default() });
+        assert_eq!(effect("irreversible").unwrap().effect, Some(Effect::Irreversible));
+        let message = effect("Read").unwrap_err().to_string();
+        assert_eq!(message, "effect: must be one of read, idempotent, reversible, irreversible");
+        let status = ActionQuery { status: Some("done".into()), ..ActionQuery::default() };
+        assert!(matches!(filter(status), Err(Error::Invalid { field: "status", .. })));
+    }
+}

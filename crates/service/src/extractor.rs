@@ -1,0 +1,31 @@
+//! Readers of uploads: bytes in, text out.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use memory::documents::{self, Extracted, Kind, Problem};
+
+/// How long one upload is read.
+const EXTRACT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads uploads as text. Parsers meet whatever people find, so a binary may run this in a process of its own.
+#[async_trait]
+pub trait Extractor: Send + Sync {
+    async fn extract(&self, kind: Kind, bytes: Vec<u8>) -> Result<Extracted, Problem>;
+}
+
+/// Reads uploads on a thread of this process. One that hangs keeps its thread; only its answer is not waited for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InProcess;
+
+#[async_trait]
+impl Extractor for InProcess {
+    async fn extract(&self, kind: Kind, bytes: Vec<u8>) -> Result<Extracted, Problem> {
+        let reading = tokio::task::spawn_blocking(move || documents::extract(kind, &bytes));
+        match tokio::time::timeout(EXTRACT_PATIENCE, reading).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(_)) => Err(Problem::Unreadable { what: "its reader broke off" }),
+            Err(_) => Err(Problem::Unreadable { what: "reading it takes too long" }),
+        }
+    }
+}

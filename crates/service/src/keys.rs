@@ -1,0 +1,209 @@
+//! Keys: who may speak, known by the hash of what they hold.
+//!
+//! All keys are few and kept in memory; whatever reads or changes them goes through here, one at a time, so the copy is
+//! never stale. Who looks after the keys is an admin, within the apps of their own key, or whoever has the data folder.
+
+use std::sync::atomic::Ordering;
+
+use jiff::Timestamp;
+use protocol::{AppId, KeyId, KeyView, Principal, Scope};
+use sha2::{Digest, Sha256};
+use store::{KeyRow, Once};
+
+use crate::key_ring::Grant;
+use crate::{Error, Service, views};
+
+/// The beginning of a token, so that people and scanners know one when they see one.
+const PREFIX: &str = "rondo_";
+
+/// The one user of a machine that has no keys.
+pub const LOCAL_USER: &str = "local";
+
+/// Where the idempotency keys of requests that concern the server itself are kept; no app has this name.
+const NO_APP: &str = "";
+
+/// Bytes of a user's name.
+const MAX_USER_BYTES: usize = 200;
+
+/// A key to be made.
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    pub user: String,
+    pub app: Option<String>,
+    pub admin: bool,
+}
+
+/// A key that was made. The token is shown once and kept nowhere, so a repeated request gets none.
+#[derive(Debug, Clone)]
+pub struct MadeKey {
+    pub id: KeyId,
+    pub token: Option<String>,
+}
+
+/// 256 random bits, in a form that can be sent.
+fn token() -> Result<String, Error> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|error| {
+        tracing::error!(%error, "the system gives no randomness");
+        Error::Internal
+    })?;
+    Ok(secret.iter().fold(PREFIX.to_owned(), |token, byte| format!("{token}{byte:02x}")))
+}
+
+fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn grant(key: &KeyRow) -> Grant {
+    Grant { user: key.user.clone(), app: key.app.clone().map(AppId::new), admin: key.admin }
+}
+
+impl Service {
+    /// The rights of a token's holder; none if it is no good key.
+    pub fn grant(&self, token: &str) -> Option<Grant> {
+        let hash = hash(token);
+        if self.key_ring().control.get() == Some(&hash) {
+            return Some(Grant { user: LOCAL_USER.to_owned(), app: None, admin: true });
+        }
+        self.key_ring().read(|keys| keys.get(&hash).map(|(_, grant)| grant.clone()))
+    }
+
+    /// A token for commands on the same machine, good for as long as this process lives. Whoever can read where it is
+    /// kept could read the database too.
+    pub fn control_token(&self) -> Result<String, Error> {
+        let token = token()?;
+        self.key_ring().control.set(hash(&token)).map_err(|_| Error::Internal)?;
+        Ok(token)
+    }
+
+    /// Whether a key was ever made. Until then, the machine's own user needs none.
+    pub fn has_keys(&self) -> bool {
+        self.key_ring().any.load(Ordering::Acquire)
+    }
+
+    /// Whether any key is good now. Without one, nobody on another machine could be served.
+    pub fn has_good_keys(&self) -> bool {
+        self.key_ring().read(|keys| !keys.is_empty())
+    }
+
+    /// Makes a key. `by` is the admin who asks for it, who may make none that is good for more than their own; without
+    /// one, it is whoever has the data folder.
+    pub async fn add_key(
+        &self,
+        new: NewKey,
+        by: Option<(&Principal, Option<Once>)>,
+    ) -> Result<MadeKey, Error> {
+        let (by, once) = by.unzip();
+        let user = user(&new.user)?;
+        check_within(by, new.app.as_deref())?;
+        if let Some(app) = &new.app
+            && !self.has_app(app)
+        {
+            return Err(Error::invalid("app", "there is no app of that name"));
+        }
+        let row = KeyRow {
+            id: KeyId::new(self.world().ids.fresh()),
+            user,
+            app: new.app,
+            admin: new.admin,
+            created_at: Timestamp::UNIX_EPOCH, // the store says when
+            revoked_at: None,
+            made_by: Some(name_of(by)),
+            revoked_by: None,
+        };
+        let once = by.zip(once.flatten()).map(|(by, once)| (by.scope(AppId::new(NO_APP)), once));
+        let (service, token) = (self.clone(), token()?);
+        self.world().tasks.finish(async move { service.keep_key(row, token, once).await }).await
+    }
+
+    async fn keep_key(
+        &self,
+        row: KeyRow,
+        token: String,
+        once: Option<(Scope, Once)>,
+    ) -> Result<MadeKey, Error> {
+        let _turn = self.key_ring().turn().await;
+        if let Some(id) = self.store().add_key(row.clone(), hash(&token), once).await? {
+            return Ok(MadeKey { id, token: None });
+        }
+        self.key_ring().write(|keys| keys.insert(hash(&token), (row.id, grant(&row))));
+        self.key_ring().any.store(true, Ordering::Release);
+        let KeyRow { id, user, app, admin, made_by, .. } = row;
+        tracing::info!(key = %id, user, app, admin, by = made_by, "a key was made");
+        Ok(MadeKey { id, token: Some(token) })
+    }
+
+    /// The keys that `by` looks after, all of them without one: oldest first, revoked ones too.
+    pub async fn keys(&self, by: Option<&Principal>) -> Result<Vec<KeyView>, Error> {
+        let only = by.and_then(Principal::only_app).map(AppId::as_str);
+        let mut rows = self.store().keys().await?;
+        rows.retain(|row| only.is_none() || row.app.as_deref() == only);
+        Ok(rows.into_iter().map(views::key).collect())
+    }
+
+    /// From here on the key is good for nothing. One that `by` does not look after is answered as if it did not exist.
+    pub async fn revoke_key(&self, id: KeyId, by: Option<&Principal>) -> Result<(), Error> {
+        let only_app = by.and_then(Principal::only_app).cloned();
+        let (service, by) = (self.clone(), name_of(by));
+        self.world()
+            .tasks
+            .finish(async move {
+                let _turn = service.key_ring().turn().await;
+                if !service.store().revoke_key(id, only_app, by.clone()).await? {
+                    return Err(Error::NotFound { what: "key" });
+                }
+                service.key_ring().write(|keys| keys.retain(|_, (key, _)| *key != id));
+                tracing::info!(key = %id, by, "a key was revoked");
+                Ok(())
+            })
+            .await
+    }
+
+    /// Reads the keys, which a start does too: for who must know of them before it starts anything.
+    pub async fn load_keys(&self) -> Result<(), Error> {
+        let _turn = self.key_ring().turn().await;
+        self.key_ring().any.store(!self.store().keys().await?.is_empty(), Ordering::Release);
+        let good = self.store().good_keys().await?;
+        let good = good.iter().map(|(hash, key)| (*hash, (key.id, grant(key)))).collect();
+        self.key_ring().write(|keys| *keys = good);
+        Ok(())
+    }
+}
+
+/// Refuses a key that would be good for more than the key of the admin who asks for it.
+fn check_within(by: Option<&Principal>, app: Option<&str>) -> Result<(), Error> {
+    match by.and_then(Principal::only_app) {
+        Some(only) if app != Some(only.as_str()) => Err(Error::Forbidden {
+            message: format!(
+                "your key is for the app {only}, and so are the keys that it makes: send \"app\": \"{only}\""
+            ),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses what concerns all apps to an admin of one.
+pub(crate) fn check_all_apps(by: Option<&Principal>) -> Result<(), Error> {
+    match by.and_then(Principal::only_app) {
+        Some(only) => Err(Error::Forbidden {
+            message: format!(
+                "your key is for the app {only}, and this is about all apps: use an admin key made without --app"
+            ),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Who did something, as it is noted: the admin, or the user of this machine who has the data folder.
+fn name_of(by: Option<&Principal>) -> String {
+    by.map_or(LOCAL_USER, |by| by.user().as_str()).to_owned()
+}
+
+/// A name as it will be compared: one spelling, visible, not too long.
+fn user(name: &str) -> Result<String, Error> {
+    let plain = |c: char| c.is_ascii_graphic();
+    if name.is_empty() || name.len() > MAX_USER_BYTES || !name.chars().all(plain) {
+        return Err(Error::invalid("user", "must be 1 to 200 letters, digits or marks, without spaces"));
+    }
+    Ok(name.to_owned())
+}

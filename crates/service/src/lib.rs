@@ -1,0 +1,46 @@
+//! The service: what clients and admins ask for, one file for each noun, each request for a principal.
+//!
+//! [`Service`] checks a request, asks the store or the agent, and gives the answer as the API shows it. How a run works
+//! is the agent's; nothing here has to be known for it.
+
+mod actions;
+mod allowances;
+mod apps;
+mod checks;
+mod credentials;
+mod documents;
+mod extractor;
+mod files;
+mod jobs;
+mod key_ring;
+mod keys;
+mod mcp;
+mod memories;
+mod messages;
+mod models;
+mod personas;
+mod pins;
+mod profile;
+mod prompts;
+mod proposals;
+mod records;
+mod runs;
+mod service;
+mod summaries;
+mod threads;
+mod usage;
+mod vault;
+mod views;
+
+pub use actions::ActionQuery;
+pub use agent::{AcceptedRun, AgentParts, Bus, CallShares, Error, Follower, model_problems};
+pub use checks::{MAX_MESSAGE_BYTES, PageQuery};
+pub use documents::DEFAULT_DOCUMENT_BYTES;
+pub use extractor::{Extractor, InProcess};
+pub use files::FilePlace;
+pub use key_ring::Grant;
+pub use keys::{LOCAL_USER, MadeKey, NewKey};
+pub use memories::{Added, ExportFormat, MAX_IMPORT_BYTES, MessageQuery};
+pub use records::{Edit, RecordPlace, RecordSearch, RecordsPlace, Terms};
+pub use service::{Service, ServiceParts};
+pub use store::Once;

@@ -1,0 +1,241 @@
+//! Memories taken along as a file, and brought from one.
+
+use std::str::FromStr;
+
+use agent::embed_soon;
+use futures_util::future::try_join_all;
+use jiff::Timestamp;
+use memory::exchange::{self, Format, Portable};
+use memory::extract::is_duplicate;
+use memory::{secrets, suspicion};
+use protocol::{ImportRefused, ImportReport, Principal, Scope};
+use store::{MAX_MEMORIES_PER_SCOPE, MemoryCursor, MemoryRow, NewMemory, Once, PageOf, PageRows};
+
+use crate::{Error, Service};
+
+/// Bytes of a file of memories.
+pub const MAX_IMPORT_BYTES: usize = exchange::MAX_FILE_BYTES;
+
+/// Memories read at once.
+const PAGE: usize = 1_000;
+
+/// Bytes of texts that one file holds at most, because it is made in one piece.
+const MAX_EXPORT_BYTES: usize = 64 * 1024 * 1024;
+
+/// Memories of a file that are added at once, because then they share a commit.
+const BATCH: usize = 32;
+
+const IMPORTED: &str = "import";
+
+const ORDERS: &str = "tells an assistant what to do, and is no fact";
+const FULL: &str = "there are as many memories as one user may have";
+
+/// The form of a file of memories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExportFormat {
+    #[default]
+    Json,
+    Markdown,
+    Mem0,
+}
+
+impl ExportFormat {
+    pub fn is_json(self) -> bool {
+        match self {
+            ExportFormat::Json | ExportFormat::Mem0 => true,
+            ExportFormat::Markdown => false,
+        }
+    }
+}
+
+impl FromStr for ExportFormat {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        match name {
+            "json" => Ok(ExportFormat::Json),
+            "markdown" => Ok(ExportFormat::Markdown),
+            "mem0" => Ok(ExportFormat::Mem0),
+            _ => Err(Error::invalid("format", "must be json, markdown or mem0")),
+        }
+    }
+}
+
+impl From<ExportFormat> for Format {
+    fn from(format: ExportFormat) -> Self {
+        match format {
+            ExportFormat::Json => Format::Json,
+            ExportFormat::Markdown => Format::Markdown,
+            ExportFormat::Mem0 => Format::Mem0,
+        }
+    }
+}
+
+/// A memory of a file, or why it is not wanted.
+type Judged = Result<Portable, String>;
+
+/// The fate of one memory of a file.
+enum Fate {
+    Imported,
+    Duplicate,
+    Refused(String),
+}
+
+impl Service {
+    /// All active memories as a file, oldest first.
+    pub async fn export_memories(
+        &self,
+        principal: &Principal,
+        app: &str,
+        format: ExportFormat,
+    ) -> Result<String, Error> {
+        let scope = self.memory_scope(principal, app)?;
+        let mut all = self.all_active(&scope).await?;
+        all.reverse();
+        apart(move || exchange::write(&all, format.into())).await
+    }
+
+    /// Newest first.
+    async fn all_active(&self, scope: &Scope) -> Result<Vec<Portable>, Error> {
+        let (mut all, mut after, mut bytes) = (Vec::new(), None, 0);
+        while all.len() < MAX_MEMORIES_PER_SCOPE {
+            let PageRows { rows, more } =
+                self.store().memories(scope, None, PageOf { after, limit: PAGE }).await?;
+            after = rows.last().map(|row| MemoryCursor { created_at: row.created_at, id: row.id });
+            bytes += rows.iter().map(|row| row.text.len()).sum::<usize>();
+            all.extend(rows.into_iter().map(portable));
+            if bytes > MAX_EXPORT_BYTES {
+                let message = "the memories are too large for one file; read them as a list, page by page";
+                return Err(Error::Conflict { code: "export_too_large", message: message.into() });
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Adds what a file says and is neither known nor unwanted. If it ends in the middle, the same file again adds the
+    /// rest.
+    pub async fn import_memories(
+        &self,
+        principal: &Principal,
+        app: &str,
+        file: String,
+        once: Option<Once>,
+    ) -> Result<ImportReport, Error> {
+        let scope = self.memory_scope(principal, app)?;
+        self.refuse_if_off(&scope).await?;
+        let now = self.now();
+        let judged = apart(move || judged(&file, now)).await??;
+        if let Some(once) = &once {
+            self.store().begin_import(&scope, once.clone()).await?;
+        }
+        let mut report = ImportReport::default();
+        for (number, batch) in judged.chunks(BATCH).enumerate() {
+            let first = number * BATCH;
+            for (index, fate) in (first..).zip(self.take_in(&scope, batch, first, once.as_ref()).await?) {
+                match fate {
+                    Fate::Imported => report.imported += 1,
+                    Fate::Duplicate => report.duplicates += 1,
+                    Fate::Refused(reason) => {
+                        report.refused.push(ImportRefused { index: index as u64, reason });
+                    }
+                }
+            }
+        }
+        embed_soon(self.world(), &scope).await;
+        Ok(report)
+    }
+
+    /// `first` is the place of the first one in the file.
+    async fn take_in(
+        &self,
+        scope: &Scope,
+        batch: &[Judged],
+        first: usize,
+        once: Option<&Once>,
+    ) -> Result<Vec<Fate>, Error> {
+        let now = self.now();
+        let (mut fates, mut wanted) = (Vec::new(), Vec::<&Portable>::new());
+        for judged in batch {
+            let fate = match judged {
+                Err(reason) => Some(Fate::Refused(reason.clone())),
+                Ok(memory) if self.is_known(scope, memory, &wanted, now).await? => Some(Fate::Duplicate),
+                Ok(memory) => {
+                    wanted.push(memory);
+                    None
+                }
+            };
+            fates.push(fate);
+        }
+        let settle = |((index, judged), fate): ((usize, &Judged), Option<Fate>)| {
+            let (memory, once) = (judged.clone(), once.map(|once| part(once, index)));
+            async move {
+                match (fate, memory) {
+                    (Some(fate), _) => Ok(fate),
+                    (None, Ok(memory)) => self.put(scope, memory, once).await,
+                    (None, Err(reason)) => Ok(Fate::Refused(reason)),
+                }
+            }
+        };
+        try_join_all((first..).zip(batch).zip(fates).map(settle)).await
+    }
+
+    /// Whether it says what is remembered already, or what another one says that is about to be.
+    async fn is_known(
+        &self,
+        scope: &Scope,
+        memory: &Portable,
+        wanted: &[&Portable],
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let is_same = |other: &&Portable| is_duplicate(&memory.text, &other.text, None);
+        Ok(wanted.iter().any(is_same) || self.recall().duplicate(scope, &memory.text, now).await?.is_some())
+    }
+
+    async fn put(&self, scope: &Scope, memory: Portable, once: Option<Once>) -> Result<Fate, Error> {
+        let id = self.world().ids.memory();
+        let new = NewMemory {
+            id,
+            text: memory.text,
+            kind: memory.kind,
+            source: IMPORTED,
+            sources: Vec::new(),
+            valid_from: memory.valid_from,
+            // From the future, it would stay at the head of every list.
+            created_at: Some(memory.created_at.min(self.now())),
+        };
+        match self.store().add_memory(scope, new, once).await {
+            Ok(row) if row.id == id => Ok(Fate::Imported),
+            Ok(_) => Ok(Fate::Duplicate), // it was made under this key before, or a moment ago
+            Err(store::Error::MemoriesFull) => Ok(Fate::Refused(FULL.to_owned())),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn portable(row: MemoryRow) -> Portable {
+    let MemoryRow { text, kind, created_at, valid_from, source, .. } = row;
+    Portable { text, kind, created_at, valid_from, source: Some(source) }
+}
+
+fn judged(file: &str, now: Timestamp) -> Result<Vec<Judged>, Error> {
+    let read = exchange::read(file, now).map_err(|error| Error::invalid("file", error.to_string()))?;
+    let judge = |memory: Portable| match secrets::find(&memory.text) {
+        Some(secret) => Err(format!("looks like {}, and secrets are not remembered", secret.kind)),
+        None if suspicion::is_instruction(&memory.text) => Err(ORDERS.to_owned()),
+        None => Ok(memory),
+    };
+    Ok(read.into_iter().map(judge).collect())
+}
+
+/// The key under which one memory of a file is added. It has a space, as no key of a client has.
+fn part(once: &Once, index: usize) -> Once {
+    Once { key: format!("{} {index}", once.key), fingerprint: once.fingerprint }
+}
+
+/// Works on a whole file where it holds nobody up.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Internal)
+}

@@ -1,0 +1,67 @@
+//! Proposals as clients ask for them: listed, shown, confirmed and rejected.
+
+use protocol::{Decision, Page, Principal, ProposalId, ProposalView};
+use store::{Once, PageOf, ProposalRow};
+
+use crate::checks::{self, PageQuery};
+use crate::{Error, Service, views};
+
+impl Service {
+    /// Newest first; only the open ones if so asked.
+    pub async fn proposals(
+        &self,
+        principal: &Principal,
+        app: &str,
+        open: bool,
+        page: PageQuery,
+    ) -> Result<Page<ProposalView>, Error> {
+        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
+        let (after, limit) = (page.by_time()?, page.limit()?);
+        let page = self.store().proposals(&scope, open, PageOf { after, limit }).await?;
+        Ok(checks::page(page, |row| checks::time_cursor(row.created_at, row.id), views::proposal))
+    }
+
+    pub async fn proposal(&self, principal: &Principal, id: ProposalId) -> Result<ProposalView, Error> {
+        Ok(views::proposal(self.proposal_row(principal, id).await?))
+    }
+
+    /// The user says yes: the call is made, once.
+    pub async fn confirm_proposal(
+        &self,
+        principal: &Principal,
+        id: ProposalId,
+        once: Option<Once>,
+    ) -> Result<ProposalView, Error> {
+        let row = self.proposal_row(principal, id).await?;
+        if row.run.is_none() && row.decision.is_none() {
+            self.serving(principal, row.scope.app.as_str())?; // a yes is not spent on an app that is missing
+        }
+        self.decide(principal, row, Decision::Confirmed, once).await
+    }
+
+    /// The user says no.
+    pub async fn reject_proposal(
+        &self,
+        principal: &Principal,
+        id: ProposalId,
+        once: Option<Once>,
+    ) -> Result<ProposalView, Error> {
+        let row = self.proposal_row(principal, id).await?;
+        self.decide(principal, row, Decision::Rejected, once).await
+    }
+
+    async fn decide(
+        &self,
+        principal: &Principal,
+        row: ProposalRow,
+        decision: Decision,
+        once: Option<Once>,
+    ) -> Result<ProposalView, Error> {
+        Ok(views::proposal(self.agent.decide_proposal(principal, row, decision, once).await?))
+    }
+
+    async fn proposal_row(&self, principal: &Principal, id: ProposalId) -> Result<ProposalRow, Error> {
+        let row = self.store().proposal(principal, id).await?;
+        if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "proposal" }) }
+    }
+}

@@ -1,0 +1,162 @@
+//! Runs as clients ask for them: begun by a message, shown, waited for, followed and cancelled.
+
+use agent::{AcceptedRun, DAY_SPENT, Follower, Serving, day_spent, find_persona, has_day, jobs_of_message};
+use app::App;
+use protocol::{
+    NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
+};
+use store::{Once, RunRow, Submission, Target};
+
+use crate::{Error, Service, checks, views};
+
+const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
+
+impl Service {
+    /// Stores the message and starts a run that answers it, or queues it. Once this returns, both are durable. Under a
+    /// key that was used before, it is the run of then.
+    pub async fn submit(
+        &self,
+        principal: &Principal,
+        app: &str,
+        new: NewRun,
+        once: Option<Once>,
+    ) -> Result<AcceptedRun, Error> {
+        self.check_ready()?;
+        let serving = self.serving(principal, app)?;
+        let ids = &self.world().ids;
+        let ask = checks::ask(&new, || ids.message())?;
+        checks::options(&new, &serving.app.ranges)?;
+        self.check_wanted(&serving.app, &new).await?;
+        let scope = principal.scope(serving.app.id.clone());
+        let (persona, speaks) = self.persona_of(principal, &scope, &serving, &new).await?;
+        let wanted = new.wanted_model().or(speaks.model.as_deref()).or(serving.app.model.as_deref());
+        let spent = self.spent(&serving.app, &scope).await?;
+        if let (Some(refusal), None) = (&spent, &once) {
+            return Err(refusal.clone());
+        }
+        let jobs = jobs_of_message(&serving.app, &ask, || ids.job());
+        let submission = Submission {
+            scope,
+            thread: match (new.thread_id, new.chat) {
+                (Some(thread), _) => Target::Existing(thread),
+                (None, Some(chat)) => Target::Ensured(chat),
+                (None, None) => Target::New(ids.thread()),
+            },
+            run: ids.run(),
+            on_busy: new.on_busy,
+            once,
+            replay_only: spent.is_some(),
+            limits: serving.app.user_limits,
+            request: store::Request {
+                ask,
+                model: self.world().models.name(wanted),
+                settings: new.settings.settings.or(&speaks.settings).or(&serving.app.settings),
+                system_prompt: new.system_prompt,
+                persona,
+                documents: new.document_ids,
+                app_revision: serving.app.revision.clone(),
+                jobs,
+            },
+        };
+        self.agent.submit(submission, spent).await
+    }
+
+    fn check_ready(&self) -> Result<(), Error> {
+        if self.is_ready() {
+            return Ok(());
+        }
+        Err(Error::Unavailable { message: "the server is stopping; try again".into(), retry_after: 2 })
+    }
+
+    /// Who answers: the persona the request or its thread names, and what that one sets. One that cannot be used sets
+    /// nothing; the run says so.
+    async fn persona_of(
+        &self,
+        principal: &Principal,
+        scope: &Scope,
+        serving: &Serving,
+        new: &NewRun,
+    ) -> Result<(Option<String>, PersonaSettings), Error> {
+        let persona = match (&new.persona_id, new.thread_id) {
+            (Some(persona), _) => Some(persona.clone()),
+            (None, Some(thread)) => self.thread_row(principal, thread).await?.persona,
+            (None, None) => None,
+        };
+        let Some(id) = &persona else { return Ok((None, PersonaSettings::default())) };
+        let found = find_persona(&**self.store(), &serving.app, scope, id).await;
+        let mut speaks = found.map(|persona| persona.settings).unwrap_or_default();
+        if let Some(model) = speaks.model.as_deref().filter(|_| new.wanted_model().is_none()) {
+            if !self.is_served(model).await {
+                tracing::warn!(persona = id, model, "no provider serves a persona's model");
+                speaks.model = None;
+            } else {
+                // Its settings, or the app's, may have changed since the persona was made.
+                self.check_model(&serving.app, "personaId", Some(model))?;
+            }
+        }
+        Ok((persona, speaks))
+    }
+
+    /// Why no new run may begin, if the user has used up the day: it would be refused its first model call.
+    async fn spent(&self, app: &App, scope: &Scope) -> Result<Option<Error>, Error> {
+        if !has_day(&app.budget) {
+            return Ok(None);
+        }
+        let now = self.now();
+        let spent = self.store().usage_of_day(scope, store::day(now)).await?;
+        let left = SECONDS_PER_DAY - now.as_second().rem_euclid(SECONDS_PER_DAY);
+        let retry_after = u32::try_from(left).unwrap_or_default();
+        let refusal = Error::Budget { message: DAY_SPENT.into(), retry_after };
+        Ok(day_spent(&app.budget, &spent).then_some(refusal))
+    }
+
+    pub async fn run(&self, principal: &Principal, run: RunId) -> Result<RunView, Error> {
+        Ok(views::run(self.run_row(principal, run).await?))
+    }
+
+    /// Waits until the run has ended, or waits itself for the user.
+    pub async fn result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
+        self.agent.wait_for_run(principal, run).await?;
+        let row = self.run_row(principal, run).await?;
+        let is_waiting = row.status == RunStatus::Waiting;
+        let proposals = if is_waiting { self.store().proposals_of(run).await? } else { Vec::new() };
+        let proposals = proposals.into_iter().map(views::proposal).collect();
+        Ok(RunResult { proposals, ..agent::run_result(row, &self.store().facts(run).await?) })
+    }
+
+    /// Durable once it returns; the run ends soon after. A run that has ended stays as it is.
+    pub async fn cancel(
+        &self,
+        principal: &Principal,
+        run: RunId,
+        once: Option<Once>,
+    ) -> Result<RunView, Error> {
+        self.run_row(principal, run).await?;
+        Ok(views::run(self.agent.cancel(principal, run, once).await?))
+    }
+
+    /// The run's events after `after`, then live; none when it has ended and everything has been read. A place that is
+    /// not in the log gets a snapshot first.
+    pub async fn follow_run(
+        &self,
+        principal: &Principal,
+        run: RunId,
+        after: Option<Seq>,
+    ) -> Result<Option<Follower>, Error> {
+        self.agent.follow_run(principal, run, after).await
+    }
+
+    /// The thread's events after `after`, then live, without end.
+    pub async fn follow_thread(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        after: Option<Seq>,
+    ) -> Result<Follower, Error> {
+        self.agent.follow_thread(principal, thread, after).await
+    }
+
+    async fn run_row(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+        agent::run_row(&**self.store(), principal, run).await
+    }
+}

@@ -1,0 +1,144 @@
+//! The service: an agent, and what only requests need beside it.
+//!
+//! The requests themselves are in one file for each noun; here is how the service is put together, started and stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Agent, AgentParts, Serving, World};
+use app::{App, Problem};
+use jiff::Timestamp;
+use memory::recall::Recall;
+use protocol::{AppId, Principal, Scope};
+use store::Store;
+use tokio::sync::Semaphore;
+
+use crate::Error;
+use crate::extractor::Extractor;
+use crate::key_ring::KeyRing;
+use crate::vault::SealedVault;
+
+/// Uploads that are read at once.
+const MAX_EXTRACTIONS: usize = 2;
+
+/// The parts that a service is made of. `cli` puts them together.
+pub struct ServiceParts {
+    pub agent: AgentParts,
+    /// Seals the credentials of users.
+    pub vault_key: [u8; 32],
+    /// Reads uploads.
+    pub extractor: Arc<dyn Extractor>,
+    /// Bytes of text that the documents of one user in one app may have.
+    pub document_bytes: u64,
+}
+
+/// Answers what clients and admins ask for. A clone is cheap.
+#[derive(Clone)]
+pub struct Service {
+    pub(crate) agent: Agent,
+    pub(crate) shared: Arc<RequestState>,
+}
+
+/// State that only requests need.
+pub(crate) struct RequestState {
+    pub(crate) keys: KeyRing,
+    pub(crate) vault: Arc<SealedVault>,
+    pub(crate) extractor: Arc<dyn Extractor>,
+    pub(crate) document_bytes: u64,
+    /// Held by each upload while it is read.
+    pub(crate) extracting_documents: Semaphore,
+}
+
+impl Service {
+    /// Fails if an app names a tool that does not exist, or a model that it may not use.
+    pub fn new(parts: ServiceParts) -> Result<Self, Problem> {
+        let vault = Arc::new(SealedVault::new(Arc::clone(&parts.agent.store), &parts.vault_key));
+        let shared = RequestState {
+            keys: KeyRing::default(),
+            vault: Arc::clone(&vault),
+            extractor: parts.extractor,
+            document_bytes: parts.document_bytes,
+            extracting_documents: Semaphore::new(MAX_EXTRACTIONS),
+        };
+        Ok(Self { agent: Agent::new(parts.agent, vault)?, shared: Arc::new(shared) })
+    }
+
+    /// Takes over every run that an earlier process left unfinished, then becomes ready.
+    pub async fn start(&self) -> Result<(), Error> {
+        self.load_keys().await?;
+        self.agent.start().await
+    }
+
+    /// Not before it has taken up what was left, not once it retires, and not when nothing can be written any more.
+    pub fn is_ready(&self) -> bool {
+        self.agent.is_ready()
+    }
+
+    /// False once the disk or the writer has failed. Only another start helps.
+    pub fn can_write(&self) -> bool {
+        self.store().is_open()
+    }
+
+    /// Returns when nothing more can be written.
+    pub async fn writing_ended(&self) {
+        self.store().writing_ended().await;
+    }
+
+    /// Takes no new runs from here on. Those under way go on.
+    pub fn retire(&self) {
+        self.agent.retire();
+    }
+
+    /// Waits until the runs of this process and what else was asked of it have ended, at most so long, then lets go of
+    /// the rest: the next start takes it up. Gives back how many runs were left.
+    pub async fn drain(&self, patience: Duration) -> usize {
+        self.agent.drain(patience).await
+    }
+
+    /// Drops all that this process does where it stands, as a crash would; the next start takes it up.
+    pub async fn abandon(&self) {
+        self.agent.abandon().await;
+    }
+
+    /// Waits until no run of this process is under way and no job is due. For tests.
+    pub async fn idle(&self) {
+        self.agent.idle().await;
+    }
+
+    pub(crate) fn world(&self) -> &Arc<World> {
+        self.agent.world()
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.world().store
+    }
+
+    pub(crate) fn recall(&self) -> &Arc<Recall> {
+        &self.world().recall
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.world().now()
+    }
+
+    pub(crate) fn key_ring(&self) -> &KeyRing {
+        &self.shared.keys
+    }
+
+    pub(crate) fn has_app(&self, app: &str) -> bool {
+        self.world().apps.get(&AppId::new(app)).is_some()
+    }
+
+    /// The app of this name, if the principal may use it.
+    pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<Arc<Serving>, Error> {
+        let app = AppId::new(app);
+        let serving = self.world().apps.get(&app).filter(|_| principal.may_use(&app));
+        serving.ok_or(Error::NotFound { what: "app" })
+    }
+
+    /// The share of an app that is the principal's, and the app.
+    pub(crate) fn share_of(&self, principal: &Principal, app: &str) -> Result<(Scope, Arc<App>), Error> {
+        let app = Arc::clone(&self.serving(principal, app)?.app);
+        Ok((principal.scope(app.id.clone()), app))
+    }
+}

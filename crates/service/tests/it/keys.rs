@@ -1,0 +1,51 @@
+//! Keys in memory, which must never say anything else than those in the database.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use service::NewKey;
+use testkit::TestApp;
+
+/// Long enough for anything that does not wait for a turn.
+const A_WHILE: Duration = Duration::from_millis(500);
+
+/// While a key is being stored, nobody reads the keys: what they read would be old by the time they put it in place, and
+/// the new key, or the end of an old one, would be lost.
+#[tokio::test]
+async fn keys_are_read_and_changed_one_after_the_other() {
+    let app = TestApp::start().await;
+    let key = |user: &str| NewKey { user: user.into(), app: None, admin: false };
+    let old = app.engine.add_key(key("ann"), None).await.unwrap();
+    let (writing, revoked) = (app.database(), app.engine.revoke_key(old.id, None));
+    writing.execute_batch("BEGIN IMMEDIATE").unwrap(); // the server waits for this to end before it writes
+    let mut revoked = Box::pin(revoked);
+    let mut added = Box::pin(app.engine.add_key(key("bob"), None));
+    assert!((&mut revoked).now_or_never().is_none() && (&mut added).now_or_never().is_none());
+    tokio::task::yield_now().await; // both have begun
+    let read = tokio::time::timeout(A_WHILE, app.engine.load_keys()).await;
+    assert!(read.is_err(), "the keys were read while they were being changed");
+    writing.execute_batch("ROLLBACK").unwrap();
+    let (revoked, added, read) = tokio::join!(revoked, added, app.engine.load_keys());
+    revoked.unwrap();
+    read.unwrap();
+    assert_eq!(app.engine.grant(&old.token.unwrap()), None);
+    let grant = app.engine.grant(&added.unwrap().token.unwrap()).unwrap();
+    assert_eq!((grant.user.as_str(), grant.admin), ("bob", false));
+}
+
+/// Who asked may be gone before the answer is there.
+#[tokio::test]
+async fn a_key_is_revoked_though_nobody_waits_for_it() {
+    let app = TestApp::start().await;
+    let key = NewKey { user: "ann".into(), app: None, admin: false };
+    let made = app.engine.add_key(key, None).await.unwrap();
+    let writing = app.database();
+    writing.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut revoked = Box::pin(app.engine.revoke_key(made.id, None));
+    assert!((&mut revoked).now_or_never().is_none());
+    drop(revoked);
+    writing.execute_batch("ROLLBACK").unwrap();
+    app.engine.idle().await;
+    assert_eq!(app.count("SELECT count(*) FROM keys WHERE revoked_at IS NOT NULL"), 1);
+    assert_eq!(app.engine.grant(&made.token.unwrap()), None);
+}
