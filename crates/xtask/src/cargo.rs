@@ -5,13 +5,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Lets the store note every statement, for the part `statements`.
-pub(crate) const NOTING: &str = "store/statements";
-
-/// Brings in the tests that need real models and other people's servers, beside [`NOTING`]. Every build of tests has these
-/// features, those that do not need them too, so that nothing is built twice with different features.
-pub(crate) const TEST_FEATURES: &str =
-    "cli/real-model,cli/real-servers,engine/real-model,local/real-model,store/statements";
+/// Lets the store note every statement, for the part `statements`. Every build of tests has this feature, so that nothing
+/// is built twice with different features.
+pub(crate) const TEST_FEATURES: &str = "store/statements";
 
 /// Cargo with these arguments, in a folder.
 pub(crate) fn cargo(folder: &Path, args: &[&str]) -> Command {

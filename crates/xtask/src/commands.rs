@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::cargo::{NOTING, TEST_FEATURES, build, build_for_tests, cargo, succeeds};
+use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
 use crate::report::Report;
-use crate::{border, lines, proxy, real, seeds, servers, statements, tidy, torture};
+use crate::{border, lines, lints, postgres, proxy, real, seeds, servers, statements, tidy, torture};
 
-/// The tests that need something which is fetched first. The part `tests` leaves them out.
-const FETCHING_TESTS: [&str; 4] = ["real", "real_embeddings", "servers", "proxy"];
+/// The tests that need something which is fetched first. `cargo test` leaves them out unless it is given their names.
+const FETCHING_TESTS: [&str; 5] = ["real", "real_embeddings", "servers", "proxy", "postgres"];
 
 /// Builds the server and becomes it, so that signals reach it directly.
 pub(crate) fn run(root: &Path, args: &[String]) -> bool {
@@ -88,18 +88,38 @@ pub(crate) fn lines(root: &Path) -> bool {
     true
 }
 
+/// Formatting, tidy and lints, without making programs.
 pub(crate) fn check(root: &Path) -> bool {
     let report = Report::new(&[]);
-    check_parts(root, &report);
+    check_sources(root, &report);
+    let lint = |targets: &[&str]| {
+        let mut clippy = cargo(root, &["clippy", "--workspace", "--features", TEST_FEATURES]);
+        succeeds(clippy.args(targets).args(["--", "-D", "warnings"]))
+    };
+    // Cargo does not count tests that it leaves out by default among all targets.
+    report.part("lints", || lint(&["--all-targets"]) && lint(&by_name(&FETCHING_TESTS)));
     report.conclude()
 }
 
 /// All parts, or those that are named.
 pub(crate) fn test(root: &Path, only: &[String]) -> bool {
+    if !lints::is_driven() {
+        let arguments: Vec<String> = ["test".to_owned()].into_iter().chain(only.iter().cloned()).collect();
+        match lints::drive(&arguments) {
+            Ok(passed) => return passed,
+            Err(why) => println!("NO LINTS: {why}"),
+        }
+    }
     let report = Report::new(only);
-    check_parts(root, &report);
+    check_sources(root, &report);
     // `seeds --mutate` leaves it behind if it is stopped, and tests would look at a broken product.
     let _ = std::fs::remove_file(root.join(seeds::BROKEN));
+    report.part("build", || {
+        let build = |targets: &[&str]| {
+            lints::build(root, &[&["--workspace", "--features", TEST_FEATURES], targets].concat())
+        };
+        build(&["--all-targets"]) && build(&by_name(&FETCHING_TESTS))
+    });
     let mut nextest = cargo(root, &["nextest", "--version"]);
     let nextest = succeeds(nextest.stdout(Stdio::null()).stderr(Stdio::null()));
     run_tests(root, &report, nextest);
@@ -112,57 +132,65 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
             let args = ["test", "--workspace", "--features", TEST_FEATURES, "--doc", "--no-fail-fast"];
             succeeds(&mut cargo(root, &args))
         });
-        report.installed("servers", || servers::install(root), || run_fetching(root, nextest, &["servers"]));
-        report.installed("proxy", || proxy::install(root), || run_fetching(root, nextest, &["proxy"]));
+        let run = |tests: &[&str]| succeeds(&mut fetching_tests(root, nextest, tests));
+        report.installed("servers", || servers::install(root), || run(&["servers"]));
+        report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
+        report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
     });
     let models = || [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set));
-    report.installed("real models", models, || run_fetching(root, nextest, &["real", "real_embeddings"]));
+    report.installed("real models", models, || {
+        succeeds(&mut fetching_tests(root, nextest, &["real", "real_embeddings"]))
+    });
     report.conclude()
 }
 
 /// The tests of the workspace, while the store notes every statement.
 fn run_tests(root: &Path, report: &Report, nextest: bool) {
-    let mut command = if nextest {
-        cargo(root, &["nextest", "run", "--workspace", "--features", TEST_FEATURES, "--no-fail-fast"])
-    } else {
-        println!("cargo-nextest is not installed; running the same tests with `cargo test`");
-        let args = ["--lib", "--bins", "--tests", "--no-fail-fast", "--features", NOTING];
-        let mut tests = cargo(root, &["test", "--workspace"]);
-        tests.args(args);
-        tests
-    };
-    let mut building = Command::new(command.get_program());
-    building.args(command.get_args()).current_dir(root).arg("--no-run");
-    report.part("build", || succeeds(&mut building));
     if !report.includes("tests") {
         return;
     }
-    if nextest {
-        let left_out: Vec<String> = FETCHING_TESTS.iter().map(|name| format!("binary(={name})")).collect();
-        command.args(["-E", &format!("not ({})", left_out.join(" | "))]);
-    }
+    let mut command = if nextest {
+        cargo(root, &["nextest", "run", "--workspace"])
+    } else {
+        println!("cargo-nextest is not installed; running the same tests with `cargo test`");
+        cargo(root, &["test", "--workspace", "--lib", "--bins", "--tests"])
+    };
+    command.args(["--features", TEST_FEATURES, "--no-fail-fast"]);
     statements::begin(root);
     report.part("tests", || succeeds(&mut command));
     statements::end(root);
 }
 
 /// Tests that need something which was fetched before.
-fn run_fetching(root: &Path, nextest: bool, tests: &[&str]) -> bool {
+fn fetching_tests(root: &Path, nextest: bool, tests: &[&str]) -> Command {
     let runner: &[&str] = if nextest { &["nextest", "run"] } else { &["test"] };
     let mut cargo = cargo(root, runner);
-    cargo.args(["--workspace", "--features", TEST_FEATURES]);
-    for test in tests {
-        cargo.args(["--test", test]);
-    }
-    succeeds(&mut cargo)
+    cargo.args(["--workspace", "--features", TEST_FEATURES]).args(by_name(tests));
+    cargo
 }
 
-fn check_parts(root: &Path, report: &Report) {
+/// The tests that need a PostgreSQL, with one that was started for them.
+fn run_postgres(root: &Path, nextest: bool) -> bool {
+    match postgres::PostgresServer::start(root) {
+        Ok(server) => {
+            let mut tests = fetching_tests(root, nextest, &["postgres"]);
+            succeeds(tests.env(postgres::ADDRESS, server.address()))
+        }
+        Err(why) => {
+            eprintln!("error: {why}");
+            false
+        }
+    }
+}
+
+/// Arguments that name tests.
+fn by_name<'a>(tests: &[&'a str]) -> Vec<&'a str> {
+    tests.iter().flat_map(|test| ["--test", test]).collect()
+}
+
+fn check_sources(root: &Path, report: &Report) {
     report.part("format", || succeeds(&mut cargo(root, &["fmt", "--all", "--check"])));
     report.part("tidy", || tidy(root, &[]));
-    let lints =
-        ["clippy", "--workspace", "--all-targets", "--features", TEST_FEATURES, "--", "-D", "warnings"];
-    report.part("lints", || succeeds(&mut cargo(root, &lints)));
 }
 
 /// A program in release mode. Of the whole workspace, so that `run`, `bench`, `eval` and `torture` share their builds:

