@@ -223,23 +223,10 @@ fn weekday_or_year(words: &[&str], today: Date) -> Option<(Days, usize)> {
 }
 
 fn month(word: &str) -> Option<i8> {
-    const MONTHS: [&str; 12] = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ];
     const LETTERS: usize = 3;
-    let is_month = |month: &&str| **month == *word || (word.len() == LETTERS && month.starts_with(word));
-    let found = MONTHS.iter().position(|month| is_month(month) || (word == "sept" && *month == "september"));
+    let is_month = |month: &str| month == word || (word.len() == LETTERS && month.starts_with(word));
+    let full = if word == "sept" { "september" } else { word };
+    let found = words::months().iter().position(|month| is_month(month) || month == full);
     found.and_then(|at| i8::try_from(at + 1).ok())
 }
 

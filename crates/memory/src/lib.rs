@@ -7,6 +7,7 @@ pub mod exchange;
 pub mod extract;
 pub mod forgetting;
 pub mod index;
+mod phrases;
 pub mod pinning;
 pub mod recall;
 pub mod remember;

@@ -7,6 +7,26 @@ mod numbers;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::phrases::read_data;
+
+const PATTERNS_FILE: &str = include_str!("secrets/patterns.toml");
+
+static PATTERNS: LazyLock<SecretPatterns> = LazyLock::new(|| read_data(PATTERNS_FILE));
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SecretPatterns {
+    /// How keys of well-known services begin, and how many characters follow at least.
+    key_prefixes: BTreeMap<String, usize>,
+    /// How long account numbers of a country are, check digits included.
+    account_lengths: BTreeMap<String, usize>,
+}
+
 /// What was found. Its words are deliberately not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Secret {
@@ -55,46 +75,13 @@ fn is_base64_url(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
-/// How keys of well-known services begin, and how many characters follow at least.
-const KEY_PREFIXES: &[(&str, usize)] = &[
-    ("sk-", 20),
-    ("sk_live_", 16),
-    ("sk_test_", 16),
-    ("rk_live_", 16),
-    ("whsec_", 16),
-    ("ghp_", 30),
-    ("gho_", 30),
-    ("ghu_", 30),
-    ("ghs_", 30),
-    ("ghr_", 30),
-    ("github_pat_", 22),
-    ("glpat-", 20),
-    ("xoxa-", 10),
-    ("xoxb-", 10),
-    ("xoxp-", 10),
-    ("xoxr-", 10),
-    ("xoxs-", 10),
-    ("xapp-", 10),
-    ("AIza", 30),
-    ("hf_", 30),
-    ("gsk_", 30),
-    ("xai-", 30),
-    ("pplx-", 30),
-    ("r8_", 30),
-    ("npm_", 30),
-    ("pypi-", 30),
-    ("dop_v1_", 30),
-    ("shpat_", 30),
-    ("lin_api_", 30),
-];
-
 fn is_known_key(run: &str) -> bool {
-    let follows = |(prefix, least): &(&str, usize)| {
-        let rest = run.strip_prefix(prefix).unwrap_or_default();
+    let follows = |(prefix, least): (&String, &usize)| {
+        let rest = run.strip_prefix(prefix.as_str()).unwrap_or_default();
         // Words joined by hyphens have no digits, such as the name of a library.
         rest.len() >= *least && rest.bytes().any(|byte| byte.is_ascii_digit())
     };
-    KEY_PREFIXES.iter().any(follows) || is_amazon_key(run)
+    PATTERNS.key_prefixes.iter().any(follows) || is_amazon_key(run)
 }
 
 fn is_amazon_key(run: &str) -> bool {

@@ -5,18 +5,20 @@
 //! by pairs of neighbouring characters.
 
 mod language;
-mod stop;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::LazyLock;
 
+use serde::Deserialize;
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{decompose_canonical, is_combining_mark};
 
 use self::language::Written;
+use crate::phrases::{PhraseList, read_data};
 
 /// Terms of one text; what follows them is not searched.
 pub const MAX_TERMS: usize = 4096;
@@ -26,6 +28,19 @@ const MAX_TERM_CHARS: usize = 40;
 const MAX_ENDING_CHARS: usize = 2;
 /// Shorter words have no endings to remove.
 const MIN_STEMMED_BYTES: usize = 3;
+
+const LISTS_FILE: &str = include_str!("words/lists.toml");
+
+static LISTS: LazyLock<CommonWords> = LazyLock::new(|| read_data(LISTS_FILE));
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommonWords {
+    stop_words: PhraseList,
+    small_talk: PhraseList,
+    weekdays: Vec<String>,
+    months: Vec<String>,
+}
 
 /// How text becomes terms. Made once and used for every text of an index.
 pub struct Words {
@@ -85,7 +100,7 @@ impl Words {
 
     fn add_terms(&self, token: &str, written: &Written, terms: &mut Vec<String>) {
         let word = folded(token);
-        if stop::is_stop_word(&word) {
+        if is_stop_word(&word) {
             return;
         }
         let mut parts = word.split('\'').filter(|part| !part.is_empty());
@@ -94,7 +109,7 @@ impl Words {
         for part in first.into_iter().chain(longer) {
             match part.chars().next() {
                 Some(letter) if has_no_blanks(letter) => add_pairs(part, terms),
-                Some(_) if !stop::is_stop_word(part) && !written.is_common(part) => {
+                Some(_) if !is_stop_word(part) && !written.is_common(part) => {
                     terms.push(self.stemmed(part));
                 }
                 Some(_) | None => {}
@@ -122,7 +137,7 @@ fn add_stems(text: &str, written: &Written, terms: &mut Vec<String>) {
     for token in tokens(text) {
         let whole: String = token.nfc().flat_map(char::to_lowercase).collect();
         let words = whole.split(is_apostrophe).filter(|word| has_stem(word));
-        for word in words.filter(|word| !stop::is_stop_word(word) && !written.is_common(&folded(word))) {
+        for word in words.filter(|word| !is_stop_word(word) && !written.is_common(&folded(word))) {
             for language in &written.languages {
                 let stem = folded(&Stemmer::create(language.stemmer).stem(word));
                 if terms.len() < MAX_TERMS && !stem.is_empty() && known.insert(stem.clone()) {
@@ -143,131 +158,17 @@ fn has_stem(word: &str) -> bool {
 /// Signs after which a word is written large whatever it is.
 const ENDS_SENTENCE: [char; 12] = ['.', '!', '?', ':', ';', '\n', '"', '“', '«', '„', '(', '•'];
 
-/// Written large in English without being names.
-const CALENDAR: &[&str] = &[
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-
 /// Whether a token is a name or a number, or of a script whose meaning few embedding models know.
 fn tells(token: &str, begins_sentence: bool) -> bool {
     let first = token.chars().next();
     let is_number = token.len() > 1 && token.chars().any(char::is_numeric);
     let is_name = !begins_sentence && first.is_some_and(char::is_uppercase);
-    is_number || first.is_some_and(has_no_blanks) || (is_name && !CALENDAR.contains(&name(token).as_str()))
+    is_number || first.is_some_and(has_no_blanks) || (is_name && !is_calendar_word(&name(token)))
 }
-
-/// Words of small talk, as they are compared.
-const SMALL_TALK: &[&str] = &[
-    "absolutely",
-    "agreed",
-    "ah",
-    "aha",
-    "alright",
-    "amazing",
-    "awesome",
-    "bien",
-    "bitte",
-    "bon",
-    "bueno",
-    "bye",
-    "claro",
-    "continue",
-    "cool",
-    "danke",
-    "exactly",
-    "fine",
-    "go",
-    "goodbye",
-    "good",
-    "got",
-    "gracias",
-    "grazie",
-    "great",
-    "gut",
-    "ha",
-    "haha",
-    "hello",
-    "hey",
-    "hi",
-    "hm",
-    "hmm",
-    "hola",
-    "interesting",
-    "ja",
-    "k",
-    "kk",
-    "lol",
-    "lovely",
-    "merci",
-    "mhm",
-    "more",
-    "nein",
-    "nice",
-    "non",
-    "nope",
-    "obrigado",
-    "ok",
-    "okay",
-    "oh",
-    "oui",
-    "perfect",
-    "please",
-    "pls",
-    "prima",
-    "problem",
-    "really",
-    "right",
-    "see",
-    "si",
-    "sorry",
-    "sounds",
-    "sure",
-    "tell",
-    "thank",
-    "thanks",
-    "thx",
-    "understood",
-    "vale",
-    "welcome",
-    "well",
-    "wow",
-    "yeah",
-    "yep",
-    "yes",
-    "yup",
-    "да",
-    "нет",
-    "ок",
-    "привет",
-    "спасибо",
-    "хорошо",
-    "好",
-    "好的",
-    "是的",
-    "谢谢",
-];
 
 /// Whether a message says more than that it was heard: "ok", "yes please" and signs without words do not.
 pub fn says_something(text: &str) -> bool {
-    let is_small = |word: &str| SMALL_TALK.contains(&word) || stop::is_stop_word(word);
+    let is_small = |word: &str| LISTS.small_talk.contains(word) || is_stop_word(word);
     tokens(text).any(|token| !is_small(&folded(token)))
 }
 
@@ -403,6 +304,22 @@ pub fn name(token: &str) -> String {
     folded
 }
 
+/// Whether an English word in lower case is too common to find anything by.
 pub(crate) fn is_stop_word(word: &str) -> bool {
-    stop::is_stop_word(word)
+    LISTS.stop_words.contains(word)
+}
+
+/// English names of the days of the week, from Monday on.
+pub(crate) fn weekdays() -> &'static [String] {
+    &LISTS.weekdays
+}
+
+/// English names of the months, in their order.
+pub(crate) fn months() -> &'static [String] {
+    &LISTS.months
+}
+
+/// Whether an English word is written large without being a name.
+fn is_calendar_word(word: &str) -> bool {
+    weekdays().iter().chain(months()).any(|calendar| calendar == word)
 }

@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::Span;
+use crate::words;
 
 /// From a day to just before another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,16 +169,8 @@ impl Season {
 }
 
 pub(super) fn weekday(word: &str) -> Option<Weekday> {
-    Some(match word {
-        "monday" => Weekday::Monday,
-        "tuesday" => Weekday::Tuesday,
-        "wednesday" => Weekday::Wednesday,
-        "thursday" => Weekday::Thursday,
-        "friday" => Weekday::Friday,
-        "saturday" => Weekday::Saturday,
-        "sunday" => Weekday::Sunday,
-        _ => return None,
-    })
+    let at = words::weekdays().iter().position(|weekday| weekday == word)?;
+    Weekday::from_monday_zero_offset(i8::try_from(at).ok()?).ok()
 }
 
 pub(super) fn after(day: Date) -> Date {

@@ -9,6 +9,13 @@ fn wish(message: &str) -> Option<(&'static str, About<'_>)> {
 }
 
 #[test]
+fn the_files_of_languages_are_read() {
+    for (file, code) in tongues::FILES.into_iter().zip(["en", "de", "es", "fr"]) {
+        assert_eq!(toml::from_str::<Tongue>(file).unwrap().code, code);
+    }
+}
+
+#[test]
 fn what_was_said_last_is_asked_for_in_four_languages() {
     for (message, language) in [
         ("Forget that", "en"),
@@ -144,10 +151,10 @@ fn a_yes_and_a_no_are_short_and_say_nothing_else() {
 fn answers_are_in_the_language_of_the_request_and_show_what_is_meant() {
     let one = vec!["Is vegan".to_owned()];
     let two = vec!["Is vegan".to_owned(), "Hates\nnuts".to_owned()];
-    for tongue in TONGUES {
-        let asked = reply(tongue.code, ForgetReply::Ask(&one));
+    for tongue in TONGUES.iter() {
+        let asked = reply(&tongue.code, ForgetReply::Ask(&one));
         assert!(asked.contains("- Is vegan\n") && !asked.contains("{}"), "{asked}");
-        let asked = reply(tongue.code, ForgetReply::Ask(&two));
+        let asked = reply(&tongue.code, ForgetReply::Ask(&two));
         assert!(asked.contains("- Is vegan\n- Hates nuts\n"), "{asked}");
         for other in [
             ForgetReply::Forgotten,
@@ -156,7 +163,7 @@ fn answers_are_in_the_language_of_the_request_and_show_what_is_meant() {
             ForgetReply::NothingAbout,
             ForgetReply::TooMuch,
         ] {
-            assert!(!reply(tongue.code, other).is_empty());
+            assert!(!reply(&tongue.code, other).is_empty());
         }
     }
     assert!(reply("xx", ForgetReply::Kept).starts_with("All right"), "English where nothing else is known");

@@ -4,6 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 
+#[test]
+fn the_file_of_patterns_is_read() {
+    let patterns: SecretPatterns = toml::from_str(PATTERNS_FILE).unwrap();
+    assert!(
+        patterns.key_prefixes.values().chain(patterns.account_lengths.values()).all(|length| *length >= 10)
+    );
+}
+
 /// Joined here, so that no scanner takes the samples for real ones.
 fn keys() -> Vec<String> {
     let long = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";

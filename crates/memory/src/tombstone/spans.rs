@@ -12,6 +12,12 @@ pub(crate) struct Span {
     pub(crate) word: String,
 }
 
+impl AsRef<str> for Span {
+    fn as_ref(&self) -> &str {
+        &self.word
+    }
+}
+
 /// Every word in order. Punctuation and white space only separate; an apostrophe between letters belongs to its word.
 pub(crate) fn spans(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();

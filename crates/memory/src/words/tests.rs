@@ -9,6 +9,13 @@ fn terms(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn the_file_of_lists_is_read() {
+    let lists: CommonWords = toml::from_str(LISTS_FILE).unwrap();
+    assert_eq!((lists.weekdays.len(), lists.months.len()), (7, 12));
+    assert!(lists.stop_words.contains("the") && lists.small_talk.contains("ok"));
+}
+
+#[test]
 fn text_becomes_terms() {
     for (text, expected) in [
         ("The cats are running!", "cat run"),
