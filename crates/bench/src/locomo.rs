@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use local::embed::LocalEmbedder;
-use memory::index::{Among, Index, Item, ItemId, Method, Query};
+use memory::index::{Among, Index, Item, ItemRef, Method, Query};
 use model::Embedder;
 use protocol::Role;
 
@@ -146,8 +146,8 @@ fn index(conversation: &Conversation) -> Result<Index, Failure> {
     Ok(index)
 }
 
-fn id(number: usize) -> Result<ItemId, Failure> {
-    Ok(ItemId::Message(format!("msg_{number:032x}").parse()?))
+fn id(number: usize) -> Result<ItemRef, Failure> {
+    Ok(ItemRef::Message(format!("msg_{number:032x}").parse()?))
 }
 
 /// Every question of the conversation, by each method there is.
@@ -183,7 +183,7 @@ fn ask(
             let begin = Instant::now();
             let hits = index.search(&query);
             asked.took = begin.elapsed();
-            let found: Vec<ItemId> = hits.iter().map(|hit| hit.id).collect();
+            let found: Vec<ItemRef> = hits.iter().map(|hit| hit.id).collect();
             asked.recalls.push((*method, DEPTHS.map(|depth| recall(&found, &evidence, depth))));
         }
         all.push(asked);
@@ -192,7 +192,7 @@ fn ask(
 }
 
 /// Which share of the evidence is among the first hits.
-fn recall(found: &[ItemId], evidence: &[ItemId], depth: usize) -> f64 {
+fn recall(found: &[ItemRef], evidence: &[ItemRef], depth: usize) -> f64 {
     let first = found.get(..depth.min(found.len())).unwrap_or_default();
     let hits = evidence.iter().filter(|id| first.contains(id)).count();
     hits as f64 / evidence.len().max(1) as f64

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use local::embed::LocalEmbedder;
-use memory::index::{Among, ItemId};
+use memory::index::{Among, ItemRef};
 use memory::recall::{Question, Recall};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
@@ -191,7 +191,7 @@ async fn among_others(folder: &Path) -> Result<(Vec<Duration>, usize), Failure> 
         let hits =
             recall.search(&scope, Question::new(&question, SystemClock.now(), TOP, Among::Memories)).await?;
         times.push(begun.elapsed());
-        let only_mine = hits.iter().all(|hit| mine.iter().any(|id| hit.item.id == ItemId::Memory(*id)));
+        let only_mine = hits.iter().all(|hit| mine.iter().any(|id| hit.item.id == ItemRef::Memory(*id)));
         found += usize::from(only_mine && hits.len() == 1);
     }
     Ok((times, found))

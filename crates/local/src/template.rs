@@ -6,8 +6,9 @@ mod tests;
 use std::io::{self, Write};
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, context};
+use minijinja::value::{Kwargs, Serde, Value};
+use minijinja::{Environment, Error, ErrorKind, context};
+use minijinja_contrib::pycompat::unknown_method_callback;
 use model::{Exchange, Message, Request, ToolSpec};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
@@ -47,7 +48,7 @@ impl Template {
         if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
             environment.set_syntax(syntax);
         }
-        environment.set_unknown_method_callback(python_method);
+        environment.set_unknown_method_callback(unknown_method_callback);
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
@@ -241,40 +242,4 @@ impl Formatter for Spaced {
     fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         writer.write_all(b": ")
     }
-}
-
-/// The few methods of Python's strings and dictionaries that templates call.
-fn python_method(
-    _: &mut State<'_, '_>,
-    value: &Value,
-    method: &str,
-    arguments: &[Value],
-) -> Result<Value, Error> {
-    let argument = arguments.first().and_then(Value::as_str);
-    let set: Vec<char> = argument.map_or_else(|| vec![' ', '\t', '\n', '\r'], |set| set.chars().collect());
-    let unknown = || Error::new(ErrorKind::UnknownMethod, format!("there is no method `{method}`"));
-    if value.kind() == ValueKind::Map {
-        return match (method, arguments) {
-            ("items", []) => minijinja::filters::items(value),
-            ("keys", []) => Ok(Value::from_iter(value.try_iter()?)),
-            ("get", [key, rest @ ..]) => {
-                let found = value.get_item(key).ok().filter(|found| !found.is_undefined());
-                Ok(found.or_else(|| rest.first().cloned()).unwrap_or(Value::from(())))
-            }
-            _ => Err(unknown()),
-        };
-    }
-    let text = value.as_str().ok_or_else(unknown)?;
-    Ok(match (method, argument) {
-        ("strip", _) => Value::from(text.trim_matches(set.as_slice())),
-        ("lstrip", _) => Value::from(text.trim_start_matches(set.as_slice())),
-        ("rstrip", _) => Value::from(text.trim_end_matches(set.as_slice())),
-        ("startswith", Some(start)) => Value::from(text.starts_with(start)),
-        ("endswith", Some(end)) => Value::from(text.ends_with(end)),
-        ("split", Some(between)) => text.split(between).map(Value::from).collect(),
-        ("split", None) => text.split_whitespace().map(Value::from).collect(),
-        ("upper", _) => Value::from(text.to_uppercase()),
-        ("lower", _) => Value::from(text.to_lowercase()),
-        _ => return Err(unknown()),
-    })
 }

@@ -153,11 +153,9 @@ impl Tokenizer {
 
 fn texts<'a>(file: &'a Gguf, key: &str) -> Result<Vec<&'a str>, GgufError> {
     let list = file.list(key).ok_or_else(|| GgufError::NoEntry(key.into()))?;
-    let texts = list.iter().map(|item| match item {
-        Value::Text(text) => Ok(text.as_str()),
-        Value::Whole(_) | Value::Number(_) | Value::Flag(_) | Value::List(_) => {
-            Err(GgufError::NoEntry(key.into()))
-        }
+    let texts = list.iter().map(|item| {
+        let Value::Text(text) = item else { return Err(GgufError::NoEntry(key.into())) };
+        Ok(text.as_str())
     });
     texts.collect()
 }

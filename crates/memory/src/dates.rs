@@ -11,7 +11,18 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use self::calendar::{Days, Season, Unit};
+use crate::phrases::{PhraseList, lists};
 use crate::words;
+
+lists! {
+    static TIME_WORDS: TimeWords = "dates/words.toml"; {
+        /// Times that are also other words.
+        doubtful: PhraseList,
+        before_a_time: PhraseList,
+        /// Numbers from 1 on, with another word for 1 before it.
+        numbers: Vec<String>,
+    }
+}
 
 /// Words of a text that are looked at.
 const MAX_WORDS: usize = 512;
@@ -70,30 +81,9 @@ fn found(words: &[Word<'_>], at: usize, today: Date) -> Option<Days> {
 /// "May", "march" and "fall" are not always times.
 fn is_meant_as_time(words: &[Word<'_>], at: usize) -> bool {
     let Some(word) = words.get(at) else { return false };
-    let is_doubtful = matches!(
-        word.text,
-        "may" | "march" | "fall" | "spring" | "jan" | "mar" | "sep" | "dec" | "nov" | "oct" | "jun" | "aug"
-    );
+    let is_doubtful = TIME_WORDS.doubtful.contains(word.text);
     let before = at.checked_sub(1).and_then(|before| words.get(before)).map(|word| word.text);
-    let is_after_preposition = matches!(
-        before,
-        Some(
-            "in" | "of"
-                | "since"
-                | "during"
-                | "by"
-                | "until"
-                | "till"
-                | "before"
-                | "after"
-                | "from"
-                | "between"
-                | "and"
-                | "early"
-                | "late"
-                | "mid"
-        )
-    );
+    let is_after_preposition = before.is_some_and(|before| TIME_WORDS.before_a_time.contains(before));
     let next = words.iter().skip(at + 1).map(|word| word.text).find(|word| *word != "of");
     let is_before_number = next.is_some_and(|next| day(next).is_some() || year(next).is_some());
     let is_season = matches!(word.text, "fall" | "spring");
@@ -248,10 +238,6 @@ fn year(word: &str) -> Option<i16> {
 }
 
 fn number(word: &str) -> Option<i64> {
-    const NUMBERS: [&str; 13] = [
-        "a", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-        "twelve",
-    ];
     /// More are meant as a number of something else.
     const MAX_NUMBER: i64 = 1_000;
     match word {
@@ -259,7 +245,7 @@ fn number(word: &str) -> Option<i64> {
         "couple" => Some(2),
         "few" => Some(3),
         _ => {
-            let written = NUMBERS.iter().position(|number| *number == word);
+            let written = TIME_WORDS.numbers.iter().position(|number| number == word);
             let written = written.and_then(|at| i64::try_from(at.max(1)).ok());
             written.or_else(|| word.parse().ok()).filter(|number| (0..=MAX_NUMBER).contains(number))
         }

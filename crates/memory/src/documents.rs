@@ -11,6 +11,7 @@ mod kind;
 mod markdown;
 mod outline;
 mod pdf;
+mod table;
 #[cfg(test)]
 mod tests;
 mod text;

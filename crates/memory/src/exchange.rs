@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use protocol::is_kind;
+use serde::Serialize;
 use store::MAX_MEMORY_BYTES;
 
 use crate::extract::DEFAULT_KIND;
@@ -27,14 +28,17 @@ pub const MAX_MEMORIES: usize = 10_000;
 const MAX_SOURCE_BYTES: usize = 256;
 
 /// A memory as it travels: without ids, which are each server's own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Portable {
     pub text: String,
     pub kind: String,
     pub created_at: Timestamp,
     /// Since when it is true, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_from: Option<Timestamp>,
     /// Where it comes from, in a word or a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 

@@ -14,7 +14,7 @@ mod tests;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use protocol::{MemoryId, MessageId};
+use protocol::{MemoryId, MessageId, Role};
 
 pub use alike::is_duplicate;
 pub use plan::plan;
@@ -34,12 +34,6 @@ pub const MAX_CHANGES: usize = 20;
 
 /// What a memory is when nobody says.
 pub const DEFAULT_KIND: &str = "fact";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    User,
-    Assistant,
-}
 
 /// A message of the conversation, without the words that were forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]

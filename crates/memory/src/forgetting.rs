@@ -8,7 +8,7 @@ mod tests;
 mod tongues;
 
 use crate::phrases::{PhraseList, word_count};
-use crate::remember::{leads_to_task, sentences, spoken};
+use crate::remember::{leads_to_task, repeated, sentences, spoken};
 use crate::tombstone::spans::{Span, spans};
 use tongues::{TONGUES, Tongue};
 
@@ -23,9 +23,6 @@ const MAX_LEAD: usize = 8;
 
 /// Memories that a question shows.
 pub const MAX_SHOWN: usize = 10;
-
-/// How much of a memory a question repeats, in characters.
-const MAX_REPEATED: usize = 300;
 
 /// A request to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,10 +104,10 @@ pub fn reply(language: &str, reply: ForgetReply<'_>) -> String {
     let [english, ..] = &*TONGUES;
     let tongue = TONGUES.iter().find(|tongue| tongue.code == language).unwrap_or(english);
     match reply {
-        ForgetReply::Ask([one]) => tongue.ask_one.replace("{}", &repeated(one)),
+        ForgetReply::Ask([one]) => tongue.ask_one.replace("{}", &in_one_line(one)),
         ForgetReply::Ask(several) => {
             let lines: Vec<String> =
-                several.iter().take(MAX_SHOWN).map(|text| format!("- {}", repeated(text))).collect();
+                several.iter().take(MAX_SHOWN).map(|text| format!("- {}", in_one_line(text))).collect();
             tongue.ask_several.replace("{}", &lines.join("\n"))
         }
         ForgetReply::Forgotten => tongue.forgotten.clone(),
@@ -121,13 +118,8 @@ pub fn reply(language: &str, reply: ForgetReply<'_>) -> String {
     }
 }
 
-/// One line, and not too long.
-fn repeated(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_REPEATED) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
-        None => line,
-    }
+fn in_one_line(text: &str) -> String {
+    repeated(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 fn is_courtesy(sentence: &str) -> bool {

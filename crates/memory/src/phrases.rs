@@ -3,6 +3,30 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+/// Declares lists that are read from a data file at first use, with a test that reads the file.
+macro_rules! lists {
+    ($shown:vis static $name:ident: $lists:ident = $file:literal; { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
+        $shown static $name: std::sync::LazyLock<$lists> =
+            std::sync::LazyLock::new(|| $crate::phrases::read_data(include_str!($file)));
+
+        #[derive(Debug, Default, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        $shown struct $lists {
+            $($(#[$doc])* $shown $field: $type,)*
+        }
+
+        #[cfg(test)]
+        mod data_file {
+            #[test]
+            fn is_read() {
+                toml::from_str::<super::$lists>(include_str!($file)).unwrap();
+            }
+        }
+    };
+}
+
+pub(crate) use lists;
+
 /// Phrases in lower case with one space between their words, sorted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(try_from = "Vec<String>")]

@@ -2,6 +2,8 @@
 
 use store::MAX_PIN_BYTES;
 
+use crate::remember::after_command;
+
 /// What a message asks to pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked<'m> {
@@ -17,11 +19,7 @@ pub const SECRET: &str = "That looks like a password or a key, so I did not pin 
 
 /// What a message asks to pin; none if it is no such command.
 pub fn asked(message: &str) -> Option<Asked<'_>> {
-    let (command, rest) = message.trim().split_at_checked("/pin".len())?;
-    if !command.eq_ignore_ascii_case("/pin") || rest.starts_with(|c: char| !c.is_whitespace() && c != ':') {
-        return None;
-    }
-    let text = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ':').trim_end();
+    let text = after_command(message, "/pin")?;
     Some(match text.len() {
         0 => Asked::Nothing,
         1..=MAX_PIN_BYTES => Asked::Keep(text),

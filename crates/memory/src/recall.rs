@@ -10,9 +10,9 @@ mod questions;
 mod shelf;
 mod vector;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hashlink::LruCache;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use model::Embedder;
@@ -24,8 +24,8 @@ use self::questions::Questions;
 use self::shelf::{Bare, Shelf};
 use crate::dates::Span;
 use crate::extract::is_duplicate;
-use crate::index::{Among, Hit, Item, ItemId, Method, Query};
-use crate::tombstone::{Forgotten, Shadow, Tombstone};
+use crate::index::{Among, Hit, Item, ItemRef, Method, Query};
+use crate::tombstone::{Forgotten, Shadow};
 
 /// Memory that all indexes may hold together, about; four of the largest.
 const MAX_HELD_BYTES: usize = 1 << 30;
@@ -60,11 +60,8 @@ pub struct Recall {
 /// Names a text, so that a vector of another one is not taken for its own.
 type Hash = [u8; 16];
 
-#[derive(Default)]
 struct Shelves {
-    by_scope: HashMap<Scope, Place>,
-    /// Counts searches, so that it is known which shelf was used last.
-    uses: u64,
+    by_scope: LruCache<Scope, Place>,
     /// Bytes of all of them.
     held: usize,
 }
@@ -72,7 +69,6 @@ struct Shelves {
 #[derive(Default)]
 struct Place {
     shelf: Arc<Shelf>,
-    used: u64,
     bytes: usize,
 }
 
@@ -114,7 +110,8 @@ pub struct Passage {
 impl Recall {
     /// Without an embedder, everything is found by its words.
     pub fn new(store: Arc<dyn Store>, embedder: Option<Arc<dyn Embedder>>) -> Self {
-        Self { store, questions: embedder.map(Questions::new), shelves: Mutex::default() }
+        let shelves = Shelves { by_scope: LruCache::new_unbounded(), held: 0 };
+        Self { store, questions: embedder.map(Questions::new), shelves: Mutex::new(shelves) }
     }
 
     /// The model whose vectors are used.
@@ -147,8 +144,8 @@ impl Recall {
             let hits = index.search(&query).into_iter();
             let found = |Hit { id, score }| Some(Found { item: index.get(id)?.clone(), score });
             let wanted = |found: &Found| match found.item.id {
-                ItemId::Memory(_) | ItemId::Chunk(_) => true,
-                ItemId::Message(_) => without.is_none() || found.item.thread != without,
+                ItemRef::Memory(_) | ItemRef::Chunk(_) => true,
+                ItemRef::Message(_) => without.is_none() || found.item.thread != without,
             };
             hits.filter_map(found).filter(wanted).take(limit).collect()
         };
@@ -190,7 +187,7 @@ impl Recall {
         }
         let shelf = self.fresh(scope).await?;
         let state = shelf.read();
-        Ok(ids.iter().filter_map(|id| state.index.get(ItemId::Message(*id)).cloned()).collect())
+        Ok(ids.iter().filter_map(|id| state.index.get(ItemRef::Message(*id)).cloned()).collect())
     }
 
     /// What was said around a message, itself included, in order.
@@ -202,7 +199,7 @@ impl Recall {
     ) -> Result<Vec<Item>, store::Error> {
         let shelf = self.fresh(scope).await?;
         let state = shelf.read();
-        Ok(state.index.neighbours(ItemId::Message(id), count).into_iter().cloned().collect())
+        Ok(state.index.neighbours(ItemRef::Message(id), count).into_iter().cloned().collect())
     }
 
     /// A memory that says the same already.
@@ -222,8 +219,8 @@ impl Recall {
             is_duplicate(text, &found.item.text, cosine)
         });
         Ok(same.and_then(|found| match found.item.id {
-            ItemId::Memory(id) => Some(id),
-            ItemId::Message(_) | ItemId::Chunk(_) => None,
+            ItemRef::Memory(id) => Some(id),
+            ItemRef::Message(_) | ItemRef::Chunk(_) => None,
         }))
     }
 
@@ -319,10 +316,7 @@ impl Recall {
 
     /// What no model sees any more.
     async fn words_to_hide(&self, scope: &Scope) -> Result<Forgotten, store::Error> {
-        let rows = self.store.tombstones(scope).await?;
-        let tombstone =
-            |row: store::Tombstone| Tombstone { words: row.words, at: row.at, memory: row.memory };
-        let tombstones: Vec<Tombstone> = rows.into_iter().map(tombstone).collect();
+        let tombstones = self.store.tombstones(scope).await?;
         let purged = self.store.shadows(scope).await?;
         if purged.is_empty() {
             return Ok(Forgotten::new(&tombstones));
@@ -342,12 +336,8 @@ impl Recall {
 
     fn shelf(&self, scope: &Scope) -> Arc<Shelf> {
         let mut shelves = self.shelves();
-        shelves.uses += 1;
-        let uses = shelves.uses;
         let new = || Place { shelf: Arc::new(Shelf::new(self.fact())), ..Place::default() };
-        let place = shelves.by_scope.entry(scope.clone()).or_insert_with(new);
-        place.used = uses;
-        Arc::clone(&place.shelf)
+        Arc::clone(&shelves.by_scope.entry(scope.clone()).or_insert_with(new).shelf)
     }
 
     /// Notes how much a shelf holds. If that is too much for all together, those that were used longest ago go, and a few
@@ -360,16 +350,13 @@ impl Recall {
         if shelves.held <= MAX_HELD_BYTES && shelves.by_scope.len() <= MAX_SHELVES {
             return;
         }
-        let others = shelves.by_scope.iter().filter(|(other, _)| *other != scope);
-        let mut by_use: Vec<(u64, Scope)> =
-            others.map(|(other, place)| (place.used, other.clone())).collect();
-        by_use.sort_unstable_by_key(|(used, _)| *used);
-        for (_, oldest) in by_use {
-            if shelves.held <= HELD_AFTER_EVICTION && shelves.by_scope.len() <= SHELVES_AFTER_EVICTION {
-                return;
-            }
-            let gone = shelves.by_scope.remove(&oldest).map_or(0, |place| place.bytes);
-            shelves.held -= gone;
+        let is_much = |shelves: &Shelves| {
+            shelves.held > HELD_AFTER_EVICTION || shelves.by_scope.len() > SHELVES_AFTER_EVICTION
+        };
+        // The last one is this user's, which was used just now.
+        while is_much(&shelves) && shelves.by_scope.len() > 1 {
+            let Some((_, oldest)) = shelves.by_scope.remove_lru() else { return };
+            shelves.held -= oldest.bytes;
         }
     }
 

@@ -49,7 +49,7 @@ const MAX_WHOLE_BYTES: usize = 1000;
 
 pub fn asked(message: &str) -> Option<Asked<'_>> {
     let text = message.trim();
-    if let Some(rest) = after_command(text) {
+    if let Some(rest) = after_command(text, COMMAND) {
         return Some(command(rest));
     }
     if text.len() > MAX_MESSAGE_BYTES {
@@ -73,15 +73,19 @@ pub fn asked(message: &str) -> Option<Asked<'_>> {
     None
 }
 
-fn after_command(text: &str) -> Option<&str> {
-    let (head, rest) = text.split_at_checked(COMMAND.len())?;
-    let ends = rest.chars().next().is_none_or(|c| c.is_whitespace() || c == ':');
-    (head.eq_ignore_ascii_case(COMMAND) && ends).then_some(rest)
+/// The text after a command such as `/pin`, if the message begins with it.
+pub(crate) fn after_command<'m>(message: &'m str, command: &str) -> Option<&'m str> {
+    let (head, rest) = message.trim().split_at_checked(command.len())?;
+    let is_command = head.eq_ignore_ascii_case(command) && !rest.starts_with(|c| !is_after_command(c));
+    is_command.then(|| rest.trim_start_matches(is_after_command).trim_end())
+}
+
+fn is_after_command(c: char) -> bool {
+    c.is_whitespace() || c == ':'
 }
 
 /// The command takes all that follows, but for a question at its end.
-fn command(rest: &str) -> Asked<'_> {
-    let mut words = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ':').trim_end();
+fn command(mut words: &str) -> Asked<'_> {
     let that = words.split_at_checked(4).filter(|(head, _)| head.eq_ignore_ascii_case("that"));
     if let Some((_, said)) = that.filter(|(_, said)| !said.starts_with(|c: char| !c.is_whitespace())) {
         words = said.trim_start();
@@ -177,7 +181,8 @@ pub fn confirmation(outcome: Outcome<'_>) -> String {
     }
 }
 
-fn repeated(text: &str) -> String {
+/// The beginning of a text, with a sign if it goes on.
+pub(crate) fn repeated(text: &str) -> String {
     match text.char_indices().nth(MAX_REPEATED) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default().trim_end()),
         None => text.to_owned(),

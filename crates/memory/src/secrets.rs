@@ -8,23 +8,16 @@ mod numbers;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use serde::Deserialize;
+use crate::phrases::lists;
 
-use crate::phrases::read_data;
-
-const PATTERNS_FILE: &str = include_str!("secrets/patterns.toml");
-
-static PATTERNS: LazyLock<SecretPatterns> = LazyLock::new(|| read_data(PATTERNS_FILE));
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SecretPatterns {
-    /// How keys of well-known services begin, and how many characters follow at least.
-    key_prefixes: BTreeMap<String, usize>,
-    /// How long account numbers of a country are, check digits included.
-    account_lengths: BTreeMap<String, usize>,
+lists! {
+    static PATTERNS: SecretPatterns = "secrets/patterns.toml"; {
+        /// How keys of well-known services begin, and how many characters follow at least.
+        key_prefixes: BTreeMap<String, usize>,
+        /// How long account numbers of a country are, check digits included.
+        account_lengths: BTreeMap<String, usize>,
+    }
 }
 
 /// What was found. Its words are deliberately not kept.

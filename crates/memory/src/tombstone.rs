@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use jiff::Timestamp;
-use protocol::MemoryId;
 use serde_json::Value;
+use store::Tombstone;
 
 use retold::Retold;
 use shadow::Shadows;
@@ -24,13 +24,6 @@ use spans::{Span, spans};
 
 /// What stands in the place of forgotten words.
 pub const FORGOTTEN: &str = "[forgotten]";
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tombstone {
-    pub words: String,
-    pub at: Timestamp,
-    pub memory: MemoryId,
-}
 
 /// Many tombstones, prepared once: a text is then read in one pass, however many there are.
 #[derive(Debug)]
@@ -114,13 +107,11 @@ impl Forgotten {
     /// The same, and without sentences that say a forgotten fact in other words. For what is recalled and shown to models;
     /// what a memory rests on must be the exact words.
     pub fn clear<'a>(&self, text: &'a str, said_at: Timestamp) -> Cow<'a, str> {
-        match self.newest {
-            Some(newest) if said_at <= newest => {
-                let retold = self.retold.hide(self.redact(text, said_at), said_at);
-                self.shadows.hide_retold(retold, said_at)
-            }
-            Some(_) | None => Cow::Borrowed(text),
+        if !self.reaches(said_at) {
+            return Cow::Borrowed(text);
         }
+        let retold = self.retold.hide(self.redact(text, said_at), said_at);
+        self.shadows.hide_retold(retold, said_at)
     }
 
     /// The same in every text of a JSON value, names of fields included.
@@ -160,12 +151,10 @@ impl Forgotten {
         if !self.reaches(said_at) {
             return Vec::new();
         }
-        let hidden = self.hidden_by_words(text, said_at);
-        if self.shadows.is_empty() {
-            return hidden;
+        let mut all = self.hidden_by_words(text, said_at);
+        if !self.shadows.is_empty() {
+            all.extend(self.shadows.hidden(text, said_at));
         }
-        let mut all: Vec<Range<usize>> = hidden;
-        all.extend(self.shadows.hidden(text, said_at));
         all.sort_by_key(|range| (range.start, range.end));
         let mut apart: Vec<Range<usize>> = Vec::with_capacity(all.len());
         for range in all {
@@ -182,25 +171,11 @@ impl Forgotten {
         let number =
             |span: &Span| self.numbers.get(&compared(span)).copied().filter(|_| !is_mark(text, span));
         let numbers: Vec<Option<u32>> = spans.iter().map(number).collect();
-        let mut hidden: Vec<Range<usize>> = Vec::new();
-        // The last word that is hidden so far, so that overlapping sequences become one.
-        let mut last_hidden: Option<usize> = None;
-        for first in 0..numbers.len() {
-            let Some(last) = self.longest(numbers.get(first..).unwrap_or_default(), said_at) else {
-                continue;
-            };
-            let last = first + last;
-            let (Some(begin), Some(end)) = (spans.get(first), spans.get(last)) else { continue };
-            let range = begin.start..end.end;
-            match hidden.last_mut() {
-                Some(before) if last_hidden.is_some_and(|word| first <= word) => {
-                    before.end = before.end.max(range.end);
-                }
-                Some(_) | None => hidden.push(range),
-            }
-            last_hidden = last_hidden.max(Some(last));
-        }
-        hidden
+        let range = |first: usize| {
+            let last = first + self.longest(numbers.get(first..)?, said_at)?;
+            Some(spans.get(first)?.start..spans.get(last)?.end)
+        };
+        (0..numbers.len()).filter_map(range).collect()
     }
 
     /// How many words after the first belong to the longest forgotten sequence that begins there.

@@ -9,16 +9,13 @@ mod language;
 mod tests;
 
 use std::collections::HashSet;
-use std::fmt;
-use std::sync::LazyLock;
 
-use serde::Deserialize;
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{decompose_canonical, is_combining_mark};
 
 use self::language::Written;
-use crate::phrases::{PhraseList, read_data};
+use crate::phrases::{PhraseList, lists};
 
 /// Terms of one text; what follows them is not searched.
 pub const MAX_TERMS: usize = 4096;
@@ -29,102 +26,78 @@ const MAX_ENDING_CHARS: usize = 2;
 /// Shorter words have no endings to remove.
 const MIN_STEMMED_BYTES: usize = 3;
 
-const LISTS_FILE: &str = include_str!("words/lists.toml");
-
-static LISTS: LazyLock<CommonWords> = LazyLock::new(|| read_data(LISTS_FILE));
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CommonWords {
-    stop_words: PhraseList,
-    small_talk: PhraseList,
-    weekdays: Vec<String>,
-    months: Vec<String>,
-}
-
-/// How text becomes terms. Made once and used for every text of an index.
-pub struct Words {
-    stemmer: Stemmer,
-}
-
-impl fmt::Debug for Words {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Words")
+lists! {
+    static LISTS: CommonWords = "words/lists.toml"; {
+        stop_words: PhraseList,
+        small_talk: PhraseList,
+        weekdays: Vec<String>,
+        months: Vec<String>,
     }
 }
 
-impl Default for Words {
-    fn default() -> Self {
-        Self { stemmer: Stemmer::create(Algorithm::English) }
-    }
+/// The terms of a text in their order, repeated ones too; after them the stems of a text that is not in English.
+pub fn terms(text: &str) -> Vec<String> {
+    terms_of(text, &language::of(text))
 }
 
-impl Words {
-    /// The terms of a text in their order, repeated ones too; after them the stems of a text that is not in English.
-    pub fn terms(&self, text: &str) -> Vec<String> {
-        self.terms_of(text, &language::of(text))
+/// The terms that tell something about a text by themselves: names, numbers, and all of a text that is not in English.
+/// What other English words have in common, their meaning says better.
+pub fn telling(text: &str) -> Vec<String> {
+    let written = language::of(text);
+    if written.is_sure {
+        return terms_of(text, &written);
     }
-
-    /// The terms that tell something about a text by themselves: names, numbers, and all of a text that is not in English.
-    /// What other English words have in common, their meaning says better.
-    pub fn telling(&self, text: &str) -> Vec<String> {
-        let written = language::of(text);
-        if written.is_sure {
-            return self.terms_of(text, &written);
+    let mut terms = Vec::new();
+    let mut rest = text;
+    while let Some((gap, token, after)) = next_token(rest) {
+        let begins = rest.len() == text.len() || gap.contains(ENDS_SENTENCE);
+        rest = after;
+        if terms.len() < MAX_TERMS && tells(token, begins) {
+            add_terms(token, &written, &mut terms);
         }
-        let mut terms = Vec::new();
-        let mut rest = text;
-        while let Some((gap, token, after)) = next_token(rest) {
-            let begins = rest.len() == text.len() || gap.contains(ENDS_SENTENCE);
-            rest = after;
-            if terms.len() < MAX_TERMS && tells(token, begins) {
-                self.add_terms(token, &written, &mut terms);
+    }
+    terms.truncate(MAX_TERMS);
+    terms
+}
+
+fn terms_of(text: &str, written: &Written) -> Vec<String> {
+    let mut terms = Vec::new();
+    for token in tokens(text) {
+        if terms.len() >= MAX_TERMS {
+            break;
+        }
+        add_terms(token, written, &mut terms);
+    }
+    add_stems(text, written, &mut terms);
+    terms.truncate(MAX_TERMS);
+    terms
+}
+
+fn add_terms(token: &str, written: &Written, terms: &mut Vec<String>) {
+    let word = folded(token);
+    if is_stop_word(&word) {
+        return;
+    }
+    let mut parts = word.split('\'').filter(|part| !part.is_empty());
+    let first = parts.next();
+    let longer = parts.filter(|part| part.chars().count() > MAX_ENDING_CHARS);
+    for part in first.into_iter().chain(longer) {
+        match part.chars().next() {
+            Some(letter) if has_no_blanks(letter) => add_pairs(part, terms),
+            Some(_) if !is_stop_word(part) && !written.is_common(part) => {
+                terms.push(stemmed(part));
             }
-        }
-        terms.truncate(MAX_TERMS);
-        terms
-    }
-
-    fn terms_of(&self, text: &str, written: &Written) -> Vec<String> {
-        let mut terms = Vec::new();
-        for token in tokens(text) {
-            if terms.len() >= MAX_TERMS {
-                break;
-            }
-            self.add_terms(token, written, &mut terms);
-        }
-        add_stems(text, written, &mut terms);
-        terms.truncate(MAX_TERMS);
-        terms
-    }
-
-    fn add_terms(&self, token: &str, written: &Written, terms: &mut Vec<String>) {
-        let word = folded(token);
-        if is_stop_word(&word) {
-            return;
-        }
-        let mut parts = word.split('\'').filter(|part| !part.is_empty());
-        let first = parts.next();
-        let longer = parts.filter(|part| part.chars().count() > MAX_ENDING_CHARS);
-        for part in first.into_iter().chain(longer) {
-            match part.chars().next() {
-                Some(letter) if has_no_blanks(letter) => add_pairs(part, terms),
-                Some(_) if !is_stop_word(part) && !written.is_common(part) => {
-                    terms.push(self.stemmed(part));
-                }
-                Some(_) | None => {}
-            }
+            Some(_) | None => {}
         }
     }
+}
 
-    fn stemmed(&self, word: &str) -> String {
-        let is_english =
-            word.len() >= MIN_STEMMED_BYTES && word.bytes().all(|byte| byte.is_ascii_lowercase());
-        if is_english {
-            self.stemmer.stem(word).chars().take(MAX_TERM_CHARS).collect()
-        } else {
-            word.chars().take(MAX_TERM_CHARS).collect()
-        }
+fn stemmed(word: &str) -> String {
+    let is_english = word.len() >= MIN_STEMMED_BYTES && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    if is_english {
+        Stemmer::create(Algorithm::English).stem(word).chars().take(MAX_TERM_CHARS).collect()
+    } else {
+        word.chars().take(MAX_TERM_CHARS).collect()
     }
 }
 

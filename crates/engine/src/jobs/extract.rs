@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::{App, Extraction as How};
-use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Role, Turn};
+use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Turn};
 use memory::forgetting::{self, About};
-use memory::index::{Among, ItemId};
+use memory::index::{Among, ItemRef};
 use memory::recall::Question;
 use memory::remember::{self, Asked};
 use memory::tombstone::Forgotten;
 use model::{Counter, Error, Format, Message, Model, Schema, Structured};
-use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId};
+use protocol::{JobId, MemoryId, Role, Settings, ThreadId};
 use serde_json::Value;
 use store::{
     Ask, Extraction, JobRow, MemoryChange, MemoryRow, MessageRow, NewMemory, RecordQuery, RunJob, Source,
@@ -140,11 +140,7 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for row in rows {
         let read = transcript::read(row);
-        let role = match read.role {
-            Some(Speaker::User) => Role::User,
-            Some(Speaker::Assistant) => Role::Assistant,
-            None => continue,
-        };
+        let Some(role) = read.role else { continue };
         if role == Role::User && app.memory.remember && is_request(&read.text) {
             let said = turns.iter().rposition(|turn| turn.role == Role::User);
             if let Some(said) = said.filter(|_| takes_back(&read.text)) {
@@ -191,8 +187,8 @@ async fn known(
         let question = Question::new(&turn.text, engine.now(), NEAR_EACH, Among::Memories);
         for found in engine.recall().search(&job.scope, question).await.map_err(text)? {
             match found.item.id {
-                ItemId::Memory(id) if !ids.contains(&id) => ids.push(id),
-                ItemId::Memory(_) | ItemId::Message(_) | ItemId::Chunk(_) => {}
+                ItemRef::Memory(id) if !ids.contains(&id) => ids.push(id),
+                ItemRef::Memory(_) | ItemRef::Message(_) | ItemRef::Chunk(_) => {}
             }
         }
     }

@@ -6,7 +6,7 @@ use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 use memory::dates::Span;
-use memory::index::{Among, Item, ItemId};
+use memory::index::{Among, Item, ItemRef};
 use memory::recall::{Found, Question};
 use protocol::{FoundMessage, MemoryHit, MemoryId, MemoryQuery, MessageHit, Page, Principal, Scope};
 
@@ -77,7 +77,7 @@ impl Engine {
 
     /// None if it is no message, or was deleted meanwhile.
     async fn message_hit(&self, scope: &Scope, found: &Found) -> Result<Option<MessageHit>, Error> {
-        let ItemId::Message(id) = found.item.id else { return Ok(None) };
+        let ItemRef::Message(id) = found.item.id else { return Ok(None) };
         let around: Vec<FoundMessage> =
             self.recall().around(scope, id, NEIGHBOURS).await?.iter().filter_map(said).collect();
         let mut parts = around.splitn(2, |message| message.id == id).map(<[FoundMessage]>::to_vec);
@@ -89,18 +89,18 @@ impl Engine {
 
 fn memory_score(found: &Found) -> Option<(MemoryId, f32)> {
     match found.item.id {
-        ItemId::Memory(id) => Some((id, found.score)),
-        ItemId::Message(_) | ItemId::Chunk(_) => None,
+        ItemRef::Memory(id) => Some((id, found.score)),
+        ItemRef::Message(_) | ItemRef::Chunk(_) => None,
     }
 }
 
 fn said(item: &Item) -> Option<FoundMessage> {
     match (item.id, item.thread, item.role) {
-        (ItemId::Message(id), Some(thread_id), Some(role)) => {
+        (ItemRef::Message(id), Some(thread_id), Some(role)) => {
             let text = capped(&item.text, MAX_SHOWN_BYTES);
             Some(FoundMessage { id, thread_id, role, text, created_at: item.at })
         }
-        (ItemId::Message(_) | ItemId::Memory(_) | ItemId::Chunk(_), _, _) => None,
+        (ItemRef::Message(_) | ItemRef::Memory(_) | ItemRef::Chunk(_), _, _) => None,
     }
 }
 

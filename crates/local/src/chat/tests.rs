@@ -8,7 +8,7 @@ use protocol::{Finish, Settings, Usage};
 use serde_json::{Map, json};
 
 use super::*;
-use crate::tiny;
+use crate::tests::tiny;
 
 fn chat(options: &Options) -> LocalChat {
     LocalChat::load(tiny::on_disk(&tiny::model()).path(), options).unwrap()

@@ -53,15 +53,23 @@ pub(super) enum Pooling {
 }
 
 /// The sizes of a network, checked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Shape {
+    #[serde(rename = "hidden_size")]
     pub(super) hidden: usize,
+    #[serde(rename = "intermediate_size")]
     pub(super) inner: usize,
+    #[serde(rename = "num_hidden_layers")]
     pub(super) layers: usize,
+    #[serde(rename = "num_attention_heads")]
     pub(super) heads: usize,
+    #[serde(rename = "vocab_size")]
     pub(super) words: usize,
+    #[serde(rename = "max_position_embeddings")]
     pub(super) positions: usize,
+    #[serde(rename = "type_vocab_size")]
     pub(super) kinds: usize,
+    #[serde(rename = "layer_norm_eps")]
     pub(super) epsilon: f32,
 }
 
@@ -69,15 +77,9 @@ pub(super) struct Shape {
 struct Config {
     model_type: String,
     hidden_act: String,
-    hidden_size: usize,
-    intermediate_size: usize,
-    num_hidden_layers: usize,
-    num_attention_heads: usize,
-    vocab_size: usize,
-    max_position_embeddings: usize,
-    type_vocab_size: usize,
-    layer_norm_eps: f32,
     position_embedding_type: Option<String>,
+    #[serde(flatten)]
+    shape: Shape,
 }
 
 #[derive(Deserialize)]
@@ -108,18 +110,8 @@ impl Shape {
         if config.model_type != "bert" || config.hidden_act != "gelu" || position != "absolute" {
             return Err(LoadError::unfit(&path, "only BERT with GELU and absolute positions is known"));
         }
-        let shape = Self {
-            hidden: config.hidden_size,
-            inner: config.intermediate_size,
-            layers: config.num_hidden_layers,
-            heads: config.num_attention_heads,
-            words: config.vocab_size,
-            positions: config.max_position_embeddings,
-            kinds: config.type_vocab_size,
-            epsilon: config.layer_norm_eps,
-        };
-        shape.check().map_err(|what| LoadError::unfit(&path, what))?;
-        Ok(shape)
+        config.shape.check().map_err(|what| LoadError::unfit(&path, what))?;
+        Ok(config.shape)
     }
 
     fn check(&self) -> Result<(), String> {

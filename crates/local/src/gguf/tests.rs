@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tiny::{self, Writer, on_disk};
+use crate::tests::tiny::{self, Writer, on_disk};
 
 fn open(bytes: &[u8]) -> Result<Gguf, GgufError> {
     Gguf::open(on_disk(bytes).path())

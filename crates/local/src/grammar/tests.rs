@@ -6,7 +6,7 @@ use model::Schema;
 
 use super::*;
 use crate::gguf::Gguf;
-use crate::tiny;
+use crate::tests::tiny;
 
 fn tool(name: &str, parameters: Value) -> ToolSpec {
     ToolSpec { name: name.into(), description: String::new(), parameters }

@@ -35,9 +35,9 @@ pub fn load(file: &mut Gguf, max_context: usize) -> Result<Llama, LoadError> {
     for index in 0..shape.layers {
         layers.push(layer(file, &shape, index)?);
     }
-    let embedding = matrix(file, &shape, &[("token_embd.weight".into(), shape.vocabulary)])?;
+    let embedding = matrix(file, &[("token_embd.weight".into(), shape.vocabulary)], shape.width)?;
     let output = match file.tensor("output.weight") {
-        Some(_) => Some(matrix(file, &shape, &[("output.weight".into(), shape.vocabulary)])?),
+        Some(_) => Some(matrix(file, &[("output.weight".into(), shape.vocabulary)], shape.width)?),
         None => None,
     };
     let norm = file.vector("output_norm.weight", shape.width)?;
@@ -114,7 +114,7 @@ fn layer(file: &mut Gguf, shape: &Shape, index: usize) -> Result<Layer, LoadErro
         [(name("attn_q.weight"), queries), (name("attn_k.weight"), keys), (name("attn_v.weight"), keys)];
     let feed_in =
         [(name("ffn_gate.weight"), shape.feed_forward), (name("ffn_up.weight"), shape.feed_forward)];
-    let feed_out = wide(file, &[(name("ffn_down.weight"), shape.width)], shape.feed_forward)?;
+    let feed_out = matrix(file, &[(name("ffn_down.weight"), shape.width)], shape.feed_forward)?;
     let mut bias = None;
     if file.tensor(&name("attn_q.bias")).is_some() {
         let mut all = file.vector(&name("attn_q.bias"), queries)?;
@@ -129,22 +129,18 @@ fn layer(file: &mut Gguf, shape: &Shape, index: usize) -> Result<Layer, LoadErro
     }
     Ok(Layer {
         attention_norm: file.vector(&name("attn_norm.weight"), shape.width)?,
-        attention: matrix(file, shape, &attention)?,
+        attention: matrix(file, &attention, shape.width)?,
         bias,
         head_norms,
-        output: wide(file, &[(name("attn_output.weight"), shape.width)], queries)?,
+        output: matrix(file, &[(name("attn_output.weight"), shape.width)], queries)?,
         feed_norm: file.vector(&name("ffn_norm.weight"), shape.width)?,
-        feed_in: matrix(file, shape, &feed_in)?,
+        feed_in: matrix(file, &feed_in, shape.width)?,
         feed_out,
     })
 }
 
-/// Tensors of the model's width with these rows, one below the other.
-fn matrix(file: &mut Gguf, shape: &Shape, parts: &[(String, usize)]) -> Result<Matrix, LoadError> {
-    wide(file, parts, shape.width)
-}
-
-fn wide(file: &mut Gguf, parts: &[(String, usize)], columns: usize) -> Result<Matrix, LoadError> {
+/// Tensors with these rows, one below the other.
+fn matrix(file: &mut Gguf, parts: &[(String, usize)], columns: usize) -> Result<Matrix, LoadError> {
     let mut matrix = Matrix::new(columns);
     for (name, rows) in parts {
         let tensor = file.tensor(name).ok_or_else(|| GgufError::NoTensor(name.clone()))?;

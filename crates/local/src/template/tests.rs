@@ -6,7 +6,7 @@ use model::Answered;
 
 use super::*;
 use crate::gguf::Gguf;
-use crate::tiny;
+use crate::tests::tiny;
 
 fn tokenizer() -> Tokenizer {
     Tokenizer::load(&Gguf::open(tiny::on_disk(&tiny::model()).path()).unwrap()).unwrap()

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tiny::{self, BEGIN, END};
+use crate::tests::tiny::{self, BEGIN, END};
 
 fn tokenizer() -> Tokenizer {
     Tokenizer::load(&Gguf::open(tiny::on_disk(&tiny::model()).path()).unwrap()).unwrap()

@@ -1,21 +1,13 @@
 //! Whether a message says a name that occurs elsewhere, such as a drug's or a doctor's.
 
-use std::sync::LazyLock;
-
-use serde::Deserialize;
-
-use crate::phrases::{PhraseList, read_data};
+use crate::phrases::{PhraseList, lists};
 use crate::words;
 
-pub(super) const NAMES_FILE: &str = include_str!("names.toml");
-
-static NAMES: LazyLock<NameWords> = LazyLock::new(|| read_data(NAMES_FILE));
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NameWords {
-    /// Words before a person's name.
-    titles: PhraseList,
+lists! {
+    static NAMES: NameWords = "names.toml"; {
+        /// Words before a person's name.
+        titles: PhraseList,
+    }
 }
 
 /// Words of a name that are looked at.

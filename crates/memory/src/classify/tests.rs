@@ -87,11 +87,6 @@ fn features_of_nothing_and_of_very_much_are_bounded() {
 }
 
 #[test]
-fn the_file_of_titles_is_read() {
-    toml::from_str::<super::names::NameWords>(super::names::NAMES_FILE).unwrap();
-}
-
-#[test]
 fn a_name_is_found_however_it_is_said() {
     let mention = |text: &str, name: &str| SaidWords::of(text).mention(name);
     for text in ["She missed her lisinopril", "What is LISINOPRIL’s dose?", "her Lisinoprl", "lisinoprill"]

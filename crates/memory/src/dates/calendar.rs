@@ -23,12 +23,13 @@ pub(super) enum Unit {
     Year,
 }
 
+/// Each season by the number of its first month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Season {
-    Spring,
-    Summer,
-    Autumn,
-    Winter,
+    Spring = 3,
+    Summer = 6,
+    Autumn = 9,
+    Winter = 12,
 }
 
 /// "Two weeks ago" can be so many days earlier or later.
@@ -143,13 +144,7 @@ impl Season {
 
     /// The season that begins in this year.
     pub(super) fn of(self, year: i16) -> Option<Days> {
-        let month = match self {
-            Self::Spring => 3,
-            Self::Summer => 6,
-            Self::Autumn => 9,
-            Self::Winter => 12,
-        };
-        let start = Date::new(year, month, 1).ok()?;
+        let start = Date::new(year, self as i8, 1).ok()?;
         Some(Days::new(start, start.saturating_add(3.months())))
     }
 

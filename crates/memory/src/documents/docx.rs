@@ -12,13 +12,13 @@ use quick_xml::events::{BytesStart, Event};
 
 use self::parts::{Package, Style};
 use super::outline::Outline;
+use super::table::TableText;
 use super::{BlockKind, Extracted, MAX_PAGES, Problem};
 
 /// The part a document cannot be without.
 pub(super) const MAIN_PART: &str = "word/document.xml";
 /// How deep elements may be nested.
 const MAX_DEPTH: usize = 256;
-const BETWEEN_CELLS: &str = " | ";
 /// The mark Word leaves where a page ended when it last showed the document.
 const RENDERED_BREAK: &str = "lastRenderedPageBreak";
 /// What the XML has in it where an author ended a page.
@@ -34,10 +34,11 @@ pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
     body.paged = body.rendered || main.contains(AUTHOR_BREAK);
     read(&main, |event| body.event(event))?;
     body.end_list()?;
-    let pages = body.paged.then_some(body.page);
-    if body.page > MAX_PAGES {
-        return Err(Problem::TooManyPages { pages: body.page, limit: MAX_PAGES });
+    let pages = body.page();
+    if pages > MAX_PAGES {
+        return Err(Problem::TooManyPages { pages, limit: MAX_PAGES });
     }
+    let pages = body.paged.then_some(pages);
     Ok(body.outline.finish(title.as_deref(), pages))
 }
 
@@ -100,7 +101,8 @@ fn is_on(start: &BytesStart<'_>) -> bool {
     !matches!(attribute(start, "val").as_deref(), Some("0" | "false" | "off"))
 }
 
-/// What was read so far of the main part.
+/// The part of the main part that is read so far.
+#[derive(Default)]
 struct Body {
     outline: Outline,
     styles: HashMap<String, Style>,
@@ -117,36 +119,13 @@ struct Body {
     list: String,
     list_page: Option<u32>,
     tables: usize,
-    table: String,
-    page: u32,
+    table: TableText,
+    /// Ends of pages so far.
+    page_ends: u32,
     /// Something marks where pages end. Without that nothing is known of them.
     paged: bool,
     /// Word marked where pages end, and its marks are counted instead of what the author put there.
     rendered: bool,
-}
-
-impl Default for Body {
-    fn default() -> Self {
-        Self {
-            outline: Outline::default(),
-            styles: HashMap::new(),
-            left_out: 0,
-            in_text: false,
-            vanished: false,
-            in_paragraph_properties: false,
-            paragraph: String::new(),
-            paragraph_page: None,
-            style: Style::default(),
-            is_item: false,
-            list: String::new(),
-            list_page: None,
-            tables: 0,
-            table: String::new(),
-            page: 1,
-            paged: false,
-            rendered: false,
-        }
-    }
 }
 
 impl Body {
@@ -206,15 +185,13 @@ impl Body {
             "tc" if self.tables > 0 => self.end_cell(),
             "tr" if self.tables > 0 => {
                 self.end_cell();
-                if !self.table.is_empty() && !self.table.ends_with('\n') {
-                    self.table.push('\n');
-                }
+                self.table.end_row();
             }
             "tbl" if self.tables > 0 => {
                 self.end_cell();
                 self.tables -= 1;
                 if self.tables == 0 {
-                    let table = std::mem::take(&mut self.table);
+                    let table = self.table.take();
                     let page = self.paragraph_page.take();
                     self.outline.block(BlockKind::Table, &table, self.known(page))?;
                 }
@@ -226,7 +203,7 @@ impl Body {
 
     fn push(&mut self, text: &str) {
         if self.paragraph_page.is_none() && !text.trim().is_empty() {
-            self.paragraph_page = Some(self.page);
+            self.paragraph_page = Some(self.page());
         }
         self.paragraph.push_str(text);
     }
@@ -238,7 +215,11 @@ impl Body {
     }
 
     fn next_page(&mut self) {
-        self.page = self.page.saturating_add(1);
+        self.page_ends = self.page_ends.saturating_add(1);
+    }
+
+    fn page(&self) -> u32 {
+        self.page_ends.saturating_add(1)
     }
 
     fn known(&self, page: Option<u32>) -> Option<u32> {
@@ -285,14 +266,6 @@ impl Body {
     }
 
     fn end_cell(&mut self) {
-        let cell = std::mem::take(&mut self.paragraph);
-        let cell = cell.split_whitespace().collect::<Vec<_>>().join(" ");
-        if cell.is_empty() {
-            return;
-        }
-        if !self.table.is_empty() && !self.table.ends_with('\n') {
-            self.table.push_str(BETWEEN_CELLS);
-        }
-        self.table.push_str(&cell);
+        self.table.push_cell(&std::mem::take(&mut self.paragraph));
     }
 }

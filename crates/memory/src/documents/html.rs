@@ -15,13 +15,13 @@ use html5ever::tokenizer::{
     BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
 };
 
-use self::open::{Open, is_void};
+use self::open::{ELEMENTS, Open};
 use super::outline::Outline;
+use super::table::TableText;
 use super::{BlockKind, Extracted, MAX_TEXT_BYTES, Problem, text};
 
 /// Where a document says its encoding, in bytes from its start.
 const CHARSET_BYTES: usize = 1024;
-const BETWEEN_CELLS: &str = " | ";
 
 pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
     extract_text(&text::decode(bytes, said_encoding(bytes)))
@@ -86,7 +86,7 @@ struct Page {
     /// The next text begins an item.
     item: bool,
     tables: usize,
-    table: String,
+    table: TableText,
     problem: Option<Problem>,
 }
 
@@ -133,7 +133,7 @@ impl Page {
                 if !self.open.is_hidden() {
                     self.start(name);
                 }
-                if !is_void(name) {
+                if !ELEMENTS.void.contains(name) {
                     return raw(name);
                 }
             }
@@ -175,7 +175,7 @@ impl Page {
                 self.flush();
                 self.heading = name.get(1..).and_then(|level| level.parse().ok());
             }
-            _ if is_block(name) => self.flush(),
+            _ if ELEMENTS.blocks.contains(name) => self.flush(),
             _ => {}
         }
     }
@@ -205,7 +205,7 @@ impl Page {
                 self.flush();
                 self.heading = None;
             }
-            _ if is_block(name) => self.flush(),
+            _ if ELEMENTS.blocks.contains(name) => self.flush(),
             _ => {}
         }
     }
@@ -255,26 +255,16 @@ impl Page {
     }
 
     fn cell(&mut self) {
-        let cell = std::mem::take(&mut self.buffer);
-        let cell = cell.split_whitespace().collect::<Vec<_>>().join(" ");
-        if cell.is_empty() {
-            return;
-        }
-        if !self.table.is_empty() && !self.table.ends_with('\n') {
-            self.table.push_str(BETWEEN_CELLS);
-        }
-        self.table.push_str(&cell);
+        self.table.push_cell(&std::mem::take(&mut self.buffer));
     }
 
     fn row(&mut self) {
         self.cell();
-        if !self.table.is_empty() && !self.table.ends_with('\n') {
-            self.table.push('\n');
-        }
+        self.table.end_row();
     }
 
     fn end_table(&mut self) {
-        let table = std::mem::take(&mut self.table);
+        let table = self.table.take();
         if self.lists.is_empty() {
             let pushed = self.outline.block(BlockKind::Table, &table, None);
             self.note(pushed);
@@ -309,44 +299,4 @@ fn raw(name: &str) -> TokenSinkResult<()> {
         "plaintext" => TokenSinkResult::Plaintext,
         _ => TokenSinkResult::Continue,
     }
-}
-
-fn is_block(name: &str) -> bool {
-    matches!(
-        name,
-        "address"
-            | "article"
-            | "aside"
-            | "blockquote"
-            | "body"
-            | "caption"
-            | "center"
-            | "details"
-            | "div"
-            | "fieldset"
-            | "figcaption"
-            | "figure"
-            | "footer"
-            | "form"
-            | "header"
-            | "hgroup"
-            | "hr"
-            | "html"
-            | "legend"
-            | "li"
-            | "dt"
-            | "dd"
-            | "main"
-            | "option"
-            | "p"
-            | "search"
-            | "section"
-            | "summary"
-            | "tbody"
-            | "td"
-            | "tfoot"
-            | "th"
-            | "thead"
-            | "tr"
-    )
 }

@@ -1,7 +1,7 @@
 //! The server's own form: an object that says what it is, of which version, and a list.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     DEFAULT_KIND, MAX_MEMORIES, Portable, Problem, ReadError, clean_source, clean_text, is_kind, moment,
@@ -12,23 +12,8 @@ const FORMAT: &str = "rondo.memories";
 pub(super) const VERSION: u64 = 1;
 
 pub(super) fn write(memories: &[Portable]) -> String {
-    let memories: Vec<Value> = memories.iter().map(object).collect();
     let file = json!({"format": FORMAT, "version": VERSION, "memories": memories});
     format!("{file:#}\n")
-}
-
-fn object(memory: &Portable) -> Value {
-    let mut object = Map::new();
-    object.insert("text".into(), memory.text.as_str().into());
-    object.insert("kind".into(), memory.kind.as_str().into());
-    object.insert("createdAt".into(), memory.created_at.to_string().into());
-    if let Some(valid_from) = memory.valid_from {
-        object.insert("validFrom".into(), valid_from.to_string().into());
-    }
-    if let Some(source) = &memory.source {
-        object.insert("source".into(), source.as_str().into());
-    }
-    Value::Object(object)
 }
 
 /// Fields that are not known are those of a later version, and no loss.

@@ -20,13 +20,9 @@ struct Item {
     action: Action,
     #[serde(default)]
     ids: Vec<String>,
-    #[serde(default)]
     message: Option<String>,
-    #[serde(default)]
     quote: Option<String>,
-    #[serde(default)]
     text: Option<String>,
-    #[serde(default)]
     kind: Option<String>,
 }
 

@@ -2,15 +2,19 @@
 
 use std::fmt::Write as _;
 
+use protocol::Role;
 use serde_json::{Value, json};
 
-use super::{Batch, MAX_CHANGES, Role, Turn};
+use super::{Batch, MAX_CHANGES, Turn};
 
 /// How much of one message is shown, in bytes.
 const MAX_TURN_BYTES: usize = 8 * 1024;
 
 /// How much of the app's own context is shown, in bytes.
 const MAX_EXTRA_BYTES: usize = 16 * 1024;
+
+/// The form of an answer; what depends on the batch is filled in.
+const SCHEMA: &str = include_str!("schema.json");
 
 /// One request to a memory model.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,36 +96,17 @@ fn schema(batch: &Batch<'_>) -> Value {
     } else {
         (json!(["create", "update", "merge", "remove"]), json!({"type": "string", "enum": memories}))
     };
-    let text = |description: &str| json!({"type": ["string", "null"], "description": description});
-    json!({
-        "type": "object",
-        "properties": {"changes": {
-            "type": "array",
-            "maxItems": most,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "action": {"type": "string", "enum": actions},
-                    "ids": {
-                        "type": "array",
-                        "items": id,
-                        "maxItems": memories.len(),
-                        "description": "Labels of memories: none to create, one to update or remove, two or more to merge",
-                    },
-                    "message": {
-                        "type": ["string", "null"],
-                        "enum": messages,
-                        "description": "Label of the user message that the change rests on; null only to merge",
-                    },
-                    "quote": text("The user's exact words in that message; null only to merge"),
-                    "text": text("The whole text of the memory after the change; null to remove"),
-                    "kind": text("One word such as fact, preference, person, goal, event; null to remove"),
-                },
-                "required": ["action", "ids", "message", "quote", "text", "kind"],
-                "additionalProperties": false,
-            },
-        }},
-        "required": ["changes"],
-        "additionalProperties": false,
-    })
+    let mut schema: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
+    for (place, value) in [
+        ("/properties/changes/maxItems", Value::from(most)),
+        ("/properties/changes/items/properties/action/enum", actions),
+        ("/properties/changes/items/properties/ids/maxItems", Value::from(memories.len())),
+        ("/properties/changes/items/properties/ids/items", id),
+        ("/properties/changes/items/properties/message/enum", Value::from(messages)),
+    ] {
+        if let Some(field) = schema.pointer_mut(place) {
+            *field = value;
+        }
+    }
+    schema
 }

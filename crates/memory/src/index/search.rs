@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::people::NOBODY;
 use super::threads::{NO_THREAD, Threads};
-use super::{Among, Facts, Hit, Index, ItemId, Kind, MAX_HITS, Method, Query, Slot, index};
+use super::{Among, Facts, Hit, Index, ItemRef, Kind, MAX_HITS, Method, Query, Slot, index};
 use crate::dates::{self, Span};
 use crate::words;
 
@@ -194,7 +194,7 @@ fn theirs(index: &Index, asked: Asked, names: &[&str]) -> Vec<bool> {
         Asked::Writer => index.facts.iter().map(|facts| facts.is_users).collect(),
         Asked::Anybody => return Vec::new(),
     };
-    for term in index.words.terms(&names.join(" ")) {
+    for term in words::terms(&names.join(" ")) {
         for posting in index.postings.of(&term) {
             let slot = super::index(posting.slot);
             let has_no_speaker = index.people.said().get(slot) == Some(&NOBODY);
@@ -209,9 +209,9 @@ fn theirs(index: &Index, asked: Asked, names: &[&str]) -> Vec<bool> {
 /// The different terms of what a text says beside names of speakers; if there are too many, the rarest of those that can
 /// be found.
 fn terms(index: &Index, text: &str, rest: &str) -> Vec<Term> {
-    let telling: BTreeSet<String> = index.words.telling(text).into_iter().collect();
+    let telling: BTreeSet<String> = words::telling(text).into_iter().collect();
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    for term in index.words.terms(rest) {
+    for term in words::terms(rest) {
         *counts.entry(term).or_default() += 1;
     }
     let weigh = |(text, times): (String, u32)| {
@@ -386,10 +386,10 @@ fn by_thread(index: &Index, kept: &[usize], own: &[f32]) -> Vec<f32> {
 }
 
 /// A memory is made to say enough; short messages and pieces such as headings seldom do.
-pub(super) fn substance(id: ItemId, terms: usize) -> f32 {
+pub(super) fn substance(id: ItemRef, terms: usize) -> f32 {
     match id {
-        ItemId::Message(_) | ItemId::Chunk(_) => ((terms as f32).ln_1p() / ENOUGH_TERMS.ln_1p()).min(1.0),
-        ItemId::Memory(_) => 1.0,
+        ItemRef::Message(_) | ItemRef::Chunk(_) => ((terms as f32).ln_1p() / ENOUGH_TERMS.ln_1p()).min(1.0),
+        ItemRef::Memory(_) => 1.0,
     }
 }
 
@@ -425,7 +425,7 @@ fn value(values: &[f32], number: u32) -> f32 {
 struct Ranked {
     score: f32,
     at: i64,
-    id: ItemId,
+    id: ItemRef,
 }
 
 impl Eq for Ranked {}

@@ -15,16 +15,16 @@ use super::*;
 const NOW: &str = "2024-06-15T12:00:00Z";
 static ZONE: TimeZone = TimeZone::UTC;
 
-fn memory_id(number: u128) -> ItemId {
-    ItemId::Memory(MemoryId::new(Uuid::from_u128(number)))
+fn memory_id(number: u128) -> ItemRef {
+    ItemRef::Memory(MemoryId::new(Uuid::from_u128(number)))
 }
 
-fn message_id(number: u128) -> ItemId {
-    ItemId::Message(MessageId::new(Uuid::from_u128(number)))
+fn message_id(number: u128) -> ItemRef {
+    ItemRef::Message(MessageId::new(Uuid::from_u128(number)))
 }
 
-fn chunk_id(number: u128) -> ItemId {
-    ItemId::Chunk(ChunkId::new(Uuid::from_u128(number)))
+fn chunk_id(number: u128) -> ItemRef {
+    ItemRef::Chunk(ChunkId::new(Uuid::from_u128(number)))
 }
 
 fn now() -> Timestamp {
@@ -87,6 +87,6 @@ fn query(text: &str) -> Query<'_> {
     }
 }
 
-fn found(index: &Index, query: &Query<'_>) -> Vec<ItemId> {
+fn found(index: &Index, query: &Query<'_>) -> Vec<ItemRef> {
     index.search(query).into_iter().map(|hit| hit.id).collect()
 }

@@ -1,9 +1,9 @@
 //! Vectors of what is asked. A message is looked up in several places at once, and embedded once for all of them.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hashlink::LruCache;
 use model::{CachedEmbeddings, Embedder, Error};
 use tokio::sync::OnceCell;
 
@@ -24,21 +24,12 @@ const SHORT_SIGHTED: &str = "minilm";
 const FACT: &str = "A fact about me: ";
 /// Questions that ask for nothing in particular. What they have in common is the form of a question, which says nothing
 /// about what is asked for, and is taken out of a question's vector.
-const BLANK_QUESTIONS: [&str; 8] = [
-    "What do you know about me?",
-    "What should I do?",
-    "What do I need?",
-    "What do I like?",
-    "What do I think?",
-    "What do I have?",
-    "What can I do?",
-    "What did I say?",
-];
+const BLANK_QUESTIONS: &str = include_str!("blank_questions.txt");
 
 pub(super) struct Questions {
     embedder: Arc<dyn Embedder>,
-    /// The one asked last at the end. Locked for a look, never over an await.
-    last: Mutex<VecDeque<(Hash, Kept)>>,
+    /// Locked for a look, never over an await.
+    last: Mutex<LruCache<Hash, Kept>>,
     compared: CachedEmbeddings<Arc<dyn Embedder>>,
 }
 
@@ -48,7 +39,7 @@ type Kept = Arc<OnceCell<Arc<[f32]>>>;
 impl Questions {
     pub(super) fn new(embedder: Arc<dyn Embedder>) -> Self {
         let compared = CachedEmbeddings::new(Arc::clone(&embedder));
-        Self { embedder, last: Mutex::default(), compared }
+        Self { embedder, last: Mutex::new(LruCache::new(MAX_QUESTIONS)), compared }
     }
 
     pub(super) fn embedder(&self) -> &dyn Embedder {
@@ -80,7 +71,7 @@ impl Questions {
         if !self.is_short_sighted() {
             return self.vector(text).await;
         }
-        let blank: Vec<String> = BLANK_QUESTIONS.map(str::to_owned).into();
+        let blank: Vec<String> = BLANK_QUESTIONS.lines().map(str::to_owned).collect();
         let (vector, blank) = tokio::join!(self.vector(text), in_time(self.compared(&blank)));
         let vector = vector?;
         Some(blank.and_then(|blank| without(&vector, &blank)).unwrap_or(vector))
@@ -108,12 +99,11 @@ impl Questions {
     fn kept(&self, text: &str) -> Kept {
         let hash = hash(text);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = last.iter().position(|(other, _)| *other == hash);
-        let kept = at.and_then(|at| last.remove(at)).map(|(_, kept)| kept).unwrap_or_default();
-        last.push_back((hash, Arc::clone(&kept)));
-        if last.len() > MAX_QUESTIONS {
-            last.pop_front();
+        if let Some(kept) = last.get(&hash) {
+            return Arc::clone(kept);
         }
+        let kept = Kept::default();
+        last.insert(hash, Arc::clone(&kept));
         kept
     }
 }

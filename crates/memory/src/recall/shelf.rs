@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::documents::Documents;
 use super::{Hash, hash, vector};
-use crate::index::{Among, Index, Item, ItemId, Refused};
+use crate::index::{Among, Index, Item, Refused};
 use crate::tombstone::{FORGOTTEN, Forgotten};
 
 /// Memory that one user's index may hold, about: what is oldest is left out of a larger one.
@@ -66,8 +66,8 @@ pub(super) struct State {
     /// The change up to which `forgotten` is known to be complete.
     pub(super) tombstones_of: u64,
     /// The hash of each text that has no vector of it; those of memories come first, those of pieces of documents last.
-    bare: BTreeMap<ItemId, Hash>,
-    threads: HashMap<ThreadId, HashSet<ItemId>>,
+    bare: BTreeMap<ItemRef, Hash>,
+    threads: HashMap<ThreadId, HashSet<ItemRef>>,
     /// Memory that it may hold.
     most_bytes: usize,
     /// Bytes of texts that came in since it was last looked at how much it holds.
@@ -96,7 +96,7 @@ impl Default for State {
 
 /// A text that has no vector.
 pub(super) struct Bare {
-    pub(super) id: ItemId,
+    pub(super) id: ItemRef,
     pub(super) hash: Hash,
     pub(super) text: Arc<str>,
 }
@@ -104,7 +104,7 @@ pub(super) struct Bare {
 impl Bare {
     /// Its vector as it is kept; an empty one stands for a text of which none can be made.
     pub(super) fn vector(&self, numbers: &[f32]) -> NewVector {
-        NewVector { item: reference(self.id), hash: self.hash, vector: vector::encode(numbers) }
+        NewVector { item: self.id, hash: self.hash, vector: vector::encode(numbers) }
     }
 }
 
@@ -157,18 +157,18 @@ impl State {
                 store::Item::Memory(row, vector) if row.status == "active" => {
                     left_out = left_out.and(self.put(memory(*row), vector));
                 }
-                store::Item::Memory(row, _) => self.remove(ItemId::Memory(row.id)),
+                store::Item::Memory(row, _) => self.remove(ItemRef::Memory(row.id)),
                 store::Item::Message(said, vector) => match message(&said, &self.forgotten) {
                     Some(item) => {
                         self.threads.entry(said.thread).or_default().insert(item.id);
                         left_out = left_out.and(self.put(item, vector));
                     }
-                    None => self.remove(ItemId::Message(said.id)),
+                    None => self.remove(ItemRef::Message(said.id)),
                 },
                 store::Item::Chunk(row, vector) => left_out = left_out.and(self.put_chunk(row, vector)),
                 store::Item::DocumentGone(document) => {
                     for id in self.documents.remove_document(document) {
-                        self.bare.remove(&ItemId::Chunk(id));
+                        self.bare.remove(&ItemRef::Chunk(id));
                     }
                 }
                 store::Item::ThreadGone(thread) => {
@@ -176,9 +176,7 @@ impl State {
                     self.bare.retain(|id, _| !gone.contains(id));
                     self.index.remove_all(gone);
                 }
-                store::Item::Gone(ItemRef::Memory(id)) => self.remove(ItemId::Memory(id)),
-                store::Item::Gone(ItemRef::Message(id)) => self.remove(ItemId::Message(id)),
-                store::Item::Gone(ItemRef::Chunk(id)) => self.remove(ItemId::Chunk(id)),
+                store::Item::Gone(id) => self.remove(id),
                 store::Item::Tombstones => {}
             }
         }
@@ -191,7 +189,7 @@ impl State {
         let (id, hash) = (item.id, hash(&self.embedded(&item)));
         self.unweighed += item.text.len();
         if self.index.is_full() {
-            self.leave_out(self.index.len() / LEFT_OUT, |id| !matches!(id, ItemId::Chunk(_)));
+            self.leave_out(self.index.len() / LEFT_OUT, |id| !matches!(id, ItemRef::Chunk(_)));
         }
         self.index.put(item)?;
         self.put_vector(id, hash, kept);
@@ -199,10 +197,10 @@ impl State {
     }
 
     fn put_chunk(&mut self, row: ChunkRow, kept: Option<StoredVector>) -> Result<(), Refused> {
-        let (id, hash) = (ItemId::Chunk(row.id), hash(&row.text));
+        let (id, hash) = (ItemRef::Chunk(row.id), hash(&row.text));
         self.unweighed += row.text.len();
         if self.documents.index.is_full() {
-            self.leave_out(self.documents.index.len() / LEFT_OUT, |id| matches!(id, ItemId::Chunk(_)));
+            self.leave_out(self.documents.index.len() / LEFT_OUT, |id| matches!(id, ItemRef::Chunk(_)));
         }
         self.documents.put(row)?;
         self.put_vector(id, hash, kept);
@@ -212,20 +210,20 @@ impl State {
     /// What of an item is embedded.
     fn embedded(&self, item: &Item) -> Arc<str> {
         match item.id {
-            ItemId::Memory(_) if !self.fact.is_empty() => format!("{}{}", self.fact, item.text).into(),
-            ItemId::Memory(_) | ItemId::Message(_) | ItemId::Chunk(_) => Arc::clone(&item.text),
+            ItemRef::Memory(_) if !self.fact.is_empty() => format!("{}{}", self.fact, item.text).into(),
+            ItemRef::Memory(_) | ItemRef::Message(_) | ItemRef::Chunk(_) => Arc::clone(&item.text),
         }
     }
 
-    fn put_vector(&mut self, id: ItemId, hash: Hash, kept: Option<StoredVector>) {
+    fn put_vector(&mut self, id: ItemRef, hash: Hash, kept: Option<StoredVector>) {
         let Some(kept) = kept.filter(|kept| kept.hash == hash) else {
             self.bare.insert(id, hash);
             return;
         };
         self.bare.remove(&id);
         let index = match id {
-            ItemId::Memory(_) | ItemId::Message(_) => &mut self.index,
-            ItemId::Chunk(_) => &mut self.documents.index,
+            ItemRef::Memory(_) | ItemRef::Message(_) => &mut self.index,
+            ItemRef::Chunk(_) => &mut self.documents.index,
         };
         // One that cannot be used would be no better if it were made again.
         let used = vector::decode(&kept.vector).map(|numbers| index.set_vector(id, &numbers));
@@ -252,10 +250,10 @@ impl State {
     }
 
     /// Leaves out the oldest of some, memories last: there are few of them, and each was worth being kept.
-    fn leave_out(&mut self, count: usize, of: impl Fn(ItemId) -> bool) {
+    fn leave_out(&mut self, count: usize, of: impl Fn(ItemRef) -> bool) {
         let all = self.index.items().chain(self.documents.index.items()).filter(|item| of(item.id));
-        let age = |item: &Item| (matches!(item.id, ItemId::Memory(_)), item.at, item.id);
-        let mut oldest: Vec<(bool, Timestamp, ItemId)> = all.map(age).collect();
+        let age = |item: &Item| (matches!(item.id, ItemRef::Memory(_)), item.at, item.id);
+        let mut oldest: Vec<(bool, Timestamp, ItemRef)> = all.map(age).collect();
         if count < oldest.len() {
             oldest.select_nth_unstable(count);
             oldest.truncate(count);
@@ -266,8 +264,8 @@ impl State {
         for (_, _, id) in oldest {
             self.bare.remove(&id);
             match id {
-                ItemId::Chunk(id) => pieces.push(id),
-                ItemId::Memory(_) | ItemId::Message(_) => others.push(id),
+                ItemRef::Chunk(id) => pieces.push(id),
+                ItemRef::Memory(_) | ItemRef::Message(_) => others.push(id),
             }
         }
         for id in &others {
@@ -285,11 +283,11 @@ impl State {
         self.documents.remove_all(&pieces);
     }
 
-    fn remove(&mut self, id: ItemId) {
+    fn remove(&mut self, id: ItemRef) {
         self.bare.remove(&id);
         match id {
-            ItemId::Memory(_) | ItemId::Message(_) => drop(self.index.remove(id)),
-            ItemId::Chunk(id) => self.documents.remove(id),
+            ItemRef::Memory(_) | ItemRef::Message(_) => drop(self.index.remove(id)),
+            ItemRef::Chunk(id) => self.documents.remove(id),
         }
     }
 
@@ -310,7 +308,7 @@ impl State {
     }
 
     pub(super) fn without_vector(&self, limit: usize) -> Vec<Bare> {
-        let bare = |(id, hash): (&ItemId, &Hash)| {
+        let bare = |(id, hash): (&ItemRef, &Hash)| {
             let item = self.index.get(*id).or_else(|| self.documents.index.get(*id))?;
             Some(Bare { id: *id, hash: *hash, text: shortened(&self.embedded(item)) })
         };
@@ -318,17 +316,9 @@ impl State {
     }
 }
 
-pub(super) fn reference(id: ItemId) -> ItemRef {
-    match id {
-        ItemId::Memory(id) => ItemRef::Memory(id),
-        ItemId::Message(id) => ItemRef::Message(id),
-        ItemId::Chunk(id) => ItemRef::Chunk(id),
-    }
-}
-
 fn memory(row: MemoryRow) -> Item {
     Item {
-        id: ItemId::Memory(row.id),
+        id: ItemRef::Memory(row.id),
         thread: None,
         place: 0,
         at: row.valid_from.unwrap_or(row.created_at),
@@ -347,7 +337,7 @@ fn message(said: &Said, forgotten: &Forgotten) -> Option<Item> {
         return None;
     }
     Some(Item {
-        id: ItemId::Message(said.id),
+        id: ItemRef::Message(said.id),
         thread: Some(said.thread),
         place: said.seq,
         at: said.at,

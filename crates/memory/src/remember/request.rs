@@ -1,35 +1,27 @@
 //! How a sentence begins that asks to remember something.
 
-use std::sync::LazyLock;
-
-use serde::Deserialize;
-
 use super::rest;
-use crate::phrases::{PhraseList, read_data, starts_with, word_count};
+use crate::phrases::{PhraseList, lists, starts_with, word_count};
 use crate::tombstone::spans::{Span, spans};
 
-pub(super) const REQUEST_FILE: &str = include_str!("request.toml");
-
-static WORDS: LazyLock<RequestWords> = LazyLock::new(|| read_data(REQUEST_FILE));
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RequestWords {
-    greetings: PhraseList,
-    courtesies: PhraseList,
-    polite: PhraseList,
-    asking: PhraseList,
-    wishing: PhraseList,
-    strong: PhraseList,
-    weak: PhraseList,
-    asides: PhraseList,
-    after_note: PhraseList,
-    /// "Remember that time": `that` points at something instead of beginning a statement.
-    pointed_at: PhraseList,
-    question_words: PhraseList,
-    subjects: PhraseList,
-    determiners: PhraseList,
-    verbs: PhraseList,
+lists! {
+    static WORDS: RequestWords = "request.toml"; {
+        greetings: PhraseList,
+        courtesies: PhraseList,
+        polite: PhraseList,
+        asking: PhraseList,
+        wishing: PhraseList,
+        strong: PhraseList,
+        weak: PhraseList,
+        asides: PhraseList,
+        after_note: PhraseList,
+        /// "Remember that time": `that` points at something instead of beginning a statement.
+        pointed_at: PhraseList,
+        question_words: PhraseList,
+        subjects: PhraseList,
+        determiners: PhraseList,
+        verbs: PhraseList,
+    }
 }
 
 /// A request, and where in the sentence what is to be kept begins.

@@ -1,44 +1,37 @@
 //! Where a statement ends, and what else a message holds.
 
 use std::ops::Range;
-use std::sync::LazyLock;
-
-use serde::Deserialize;
 
 use super::sentences::Sentence;
-use crate::phrases::{PhraseList, read_data, word_count};
+use crate::phrases::{PhraseList, lists, word_count};
 use crate::tombstone::spans::{Span, spans};
 
-pub(super) const REST_FILE: &str = include_str!("rest.toml");
-
-static WORDS: LazyLock<RestWords> = LazyLock::new(|| read_data(REST_FILE));
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RestWords {
-    /// Thanks and the like at the end.
-    courtesies: PhraseList,
-    /// Courtesies only after a pause.
-    after_a_pause: PhraseList,
-    /// Sentences that say nothing by themselves.
-    alone: PhraseList,
-    joining: PhraseList,
-    questions: PhraseList,
-    auxiliaries: PhraseList,
-    asked_of: PhraseList,
-    /// Things that people tell an assistant to do.
-    tasks: PhraseList,
-    /// Tasks that are in no list of somebody's habits.
-    clear_tasks: PhraseList,
-    objects: PhraseList,
-    /// Statements with these words wait for help.
-    pleas: PhraseList,
-    /// "I need", "I wonder": a wish follows.
-    wishes: PhraseList,
-    first_person: PhraseList,
-    second_person: PhraseList,
-    /// First words of a sentence that is surely another statement.
-    starts: PhraseList,
+lists! {
+    static WORDS: RestWords = "rest.toml"; {
+        /// Thanks and the like at the end.
+        courtesies: PhraseList,
+        /// Courtesies only after a pause.
+        after_a_pause: PhraseList,
+        /// Sentences that say nothing by themselves.
+        alone: PhraseList,
+        joining: PhraseList,
+        questions: PhraseList,
+        auxiliaries: PhraseList,
+        asked_of: PhraseList,
+        /// Things that people tell an assistant to do.
+        tasks: PhraseList,
+        /// Tasks that are in no list of somebody's habits.
+        clear_tasks: PhraseList,
+        objects: PhraseList,
+        /// Statements with these words wait for help.
+        pleas: PhraseList,
+        /// "I need", "I wonder": a wish follows.
+        wishes: PhraseList,
+        first_person: PhraseList,
+        second_person: PhraseList,
+        /// First words of a sentence that is surely another statement.
+        starts: PhraseList,
+    }
 }
 
 /// The first sentence of a statement.

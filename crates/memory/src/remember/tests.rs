@@ -124,12 +124,6 @@ const WHOLE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn the_files_of_words_are_read() {
-    toml::from_str::<request::RequestWords>(request::REQUEST_FILE).unwrap();
-    toml::from_str::<rest::RestWords>(rest::REST_FILE).unwrap();
-}
-
-#[test]
 fn a_message_that_only_asks_to_remember_is_whole() {
     check(WHOLE, true);
 }

@@ -57,8 +57,10 @@ pub(super) fn sentences(text: &str, ideas: &Ideas) -> Vec<Vec<JudgedWord>> {
         let words = read(&words::folded(sentence), ideas);
         let mut rest = words.as_slice();
         while !rest.is_empty() {
-            let part = beginning(rest, MAX_SENTENCE);
-            let shared = if part == rest.len() { 0 } else { ending(rest.get(..part).unwrap_or_default()) };
+            let part = fitting(rest.iter(), MAX_SENTENCE).max(1);
+            // The next part begins with the end of this one, but never with all of it.
+            let end = rest.iter().take(part).skip(1).rev();
+            let shared = if part == rest.len() { 0 } else { fitting(end, SHARED) };
             out.push(rest.get(..part).unwrap_or_default().to_vec());
             rest = rest.get(part - shared..).unwrap_or_default();
         }
@@ -66,24 +68,14 @@ pub(super) fn sentences(text: &str, ideas: &Ideas) -> Vec<Vec<JudgedWord>> {
     out
 }
 
-/// How many of the words are as long as this together; one at least.
-fn beginning(words: &[JudgedWord], limit: usize) -> usize {
+/// How many of the words are as long as this together.
+fn fitting<'w>(words: impl Iterator<Item = &'w JudgedWord>, limit: usize) -> usize {
     let mut length = 0;
     let fits = |word: &&JudgedWord| {
         length += word.length;
         length <= limit
     };
-    words.iter().take_while(fits).count().max(1)
-}
-
-/// How many words at the end of a part the next one begins with; never all of them.
-fn ending(words: &[JudgedWord]) -> usize {
-    let mut length = 0;
-    let fits = |word: &&JudgedWord| {
-        length += word.length;
-        length <= SHARED
-    };
-    words.iter().skip(1).rev().take_while(fits).count()
+    words.take_while(fits).count()
 }
 
 /// A text at the ends of its sentences and lines. A point inside an address or a number ends nothing.

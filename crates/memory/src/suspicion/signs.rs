@@ -1,22 +1,14 @@
 //! What gives an order away by its form: the markup around a conversation, text that nobody sees, a written turn.
 
-use std::sync::LazyLock;
+use crate::phrases::{PhraseList, lists};
 
-use serde::Deserialize;
-
-use crate::phrases::{PhraseList, read_data};
-
-pub(super) const SIGNS_FILE: &str = include_str!("data/signs.toml");
-
-static SIGNS: LazyLock<OrderSigns> = LazyLock::new(|| read_data(SIGNS_FILE));
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OrderSigns {
-    /// Text around messages and calls on some wire, or that hides text from a reader of a page.
-    markup: PhraseList,
-    /// Speakers of a written conversation.
-    roles: PhraseList,
+lists! {
+    static SIGNS: OrderSigns = "data/signs.toml"; {
+        /// Text around messages and calls on some wire, or that hides text from a reader of a page.
+        markup: PhraseList,
+        /// Speakers of a written conversation.
+        roles: PhraseList,
+    }
 }
 
 pub(super) fn has_markup(text: &str) -> bool {

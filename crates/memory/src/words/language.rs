@@ -3,13 +3,11 @@
 //! English is what a text is taken for unless it has more small words of another language. Words that are small in one
 //! language and say something in English, such as the German "hat", are in no list.
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 use snowball_stemmers_rs::Algorithm;
 
 use super::{folded, is_stop_word, tokens};
-use crate::phrases::{PhraseList, read_data};
+use crate::phrases::{PhraseList, lists};
 
 /// Words of a text that are looked at.
 const MAX_LOOKED_AT: usize = 32;
@@ -46,16 +44,12 @@ pub(super) struct Language {
     common: PhraseList,
 }
 
-const LANGUAGES_FILE: &str = include_str!("languages.toml");
-
-static LANGUAGES: LazyLock<Languages> = LazyLock::new(|| read_data(LANGUAGES_FILE));
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Languages {
-    /// Languages with Latin letters, which are told by their words.
-    latin: Vec<Language>,
-    by_script: Vec<Language>,
+lists! {
+    static LANGUAGES: Languages = "languages.toml"; {
+        /// Languages with Latin letters, which are told by their words.
+        latin: Vec<Language>,
+        by_script: Vec<Language>,
+    }
 }
 
 pub(super) fn of(text: &str) -> Written {
@@ -123,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_file_of_languages_is_read() {
-        let languages: Languages = toml::from_str(LANGUAGES_FILE).unwrap();
+        let languages = &*LANGUAGES;
         assert_eq!((languages.latin.len(), languages.by_script.len()), (20, 9));
     }
 

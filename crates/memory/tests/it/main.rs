@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
-use memory::index::{Among, ItemId};
+use memory::index::{Among, ItemRef};
 use memory::recall::{Question, Recall};
 use model::Embedder;
 use proptest::prelude::*;
@@ -239,8 +239,8 @@ proptest! {
             let fresh = Recall::new(Arc::clone(&world.store), Some(Arc::new(Letters("first"))));
             for question in ["number 7", "word number 3 and 4", "anything at all"] {
                 let ask = |recall| { let recall: &Recall = recall; recall.search(&SCOPE, Question::new(question, SystemClock.now(), 50, Among::Both)) };
-                let kept: Vec<ItemId> = ask(&world.recall).await.unwrap().iter().map(|found| found.item.id).collect();
-                let new: Vec<ItemId> = ask(&fresh).await.unwrap().iter().map(|found| found.item.id).collect();
+                let kept: Vec<ItemRef> = ask(&world.recall).await.unwrap().iter().map(|found| found.item.id).collect();
+                let new: Vec<ItemRef> = ask(&fresh).await.unwrap().iter().map(|found| found.item.id).collect();
                 assert_eq!(kept, new, "{question}");
             }
         });

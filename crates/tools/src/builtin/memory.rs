@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::civil::Date;
 use jiff::{Span, Timestamp};
 use memory::dates;
-use memory::index::{Among, Item, ItemId};
+use memory::index::{Among, Item, ItemRef};
 use memory::recall::{Found, Question};
 use memory::{extract, secrets, suspicion};
 use protocol::{Effect, MAX_KIND_BYTES, MemoryId, Role};
@@ -77,10 +77,10 @@ impl Tool for SearchMemories {
         check_on(&calling).await?;
         let found = calling.recall.search(calling.scope, question(&calling, Among::Memories)).await;
         let memory = |found: &Found| match found.item.id {
-            ItemId::Memory(id) => {
+            ItemRef::Memory(id) => {
                 Some(json!({ "memoryId": id, "text": &*found.item.text, "since": day(&found.item) }))
             }
-            ItemId::Message(_) | ItemId::Chunk(_) => None,
+            ItemRef::Message(_) | ItemRef::Chunk(_) => None,
         };
         let memories: Vec<Value> = found.map_err(failed)?.iter().filter_map(memory).collect();
         Ok(json!({ "memories": memories }).into())
@@ -219,7 +219,7 @@ fn within(calling: &Calling<'_>) -> Result<Option<dates::Span>, Failed> {
 
 /// A message with what was said around it.
 async fn message(calling: &Calling<'_>, item: &Item) -> Result<Value, Failed> {
-    let ItemId::Message(id) = item.id else { return Ok(Value::Null) };
+    let ItemRef::Message(id) = item.id else { return Ok(Value::Null) };
     let around = calling.recall.around(calling.scope, id, NEIGHBOURS).await.map_err(failed)?;
     let others: Vec<Value> = around.iter().filter(|other| other.id != item.id).map(said).collect();
     let mut shown = said(item);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use app::{Fragment, Inject};
-use memory::index::{Among, Item, ItemId};
+use memory::index::{Among, Item, ItemRef};
 use memory::recall::{Found, Question};
 use memory::words::says_something;
 use protocol::{ContextLoaded, Role};
@@ -28,7 +28,7 @@ pub(in crate::context) async fn read(from: &Sources<'_>, message: &str) -> Resul
     if memory.inject == Inject::Top {
         for Found { item, .. } in search(from, message, memory.limit, Among::Memories).await? {
             let rest = left.checked_sub(from.counter.text(&item.text));
-            if let (ItemId::Memory(id), Some(rest)) = (item.id, rest) {
+            if let (ItemRef::Memory(id), Some(rest)) = (item.id, rest) {
                 ids.push(id);
                 left = rest;
             }
@@ -83,9 +83,9 @@ fn earlier(item: &Item) -> Piece {
     };
     let line = format!("- {}, {who}: {}", item.at.strftime("%Y-%m-%d"), Value::from(&*item.text));
     let source = match item.id {
-        ItemId::Message(id) => id.to_string(),
-        ItemId::Memory(id) => id.to_string(),
-        ItemId::Chunk(id) => id.to_string(),
+        ItemRef::Message(id) => id.to_string(),
+        ItemRef::Memory(id) => id.to_string(),
+        ItemRef::Chunk(id) => id.to_string(),
     };
     Piece::of_data(Fragment::Recalled, source, line)
 }

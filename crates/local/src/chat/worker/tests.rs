@@ -8,7 +8,7 @@ use crate::chat::stops::Stops;
 use crate::gguf::Gguf;
 use crate::llama::load;
 use crate::sample::Sampler;
-use crate::tiny;
+use crate::tests::tiny;
 
 type Pieces = mpsc::Receiver<Result<Piece, model::Error>>;
 

@@ -80,9 +80,9 @@ fn memory_held_grows_with_what_is_held() {
 #[derive(Debug, Clone)]
 enum Change {
     Put(Item),
-    Remove(ItemId),
-    RemoveAll(Vec<ItemId>),
-    Vector(ItemId, [f32; 3]),
+    Remove(ItemRef),
+    RemoveAll(Vec<ItemRef>),
+    Vector(ItemRef, [f32; 3]),
 }
 
 fn change() -> impl Strategy<Value = Change> {

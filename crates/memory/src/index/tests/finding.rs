@@ -172,8 +172,9 @@ fn scores_lie_between_nothing_and_one_and_compare_between_searches() {
 #[test]
 fn neighbours_are_those_of_the_thread() {
     let index = index([5, 1, 3, 2, 4].map(|number| message(number, u128::from(number == 4), "Hello")));
-    let around =
-        |id: ItemId, count: usize| index.neighbours(id, count).iter().map(|item| item.id).collect::<Vec<_>>();
+    let around = |id: ItemRef, count: usize| {
+        index.neighbours(id, count).iter().map(|item| item.id).collect::<Vec<_>>()
+    };
     assert_eq!(around(message_id(2), 1), [1, 2, 3].map(message_id));
     assert_eq!(around(message_id(3), 9), [1, 2, 3, 5].map(message_id));
     assert_eq!(around(message_id(4), usize::MAX), [message_id(4)]);

@@ -53,7 +53,7 @@ fn the_oldest_are_left_out_when_there_is_too_much_and_never_the_newest() {
     let seconds = seconds(&state);
     assert!(seconds.len() > 50, "{} are left", seconds.len());
     assert!(seconds.contains(&1_000), "the newest piece is there");
-    let bare: Vec<ItemId> = state.bare.keys().copied().collect();
+    let bare: Vec<ItemRef> = state.bare.keys().copied().collect();
     assert_eq!(bare.len(), state.len(), "nothing that is gone is to be embedded");
     let listed: usize = state.threads.values().map(HashSet::len).sum();
     assert_eq!(listed, state.index.len());
@@ -72,7 +72,7 @@ fn everything_is_read_again_in_place_and_what_is_cut_short_goes_on() {
     state.take_in(rows.clone(), 2);
     assert!(!state.is_behind(2) && state.is_behind(3));
     let memory = TimeOrderedIds.memory();
-    let tombstone = crate::tombstone::Tombstone {
+    let tombstone = store::Tombstone {
         words: "lives in Oslo".into(),
         at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(9),
         memory,
