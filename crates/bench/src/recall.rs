@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use local::embed::LocalEmbedder;
 use memory::index::{Among, ItemRef};
-use memory::recall::{Question, Recall};
+use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, MemoryId, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
 use serde_json::Value;
@@ -172,7 +172,7 @@ async fn rank(
     right: Option<MemoryId>,
 ) -> Result<Option<usize>, Failure> {
     let limit = case.others.len() + 1;
-    let question = Question::new(&case.question, SystemClock.now(), limit, Among::Memories);
+    let question = RecallQuestion::new(&case.question, SystemClock.now(), limit, Among::Memories);
     let found = recall.search(scope, question).await?;
     let place = found.iter().position(|found| right.map(ItemRef::Memory) == Some(found.item.id));
     Ok(place.map(|place| place + 1))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory::documents::{self, Extracted, Kind, Problem};
+use memory::documents::{self, DocumentKind, DocumentProblem, ExtractedDocument};
 use memory::recall::Passage;
 use memory::suspicion;
 use protocol::{
@@ -37,7 +37,8 @@ const MAX_NAMED: usize = 50;
 /// Reads uploads as text. Parsers meet whatever people find, so a binary may run this in a process of its own.
 #[async_trait]
 pub trait Extractor: Send + Sync {
-    async fn extract(&self, kind: Kind, bytes: Vec<u8>) -> Result<Extracted, Problem>;
+    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>)
+    -> Result<ExtractedDocument, DocumentProblem>;
 }
 
 /// Reads uploads on a thread of this process. One that hangs keeps its thread; only its answer is not waited for.
@@ -46,12 +47,16 @@ pub struct InProcess;
 
 #[async_trait]
 impl Extractor for InProcess {
-    async fn extract(&self, kind: Kind, bytes: Vec<u8>) -> Result<Extracted, Problem> {
+    async fn extract(
+        &self,
+        kind: DocumentKind,
+        bytes: Vec<u8>,
+    ) -> Result<ExtractedDocument, DocumentProblem> {
         let reading = tokio::task::spawn_blocking(move || documents::extract(kind, &bytes));
         match tokio::time::timeout(EXTRACT_PATIENCE, reading).await {
             Ok(Ok(read)) => read,
-            Ok(Err(_)) => Err(Problem::Unreadable { what: "its reader broke off" }),
-            Err(_) => Err(Problem::Unreadable { what: "reading it takes too long" }),
+            Ok(Err(_)) => Err(DocumentProblem::Unreadable { what: "its reader broke off" }),
+            Err(_) => Err(DocumentProblem::Unreadable { what: "reading it takes too long" }),
         }
     }
 }
@@ -62,7 +67,7 @@ impl Engine {
 
     /// What an upload of more bytes is answered.
     pub fn upload_too_large() -> Error {
-        refused(&Problem::TooLarge { what: "bytes", limit: Self::MAX_UPLOAD_BYTES })
+        refused(&DocumentProblem::TooLarge { what: "bytes", limit: Self::MAX_UPLOAD_BYTES })
     }
 
     /// Reads an upload, by its name, the media type it is said to have, and its bytes. It can be found by its words
@@ -197,7 +202,7 @@ impl Engine {
     }
 
     /// Waits for its turn, then reads.
-    async fn extract(&self, kind: Kind, bytes: Vec<u8>) -> Result<Extracted, Error> {
+    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>) -> Result<ExtractedDocument, Error> {
         let turn = tokio::time::timeout(TURN_PATIENCE, self.shared.extracting_documents.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
             return Err(Error::Unavailable {
@@ -209,7 +214,7 @@ impl Engine {
     }
 
     /// Cut on a thread of its own: a document may be as long as a shelf of books.
-    async fn pieces(&self, extracted: Extracted) -> Result<Vec<NewChunk>, Error> {
+    async fn pieces(&self, extracted: ExtractedDocument) -> Result<Vec<NewChunk>, Error> {
         let ids = Arc::clone(&self.shared.ids);
         let cut = move || {
             let piece = |chunk: documents::Chunk| NewChunk {
@@ -249,7 +254,7 @@ impl Engine {
 }
 
 /// In the words of whoever could not read it.
-fn refused(problem: &Problem) -> Error {
+fn refused(problem: &DocumentProblem) -> Error {
     Error::Conflict { code: problem.code(), message: problem.to_string() }
 }
 

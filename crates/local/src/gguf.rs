@@ -99,7 +99,7 @@ impl Gguf {
         Some(text)
     }
 
-    pub fn whole<T: TryFrom<i128>>(&self, key: &str) -> Option<T> {
+    pub fn integer<T: TryFrom<i128>>(&self, key: &str) -> Option<T> {
         let Value::Whole(number) = self.get(key)? else { return None };
         T::try_from(*number).ok()
     }

@@ -13,7 +13,7 @@ use llguidance::{Matcher, ParserFactory};
 use model::{Format, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::llama::LoadError;
+use crate::llama::LlamaLoadError;
 use crate::tokenizer::Tokenizer;
 
 /// What stands around a call in an answer, as most models that call tools have learnt it.
@@ -24,7 +24,7 @@ const MAX_CALLS: usize = 8;
 
 /// Whether an answer may call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum ToolChoice {
     Free,
     Required,
 }
@@ -35,11 +35,13 @@ pub(crate) struct Grammars {
 }
 
 impl Grammars {
-    pub(crate) fn new(tokenizer: &Tokenizer, vocabulary: usize) -> Result<Self, LoadError> {
-        const UNSUPPORTED: LoadError = LoadError::Unsupported("vocabulary");
+    pub(crate) fn new(tokenizer: &Tokenizer, vocabulary: usize) -> Result<Self, LlamaLoadError> {
+        const UNSUPPORTED: LlamaLoadError = LlamaLoadError::Unsupported("vocabulary");
         let size = u32::try_from(vocabulary).map_err(|_| UNSUPPORTED)?;
-        let end =
-            *tokenizer.ends().first().ok_or(LoadError::Unsupported("lack of a token that ends an answer"))?;
+        let end = *tokenizer
+            .ends()
+            .first()
+            .ok_or(LlamaLoadError::Unsupported("lack of a token that ends an answer"))?;
         let words: Vec<Vec<u8>> = (0..size).map(|token| word(tokenizer, token)).collect();
         let trie = TokTrie::from(&TokRxInfo::new(size, end), &words);
         let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
@@ -53,7 +55,7 @@ impl Grammars {
         &self,
         format: &Format,
         tools: &[ToolSpec],
-        choice: Choice,
+        choice: ToolChoice,
     ) -> Result<Option<Matcher>, String> {
         let schema = match format {
             Format::Text => None,
@@ -84,19 +86,19 @@ fn guided(schema: &Value, options: &Value) -> Value {
 }
 
 /// Either calls of these tools, which may follow words if words are what is asked for, or an answer without any.
-fn with_calls(schema: Option<&Value>, tools: &[ToolSpec], choice: Choice) -> String {
+fn with_calls(schema: Option<&Value>, tools: &[ToolSpec], choice: ToolChoice) -> String {
     let begin = Value::from(CALL_BEGIN);
     let end = Value::from(format!("\n{CALL_END}"));
     let more = Value::from(format!("\n{CALL_BEGIN}"));
     let mut grammar = String::from("%llguidance {}\n");
     // Writing to a string cannot fail.
     let _ = match (choice, schema) {
-        (Choice::Required, _) => writeln!(grammar, "start: {begin} calls"),
-        (Choice::Free, Some(schema)) => {
+        (ToolChoice::Required, _) => writeln!(grammar, "start: {begin} calls"),
+        (ToolChoice::Free, Some(schema)) => {
             writeln!(grammar, "start: {begin} calls | answer\nanswer: %json {schema}")
         }
         // The mark ends words wherever it appears, because it is looked for lazily.
-        (Choice::Free, None) => {
+        (ToolChoice::Free, None) => {
             writeln!(grammar, "start: WORDS | before calls\nbefore[lazy]: WORDS {begin}\nWORDS: /(.|\\n)*/")
         }
     };

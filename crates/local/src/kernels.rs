@@ -42,7 +42,7 @@ mod tests;
 
 pub(crate) use float::{Attention, attend, centre, dot, gelu, normalise, rotate, swiglu};
 pub use packed::{Activations, GROUP, Matrix};
-pub use pool::Pool;
+pub use pool::KernelPool;
 
 /// Numbers that share a scale.
 pub const BLOCK: usize = 32;

@@ -34,13 +34,13 @@ const TOOLS_AFTER: &str = "\n</tools>\n\nFor each function call, return a json o
     arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n\
     {\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
 
-pub(crate) struct Template {
+pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
     /// Whether it tells of tools and calls by itself, in the form that answers are held to.
     tells_tools: bool,
 }
 
-impl Template {
+impl ChatTemplate {
     /// The file's own template, or one that most models understand if there is none that works.
     pub(crate) fn new(source: Option<&str>) -> Self {
         let mut environment = Environment::new();
@@ -87,9 +87,9 @@ impl Template {
         let (opening, turns) = request.opening();
         let system = joined(std::iter::once(request.system.as_str()).chain(opening));
         let (messages, tools) = if self.tells_tools {
-            (messages(&system, turns, told), tools.iter().map(tool).collect())
+            (messages(&system, turns, calls_as_data), tools.iter().map(tool).collect())
         } else {
-            (messages(&with_tools(&system, tools), turns, spelt), Vec::new())
+            (messages(&with_tools(&system, tools), turns, calls_as_text), Vec::new())
         };
         let values = context! {
             messages => Value::from(clean(messages)),
@@ -144,7 +144,7 @@ fn add_to_user(list: &mut Vec<Json>, text: &str) {
 }
 
 /// For a template that knows calls.
-fn told(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
+fn calls_as_data(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
     let call = |exchange: &Exchange| json!({"type": "function", "function": function(exchange)});
     let calls: Vec<Json> = exchanges.iter().map(call).collect();
     let said = json!({"role": "assistant", "content": text, "tool_calls": calls});
@@ -154,7 +154,7 @@ fn told(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
 }
 
 /// For a template that does not: calls as the model wrote them, and results as if the user had.
-fn spelt(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
+fn calls_as_text(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
     let call = |exchange: &Exchange| format!("{CALL_BEGIN}\n{}\n{CALL_END}", line(&function(exchange)));
     let calls = exchanges.iter().map(call);
     let said: Vec<String> =

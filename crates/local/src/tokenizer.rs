@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use regex::Regex;
 
 use crate::gguf::{Gguf, GgufError, Value};
-use crate::llama::LoadError;
+use crate::llama::LlamaLoadError;
 use split::Splitter;
 
 /// Kinds of tokens that are never made from text alone: those that steer the model, and those its makers added.
@@ -43,11 +43,11 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    pub fn load(file: &Gguf) -> Result<Self, LoadError> {
+    pub fn load(file: &Gguf) -> Result<Self, LlamaLoadError> {
         if file.text("tokenizer.ggml.model") != Some("gpt2") {
-            return Err(LoadError::Unsupported("kind of tokenizer"));
+            return Err(LlamaLoadError::Unsupported("kind of tokenizer"));
         }
-        let splitter = Splitter::named(file.text("tokenizer.ggml.pre").unwrap_or("gpt-2"))?;
+        let splitter = Splitter::by_name(file.text("tokenizer.ggml.pre").unwrap_or("gpt-2"))?;
         let texts = texts(file, "tokenizer.ggml.tokens")?;
         let kinds = file.list("tokenizer.ggml.token_type").unwrap_or_default();
         let ids: HashMap<&str, u32> = texts.iter().copied().zip(0..).collect();
@@ -62,13 +62,13 @@ impl Tokenizer {
         let specials =
             texts.iter().zip(0_u32..).filter(|(text, id)| special(*id as usize) && !text.is_empty());
         let specials: HashMap<String, u32> = specials.map(|(text, id)| ((*text).to_owned(), id)).collect();
-        let end_ids = END_KEYS.iter().filter_map(|key| file.whole::<u32>(key));
+        let end_ids = END_KEYS.iter().filter_map(|key| file.integer::<u32>(key));
         let mut ends: Vec<u32> =
             end_ids.chain(END_TEXTS.iter().filter_map(|text| specials.get(*text).copied())).collect();
         ends.retain(|id| (*id as usize) < texts.len());
         ends.dedup();
         let begin =
-            file.whole::<u32>("tokenizer.ggml.bos_token_id").filter(|id| (*id as usize) < texts.len());
+            file.integer::<u32>("tokenizer.ggml.bos_token_id").filter(|id| (*id as usize) < texts.len());
         Ok(Self {
             control: (0..texts.len()).map(|id| is(id, &[CONTROL_KIND])).collect(),
             by_byte: (0..=u8::MAX).map(|byte| ids.get(pack(byte).to_string().as_str()).copied()).collect(),

@@ -29,18 +29,18 @@ const MAX_WORDS: usize = 512;
 
 /// From its start to just before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeSpan {
     pub start: Timestamp,
     pub end: Timestamp,
 }
 
 /// The first time that the text names, as somebody means it who writes now, in this zone.
-pub fn named(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Span> {
+pub fn named_span(text: &str, now: Timestamp, zone: &TimeZone) -> Option<TimeSpan> {
     let today = now.to_zoned(zone.clone()).date();
     let read = |token: &str| (words::name(token), token.chars().next().is_some_and(char::is_uppercase));
     let read: Vec<(String, bool)> = words::tokens(text).take(MAX_WORDS).map(read).collect();
     let words: Vec<Word<'_>> = read.iter().map(|(text, large)| Word { text, large: *large }).collect();
-    let days = (0..words.len()).find_map(|at| found(&words, at, today))?;
+    let days = (0..words.len()).find_map(|at| days_at(&words, at, today))?;
     days.span(zone)
 }
 
@@ -53,7 +53,7 @@ struct Word<'a> {
 }
 
 /// The days named from here on, with the word before them that says to which side they go on.
-fn found(words: &[Word<'_>], at: usize, today: Date) -> Option<Days> {
+fn days_at(words: &[Word<'_>], at: usize, today: Date) -> Option<Days> {
     let texts: Vec<&str> = words.get(at..)?.iter().map(|word| word.text).collect();
     let (days, used) = is_meant_as_time(words, at).then(|| read(&texts, today)).flatten()?;
     let before = at.checked_sub(1).and_then(|before| words.get(before)).map(|word| word.text);

@@ -43,7 +43,7 @@ pub struct Portable {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum MemoryFileFormat {
     Json,
     Markdown,
     Mem0,
@@ -66,13 +66,13 @@ pub enum ReadError {
     UnknownVersion { version: String },
     /// Counted from 0, as a path in the file would.
     #[error("memory {index}, field `{field}`: {problem}")]
-    Field { index: usize, field: &'static str, problem: Problem },
+    Field { index: usize, field: &'static str, problem: ImportProblem },
     #[error("line {line}: {problem}")]
-    Line { line: usize, problem: Problem },
+    Line { line: usize, problem: ImportProblem },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum ImportProblem {
     #[error("is missing")]
     Missing,
     #[error("is of the wrong type")]
@@ -90,11 +90,11 @@ pub enum Problem {
 }
 
 /// The memories as a file of this form.
-pub fn write(memories: &[Portable], format: Format) -> String {
+pub fn write(memories: &[Portable], format: MemoryFileFormat) -> String {
     match format {
-        Format::Json => json::write(memories),
-        Format::Markdown => markdown::write(memories),
-        Format::Mem0 => mem0::write(memories),
+        MemoryFileFormat::Json => json::write(memories),
+        MemoryFileFormat::Markdown => markdown::write(memories),
+        MemoryFileFormat::Mem0 => mem0::write(memories),
     }
 }
 
@@ -117,12 +117,12 @@ pub fn read(text: &str, now: Timestamp) -> Result<Vec<Portable>, ReadError> {
 }
 
 /// The text as it is kept: with one sort of line break, and no white space at the ends of lines.
-fn clean_text(text: &str) -> Result<String, Problem> {
+fn clean_text(text: &str) -> Result<String, ImportProblem> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let text = text.split('\n').map(str::trim_end).collect::<Vec<_>>().join("\n");
     match text.trim() {
-        "" => Err(Problem::Empty),
-        long if long.len() > MAX_MEMORY_BYTES => Err(Problem::TooLong),
+        "" => Err(ImportProblem::Empty),
+        long if long.len() > MAX_MEMORY_BYTES => Err(ImportProblem::TooLong),
         text => Ok(text.to_owned()),
     }
 }

@@ -9,7 +9,7 @@ mod tongues;
 
 use crate::phrases::{PhraseList, word_count};
 use crate::remember::{leads_to_task, repeated, sentences, spoken};
-use crate::tombstone::spans::{Span, spans};
+use crate::tombstone::spans::{WordSpan, spans};
 use tongues::{TONGUES, Tongue};
 
 /// Longer messages say more than that something is to be forgotten.
@@ -59,7 +59,7 @@ pub enum ForgetReply<'a> {
 }
 
 /// What the message asks to forget; none if it is no such request, or asks for more.
-pub fn asked(message: &str) -> Option<ForgetRequest<'_>> {
+pub fn read_request(message: &str) -> Option<ForgetRequest<'_>> {
     let text = message.trim();
     if text.len() > MAX_BYTES || spoken(text).len() != text.len() {
         return None;
@@ -127,13 +127,13 @@ fn is_courtesy(sentence: &str) -> bool {
     TONGUES.iter().any(|tongue| without(&[&tongue.courtesies, &tongue.leads], &words).is_empty())
 }
 
-fn joined(words: &[Span]) -> String {
+fn joined(words: &[WordSpan]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     words.join(" ")
 }
 
 /// The words without these phrases, wherever they stand.
-fn without(lists: &[&PhraseList], mut words: &[Span]) -> String {
+fn without(lists: &[&PhraseList], mut words: &[WordSpan]) -> String {
     let mut left: Vec<&str> = Vec::new();
     while let [word, after @ ..] = words {
         match lists.iter().filter_map(|phrases| longest(phrases, words)).max() {
@@ -148,7 +148,7 @@ fn without(lists: &[&PhraseList], mut words: &[Span]) -> String {
 }
 
 /// How many words the longest of the phrases has with which these words begin.
-fn longest(phrases: &PhraseList, words: &[Span]) -> Option<usize> {
+fn longest(phrases: &PhraseList, words: &[WordSpan]) -> Option<usize> {
     phrases.longest_start(words).map(word_count)
 }
 
@@ -179,7 +179,11 @@ fn read<'m>(tongue: &Tongue, sentence: &'m str, asks: bool) -> Option<About<'m>>
 }
 
 /// What follows the verb, or stands before it where the language puts it last.
-fn after_verb<'s>(tongue: &Tongue, words: &'s [Span], is_put_as_question: bool) -> Option<&'s [Span]> {
+fn after_verb<'s>(
+    tongue: &Tongue,
+    words: &'s [WordSpan],
+    is_put_as_question: bool,
+) -> Option<&'s [WordSpan]> {
     if let Some(count) = longest(&tongue.verbs, words) {
         return words.get(count..);
     }
@@ -188,7 +192,7 @@ fn after_verb<'s>(tongue: &Tongue, words: &'s [Span], is_put_as_question: bool) 
 }
 
 /// Without courtesies at either end.
-fn without_ends<'s>(tongue: &Tongue, mut words: &'s [Span]) -> &'s [Span] {
+fn without_ends<'s>(tongue: &Tongue, mut words: &'s [WordSpan]) -> &'s [WordSpan] {
     while let Some(count) = longest(&tongue.courtesies, words) {
         words = words.get(count..).unwrap_or_default();
     }
@@ -198,7 +202,7 @@ fn without_ends<'s>(tongue: &Tongue, mut words: &'s [Span]) -> &'s [Span] {
     words
 }
 
-fn about<'m>(tongue: &Tongue, sentence: &'m str, words: &[Span]) -> Option<About<'m>> {
+fn about<'m>(tongue: &Tongue, sentence: &'m str, words: &[WordSpan]) -> Option<About<'m>> {
     if tongue.last.contains(&joined(words)) {
         return Some(About::Last);
     }

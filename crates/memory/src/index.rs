@@ -22,8 +22,8 @@ pub use store::ItemRef;
 use self::meaning::Vectors;
 use self::people::People;
 use self::postings::Postings;
-use self::threads::Threads;
-use crate::dates::Span;
+use self::threads::ThreadOrder;
+use crate::dates::TimeSpan;
 use crate::words;
 
 /// Items of one index. A hundred thousand take about 100 MB.
@@ -34,7 +34,7 @@ pub const MAX_HITS: usize = 200;
 pub const MAX_NEIGHBOURS: usize = 50;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Item {
+pub struct IndexItem {
     pub id: ItemRef,
     pub thread: Option<ThreadId>,
     /// Its order within its thread, or its document.
@@ -58,7 +58,7 @@ pub enum Among {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum SearchMethod {
     /// The words of the text alone.
     Words,
     /// The vectors alone.
@@ -77,10 +77,10 @@ pub struct Query<'a> {
     pub zone: &'a TimeZone,
     /// Nothing from outside this span is found. The times that the text names are found out in any case, and only put
     /// items from then first.
-    pub within: Option<Span>,
+    pub within: Option<TimeSpan>,
     pub limit: usize,
     pub among: Among,
-    pub method: Method,
+    pub method: SearchMethod,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -122,14 +122,14 @@ pub struct Index {
     postings: Postings,
     /// The terms of memories that tell something by themselves.
     names: Postings,
-    threads: Threads,
+    threads: ThreadOrder,
     people: People,
     vectors: Vectors,
 }
 
 #[derive(Debug)]
 struct Entry {
-    item: Item,
+    item: IndexItem,
     /// The numbers of its terms, to take them out again.
     terms: Box<[u32]>,
     names: Box<[u32]>,
@@ -160,7 +160,7 @@ impl Index {
     }
 
     /// Adds the item, or replaces the one with its id. A vector stays as long as the text does.
-    pub fn put(&mut self, item: Item) -> Result<(), Refused> {
+    pub fn put(&mut self, item: IndexItem) -> Result<(), Refused> {
         if self.get(item.id) == Some(&item) {
             return Ok(()); // or a new vector would cost as much as a new text
         }
@@ -208,7 +208,7 @@ impl Index {
         self.vectors.set(slot, vector)
     }
 
-    pub fn get(&self, id: ItemRef) -> Option<&Item> {
+    pub fn get(&self, id: ItemRef) -> Option<&IndexItem> {
         self.entry(*self.slots.get(&id)?).map(|entry| &entry.item)
     }
 
@@ -222,7 +222,7 @@ impl Index {
     }
 
     /// The item among at most `count` items before it and as many after it in its thread, in their order.
-    pub fn neighbours(&self, id: ItemRef, count: usize) -> Vec<&Item> {
+    pub fn neighbours(&self, id: ItemRef, count: usize) -> Vec<&IndexItem> {
         let Some(slot) = self.slots.get(&id).copied() else { return Vec::new() };
         let around = self.threads.around(slot, count.min(MAX_NEIGHBOURS));
         around.into_iter().filter_map(|slot| self.entry(slot)).map(|entry| &entry.item).collect()
@@ -230,7 +230,7 @@ impl Index {
 
     /// What to embed for a search: the question as those it names would put it themselves.
     pub fn to_embed(&self, question: &str) -> String {
-        words::in_first_person(question, |token| !self.people.named(token).is_empty())
+        words::in_first_person(question, |token| !self.people.speakers_named(token).is_empty())
     }
 
     /// The nearest items, best first. The order of equals is always the same.
@@ -257,7 +257,7 @@ impl Index {
     }
 
     /// All items, in no order.
-    pub fn items(&self) -> impl Iterator<Item = &Item> {
+    pub fn items(&self) -> impl Iterator<Item = &IndexItem> {
         self.entries.iter().flatten().map(|entry| &entry.item)
     }
 
@@ -286,7 +286,7 @@ impl Index {
         self.entries.get(index(slot))?.as_ref()
     }
 
-    fn put_in(&mut self, slot: Slot, item: Item) {
+    fn put_in(&mut self, slot: Slot, item: IndexItem) {
         let terms = words::terms(&item.text);
         let substance = search::substance(item.id, terms.len());
         let terms = self.postings.add(slot, terms);

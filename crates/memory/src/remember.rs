@@ -12,8 +12,8 @@ mod tests;
 
 use store::MAX_MEMORY_BYTES;
 
-use crate::secrets::Secret;
-use request::{Marker, Request, Weight};
+use crate::secrets::FoundSecret;
+use request::{Marker, RememberRequest, Weight};
 use sentences::Sentence;
 
 pub(crate) use rest::leads_to_task;
@@ -21,7 +21,7 @@ pub(crate) use sentences::{sentences, spoken};
 
 /// What a message asks to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked<'m> {
+pub enum RememberCommand<'m> {
     Keep(Statement<'m>),
     /// The command with nothing after it.
     Nothing,
@@ -47,7 +47,7 @@ const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 /// In longer messages a request to remember introduces something else.
 const MAX_WHOLE_BYTES: usize = 1000;
 
-pub fn asked(message: &str) -> Option<Asked<'_>> {
+pub fn read_command(message: &str) -> Option<RememberCommand<'_>> {
     let text = message.trim();
     if let Some(rest) = after_command(text, COMMAND) {
         return Some(command(rest));
@@ -65,7 +65,7 @@ pub fn asked(message: &str) -> Option<Asked<'_>> {
             Some(request) => {
                 let mut statement = statement(spoken, sentence, &request, later)?;
                 statement.whole &= !earlier && spoken.len() == text.len();
-                return Some(Asked::Keep(statement));
+                return Some(RememberCommand::Keep(statement));
             }
             None => earlier |= !rest::is_courtesy(sentence.text),
         }
@@ -85,7 +85,7 @@ fn is_after_command(c: char) -> bool {
 }
 
 /// The command takes all that follows, but for a question at its end.
-fn command(mut words: &str) -> Asked<'_> {
+fn command(mut words: &str) -> RememberCommand<'_> {
     let that = words.split_at_checked(4).filter(|(head, _)| head.eq_ignore_ascii_case("that"));
     if let Some((_, said)) = that.filter(|(_, said)| !said.starts_with(|c: char| !c.is_whitespace())) {
         words = said.trim_start();
@@ -97,17 +97,17 @@ fn command(mut words: &str) -> Asked<'_> {
         words = words.get(..last.start + last.text.len()).unwrap_or(words).trim_end();
     }
     if !words.chars().any(char::is_alphanumeric) {
-        return Asked::Nothing;
+        return RememberCommand::Nothing;
     }
     let content = cleaned(words);
     if content.len() > MAX_MEMORY_BYTES {
-        return Asked::TooLong;
+        return RememberCommand::TooLong;
     }
-    Asked::Keep(Statement { content, words, whole })
+    RememberCommand::Keep(Statement { content, words, whole })
 }
 
 /// After other sentences only what is clearly said to be kept counts: prose is full of "note that".
-fn may_come_later(request: &Request, sentence: &str) -> bool {
+fn may_come_later(request: &RememberRequest, sentence: &str) -> bool {
     let said = sentence.get(request.at..).unwrap_or_default();
     let urged = request.weight == Weight::Strong || request.polite;
     urged && request.marker != Marker::To && rest::is_first_person(said)
@@ -116,7 +116,7 @@ fn may_come_later(request: &Request, sentence: &str) -> bool {
 fn statement<'m>(
     spoken: &'m str,
     sentence: &Sentence<'_>,
-    request: &Request,
+    request: &RememberRequest,
     later: &[Sentence<'_>],
 ) -> Option<Statement<'m>> {
     let first = rest::clause(sentence.text.get(request.at..)?, sentence.asks && !request.as_question);
@@ -153,11 +153,11 @@ fn capitalised(text: &str) -> String {
 
 /// What became of a request to remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome<'a> {
+pub enum RememberOutcome<'a> {
     Saved(&'a str),
     /// It was known in these words already.
     Known(&'a str),
-    Refused(Secret),
+    Refused(FoundSecret),
     TooLong,
     HowTo,
 }
@@ -166,16 +166,18 @@ pub enum Outcome<'a> {
 const MAX_REPEATED: usize = 300;
 
 /// The assistant's answer to a request that needs no model.
-pub fn confirmation(outcome: Outcome<'_>) -> String {
+pub fn confirmation(outcome: RememberOutcome<'_>) -> String {
     match outcome {
-        Outcome::Saved(text) => format!("I'll remember that: {}", repeated(text)),
-        Outcome::Known(text) => format!("I already know that: {}", repeated(text)),
-        Outcome::Refused(secret) => format!(
+        RememberOutcome::Saved(text) => format!("I'll remember that: {}", repeated(text)),
+        RememberOutcome::Known(text) => format!("I already know that: {}", repeated(text)),
+        RememberOutcome::Refused(secret) => format!(
             "I won't save that, because it looks like {}. Secrets are safer in a password manager.",
             secret.kind
         ),
-        Outcome::TooLong => "That is too long for me to remember. Please say it in fewer words.".to_owned(),
-        Outcome::HowTo => format!(
+        RememberOutcome::TooLong => {
+            "That is too long for me to remember. Please say it in fewer words.".to_owned()
+        }
+        RememberOutcome::HowTo => format!(
             "Tell me what to remember after the command, for example: {COMMAND} I am allergic to nuts."
         ),
     }

@@ -22,21 +22,21 @@ lists! {
 
 /// What was found. Its words are deliberately not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Secret {
+pub struct FoundSecret {
     /// What sort it is, as a phrase that follows "looks like".
     pub kind: &'static str,
 }
 
-const ACCESS_KEY: Secret = Secret { kind: "an access key" };
-const KEY_BLOCK: Secret = Secret { kind: "a private key" };
-const SIGNED_TOKEN: Secret = Secret { kind: "an access token" };
-const LONG_TOKEN: Secret = Secret { kind: "a key or token" };
-const CARD: Secret = Secret { kind: "a card number" };
-const ACCOUNT: Secret = Secret { kind: "a bank account number" };
-const SOCIAL: Secret = Secret { kind: "a social security number" };
+const ACCESS_KEY: FoundSecret = FoundSecret { kind: "an access key" };
+const KEY_BLOCK: FoundSecret = FoundSecret { kind: "a private key" };
+const SIGNED_TOKEN: FoundSecret = FoundSecret { kind: "an access token" };
+const LONG_TOKEN: FoundSecret = FoundSecret { kind: "a key or token" };
+const CARD: FoundSecret = FoundSecret { kind: "a card number" };
+const ACCOUNT: FoundSecret = FoundSecret { kind: "a bank account number" };
+const SOCIAL: FoundSecret = FoundSecret { kind: "a social security number" };
 
 /// The first secret in the text, if there is one.
-pub fn find(text: &str) -> Option<Secret> {
+pub fn find(text: &str) -> Option<FoundSecret> {
     if text.contains("-----BEGIN") {
         return Some(KEY_BLOCK);
     }
@@ -50,7 +50,7 @@ fn is_bracket(c: char) -> bool {
 }
 
 /// In what stands between white space, quotes and brackets.
-fn in_chunk(chunk: &str) -> Option<Secret> {
+fn in_chunk(chunk: &str) -> Option<FoundSecret> {
     let mut runs = chunk.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_')));
     let dotted = || chunk.split(|c: char| !(is_base64_url(c) || c == '.'));
     if runs.any(is_known_key) || dotted().any(is_dotted_key) {

@@ -20,7 +20,7 @@ use store::Tombstone;
 use retold::Retold;
 use shadow::Shadows;
 pub use shadow::{Shadow, ShadowKey};
-use spans::{Span, spans};
+use spans::{WordSpan, spans};
 
 /// What stands in the place of forgotten words.
 pub const FORGOTTEN: &str = "[forgotten]";
@@ -169,7 +169,7 @@ impl Forgotten {
     fn hidden_by_words(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
         let spans = spans(text);
         let number =
-            |span: &Span| self.numbers.get(&compared(span)).copied().filter(|_| !is_mark(text, span));
+            |span: &WordSpan| self.numbers.get(&compared(span)).copied().filter(|_| !is_mark(text, span));
         let numbers: Vec<Option<u32>> = spans.iter().map(number).collect();
         let range = |first: usize| {
             let last = first + self.longest(numbers.get(first..)?, said_at)?;
@@ -195,12 +195,12 @@ impl Forgotten {
 }
 
 /// Apostrophes are punctuation like any other here: `dont` and `don't` are the same word.
-fn compared(span: &Span) -> String {
+fn compared(span: &WordSpan) -> String {
     span.word.replace('\'', "")
 }
 
 /// True for the word of an earlier [`FORGOTTEN`], which is nobody's.
-fn is_mark(text: &str, span: &Span) -> bool {
+fn is_mark(text: &str, span: &WordSpan) -> bool {
     let start = span.start.checked_sub(1);
     start.and_then(|start| text.get(start..=span.end)) == Some(FORGOTTEN)
 }

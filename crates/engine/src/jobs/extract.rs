@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::{App, Extraction as How};
-use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Turn};
+use memory::extract::{
+    self, ConversationTurn, ExtractedChange, ExtractionBatch, KnownMemory, MAX_TURNS, SeenMemory,
+};
 use memory::forgetting::{self, About};
 use memory::index::{Among, ItemRef};
-use memory::recall::Question;
-use memory::remember::{self, Asked};
+use memory::recall::RecallQuestion;
+use memory::remember::{self, RememberCommand};
 use memory::tombstone::Forgotten;
 use model::{Counter, Error, Format, Message, Model, Schema, Structured};
 use protocol::{JobId, MemoryId, Role, Settings, ThreadId};
@@ -86,14 +88,15 @@ async fn look(
     let mut turns = turns(&rows, &forgotten, app);
     let model = choose(engine, app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
     let Some(model) = model.filter(|_| !is_off) else { return Ok(Done::extraction(nothing)) };
-    let mut shown: Vec<Known> = known(engine, job, &turns).await?.values().map(shown).collect();
+    let mut shown: Vec<KnownMemory> = known(engine, job, &turns).await?.values().map(shown).collect();
     let mut extra = records(engine, job, how).await?;
     let left = fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
     let left = left.min(app.history.budget as usize);
     let before = earlier(engine, (thread, app), first, &forgotten, (left, model.tokens())).await?;
     let zone = profile::zone_in_app(&**store, &job.scope, app).await;
     let today = engine.now().to_zoned(zone.clone()).date();
-    let batch = Batch { turns: &turns, earlier: &before, known: &shown, extra: &extra, today, zone: &zone };
+    let batch =
+        ExtractionBatch { turns: &turns, earlier: &before, known: &shown, extra: &extra, today, zone: &zone };
     let prompt = how.prompt.as_deref().unwrap_or(extract::DEFAULT_PROMPT);
     let request = request(&model, &extract::request(prompt, &batch));
     let answered = ask(engine, job, &model, request, MAX_RESULT_BYTES).await;
@@ -136,8 +139,8 @@ fn text(error: impl std::fmt::Display) -> String {
 
 /// What was said, without forgotten words, without what was kept by request already, and without what the user took
 /// back with the message after it.
-fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<ConversationTurn> {
+    let mut turns: Vec<ConversationTurn> = Vec::new();
     for row in rows {
         let read = transcript::read(row);
         let Some(role) = read.role else { continue };
@@ -150,7 +153,7 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
         }
         let text = forgotten.clear(&read.text, row.created_at).into_owned();
         if !text.trim().is_empty() {
-            turns.push(Turn { message: row.id, role, text, at: row.created_at });
+            turns.push(ConversationTurn { message: row.id, role, text, at: row.created_at });
         }
     }
     turns
@@ -158,23 +161,23 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
 
 /// Whether the whole message asks to remember or to forget something.
 fn is_request(message: &str) -> bool {
-    match remember::asked(message) {
-        Some(Asked::Keep(statement)) => statement.whole,
-        Some(Asked::Nothing | Asked::TooLong) => true,
-        None => forgetting::asked(message).is_some(),
+    match remember::read_command(message) {
+        Some(RememberCommand::Keep(statement)) => statement.whole,
+        Some(RememberCommand::Nothing | RememberCommand::TooLong) => true,
+        None => forgetting::read_request(message).is_some(),
     }
 }
 
 /// Whether the message asks to forget what was said before it.
 fn takes_back(message: &str) -> bool {
-    forgetting::asked(message).is_some_and(|request| request.about == About::Last)
+    forgetting::read_request(message).is_some_and(|request| request.about == About::Last)
 }
 
 /// The memories that may have to do with what was said.
 async fn known(
     engine: &Engine,
     job: &JobRow,
-    turns: &[Turn],
+    turns: &[ConversationTurn],
 ) -> Result<BTreeMap<MemoryId, MemoryRow>, String> {
     let store = engine.store();
     let newest = store.active_memories(&job.scope, MAX_SHOWN + 1).await.map_err(text)?;
@@ -184,7 +187,7 @@ async fn known(
     }
     let mut ids: Vec<MemoryId> = Vec::new();
     for turn in turns.iter().filter(|turn| turn.role == Role::User) {
-        let question = Question::new(&turn.text, engine.now(), NEAR_EACH, Among::Memories);
+        let question = RecallQuestion::new(&turn.text, engine.now(), NEAR_EACH, Among::Memories);
         for found in engine.recall().search(&job.scope, question).await.map_err(text)? {
             match found.item.id {
                 ItemRef::Memory(id) if !ids.contains(&id) => ids.push(id),
@@ -196,8 +199,8 @@ async fn known(
     Ok(by_id(store.memories_by_id(&job.scope, &ids).await.map_err(text)?))
 }
 
-fn shown(row: &MemoryRow) -> Known {
-    Known {
+fn shown(row: &MemoryRow) -> KnownMemory {
+    KnownMemory {
         id: row.id,
         version: row.version,
         text: row.text.clone(),
@@ -235,7 +238,7 @@ async fn earlier(
     first: &MessageRow,
     forgotten: &Forgotten,
     (room, counter): (usize, &Counter),
-) -> Result<Vec<Turn>, String> {
+) -> Result<Vec<ConversationTurn>, String> {
     let Some(parent) = first.parent else { return Ok(Vec::new()) };
     let rows = engine.store().path(thread, parent, MAX_EARLIER).await.map_err(text)?;
     let (mut left, mut kept) = (room, Vec::new());
@@ -251,7 +254,12 @@ async fn earlier(
 
 /// Cuts what is shown to what the model takes: half of it for what was said, a quarter each for what is known and for the
 /// app's own context. Gives the tokens that are left.
-fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut String) -> usize {
+fn fit(
+    window: u32,
+    turns: &mut [ConversationTurn],
+    known: &mut Vec<KnownMemory>,
+    extra: &mut String,
+) -> usize {
     let tokens = (window as usize).saturating_sub(MAX_RESULT_TOKENS as usize + PROMPT_TOKENS);
     let room = tokens.saturating_mul(BYTES_PER_TOKEN);
     let said: usize = turns.iter().map(|turn| turn.text.len()).sum();
@@ -295,10 +303,10 @@ fn object(answer: &str) -> Option<Value> {
 async fn stored(
     engine: &Engine,
     job: &JobRow,
-    (thread, turns): (ThreadId, &[Turn]),
-    change: Change,
+    (thread, turns): (ThreadId, &[ConversationTurn]),
+    change: ExtractedChange,
 ) -> Result<Option<MemoryChange>, String> {
-    let source = |source: extract::Source| {
+    let source = |source: extract::CitedWords| {
         let said = turns.iter().find(|turn| turn.message == source.message);
         Source {
             thread: Some(thread),
@@ -307,9 +315,9 @@ async fn stored(
             at: said.map(|turn| turn.at),
         }
     };
-    let held = |held: Held| (held.id, held.version);
+    let held = |held: SeenMemory| (held.id, held.version);
     Ok(Some(match change {
-        Change::Create { text: fact, kind, source: from } => {
+        ExtractedChange::Create { text: fact, kind, source: from } => {
             let duplicate = engine.recall().duplicate(&job.scope, &fact, engine.now()).await.map_err(text)?;
             if duplicate.is_some() {
                 return Ok(None);
@@ -325,17 +333,17 @@ async fn stored(
                 created_at: None,
             })
         }
-        Change::Update { of, text, kind, source: from } => {
+        ExtractedChange::Update { of, text, kind, source: from } => {
             MemoryChange::Update { id: of.id, version: of.version, text, kind, source: source(from) }
         }
-        Change::Merge { into, from, text, kind, source: said } => MemoryChange::Merge {
+        ExtractedChange::Merge { into, from, text, kind, source: said } => MemoryChange::Merge {
             into: held(into),
             from: from.into_iter().map(held).collect(),
             text,
             kind,
             source: said.map(source),
         },
-        Change::Remove { of, source: from } => {
+        ExtractedChange::Remove { of, source: from } => {
             MemoryChange::Remove { id: of.id, version: of.version, source: source(from) }
         }
     }))

@@ -2,7 +2,7 @@
 
 use memory::forgetting::{self, About, ForgetReply, ForgetRequest, MAX_SHOWN};
 use memory::index::{Among, ItemRef};
-use memory::recall::Question;
+use memory::recall::RecallQuestion;
 use memory::words;
 use protocol::{ContextLoaded, Event, Forgetting, ForgettingOutcome, MemoryId, Role, RunStart};
 use store::{MemoryRow, MessageRow, Write};
@@ -29,7 +29,7 @@ impl Run {
         start: &RunStart,
         message: &str,
     ) -> Result<Option<(Forgetting, Vec<Write>)>, store::Error> {
-        let (request, said) = (forgetting::asked(message), forgetting::answer(message));
+        let (request, said) = (forgetting::read_request(message), forgetting::answer(message));
         if request.is_none() && said.is_none() {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl Run {
 
     /// The memories that have words of the topic; or else the one nearest to it in meaning.
     async fn known_about(&self, topic: &str) -> Result<Vec<MemoryRow>, store::Error> {
-        let question = Question::new(topic, self.started, MAX_NEAR, Among::Memories);
+        let question = RecallQuestion::new(topic, self.started, MAX_NEAR, Among::Memories);
         let found = self.recall.search(&self.scope, question).await?;
         let id = |id: ItemRef| match id {
             ItemRef::Memory(id) => Some(id),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use super::sequence::{Job, Next, Sequence, common};
+use super::sequence::{ChatJob, Sequence, SequenceState, common};
 use crate::llama::{Cache, Llama, Runner};
 use crate::tokenizer::Tokenizer;
 
@@ -43,7 +43,7 @@ impl Worker {
     }
 
     /// Works until nobody can ask any more.
-    pub(super) fn serve(mut self, mut jobs: mpsc::Receiver<Job>) {
+    pub(super) fn serve(mut self, mut jobs: mpsc::Receiver<ChatJob>) {
         loop {
             if self.active.is_empty() {
                 let Some(job) = jobs.blocking_recv() else { return };
@@ -59,7 +59,7 @@ impl Worker {
         }
     }
 
-    fn begin(&mut self, job: Job) {
+    fn begin(&mut self, job: ChatJob) {
         let cache = self.cache_for(&job.prompt);
         self.active.push(Sequence::new(job, cache, &self.model.shape));
     }
@@ -98,8 +98,8 @@ impl Worker {
         self.cache_bytes.store(active + idle, Ordering::Relaxed);
         let mut ended = Vec::new();
         for (sequence, read) in self.active.iter_mut().zip(read) {
-            let next = if read == 0 { Next::GoOn } else { sequence.advance(read, &self.tokenizer) };
-            ended.push(next == Next::Ended);
+            let next = if read == 0 { SequenceState::GoOn } else { sequence.advance(read, &self.tokenizer) };
+            ended.push(next == SequenceState::Ended);
         }
         let mut ended = ended.into_iter();
         self.end_where(|_| ended.next().unwrap_or(false));

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
-use super::load::{self, LoadError};
+use super::load::{self, EmbedderLoadError};
 
 /// Characters of a word; a longer one is unknown. What the files say, and what holds where they do not.
 const DEFAULT_WORD_CHARS: usize = 100;
@@ -79,16 +79,17 @@ impl Default for Pieces {
 
 impl WordPiece {
     /// From `tokenizer.json`, or from `vocab.txt` as a model without case if there is only that.
-    pub(super) fn read(folder: &Path, words: usize) -> Result<Self, LoadError> {
+    pub(super) fn read(folder: &Path, words: usize) -> Result<Self, EmbedderLoadError> {
         let path = folder.join("tokenizer.json");
         if path.exists() {
-            return Self::new(load::json(&path)?, words).map_err(|what| LoadError::unfit(&path, what));
+            return Self::new(load::json(&path)?, words)
+                .map_err(|what| EmbedderLoadError::unfit(&path, what));
         }
         let path = folder.join("vocab.txt");
         let vocab = (0..).zip(load::text(&path)?.lines()).map(|(id, word)| (word.to_owned(), id)).collect();
         let model = Vocabulary { vocab, pieces: Pieces::default() };
         let file = TokenizerFile { model, normalizer: Cleaning::default() };
-        Self::new(file, words).map_err(|what| LoadError::unfit(&path, what))
+        Self::new(file, words).map_err(|what| EmbedderLoadError::unfit(&path, what))
     }
 
     fn new(file: TokenizerFile, words: usize) -> Result<Self, String> {

@@ -13,7 +13,7 @@ fn tokenizer() -> Tokenizer {
 }
 
 fn render(source: Option<&str>, request: &Request) -> Result<String, String> {
-    Template::new(source).render(request, &request.tools, &tokenizer())
+    ChatTemplate::new(source).render(request, &request.tools, &tokenizer())
 }
 
 fn conversation() -> Request {

@@ -4,7 +4,7 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::Span;
+use super::TimeSpan;
 use crate::words;
 
 /// From a day to just before another.
@@ -110,11 +110,11 @@ impl Days {
         self.start.saturating_sub(1.days()).nth_weekday(1, weekday).ok().filter(|day| *day < self.end)
     }
 
-    pub(super) fn span(self, zone: &TimeZone) -> Option<Span> {
+    pub(super) fn span(self, zone: &TimeZone) -> Option<TimeSpan> {
         let instant = |day: Date| day.to_zoned(zone.clone()).map(|midnight| midnight.timestamp());
         let start = if self.start == Date::MIN { Timestamp::MIN } else { instant(self.start).ok()? };
         let end = instant(self.end).ok()?;
-        (start < end).then_some(Span { start, end })
+        (start < end).then_some(TimeSpan { start, end })
     }
 }
 

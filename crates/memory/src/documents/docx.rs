@@ -13,7 +13,7 @@ use quick_xml::events::{BytesStart, Event};
 use self::parts::{Package, Style};
 use super::outline::Outline;
 use super::table::TableText;
-use super::{BlockKind, Extracted, MAX_PAGES, Problem};
+use super::{BlockKind, DocumentProblem, ExtractedDocument, MAX_PAGES};
 
 /// The part a document cannot be without.
 pub(super) const MAIN_PART: &str = "word/document.xml";
@@ -24,9 +24,10 @@ const RENDERED_BREAK: &str = "lastRenderedPageBreak";
 /// What the XML has in it where an author ended a page.
 const AUTHOR_BREAK: &str = "type=\"page\"";
 
-pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
+pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     let mut package = Package::open(bytes)?;
-    let main = package.part(MAIN_PART)?.ok_or(Problem::Unreadable { what: "its main part is missing" })?;
+    let main =
+        package.part(MAIN_PART)?.ok_or(DocumentProblem::Unreadable { what: "its main part is missing" })?;
     let styles = package.part("word/styles.xml")?.map(|styles| parts::styles(&styles)).transpose()?;
     let title = package.part("docProps/core.xml")?.map(|core| parts::title(&core)).transpose()?.flatten();
     let mut body = Body { styles: styles.unwrap_or_default(), ..Body::default() };
@@ -36,7 +37,7 @@ pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
     body.end_list()?;
     let pages = body.page();
     if pages > MAX_PAGES {
-        return Err(Problem::TooManyPages { pages, limit: MAX_PAGES });
+        return Err(DocumentProblem::TooManyPages { pages, limit: MAX_PAGES });
     }
     let pages = body.paged.then_some(pages);
     Ok(body.outline.finish(title.as_deref(), pages))
@@ -51,8 +52,11 @@ enum Piece<'a> {
 }
 
 /// Reads a part piece by piece. An element without content is a start and an end.
-fn read(xml: &str, mut take: impl FnMut(Piece<'_>) -> Result<(), Problem>) -> Result<(), Problem> {
-    let damaged = Problem::Unreadable { what: "its XML is damaged" };
+fn read(
+    xml: &str,
+    mut take: impl FnMut(Piece<'_>) -> Result<(), DocumentProblem>,
+) -> Result<(), DocumentProblem> {
+    let damaged = DocumentProblem::Unreadable { what: "its XML is damaged" };
     let mut reader = Reader::from_str(xml);
     let mut depth = 0_usize;
     loop {
@@ -60,7 +64,7 @@ fn read(xml: &str, mut take: impl FnMut(Piece<'_>) -> Result<(), Problem>) -> Re
             Event::Start(start) => {
                 depth += 1;
                 if depth > MAX_DEPTH {
-                    return Err(Problem::Unreadable { what: "its XML is nested too deeply" });
+                    return Err(DocumentProblem::Unreadable { what: "its XML is nested too deeply" });
                 }
                 take(Piece::Start(start.local_name().as_ref(), &start))?;
             }
@@ -129,7 +133,7 @@ struct Body {
 }
 
 impl Body {
-    fn event(&mut self, piece: Piece<'_>) -> Result<(), Problem> {
+    fn event(&mut self, piece: Piece<'_>) -> Result<(), DocumentProblem> {
         match piece {
             Piece::Start(_, _) if self.left_out > 0 => self.left_out += 1,
             Piece::End(_) if self.left_out > 0 => self.left_out -= 1,
@@ -145,7 +149,7 @@ impl Body {
         Ok(())
     }
 
-    fn start(&mut self, name: &str, start: &BytesStart<'_>) -> Result<(), Problem> {
+    fn start(&mut self, name: &str, start: &BytesStart<'_>) -> Result<(), DocumentProblem> {
         match name {
             "p" => self.end_paragraph()?,
             "pPr" => self.in_paragraph_properties = true,
@@ -176,7 +180,7 @@ impl Body {
         Ok(())
     }
 
-    fn end(&mut self, name: &str) -> Result<(), Problem> {
+    fn end(&mut self, name: &str) -> Result<(), DocumentProblem> {
         match name {
             "p" => self.end_paragraph()?,
             "pPr" => self.in_paragraph_properties = false,
@@ -193,7 +197,7 @@ impl Body {
                 if self.tables == 0 {
                     let table = self.table.take();
                     let page = self.paragraph_page.take();
-                    self.outline.block(BlockKind::Table, &table, self.known(page))?;
+                    self.outline.block(BlockKind::Table, &table, self.known_page(page))?;
                 }
             }
             _ => {}
@@ -222,11 +226,11 @@ impl Body {
         self.page_ends.saturating_add(1)
     }
 
-    fn known(&self, page: Option<u32>) -> Option<u32> {
+    fn known_page(&self, page: Option<u32>) -> Option<u32> {
         page.filter(|_| self.paged)
     }
 
-    fn end_paragraph(&mut self) -> Result<(), Problem> {
+    fn end_paragraph(&mut self) -> Result<(), DocumentProblem> {
         if self.tables > 0 {
             self.paragraph.push(' ');
             self.style = Style::default();
@@ -254,15 +258,15 @@ impl Body {
         }
         self.end_list()?;
         match heading {
-            Some(level) => self.outline.heading(level, &text, self.known(page)),
-            None => self.outline.block(BlockKind::Paragraph, &text, self.known(page)),
+            Some(level) => self.outline.heading(level, &text, self.known_page(page)),
+            None => self.outline.block(BlockKind::Paragraph, &text, self.known_page(page)),
         }
     }
 
-    fn end_list(&mut self) -> Result<(), Problem> {
+    fn end_list(&mut self) -> Result<(), DocumentProblem> {
         let list = std::mem::take(&mut self.list);
         let page = self.list_page.take();
-        self.outline.block(BlockKind::List, &list, self.known(page))
+        self.outline.block(BlockKind::List, &list, self.known_page(page))
     }
 
     fn end_cell(&mut self) {

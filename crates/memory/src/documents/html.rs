@@ -18,16 +18,16 @@ use html5ever::tokenizer::{
 use self::open::{ELEMENTS, Open};
 use super::outline::Outline;
 use super::table::TableText;
-use super::{BlockKind, Extracted, MAX_TEXT_BYTES, Problem, text};
+use super::{BlockKind, DocumentProblem, ExtractedDocument, MAX_TEXT_BYTES, text};
 
 /// Where a document says its encoding, in bytes from its start.
 const CHARSET_BYTES: usize = 1024;
 
-pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
+pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     extract_text(&text::decode(bytes, said_encoding(bytes)))
 }
 
-pub(super) fn extract_text(text: &str) -> Result<Extracted, Problem> {
+pub(super) fn extract_text(text: &str) -> Result<ExtractedDocument, DocumentProblem> {
     let tokenizer = Tokenizer::new(Reader(RefCell::new(Page::default())), TokenizerOpts::default());
     let queue = BufferQueue::default();
     queue.push_back(StrTendril::from_slice(text));
@@ -87,7 +87,7 @@ struct Page {
     item: bool,
     tables: usize,
     table: TableText,
-    problem: Option<Problem>,
+    problem: Option<DocumentProblem>,
 }
 
 impl Page {
@@ -108,7 +108,7 @@ impl Page {
             || self.list.len() > MAX_TEXT_BYTES
             || self.table.len() > MAX_TEXT_BYTES
         {
-            self.problem = Some(Problem::TooLarge { what: "bytes of text", limit: MAX_TEXT_BYTES });
+            self.problem = Some(DocumentProblem::TooLarge { what: "bytes of text", limit: MAX_TEXT_BYTES });
         }
     }
 
@@ -283,7 +283,7 @@ impl Page {
         self.end_list();
     }
 
-    fn note(&mut self, pushed: Result<(), Problem>) {
+    fn note(&mut self, pushed: Result<(), DocumentProblem>) {
         if let Err(problem) = pushed {
             self.problem.get_or_insert(problem);
         }

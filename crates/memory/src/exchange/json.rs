@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    DEFAULT_KIND, MAX_MEMORIES, Portable, Problem, ReadError, clean_source, clean_text, is_kind, moment,
+    DEFAULT_KIND, ImportProblem, MAX_MEMORIES, Portable, ReadError, clean_source, clean_text, is_kind, moment,
 };
 
 const FORMAT: &str = "rondo.memories";
@@ -29,15 +29,15 @@ pub(super) fn read(file: &Value, now: Timestamp) -> Result<Vec<Portable>, ReadEr
     if list.len() > MAX_MEMORIES {
         return Err(ReadError::TooMany);
     }
-    list.iter().enumerate().map(|(index, item)| memory(&Fields { index, item }, now)).collect()
+    list.iter().enumerate().map(|(index, item)| memory(&ImportFields { index, item }, now)).collect()
 }
 
-fn memory(fields: &Fields<'_>, now: Timestamp) -> Result<Portable, ReadError> {
-    let text = fields.text("text")?.ok_or_else(|| fields.error("text", Problem::Missing))?;
+fn memory(fields: &ImportFields<'_>, now: Timestamp) -> Result<Portable, ReadError> {
+    let text = fields.text("text")?.ok_or_else(|| fields.error("text", ImportProblem::Missing))?;
     let text = clean_text(text).map_err(|problem| fields.error("text", problem))?;
     let kind = fields.text("kind")?.unwrap_or(DEFAULT_KIND);
     if !is_kind(kind) {
-        return Err(fields.error("kind", Problem::NotAWord));
+        return Err(fields.error("kind", ImportProblem::NotAWord));
     }
     Ok(Portable {
         text,
@@ -49,13 +49,13 @@ fn memory(fields: &Fields<'_>, now: Timestamp) -> Result<Portable, ReadError> {
 }
 
 /// One item of a list, and where it is.
-pub(super) struct Fields<'v> {
+pub(super) struct ImportFields<'v> {
     pub(super) index: usize,
     pub(super) item: &'v Value,
 }
 
-impl<'v> Fields<'v> {
-    pub(super) fn error(&self, field: &'static str, problem: Problem) -> ReadError {
+impl<'v> ImportFields<'v> {
+    pub(super) fn error(&self, field: &'static str, problem: ImportProblem) -> ReadError {
         ReadError::Field { index: self.index, field, problem }
     }
 
@@ -65,13 +65,13 @@ impl<'v> Fields<'v> {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
             Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-                Err(self.error(field, Problem::WrongType))
+                Err(self.error(field, ImportProblem::WrongType))
             }
         }
     }
 
     pub(super) fn moment(&self, field: &'static str) -> Result<Option<Timestamp>, ReadError> {
         let text = self.text(field)?;
-        text.map(|text| moment(text).ok_or_else(|| self.error(field, Problem::NotADate))).transpose()
+        text.map(|text| moment(text).ok_or_else(|| self.error(field, ImportProblem::NotADate))).transpose()
     }
 }

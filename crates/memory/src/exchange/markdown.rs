@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::{
-    DEFAULT_KIND, MAX_MEMORIES, Portable, Problem, ReadError, clean_source, clean_text, is_kind, moment,
+    DEFAULT_KIND, ImportProblem, MAX_MEMORIES, Portable, ReadError, clean_source, clean_text, is_kind, moment,
 };
 
 const TITLE: &str = "# Memories";
@@ -67,7 +67,7 @@ pub(super) fn read(text: &str, now: Timestamp) -> Result<Vec<Portable>, ReadErro
         } else if line.starts_with('#') {
             close(open.take(), now, &mut memories)?;
         } else {
-            return Err(ReadError::Line { line: number, problem: Problem::NotAnItem });
+            return Err(ReadError::Line { line: number, problem: ImportProblem::NotAnItem });
         }
     }
     close(open, now, &mut memories)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::phrases::{PhraseList, lists};
-use crate::tombstone::spans::{Span, spans};
+use crate::tombstone::spans::{WordSpan, spans};
 
 lists! {
     static WORDS: ComparedWords = "alike.toml"; {
@@ -53,9 +53,9 @@ fn is_rewording(one: &[String], two: &[String]) -> bool {
 /// Numbers, names and negations agree.
 fn same_details(one: &str, two: &str) -> bool {
     let (left, right) = (spans(one), spans(two));
-    let numbers = |spans: &[Span]| -> BTreeSet<String> { spans.iter().filter_map(number).collect() };
-    let denials = |spans: &[Span]| spans.iter().filter(|span| is_negation(&span.word)).count();
-    let named = |text: &str, these: &[Span], those: &[Span]| {
+    let numbers = |spans: &[WordSpan]| -> BTreeSet<String> { spans.iter().filter_map(number).collect() };
+    let denials = |spans: &[WordSpan]| spans.iter().filter(|span| is_negation(&span.word)).count();
+    let named = |text: &str, these: &[WordSpan], those: &[WordSpan]| {
         let has = |name: &String| those.iter().any(|span| base(span) == *name);
         names(text, these).iter().all(has)
     };
@@ -65,7 +65,7 @@ fn same_details(one: &str, two: &str) -> bool {
         && named(two, &right, &left)
 }
 
-fn number(span: &Span) -> Option<String> {
+fn number(span: &WordSpan) -> Option<String> {
     let word = &span.word;
     let counts = word.chars().any(char::is_numeric) || WORDS.number_words.contains(word);
     counts.then(|| word.clone())
@@ -76,14 +76,14 @@ fn is_negation(word: &str) -> bool {
 }
 
 /// The word without a possessive ending.
-fn base(span: &Span) -> String {
+fn base(span: &WordSpan) -> String {
     span.word.strip_suffix("'s").unwrap_or(&span.word).replace('\'', "")
 }
 
 /// Capitalised words, but for those that are so only because they come first.
-fn names(text: &str, spans: &[Span]) -> Vec<String> {
+fn names(text: &str, spans: &[WordSpan]) -> Vec<String> {
     let capital =
-        |span: &&Span| text.get(span.start..).is_some_and(|rest| rest.starts_with(char::is_uppercase));
+        |span: &&WordSpan| text.get(span.start..).is_some_and(|rest| rest.starts_with(char::is_uppercase));
     spans.iter().filter(capital).map(base).filter(|word| !WORDS.common.contains(word)).collect()
 }
 
@@ -92,9 +92,9 @@ const SHARED_STEM: usize = 4;
 
 /// True if the text is made of what the others say, and leaves out none of their numbers, names and negations.
 pub(super) fn puts_together(text: &str, parts: &[&str]) -> bool {
-    let said: Vec<Span> = parts.iter().flat_map(|part| spans(part)).collect();
+    let said: Vec<WordSpan> = parts.iter().flat_map(|part| spans(part)).collect();
     let words = spans(text);
-    let known = |span: &Span| {
+    let known = |span: &WordSpan| {
         WORDS.glue.contains(&span.word) || said.iter().any(|other| is_form_of(&base(span), &base(other)))
     };
     let kept = |part: &str| {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn wish(message: &str) -> Option<(&'static str, About<'_>)> {
-    asked(message).map(|wish| (wish.language, wish.about))
+    read_request(message).map(|wish| (wish.language, wish.about))
 }
 
 #[test]
@@ -174,13 +174,13 @@ fn answers_are_in_the_language_of_the_request_and_show_what_is_meant() {
 proptest! {
     #[test]
     fn any_message_can_be_read(message in any::<String>()) {
-        asked(&message);
+        read_request(&message);
         answer(&message);
     }
 
     #[test]
     fn a_topic_stands_in_the_message(body in "(forget|that|what|I|said|about|my|please|vergiss|was|ich|[.,?! ]| ){0,14}") {
-        if let Some(ForgetRequest { about: About::Topic(topic), .. }) = asked(&body) {
+        if let Some(ForgetRequest { about: About::Topic(topic), .. }) = read_request(&body) {
             prop_assert!(body.contains(topic) && !topic.trim().is_empty());
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Item, Slot, index, set};
+use super::{IndexItem, Slot, index, set};
 use crate::words;
 
 /// Speakers that are told apart. Nobody talks to more people in one app.
@@ -30,7 +30,7 @@ struct Known {
 }
 
 impl People {
-    pub(super) fn add(&mut self, slot: Slot, item: &Item) {
+    pub(super) fn add(&mut self, slot: Slot, item: &IndexItem) {
         let number = item.speaker.as_ref().map_or(NOBODY, |speaker| self.number(speaker));
         if let Some(known) = self.known.get_mut(number as usize) {
             known.items += 1;
@@ -38,7 +38,7 @@ impl People {
         set(&mut self.said, slot, number, NOBODY);
     }
 
-    pub(super) fn remove(&mut self, slot: Slot, item: &Item) {
+    pub(super) fn remove(&mut self, slot: Slot, item: &IndexItem) {
         let number = self.said.get(index(slot)).copied().unwrap_or(NOBODY);
         set(&mut self.said, slot, NOBODY, NOBODY);
         let Some(known) = self.known.get_mut(number as usize) else { return };
@@ -53,12 +53,12 @@ impl People {
     }
 
     /// By slot, the number of who said it.
-    pub(super) fn said(&self) -> &[u32] {
+    pub(super) fn speakers(&self) -> &[u32] {
         &self.said
     }
 
     /// The speakers whom a word of a question names: by a name or, if nobody has it, by a short form of one.
-    pub(super) fn named(&self, token: &str) -> Vec<u32> {
+    pub(super) fn speakers_named(&self, token: &str) -> Vec<u32> {
         let name = words::name(token);
         let is_written_large = token.chars().next().is_some_and(char::is_uppercase);
         // "Will" may be a name; "will" is not.

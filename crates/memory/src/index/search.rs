@@ -10,9 +10,9 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::people::NOBODY;
-use super::threads::{NO_THREAD, Threads};
-use super::{Among, Facts, Hit, Index, ItemRef, Kind, MAX_HITS, Method, Query, Slot, index};
-use crate::dates::{self, Span};
+use super::threads::{NO_THREAD, ThreadOrder};
+use super::{Among, Facts, Hit, Index, ItemRef, Kind, MAX_HITS, Query, SearchMethod, Slot, index};
+use crate::dates::{self, TimeSpan};
 use crate::words;
 
 /// How fast repeating a word stops to matter, and how much long texts are held against.
@@ -69,15 +69,15 @@ pub(super) fn search(index: &Index, query: &Query<'_>, only: Option<&[bool]>) ->
     let question = Question::read(index, query);
     let wanted = Wanted { query, only };
     match query.method {
-        Method::Words => nearest(index, &wanted, limit, all(&question.words)),
-        Method::Vectors => {
+        SearchMethod::Words => nearest(index, &wanted, limit, all(&question.words)),
+        SearchMethod::Vectors => {
             nearest(index, &wanted, limit, all(question.meaning.as_deref().unwrap_or_default()))
         }
-        Method::Hybrid if alone::is_for(&question, query.among) => {
+        SearchMethod::Hybrid if alone::is_for(&question, query.among) => {
             let scores = alone::by_meaning(index, &question, query.among);
             nearest(index, &wanted, limit, scores.into_iter())
         }
-        Method::Hybrid => {
+        SearchMethod::Hybrid => {
             nearest(index, &wanted, limit, by_everything(index, &question, &wanted).into_iter())
         }
     }
@@ -97,7 +97,7 @@ impl Wanted<'_> {
             Among::Both => facts.kind == Kind::Memory || facts.kind == Kind::Message,
             Among::Documents => facts.kind == Kind::Chunk,
         };
-        let is_then = |span: Span| span.start.as_second() <= facts.at && facts.at < span.end.as_second();
+        let is_then = |span: TimeSpan| span.start.as_second() <= facts.at && facts.at < span.end.as_second();
         let is_one = |only: &[bool]| only.get(slot).is_some_and(|only| *only);
         is_kind && self.query.within.is_none_or(is_then) && self.only.is_none_or(is_one)
     }
@@ -110,10 +110,10 @@ struct Question {
     masks: Vec<u32>,
     words: Vec<f32>,
     meaning: Option<Vec<f32>>,
-    asked: Asked,
+    asked: AskedPerson,
     /// By slot, whether it is from or, for a memory, about the one asked about.
     theirs: Vec<bool>,
-    span: Option<Span>,
+    span: Option<TimeSpan>,
 }
 
 struct Term {
@@ -127,7 +127,7 @@ struct Term {
 
 /// Whom a question is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum AskedPerson {
     Speaker(u32),
     Writer,
     Anybody,
@@ -137,25 +137,25 @@ impl Question {
     fn read(index: &Index, query: &Query<'_>) -> Self {
         let text = beginning(query.text);
         let is_of_people = query.among != Among::Documents;
-        let (names, rest): (Vec<&str>, Vec<&str>) =
-            words::tokens(text).partition(|token| is_of_people && !index.people.named(token).is_empty());
+        let (names, rest): (Vec<&str>, Vec<&str>) = words::tokens(text)
+            .partition(|token| is_of_people && !index.people.speakers_named(token).is_empty());
         let terms = match query.method {
-            Method::Vectors => Vec::new(),
-            Method::Words | Method::Hybrid => terms(index, text, &rest.join(" ")),
+            SearchMethod::Vectors => Vec::new(),
+            SearchMethod::Words | SearchMethod::Hybrid => terms(index, text, &rest.join(" ")),
         };
         let (words, masks) = by_words(index, &terms);
-        let vector = query.vector.filter(|_| query.method != Method::Words);
+        let vector = query.vector.filter(|_| query.method != SearchMethod::Words);
         // Memories are told apart by how far they are, too.
         let least = if query.among == Among::Memories { -1.0 } else { 0.0 };
-        let asked = if is_of_people { asked(index, &names, text) } else { Asked::Anybody };
+        let asked = if is_of_people { person_asked_about(index, &names, text) } else { AskedPerson::Anybody };
         Self {
             words,
             masks,
             terms,
             meaning: vector.and_then(|vector| index.vectors.nearness(vector, index.facts.len(), least)),
             asked,
-            theirs: theirs(index, asked, &names),
-            span: if is_of_people { dates::named(text, query.now, query.zone) } else { None },
+            theirs: slots_of_person(index, asked, &names),
+            span: if is_of_people { dates::named_span(text, query.now, query.zone) } else { None },
         }
     }
 
@@ -167,7 +167,7 @@ impl Question {
             + SUBSTANCE
             + THREAD
             + given(MEANING, self.meaning.is_some())
-            + given(SPEAKER, self.asked != Asked::Anybody)
+            + given(SPEAKER, self.asked != AskedPerson::Anybody)
             + given(DATE, self.span.is_some())
     }
 }
@@ -177,27 +177,27 @@ fn beginning(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_QUESTION_BYTES)).unwrap_or(text)
 }
 
-fn asked(index: &Index, names: &[&str], text: &str) -> Asked {
-    let mut named: Vec<u32> = names.iter().flat_map(|name| index.people.named(name)).collect();
+fn person_asked_about(index: &Index, names: &[&str], text: &str) -> AskedPerson {
+    let mut named: Vec<u32> = names.iter().flat_map(|name| index.people.speakers_named(name)).collect();
     named.sort_unstable();
     named.dedup();
     match named.as_slice() {
-        [one] => Asked::Speaker(*one),
-        [] if words::is_about_the_writer(text) => Asked::Writer,
-        _ => Asked::Anybody,
+        [one] => AskedPerson::Speaker(*one),
+        [] if words::is_about_the_writer(text) => AskedPerson::Writer,
+        _ => AskedPerson::Anybody,
     }
 }
 
-fn theirs(index: &Index, asked: Asked, names: &[&str]) -> Vec<bool> {
+fn slots_of_person(index: &Index, asked: AskedPerson, names: &[&str]) -> Vec<bool> {
     let mut theirs: Vec<bool> = match asked {
-        Asked::Speaker(asked) => index.people.said().iter().map(|said| *said == asked).collect(),
-        Asked::Writer => index.facts.iter().map(|facts| facts.is_users).collect(),
-        Asked::Anybody => return Vec::new(),
+        AskedPerson::Speaker(asked) => index.people.speakers().iter().map(|said| *said == asked).collect(),
+        AskedPerson::Writer => index.facts.iter().map(|facts| facts.is_users).collect(),
+        AskedPerson::Anybody => return Vec::new(),
     };
     for term in words::terms(&names.join(" ")) {
         for posting in index.postings.of(&term) {
             let slot = super::index(posting.slot);
-            let has_no_speaker = index.people.said().get(slot) == Some(&NOBODY);
+            let has_no_speaker = index.people.speakers().get(slot) == Some(&NOBODY);
             if let Some(theirs) = theirs.get_mut(slot) {
                 *theirs |= has_no_speaker;
             }
@@ -328,7 +328,7 @@ fn by_neighbours(index: &Index, slot: usize, own: &[f32], threads: &[f32]) -> f3
 }
 
 /// By slot, which share of the terms by weight it or a neighbour has.
-fn around(threads: &Threads, masks: &[u32], terms: &[Term]) -> Vec<f32> {
+fn around(threads: &ThreadOrder, masks: &[u32], terms: &[Term]) -> Vec<f32> {
     let total: f32 = terms.iter().map(|term| term.weight).sum();
     let mut near = masks.to_vec();
     for (slot, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
@@ -394,7 +394,7 @@ pub(super) fn substance(id: ItemRef, terms: usize) -> f32 {
 }
 
 /// How near a time is to a span: 1 within it.
-fn from_then(at: i64, span: Span) -> f32 {
+fn from_then(at: i64, span: TimeSpan) -> f32 {
     let days = |seconds: i64| seconds as f32 / DAY_SECONDS;
     let (start, end) = (span.start.as_second(), span.end.as_second());
     let outside = if at < start {
@@ -451,8 +451,10 @@ fn nearest(
 ) -> Vec<Hit> {
     let now = wanted.query.now.as_second();
     let (importance, recent) = match (wanted.query.method, wanted.query.among) {
-        (Method::Words | Method::Vectors, _) | (Method::Hybrid, Among::Documents) => (0.0, 0.0),
-        (Method::Hybrid, Among::Memories | Among::Messages | Among::Both) => (IMPORTANCE, RECENCY),
+        (SearchMethod::Words | SearchMethod::Vectors, _) | (SearchMethod::Hybrid, Among::Documents) => {
+            (0.0, 0.0)
+        }
+        (SearchMethod::Hybrid, Among::Memories | Among::Messages | Among::Both) => (IMPORTANCE, RECENCY),
     };
     let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(limit + 1);
     let mut least = 0.0;

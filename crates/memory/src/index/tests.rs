@@ -35,8 +35,8 @@ fn days_ago(days: i64) -> Timestamp {
     now().checked_sub(SignedDuration::from_hours(days * 24)).unwrap()
 }
 
-fn memory(number: u128, text: &str) -> Item {
-    Item {
+fn memory(number: u128, text: &str) -> IndexItem {
+    IndexItem {
         id: memory_id(number),
         thread: None,
         place: 0,
@@ -49,8 +49,8 @@ fn memory(number: u128, text: &str) -> Item {
 }
 
 /// A message of a thread, in the order of their numbers.
-fn message(number: u128, thread: u128, text: &str) -> Item {
-    Item {
+fn message(number: u128, thread: u128, text: &str) -> IndexItem {
+    IndexItem {
         id: message_id(number),
         thread: Some(ThreadId::new(Uuid::from_u128(thread))),
         place: number as u64,
@@ -58,15 +58,15 @@ fn message(number: u128, thread: u128, text: &str) -> Item {
     }
 }
 
-fn chunk(number: u128, text: &str) -> Item {
-    Item { id: chunk_id(number), place: number as u64, importance: 0.0, ..memory(0, text) }
+fn chunk(number: u128, text: &str) -> IndexItem {
+    IndexItem { id: chunk_id(number), place: number as u64, importance: 0.0, ..memory(0, text) }
 }
 
-fn said_by(speaker: &str, item: Item) -> Item {
-    Item { speaker: Some(speaker.into()), ..item }
+fn said_by(speaker: &str, item: IndexItem) -> IndexItem {
+    IndexItem { speaker: Some(speaker.into()), ..item }
 }
 
-fn index(items: impl IntoIterator<Item = Item>) -> Index {
+fn index(items: impl IntoIterator<Item = IndexItem>) -> Index {
     let mut index = Index::new();
     for item in items {
         index.put(item).unwrap();
@@ -83,10 +83,10 @@ fn query(text: &str) -> Query<'_> {
         within: None,
         limit: 10,
         among: Among::Both,
-        method: Method::Hybrid,
+        method: SearchMethod::Hybrid,
     }
 }
 
-fn found(index: &Index, query: &Query<'_>) -> Vec<ItemRef> {
+fn found_ids(index: &Index, query: &Query<'_>) -> Vec<ItemRef> {
     index.search(query).into_iter().map(|hit| hit.id).collect()
 }

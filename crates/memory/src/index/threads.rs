@@ -4,32 +4,32 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use protocol::ThreadId;
 
-use super::{Item, ItemRef, NO_SLOT, Slot, index, set};
+use super::{IndexItem, ItemRef, NO_SLOT, Slot, index, set};
 
 /// The number of no thread.
 pub(super) const NO_THREAD: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
-pub(super) struct Threads {
+pub(super) struct ThreadOrder {
     numbers: HashMap<ThreadId, u32>,
     threads: Vec<BTreeMap<(u64, ItemRef), Slot>>,
     /// Numbers of threads that have no items any more.
     free: Vec<u32>,
-    places: Vec<Place>,
+    places: Vec<ThreadPosition>,
 }
 
 /// Where an item stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ThreadPosition {
     pub(super) thread: u32,
     pub(super) before: Slot,
     pub(super) after: Slot,
 }
 
-const NOWHERE: Place = Place { thread: NO_THREAD, before: NO_SLOT, after: NO_SLOT };
+const NOWHERE: ThreadPosition = ThreadPosition { thread: NO_THREAD, before: NO_SLOT, after: NO_SLOT };
 
-impl Threads {
-    pub(super) fn add(&mut self, slot: Slot, item: &Item) {
+impl ThreadOrder {
+    pub(super) fn add(&mut self, slot: Slot, item: &IndexItem) {
         set(&mut self.places, slot, NOWHERE, NOWHERE);
         let Some(id) = item.thread else { return };
         let number = self.number(id);
@@ -38,12 +38,12 @@ impl Threads {
         thread.insert(key, slot);
         let before = thread.range(..key).next_back().map_or(NO_SLOT, |(_, slot)| *slot);
         let after = thread.range(key..).nth(1).map_or(NO_SLOT, |(_, slot)| *slot);
-        set(&mut self.places, slot, Place { thread: number, before, after }, NOWHERE);
+        set(&mut self.places, slot, ThreadPosition { thread: number, before, after }, NOWHERE);
         self.join(before, slot);
         self.join(slot, after);
     }
 
-    pub(super) fn remove(&mut self, slot: Slot, item: &Item) {
+    pub(super) fn remove(&mut self, slot: Slot, item: &IndexItem) {
         let place = self.place(slot);
         set(&mut self.places, slot, NOWHERE, NOWHERE);
         self.join(place.before, place.after);
@@ -56,12 +56,12 @@ impl Threads {
         }
     }
 
-    pub(super) fn place(&self, slot: Slot) -> Place {
+    pub(super) fn place(&self, slot: Slot) -> ThreadPosition {
         self.places.get(index(slot)).copied().unwrap_or(NOWHERE)
     }
 
     /// Of all slots, in their order.
-    pub(super) fn places(&self) -> &[Place] {
+    pub(super) fn places(&self) -> &[ThreadPosition] {
         &self.places
     }
 
@@ -91,7 +91,7 @@ impl Threads {
         let turns: usize = self.threads.iter().map(BTreeMap::len).sum();
         turns * size_of::<((u64, ItemRef), Slot)>()
             + self.threads.capacity() * size_of::<BTreeMap<(u64, ItemRef), Slot>>()
-            + self.places.capacity() * size_of::<Place>()
+            + self.places.capacity() * size_of::<ThreadPosition>()
             + self.free.capacity() * size_of::<u32>()
             + self.numbers.capacity() * size_of::<(ThreadId, u32)>()
     }

@@ -9,10 +9,10 @@ use protocol::{ChunkId, DocumentId};
 use store::ChunkRow;
 
 use super::Passage;
-use crate::index::{Among, Hit, Index, Item, ItemRef, MAX_HITS, Method, Query, Refused};
+use crate::index::{Among, Hit, Index, IndexItem, ItemRef, MAX_HITS, Query, Refused, SearchMethod};
 
 #[derive(Default)]
-pub(super) struct Documents {
+pub(super) struct DocumentIndex {
     pub(super) index: Index,
     known: HashMap<DocumentId, Document>,
     pieces: HashMap<ChunkId, Piece>,
@@ -32,10 +32,10 @@ struct Piece {
     suspicious: bool,
 }
 
-impl Documents {
+impl DocumentIndex {
     pub(super) fn put(&mut self, row: ChunkRow) -> Result<(), Refused> {
         let ChunkRow { id, document, name, number, text, place, suspicious, at } = row;
-        self.index.put(Item {
+        self.index.put(IndexItem {
             id: ItemRef::Chunk(id),
             thread: None,
             place: u64::from(number),
@@ -100,7 +100,7 @@ impl Documents {
         among: Option<&[DocumentId]>,
         limit: usize,
     ) -> Vec<Passage> {
-        let method = if vector.is_some() { Method::Hybrid } else { Method::Words };
+        let method = if vector.is_some() { SearchMethod::Hybrid } else { SearchMethod::Words };
         let (now, zone, within, limit) = (Timestamp::UNIX_EPOCH, &TimeZone::UTC, None, limit.min(MAX_HITS));
         let query = Query { text, vector, now, zone, within, limit, among: Among::Documents, method };
         let hits = match among {

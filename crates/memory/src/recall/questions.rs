@@ -48,7 +48,7 @@ impl Questions {
 
     /// None when the embedder does not answer in time.
     pub(super) async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
-        let kept = self.kept(text);
+        let kept = self.cell_for(text);
         let make = || async {
             let made = self.embedder.embed(&[text.to_owned()]).await?;
             let vector = made.into_iter().next();
@@ -96,7 +96,7 @@ impl Questions {
         Ok(vectors)
     }
 
-    fn kept(&self, text: &str) -> Kept {
+    fn cell_for(&self, text: &str) -> Kept {
         let hash = hash(text);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = last.get(&hash) {

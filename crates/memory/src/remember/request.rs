@@ -2,7 +2,7 @@
 
 use super::rest;
 use crate::phrases::{PhraseList, lists, starts_with, word_count};
-use crate::tombstone::spans::{Span, spans};
+use crate::tombstone::spans::{WordSpan, spans};
 
 lists! {
     static WORDS: RequestWords = "request.toml"; {
@@ -26,7 +26,7 @@ lists! {
 
 /// A request, and where in the sentence what is to be kept begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct RememberRequest {
     pub(super) at: usize,
     pub(super) marker: Marker,
     pub(super) weight: Weight,
@@ -57,7 +57,7 @@ pub(super) enum Weight {
     Aside,
 }
 
-impl Request {
+impl RememberRequest {
     /// Whether nobody expects more of an answer than a confirmation.
     pub(super) fn may_be_whole(&self, words: &str) -> bool {
         let about_us = match self.weight {
@@ -78,7 +78,7 @@ const MAX_LEAD: usize = 8;
 
 struct Reader<'s> {
     text: &'s str,
-    words: Vec<Span>,
+    words: Vec<WordSpan>,
     at: usize,
 }
 
@@ -113,7 +113,7 @@ impl Reader<'_> {
     }
 }
 
-pub(super) fn read(sentence: &str) -> Option<Request> {
+pub(super) fn read(sentence: &str) -> Option<RememberRequest> {
     let mut reader = Reader { text: sentence, words: spans(sentence), at: 0 };
     let (as_question, polite) = lead(&mut reader);
     let begins = reader.place();
@@ -128,7 +128,13 @@ pub(super) fn read(sentence: &str) -> Option<Request> {
     // "Note: …" heads many texts that are for nobody's memory.
     let heading = phrase == "note" && marker == Marker::Colon;
     let foreign = heading && !rest::is_first_person(sentence.get(at..).unwrap_or_default());
-    (!told && !foreign).then_some(Request { at, marker, weight, as_question, polite: polite || as_question })
+    (!told && !foreign).then_some(RememberRequest {
+        at,
+        marker,
+        weight,
+        as_question,
+        polite: polite || as_question,
+    })
 }
 
 /// Skips greetings and courtesies, and says whether the request is put as a question, and whether with a please.
@@ -215,7 +221,7 @@ fn is_clause(reader: &Reader<'_>) -> bool {
 }
 
 /// "I told you", "you said", "we talked": this asks to recall, not to keep.
-fn is_recollection(words: &[Span]) -> bool {
+fn is_recollection(words: &[WordSpan]) -> bool {
     let mut said = words.iter().map(|span| span.word.as_str());
     let (first, second, third) = (said.next(), said.next(), said.next());
     match (first, second) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::sentences::Sentence;
 use crate::phrases::{PhraseList, lists, word_count};
-use crate::tombstone::spans::{Span, spans};
+use crate::tombstone::spans::{WordSpan, spans};
 
 lists! {
     static WORDS: RestWords = "rest.toml"; {
@@ -136,7 +136,7 @@ fn without_one(text: &str) -> Option<&str> {
 }
 
 /// True if at this word the sentence goes over to something else than a statement.
-fn turns(text: &str, words: &[Span], at: usize, asks: bool) -> bool {
+fn turns(text: &str, words: &[WordSpan], at: usize, asks: bool) -> bool {
     let word = |at: usize| words.get(at).map_or("", |span| span.word.as_str());
     let before = at.checked_sub(1).and_then(|last| words.get(last)).map_or(0, |span| span.end);
     let gap = words.get(at).and_then(|span| text.get(before..span.start)).unwrap_or_default();
@@ -166,14 +166,14 @@ pub(super) fn expects_more(words: &str) -> bool {
     said.first().is_some_and(is_task) || leads_to_task(words) || is_plea(&said)
 }
 
-fn is_task(span: &Span) -> bool {
+fn is_task(span: &WordSpan) -> bool {
     WORDS.tasks.contains(&span.word)
 }
 
 /// True if the words go on with something to do now: "I am vegan and suggest a dinner".
 pub(crate) fn leads_to_task(words: &str) -> bool {
     let said = spans(words);
-    let after = |(one, two): (&Span, &Span)| {
+    let after = |(one, two): (&WordSpan, &WordSpan)| {
         let pause = words.get(one.end..two.start).is_some_and(|gap| gap.contains([',', ';', ':', '–', '—']));
         (pause || WORDS.joining.contains(&one.word)) && is_task(two)
     };
@@ -187,7 +187,7 @@ pub(super) fn reminds_of_task(words: &str) -> bool {
     verb.is_some_and(is_task)
 }
 
-fn is_plea(words: &[Span]) -> bool {
+fn is_plea(words: &[WordSpan]) -> bool {
     let word = |at: usize| words.get(at).map_or("", |span| span.word.as_str());
     let wish = word(0) == "i'd" || (word(0) == "i" && WORDS.wishes.contains(word(1)));
     wish || words.iter().any(|span| WORDS.pleas.contains(&span.word))
@@ -216,6 +216,6 @@ fn is_statement(said: &str, known: &str) -> bool {
     starts && !plea && words.len() > 2 && !is_second_person(said)
 }
 
-fn is_capital(text: &str, span: &Span) -> bool {
+fn is_capital(text: &str, span: &WordSpan) -> bool {
     text.get(span.start..).is_some_and(|rest| rest.starts_with(char::is_uppercase))
 }

@@ -1,8 +1,8 @@
 //! Card numbers, bank accounts and social security numbers, which carry check digits or a form of their own.
 
-use super::{ACCOUNT, CARD, PATTERNS, SOCIAL, Secret};
+use super::{ACCOUNT, CARD, FoundSecret, PATTERNS, SOCIAL};
 
-pub(super) fn find(text: &str) -> Option<Secret> {
+pub(super) fn find(text: &str) -> Option<FoundSecret> {
     let chars: Vec<char> = text.chars().collect();
     for start in 0..chars.len() {
         let before = start.checked_sub(1).and_then(|before| chars.get(before));

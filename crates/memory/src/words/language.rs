@@ -111,7 +111,7 @@ fn by_script(text: &str) -> Option<&'static Language> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Vec<Algorithm> {
+    fn languages_of(text: &str) -> Vec<Algorithm> {
         of(text).languages.iter().map(|language| language.stemmer).collect()
     }
 
@@ -141,7 +141,7 @@ mod tests {
             ("Πού μένει η αδελφή μου;", Greek),
             ("أين تعيش أختي؟", Arabic),
         ] {
-            assert_eq!(told(text), [expected], "{text}");
+            assert_eq!(languages_of(text), [expected], "{text}");
         }
     }
 
@@ -158,7 +158,7 @@ mod tests {
             "O'Brien",
             "A man with a hat",
         ] {
-            assert!(told(text).is_empty(), "{text}");
+            assert!(languages_of(text).is_empty(), "{text}");
         }
     }
 

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use app::{Fragment, Inject};
-use memory::index::{Among, Item, ItemRef};
-use memory::recall::{Found, Question};
+use memory::index::{Among, IndexItem, ItemRef};
+use memory::recall::{RecallHit, RecallQuestion};
 use memory::words::says_something;
 use protocol::{ContextLoaded, Role};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(in crate::context) async fn read(from: &Sources<'_>, message: &str) -> Resul
     let mut left = memory.recall_tokens.min(from.share(SHARE));
     let mut ids = Vec::new();
     if memory.inject == Inject::Top {
-        for Found { item, .. } in search(from, message, memory.limit, Among::Memories).await? {
+        for RecallHit { item, .. } in search(from, message, memory.limit, Among::Memories).await? {
             let rest = left.checked_sub(from.counter.text(&item.text));
             if let (ItemRef::Memory(id), Some(rest)) = (item.id, rest) {
                 ids.push(id);
@@ -48,7 +48,7 @@ async fn messages(from: &Sources<'_>, message: &str, mut left: usize) -> Result<
     }
     let looked_at = memory.history_limit.saturating_mul(LOOKED_AT);
     let mut near = Vec::new();
-    for Found { item, score } in search(from, message, looked_at, Among::Messages).await? {
+    for RecallHit { item, score } in search(from, message, looked_at, Among::Messages).await? {
         if near.len() >= memory.history_limit || score < MIN_MESSAGE_SCORE {
             break;
         }
@@ -66,8 +66,8 @@ async fn search(
     message: &str,
     limit: usize,
     among: Among,
-) -> Result<Vec<Found>, store::Error> {
-    let mut question = Question::new(message, from.now, limit, among);
+) -> Result<Vec<RecallHit>, store::Error> {
+    let mut question = RecallQuestion::new(message, from.now, limit, among);
     question.without = Some(from.thread);
     question.zone = from.zone.clone();
     from.recall.search(from.scope, question).await
@@ -76,7 +76,7 @@ async fn search(
 /// A part of the prompt that it may take at most: one in so many.
 const SHARE: usize = 4;
 
-fn earlier(item: &Item) -> Piece {
+fn earlier(item: &IndexItem) -> Piece {
     let who = match item.role {
         Some(Role::Assistant) => "you",
         Some(Role::User) | None => "the user",

@@ -10,13 +10,13 @@ use store::{
 };
 use tokio::sync::Semaphore;
 
-use super::documents::Documents;
+use super::documents::DocumentIndex;
 use super::{Hash, hash, vector};
-use crate::index::{Among, Index, Item, Refused};
+use crate::index::{Among, Index, IndexItem, Refused};
 use crate::tombstone::{FORGOTTEN, Forgotten};
 
 /// Memory that one user's index may hold, about: what is oldest is left out of a larger one.
-const MAX_SHELF_BYTES: usize = 256 << 20;
+const MAX_INDEX_BYTES: usize = 256 << 20;
 /// What is left out beyond that, in parts of the whole, so that this is not done for every message.
 const LEFT_OUT: usize = 8;
 /// Times that an index which is too large is looked at in a row.
@@ -26,38 +26,38 @@ const MAX_EMBEDDED_BYTES: usize = 2_048;
 /// Answers that refer to a memory, beyond which one more makes it no more important.
 const MANY_ACCESSES: u64 = 20;
 
-pub(super) struct Shelf {
-    state: RwLock<State>,
+pub(super) struct UserIndex {
+    state: RwLock<UserIndexState>,
     /// Held by whoever reads rows for it.
     pub(super) turn: Semaphore,
 }
 
-impl Default for Shelf {
+impl Default for UserIndex {
     fn default() -> Self {
         Self { state: RwLock::default(), turn: Semaphore::new(1) }
     }
 }
 
-impl Shelf {
+impl UserIndex {
     /// With what stands before a memory when it is embedded.
     pub(super) fn new(fact: &'static str) -> Self {
-        let state = State { fact, ..State::default() };
+        let state = UserIndexState { fact, ..UserIndexState::default() };
         Self { state: RwLock::new(state), ..Self::default() }
     }
 
     /// Locked for a look or a change, never over an await.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, UserIndexState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, State> {
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, UserIndexState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(super) struct State {
+pub(super) struct UserIndexState {
     pub(super) index: Index,
-    pub(super) documents: Documents,
+    pub(super) documents: DocumentIndex,
     /// The newest change that is in it, once all of them are.
     rev: u64,
     /// The newest change that is in it while everything is read.
@@ -76,18 +76,18 @@ pub(super) struct State {
     fact: &'static str,
 }
 
-impl Default for State {
+impl Default for UserIndexState {
     fn default() -> Self {
         Self {
             index: Index::new(),
-            documents: Documents::default(),
+            documents: DocumentIndex::default(),
             rev: 0,
             reading: None,
             forgotten: Arc::new(Forgotten::new(&[])),
             tombstones_of: 0,
             bare: BTreeMap::new(),
             threads: HashMap::new(),
-            most_bytes: MAX_SHELF_BYTES,
+            most_bytes: MAX_INDEX_BYTES,
             unweighed: 0,
             fact: "",
         }
@@ -95,20 +95,20 @@ impl Default for State {
 }
 
 /// A text that has no vector.
-pub(super) struct Bare {
+pub(super) struct UnembeddedText {
     pub(super) id: ItemRef,
     pub(super) hash: Hash,
     pub(super) text: Arc<str>,
 }
 
-impl Bare {
+impl UnembeddedText {
     /// Its vector as it is kept; an empty one stands for a text of which none can be made.
     pub(super) fn vector(&self, numbers: &[f32]) -> NewVector {
         NewVector { item: self.id, hash: self.hash, vector: vector::encode(numbers) }
     }
 }
 
-impl State {
+impl UserIndexState {
     /// Whether something up to this change may not be in it.
     pub(super) fn is_behind(&self, head: u64) -> bool {
         self.rev < head || self.reading.is_some()
@@ -185,7 +185,7 @@ impl State {
         }
     }
 
-    fn put(&mut self, item: Item, kept: Option<StoredVector>) -> Result<(), Refused> {
+    fn put(&mut self, item: IndexItem, kept: Option<StoredVector>) -> Result<(), Refused> {
         let (id, hash) = (item.id, hash(&self.embedded(&item)));
         self.unweighed += item.text.len();
         if self.index.is_full() {
@@ -208,7 +208,7 @@ impl State {
     }
 
     /// What of an item is embedded.
-    fn embedded(&self, item: &Item) -> Arc<str> {
+    fn embedded(&self, item: &IndexItem) -> Arc<str> {
         match item.id {
             ItemRef::Memory(_) if !self.fact.is_empty() => format!("{}{}", self.fact, item.text).into(),
             ItemRef::Memory(_) | ItemRef::Message(_) | ItemRef::Chunk(_) => Arc::clone(&item.text),
@@ -252,7 +252,7 @@ impl State {
     /// Leaves out the oldest of some, memories last: there are few of them, and each was worth being kept.
     fn leave_out(&mut self, count: usize, of: impl Fn(ItemRef) -> bool) {
         let all = self.index.items().chain(self.documents.index.items()).filter(|item| of(item.id));
-        let age = |item: &Item| (matches!(item.id, ItemRef::Memory(_)), item.at, item.id);
+        let age = |item: &IndexItem| (matches!(item.id, ItemRef::Memory(_)), item.at, item.id);
         let mut oldest: Vec<(bool, Timestamp, ItemRef)> = all.map(age).collect();
         if count < oldest.len() {
             oldest.select_nth_unstable(count);
@@ -307,17 +307,17 @@ impl State {
         self.index.bytes() + self.documents.bytes()
     }
 
-    pub(super) fn without_vector(&self, limit: usize) -> Vec<Bare> {
+    pub(super) fn without_vector(&self, limit: usize) -> Vec<UnembeddedText> {
         let bare = |(id, hash): (&ItemRef, &Hash)| {
             let item = self.index.get(*id).or_else(|| self.documents.index.get(*id))?;
-            Some(Bare { id: *id, hash: *hash, text: shortened(&self.embedded(item)) })
+            Some(UnembeddedText { id: *id, hash: *hash, text: shortened(&self.embedded(item)) })
         };
         self.bare.iter().filter_map(bare).take(limit).collect()
     }
 }
 
-fn memory(row: MemoryRow) -> Item {
-    Item {
+fn memory(row: MemoryRow) -> IndexItem {
+    IndexItem {
         id: ItemRef::Memory(row.id),
         thread: None,
         place: 0,
@@ -330,13 +330,13 @@ fn memory(row: MemoryRow) -> Item {
 }
 
 /// None when there is nothing to find it by.
-fn message(said: &Said, forgotten: &Forgotten) -> Option<Item> {
+fn message(said: &Said, forgotten: &Forgotten) -> Option<IndexItem> {
     let text = words(said.said.as_ref()?)?;
     let text = forgotten.clear(&text, said.at);
     if text.replace(FORGOTTEN, "").trim().is_empty() {
         return None;
     }
-    Some(Item {
+    Some(IndexItem {
         id: ItemRef::Message(said.id),
         thread: Some(said.thread),
         place: said.seq,
