@@ -217,7 +217,7 @@ impl Engine {
     async fn pieces(&self, extracted: ExtractedDocument) -> Result<Vec<NewChunk>, Error> {
         let ids = Arc::clone(&self.shared.ids);
         let cut = move || {
-            let piece = |chunk: documents::Chunk| NewChunk {
+            let piece = |chunk: documents::DocumentChunk| NewChunk {
                 id: ids.chunk(),
                 suspicious: suspicion::is_instruction(&chunk.text),
                 text: chunk.text,

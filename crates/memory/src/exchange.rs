@@ -43,7 +43,7 @@ pub struct Portable {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryFileFormat {
+pub enum ExchangeFormat {
     Json,
     Markdown,
     Mem0,
@@ -90,11 +90,11 @@ pub enum ImportProblem {
 }
 
 /// The memories as a file of this form.
-pub fn write(memories: &[Portable], format: MemoryFileFormat) -> String {
+pub fn write(memories: &[Portable], format: ExchangeFormat) -> String {
     match format {
-        MemoryFileFormat::Json => json::write(memories),
-        MemoryFileFormat::Markdown => markdown::write(memories),
-        MemoryFileFormat::Mem0 => mem0::write(memories),
+        ExchangeFormat::Json => json::write(memories),
+        ExchangeFormat::Markdown => markdown::write(memories),
+        ExchangeFormat::Mem0 => mem0::write(memories),
     }
 }
 

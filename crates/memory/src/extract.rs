@@ -46,7 +46,7 @@ pub struct ConversationTurn {
 
 /// A memory that may have to do with the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownMemory {
+pub struct ShownMemory {
     pub id: MemoryId,
     pub version: u64,
     pub text: String,
@@ -61,7 +61,7 @@ pub struct ExtractionBatch<'a> {
     pub turns: &'a [ConversationTurn],
     /// What was said before them in the same conversation, for understanding only; may be empty.
     pub earlier: &'a [ConversationTurn],
-    pub known: &'a [KnownMemory],
+    pub known: &'a [ShownMemory],
     /// What the app adds for understanding, such as a lesson plan; may be empty.
     pub extra: &'a str,
     pub today: Date,
@@ -76,7 +76,7 @@ impl<'a> ExtractionBatch<'a> {
     }
 
     /// The memories that count.
-    fn known_memories(&self) -> &'a [KnownMemory] {
+    fn known_memories(&self) -> &'a [ShownMemory] {
         self.known.get(..self.known.len().min(MAX_KNOWN)).unwrap_or_default()
     }
 
@@ -87,7 +87,7 @@ impl<'a> ExtractionBatch<'a> {
     }
 
     /// The known memories with their labels.
-    fn labelled(&self) -> impl Iterator<Item = (String, &'a KnownMemory)> {
+    fn labelled(&self) -> impl Iterator<Item = (String, &'a ShownMemory)> {
         self.known_memories().iter().enumerate().map(|(at, known)| (format!("m{}", at + 1), known))
     }
 }
@@ -147,7 +147,7 @@ impl ExtractionPlan {
     #[must_use]
     pub fn without(mut self, kinds: &[String], batch: &ExtractionBatch<'_>) -> Self {
         let needs_yes = |kind: &str| kind.split('/').any(|part| kinds.iter().any(|named| named == part));
-        let has_yes = |known: &KnownMemory| known.asked_for || needs_yes(&known.kind);
+        let has_yes = |known: &ShownMemory| known.asked_for || needs_yes(&known.kind);
         let was_so =
             |held: &SeenMemory| batch.known.iter().any(|known| known.id == held.id && has_yes(known));
         let mut at = 0;

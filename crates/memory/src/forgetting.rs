@@ -3,14 +3,14 @@
 //! Recognised without a model, in English, German, Spanish and French, and only if the whole message asks it. Nothing is
 //! forgotten by such a message alone: the user is shown what is meant, and says yes or no.
 
+mod languages;
 #[cfg(test)]
 mod tests;
-mod tongues;
 
 use crate::phrases::{PhraseList, word_count};
 use crate::remember::{leads_to_task, repeated, sentences, spoken};
 use crate::tombstone::spans::{WordSpan, spans};
-use tongues::{TONGUES, Tongue};
+use languages::{FORGET_LANGUAGES, ForgetLanguage};
 
 /// Longer messages say more than that something is to be forgotten.
 const MAX_BYTES: usize = 300;
@@ -71,7 +71,7 @@ pub fn read_request(message: &str) -> Option<ForgetRequest<'_>> {
         return None;
     }
     let words = spans(sentence.text);
-    TONGUES.iter().find_map(|tongue| {
+    FORGET_LANGUAGES.iter().find_map(|tongue| {
         let about = if tongue.everything.contains(&without(&[&tongue.courtesies], &words)) {
             About::Everything
         } else {
@@ -87,8 +87,8 @@ pub fn answer(message: &str) -> Option<bool> {
     if words.len() > MAX_ANSWER_WORDS || message.contains('?') {
         return None;
     }
-    let is_one_of = |list: fn(&Tongue) -> &PhraseList| {
-        TONGUES.iter().any(|tongue| {
+    let is_one_of = |list: fn(&ForgetLanguage) -> &PhraseList| {
+        FORGET_LANGUAGES.iter().any(|tongue| {
             let plain = without(&[&tongue.courtesies], &words);
             list(tongue).contains(&plain) || list(tongue).contains(&joined(&words))
         })
@@ -101,8 +101,8 @@ pub fn answer(message: &str) -> Option<bool> {
 
 /// The assistant's answer, in the language of the request.
 pub fn reply(language: &str, reply: ForgetReply<'_>) -> String {
-    let [english, ..] = &*TONGUES;
-    let tongue = TONGUES.iter().find(|tongue| tongue.code == language).unwrap_or(english);
+    let [english, ..] = &*FORGET_LANGUAGES;
+    let tongue = FORGET_LANGUAGES.iter().find(|tongue| tongue.code == language).unwrap_or(english);
     match reply {
         ForgetReply::Ask([one]) => tongue.ask_one.replace("{}", &in_one_line(one)),
         ForgetReply::Ask(several) => {
@@ -124,7 +124,7 @@ fn in_one_line(text: &str) -> String {
 
 fn is_courtesy(sentence: &str) -> bool {
     let words = spans(sentence);
-    TONGUES.iter().any(|tongue| without(&[&tongue.courtesies, &tongue.leads], &words).is_empty())
+    FORGET_LANGUAGES.iter().any(|tongue| without(&[&tongue.courtesies, &tongue.leads], &words).is_empty())
 }
 
 fn joined(words: &[WordSpan]) -> String {
@@ -153,7 +153,7 @@ fn longest(phrases: &PhraseList, words: &[WordSpan]) -> Option<usize> {
 }
 
 /// What a sentence of this language asks to forget.
-fn read<'m>(tongue: &Tongue, sentence: &'m str, asks: bool) -> Option<About<'m>> {
+fn read<'m>(tongue: &ForgetLanguage, sentence: &'m str, asks: bool) -> Option<About<'m>> {
     let all = spans(sentence);
     let mut words = all.as_slice();
     let mut is_put_as_question = false;
@@ -180,7 +180,7 @@ fn read<'m>(tongue: &Tongue, sentence: &'m str, asks: bool) -> Option<About<'m>>
 
 /// What follows the verb, or stands before it where the language puts it last.
 fn after_verb<'s>(
-    tongue: &Tongue,
+    tongue: &ForgetLanguage,
     words: &'s [WordSpan],
     is_put_as_question: bool,
 ) -> Option<&'s [WordSpan]> {
@@ -192,7 +192,7 @@ fn after_verb<'s>(
 }
 
 /// Without courtesies at either end.
-fn without_ends<'s>(tongue: &Tongue, mut words: &'s [WordSpan]) -> &'s [WordSpan] {
+fn without_ends<'s>(tongue: &ForgetLanguage, mut words: &'s [WordSpan]) -> &'s [WordSpan] {
     while let Some(count) = longest(&tongue.courtesies, words) {
         words = words.get(count..).unwrap_or_default();
     }
@@ -202,7 +202,7 @@ fn without_ends<'s>(tongue: &Tongue, mut words: &'s [WordSpan]) -> &'s [WordSpan
     words
 }
 
-fn about<'m>(tongue: &Tongue, sentence: &'m str, words: &[WordSpan]) -> Option<About<'m>> {
+fn about<'m>(tongue: &ForgetLanguage, sentence: &'m str, words: &[WordSpan]) -> Option<About<'m>> {
     if tongue.last.contains(&joined(words)) {
         return Some(About::Last);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use app::{App, Extraction as How};
 use memory::extract::{
-    self, ConversationTurn, ExtractedChange, ExtractionBatch, KnownMemory, MAX_TURNS, SeenMemory,
+    self, ConversationTurn, ExtractedChange, ExtractionBatch, MAX_TURNS, SeenMemory, ShownMemory,
 };
 use memory::forgetting::{self, About};
 use memory::index::{Among, ItemRef};
@@ -88,7 +88,7 @@ async fn look(
     let mut turns = turns(&rows, &forgotten, app);
     let model = choose(engine, app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
     let Some(model) = model.filter(|_| !is_off) else { return Ok(Done::extraction(nothing)) };
-    let mut shown: Vec<KnownMemory> = known(engine, job, &turns).await?.values().map(shown).collect();
+    let mut shown: Vec<ShownMemory> = known(engine, job, &turns).await?.values().map(shown).collect();
     let mut extra = records(engine, job, how).await?;
     let left = fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
     let left = left.min(app.history.budget as usize);
@@ -199,8 +199,8 @@ async fn known(
     Ok(by_id(store.memories_by_id(&job.scope, &ids).await.map_err(text)?))
 }
 
-fn shown(row: &MemoryRow) -> KnownMemory {
-    KnownMemory {
+fn shown(row: &MemoryRow) -> ShownMemory {
+    ShownMemory {
         id: row.id,
         version: row.version,
         text: row.text.clone(),
@@ -257,7 +257,7 @@ async fn earlier(
 fn fit(
     window: u32,
     turns: &mut [ConversationTurn],
-    known: &mut Vec<KnownMemory>,
+    known: &mut Vec<ShownMemory>,
     extra: &mut String,
 ) -> usize {
     let tokens = (window as usize).saturating_sub(MAX_RESULT_TOKENS as usize + PROMPT_TOKENS);
@@ -279,7 +279,7 @@ fn fit(
 }
 
 /// What the model is asked, in the form that it takes.
-fn request(model: &Model, ask: &extract::Ask) -> model::Request {
+fn request(model: &Model, ask: &extract::ExtractionPrompt) -> model::Request {
     let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
     let schema = || Schema { name: "memories".into(), schema: ask.schema.clone() };
     let (format, told) = match model.structured() {

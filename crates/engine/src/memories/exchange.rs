@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use memory::exchange::{self, MemoryFileFormat, Portable};
+use memory::exchange::{self, ExchangeFormat, Portable};
 use memory::extract::is_duplicate;
 use memory::{secrets, suspicion};
 use protocol::{ImportRefused, ImportReport, Principal, Scope};
@@ -60,12 +60,12 @@ impl FromStr for ExportFormat {
     }
 }
 
-impl From<ExportFormat> for MemoryFileFormat {
+impl From<ExportFormat> for ExchangeFormat {
     fn from(format: ExportFormat) -> Self {
         match format {
-            ExportFormat::Json => MemoryFileFormat::Json,
-            ExportFormat::Markdown => MemoryFileFormat::Markdown,
-            ExportFormat::Mem0 => MemoryFileFormat::Mem0,
+            ExportFormat::Json => ExchangeFormat::Json,
+            ExportFormat::Markdown => ExchangeFormat::Markdown,
+            ExportFormat::Mem0 => ExchangeFormat::Mem0,
         }
     }
 }

@@ -15,13 +15,13 @@ pub(super) struct CallScanner {
 
 /// A part of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum AnswerPart {
+pub(super) enum ChatAnswerPart {
     Words(String),
     Call { index: usize, name: String, json: String },
 }
 
 impl CallScanner {
-    pub(super) fn push(&mut self, text: &str) -> Vec<AnswerPart> {
+    pub(super) fn push(&mut self, text: &str) -> Vec<ChatAnswerPart> {
         self.held.push_str(text);
         let mut parts = Vec::new();
         // Each turn but the last takes a mark off what is held.
@@ -57,20 +57,20 @@ impl CallScanner {
     }
 
     /// White space between calls is nothing that was said.
-    fn words(&self, text: String) -> Option<AnswerPart> {
+    fn words(&self, text: String) -> Option<ChatAnswerPart> {
         let said = !text.is_empty() && (self.found == 0 || !text.trim().is_empty());
-        said.then_some(AnswerPart::Words(text))
+        said.then_some(ChatAnswerPart::Words(text))
     }
 
-    fn call(&mut self, text: &str) -> AnswerPart {
+    fn call(&mut self, text: &str) -> ChatAnswerPart {
         let call = serde_json::from_str::<Value>(text).ok().and_then(|call| {
             let name = call.get("name")?.as_str()?.to_owned();
             Some((name, call.get("arguments")?.to_string()))
         });
         let Some((name, json)) = call else {
-            return AnswerPart::Words(format!("{CALL_BEGIN}{text}{CALL_END}"));
+            return ChatAnswerPart::Words(format!("{CALL_BEGIN}{text}{CALL_END}"));
         };
         self.found += 1;
-        AnswerPart::Call { index: self.found - 1, name, json }
+        ChatAnswerPart::Call { index: self.found - 1, name, json }
     }
 }

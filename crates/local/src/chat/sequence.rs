@@ -5,7 +5,7 @@ use model::{Error, Piece};
 use protocol::{Finish, Usage};
 use tokio::sync::mpsc;
 
-use super::calls::{AnswerPart, CallScanner};
+use super::calls::{CallScanner, ChatAnswerPart};
 use super::stops::Stops;
 use crate::grammar;
 use crate::llama::{Cache, LlamaShape, StepPart};
@@ -132,18 +132,18 @@ impl Sequence {
     fn hand_out(&mut self, text: String) -> bool {
         let parts = match &mut self.job.calls {
             Some(calls) => calls.push(&text),
-            None => vec![AnswerPart::Words(text)],
+            None => vec![ChatAnswerPart::Words(text)],
         };
         for part in parts {
             match part {
-                AnswerPart::Words(words) => {
+                ChatAnswerPart::Words(words) => {
                     let passed = self.job.stops.push(&words);
                     self.send_text(passed.text);
                     if passed.stopped {
                         return true;
                     }
                 }
-                AnswerPart::Call { index, name, json } => {
+                ChatAnswerPart::Call { index, name, json } => {
                     let held = self.job.stops.finish();
                     self.send_text(held);
                     self.send(Ok(Piece::CallStart { index, provider_id: None, name }));

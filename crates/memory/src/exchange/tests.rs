@@ -30,10 +30,10 @@ fn samples() -> Vec<Portable> {
 
 #[test]
 fn the_forms_look_like_this() {
-    insta::assert_snapshot!("json", write(&samples(), MemoryFileFormat::Json));
-    insta::assert_snapshot!("markdown", write(&samples(), MemoryFileFormat::Markdown));
-    insta::assert_snapshot!("mem0", write(&samples(), MemoryFileFormat::Mem0));
-    for format in [MemoryFileFormat::Json, MemoryFileFormat::Markdown] {
+    insta::assert_snapshot!("json", write(&samples(), ExchangeFormat::Json));
+    insta::assert_snapshot!("markdown", write(&samples(), ExchangeFormat::Markdown));
+    insta::assert_snapshot!("mem0", write(&samples(), ExchangeFormat::Mem0));
+    for format in [ExchangeFormat::Json, ExchangeFormat::Markdown] {
         assert_eq!(read(&write(&samples(), format), at("2020-01-01T00:00:00Z")), Ok(samples()));
         assert_eq!(read(&write(&[], format), now()), Ok(vec![]));
     }
@@ -127,7 +127,7 @@ fn files_are_bounded() {
     );
     let many = vec![memory("x", "fact"); MAX_MEMORIES];
     let more = vec![memory("x", "fact"); MAX_MEMORIES + 1];
-    for format in [MemoryFileFormat::Json, MemoryFileFormat::Markdown, MemoryFileFormat::Mem0] {
+    for format in [ExchangeFormat::Json, ExchangeFormat::Markdown, ExchangeFormat::Mem0] {
         assert_eq!(read(&write(&many, format), now()).map(|memories| memories.len()), Ok(MAX_MEMORIES));
         assert_eq!(read(&write(&more, format), now()), Err(ReadError::TooMany));
     }
@@ -159,10 +159,10 @@ fn portable() -> impl Strategy<Value = Portable> {
 proptest! {
     #[test]
     fn what_goes_out_comes_back(memories in proptest::collection::vec(portable(), 0..6)) {
-        prop_assert_eq!(read(&write(&memories, MemoryFileFormat::Json), now()), Ok(memories.clone()));
-        prop_assert_eq!(read(&write(&memories, MemoryFileFormat::Markdown), now()), Ok(memories.clone()));
+        prop_assert_eq!(read(&write(&memories, ExchangeFormat::Json), now()), Ok(memories.clone()));
+        prop_assert_eq!(read(&write(&memories, ExchangeFormat::Markdown), now()), Ok(memories.clone()));
         let same = |memory: &Portable| (memory.text.clone(), memory.kind.clone(), memory.created_at);
-        let through = read(&write(&memories, MemoryFileFormat::Mem0), now()).unwrap();
+        let through = read(&write(&memories, ExchangeFormat::Mem0), now()).unwrap();
         prop_assert!(through.iter().map(same).eq(memories.iter().map(same)));
     }
 

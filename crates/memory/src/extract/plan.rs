@@ -9,8 +9,8 @@ use store::MAX_MEMORY_BYTES;
 
 use super::alike::{key, puts_together};
 use super::{
-    CitedWords, DEFAULT_KIND, Dropped, ExtractedChange, ExtractionBatch, ExtractionPlan, KnownMemory,
-    MAX_CHANGES, Reason, SeenMemory, quote,
+    CitedWords, DEFAULT_KIND, Dropped, ExtractedChange, ExtractionBatch, ExtractionPlan, MAX_CHANGES, Reason,
+    SeenMemory, ShownMemory, quote,
 };
 use crate::{secrets, suspicion};
 
@@ -89,8 +89,8 @@ impl<'a> Planner<'a> {
     }
 
     /// The memories with these labels, each once.
-    fn labelled_memories(&self, labels: &[String]) -> Result<Vec<&'a KnownMemory>, Reason> {
-        let mut named: Vec<&KnownMemory> = Vec::new();
+    fn labelled_memories(&self, labels: &[String]) -> Result<Vec<&'a ShownMemory>, Reason> {
+        let mut named: Vec<&ShownMemory> = Vec::new();
         for label in labels {
             let found = self.batch.labelled().find(|(known, _)| known == label);
             let (_, known) = found.ok_or(Reason::UnknownMemory)?;
@@ -111,7 +111,7 @@ impl<'a> Planner<'a> {
         Ok(ExtractedChange::Create { text, kind: kind(item.kind.as_deref(), DEFAULT_KIND), source })
     }
 
-    fn update(&mut self, item: &Item, known: &KnownMemory) -> Result<ExtractedChange, Reason> {
+    fn update(&mut self, item: &Item, known: &ShownMemory) -> Result<ExtractedChange, Reason> {
         let source = self.source(item)?;
         let text = text(item, Some(&source))?;
         let kind = kind(item.kind.as_deref(), &known.kind);
@@ -126,8 +126,8 @@ impl<'a> Planner<'a> {
     fn merge(
         &mut self,
         item: &Item,
-        into: &KnownMemory,
-        from: &[&KnownMemory],
+        into: &ShownMemory,
+        from: &[&ShownMemory],
     ) -> Result<ExtractedChange, Reason> {
         let cites = item.quote.as_deref().is_some_and(|quote| !quote.trim().is_empty());
         let source = if cites { Some(self.source(item)?) } else { None };
@@ -165,7 +165,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-fn seen_memory(known: &KnownMemory) -> SeenMemory {
+fn seen_memory(known: &ShownMemory) -> SeenMemory {
     SeenMemory { id: known.id, version: known.version }
 }
 

@@ -24,8 +24,8 @@ fn turn(number: u128, role: Role, text: &str) -> ConversationTurn {
     ConversationTurn { message: message(number), role, text: text.to_owned(), at }
 }
 
-fn known_memory(number: u128, text: &str, kind: &str) -> KnownMemory {
-    KnownMemory {
+fn known_memory(number: u128, text: &str, kind: &str) -> ShownMemory {
+    ShownMemory {
         id: memory(number),
         version: 1,
         text: text.to_owned(),
@@ -38,7 +38,7 @@ fn known_memory(number: u128, text: &str, kind: &str) -> KnownMemory {
 struct Fixture {
     turns: Vec<ConversationTurn>,
     earlier: Vec<ConversationTurn>,
-    known: Vec<KnownMemory>,
+    known: Vec<ShownMemory>,
 }
 
 impl Fixture {

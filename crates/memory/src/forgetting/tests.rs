@@ -10,8 +10,8 @@ fn wish(message: &str) -> Option<(&'static str, About<'_>)> {
 
 #[test]
 fn the_files_of_languages_are_read() {
-    for (file, code) in tongues::FILES.into_iter().zip(["en", "de", "es", "fr"]) {
-        assert_eq!(toml::from_str::<Tongue>(file).unwrap().code, code);
+    for (file, code) in languages::FILES.into_iter().zip(["en", "de", "es", "fr"]) {
+        assert_eq!(toml::from_str::<ForgetLanguage>(file).unwrap().code, code);
     }
 }
 
@@ -151,7 +151,7 @@ fn a_yes_and_a_no_are_short_and_say_nothing_else() {
 fn answers_are_in_the_language_of_the_request_and_show_what_is_meant() {
     let one = vec!["Is vegan".to_owned()];
     let two = vec!["Is vegan".to_owned(), "Hates\nnuts".to_owned()];
-    for tongue in TONGUES.iter() {
+    for tongue in FORGET_LANGUAGES.iter() {
         let asked = reply(&tongue.code, ForgetReply::Ask(&one));
         assert!(asked.contains("- Is vegan\n") && !asked.contains("{}"), "{asked}");
         let asked = reply(&tongue.code, ForgetReply::Ask(&two));

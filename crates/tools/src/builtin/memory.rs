@@ -200,7 +200,7 @@ async fn check_on(calling: &Calling<'_>) -> Result<(), Failed> {
 }
 
 /// From the beginning of one day to the end of another, where the user lives.
-fn within(calling: &Calling<'_>) -> Result<Option<dates::Span>, Failed> {
+fn within(calling: &Calling<'_>) -> Result<Option<dates::TimeSpan>, Failed> {
     let (input, zone) = (&calling.input, &calling.zone);
     let start = |name: &str, days: i64| -> Result<Option<Timestamp>, Failed> {
         let Some(written) = text(input, name) else { return Ok(None) };
@@ -214,7 +214,7 @@ fn within(calling: &Calling<'_>) -> Result<Option<dates::Span>, Failed> {
     if from.is_none() && to.is_none() {
         return Ok(None);
     }
-    Ok(Some(dates::Span { start: from.unwrap_or(Timestamp::MIN), end: to.unwrap_or(Timestamp::MAX) }))
+    Ok(Some(dates::TimeSpan { start: from.unwrap_or(Timestamp::MIN), end: to.unwrap_or(Timestamp::MAX) }))
 }
 
 /// A message with what was said around it.

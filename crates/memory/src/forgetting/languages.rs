@@ -8,18 +8,19 @@ use crate::phrases::{PhraseList, read_data};
 
 /// Data files of the languages; the first is the one that others fall back to.
 pub(super) const FILES: [&str; 4] = [
-    include_str!("tongues/en.toml"),
-    include_str!("tongues/de.toml"),
-    include_str!("tongues/es.toml"),
-    include_str!("tongues/fr.toml"),
+    include_str!("languages/en.toml"),
+    include_str!("languages/de.toml"),
+    include_str!("languages/es.toml"),
+    include_str!("languages/fr.toml"),
 ];
 
-pub(super) static TONGUES: LazyLock<[Tongue; FILES.len()]> = LazyLock::new(|| FILES.map(read_data));
+pub(super) static FORGET_LANGUAGES: LazyLock<[ForgetLanguage; FILES.len()]> =
+    LazyLock::new(|| FILES.map(read_data));
 
 /// One language.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Tongue {
+pub(super) struct ForgetLanguage {
     pub(super) code: String,
     /// Words that may come before a request: greetings, "please".
     pub(super) leads: PhraseList,
