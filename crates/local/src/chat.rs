@@ -69,17 +69,17 @@ pub struct LocalChat {
     cache: Arc<AtomicUsize>,
 }
 
-/// What a model takes, in bytes.
+/// The memory that a model takes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelMemory {
     pub weights: usize,
-    /// What is kept of the sequences under way and of those that ended last.
+    /// Caches of the sequences under way and of those that ended last.
     pub cache: usize,
     /// The most that the cache can come to: every sequence as long as the context.
     pub max_cache: usize,
 }
 
-/// What turns a request into a job.
+/// The parts that turn a request into a job.
 struct Shared {
     shape: LlamaShape,
     tokenizer: Arc<Tokenizer>,

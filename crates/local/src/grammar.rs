@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::llama::LlamaLoadError;
 use crate::tokenizer::Tokenizer;
 
-/// What stands around a call in an answer, as most models that call tools have learnt it.
+/// Marks around a call in an answer, as most models that call tools have learnt them.
 pub(crate) const CALL_BEGIN: &str = "<tool_call>";
 pub(crate) const CALL_END: &str = "</tool_call>";
 /// Calls of one answer. A small model that may repeat itself does.
@@ -50,7 +50,7 @@ impl Grammars {
         Ok(Self { factory })
     }
 
-    /// What holds an answer to its form, if it has one. The error says what in a schema cannot be followed.
+    /// The matcher that holds an answer to its form, if it has one. The error says what in a schema cannot be followed.
     pub(crate) fn matcher(
         &self,
         format: &Format,
@@ -105,7 +105,7 @@ fn with_calls(schema: Option<&Value>, tools: &[ToolSpec], choice: ToolChoice) ->
     let _ = writeln!(grammar, "calls: call ({more} call){{0,{}}}", MAX_CALLS - 1);
     let names: Vec<String> = (0..tools.len()).map(|index| format!("call_{index}")).collect();
     let _ = writeln!(grammar, "call: {}", names.join(" | "));
-    // What of a schema cannot be followed is left to whoever runs the tool.
+    // The part of a schema that cannot be followed is left to whoever runs the tool.
     let options = json!({
         "whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ", "lenient": true,
     });

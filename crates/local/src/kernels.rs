@@ -47,7 +47,7 @@ pub use pool::KernelPool;
 /// Numbers that share a scale.
 pub const BLOCK: usize = 32;
 
-/// What the processor can do. There is no other way to get one than to look, which is what makes the fast paths sound.
+/// The abilities of the processor. The only way to get one is to look, which is what makes the fast paths sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu(Level);
 

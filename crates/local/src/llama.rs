@@ -52,7 +52,7 @@ struct Layer {
     /// Questions, keys and values, one below the other.
     attention: Matrix,
     bias: Option<Vec<f32>>,
-    /// What questions and keys are normalised with.
+    /// Weights that normalise questions and keys.
     head_norms: Option<(Vec<f32>, Vec<f32>)>,
     output: Matrix,
     feed_norm: Vec<f32>,
@@ -73,7 +73,7 @@ pub struct Llama {
     speeds: Vec<f32>,
 }
 
-/// What a sequence has come to so far: its tokens, and their keys and values by layer and head.
+/// The state of a sequence so far: its tokens, and their keys and values by layer and head.
 #[derive(Default)]
 pub struct Cache {
     tokens: Vec<u32>,
@@ -317,7 +317,7 @@ fn remember(cache: &mut Cache, shape: &LlamaShape, first: usize, row: &[f32]) {
     }
 }
 
-/// What one head of one token finds. Nothing is written if any of it is not there, which does not happen.
+/// The result of one head of one token. Nothing is written if any of it is not there, which does not happen.
 fn answer(
     cpu: Cpu,
     (questions, start): (&[f32], usize),

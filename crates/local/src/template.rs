@@ -23,11 +23,11 @@ const NAME: &str = "chat";
 const MAX_INDENT: usize = 16;
 const BLANK_LINE: &str = "\n\n";
 
-/// What most small models understand, for files without a template.
+/// A template that most small models understand, for files without one.
 const CHAT_ML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + \
     '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-/// What models that call tools have been told of them in training, for templates that do not tell it.
+/// Text about tools that models have seen in training, for templates that do not tell of tools.
 const TOOLS_BEFORE: &str = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n\
     You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
 const TOOLS_AFTER: &str = "\n</tools>\n\nFor each function call, return a json object with function name and \
@@ -181,7 +181,7 @@ fn with_tools(system: &str, tools: &[ToolSpec]) -> String {
     format!("{system}{between}{TOOLS_BEFORE}{tools}{TOOLS_AFTER}")
 }
 
-/// The same without anything that would be read as a special token.
+/// The JSON without anything that would be read as a special token.
 fn harmless(json: Json, tokenizer: &Tokenizer) -> Json {
     match json {
         Json::String(text) => Json::String(tokenizer.harmless(&text)),

@@ -28,7 +28,7 @@ const END_TEXTS: [&str; 5] = ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|en
 const BREAK: char = '\u{fdd0}';
 
 pub struct Tokenizer {
-    /// What each token stands for.
+    /// The bytes of each token.
     bytes: Vec<Box<[u8]>>,
     control: Vec<bool>,
     special: HashMap<String, u32>,
@@ -97,7 +97,7 @@ impl Tokenizer {
         &self.ends
     }
 
-    /// What every prompt begins with, if anything.
+    /// The token that every prompt begins with, if any.
     pub fn begin(&self) -> Option<u32> {
         self.begin
     }
@@ -222,7 +222,7 @@ impl Characters {
         text
     }
 
-    /// What is left at the end, which no character came of.
+    /// The bytes left at the end, which no character came of.
     pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
     }

@@ -31,7 +31,7 @@ pub const MAX_BLOCKS: usize = 100_000;
 const MAX_INFLATED_BYTES: u64 = 64 * 1024 * 1024;
 /// The stack of the thread that reads, in bytes: parsers descend into what is nested.
 const STACK_BYTES: usize = 32 * 1024 * 1024;
-/// What stands between two blocks in the full text.
+/// The text between two blocks in the full text.
 const BETWEEN_BLOCKS: &str = "\n\n";
 
 /// A document as text with its structure.

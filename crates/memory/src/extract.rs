@@ -1,4 +1,4 @@
-//! What a model finds worth keeping in a conversation, and what of that is kept.
+//! Facts that a model finds worth keeping in a conversation, and which of them are kept.
 //!
 //! [`request`] says what a memory model is asked; [`plan`] reads what it answered as a list of changes that are safe to
 //! make. The model is not trusted: it names memories and messages by labels that exist in this batch only, each change
@@ -20,7 +20,7 @@ pub use alike::is_duplicate;
 pub use plan::plan;
 pub use request::{ExtractionPrompt, request};
 
-/// What a memory model is asked when the app says nothing of its own.
+/// The prompt of a memory model when the app has none of its own.
 pub const DEFAULT_PROMPT: &str = include_str!("extract/default.md");
 
 /// The most turns of a batch; of more, the newest count.
@@ -32,7 +32,7 @@ pub const MAX_KNOWN: usize = 100;
 /// The most changes one result can make.
 pub const MAX_CHANGES: usize = 20;
 
-/// What a memory is when nobody says.
+/// The kind of a memory when nobody says.
 pub const DEFAULT_KIND: &str = "fact";
 
 /// A message of the conversation, without the words that were forgotten.
@@ -59,10 +59,10 @@ pub struct ShownMemory {
 #[derive(Debug, Clone, Copy)]
 pub struct ExtractionBatch<'a> {
     pub turns: &'a [ConversationTurn],
-    /// What was said before them in the same conversation, for understanding only; may be empty.
+    /// Earlier messages of the conversation, for understanding only; may be empty.
     pub earlier: &'a [ConversationTurn],
     pub known: &'a [ShownMemory],
-    /// What the app adds for understanding, such as a lesson plan; may be empty.
+    /// Context from the app, such as a lesson plan; may be empty.
     pub extra: &'a str,
     pub today: Date,
     /// Where the user lives.
@@ -134,7 +134,7 @@ pub enum ExtractedChange {
     },
 }
 
-/// What a result may change, and what was dropped of it.
+/// The changes that a result may make, and those that were dropped of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExtractionPlan {
     pub changes: Vec<ExtractedChange>,
@@ -142,8 +142,8 @@ pub struct ExtractionPlan {
 }
 
 impl ExtractionPlan {
-    /// The same without what would keep a memory of these kinds: the user has not said yes to that. What is kept
-    /// already may be changed and removed.
+    /// The plan without changes that keep a memory of these kinds: the user has not said yes to that. Memories that are
+    /// kept already may be changed and removed.
     #[must_use]
     pub fn without(mut self, kinds: &[String], batch: &ExtractionBatch<'_>) -> Self {
         let needs_yes = |kind: &str| kind.split('/').any(|part| kinds.iter().any(|named| named == part));

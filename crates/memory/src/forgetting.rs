@@ -32,18 +32,18 @@ pub struct ForgetRequest<'m> {
     pub about: About<'m>,
 }
 
-/// What is to be forgotten.
+/// The thing to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About<'m> {
-    /// What was said last.
+    /// The message before the request.
     Last,
-    /// What is known of this, in the user's words.
+    /// All memories about this topic, in the user's words.
     Topic(&'m str),
     /// All that is known of the user.
     Everything,
 }
 
-/// What came of a request to forget, or of the answer to the question that followed.
+/// The result of a request to forget, or of the answer to the question that followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForgetReply<'a> {
     /// These are meant, by their texts.
@@ -58,7 +58,7 @@ pub enum ForgetReply<'a> {
     TooMuch,
 }
 
-/// What the message asks to forget; none if it is no such request, or asks for more.
+/// The request in the message; none if it is no request to forget, or asks for more.
 pub fn read_request(message: &str) -> Option<ForgetRequest<'_>> {
     let text = message.trim();
     if text.len() > MAX_BYTES || spoken(text).len() != text.len() {
@@ -152,7 +152,7 @@ fn longest(phrases: &PhraseList, words: &[WordSpan]) -> Option<usize> {
     phrases.longest_start(words).map(word_count)
 }
 
-/// What a sentence of this language asks to forget.
+/// The thing that a sentence of this language asks to forget.
 fn read<'m>(tongue: &ForgetLanguage, sentence: &'m str, asks: bool) -> Option<About<'m>> {
     let all = spans(sentence);
     let mut words = all.as_slice();
@@ -178,7 +178,7 @@ fn read<'m>(tongue: &ForgetLanguage, sentence: &'m str, asks: bool) -> Option<Ab
     }
 }
 
-/// What follows the verb, or stands before it where the language puts it last.
+/// The words after the verb, or before it where the language puts it last.
 fn after_verb<'s>(
     tongue: &ForgetLanguage,
     words: &'s [WordSpan],

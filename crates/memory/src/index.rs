@@ -228,7 +228,7 @@ impl Index {
         around.into_iter().filter_map(|slot| self.entry(slot)).map(|entry| &entry.item).collect()
     }
 
-    /// What to embed for a search: the question as those it names would put it themselves.
+    /// The text to embed for a search: the question as the people it names would put it themselves.
     pub fn to_embed(&self, question: &str) -> String {
         words::in_first_person(question, |token| !self.people.speakers_named(token).is_empty())
     }

@@ -4,7 +4,7 @@ use store::MAX_PIN_BYTES;
 
 use crate::remember::after_command;
 
-/// What a message asks to pin.
+/// A command to pin something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinCommand<'m> {
     Keep(&'m str),
@@ -17,7 +17,7 @@ pub const HOW_TO: &str = "Write what to pin after it: /pin She is allergic to pe
 pub const TOO_LONG: &str = "That is too long to pin. Pin the part that matters.";
 pub const SECRET: &str = "That looks like a password or a key, so I did not pin it.";
 
-/// What a message asks to pin; none if it is no such command.
+/// The command in a message; none if the message is no such command.
 pub fn read_command(message: &str) -> Option<PinCommand<'_>> {
     let text = after_command(message, "/pin")?;
     Some(match text.len() {

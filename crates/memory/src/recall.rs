@@ -43,7 +43,7 @@ const INLINE_ROWS: usize = 50;
 /// Texts embedded in one go, and in one piece of background work.
 const EMBED_BATCH: usize = 32;
 const MAX_EMBEDDED: usize = 2_048;
-/// What any embedder takes; who refuses this refuses everything.
+/// A text that any embedder takes; an embedder that refuses this refuses everything.
 const HARMLESS: &str = "Good morning";
 /// Items that a search looks at beyond its limit, because some may be of a thread that is left out.
 const SPARE_HITS: usize = 20;
@@ -72,7 +72,7 @@ struct HeldIndex {
     bytes: usize,
 }
 
-/// What to look for.
+/// A question to recall.
 #[derive(Debug, Clone)]
 pub struct RecallQuestion<'a> {
     pub text: &'a str,
@@ -194,7 +194,7 @@ impl Recall {
         Ok(ids.iter().filter_map(|id| state.index.get(ItemRef::Message(*id)).cloned()).collect())
     }
 
-    /// What was said around a message, itself included, in order.
+    /// The messages around a message, itself included, in order.
     pub async fn around(
         &self,
         scope: &Scope,
@@ -257,7 +257,7 @@ impl Recall {
         Ok(wanted.len() == MAX_EMBEDDED)
     }
 
-    /// What stands before a memory when it is embedded.
+    /// Text before a memory when it is embedded.
     fn fact(&self) -> &'static str {
         self.questions.as_ref().map_or("", Questions::fact)
     }
@@ -267,7 +267,7 @@ impl Recall {
         self.questions.as_ref()?.about_me(text).await
     }
 
-    /// What the embedder makes of a text. None when there is no embedder, or it does not answer in time.
+    /// The vector of a text. None when there is no embedder, or it does not answer in time.
     pub async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
         self.questions.as_ref()?.vector(text).await
     }
@@ -325,7 +325,7 @@ impl Recall {
         Ok(())
     }
 
-    /// What no model sees any more.
+    /// Words that no model sees any more.
     async fn words_to_hide(&self, scope: &Scope) -> Result<Forgotten, store::Error> {
         let tombstones = self.store.tombstones(scope).await?;
         let purged = self.store.shadows(scope).await?;

@@ -19,7 +19,7 @@ use sentences::Sentence;
 pub(crate) use rest::leads_to_task;
 pub(crate) use sentences::{sentences, spoken};
 
-/// What a message asks to keep.
+/// A request to keep something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RememberCommand<'m> {
     Keep(Statement<'m>),
@@ -76,7 +76,7 @@ pub fn read_command(message: &str) -> Option<RememberCommand<'_>> {
 /// The text after a command such as `/pin`, if the message begins with it.
 pub(crate) fn after_command<'m>(message: &'m str, command: &str) -> Option<&'m str> {
     let (head, rest) = message.trim().split_at_checked(command.len())?;
-    let is_command = head.eq_ignore_ascii_case(command) && !rest.starts_with(|c| !is_after_command(c));
+    let is_command = head.eq_ignore_ascii_case(command) && !rest.starts_with(|c: char| !is_after_command(c));
     is_command.then(|| rest.trim_start_matches(is_after_command).trim_end())
 }
 
@@ -151,7 +151,7 @@ fn capitalised(text: &str) -> String {
     chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect()
 }
 
-/// What became of a request to remember.
+/// The result of a request to remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RememberOutcome<'a> {
     Saved(&'a str),

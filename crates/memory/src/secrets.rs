@@ -1,4 +1,4 @@
-//! What must not be remembered: keys, card and account numbers, recognised by their form and never by a word nearby.
+//! Secrets, which must not be remembered: keys, card and account numbers. Their form tells them, never a word nearby.
 //!
 //! Three decisions keep ordinary text out: hexadecimal digests and UUIDs name things and open nothing, so they are no
 //! secrets; the path of a URL is an address; and numbers count only if their check digits agree.
@@ -20,10 +20,10 @@ lists! {
     }
 }
 
-/// What was found. Its words are deliberately not kept.
+/// A secret that was found. Its words are deliberately not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundSecret {
-    /// What sort it is, as a phrase that follows "looks like".
+    /// The sort of secret, as a phrase that follows "looks like".
     pub kind: &'static str,
 }
 

@@ -22,7 +22,7 @@ use shadow::Shadows;
 pub use shadow::{Shadow, ShadowKey};
 use spans::{WordSpan, spans};
 
-/// What stands in the place of forgotten words.
+/// The mark in the place of forgotten words.
 pub const FORGOTTEN: &str = "[forgotten]";
 
 /// Many tombstones, prepared once: a text is then read in one pass, however many there are.
@@ -34,7 +34,7 @@ pub struct Forgotten {
     nodes: Vec<Node>,
     retold: Retold,
     shadows: Shadows,
-    /// What was said after it is left alone.
+    /// Messages after this moment are left alone.
     newest: Option<Timestamp>,
 }
 
@@ -52,7 +52,7 @@ impl Forgotten {
         Self::with_shadows(tombstones, &[], &ShadowKey::default())
     }
 
-    /// The same with what is left of purged words, which was made with this key.
+    /// Tombstones together with the shadows of purged words, which were made with this key.
     pub fn with_shadows(tombstones: &[Tombstone], shadows: &[(Shadow, Timestamp)], key: &ShadowKey) -> Self {
         let purged = shadows.iter().map(|(_, at)| *at);
         let newest = tombstones.iter().map(|tombstone| tombstone.at).chain(purged).max();
@@ -104,7 +104,7 @@ impl Forgotten {
         Cow::Owned(out)
     }
 
-    /// The same, and without sentences that say a forgotten fact in other words. For what is recalled and shown to models;
+    /// The redacted text, and without sentences that say a forgotten fact in other words. For texts that models see;
     /// what a memory rests on must be the exact words.
     pub fn clear<'a>(&self, text: &'a str, said_at: Timestamp) -> Cow<'a, str> {
         if !self.reaches(said_at) {
@@ -114,7 +114,7 @@ impl Forgotten {
         self.shadows.hide_retold(retold, said_at)
     }
 
-    /// The same in every text of a JSON value, names of fields included.
+    /// Clears every text of a JSON value, names of fields included.
     pub fn clear_json(&self, value: &mut Value, said_at: Timestamp) {
         if !self.reaches(said_at) {
             return;

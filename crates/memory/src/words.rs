@@ -41,7 +41,7 @@ pub fn terms(text: &str) -> Vec<String> {
 }
 
 /// The terms that tell something about a text by themselves: names, numbers, and all of a text that is not in English.
-/// What other English words have in common, their meaning says better.
+/// The meaning of other English words says better what they have in common.
 pub fn telling(text: &str) -> Vec<String> {
     let written = language::of(text);
     if written.is_sure {
@@ -156,7 +156,7 @@ pub fn tokens(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands before the first token, the token, and what follows.
+/// The text before the first token, the token, and the text after it.
 fn next_token(text: &str) -> Option<(&str, &str, &str)> {
     let (gap, rest) = text.split_at_checked(text.find(char::is_alphanumeric)?)?;
     let (token, after) = rest.split_at_checked(token_bytes(rest))?;

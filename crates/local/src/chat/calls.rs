@@ -50,7 +50,7 @@ impl CallScanner {
         self.found > 0
     }
 
-    /// What was held back in vain: the beginning of a call that was cut, as the text it is.
+    /// Text that was held back in vain: the beginning of a call that was cut, as the text it is.
     pub(super) fn finish(&mut self) -> String {
         let held = std::mem::take(&mut self.held);
         if std::mem::take(&mut self.inside) { format!("{CALL_BEGIN}{held}") } else { held }

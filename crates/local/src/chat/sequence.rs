@@ -19,7 +19,7 @@ pub(super) struct ChatJob {
     pub(super) limit: usize,
     pub(super) sampler: Sampler,
     pub(super) stops: Stops,
-    /// What the answer is held to.
+    /// The grammar that the answer follows.
     pub(super) grammar: Option<Matcher>,
     /// Finds the calls, where there may be some.
     pub(super) calls: Option<CallScanner>,
@@ -38,7 +38,7 @@ pub(super) struct Sequence {
     reused: usize,
 }
 
-/// What to do with a sequence after a step.
+/// The state of a sequence after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SequenceState {
     GoOn,

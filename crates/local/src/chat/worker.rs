@@ -16,7 +16,7 @@ use crate::tokenizer::Tokenizer;
 
 /// Tokens of prompts that one step reads. More are hardly faster, and a step cannot be ended early.
 const READ_ALONE: usize = 128;
-/// The same while others write, who wait meanwhile.
+/// Tokens of prompts that one step reads while other sequences write, which wait meanwhile.
 const READ_BESIDE: usize = 32;
 
 pub(super) struct Worker {
@@ -24,7 +24,7 @@ pub(super) struct Worker {
     runner: Runner,
     tokenizer: Arc<Tokenizer>,
     active: Vec<Sequence>,
-    /// What ended sequences have left, the oldest first. A prompt that begins like one of them goes on from there.
+    /// Caches of ended sequences, the oldest first. A prompt that begins like one of them goes on from there.
     idle: Vec<Cache>,
     sequences: usize,
     /// Where to tell how many bytes the caches take.

@@ -53,7 +53,7 @@ enum Precision {
     Fine,
 }
 
-/// What computes: the instructions that there are, and the threads.
+/// The machine that computes: its instructions and its threads.
 pub(super) struct Machine {
     pub(super) cpu: Cpu,
     pub(super) pool: KernelPool,
@@ -72,7 +72,7 @@ pub(super) struct Room {
     heads: Vec<Head>,
 }
 
-/// What a product needs on its way.
+/// Buffers of a product on its way.
 #[derive(Default)]
 struct Work {
     activations: Activations,
@@ -80,12 +80,12 @@ struct Work {
     halves: Vec<f32>,
 }
 
-/// What the tokens of a text ask of each other.
+/// Keys and values by which the tokens of a text ask each other.
 #[derive(Default)]
 struct Head {
     keys: Vec<f32>,
     values: Vec<f32>,
-    /// What they get.
+    /// The values that the tokens get.
     taken: Vec<f32>,
 }
 
@@ -207,7 +207,7 @@ impl Bert {
         }
     }
 
-    /// What the heads have taken, side by side again.
+    /// Puts the results of the heads side by side again.
     fn gather(&self, texts: &[Vec<u32>], heads: &[Head], context: &mut Vec<f32>) {
         let BertShape { hidden, heads: count, .. } = self.shape;
         let width = hidden / count;

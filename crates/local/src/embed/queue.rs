@@ -1,4 +1,4 @@
-//! What waits to be computed: questions first, and now and then a part of a longer list, so that it gets on too.
+//! Jobs that wait to be computed: questions first, and now and then a part of a longer list, so that it gets on too.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

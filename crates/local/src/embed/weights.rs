@@ -20,7 +20,7 @@ const LENGTH_BYTES: u64 = 8;
 const NUMBER_BYTES: usize = 4;
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// What the names begin with where the network was saved as a part of a larger one.
+/// The prefix of names where the network was saved as a part of a larger one.
 const PREFIX: &str = "bert.";
 
 #[derive(Debug)]

@@ -20,7 +20,7 @@ pub(super) struct WordPiece {
     unknown: u32,
     first: u32,
     last: u32,
-    /// What a piece within a word begins with.
+    /// The prefix of a piece within a word.
     prefix: String,
     word_chars: usize,
     cleaning: Cleaning,

@@ -1,4 +1,4 @@
-//! What may be written: calls of the tools there are, words, or JSON, and nothing between.
+//! Answers that may be written: calls of the tools there are, words, or JSON, and nothing between.
 
 use std::sync::Arc;
 

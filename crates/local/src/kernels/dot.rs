@@ -26,7 +26,7 @@ pub(super) fn group(
     rows.ones().for_each(|rows| emit(&tile(cpu, weights, rows)));
 }
 
-/// What is longer than the others is not read.
+/// The end of a slice that is longer than the others is not read.
 fn tile<const N: usize>(cpu: Cpu, weights: GroupWeights<'_>, rows: &[ActivationBlock<N>]) -> [Sums; N] {
     match cpu.0 {
         #[cfg(target_arch = "x86_64")]
@@ -64,7 +64,7 @@ fn plain<const N: usize>((lines, scales): GroupWeights<'_>, rows: &[ActivationBl
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    //! The same with the instructions of newer processors.
+    //! Dot products with the instructions of newer processors.
 
     use std::arch::x86_64::*;
 

@@ -15,7 +15,7 @@ pub const GROUP: usize = 16;
 /// Columns that one instruction takes.
 pub(super) const STEP: usize = 4;
 pub(super) const STEPS: usize = BLOCK / STEP;
-/// What zero is as a weight.
+/// Zero as a weight.
 pub(super) const ZERO: u8 = 128;
 const MOST: f32 = 127.0;
 /// Pieces per thread that a multiplication is cut into.
@@ -152,7 +152,7 @@ fn scale(block: &[f32]) -> (f32, f32) {
 pub(super) struct Quantised {
     values: Vec<i8>,
     scales: Vec<f32>,
-    /// What the weights' offset adds to the sum of a block, negated.
+    /// The number that the weights' offset adds to the sum of a block, negated.
     offsets: Vec<i32>,
 }
 
@@ -181,7 +181,7 @@ for_each_cpu!(
 );
 
 for_each_cpu!(
-    /// The same, and fills `rest` with what is left out.
+    /// Fills what has been made as long as the row, and `rest` with what is left out.
     quantise_twice = quantise_twice_plain(row: &[f32], out: &mut Quantised, rest: &mut Quantised)
 );
 
@@ -222,7 +222,7 @@ fn quantise_block(block: &[f32; BLOCK], (values, factor, offset): QuantisedBlock
 pub(super) struct ActivationBlock<const N: usize> {
     pub(super) values: [[[i8; STEP]; N]; STEPS],
     pub(super) scales: [f32; N],
-    /// What to begin the sums with.
+    /// The numbers to begin the sums with.
     pub(super) offsets: [i32; N],
 }
 
@@ -280,7 +280,7 @@ impl Activations {
         self.pack(pool, width);
     }
 
-    /// The same with twice as many rows: after each comes what eight bits leave out of it. The sum of the two results is
+    /// Takes rows in twice as many: after each comes the part that eight bits leave out. The sum of the two results is
     /// nearly that of all bits.
     pub fn fill_fine(&mut self, cpu: Cpu, pool: &mut KernelPool, numbers: &[f32], width: usize) {
         self.fill_rows(pool, numbers.len() / width.max(1), 2, |index, rows| {

@@ -89,7 +89,7 @@ impl Days {
         }
     }
 
-    /// What "ago" means when it is counted in this unit.
+    /// The days that "ago" means when it is counted in this unit.
     pub(super) fn about(day: Date, unit: Unit) -> Self {
         match unit {
             Unit::Day | Unit::Weekend | Unit::Month | Unit::Year => Self::around(day, unit, 0),

@@ -1,7 +1,7 @@
 //! DOCX: the paragraphs, lists and tables of its main part, as Word shows them.
 //!
-//! What was deleted, moved away or hidden is left out. Entities are never declared by the file: those XML itself knows
-//! are resolved, and all others are dropped.
+//! Text that was deleted, moved away or hidden is left out. Entities are never declared by the file: those XML itself
+//! knows are resolved, and all others are dropped.
 
 mod parts;
 
@@ -21,7 +21,7 @@ pub(super) const MAIN_PART: &str = "word/document.xml";
 const MAX_DEPTH: usize = 256;
 /// The mark Word leaves where a page ended when it last showed the document.
 const RENDERED_BREAK: &str = "lastRenderedPageBreak";
-/// What the XML has in it where an author ended a page.
+/// The attribute in the XML where an author ended a page.
 const AUTHOR_BREAK: &str = "type=\"page\"";
 
 pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {

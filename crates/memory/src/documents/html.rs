@@ -69,7 +69,7 @@ impl TokenSink for Reader {
     }
 }
 
-/// What was read so far of a page.
+/// The part of a page that was read so far.
 #[derive(Default)]
 struct Page {
     outline: Outline,

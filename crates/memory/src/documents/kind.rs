@@ -1,4 +1,4 @@
-//! What an upload is. Its bytes are believed first; its name and declared type only choose between kinds of text.
+//! The kind of an upload. Its bytes are believed first; its name and declared type only choose between kinds of text.
 
 use std::io::Cursor;
 
@@ -46,7 +46,7 @@ impl DocumentKind {
     }
 }
 
-/// What an upload is, or why it is nothing that can be read.
+/// The kind of an upload, or why it cannot be read.
 pub fn kind(name: &str, declared: Option<&str>, bytes: &[u8]) -> Result<DocumentKind, DocumentProblem> {
     check_size(bytes)?;
     let start = bytes.get(..MARK_BYTES.min(bytes.len())).unwrap_or_default();

@@ -53,7 +53,7 @@ impl Outline {
         self.push(kind, text, page)
     }
 
-    /// What was read, called `title` or else by its first heading of level 1.
+    /// The document that was read, called `title` or else by its first heading of level 1.
     pub(super) fn finish(self, title: Option<&str>, pages: Option<u32>) -> ExtractedDocument {
         let title = title.map(|title| shortened(&clean::line(title), MAX_PATH_HEADING_BYTES));
         let title = title.filter(|title| !title.is_empty()).or(self.first_heading);

@@ -1,4 +1,4 @@
-//! What mem0 exports: items under `results`, or under `memories` in a structured export, or a bare list.
+//! Exports of mem0: items under `results`, or under `memories` in a structured export, or a bare list.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

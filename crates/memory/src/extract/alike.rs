@@ -27,7 +27,7 @@ pub fn is_duplicate(new: &str, known: &str, cosine: Option<f32>) -> bool {
     near && same_details(new, known) && is_rewording(&normal(new), &normal(known))
 }
 
-/// What texts with the same words have in common.
+/// The key that texts with the same words share.
 pub(super) fn key(text: &str) -> String {
     let words = normal(text);
     if words.is_empty() { text.trim().to_owned() } else { words.join(" ") }

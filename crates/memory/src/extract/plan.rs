@@ -1,4 +1,4 @@
-//! What of a memory model's result is done. Each change passes every check by itself, or is dropped with its reason.
+//! The changes of a memory model's result that are made. Each passes every check by itself, or is dropped with its reason.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What a memory model sees: the instructions, the batch as quoted data, and the form of its answer.
+//! The prompt of a memory model: the instructions, the batch as quoted data, and the form of its answer.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ pub struct ExtractionPrompt {
     pub schema: Value,
 }
 
-/// What to ask about the batch, with the app's prompt or [`super::DEFAULT_PROMPT`].
+/// The prompt about the batch, with the app's prompt or [`super::DEFAULT_PROMPT`].
 pub fn request(prompt: &str, batch: &ExtractionBatch<'_>) -> ExtractionPrompt {
     ExtractionPrompt { system: prompt.trim().to_owned(), user: user(batch), schema: schema(batch) }
 }

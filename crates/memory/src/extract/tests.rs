@@ -1,4 +1,4 @@
-//! What the memory model sees, what its result may do, and that no result can do more.
+//! The prompt of the memory model, the changes that its result may make, and that no result can do more.
 
 mod properties;
 

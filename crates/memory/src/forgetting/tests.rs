@@ -1,4 +1,4 @@
-//! What counts as asking to forget, what is meant, and what counts as a yes.
+//! Messages that count as asking to forget, the memories that are meant, and answers that count as a yes.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is nearest to a question: several signs of it, each from 0 to 1, weighted and added.
+//! Nearness to a question: several signs of it, each from 0 to 1, weighted and added.
 //!
 //! The weights were fitted on conversations with questions whose answers' places are known; `cargo xtask eval locomo`
 //! measures them. None of the signs depends on what else is found, so that scores of different searches compare. Memories
@@ -83,7 +83,7 @@ pub(super) fn search(index: &Index, query: &Query<'_>, only: Option<&[bool]>) ->
     }
 }
 
-/// What a search may find.
+/// The slots that a search may find.
 struct Wanted<'a> {
     query: &'a Query<'a>,
     only: Option<&'a [bool]>,
@@ -103,7 +103,7 @@ impl Wanted<'_> {
     }
 }
 
-/// What a question asks for, and how near each slot is to it by itself.
+/// A question as it is read, and how near each slot is to it by itself.
 struct Question {
     terms: Vec<Term>,
     /// By slot, which of the terms it has.
@@ -318,7 +318,7 @@ fn best_of_many(scores: &[f32]) -> Vec<usize> {
     scores.iter().enumerate().filter(|(_, score)| is_kept(**score)).map(|(slot, _)| slot).collect()
 }
 
-/// What an item's thread, and the question before it, say for it.
+/// The score that an item's thread, and the question before it, add to it.
 fn by_neighbours(index: &Index, slot: usize, own: &[f32], threads: &[f32]) -> f32 {
     let Some(place) = index.threads.places().get(slot) else { return 0.0 };
     let thread = if place.thread == NO_THREAD { at(own, slot) } else { value(threads, place.thread) };
@@ -355,7 +355,7 @@ fn around(threads: &ThreadOrder, masks: &[u32], terms: &[Term]) -> Vec<f32> {
     near.iter().map(|mask| if *mask == 0 { 0.0 } else { share(mask) }).collect()
 }
 
-/// What each value of each byte of a mask is worth.
+/// The worth of each value of each byte of a mask.
 fn share_tables(terms: &[Term], total: f32) -> Vec<[f32; 256]> {
     const BITS: usize = u8::BITS as usize;
     let table = |terms: &[Term]| {

@@ -1,4 +1,4 @@
-//! What an index finds, keeps and lets go.
+//! Items that an index finds, keeps and lets go.
 
 mod changes;
 mod finding;

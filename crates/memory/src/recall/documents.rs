@@ -24,7 +24,7 @@ struct Document {
     pieces: BTreeMap<u32, ChunkId>,
 }
 
-/// What the index does not hold of a piece.
+/// Facts about a piece that the index does not hold.
 struct Piece {
     document: DocumentId,
     number: u32,

@@ -20,7 +20,7 @@ const FOR_ALL: &str = "";
 /// The family of embedding models that the following was measured with (`cargo xtask eval recall`): they see little of
 /// what a short text is for, and much of its form. Others get texts as they are.
 const SHORT_SIGHTED: &str = "minilm";
-/// What stands before a memory when it is embedded, so that it is near to questions of the one it is about.
+/// Text before a memory when it is embedded, so that the memory is near to questions of its user.
 const FACT: &str = "A fact about me: ";
 /// Questions that ask for nothing in particular. What they have in common is the form of a question, which says nothing
 /// about what is asked for, and is taken out of a question's vector.
@@ -61,7 +61,7 @@ impl Questions {
         self.embedder.model().to_ascii_lowercase().contains(SHORT_SIGHTED)
     }
 
-    /// What stands before a memory when it is embedded.
+    /// Text before a memory when it is embedded.
     pub(super) fn fact(&self) -> &'static str {
         if self.is_short_sighted() { FACT } else { "" }
     }

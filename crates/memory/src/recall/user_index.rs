@@ -17,11 +17,11 @@ use crate::tombstone::{FORGOTTEN, Forgotten};
 
 /// Memory that one user's index may hold, about: what is oldest is left out of a larger one.
 const MAX_INDEX_BYTES: usize = 256 << 20;
-/// What is left out beyond that, in parts of the whole, so that this is not done for every message.
+/// The part of the whole that is left out beyond that, so that this is not done for every message.
 const LEFT_OUT: usize = 8;
 /// Times that an index which is too large is looked at in a row.
 const MAX_LOOKS: usize = 4;
-/// What an embedder reads of a text; models for sentences see no more of it.
+/// Bytes of a text that an embedder reads; models for sentences see no more of it.
 const MAX_EMBEDDED_BYTES: usize = 2_048;
 /// Answers that refer to a memory, beyond which one more makes it no more important.
 const MANY_ACCESSES: u64 = 20;
@@ -72,7 +72,7 @@ pub(super) struct UserIndexState {
     most_bytes: usize,
     /// Bytes of texts that came in since it was last looked at how much it holds.
     unweighed: usize,
-    /// What stands before a memory when it is embedded.
+    /// Text before a memory when it is embedded.
     fact: &'static str,
 }
 
@@ -207,7 +207,7 @@ impl UserIndexState {
         Ok(())
     }
 
-    /// What of an item is embedded.
+    /// The text of an item that is embedded.
     fn embedded(&self, item: &IndexItem) -> Arc<str> {
         match item.id {
             ItemRef::Memory(_) if !self.fact.is_empty() => format!("{}{}", self.fact, item.text).into(),

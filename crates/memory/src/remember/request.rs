@@ -36,7 +36,7 @@ pub(super) struct RememberRequest {
     pub(super) polite: bool,
 }
 
-/// What leads from the request to the statement.
+/// The words that lead from the request to the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Marker {
     That,
@@ -98,7 +98,7 @@ impl Reader<'_> {
         Some(longest)
     }
 
-    /// What stands between the last word taken and the next.
+    /// The text between the last word taken and the next.
     fn gap(&self) -> &str {
         let from = self.at.checked_sub(1).and_then(|last| self.words.get(last)).map_or(0, |span| span.end);
         self.text.get(from..self.place()).unwrap_or_default()

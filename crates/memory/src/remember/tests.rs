@@ -1,4 +1,4 @@
-//! What counts as asking, what is kept of it, and what is left to a model.
+//! Messages that count as asking, the text that is kept of them, and messages that are left to a model.
 
 use proptest::prelude::*;
 

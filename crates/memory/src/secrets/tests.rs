@@ -1,4 +1,4 @@
-//! What counts as a secret, and the ordinary text that must not.
+//! Texts that count as a secret, and ordinary text that must not.
 
 use proptest::prelude::*;
 

@@ -19,10 +19,10 @@ const MAX_RUN: usize = 60;
 const NEAR: usize = 10;
 /// Threes of ideas that are looked at in a few sentences.
 const MAX_THREES: usize = 512;
-/// What the number of features of a text counts from, so that a text of two words is not judged by them alone.
+/// The number of features of a text counts from here, so that a text of two words is not judged by them alone.
 const FEW: f32 = 8.0;
 
-/// What kinds of features there are.
+/// Kinds of features.
 const WORD: u8 = b'w';
 const PAIR: u8 = b'p';
 const RUN: u8 = b'r';
@@ -139,7 +139,7 @@ fn is_mailbox(part: &str) -> bool {
     })
 }
 
-/// What French puts before a word that begins with a vowel.
+/// Words that French puts before a vowel.
 const ELIDED: &[&str] = &["l", "d", "n", "s", "t", "j", "m", "c", "qu"];
 
 /// Words with the hyphens and apostrophes inside them, every digit the same.

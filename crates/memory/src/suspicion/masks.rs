@@ -112,7 +112,7 @@ fn of_latin(c: char) -> Option<char> {
     if c.is_ascii() { None } else { MASKS.letters.get(&c).copied() }
 }
 
-/// What a word says in base64, if that is text.
+/// The text of a word in base64, if that is text.
 fn from_base64(word: &str) -> Option<String> {
     let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '=');
     if word.len() < MIN_BASE64 {

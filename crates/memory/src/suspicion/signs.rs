@@ -1,4 +1,4 @@
-//! What gives an order away by its form: the markup around a conversation, text that nobody sees, a written turn.
+//! Signs that give an order away by its form: the markup around a conversation, text that nobody sees, a written turn.
 
 use crate::phrases::{PhraseList, lists};
 

@@ -1,4 +1,4 @@
-//! What is left of words that were purged: enough to hide them where they are still said, too little to read them.
+//! The rest of words that were purged: enough to hide them where they are still said, too little to read them.
 //!
 //! A shadow holds how many words there were, 32 bits made of all of them in order, and 14 bits of each telling word,
 //! which many other words have as well. All are made with a key of the server. Whoever has the data folder can test a
@@ -20,7 +20,7 @@ use crate::words;
 const TERM_BITS: u32 = 14;
 /// A prime below two to the sixty-first: numbers made of words in order are taken modulo it.
 const PRIME: u128 = (1 << 61) - 1;
-/// What tells terms from words, and the base from both.
+/// Marks that tell terms from words, and the base from both.
 const OF_WORD: u8 = 0;
 const OF_TERM: u8 = 1;
 const OF_BASE: u8 = 2;
@@ -28,7 +28,7 @@ const OF_BASE: u8 = 2;
 /// The key that shadows are made with; nobody outside knows it.
 pub type ShadowKey = [u8; 32];
 
-/// What is left of one sequence of words.
+/// The rest of one sequence of words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shadow {
     words: u16,
@@ -144,7 +144,7 @@ fn term(key: &ShadowKey, term: &str) -> u16 {
     (number(key, OF_TERM, term) & ((1 << TERM_BITS) - 1)) as u16
 }
 
-/// What is kept of all words in order.
+/// The bits that are kept of all words in order.
 fn short(whole: u128) -> u32 {
     (whole & u128::from(u32::MAX)) as u32
 }

@@ -13,13 +13,13 @@ use crate::phrases::{PhraseList, lists};
 const MAX_LOOKED_AT: usize = 32;
 /// Languages that a text may be in when its small words fit several as well.
 const MAX_CANDIDATES: usize = 3;
-/// What a small word says for its language: little if it is a single letter.
+/// The weight of a small word for its language: little if it is a single letter.
 const WORD: usize = 2;
 const LETTER: usize = 1;
 /// From so much on a text is surely in a language.
 const SURE: usize = 2 * WORD;
 
-/// What a text is written in.
+/// The language of a text.
 #[derive(Default)]
 pub(super) struct Written {
     /// The languages that it may be in, other than English; none for English and for what cannot be told.

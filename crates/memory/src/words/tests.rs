@@ -1,4 +1,4 @@
-//! What text becomes terms, and which.
+//! Texts and the terms that they become.
 
 use proptest::prelude::*;
 

@@ -63,7 +63,7 @@ fn refused(error: &ZipError) -> DocumentProblem {
     }
 }
 
-/// What each style is, by the names Word gives them in every language.
+/// The meaning of each style, by the names Word gives them in every language.
 pub(super) fn styles(xml: &str) -> Result<HashMap<String, Style>, DocumentProblem> {
     let mut styles = HashMap::new();
     let mut id = None;

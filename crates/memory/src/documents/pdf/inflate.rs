@@ -45,7 +45,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), DocumentProblem> {
     Ok(())
 }
 
-/// What follows the next beginning of a stream.
+/// The data after the next beginning of a stream.
 fn next_stream<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     loop {
         let at = memchr::memmem::find(rest, WORD)?;

@@ -27,7 +27,7 @@ const MAX_HEADING_LEVEL: u8 = 6;
 const COLUMN_POINTS: f64 = 40.0;
 /// Fewer distances than this between lines tell nothing.
 const FEW_DISTANCES: usize = 20;
-/// What fills the line in a table of contents, which names headings and has none.
+/// Dots that fill the line in a table of contents, which names headings and has none.
 const LEADER: &str = "....";
 /// Directions of text whose unit vectors differ by more than this are different.
 const SAME_DIRECTION: f64 = 0.1;

@@ -1,4 +1,4 @@
-//! What chunks promise: all of the text in order, bounded, under the right heading, and never inside a word.
+//! Promises of chunks: all of the text in order, bounded, under the right heading, and never inside a word.
 
 use proptest::prelude::*;
 

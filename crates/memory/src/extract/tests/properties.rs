@@ -74,7 +74,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What a change does: the memories it names, the text it leaves, its source and its kind.
+/// The effect of a change: the memories it names, the text it leaves, its source and its kind.
 fn parts(change: &ExtractedChange) -> (Vec<SeenMemory>, Option<(&str, &str)>, Option<&CitedWords>) {
     match change {
         ExtractedChange::Create { text, kind, source } => (vec![], Some((text, kind)), Some(source)),

@@ -1,4 +1,4 @@
-//! What is found, and in which order.
+//! Items that are found, and their order.
 
 use super::*;
 

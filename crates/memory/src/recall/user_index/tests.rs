@@ -1,4 +1,4 @@
-//! What an index holds is bounded, and what is oldest is left out.
+//! An index is bounded, and its oldest items are left out.
 
 use jiff::SignedDuration;
 use protocol::{Ids, MessageUser, TimeOrderedIds};
@@ -45,7 +45,7 @@ fn the_oldest_are_left_out_when_there_is_too_much_and_never_the_newest() {
     state.read_again(Forgotten::new(&[]), 0);
     for rev in 1..=1_000u64 {
         let second = i64::try_from(rev).unwrap();
-        // What is written later is not always newer.
+        // An item that is written later is not always newer.
         let row = if rev % 2 == 0 { piece(rev, second) } else { message_row(rev, 1_001 - second, "words") };
         state.take_in(vec![row], 1_000);
         assert!(state.bytes() <= 200_000 + 200_000 / LEFT_OUT * 2, "{} bytes", state.bytes());
