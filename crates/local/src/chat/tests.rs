@@ -143,23 +143,24 @@ async fn a_required_call_is_one_of_a_tool_that_there_is() {
 fn calls_are_told_apart_from_words_wherever_the_text_is_cut() {
     let call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"</b>\"}}\n</tool_call>";
     let text = format!("I <add> now. {call}\n{call}");
-    let expected = |index| calls::Part::Call { index, name: "add".into(), json: "{\"a\":\"</b>\"}".into() };
+    let expected =
+        |index| calls::ChatAnswerPart::Call { index, name: "add".into(), json: "{\"a\":\"</b>\"}".into() };
     for size in 1..text.len() {
         let mut calls = CallScanner::default();
         let pieces: Vec<String> =
             text.as_bytes().chunks(size).map(|piece| String::from_utf8(piece.into()).unwrap()).collect();
-        let parts: Vec<calls::Part> = pieces.iter().flat_map(|piece| calls.push(piece)).collect();
+        let parts: Vec<calls::ChatAnswerPart> = pieces.iter().flat_map(|piece| calls.push(piece)).collect();
         let (words, found): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|part| matches!(part, calls::Part::Words(_)));
+            parts.into_iter().partition(|part| matches!(part, calls::ChatAnswerPart::Words(_)));
         let words: String = words
             .into_iter()
-            .map(|part| if let calls::Part::Words(text) = part { text } else { String::new() })
+            .map(|part| if let calls::ChatAnswerPart::Words(text) = part { text } else { String::new() })
             .collect();
         assert_eq!((words.as_str(), found), ("I <add> now. ", vec![expected(0), expected(1)]), "{size}");
         assert!(calls.found_any() && calls.finish().is_empty());
     }
     let mut cut = CallScanner::default();
-    assert_eq!(cut.push("Hm <tool"), [calls::Part::Words("Hm ".into())]);
+    assert_eq!(cut.push("Hm <tool"), [calls::ChatAnswerPart::Words("Hm ".into())]);
     assert_eq!(cut.push("_call>{\"na"), []);
     assert_eq!(cut.finish(), "<tool_call>{\"na");
 }

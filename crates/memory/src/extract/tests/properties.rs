@@ -33,7 +33,7 @@ fn fixture() -> impl Strategy<Value = Fixture> {
     (turns, known).prop_map(|(turns, known)| Fixture {
         earlier: Vec::new(),
         turns: (1..).zip(turns).map(|(n, (role, said))| turn(n, role, &said.join(". "))).collect(),
-        known: (100..).zip(known).map(|(n, (text, kind))| super::known(n, &text, &kind)).collect(),
+        known: (100..).zip(known).map(|(n, (text, kind))| super::known_memory(n, &text, &kind)).collect(),
     })
 }
 
