@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use app::{ANY_SECTION, App, CONTINUES, Classifier, Section};
 use memory::classify::{self, Mention, SaidWords};
-use memory::words::Words;
+use memory::words;
 use serde_json::Value;
 
 pub use self::learning::{ExampleVectors, SectionRates, chosen, cross_validate, learn_sections};
@@ -99,11 +99,10 @@ fn likelihood(score: f32) -> f32 {
 
 /// One for each trigger that the message holds.
 pub(crate) fn by_words(sections: &[&Section], message: &str) -> Vec<f32> {
-    let words = Words::default();
-    let said = words.terms(message);
+    let said = words::terms(message);
     let all: HashSet<&str> = said.iter().map(String::as_str).collect();
     let holds = |trigger: &String| {
-        let phrase = words.terms(trigger);
+        let phrase = words::terms(trigger);
         match phrase.as_slice() {
             [] => message.to_lowercase().contains(&trigger.to_lowercase()),
             [word] => all.contains(word.as_str()),

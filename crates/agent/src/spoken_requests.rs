@@ -3,12 +3,12 @@
 
 use memory::forgetting::{self, About, ForgetRequest};
 use memory::pinning;
-use memory::remember::{self, Asked};
+use memory::remember::{self, RememberCommand};
 
 /// The requests of a message, by its words alone.
 pub(crate) struct SpokenRequests<'m> {
-    pub(crate) pin: Option<pinning::Asked<'m>>,
-    pub(crate) remember: Option<Asked<'m>>,
+    pub(crate) pin: Option<pinning::PinCommand<'m>>,
+    pub(crate) remember: Option<RememberCommand<'m>>,
     pub(crate) forget: Option<ForgetRequest<'m>>,
     /// Yes or no, where the message says nothing else.
     pub(crate) answer: Option<bool>,
@@ -17,9 +17,9 @@ pub(crate) struct SpokenRequests<'m> {
 impl<'m> SpokenRequests<'m> {
     pub(crate) fn of(message: &'m str) -> Self {
         Self {
-            pin: pinning::asked(message),
-            remember: remember::asked(message),
-            forget: forgetting::asked(message),
+            pin: pinning::read_command(message),
+            remember: remember::read_command(message),
+            forget: forgetting::read_request(message),
             answer: forgetting::answer(message),
         }
     }
@@ -27,8 +27,8 @@ impl<'m> SpokenRequests<'m> {
     /// Whether the whole message asks to remember or to forget something.
     pub(crate) fn is_whole_message(&self) -> bool {
         match &self.remember {
-            Some(Asked::Keep(statement)) => statement.whole,
-            Some(Asked::Nothing | Asked::TooLong) => true,
+            Some(RememberCommand::Keep(statement)) => statement.whole,
+            Some(RememberCommand::Nothing | RememberCommand::TooLong) => true,
             None => self.forget.is_some(),
         }
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use local::embed::LocalEmbedder;
-use memory::index::{Among, Index, Item, ItemId, Method, Query};
+use memory::index::{Among, Index, IndexItem, ItemRef, Query, SearchMethod};
 use model::Embedder;
 use protocol::Role;
 
@@ -30,7 +30,7 @@ const DEPTHS: [usize; 3] = [5, 10, 20];
 struct Asked {
     category: u64,
     /// By method, the recall at each depth.
-    recalls: Vec<(Method, [f64; DEPTHS.len()])>,
+    recalls: Vec<(SearchMethod, [f64; DEPTHS.len()])>,
     /// What the search by everything took.
     took: Duration,
 }
@@ -132,7 +132,7 @@ async fn embed(
 fn index(conversation: &Conversation) -> Result<Index, Failure> {
     let mut index = Index::new();
     for (number, turn) in conversation.turns.iter().enumerate() {
-        index.put(Item {
+        index.put(IndexItem {
             id: id(number)?,
             thread: Some(format!("thr_{:032x}", turn.session).parse()?),
             place: number as u64,
@@ -146,8 +146,8 @@ fn index(conversation: &Conversation) -> Result<Index, Failure> {
     Ok(index)
 }
 
-fn id(number: usize) -> Result<ItemId, Failure> {
-    Ok(ItemId::Message(format!("msg_{number:032x}").parse()?))
+fn id(number: usize) -> Result<ItemRef, Failure> {
+    Ok(ItemRef::Message(format!("msg_{number:032x}").parse()?))
 }
 
 /// Every question of the conversation, by each method there is.
@@ -160,9 +160,9 @@ fn ask(
     for (number, vector) in turns.iter().enumerate() {
         index.set_vector(id(number)?, vector)?;
     }
-    let methods: &[Method] = match vectors {
-        Some(_) => &[Method::Words, Method::Vectors, Method::Hybrid],
-        None => &[Method::Words, Method::Hybrid],
+    let methods: &[SearchMethod] = match vectors {
+        Some(_) => &[SearchMethod::Words, SearchMethod::Vectors, SearchMethod::Hybrid],
+        None => &[SearchMethod::Words, SearchMethod::Hybrid],
     };
     let last = conversation.turns.iter().map(|turn| turn.at).max().unwrap_or(Timestamp::UNIX_EPOCH);
     let mut all = Vec::new();
@@ -183,7 +183,7 @@ fn ask(
             let begin = Instant::now();
             let hits = index.search(&query);
             asked.took = begin.elapsed();
-            let found: Vec<ItemId> = hits.iter().map(|hit| hit.id).collect();
+            let found: Vec<ItemRef> = hits.iter().map(|hit| hit.id).collect();
             asked.recalls.push((*method, DEPTHS.map(|depth| recall(&found, &evidence, depth))));
         }
         all.push(asked);
@@ -192,7 +192,7 @@ fn ask(
 }
 
 /// Which share of the evidence is among the first hits.
-fn recall(found: &[ItemId], evidence: &[ItemId], depth: usize) -> f64 {
+fn recall(found: &[ItemRef], evidence: &[ItemRef], depth: usize) -> f64 {
     let first = found.get(..depth.min(found.len())).unwrap_or_default();
     let hits = evidence.iter().filter(|id| first.contains(id)).count();
     hits as f64 / evidence.len().max(1) as f64

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use local::embed::LocalEmbedder;
-use memory::index::{Among, ItemId};
-use memory::recall::{Question, Recall};
+use memory::index::{Among, ItemRef};
+use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
 use store::{NewMemory, Publish, Sqlite, Store};
@@ -166,7 +166,7 @@ async fn search(recall: &Recall, scope: &Scope, number: usize) -> Result<Duratio
     let question = fill::question(number);
     let begun = Instant::now();
     let found =
-        recall.search(scope, Question::new(&question, SystemClock.now(), TOP, Among::Memories)).await?;
+        recall.search(scope, RecallQuestion::new(&question, SystemClock.now(), TOP, Among::Memories)).await?;
     let took = begun.elapsed();
     if found.is_empty() { Err("a search found nothing".into()) } else { Ok(took) }
 }
@@ -188,10 +188,11 @@ async fn among_others(folder: &Path) -> Result<(Vec<Duration>, usize), Failure> 
     for number in 0..SEARCHES {
         let question = fill::about(OTHERS, number);
         let begun = Instant::now();
-        let hits =
-            recall.search(&scope, Question::new(&question, SystemClock.now(), TOP, Among::Memories)).await?;
+        let hits = recall
+            .search(&scope, RecallQuestion::new(&question, SystemClock.now(), TOP, Among::Memories))
+            .await?;
         times.push(begun.elapsed());
-        let only_mine = hits.iter().all(|hit| mine.iter().any(|id| hit.item.id == ItemId::Memory(*id)));
+        let only_mine = hits.iter().all(|hit| mine.iter().any(|id| hit.item.id == ItemRef::Memory(*id)));
         found += usize::from(only_mine && hits.len() == 1);
     }
     Ok((times, found))

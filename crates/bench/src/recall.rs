@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use local::embed::LocalEmbedder;
-use memory::index::{Among, ItemId};
-use memory::recall::{Question, Recall};
+use memory::index::{Among, ItemRef};
+use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, MemoryId, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
 use serde_json::Value;
@@ -172,9 +172,9 @@ async fn rank(
     right: Option<MemoryId>,
 ) -> Result<Option<usize>, Failure> {
     let limit = case.others.len() + 1;
-    let question = Question::new(&case.question, SystemClock.now(), limit, Among::Memories);
+    let question = RecallQuestion::new(&case.question, SystemClock.now(), limit, Among::Memories);
     let found = recall.search(scope, question).await?;
-    let place = found.iter().position(|found| right.map(ItemId::Memory) == Some(found.item.id));
+    let place = found.iter().position(|found| right.map(ItemRef::Memory) == Some(found.item.id));
     Ok(place.map(|place| place + 1))
 }
 
@@ -214,10 +214,9 @@ mod tests {
 
     #[test]
     fn questions_by_meaning_share_no_telling_word_with_the_answer_and_those_by_name_do() {
-        let words = memory::words::Words::default();
         let shares = |case: &Case| {
-            let right = words.terms(&case.right);
-            words.terms(&case.question).iter().any(|term| right.contains(term))
+            let right = memory::words::terms(&case.right);
+            memory::words::terms(&case.question).iter().any(|term| right.contains(term))
         };
         for half in ["tune", "report"] {
             for case in read(DATA, half, "meaning").unwrap() {

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory::documents::{self, Block, BlockKind, Extracted, Kind, MAX_DOCUMENT_BYTES, Problem};
+use memory::documents::{self, DocumentBlock, BlockKind, DocumentKind, DocumentKind, MAX_DOCUMENT_BYTES, DocumentProblem};
 use serde::{Deserialize, Serialize};
 use service::{Extractor, InProcess};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,7 +29,8 @@ const MAX_SECONDS: u64 = 60;
 const MAX_ANSWER_BYTES: u64 = 128 * 1024 * 1024;
 
 /// Why a document could not be read whose process ended without a word.
-const BROKE: Problem = Problem::Unreadable { what: "reading it takes more time or memory than there is" };
+const BROKE: DocumentProblem =
+    DocumentProblem::Unreadable { what: "reading it takes more time or memory than there is" };
 
 /// Runs this program again for each document.
 pub(crate) struct Apart {
@@ -66,7 +67,7 @@ impl Apart {
         config::this_program().map(|program| Self { program })
     }
 
-    async fn ask(&self, kind: Kind, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    async fn ask(&self, kind: DocumentKind, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
         let mut child = Command::new(&self.program)
             .args([COMMAND, kind.name()])
             .env_clear()
@@ -95,10 +96,14 @@ impl Apart {
 
 #[async_trait]
 impl Extractor for Apart {
-    async fn extract(&self, kind: Kind, bytes: Vec<u8>) -> Result<Extracted, Problem> {
+    async fn extract(
+        &self,
+        kind: DocumentKind,
+        bytes: Vec<u8>,
+    ) -> Result<ExtractedDocument, DocumentProblem> {
         match kind {
-            Kind::Text | Kind::Markdown => return InProcess.extract(kind, bytes).await,
-            Kind::Html | Kind::Pdf | Kind::Docx => {}
+            DocumentKind::Text | DocumentKind::Markdown => return InProcess.extract(kind, bytes).await,
+            DocumentKind::Html | DocumentKind::Pdf | DocumentKind::Docx => {}
         }
         match tokio::time::timeout(PATIENCE, self.ask(kind, &bytes)).await {
             Ok(Ok(answer)) => serde_json::from_slice(&answer).map_or(Err(BROKE), said),
@@ -111,23 +116,25 @@ impl Extractor for Apart {
     }
 }
 
-fn said(answer: Answer) -> Result<Extracted, Problem> {
+fn said(answer: Answer) -> Result<ExtractedDocument, DocumentProblem> {
     match answer {
         Answer::Read { title, pages, blocks } => {
             let block = |piece: Piece| {
                 let kind = KINDS.get(usize::from(piece.kind)).copied().unwrap_or(BlockKind::Paragraph);
-                Block { kind, text: piece.text, headings: piece.headings, page: piece.page }
+                DocumentBlock { kind, text: piece.text, headings: piece.headings, page: piece.page }
             };
-            Ok(Extracted { title, pages, blocks: blocks.into_iter().map(block).collect() })
+            Ok(ExtractedDocument { title, pages, blocks: blocks.into_iter().map(block).collect() })
         }
-        Answer::Encrypted => Err(Problem::Encrypted),
-        Answer::NoText => Err(Problem::NoText),
-        Answer::Empty => Err(Problem::Empty),
-        Answer::TooManyPages(pages) => Err(Problem::TooManyPages { pages, limit: documents::MAX_PAGES }),
+        Answer::Encrypted => Err(DocumentProblem::Encrypted),
+        Answer::NoText => Err(DocumentProblem::NoText),
+        Answer::Empty => Err(DocumentProblem::Empty),
+        Answer::TooManyPages(pages) => {
+            Err(DocumentProblem::TooManyPages { pages, limit: documents::MAX_PAGES })
+        }
         Answer::TooLarge => {
-            Err(Problem::TooLarge { what: "bytes of text", limit: documents::MAX_TEXT_BYTES })
+            Err(DocumentProblem::TooLarge { what: "bytes of text", limit: documents::MAX_TEXT_BYTES })
         }
-        Answer::Unreadable => Err(Problem::Unreadable { what: "its parts do not fit together" }),
+        Answer::Unreadable => Err(DocumentProblem::Unreadable { what: "its parts do not fit together" }),
     }
 }
 
@@ -135,25 +142,26 @@ fn said(answer: Answer) -> Result<Extracted, Problem> {
 pub(crate) fn answer(kind: &str) -> Result<(), Trouble> {
     bound(rustix::process::Resource::As, MAX_MEMORY);
     bound(rustix::process::Resource::Cpu, MAX_SECONDS);
-    let kind = Kind::ALL.into_iter().find(|known| known.name() == kind).ok_or("no such kind of document")?;
+    let kind =
+        DocumentKind::ALL.into_iter().find(|known| known.name() == kind).ok_or("no such kind of document")?;
     let mut bytes = Vec::new();
     std::io::stdin().take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let answer = match documents::extract(kind, &bytes) {
-        Ok(Extracted { title, blocks, pages }) => {
+        Ok(ExtractedDocument { title, blocks, pages }) => {
             Answer::Read { title, pages, blocks: blocks.into_iter().map(piece).collect() }
         }
-        Err(Problem::Encrypted) => Answer::Encrypted,
-        Err(Problem::NoText) => Answer::NoText,
-        Err(Problem::Empty) => Answer::Empty,
-        Err(Problem::TooManyPages { pages, .. }) => Answer::TooManyPages(pages),
-        Err(Problem::TooLarge { .. }) => Answer::TooLarge,
-        Err(Problem::Unreadable { .. } | Problem::Unsupported { .. }) => Answer::Unreadable,
+        Err(DocumentProblem::Encrypted) => Answer::Encrypted,
+        Err(DocumentProblem::NoText) => Answer::NoText,
+        Err(DocumentProblem::Empty) => Answer::Empty,
+        Err(DocumentProblem::TooManyPages { pages, .. }) => Answer::TooManyPages(pages),
+        Err(DocumentProblem::TooLarge { .. }) => Answer::TooLarge,
+        Err(DocumentProblem::Unreadable { .. } | DocumentProblem::Unsupported { .. }) => Answer::Unreadable,
     };
     std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;
     Ok(())
 }
 
-fn piece(block: Block) -> Piece {
+fn piece(block: DocumentBlock) -> Piece {
     let kind = KINDS.iter().position(|kind| *kind == block.kind).unwrap_or(1);
     let kind = u8::try_from(kind).unwrap_or(1);
     Piece { kind, text: block.text, headings: block.headings, page: block.page }

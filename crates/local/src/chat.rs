@@ -23,13 +23,13 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::gguf::Gguf;
-use crate::grammar::{Choice, Grammars};
-use crate::llama::{self, LoadError, Runner, Shape};
+use crate::grammar::{Grammars, ToolChoice};
+use crate::llama::{self, LlamaLoadError, LlamaShape, Runner};
 use crate::sample::Sampler;
-use crate::template::Template;
+use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
-use calls::Calls;
-use sequence::Job;
+use calls::CallScanner;
+use sequence::ChatJob;
 use stops::Stops;
 use worker::Worker;
 
@@ -42,7 +42,7 @@ const OTHER_PIECES: usize = 4;
 
 /// How a model is run. Memory grows with the context, for each of the sequences.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct LocalChatOptions {
     /// Threads that compute; as many as the machine has processors, if it is not said.
     pub threads: Option<usize>,
     /// Tokens of the longest prompt with its answer, if the model can do that many.
@@ -53,7 +53,7 @@ pub struct Options {
     pub waiting: usize,
 }
 
-impl Default for Options {
+impl Default for LocalChatOptions {
     fn default() -> Self {
         Self { threads: None, context: 8192, sequences: 2, waiting: 32 }
     }
@@ -62,40 +62,40 @@ impl Default for Options {
 /// A loaded model. Its thread ends when this value and all answers under way are gone.
 pub struct LocalChat {
     shared: Arc<Shared>,
-    queue: mpsc::Sender<Job>,
+    queue: mpsc::Sender<ChatJob>,
     weights: usize,
     max_cache: usize,
     /// Written by the thread that computes.
     cache: Arc<AtomicUsize>,
 }
 
-/// What a model takes, in bytes.
+/// The memory that a model takes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
+pub struct ModelMemory {
     pub weights: usize,
-    /// What is kept of the sequences under way and of those that ended last.
+    /// Caches of the sequences under way and of those that ended last.
     pub cache: usize,
     /// The most that the cache can come to: every sequence as long as the context.
     pub max_cache: usize,
 }
 
-/// What turns a request into a job.
+/// The parts that turn a request into a job.
 struct Shared {
-    shape: Shape,
+    shape: LlamaShape,
     tokenizer: Arc<Tokenizer>,
-    template: Template,
+    template: ChatTemplate,
     grammars: Grammars,
 }
 
 impl LocalChat {
     /// Reads the file and repacks its weights, which takes a second for every hundred million of them.
-    pub fn load(path: &Path, options: &Options) -> Result<Self, LoadError> {
+    pub fn load(path: &Path, options: &LocalChatOptions) -> Result<Self, LlamaLoadError> {
         let mut file = Gguf::open(path)?;
         let tokenizer = Arc::new(Tokenizer::load(&file)?);
-        let template = Template::new(file.text("tokenizer.chat_template"));
+        let template = ChatTemplate::new(file.text("tokenizer.chat_template"));
         let model = llama::load(&mut file, options.context)?;
         if tokenizer.vocabulary() > model.shape.vocabulary {
-            return Err(LoadError::Unsupported("vocabulary, which has more tokens than weights,"));
+            return Err(LlamaLoadError::Unsupported("vocabulary, which has more tokens than weights,"));
         }
         let grammars = Grammars::new(&tokenizer, model.shape.vocabulary)?;
         let threads = options.threads.map_or_else(std::thread::available_parallelism, |threads| {
@@ -126,26 +126,26 @@ impl LocalChat {
         self.shared.shape.context
     }
 
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> ModelMemory {
         let cache = self.cache.load(Ordering::Relaxed);
-        Memory { weights: self.weights, cache, max_cache: self.max_cache }
+        ModelMemory { weights: self.weights, cache, max_cache: self.max_cache }
     }
 
     async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
         let (shared, request) = (Arc::clone(&self.shared), request.clone());
         let prepared = tokio::task::spawn_blocking(move || shared.prepare(&request)).await;
-        let (job, pieces) = prepared.map_err(|_| gone())??;
+        let (job, pieces) = prepared.map_err(|_| thread_ended())??;
         match self.queue.try_send(job) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(Error::RateLimited { after: Some(ASK_AGAIN) }),
-            Err(TrySendError::Closed(_)) => return Err(gone()),
+            Err(TrySendError::Closed(_)) => return Err(thread_ended()),
         }
         let next = |mut pieces: mpsc::Receiver<_>| async { pieces.recv().await.map(|piece| (piece, pieces)) };
         Ok(stream::unfold(pieces, next).boxed())
     }
 }
 
-fn gone() -> Error {
+fn thread_ended() -> Error {
     Error::Unavailable { reason: "the model's thread has ended".into(), after: None }
 }
 
@@ -162,7 +162,7 @@ impl ChatModel for LocalChat {
 type Pieces = mpsc::Receiver<Result<model::Piece, Error>>;
 
 impl Shared {
-    fn prepare(&self, request: &Request) -> Result<(Job, Pieces), Error> {
+    fn prepare(&self, request: &Request) -> Result<(ChatJob, Pieces), Error> {
         let (tools, choice) = offered(request);
         let prompt = self.template.render(request, tools, &self.tokenizer);
         let prompt = prompt.map_err(|error| rejected(format!("the model's template failed: {error}")))?;
@@ -181,20 +181,20 @@ impl Shared {
         let asked = request.settings.max_tokens.or(request.max_output);
         let limit = asked.map_or(left, |asked| left.min(asked as usize)).max(1);
         let grammar = self.grammars.matcher(&request.format, tools, choice).map_err(rejected)?;
-        let calls = if tools.is_empty() { None } else { Some(Calls::default()) };
+        let calls = if tools.is_empty() { None } else { Some(CallScanner::default()) };
         let (out, pieces) = mpsc::channel(limit + OTHER_PIECES);
         let seed = request.extra.get("seed").and_then(Value::as_u64);
         let sampler = Sampler::new(&request.settings, seed);
         let stops = Stops::from_value(request.extra.get("stop"));
-        Ok((Job { prompt: tokens, limit, sampler, stops, grammar, calls, out }, pieces))
+        Ok((ChatJob { prompt: tokens, limit, sampler, stops, grammar, calls, out }, pieces))
     }
 }
 
 /// The tools that the answer may call, and whether it has to. `tool_choice` is what others call that.
-fn offered(request: &Request) -> (&[ToolSpec], Choice) {
+fn offered(request: &Request) -> (&[ToolSpec], ToolChoice) {
     match request.extra.get("tool_choice").and_then(Value::as_str) {
-        Some("none") => (&[], Choice::Free),
-        Some("required") => (&request.tools, Choice::Required),
-        Some(_) | None => (&request.tools, Choice::Free),
+        Some("none") => (&[], ToolChoice::Free),
+        Some("required") => (&request.tools, ToolChoice::Required),
+        Some(_) | None => (&request.tools, ToolChoice::Free),
     }
 }

@@ -95,38 +95,28 @@ impl Gguf {
     }
 
     pub fn text(&self, key: &str) -> Option<&str> {
-        match self.get(key)? {
-            Value::Text(text) => Some(text),
-            Value::Whole(_) | Value::Number(_) | Value::Flag(_) | Value::List(_) => None,
-        }
+        let Value::Text(text) = self.get(key)? else { return None };
+        Some(text)
     }
 
-    pub fn whole<T: TryFrom<i128>>(&self, key: &str) -> Option<T> {
-        match self.get(key)? {
-            Value::Whole(number) => T::try_from(*number).ok(),
-            Value::Number(_) | Value::Text(_) | Value::Flag(_) | Value::List(_) => None,
-        }
+    pub fn integer<T: TryFrom<i128>>(&self, key: &str) -> Option<T> {
+        let Value::Whole(number) = self.get(key)? else { return None };
+        T::try_from(*number).ok()
     }
 
     pub fn number(&self, key: &str) -> Option<f32> {
-        match self.get(key)? {
-            Value::Number(number) => Some(*number as f32),
-            Value::Whole(_) | Value::Text(_) | Value::Flag(_) | Value::List(_) => None,
-        }
+        let Value::Number(number) = self.get(key)? else { return None };
+        Some(*number as f32)
     }
 
     pub fn flag(&self, key: &str) -> Option<bool> {
-        match self.get(key)? {
-            Value::Flag(flag) => Some(*flag),
-            Value::Whole(_) | Value::Text(_) | Value::Number(_) | Value::List(_) => None,
-        }
+        let Value::Flag(flag) = self.get(key)? else { return None };
+        Some(*flag)
     }
 
     pub fn list(&self, key: &str) -> Option<&[Value]> {
-        match self.get(key)? {
-            Value::List(list) => Some(list),
-            Value::Whole(_) | Value::Text(_) | Value::Number(_) | Value::Flag(_) => None,
-        }
+        let Value::List(list) = self.get(key)? else { return None };
+        Some(list)
     }
 
     pub fn tensor(&self, name: &str) -> Option<&Tensor> {

@@ -13,10 +13,10 @@ use llguidance::{Matcher, ParserFactory};
 use model::{Format, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::llama::LoadError;
+use crate::llama::LlamaLoadError;
 use crate::tokenizer::Tokenizer;
 
-/// What stands around a call in an answer, as most models that call tools have learnt it.
+/// Marks around a call in an answer, as most models that call tools have learnt them.
 pub(crate) const CALL_BEGIN: &str = "<tool_call>";
 pub(crate) const CALL_END: &str = "</tool_call>";
 /// Calls of one answer. A small model that may repeat itself does.
@@ -24,7 +24,7 @@ const MAX_CALLS: usize = 8;
 
 /// Whether an answer may call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum ToolChoice {
     Free,
     Required,
 }
@@ -35,11 +35,13 @@ pub(crate) struct Grammars {
 }
 
 impl Grammars {
-    pub(crate) fn new(tokenizer: &Tokenizer, vocabulary: usize) -> Result<Self, LoadError> {
-        const UNSUPPORTED: LoadError = LoadError::Unsupported("vocabulary");
+    pub(crate) fn new(tokenizer: &Tokenizer, vocabulary: usize) -> Result<Self, LlamaLoadError> {
+        const UNSUPPORTED: LlamaLoadError = LlamaLoadError::Unsupported("vocabulary");
         let size = u32::try_from(vocabulary).map_err(|_| UNSUPPORTED)?;
-        let end =
-            *tokenizer.ends().first().ok_or(LoadError::Unsupported("lack of a token that ends an answer"))?;
+        let end = *tokenizer
+            .ends()
+            .first()
+            .ok_or(LlamaLoadError::Unsupported("lack of a token that ends an answer"))?;
         let words: Vec<Vec<u8>> = (0..size).map(|token| word(tokenizer, token)).collect();
         let trie = TokTrie::from(&TokRxInfo::new(size, end), &words);
         let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
@@ -48,12 +50,12 @@ impl Grammars {
         Ok(Self { factory })
     }
 
-    /// What holds an answer to its form, if it has one. The error says what in a schema cannot be followed.
+    /// The matcher that holds an answer to its form, if it has one. The error says what in a schema cannot be followed.
     pub(crate) fn matcher(
         &self,
         format: &Format,
         tools: &[ToolSpec],
-        choice: Choice,
+        choice: ToolChoice,
     ) -> Result<Option<Matcher>, String> {
         let schema = match format {
             Format::Text => None,
@@ -84,26 +86,26 @@ fn guided(schema: &Value, options: &Value) -> Value {
 }
 
 /// Either calls of these tools, which may follow words if words are what is asked for, or an answer without any.
-fn with_calls(schema: Option<&Value>, tools: &[ToolSpec], choice: Choice) -> String {
+fn with_calls(schema: Option<&Value>, tools: &[ToolSpec], choice: ToolChoice) -> String {
     let begin = Value::from(CALL_BEGIN);
     let end = Value::from(format!("\n{CALL_END}"));
     let more = Value::from(format!("\n{CALL_BEGIN}"));
     let mut grammar = String::from("%llguidance {}\n");
     // Writing to a string cannot fail.
     let _ = match (choice, schema) {
-        (Choice::Required, _) => writeln!(grammar, "start: {begin} calls"),
-        (Choice::Free, Some(schema)) => {
+        (ToolChoice::Required, _) => writeln!(grammar, "start: {begin} calls"),
+        (ToolChoice::Free, Some(schema)) => {
             writeln!(grammar, "start: {begin} calls | answer\nanswer: %json {schema}")
         }
         // The mark ends words wherever it appears, because it is looked for lazily.
-        (Choice::Free, None) => {
+        (ToolChoice::Free, None) => {
             writeln!(grammar, "start: WORDS | before calls\nbefore[lazy]: WORDS {begin}\nWORDS: /(.|\\n)*/")
         }
     };
     let _ = writeln!(grammar, "calls: call ({more} call){{0,{}}}", MAX_CALLS - 1);
     let names: Vec<String> = (0..tools.len()).map(|index| format!("call_{index}")).collect();
     let _ = writeln!(grammar, "call: {}", names.join(" | "));
-    // What of a schema cannot be followed is left to whoever runs the tool.
+    // The part of a schema that cannot be followed is left to whoever runs the tool.
     let options = json!({
         "whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ", "lenient": true,
     });

@@ -42,12 +42,12 @@ mod tests;
 
 pub(crate) use float::{Attention, attend, centre, dot, gelu, normalise, rotate, swiglu};
 pub use packed::{Activations, GROUP, Matrix};
-pub use pool::Pool;
+pub use pool::KernelPool;
 
 /// Numbers that share a scale.
 pub const BLOCK: usize = 32;
 
-/// What the processor can do. There is no other way to get one than to look, which is what makes the fast paths sound.
+/// The abilities of the processor. The only way to get one is to look, which is what makes the fast paths sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu(Level);
 

@@ -10,5 +10,5 @@ pub mod llama;
 mod sample;
 mod template;
 #[cfg(test)]
-mod tiny;
+mod tests;
 pub mod tokenizer;

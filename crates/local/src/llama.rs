@@ -5,9 +5,9 @@
 
 mod load;
 
-use crate::kernels::{Activations, Attention, Cpu, Matrix, Pool, attend, normalise, rotate, swiglu};
+use crate::kernels::{Activations, Attention, Cpu, KernelPool, Matrix, attend, normalise, rotate, swiglu};
 
-pub use load::{LoadError, load};
+pub use load::{LlamaLoadError, load};
 
 /// Pairs per head that positions turn, at most: half of the longest head.
 const MAX_PAIRS: usize = 256;
@@ -16,7 +16,7 @@ const GROWTH: usize = 256;
 
 /// The numbers a model is described by.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shape {
+pub struct LlamaShape {
     pub layers: usize,
     pub width: usize,
     pub heads: usize,
@@ -31,7 +31,7 @@ pub struct Shape {
     apart: usize,
 }
 
-impl Shape {
+impl LlamaShape {
     fn queries(&self) -> usize {
         self.heads * self.head_size
     }
@@ -52,7 +52,7 @@ struct Layer {
     /// Questions, keys and values, one below the other.
     attention: Matrix,
     bias: Option<Vec<f32>>,
-    /// What questions and keys are normalised with.
+    /// Weights that normalise questions and keys.
     head_norms: Option<(Vec<f32>, Vec<f32>)>,
     output: Matrix,
     feed_norm: Vec<f32>,
@@ -63,7 +63,7 @@ struct Layer {
 
 /// A model's weights, which never change.
 pub struct Llama {
-    pub shape: Shape,
+    pub shape: LlamaShape,
     embedding: Matrix,
     /// None if words are read and written with the same weights.
     output: Option<Matrix>,
@@ -73,7 +73,7 @@ pub struct Llama {
     speeds: Vec<f32>,
 }
 
-/// What a sequence has come to so far: its tokens, and their keys and values by layer and head.
+/// The state of a sequence so far: its tokens, and their keys and values by layer and head.
 #[derive(Default)]
 pub struct Cache {
     tokens: Vec<u32>,
@@ -87,7 +87,7 @@ impl Cache {
     }
 
     /// Forgets everything but the first tokens.
-    pub fn truncate(&mut self, shape: &Shape, tokens: usize) {
+    pub fn truncate(&mut self, shape: &LlamaShape, tokens: usize) {
         self.tokens.truncate(tokens);
         for list in self.keys.iter_mut().chain(&mut self.values) {
             list.truncate(tokens * shape.head_size);
@@ -100,7 +100,7 @@ impl Cache {
 }
 
 /// A sequence that takes part in a step, with the tokens that follow what its cache holds.
-pub struct Part<'a> {
+pub struct StepPart<'a> {
     pub cache: &'a mut Cache,
     pub tokens: &'a [u32],
     /// Where to put what may come next, after the last of the tokens.
@@ -110,7 +110,7 @@ pub struct Part<'a> {
 /// Computes steps. Its memory is kept from one to the next.
 pub struct Runner {
     cpu: Cpu,
-    pool: Pool,
+    pool: KernelPool,
     activations: Activations,
     /// One row per token.
     hidden: Vec<f32>,
@@ -131,7 +131,7 @@ impl Runner {
     pub fn new(threads: usize) -> std::io::Result<Self> {
         Ok(Self {
             cpu: Cpu::detect(),
-            pool: Pool::new(threads)?,
+            pool: KernelPool::new(threads)?,
             activations: Activations::default(),
             hidden: Vec::new(),
             normed: Vec::new(),
@@ -147,7 +147,7 @@ impl Runner {
 
     /// Lets every part take its tokens in. Their weights are read once for all of them, so a step with two sequences
     /// takes little longer than one with one.
-    pub fn step(&mut self, model: &Llama, parts: &mut [Part<'_>]) {
+    pub fn step(&mut self, model: &Llama, parts: &mut [StepPart<'_>]) {
         let mut places = Vec::new();
         for (index, part) in parts.iter_mut().enumerate() {
             let start = part.cache.tokens.len();
@@ -176,7 +176,7 @@ impl Runner {
         model: &Llama,
         (index, layer): (usize, &Layer),
         (places, turns): (&[Place], &[Turn]),
-        parts: &mut [Part<'_>],
+        parts: &mut [StepPart<'_>],
     ) {
         let (shape, cpu) = (&model.shape, self.cpu);
         self.multiply_normed(&layer.attention_norm, shape, &layer.attention);
@@ -218,7 +218,7 @@ impl Runner {
     }
 
     /// Normalises what is hidden and multiplies it, into `wide`.
-    fn multiply_normed(&mut self, norm: &[f32], shape: &Shape, matrix: &Matrix) {
+    fn multiply_normed(&mut self, norm: &[f32], shape: &LlamaShape, matrix: &Matrix) {
         let (cpu, width, hidden) = (self.cpu, shape.width, &self.hidden);
         resize(&mut self.normed, hidden.len());
         self.pool.each(&mut self.normed, width, |row, out| {
@@ -232,7 +232,7 @@ impl Runner {
     }
 
     /// Multiplies `narrow` and adds it to what is hidden.
-    fn add(&mut self, shape: &Shape, matrix: &Matrix, width: usize) {
+    fn add(&mut self, shape: &LlamaShape, matrix: &Matrix, width: usize) {
         self.activations.fill(self.cpu, &mut self.pool, &self.narrow, width);
         resize(&mut self.result, self.hidden.len() / shape.width * matrix.width());
         matrix.multiply(self.cpu, &mut self.pool, &self.activations, &mut self.result);
@@ -245,7 +245,7 @@ impl Runner {
     }
 
     /// The scores of every part that wants them.
-    fn scores(&mut self, model: &Llama, parts: &mut [Part<'_>]) {
+    fn scores(&mut self, model: &Llama, parts: &mut [StepPart<'_>]) {
         let width = model.shape.width;
         self.normed.clear();
         let mut end = 0;
@@ -288,7 +288,7 @@ impl Llama {
 }
 
 /// Adds what is to be added to questions, keys and values, and turns questions and keys to their position.
-fn prepare(cpu: Cpu, layer: &Layer, shape: &Shape, row: &mut [f32], turn: &Turn) {
+fn prepare(cpu: Cpu, layer: &Layer, shape: &LlamaShape, row: &mut [f32], turn: &Turn) {
     for (value, bias) in row.iter_mut().zip(layer.bias.iter().flatten()) {
         *value += bias;
     }
@@ -304,7 +304,7 @@ fn prepare(cpu: Cpu, layer: &Layer, shape: &Shape, row: &mut [f32], turn: &Turn)
 }
 
 /// Puts the keys and values of a row into the cache, from this slot on.
-fn remember(cache: &mut Cache, shape: &Shape, first: usize, row: &[f32]) {
+fn remember(cache: &mut Cache, shape: &LlamaShape, first: usize, row: &[f32]) {
     let heads = row.chunks_exact(shape.head_size).skip(shape.heads);
     let keys = cache.keys.iter_mut().skip(first).take(shape.key_heads);
     let values = cache.values.iter_mut().skip(first).take(shape.key_heads);
@@ -317,11 +317,11 @@ fn remember(cache: &mut Cache, shape: &Shape, first: usize, row: &[f32]) {
     }
 }
 
-/// What one head of one token finds. Nothing is written if any of it is not there, which does not happen.
+/// The result of one head of one token. Nothing is written if any of it is not there, which does not happen.
 fn answer(
     cpu: Cpu,
     (questions, start): (&[f32], usize),
-    (parts, place, slot): (&[Part<'_>], Option<&Place>, usize),
+    (parts, place, slot): (&[StepPart<'_>], Option<&Place>, usize),
     out: &mut [f32],
 ) -> Option<()> {
     let place = place?;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use fastrand::Rng;
 use protocol::Settings;
 
-/// What local models are used with when nobody says otherwise.
+/// Settings of local models when nobody says otherwise.
 const DEFAULT_TEMPERATURE: f32 = 0.7;
 const DEFAULT_TOP_P: f32 = 0.95;
 /// Below it the likeliest token is taken, since dividing by it would leave nothing else.
@@ -31,7 +31,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// The same seed gives the same answer.
+    /// Answers with one seed are always equal.
     pub(crate) fn new(settings: &Settings, seed: Option<u64>) -> Self {
         let number = |value: Option<f64>, default: f32| value.map_or(default, |value| value as f32);
         Self {

@@ -6,8 +6,9 @@ mod tests;
 use std::io::{self, Write};
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, context};
+use minijinja::value::{Kwargs, Serde, Value};
+use minijinja::{Environment, Error, ErrorKind, context};
+use minijinja_contrib::pycompat::unknown_method_callback;
 use model::{Exchange, Message, Request, ToolSpec};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
@@ -22,24 +23,24 @@ const NAME: &str = "chat";
 const MAX_INDENT: usize = 16;
 const BLANK_LINE: &str = "\n\n";
 
-/// What most small models understand, for files without a template.
+/// A template that most small models understand, for files without one.
 const CHAT_ML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + \
     '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-/// What models that call tools have been told of them in training, for templates that do not tell it.
+/// Text about tools that models have seen in training, for templates that do not tell of tools.
 const TOOLS_BEFORE: &str = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n\
     You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
 const TOOLS_AFTER: &str = "\n</tools>\n\nFor each function call, return a json object with function name and \
     arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n\
     {\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
 
-pub(crate) struct Template {
+pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
     /// Whether it tells of tools and calls by itself, in the form that answers are held to.
     tells_tools: bool,
 }
 
-impl Template {
+impl ChatTemplate {
     /// The file's own template, or one that most models understand if there is none that works.
     pub(crate) fn new(source: Option<&str>) -> Self {
         let mut environment = Environment::new();
@@ -47,7 +48,7 @@ impl Template {
         if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
             environment.set_syntax(syntax);
         }
-        environment.set_unknown_method_callback(python_method);
+        environment.set_unknown_method_callback(unknown_method_callback);
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
@@ -86,9 +87,9 @@ impl Template {
         let (opening, turns) = request.opening();
         let system = joined(std::iter::once(request.system.as_str()).chain(opening));
         let (messages, tools) = if self.tells_tools {
-            (messages(&system, turns, told), tools.iter().map(tool).collect())
+            (messages(&system, turns, calls_as_data), tools.iter().map(tool).collect())
         } else {
-            (messages(&with_tools(&system, tools), turns, spelt), Vec::new())
+            (messages(&with_tools(&system, tools), turns, calls_as_text), Vec::new())
         };
         let values = context! {
             messages => Value::from(clean(messages)),
@@ -143,7 +144,7 @@ fn add_to_user(list: &mut Vec<Json>, text: &str) {
 }
 
 /// For a template that knows calls.
-fn told(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
+fn calls_as_data(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
     let call = |exchange: &Exchange| json!({"type": "function", "function": function(exchange)});
     let calls: Vec<Json> = exchanges.iter().map(call).collect();
     let said = json!({"role": "assistant", "content": text, "tool_calls": calls});
@@ -153,7 +154,7 @@ fn told(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
 }
 
 /// For a template that does not: calls as the model wrote them, and results as if the user had.
-fn spelt(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
+fn calls_as_text(text: &str, exchanges: &[Exchange]) -> Vec<Json> {
     let call = |exchange: &Exchange| format!("{CALL_BEGIN}\n{}\n{CALL_END}", line(&function(exchange)));
     let calls = exchanges.iter().map(call);
     let said: Vec<String> =
@@ -180,7 +181,7 @@ fn with_tools(system: &str, tools: &[ToolSpec]) -> String {
     format!("{system}{between}{TOOLS_BEFORE}{tools}{TOOLS_AFTER}")
 }
 
-/// The same without anything that would be read as a special token.
+/// The JSON without anything that would be read as a special token.
 fn harmless(json: Json, tokenizer: &Tokenizer) -> Json {
     match json {
         Json::String(text) => Json::String(tokenizer.harmless(&text)),
@@ -241,40 +242,4 @@ impl Formatter for Spaced {
     fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         writer.write_all(b": ")
     }
-}
-
-/// The few methods of Python's strings and dictionaries that templates call.
-fn python_method(
-    _: &mut State<'_, '_>,
-    value: &Value,
-    method: &str,
-    arguments: &[Value],
-) -> Result<Value, Error> {
-    let argument = arguments.first().and_then(Value::as_str);
-    let set: Vec<char> = argument.map_or_else(|| vec![' ', '\t', '\n', '\r'], |set| set.chars().collect());
-    let unknown = || Error::new(ErrorKind::UnknownMethod, format!("there is no method `{method}`"));
-    if value.kind() == ValueKind::Map {
-        return match (method, arguments) {
-            ("items", []) => minijinja::filters::items(value),
-            ("keys", []) => Ok(Value::from_iter(value.try_iter()?)),
-            ("get", [key, rest @ ..]) => {
-                let found = value.get_item(key).ok().filter(|found| !found.is_undefined());
-                Ok(found.or_else(|| rest.first().cloned()).unwrap_or(Value::from(())))
-            }
-            _ => Err(unknown()),
-        };
-    }
-    let text = value.as_str().ok_or_else(unknown)?;
-    Ok(match (method, argument) {
-        ("strip", _) => Value::from(text.trim_matches(set.as_slice())),
-        ("lstrip", _) => Value::from(text.trim_start_matches(set.as_slice())),
-        ("rstrip", _) => Value::from(text.trim_end_matches(set.as_slice())),
-        ("startswith", Some(start)) => Value::from(text.starts_with(start)),
-        ("endswith", Some(end)) => Value::from(text.ends_with(end)),
-        ("split", Some(between)) => text.split(between).map(Value::from).collect(),
-        ("split", None) => text.split_whitespace().map(Value::from).collect(),
-        ("upper", _) => Value::from(text.to_uppercase()),
-        ("lower", _) => Value::from(text.to_lowercase()),
-        _ => return Err(unknown()),
-    })
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use regex::Regex;
 
 use crate::gguf::{Gguf, GgufError, Value};
-use crate::llama::LoadError;
+use crate::llama::LlamaLoadError;
 use split::Splitter;
 
 /// Kinds of tokens that are never made from text alone: those that steer the model, and those its makers added.
@@ -28,7 +28,7 @@ const END_TEXTS: [&str; 5] = ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|en
 const BREAK: char = '\u{fdd0}';
 
 pub struct Tokenizer {
-    /// What each token stands for.
+    /// The bytes of each token.
     bytes: Vec<Box<[u8]>>,
     control: Vec<bool>,
     special: HashMap<String, u32>,
@@ -43,11 +43,11 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    pub fn load(file: &Gguf) -> Result<Self, LoadError> {
+    pub fn load(file: &Gguf) -> Result<Self, LlamaLoadError> {
         if file.text("tokenizer.ggml.model") != Some("gpt2") {
-            return Err(LoadError::Unsupported("kind of tokenizer"));
+            return Err(LlamaLoadError::Unsupported("kind of tokenizer"));
         }
-        let splitter = Splitter::named(file.text("tokenizer.ggml.pre").unwrap_or("gpt-2"))?;
+        let splitter = Splitter::by_name(file.text("tokenizer.ggml.pre").unwrap_or("gpt-2"))?;
         let texts = texts(file, "tokenizer.ggml.tokens")?;
         let kinds = file.list("tokenizer.ggml.token_type").unwrap_or_default();
         let ids: HashMap<&str, u32> = texts.iter().copied().zip(0..).collect();
@@ -62,13 +62,13 @@ impl Tokenizer {
         let specials =
             texts.iter().zip(0_u32..).filter(|(text, id)| special(*id as usize) && !text.is_empty());
         let specials: HashMap<String, u32> = specials.map(|(text, id)| ((*text).to_owned(), id)).collect();
-        let end_ids = END_KEYS.iter().filter_map(|key| file.whole::<u32>(key));
+        let end_ids = END_KEYS.iter().filter_map(|key| file.integer::<u32>(key));
         let mut ends: Vec<u32> =
             end_ids.chain(END_TEXTS.iter().filter_map(|text| specials.get(*text).copied())).collect();
         ends.retain(|id| (*id as usize) < texts.len());
         ends.dedup();
         let begin =
-            file.whole::<u32>("tokenizer.ggml.bos_token_id").filter(|id| (*id as usize) < texts.len());
+            file.integer::<u32>("tokenizer.ggml.bos_token_id").filter(|id| (*id as usize) < texts.len());
         Ok(Self {
             control: (0..texts.len()).map(|id| is(id, &[CONTROL_KIND])).collect(),
             by_byte: (0..=u8::MAX).map(|byte| ids.get(pack(byte).to_string().as_str()).copied()).collect(),
@@ -97,7 +97,7 @@ impl Tokenizer {
         &self.ends
     }
 
-    /// What every prompt begins with, if anything.
+    /// The token that every prompt begins with, if any.
     pub fn begin(&self) -> Option<u32> {
         self.begin
     }
@@ -153,11 +153,9 @@ impl Tokenizer {
 
 fn texts<'a>(file: &'a Gguf, key: &str) -> Result<Vec<&'a str>, GgufError> {
     let list = file.list(key).ok_or_else(|| GgufError::NoEntry(key.into()))?;
-    let texts = list.iter().map(|item| match item {
-        Value::Text(text) => Ok(text.as_str()),
-        Value::Whole(_) | Value::Number(_) | Value::Flag(_) | Value::List(_) => {
-            Err(GgufError::NoEntry(key.into()))
-        }
+    let texts = list.iter().map(|item| {
+        let Value::Text(text) = item else { return Err(GgufError::NoEntry(key.into())) };
+        Ok(text.as_str())
     });
     texts.collect()
 }
@@ -224,7 +222,7 @@ impl Characters {
         text
     }
 
-    /// What is left at the end, which no character came of.
+    /// The bytes left at the end, which no character came of.
     pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
     }

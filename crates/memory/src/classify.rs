@@ -26,12 +26,12 @@ pub fn scores(classifier: &Classifier, text: &str, vector: Option<&[f32]>) -> Ve
     let matter = |matter: &app::Matter| {
         let words = matter.words.score(features.iter().copied());
         let meaning =
-            vector.zip(matter.meaning.as_ref()).and_then(|(vector, weights)| meant(weights, vector));
+            vector.zip(matter.meaning.as_ref()).and_then(|(vector, weights)| meaning_score(weights, vector));
         meaning.map_or(words, |meaning| f32::midpoint(words, meaning))
     };
     classifier.matters.iter().map(matter).collect()
 }
 
-fn meant(weights: &MatterWeights, vector: &[f32]) -> Option<f32> {
+fn meaning_score(weights: &MatterWeights, vector: &[f32]) -> Option<f32> {
     (weights.len() == vector.len()).then(|| weights.score(vector.iter().copied().enumerate()))
 }

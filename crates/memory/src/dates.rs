@@ -11,25 +11,36 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use self::calendar::{Days, Season, Unit};
+use crate::phrases::{PhraseList, lists};
 use crate::words;
+
+lists! {
+    static TIME_WORDS: TimeWords = "dates/words.toml"; {
+        /// Times that are also other words.
+        doubtful: PhraseList,
+        before_a_time: PhraseList,
+        /// Numbers from 1 on, with another word for 1 before it.
+        numbers: Vec<String>,
+    }
+}
 
 /// Words of a text that are looked at.
 const MAX_WORDS: usize = 512;
 
 /// From its start to just before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeSpan {
     pub start: Timestamp,
     pub end: Timestamp,
 }
 
 /// The first time that the text names, as somebody means it who writes now, in this zone.
-pub fn named(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Span> {
+pub fn named_span(text: &str, now: Timestamp, zone: &TimeZone) -> Option<TimeSpan> {
     let today = now.to_zoned(zone.clone()).date();
     let read = |token: &str| (words::name(token), token.chars().next().is_some_and(char::is_uppercase));
     let read: Vec<(String, bool)> = words::tokens(text).take(MAX_WORDS).map(read).collect();
     let words: Vec<Word<'_>> = read.iter().map(|(text, large)| Word { text, large: *large }).collect();
-    let days = (0..words.len()).find_map(|at| found(&words, at, today))?;
+    let days = (0..words.len()).find_map(|at| days_at(&words, at, today))?;
     days.span(zone)
 }
 
@@ -42,7 +53,7 @@ struct Word<'a> {
 }
 
 /// The days named from here on, with the word before them that says to which side they go on.
-fn found(words: &[Word<'_>], at: usize, today: Date) -> Option<Days> {
+fn days_at(words: &[Word<'_>], at: usize, today: Date) -> Option<Days> {
     let texts: Vec<&str> = words.get(at..)?.iter().map(|word| word.text).collect();
     let (days, used) = is_meant_as_time(words, at).then(|| read(&texts, today)).flatten()?;
     let before = at.checked_sub(1).and_then(|before| words.get(before)).map(|word| word.text);
@@ -70,30 +81,9 @@ fn found(words: &[Word<'_>], at: usize, today: Date) -> Option<Days> {
 /// "May", "march" and "fall" are not always times.
 fn is_meant_as_time(words: &[Word<'_>], at: usize) -> bool {
     let Some(word) = words.get(at) else { return false };
-    let is_doubtful = matches!(
-        word.text,
-        "may" | "march" | "fall" | "spring" | "jan" | "mar" | "sep" | "dec" | "nov" | "oct" | "jun" | "aug"
-    );
+    let is_doubtful = TIME_WORDS.doubtful.contains(word.text);
     let before = at.checked_sub(1).and_then(|before| words.get(before)).map(|word| word.text);
-    let is_after_preposition = matches!(
-        before,
-        Some(
-            "in" | "of"
-                | "since"
-                | "during"
-                | "by"
-                | "until"
-                | "till"
-                | "before"
-                | "after"
-                | "from"
-                | "between"
-                | "and"
-                | "early"
-                | "late"
-                | "mid"
-        )
-    );
+    let is_after_preposition = before.is_some_and(|before| TIME_WORDS.before_a_time.contains(before));
     let next = words.iter().skip(at + 1).map(|word| word.text).find(|word| *word != "of");
     let is_before_number = next.is_some_and(|next| day(next).is_some() || year(next).is_some());
     let is_season = matches!(word.text, "fall" | "spring");
@@ -223,23 +213,10 @@ fn weekday_or_year(words: &[&str], today: Date) -> Option<(Days, usize)> {
 }
 
 fn month(word: &str) -> Option<i8> {
-    const MONTHS: [&str; 12] = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ];
     const LETTERS: usize = 3;
-    let is_month = |month: &&str| **month == *word || (word.len() == LETTERS && month.starts_with(word));
-    let found = MONTHS.iter().position(|month| is_month(month) || (word == "sept" && *month == "september"));
+    let is_month = |month: &str| month == word || (word.len() == LETTERS && month.starts_with(word));
+    let full = if word == "sept" { "september" } else { word };
+    let found = words::months().iter().position(|month| is_month(month) || month == full);
     found.and_then(|at| i8::try_from(at + 1).ok())
 }
 
@@ -261,10 +238,6 @@ fn year(word: &str) -> Option<i16> {
 }
 
 fn number(word: &str) -> Option<i64> {
-    const NUMBERS: [&str; 13] = [
-        "a", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-        "twelve",
-    ];
     /// More are meant as a number of something else.
     const MAX_NUMBER: i64 = 1_000;
     match word {
@@ -272,7 +245,7 @@ fn number(word: &str) -> Option<i64> {
         "couple" => Some(2),
         "few" => Some(3),
         _ => {
-            let written = NUMBERS.iter().position(|number| *number == word);
+            let written = TIME_WORDS.numbers.iter().position(|number| number == word);
             let written = written.and_then(|at| i64::try_from(at.max(1)).ok());
             written.or_else(|| word.parse().ok()).filter(|number| (0..=MAX_NUMBER).contains(number))
         }

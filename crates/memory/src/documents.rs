@@ -11,12 +11,13 @@ mod kind;
 mod markdown;
 mod outline;
 mod pdf;
+mod table;
 #[cfg(test)]
 mod tests;
 mod text;
 
-pub use chunks::{Chunk, MAX_CHUNK_BYTES, TARGET_CHUNK_BYTES, chunks};
-pub use kind::{Kind, kind};
+pub use chunks::{DocumentChunk, MAX_CHUNK_BYTES, TARGET_CHUNK_BYTES, chunks};
+pub use kind::{DocumentKind, kind};
 
 /// The largest file that is read, in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = 20 * 1024 * 1024;
@@ -30,20 +31,20 @@ pub const MAX_BLOCKS: usize = 100_000;
 const MAX_INFLATED_BYTES: u64 = 64 * 1024 * 1024;
 /// The stack of the thread that reads, in bytes: parsers descend into what is nested.
 const STACK_BYTES: usize = 32 * 1024 * 1024;
-/// What stands between two blocks in the full text.
+/// The text between two blocks in the full text.
 const BETWEEN_BLOCKS: &str = "\n\n";
 
 /// A document as text with its structure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extracted {
+pub struct ExtractedDocument {
     pub title: Option<String>,
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<DocumentBlock>,
     /// How many pages it has, where that is known.
     pub pages: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct DocumentBlock {
     pub kind: BlockKind,
     /// Items of a list and rows of a table are lines; cells are separated by " | ".
     pub text: String,
@@ -64,7 +65,7 @@ pub enum BlockKind {
 
 /// Why a document was not read, and what its owner can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum DocumentProblem {
     #[error("this is {what}: upload text, Markdown, HTML, PDF or DOCX instead")]
     Unsupported { what: &'static str },
     #[error(
@@ -83,7 +84,7 @@ pub enum Problem {
     TooLarge { what: &'static str, limit: usize },
 }
 
-impl Problem {
+impl DocumentProblem {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unsupported { .. } => "document_unsupported",
@@ -100,44 +101,46 @@ impl Problem {
 }
 
 /// The text of a document with its structure.
-pub fn extract(kind: Kind, bytes: &[u8]) -> Result<Extracted, Problem> {
+pub fn extract(kind: DocumentKind, bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     check_size(bytes)?;
     let read = || match kind {
-        Kind::Text => text::extract(bytes),
-        Kind::Markdown => markdown::extract(bytes),
-        Kind::Html => html::extract(bytes),
-        Kind::Pdf => pdf::extract(bytes),
-        Kind::Docx => docx::extract(bytes),
+        DocumentKind::Text => text::extract(bytes),
+        DocumentKind::Markdown => markdown::extract(bytes),
+        DocumentKind::Html => html::extract(bytes),
+        DocumentKind::Pdf => pdf::extract(bytes),
+        DocumentKind::Docx => docx::extract(bytes),
     };
     let extracted = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("document".to_owned()).stack_size(STACK_BYTES);
         // A panic ends the thread, and joining it says so.
         match thread.spawn_scoped(scope, read) {
-            Ok(reading) => {
-                reading.join().unwrap_or(Err(Problem::Unreadable { what: "its parts do not fit together" }))
+            Ok(reading) => reading
+                .join()
+                .unwrap_or(Err(DocumentProblem::Unreadable { what: "its parts do not fit together" })),
+            Err(_) => {
+                Err(DocumentProblem::Unreadable { what: "the server has no thread left to read it with" })
             }
-            Err(_) => Err(Problem::Unreadable { what: "the server has no thread left to read it with" }),
         }
     })?;
     match extracted.blocks.is_empty() {
-        true if kind == Kind::Pdf => Err(Problem::NoText),
-        true => Err(Problem::Empty),
+        true if kind == DocumentKind::Pdf => Err(DocumentProblem::NoText),
+        true => Err(DocumentProblem::Empty),
         false => Ok(extracted),
     }
 }
 
 /// The whole text, which the ranges of chunks point into.
-pub fn full_text(extracted: &Extracted) -> String {
+pub fn full_text(extracted: &ExtractedDocument) -> String {
     let texts: Vec<&str> = extracted.blocks.iter().map(|block| block.text.as_str()).collect();
     texts.join(BETWEEN_BLOCKS)
 }
 
-fn check_size(bytes: &[u8]) -> Result<(), Problem> {
+fn check_size(bytes: &[u8]) -> Result<(), DocumentProblem> {
     if bytes.is_empty() {
-        return Err(Problem::Empty);
+        return Err(DocumentProblem::Empty);
     }
     if bytes.len() > MAX_DOCUMENT_BYTES {
-        return Err(Problem::TooLarge { what: "bytes", limit: MAX_DOCUMENT_BYTES });
+        return Err(DocumentProblem::TooLarge { what: "bytes", limit: MAX_DOCUMENT_BYTES });
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use protocol::is_kind;
+use serde::Serialize;
 use store::MAX_MEMORY_BYTES;
 
 use crate::extract::DEFAULT_KIND;
@@ -27,19 +28,22 @@ pub const MAX_MEMORIES: usize = 10_000;
 const MAX_SOURCE_BYTES: usize = 256;
 
 /// A memory as it travels: without ids, which are each server's own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Portable {
     pub text: String,
     pub kind: String,
     pub created_at: Timestamp,
     /// Since when it is true, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_from: Option<Timestamp>,
     /// Where it comes from, in a word or a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ExchangeFormat {
     Json,
     Markdown,
     Mem0,
@@ -62,13 +66,13 @@ pub enum ReadError {
     UnknownVersion { version: String },
     /// Counted from 0, as a path in the file would.
     #[error("memory {index}, field `{field}`: {problem}")]
-    Field { index: usize, field: &'static str, problem: Problem },
+    Field { index: usize, field: &'static str, problem: ImportProblem },
     #[error("line {line}: {problem}")]
-    Line { line: usize, problem: Problem },
+    Line { line: usize, problem: ImportProblem },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum ImportProblem {
     #[error("is missing")]
     Missing,
     #[error("is of the wrong type")]
@@ -86,11 +90,11 @@ pub enum Problem {
 }
 
 /// The memories as a file of this form.
-pub fn write(memories: &[Portable], format: Format) -> String {
+pub fn write(memories: &[Portable], format: ExchangeFormat) -> String {
     match format {
-        Format::Json => json::write(memories),
-        Format::Markdown => markdown::write(memories),
-        Format::Mem0 => mem0::write(memories),
+        ExchangeFormat::Json => json::write(memories),
+        ExchangeFormat::Markdown => markdown::write(memories),
+        ExchangeFormat::Mem0 => mem0::write(memories),
     }
 }
 
@@ -113,12 +117,12 @@ pub fn read(text: &str, now: Timestamp) -> Result<Vec<Portable>, ReadError> {
 }
 
 /// The text as it is kept: with one sort of line break, and no white space at the ends of lines.
-fn clean_text(text: &str) -> Result<String, Problem> {
+fn clean_text(text: &str) -> Result<String, ImportProblem> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let text = text.split('\n').map(str::trim_end).collect::<Vec<_>>().join("\n");
     match text.trim() {
-        "" => Err(Problem::Empty),
-        long if long.len() > MAX_MEMORY_BYTES => Err(Problem::TooLong),
+        "" => Err(ImportProblem::Empty),
+        long if long.len() > MAX_MEMORY_BYTES => Err(ImportProblem::TooLong),
         text => Ok(text.to_owned()),
     }
 }

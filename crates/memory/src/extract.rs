@@ -1,4 +1,4 @@
-//! What a model finds worth keeping in a conversation, and what of that is kept.
+//! Facts that a model finds worth keeping in a conversation, and which of them are kept.
 //!
 //! [`request`] says what a memory model is asked; [`plan`] reads what it answered as a list of changes that are safe to
 //! make. The model is not trusted: it names memories and messages by labels that exist in this batch only, each change
@@ -14,13 +14,13 @@ mod tests;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use protocol::{MemoryId, MessageId};
+use protocol::{MemoryId, MessageId, Role};
 
 pub use alike::is_duplicate;
 pub use plan::plan;
-pub use request::{Ask, request};
+pub use request::{ExtractionPrompt, request};
 
-/// What a memory model is asked when the app says nothing of its own.
+/// The prompt of a memory model when the app has none of its own.
 pub const DEFAULT_PROMPT: &str = include_str!("extract/default.md");
 
 /// The most turns of a batch; of more, the newest count.
@@ -32,18 +32,12 @@ pub const MAX_KNOWN: usize = 100;
 /// The most changes one result can make.
 pub const MAX_CHANGES: usize = 20;
 
-/// What a memory is when nobody says.
+/// The kind of a memory when nobody says.
 pub const DEFAULT_KIND: &str = "fact";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    User,
-    Assistant,
-}
 
 /// A message of the conversation, without the words that were forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
+pub struct ConversationTurn {
     pub message: MessageId,
     pub role: Role,
     pub text: String,
@@ -52,7 +46,7 @@ pub struct Turn {
 
 /// A memory that may have to do with the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct ShownMemory {
     pub id: MemoryId,
     pub version: u64,
     pub text: String,
@@ -63,44 +57,44 @@ pub struct Known {
 
 /// One question to a memory model.
 #[derive(Debug, Clone, Copy)]
-pub struct Batch<'a> {
-    pub turns: &'a [Turn],
-    /// What was said before them in the same conversation, for understanding only; may be empty.
-    pub earlier: &'a [Turn],
-    pub known: &'a [Known],
-    /// What the app adds for understanding, such as a lesson plan; may be empty.
+pub struct ExtractionBatch<'a> {
+    pub turns: &'a [ConversationTurn],
+    /// Earlier messages of the conversation, for understanding only; may be empty.
+    pub earlier: &'a [ConversationTurn],
+    pub known: &'a [ShownMemory],
+    /// Context from the app, such as a lesson plan; may be empty.
     pub extra: &'a str,
     pub today: Date,
     /// Where the user lives.
     pub zone: &'a TimeZone,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> ExtractionBatch<'a> {
     /// The turns that count.
-    fn turns(&self) -> &'a [Turn] {
+    fn turns(&self) -> &'a [ConversationTurn] {
         self.turns.get(self.turns.len().saturating_sub(MAX_TURNS)..).unwrap_or_default()
     }
 
     /// The memories that count.
-    fn known(&self) -> &'a [Known] {
+    fn known_memories(&self) -> &'a [ShownMemory] {
         self.known.get(..self.known.len().min(MAX_KNOWN)).unwrap_or_default()
     }
 
     /// The user's turns with their labels.
-    fn cited(&self) -> impl Iterator<Item = (String, &'a Turn)> {
+    fn cited(&self) -> impl Iterator<Item = (String, &'a ConversationTurn)> {
         let users = self.turns().iter().filter(|turn| turn.role == Role::User);
         users.enumerate().map(|(at, turn)| (format!("u{}", at + 1), turn))
     }
 
     /// The known memories with their labels.
-    fn labelled(&self) -> impl Iterator<Item = (String, &'a Known)> {
-        self.known().iter().enumerate().map(|(at, known)| (format!("m{}", at + 1), known))
+    fn labelled(&self) -> impl Iterator<Item = (String, &'a ShownMemory)> {
+        self.known_memories().iter().enumerate().map(|(at, known)| (format!("m{}", at + 1), known))
     }
 }
 
 /// The user's words that a change rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct CitedWords {
     pub message: MessageId,
     /// Exactly as they stand in the message.
     pub words: String,
@@ -108,62 +102,63 @@ pub struct Source {
 
 /// A memory as it was when the model saw it. A change to a newer version must be refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct SeenMemory {
     pub id: MemoryId,
     pub version: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum ExtractedChange {
     Create {
         text: String,
         kind: String,
-        source: Source,
+        source: CitedWords,
     },
     Update {
-        of: Held,
+        of: SeenMemory,
         text: String,
         kind: String,
-        source: Source,
+        source: CitedWords,
     },
     /// The first takes the new text and the sources of all; the others end in it.
     Merge {
-        into: Held,
-        from: Vec<Held>,
+        into: SeenMemory,
+        from: Vec<SeenMemory>,
         text: String,
         kind: String,
-        source: Option<Source>,
+        source: Option<CitedWords>,
     },
     Remove {
-        of: Held,
-        source: Source,
+        of: SeenMemory,
+        source: CitedWords,
     },
 }
 
-/// What a result may change, and what was dropped of it.
+/// The changes that a result may make, and those that were dropped of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
-    pub changes: Vec<Change>,
+pub struct ExtractionPlan {
+    pub changes: Vec<ExtractedChange>,
     pub dropped: Vec<Dropped>,
 }
 
-impl Plan {
-    /// The same without what would keep a memory of these kinds: the user has not said yes to that. What is kept
-    /// already may be changed and removed.
+impl ExtractionPlan {
+    /// The plan without changes that keep a memory of these kinds: the user has not said yes to that. Memories that are
+    /// kept already may be changed and removed.
     #[must_use]
-    pub fn without(mut self, kinds: &[String], batch: &Batch<'_>) -> Self {
+    pub fn without(mut self, kinds: &[String], batch: &ExtractionBatch<'_>) -> Self {
         let needs_yes = |kind: &str| kind.split('/').any(|part| kinds.iter().any(|named| named == part));
-        let has_yes = |known: &Known| known.asked_for || needs_yes(&known.kind);
-        let was_so = |held: &Held| batch.known.iter().any(|known| known.id == held.id && has_yes(known));
+        let has_yes = |known: &ShownMemory| known.asked_for || needs_yes(&known.kind);
+        let was_so =
+            |held: &SeenMemory| batch.known.iter().any(|known| known.id == held.id && has_yes(known));
         let mut at = 0;
         self.changes.retain(|change| {
             let refused = match change {
-                Change::Create { kind, .. } => needs_yes(kind),
-                Change::Update { of, kind, .. } => needs_yes(kind) && !was_so(of),
-                Change::Merge { into, from, kind, .. } => {
+                ExtractedChange::Create { kind, .. } => needs_yes(kind),
+                ExtractedChange::Update { of, kind, .. } => needs_yes(kind) && !was_so(of),
+                ExtractedChange::Merge { into, from, kind, .. } => {
                     needs_yes(kind) && !was_so(into) && !from.iter().any(was_so)
                 }
-                Change::Remove { .. } => false,
+                ExtractedChange::Remove { .. } => false,
             };
             if refused {
                 self.dropped.push(Dropped { at, reason: Reason::NoConsent });

@@ -3,13 +3,14 @@
 //! Recognised without a model, in English, German, Spanish and French, and only if the whole message asks it. Nothing is
 //! forgotten by such a message alone: the user is shown what is meant, and says yes or no.
 
+mod languages;
 #[cfg(test)]
 mod tests;
-mod tongues;
 
-use crate::remember::{leads_to_task, sentences, spoken};
-use crate::tombstone::spans::{Span, spans};
-use tongues::{Phrases, TONGUES, Tongue};
+use crate::phrases::{PhraseList, word_count};
+use crate::remember::{leads_to_task, repeated, sentences, spoken};
+use crate::tombstone::spans::{WordSpan, spans};
+use languages::{FORGET_LANGUAGES, ForgetLanguage};
 
 /// Longer messages say more than that something is to be forgotten.
 const MAX_BYTES: usize = 300;
@@ -23,9 +24,6 @@ const MAX_LEAD: usize = 8;
 /// Memories that a question shows.
 pub const MAX_SHOWN: usize = 10;
 
-/// How much of a memory a question repeats, in characters.
-const MAX_REPEATED: usize = 300;
-
 /// A request to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForgetRequest<'m> {
@@ -34,18 +32,18 @@ pub struct ForgetRequest<'m> {
     pub about: About<'m>,
 }
 
-/// What is to be forgotten.
+/// The thing to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About<'m> {
-    /// What was said last.
+    /// The message before the request.
     Last,
-    /// What is known of this, in the user's words.
+    /// All memories about this topic, in the user's words.
     Topic(&'m str),
     /// All that is known of the user.
     Everything,
 }
 
-/// What came of a request to forget, or of the answer to the question that followed.
+/// The result of a request to forget, or of the answer to the question that followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForgetReply<'a> {
     /// These are meant, by their texts.
@@ -60,8 +58,8 @@ pub enum ForgetReply<'a> {
     TooMuch,
 }
 
-/// What the message asks to forget; none if it is no such request, or asks for more.
-pub fn asked(message: &str) -> Option<ForgetRequest<'_>> {
+/// The request in the message; none if it is no request to forget, or asks for more.
+pub fn read_request(message: &str) -> Option<ForgetRequest<'_>> {
     let text = message.trim();
     if text.len() > MAX_BYTES || spoken(text).len() != text.len() {
         return None;
@@ -72,84 +70,77 @@ pub fn asked(message: &str) -> Option<ForgetRequest<'_>> {
     if said.next().is_some() {
         return None;
     }
-    TONGUES.iter().find_map(|tongue| {
-        let words: Vec<String> = spans(sentence.text).into_iter().map(|span| span.word).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        if is_in(tongue.everything, &without(&[tongue.courtesies], &words)) {
-            return Some(ForgetRequest { language: tongue.code, about: About::Everything });
-        }
-        let about = read(tongue, sentence.text, sentence.asks)?;
-        Some(ForgetRequest { language: tongue.code, about })
+    let words = spans(sentence.text);
+    FORGET_LANGUAGES.iter().find_map(|tongue| {
+        let about = if tongue.everything.contains(&without(&[&tongue.courtesies], &words)) {
+            About::Everything
+        } else {
+            read(tongue, sentence.text, sentence.asks)?
+        };
+        Some(ForgetRequest { language: &tongue.code, about })
     })
 }
 
 /// Whether the message says yes or no to a question, and nothing else; none if it says something else.
 pub fn answer(message: &str) -> Option<bool> {
     let words = spans(message);
-    let said: Vec<&str> = words.iter().map(|span| span.word.as_str()).collect();
-    if said.len() > MAX_ANSWER_WORDS || message.contains('?') {
+    if words.len() > MAX_ANSWER_WORDS || message.contains('?') {
         return None;
     }
-    let is_one_of = |list: fn(&Tongue) -> Phrases| {
-        TONGUES.iter().any(|tongue| {
-            let plain = without(&[tongue.courtesies], &said);
-            is_in(list(tongue), &plain) || is_in(list(tongue), &said.join(" "))
+    let is_one_of = |list: fn(&ForgetLanguage) -> &PhraseList| {
+        FORGET_LANGUAGES.iter().any(|tongue| {
+            let plain = without(&[&tongue.courtesies], &words);
+            list(tongue).contains(&plain) || list(tongue).contains(&joined(&words))
         })
     };
-    if is_one_of(|tongue| tongue.yes) {
+    if is_one_of(|tongue| &tongue.yes) {
         return Some(true);
     }
-    is_one_of(|tongue| tongue.no).then_some(false)
+    is_one_of(|tongue| &tongue.no).then_some(false)
 }
 
 /// The assistant's answer, in the language of the request.
 pub fn reply(language: &str, reply: ForgetReply<'_>) -> String {
-    let tongue = TONGUES.iter().find(|tongue| tongue.code == language).unwrap_or(&tongues::ENGLISH);
+    let [english, ..] = &*FORGET_LANGUAGES;
+    let tongue = FORGET_LANGUAGES.iter().find(|tongue| tongue.code == language).unwrap_or(english);
     match reply {
-        ForgetReply::Ask([one]) => tongue.ask_one.replace("{}", &repeated(one)),
+        ForgetReply::Ask([one]) => tongue.ask_one.replace("{}", &in_one_line(one)),
         ForgetReply::Ask(several) => {
             let lines: Vec<String> =
-                several.iter().take(MAX_SHOWN).map(|text| format!("- {}", repeated(text))).collect();
+                several.iter().take(MAX_SHOWN).map(|text| format!("- {}", in_one_line(text))).collect();
             tongue.ask_several.replace("{}", &lines.join("\n"))
         }
-        ForgetReply::Forgotten => tongue.forgotten.to_owned(),
-        ForgetReply::Kept => tongue.kept.to_owned(),
-        ForgetReply::NothingOfLast => tongue.nothing_of_last.to_owned(),
-        ForgetReply::NothingAbout => tongue.nothing_about.to_owned(),
-        ForgetReply::TooMuch => tongue.too_much.to_owned(),
+        ForgetReply::Forgotten => tongue.forgotten.clone(),
+        ForgetReply::Kept => tongue.kept.clone(),
+        ForgetReply::NothingOfLast => tongue.nothing_of_last.clone(),
+        ForgetReply::NothingAbout => tongue.nothing_about.clone(),
+        ForgetReply::TooMuch => tongue.too_much.clone(),
     }
 }
 
-/// One line, and not too long.
-fn repeated(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_REPEATED) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
-        None => line,
-    }
+fn in_one_line(text: &str) -> String {
+    repeated(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 fn is_courtesy(sentence: &str) -> bool {
     let words = spans(sentence);
-    let said: Vec<&str> = words.iter().map(|span| span.word.as_str()).collect();
-    TONGUES.iter().any(|tongue| without(&[tongue.courtesies, tongue.leads], &said).is_empty())
+    FORGET_LANGUAGES.iter().any(|tongue| without(&[&tongue.courtesies, &tongue.leads], &words).is_empty())
 }
 
-fn is_in(phrases: Phrases, said: &str) -> bool {
-    phrases.split('|').any(|phrase| phrase == said)
+fn joined(words: &[WordSpan]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    words.join(" ")
 }
 
 /// The words without these phrases, wherever they stand.
-fn without(lists: &[Phrases], said: &[&str]) -> String {
-    let mut left = Vec::new();
-    let mut at = 0;
-    while let Some(word) = said.get(at) {
-        let rest = said.get(at..).unwrap_or_default();
-        match lists.iter().copied().filter_map(|phrases| longest(phrases, rest)).max() {
-            Some(count) => at += count,
+fn without(lists: &[&PhraseList], mut words: &[WordSpan]) -> String {
+    let mut left: Vec<&str> = Vec::new();
+    while let [word, after @ ..] = words {
+        match lists.iter().filter_map(|phrases| longest(phrases, words)).max() {
+            Some(count) => words = words.get(count..).unwrap_or_default(),
             None => {
-                left.push(*word);
-                at += 1;
+                left.push(&word.word);
+                words = after;
             }
         }
     }
@@ -157,24 +148,19 @@ fn without(lists: &[Phrases], said: &[&str]) -> String {
 }
 
 /// How many words the longest of the phrases has with which these words begin.
-fn longest(phrases: Phrases, said: &[&str]) -> Option<usize> {
-    let begins = |phrase: &str| {
-        let count = phrase.split(' ').count();
-        let same = said.len() >= count && phrase.split(' ').zip(said).all(|(wanted, word)| wanted == *word);
-        same.then_some(count)
-    };
-    phrases.split('|').filter(|phrase| !phrase.is_empty()).filter_map(begins).max()
+fn longest(phrases: &PhraseList, words: &[WordSpan]) -> Option<usize> {
+    phrases.longest_start(words).map(word_count)
 }
 
-/// What a sentence of this language asks to forget.
-fn read<'m>(tongue: &Tongue, sentence: &'m str, asks: bool) -> Option<About<'m>> {
+/// The thing that a sentence of this language asks to forget.
+fn read<'m>(tongue: &ForgetLanguage, sentence: &'m str, asks: bool) -> Option<About<'m>> {
     let all = spans(sentence);
     let mut words = all.as_slice();
     let mut is_put_as_question = false;
     for _ in 0..MAX_LEAD {
-        if let Some(count) = longest(tongue.asking, &plain(words)) {
+        if let Some(count) = longest(&tongue.asking, words) {
             (words, is_put_as_question) = (words.get(count..)?, true);
-        } else if let Some(count) = longest(tongue.leads, &plain(words)) {
+        } else if let Some(count) = longest(&tongue.leads, words) {
             words = words.get(count..)?;
         } else {
             break;
@@ -192,57 +178,46 @@ fn read<'m>(tongue: &Tongue, sentence: &'m str, asks: bool) -> Option<About<'m>>
     }
 }
 
-fn plain(words: &[Span]) -> Vec<&str> {
-    words.iter().map(|span| span.word.as_str()).collect()
-}
-
-/// What follows the verb, or stands before it where the language puts it last.
-fn after_verb<'s>(tongue: &Tongue, words: &'s [Span], is_put_as_question: bool) -> Option<&'s [Span]> {
-    if let Some(count) = longest(tongue.verbs, &plain(words)) {
+/// The words after the verb, or before it where the language puts it last.
+fn after_verb<'s>(
+    tongue: &ForgetLanguage,
+    words: &'s [WordSpan],
+    is_put_as_question: bool,
+) -> Option<&'s [WordSpan]> {
+    if let Some(count) = longest(&tongue.verbs, words) {
         return words.get(count..);
     }
     let (last, rest) = words.split_last()?;
-    (is_put_as_question && is_in(tongue.last_verbs, &last.word)).then_some(rest)
+    (is_put_as_question && tongue.last_verbs.contains(&last.word)).then_some(rest)
 }
 
 /// Without courtesies at either end.
-fn without_ends<'s>(tongue: &Tongue, mut words: &'s [Span]) -> &'s [Span] {
-    while let Some(count) = longest(tongue.courtesies, &plain(words)) {
+fn without_ends<'s>(tongue: &ForgetLanguage, mut words: &'s [WordSpan]) -> &'s [WordSpan] {
+    while let Some(count) = longest(&tongue.courtesies, words) {
         words = words.get(count..).unwrap_or_default();
     }
-    let ends = |words: &[Span]| {
-        let said = plain(words);
-        let fitting = tongue.courtesies.split('|').filter_map(|phrase| {
-            let count = phrase.split(' ').count();
-            let tail = said.get(said.len().checked_sub(count)?..)?;
-            tail.iter().copied().eq(phrase.split(' ')).then_some(count)
-        });
-        fitting.max()
-    };
-    while let Some(count) = ends(words) {
+    while let Some(count) = tongue.courtesies.longest_end(words).map(word_count) {
         words = words.get(..words.len() - count).unwrap_or_default();
     }
     words
 }
 
-fn about<'m>(tongue: &Tongue, sentence: &'m str, words: &[Span]) -> Option<About<'m>> {
-    let said = plain(words);
-    if is_in(tongue.last, &said.join(" ")) {
+fn about<'m>(tongue: &ForgetLanguage, sentence: &'m str, words: &[WordSpan]) -> Option<About<'m>> {
+    if tongue.last.contains(&joined(words)) {
         return Some(About::Last);
     }
     let topic = |from: usize, least: usize| {
         let rest = words.get(from..)?;
-        let ends = rest.iter().rev().take_while(|span| is_in(tongue.tails, &span.word)).count();
+        let ends = rest.iter().rev().take_while(|span| tongue.tails.contains(&span.word)).count();
         let rest = rest.get(..rest.len() - ends).filter(|rest| rest.len() >= least)?;
         let (first, last) = (rest.first()?, rest.last()?);
         sentence.get(first.start..last.end).map(About::Topic)
     };
-    if let Some(count) = longest(tongue.about, &said) {
+    if let Some(count) = longest(&tongue.about, words) {
         return topic(count, 1);
     }
-    if let Some(count) = longest(tongue.clauses, &said) {
+    if let Some(count) = longest(&tongue.clauses, words) {
         return topic(count, 2);
     }
-    let first = said.first()?;
-    if is_in(tongue.own, first) { topic(0, 2) } else { None }
+    if tongue.own.contains(&words.first()?.word) { topic(0, 2) } else { None }
 }

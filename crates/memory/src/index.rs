@@ -16,14 +16,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use protocol::{ChunkId, MemoryId, MessageId, Role, ThreadId};
+use protocol::{Role, ThreadId};
+pub use store::ItemRef;
 
 use self::meaning::Vectors;
 use self::people::People;
 use self::postings::Postings;
-use self::threads::Threads;
-use crate::dates::Span;
-use crate::words::{self, Words};
+use self::threads::ThreadOrder;
+use crate::dates::TimeSpan;
+use crate::words;
 
 /// Items of one index. A hundred thousand take about 100 MB.
 pub const MAX_ITEMS: usize = 250_000;
@@ -32,16 +33,9 @@ pub const MAX_HITS: usize = 200;
 /// Neighbours on each side that can be asked for.
 pub const MAX_NEIGHBOURS: usize = 50;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ItemId {
-    Memory(MemoryId),
-    Message(MessageId),
-    Chunk(ChunkId),
-}
-
 #[derive(Debug, Clone, PartialEq)]
-pub struct Item {
-    pub id: ItemId,
+pub struct IndexItem {
+    pub id: ItemRef,
     pub thread: Option<ThreadId>,
     /// Its order within its thread, or its document.
     pub place: u64,
@@ -64,7 +58,7 @@ pub enum Among {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum SearchMethod {
     /// The words of the text alone.
     Words,
     /// The vectors alone.
@@ -83,15 +77,15 @@ pub struct Query<'a> {
     pub zone: &'a TimeZone,
     /// Nothing from outside this span is found. The times that the text names are found out in any case, and only put
     /// items from then first.
-    pub within: Option<Span>,
+    pub within: Option<TimeSpan>,
     pub limit: usize,
     pub among: Among,
-    pub method: Method,
+    pub method: SearchMethod,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
-    pub id: ItemId,
+    pub id: ItemRef,
     /// From 0 to 1, and about as good in one search as in another.
     pub score: f32,
 }
@@ -116,8 +110,7 @@ const NO_SLOT: Slot = Slot::MAX;
 
 #[derive(Debug, Default)]
 pub struct Index {
-    words: Words,
-    slots: HashMap<ItemId, Slot>,
+    slots: HashMap<ItemRef, Slot>,
     entries: Vec<Option<Entry>>,
     /// By slot, what every search reads of it.
     facts: Vec<Facts>,
@@ -129,14 +122,14 @@ pub struct Index {
     postings: Postings,
     /// The terms of memories that tell something by themselves.
     names: Postings,
-    threads: Threads,
+    threads: ThreadOrder,
     people: People,
     vectors: Vectors,
 }
 
 #[derive(Debug)]
 struct Entry {
-    item: Item,
+    item: IndexItem,
     /// The numbers of its terms, to take them out again.
     terms: Box<[u32]>,
     names: Box<[u32]>,
@@ -167,7 +160,7 @@ impl Index {
     }
 
     /// Adds the item, or replaces the one with its id. A vector stays as long as the text does.
-    pub fn put(&mut self, item: Item) -> Result<(), Refused> {
+    pub fn put(&mut self, item: IndexItem) -> Result<(), Refused> {
         if self.get(item.id) == Some(&item) {
             return Ok(()); // or a new vector would cost as much as a new text
         }
@@ -193,7 +186,7 @@ impl Index {
     }
 
     /// Says whether it was there.
-    pub fn remove(&mut self, id: ItemId) -> bool {
+    pub fn remove(&mut self, id: ItemRef) -> bool {
         let Some(slot) = self.slots.remove(&id) else { return false };
         self.take_out(slot);
         self.let_go(&[slot]);
@@ -201,7 +194,7 @@ impl Index {
     }
 
     /// Removes many at the price of looking once at the places of their words.
-    pub fn remove_all(&mut self, ids: impl IntoIterator<Item = ItemId>) {
+    pub fn remove_all(&mut self, ids: impl IntoIterator<Item = ItemRef>) {
         let slots: Vec<Slot> = ids.into_iter().filter_map(|id| self.slots.remove(&id)).collect();
         let terms: Vec<(Slot, Box<[u32]>)> =
             slots.iter().filter_map(|slot| Some((*slot, self.take_entry(*slot)?))).collect();
@@ -210,34 +203,34 @@ impl Index {
     }
 
     /// Gives the item its vector. All vectors of an index have the same length, and come from the same model.
-    pub fn set_vector(&mut self, id: ItemId, vector: &[f32]) -> Result<(), Refused> {
+    pub fn set_vector(&mut self, id: ItemRef, vector: &[f32]) -> Result<(), Refused> {
         let slot = self.slots.get(&id).copied().ok_or(Refused::Unknown)?;
         self.vectors.set(slot, vector)
     }
 
-    pub fn get(&self, id: ItemId) -> Option<&Item> {
+    pub fn get(&self, id: ItemRef) -> Option<&IndexItem> {
         self.entry(*self.slots.get(&id)?).map(|entry| &entry.item)
     }
 
-    pub fn has_vector(&self, id: ItemId) -> bool {
+    pub fn has_vector(&self, id: ItemRef) -> bool {
         self.slots.get(&id).is_some_and(|slot| self.vectors.has(*slot))
     }
 
     /// How near the item's vector is to another, from -1 to 1; none if it has none.
-    pub fn cosine(&self, id: ItemId, vector: &[f32]) -> Option<f32> {
+    pub fn cosine(&self, id: ItemRef, vector: &[f32]) -> Option<f32> {
         self.vectors.cosine(*self.slots.get(&id)?, vector)
     }
 
     /// The item among at most `count` items before it and as many after it in its thread, in their order.
-    pub fn neighbours(&self, id: ItemId, count: usize) -> Vec<&Item> {
+    pub fn neighbours(&self, id: ItemRef, count: usize) -> Vec<&IndexItem> {
         let Some(slot) = self.slots.get(&id).copied() else { return Vec::new() };
         let around = self.threads.around(slot, count.min(MAX_NEIGHBOURS));
         around.into_iter().filter_map(|slot| self.entry(slot)).map(|entry| &entry.item).collect()
     }
 
-    /// What to embed for a search: the question as those it names would put it themselves.
+    /// The text to embed for a search: the question as the people it names would put it themselves.
     pub fn to_embed(&self, question: &str) -> String {
-        words::in_first_person(question, |token| !self.people.named(token).is_empty())
+        words::in_first_person(question, |token| !self.people.speakers_named(token).is_empty())
     }
 
     /// The nearest items, best first. The order of equals is always the same.
@@ -246,7 +239,7 @@ impl Index {
     }
 
     /// The nearest of these items, however near others are.
-    pub fn search_among(&self, query: &Query<'_>, ids: impl IntoIterator<Item = ItemId>) -> Vec<Hit> {
+    pub fn search_among(&self, query: &Query<'_>, ids: impl IntoIterator<Item = ItemRef>) -> Vec<Hit> {
         let mut only = vec![false; self.facts.len()];
         for slot in ids.into_iter().filter_map(|id| self.slots.get(&id)) {
             only.get_mut(index(*slot)).into_iter().for_each(|only| *only = true);
@@ -264,7 +257,7 @@ impl Index {
     }
 
     /// All items, in no order.
-    pub fn items(&self) -> impl Iterator<Item = &Item> {
+    pub fn items(&self) -> impl Iterator<Item = &IndexItem> {
         self.entries.iter().flatten().map(|entry| &entry.item)
     }
 
@@ -284,7 +277,7 @@ impl Index {
             + self.substance.capacity() * size_of::<f32>()
             + self.asks.capacity()
             + self.free.capacity() * size_of::<Slot>()
-            + self.slots.capacity() * size_of::<(ItemId, Slot)>();
+            + self.slots.capacity() * size_of::<(ItemRef, Slot)>();
         let words = self.postings.bytes() + self.names.bytes();
         entries + places + words + self.threads.bytes() + self.people.bytes() + self.vectors.bytes()
     }
@@ -293,13 +286,13 @@ impl Index {
         self.entries.get(index(slot))?.as_ref()
     }
 
-    fn put_in(&mut self, slot: Slot, item: Item) {
-        let terms = self.words.terms(&item.text);
+    fn put_in(&mut self, slot: Slot, item: IndexItem) {
+        let terms = words::terms(&item.text);
         let substance = search::substance(item.id, terms.len());
         let terms = self.postings.add(slot, terms);
         let names = match item.id {
-            ItemId::Memory(_) => self.names.add(slot, self.words.telling(&item.text)),
-            ItemId::Message(_) | ItemId::Chunk(_) => Box::default(),
+            ItemRef::Memory(_) => self.names.add(slot, words::telling(&item.text)),
+            ItemRef::Message(_) | ItemRef::Chunk(_) => Box::default(),
         };
         self.threads.add(slot, &item);
         self.people.add(slot, &item);
@@ -307,17 +300,17 @@ impl Index {
             at: item.at.as_second(),
             importance: if item.importance.is_finite() { item.importance.clamp(0.0, 1.0) } else { 0.0 },
             kind: match item.id {
-                ItemId::Memory(_) => Kind::Memory,
-                ItemId::Message(_) => Kind::Message,
-                ItemId::Chunk(_) => Kind::Chunk,
+                ItemRef::Memory(_) => Kind::Memory,
+                ItemRef::Message(_) => Kind::Message,
+                ItemRef::Chunk(_) => Kind::Chunk,
             },
             is_users: item.role == Some(Role::User),
         };
-        set(&mut self.facts, slot, facts);
-        set(&mut self.substance, slot, substance);
-        set(&mut self.asks, slot, words::asks(&item.text));
-        if let Some(place) = self.entries.get_mut(index(slot)) {
-            *place = Some(Entry { item, terms, names });
+        set(&mut self.facts, slot, facts, Facts::default());
+        set(&mut self.substance, slot, substance, 0.0);
+        set(&mut self.asks, slot, words::asks(&item.text), false);
+        if let Some(entry) = self.entries.get_mut(index(slot)) {
+            *entry = Some(Entry { item, terms, names });
         }
     }
 
@@ -331,9 +324,9 @@ impl Index {
     /// Leaves the vector and the places of its words, and returns the numbers of those.
     fn take_entry(&mut self, slot: Slot) -> Option<Box<[u32]>> {
         let entry = self.entries.get_mut(index(slot))?.take()?;
-        set(&mut self.facts, slot, Facts::default());
-        set(&mut self.substance, slot, 0.0);
-        set(&mut self.asks, slot, false);
+        set(&mut self.facts, slot, Facts::default(), Facts::default());
+        set(&mut self.substance, slot, 0.0, 0.0);
+        set(&mut self.asks, slot, false, false);
         self.threads.remove(slot, &entry.item);
         self.people.remove(slot, &entry.item);
         self.names.remove(slot, &entry.names);
@@ -356,10 +349,10 @@ fn index(slot: Slot) -> usize {
     slot as usize
 }
 
-/// Puts a value at a slot, with nothing in the slots before it that have none.
-fn set<T: Clone + Default>(values: &mut Vec<T>, slot: Slot, value: T) {
+/// Puts a value at a slot, with `empty` in the slots before it that have none.
+fn set<T: Clone>(values: &mut Vec<T>, slot: Slot, value: T, empty: T) {
     if values.len() <= index(slot) {
-        values.resize(index(slot) + 1, T::default());
+        values.resize(index(slot) + 1, empty);
     }
     if let Some(place) = values.get_mut(index(slot)) {
         *place = value;

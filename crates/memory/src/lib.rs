@@ -1,4 +1,4 @@
-//! What is known of a user: found when it matters, kept without doubles, and forgotten when asked.
+//! Memories of a user: found when they matter, kept without doubles, and forgotten when asked.
 
 pub mod classify;
 pub mod dates;
@@ -7,6 +7,7 @@ pub mod exchange;
 pub mod extract;
 pub mod forgetting;
 pub mod index;
+mod phrases;
 pub mod pinning;
 pub mod recall;
 pub mod remember;

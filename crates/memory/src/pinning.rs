@@ -2,9 +2,11 @@
 
 use store::MAX_PIN_BYTES;
 
-/// What a message asks to pin.
+use crate::remember::after_command;
+
+/// A command to pin something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked<'m> {
+pub enum PinCommand<'m> {
     Keep(&'m str),
     /// The command alone.
     Nothing,
@@ -15,17 +17,13 @@ pub const HOW_TO: &str = "Write what to pin after it: /pin She is allergic to pe
 pub const TOO_LONG: &str = "That is too long to pin. Pin the part that matters.";
 pub const SECRET: &str = "That looks like a password or a key, so I did not pin it.";
 
-/// What a message asks to pin; none if it is no such command.
-pub fn asked(message: &str) -> Option<Asked<'_>> {
-    let (command, rest) = message.trim().split_at_checked("/pin".len())?;
-    if !command.eq_ignore_ascii_case("/pin") || rest.starts_with(|c: char| !c.is_whitespace() && c != ':') {
-        return None;
-    }
-    let text = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ':').trim_end();
+/// The command in a message; none if the message is no such command.
+pub fn read_command(message: &str) -> Option<PinCommand<'_>> {
+    let text = after_command(message, "/pin")?;
     Some(match text.len() {
-        0 => Asked::Nothing,
-        1..=MAX_PIN_BYTES => Asked::Keep(text),
-        _ => Asked::TooLong,
+        0 => PinCommand::Nothing,
+        1..=MAX_PIN_BYTES => PinCommand::Keep(text),
+        _ => PinCommand::TooLong,
     })
 }
 
@@ -40,13 +38,16 @@ mod tests {
     #[test]
     fn a_pin_is_what_follows_the_command() {
         for message in ["/pin no sugar", "  /PIN\tno sugar ", "/pin: no sugar", "/pin\nno sugar"] {
-            assert_eq!(asked(message), Some(Asked::Keep("no sugar")), "{message:?}");
+            assert_eq!(read_command(message), Some(PinCommand::Keep("no sugar")), "{message:?}");
         }
-        assert_eq!(asked("/pin"), Some(Asked::Nothing));
-        assert_eq!(asked("/pin  :"), Some(Asked::Nothing));
-        assert_eq!(asked(&format!("/pin {}", "x".repeat(MAX_PIN_BYTES + 1))), Some(Asked::TooLong));
+        assert_eq!(read_command("/pin"), Some(PinCommand::Nothing));
+        assert_eq!(read_command("/pin  :"), Some(PinCommand::Nothing));
+        assert_eq!(
+            read_command(&format!("/pin {}", "x".repeat(MAX_PIN_BYTES + 1))),
+            Some(PinCommand::TooLong)
+        );
         for message in ["", "/pi", "/pinned notes", "/pins", "please /pin this", "what does /pin do?"] {
-            assert_eq!(asked(message), None, "{message:?}");
+            assert_eq!(read_command(message), None, "{message:?}");
         }
     }
 }

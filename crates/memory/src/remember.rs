@@ -12,16 +12,16 @@ mod tests;
 
 use store::MAX_MEMORY_BYTES;
 
-use crate::secrets::Secret;
-use request::{Marker, Request, Weight};
+use crate::secrets::FoundSecret;
+use request::{Marker, RememberRequest, Weight};
 use sentences::Sentence;
 
 pub(crate) use rest::leads_to_task;
 pub(crate) use sentences::{sentences, spoken};
 
-/// What a message asks to keep.
+/// A request to keep something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked<'m> {
+pub enum RememberCommand<'m> {
     Keep(Statement<'m>),
     /// The command with nothing after it.
     Nothing,
@@ -47,9 +47,9 @@ const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 /// In longer messages a request to remember introduces something else.
 const MAX_WHOLE_BYTES: usize = 1000;
 
-pub fn asked(message: &str) -> Option<Asked<'_>> {
+pub fn read_command(message: &str) -> Option<RememberCommand<'_>> {
     let text = message.trim();
-    if let Some(rest) = after_command(text) {
+    if let Some(rest) = after_command(text, COMMAND) {
         return Some(command(rest));
     }
     if text.len() > MAX_MESSAGE_BYTES {
@@ -65,7 +65,7 @@ pub fn asked(message: &str) -> Option<Asked<'_>> {
             Some(request) => {
                 let mut statement = statement(spoken, sentence, &request, later)?;
                 statement.whole &= !earlier && spoken.len() == text.len();
-                return Some(Asked::Keep(statement));
+                return Some(RememberCommand::Keep(statement));
             }
             None => earlier |= !rest::is_courtesy(sentence.text),
         }
@@ -73,15 +73,19 @@ pub fn asked(message: &str) -> Option<Asked<'_>> {
     None
 }
 
-fn after_command(text: &str) -> Option<&str> {
-    let (head, rest) = text.split_at_checked(COMMAND.len())?;
-    let ends = rest.chars().next().is_none_or(|c| c.is_whitespace() || c == ':');
-    (head.eq_ignore_ascii_case(COMMAND) && ends).then_some(rest)
+/// The text after a command such as `/pin`, if the message begins with it.
+pub(crate) fn after_command<'m>(message: &'m str, command: &str) -> Option<&'m str> {
+    let (head, rest) = message.trim().split_at_checked(command.len())?;
+    let is_command = head.eq_ignore_ascii_case(command) && !rest.starts_with(|c: char| !is_after_command(c));
+    is_command.then(|| rest.trim_start_matches(is_after_command).trim_end())
+}
+
+fn is_after_command(c: char) -> bool {
+    c.is_whitespace() || c == ':'
 }
 
 /// The command takes all that follows, but for a question at its end.
-fn command(rest: &str) -> Asked<'_> {
-    let mut words = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ':').trim_end();
+fn command(mut words: &str) -> RememberCommand<'_> {
     let that = words.split_at_checked(4).filter(|(head, _)| head.eq_ignore_ascii_case("that"));
     if let Some((_, said)) = that.filter(|(_, said)| !said.starts_with(|c: char| !c.is_whitespace())) {
         words = said.trim_start();
@@ -93,17 +97,17 @@ fn command(rest: &str) -> Asked<'_> {
         words = words.get(..last.start + last.text.len()).unwrap_or(words).trim_end();
     }
     if !words.chars().any(char::is_alphanumeric) {
-        return Asked::Nothing;
+        return RememberCommand::Nothing;
     }
     let content = cleaned(words);
     if content.len() > MAX_MEMORY_BYTES {
-        return Asked::TooLong;
+        return RememberCommand::TooLong;
     }
-    Asked::Keep(Statement { content, words, whole })
+    RememberCommand::Keep(Statement { content, words, whole })
 }
 
 /// After other sentences only what is clearly said to be kept counts: prose is full of "note that".
-fn may_come_later(request: &Request, sentence: &str) -> bool {
+fn may_come_later(request: &RememberRequest, sentence: &str) -> bool {
     let said = sentence.get(request.at..).unwrap_or_default();
     let urged = request.weight == Weight::Strong || request.polite;
     urged && request.marker != Marker::To && rest::is_first_person(said)
@@ -112,7 +116,7 @@ fn may_come_later(request: &Request, sentence: &str) -> bool {
 fn statement<'m>(
     spoken: &'m str,
     sentence: &Sentence<'_>,
-    request: &Request,
+    request: &RememberRequest,
     later: &[Sentence<'_>],
 ) -> Option<Statement<'m>> {
     let first = rest::clause(sentence.text.get(request.at..)?, sentence.asks && !request.as_question);
@@ -147,13 +151,13 @@ fn capitalised(text: &str) -> String {
     chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect()
 }
 
-/// What became of a request to remember.
+/// The result of a request to remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome<'a> {
+pub enum RememberOutcome<'a> {
     Saved(&'a str),
     /// It was known in these words already.
     Known(&'a str),
-    Refused(Secret),
+    Refused(FoundSecret),
     TooLong,
     HowTo,
 }
@@ -162,22 +166,25 @@ pub enum Outcome<'a> {
 const MAX_REPEATED: usize = 300;
 
 /// The assistant's answer to a request that needs no model.
-pub fn confirmation(outcome: Outcome<'_>) -> String {
+pub fn confirmation(outcome: RememberOutcome<'_>) -> String {
     match outcome {
-        Outcome::Saved(text) => format!("I'll remember that: {}", repeated(text)),
-        Outcome::Known(text) => format!("I already know that: {}", repeated(text)),
-        Outcome::Refused(secret) => format!(
+        RememberOutcome::Saved(text) => format!("I'll remember that: {}", repeated(text)),
+        RememberOutcome::Known(text) => format!("I already know that: {}", repeated(text)),
+        RememberOutcome::Refused(secret) => format!(
             "I won't save that, because it looks like {}. Secrets are safer in a password manager.",
             secret.kind
         ),
-        Outcome::TooLong => "That is too long for me to remember. Please say it in fewer words.".to_owned(),
-        Outcome::HowTo => format!(
+        RememberOutcome::TooLong => {
+            "That is too long for me to remember. Please say it in fewer words.".to_owned()
+        }
+        RememberOutcome::HowTo => format!(
             "Tell me what to remember after the command, for example: {COMMAND} I am allergic to nuts."
         ),
     }
 }
 
-fn repeated(text: &str) -> String {
+/// The beginning of a text, with a sign if it goes on.
+pub(crate) fn repeated(text: &str) -> String {
     match text.char_indices().nth(MAX_REPEATED) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default().trim_end()),
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! What must not be remembered: keys, card and account numbers, recognised by their form and never by a word nearby.
+//! Secrets, which must not be remembered: keys, card and account numbers. Their form tells them, never a word nearby.
 //!
 //! Three decisions keep ordinary text out: hexadecimal digests and UUIDs name things and open nothing, so they are no
 //! secrets; the path of a URL is an address; and numbers count only if their check digits agree.
@@ -7,23 +7,36 @@ mod numbers;
 #[cfg(test)]
 mod tests;
 
-/// What was found. Its words are deliberately not kept.
+use std::collections::BTreeMap;
+
+use crate::phrases::lists;
+
+lists! {
+    static PATTERNS: SecretPatterns = "secrets/patterns.toml"; {
+        /// How keys of well-known services begin, and how many characters follow at least.
+        key_prefixes: BTreeMap<String, usize>,
+        /// How long account numbers of a country are, check digits included.
+        account_lengths: BTreeMap<String, usize>,
+    }
+}
+
+/// A secret that was found. Its words are deliberately not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Secret {
-    /// What sort it is, as a phrase that follows "looks like".
+pub struct FoundSecret {
+    /// The sort of secret, as a phrase that follows "looks like".
     pub kind: &'static str,
 }
 
-const ACCESS_KEY: Secret = Secret { kind: "an access key" };
-const KEY_BLOCK: Secret = Secret { kind: "a private key" };
-const SIGNED_TOKEN: Secret = Secret { kind: "an access token" };
-const LONG_TOKEN: Secret = Secret { kind: "a key or token" };
-const CARD: Secret = Secret { kind: "a card number" };
-const ACCOUNT: Secret = Secret { kind: "a bank account number" };
-const SOCIAL: Secret = Secret { kind: "a social security number" };
+const ACCESS_KEY: FoundSecret = FoundSecret { kind: "an access key" };
+const KEY_BLOCK: FoundSecret = FoundSecret { kind: "a private key" };
+const SIGNED_TOKEN: FoundSecret = FoundSecret { kind: "an access token" };
+const LONG_TOKEN: FoundSecret = FoundSecret { kind: "a key or token" };
+const CARD: FoundSecret = FoundSecret { kind: "a card number" };
+const ACCOUNT: FoundSecret = FoundSecret { kind: "a bank account number" };
+const SOCIAL: FoundSecret = FoundSecret { kind: "a social security number" };
 
 /// The first secret in the text, if there is one.
-pub fn find(text: &str) -> Option<Secret> {
+pub fn find(text: &str) -> Option<FoundSecret> {
     if text.contains("-----BEGIN") {
         return Some(KEY_BLOCK);
     }
@@ -37,7 +50,7 @@ fn is_bracket(c: char) -> bool {
 }
 
 /// In what stands between white space, quotes and brackets.
-fn in_chunk(chunk: &str) -> Option<Secret> {
+fn in_chunk(chunk: &str) -> Option<FoundSecret> {
     let mut runs = chunk.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_')));
     let dotted = || chunk.split(|c: char| !(is_base64_url(c) || c == '.'));
     if runs.any(is_known_key) || dotted().any(is_dotted_key) {
@@ -55,46 +68,13 @@ fn is_base64_url(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
-/// How keys of well-known services begin, and how many characters follow at least.
-const KEY_PREFIXES: &[(&str, usize)] = &[
-    ("sk-", 20),
-    ("sk_live_", 16),
-    ("sk_test_", 16),
-    ("rk_live_", 16),
-    ("whsec_", 16),
-    ("ghp_", 30),
-    ("gho_", 30),
-    ("ghu_", 30),
-    ("ghs_", 30),
-    ("ghr_", 30),
-    ("github_pat_", 22),
-    ("glpat-", 20),
-    ("xoxa-", 10),
-    ("xoxb-", 10),
-    ("xoxp-", 10),
-    ("xoxr-", 10),
-    ("xoxs-", 10),
-    ("xapp-", 10),
-    ("AIza", 30),
-    ("hf_", 30),
-    ("gsk_", 30),
-    ("xai-", 30),
-    ("pplx-", 30),
-    ("r8_", 30),
-    ("npm_", 30),
-    ("pypi-", 30),
-    ("dop_v1_", 30),
-    ("shpat_", 30),
-    ("lin_api_", 30),
-];
-
 fn is_known_key(run: &str) -> bool {
-    let follows = |(prefix, least): &(&str, usize)| {
-        let rest = run.strip_prefix(prefix).unwrap_or_default();
+    let follows = |(prefix, least): (&String, &usize)| {
+        let rest = run.strip_prefix(prefix.as_str()).unwrap_or_default();
         // Words joined by hyphens have no digits, such as the name of a library.
         rest.len() >= *least && rest.bytes().any(|byte| byte.is_ascii_digit())
     };
-    KEY_PREFIXES.iter().any(follows) || is_amazon_key(run)
+    PATTERNS.key_prefixes.iter().any(follows) || is_amazon_key(run)
 }
 
 fn is_amazon_key(run: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Text that gives orders to an assistant instead of facts.
 //!
-//! What goes into a prompt from elsewhere is data, and is marked as such; if it reads like orders to the model, that is
+//! Text from elsewhere in a prompt is data, and is marked as such; if it reads like orders to the model, that is
 //! marked, too, and it does not become a memory without the user's yes. This is a second look: what a tool may do is
 //! decided by policy, whatever this finds.
 //!
@@ -30,7 +30,7 @@ const WEIGHTS: &str = include_str!("suspicion/data/weights.json");
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
 /// How much must speak for an order.
 const ENOUGH: f32 = 2.4;
-/// The same for one of many sentences, any of which could be taken for an order by chance.
+/// How much must speak for an order in one of many sentences, any of which could be taken for one by chance.
 const ENOUGH_AMONG_MANY: f32 = 3.1;
 /// Sentences that are many.
 const MANY: usize = 5;

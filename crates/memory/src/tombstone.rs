@@ -14,23 +14,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use jiff::Timestamp;
-use protocol::MemoryId;
 use serde_json::Value;
+use store::Tombstone;
 
 use retold::Retold;
 use shadow::Shadows;
 pub use shadow::{Shadow, ShadowKey};
-use spans::{Span, spans};
+use spans::{WordSpan, spans};
 
-/// What stands in the place of forgotten words.
+/// The mark in the place of forgotten words.
 pub const FORGOTTEN: &str = "[forgotten]";
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tombstone {
-    pub words: String,
-    pub at: Timestamp,
-    pub memory: MemoryId,
-}
 
 /// Many tombstones, prepared once: a text is then read in one pass, however many there are.
 #[derive(Debug)]
@@ -41,7 +34,7 @@ pub struct Forgotten {
     nodes: Vec<Node>,
     retold: Retold,
     shadows: Shadows,
-    /// What was said after it is left alone.
+    /// Messages after this moment are left alone.
     newest: Option<Timestamp>,
 }
 
@@ -59,7 +52,7 @@ impl Forgotten {
         Self::with_shadows(tombstones, &[], &ShadowKey::default())
     }
 
-    /// The same with what is left of purged words, which was made with this key.
+    /// Tombstones together with the shadows of purged words, which were made with this key.
     pub fn with_shadows(tombstones: &[Tombstone], shadows: &[(Shadow, Timestamp)], key: &ShadowKey) -> Self {
         let purged = shadows.iter().map(|(_, at)| *at);
         let newest = tombstones.iter().map(|tombstone| tombstone.at).chain(purged).max();
@@ -111,19 +104,17 @@ impl Forgotten {
         Cow::Owned(out)
     }
 
-    /// The same, and without sentences that say a forgotten fact in other words. For what is recalled and shown to models;
+    /// The redacted text, and without sentences that say a forgotten fact in other words. For texts that models see;
     /// what a memory rests on must be the exact words.
     pub fn clear<'a>(&self, text: &'a str, said_at: Timestamp) -> Cow<'a, str> {
-        match self.newest {
-            Some(newest) if said_at <= newest => {
-                let retold = self.retold.hide(self.redact(text, said_at), said_at);
-                self.shadows.hide_retold(retold, said_at)
-            }
-            Some(_) | None => Cow::Borrowed(text),
+        if !self.reaches(said_at) {
+            return Cow::Borrowed(text);
         }
+        let retold = self.retold.hide(self.redact(text, said_at), said_at);
+        self.shadows.hide_retold(retold, said_at)
     }
 
-    /// The same in every text of a JSON value, names of fields included.
+    /// Clears every text of a JSON value, names of fields included.
     pub fn clear_json(&self, value: &mut Value, said_at: Timestamp) {
         if !self.reaches(said_at) {
             return;
@@ -160,12 +151,10 @@ impl Forgotten {
         if !self.reaches(said_at) {
             return Vec::new();
         }
-        let hidden = self.hidden_by_words(text, said_at);
-        if self.shadows.is_empty() {
-            return hidden;
+        let mut all = self.hidden_by_words(text, said_at);
+        if !self.shadows.is_empty() {
+            all.extend(self.shadows.hidden(text, said_at));
         }
-        let mut all: Vec<Range<usize>> = hidden;
-        all.extend(self.shadows.hidden(text, said_at));
         all.sort_by_key(|range| (range.start, range.end));
         let mut apart: Vec<Range<usize>> = Vec::with_capacity(all.len());
         for range in all {
@@ -180,27 +169,13 @@ impl Forgotten {
     fn hidden_by_words(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
         let spans = spans(text);
         let number =
-            |span: &Span| self.numbers.get(&compared(span)).copied().filter(|_| !is_mark(text, span));
+            |span: &WordSpan| self.numbers.get(&compared(span)).copied().filter(|_| !is_mark(text, span));
         let numbers: Vec<Option<u32>> = spans.iter().map(number).collect();
-        let mut hidden: Vec<Range<usize>> = Vec::new();
-        // The last word that is hidden so far, so that overlapping sequences become one.
-        let mut last_hidden: Option<usize> = None;
-        for first in 0..numbers.len() {
-            let Some(last) = self.longest(numbers.get(first..).unwrap_or_default(), said_at) else {
-                continue;
-            };
-            let last = first + last;
-            let (Some(begin), Some(end)) = (spans.get(first), spans.get(last)) else { continue };
-            let range = begin.start..end.end;
-            match hidden.last_mut() {
-                Some(before) if last_hidden.is_some_and(|word| first <= word) => {
-                    before.end = before.end.max(range.end);
-                }
-                Some(_) | None => hidden.push(range),
-            }
-            last_hidden = last_hidden.max(Some(last));
-        }
-        hidden
+        let range = |first: usize| {
+            let last = first + self.longest(numbers.get(first..)?, said_at)?;
+            Some(spans.get(first)?.start..spans.get(last)?.end)
+        };
+        (0..numbers.len()).filter_map(range).collect()
     }
 
     /// How many words after the first belong to the longest forgotten sequence that begins there.
@@ -220,12 +195,12 @@ impl Forgotten {
 }
 
 /// Apostrophes are punctuation like any other here: `dont` and `don't` are the same word.
-fn compared(span: &Span) -> String {
+fn compared(span: &WordSpan) -> String {
     span.word.replace('\'', "")
 }
 
 /// True for the word of an earlier [`FORGOTTEN`], which is nobody's.
-fn is_mark(text: &str, span: &Span) -> bool {
+fn is_mark(text: &str, span: &WordSpan) -> bool {
     let start = span.start.checked_sub(1);
     start.and_then(|start| text.get(start..=span.end)) == Some(FORGOTTEN)
 }

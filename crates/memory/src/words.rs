@@ -5,18 +5,17 @@
 //! by pairs of neighbouring characters.
 
 mod language;
-mod stop;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
-use std::fmt;
 
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{decompose_canonical, is_combining_mark};
 
 use self::language::Written;
+use crate::phrases::{PhraseList, lists};
 
 /// Terms of one text; what follows them is not searched.
 pub const MAX_TERMS: usize = 4096;
@@ -27,89 +26,78 @@ const MAX_ENDING_CHARS: usize = 2;
 /// Shorter words have no endings to remove.
 const MIN_STEMMED_BYTES: usize = 3;
 
-/// How text becomes terms. Made once and used for every text of an index.
-pub struct Words {
-    stemmer: Stemmer,
-}
-
-impl fmt::Debug for Words {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Words")
+lists! {
+    static LISTS: CommonWords = "words/lists.toml"; {
+        stop_words: PhraseList,
+        small_talk: PhraseList,
+        weekdays: Vec<String>,
+        months: Vec<String>,
     }
 }
 
-impl Default for Words {
-    fn default() -> Self {
-        Self { stemmer: Stemmer::create(Algorithm::English) }
+/// The terms of a text in their order, repeated ones too; after them the stems of a text that is not in English.
+pub fn terms(text: &str) -> Vec<String> {
+    terms_of(text, &language::of(text))
+}
+
+/// The terms that tell something about a text by themselves: names, numbers, and all of a text that is not in English.
+/// The meaning of other English words says better what they have in common.
+pub fn telling(text: &str) -> Vec<String> {
+    let written = language::of(text);
+    if written.is_sure {
+        return terms_of(text, &written);
+    }
+    let mut terms = Vec::new();
+    let mut rest = text;
+    while let Some((gap, token, after)) = next_token(rest) {
+        let begins = rest.len() == text.len() || gap.contains(ENDS_SENTENCE);
+        rest = after;
+        if terms.len() < MAX_TERMS && tells(token, begins) {
+            add_terms(token, &written, &mut terms);
+        }
+    }
+    terms.truncate(MAX_TERMS);
+    terms
+}
+
+fn terms_of(text: &str, written: &Written) -> Vec<String> {
+    let mut terms = Vec::new();
+    for token in tokens(text) {
+        if terms.len() >= MAX_TERMS {
+            break;
+        }
+        add_terms(token, written, &mut terms);
+    }
+    add_stems(text, written, &mut terms);
+    terms.truncate(MAX_TERMS);
+    terms
+}
+
+fn add_terms(token: &str, written: &Written, terms: &mut Vec<String>) {
+    let word = folded(token);
+    if is_stop_word(&word) {
+        return;
+    }
+    let mut parts = word.split('\'').filter(|part| !part.is_empty());
+    let first = parts.next();
+    let longer = parts.filter(|part| part.chars().count() > MAX_ENDING_CHARS);
+    for part in first.into_iter().chain(longer) {
+        match part.chars().next() {
+            Some(letter) if has_no_blanks(letter) => add_pairs(part, terms),
+            Some(_) if !is_stop_word(part) && !written.is_common(part) => {
+                terms.push(stemmed(part));
+            }
+            Some(_) | None => {}
+        }
     }
 }
 
-impl Words {
-    /// The terms of a text in their order, repeated ones too; after them the stems of a text that is not in English.
-    pub fn terms(&self, text: &str) -> Vec<String> {
-        self.terms_of(text, &language::of(text))
-    }
-
-    /// The terms that tell something about a text by themselves: names, numbers, and all of a text that is not in English.
-    /// What other English words have in common, their meaning says better.
-    pub fn telling(&self, text: &str) -> Vec<String> {
-        let written = language::of(text);
-        if written.is_sure {
-            return self.terms_of(text, &written);
-        }
-        let mut terms = Vec::new();
-        let mut rest = text;
-        while let Some((gap, token, after)) = next_token(rest) {
-            let begins = rest.len() == text.len() || gap.contains(ENDS_SENTENCE);
-            rest = after;
-            if terms.len() < MAX_TERMS && tells(token, begins) {
-                self.add_terms(token, &written, &mut terms);
-            }
-        }
-        terms.truncate(MAX_TERMS);
-        terms
-    }
-
-    fn terms_of(&self, text: &str, written: &Written) -> Vec<String> {
-        let mut terms = Vec::new();
-        for token in tokens(text) {
-            if terms.len() >= MAX_TERMS {
-                break;
-            }
-            self.add_terms(token, written, &mut terms);
-        }
-        add_stems(text, written, &mut terms);
-        terms.truncate(MAX_TERMS);
-        terms
-    }
-
-    fn add_terms(&self, token: &str, written: &Written, terms: &mut Vec<String>) {
-        let word = folded(token);
-        if stop::is_stop_word(&word) {
-            return;
-        }
-        let mut parts = word.split('\'').filter(|part| !part.is_empty());
-        let first = parts.next();
-        let longer = parts.filter(|part| part.chars().count() > MAX_ENDING_CHARS);
-        for part in first.into_iter().chain(longer) {
-            match part.chars().next() {
-                Some(letter) if has_no_blanks(letter) => add_pairs(part, terms),
-                Some(_) if !stop::is_stop_word(part) && !written.is_common(part) => {
-                    terms.push(self.stemmed(part));
-                }
-                Some(_) | None => {}
-            }
-        }
-    }
-
-    fn stemmed(&self, word: &str) -> String {
-        let is_english =
-            word.len() >= MIN_STEMMED_BYTES && word.bytes().all(|byte| byte.is_ascii_lowercase());
-        if is_english {
-            self.stemmer.stem(word).chars().take(MAX_TERM_CHARS).collect()
-        } else {
-            word.chars().take(MAX_TERM_CHARS).collect()
-        }
+fn stemmed(word: &str) -> String {
+    let is_english = word.len() >= MIN_STEMMED_BYTES && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    if is_english {
+        Stemmer::create(Algorithm::English).stem(word).chars().take(MAX_TERM_CHARS).collect()
+    } else {
+        word.chars().take(MAX_TERM_CHARS).collect()
     }
 }
 
@@ -122,7 +110,7 @@ fn add_stems(text: &str, written: &Written, terms: &mut Vec<String>) {
     for token in tokens(text) {
         let whole: String = token.nfc().flat_map(char::to_lowercase).collect();
         let words = whole.split(is_apostrophe).filter(|word| has_stem(word));
-        for word in words.filter(|word| !stop::is_stop_word(word) && !written.is_common(&folded(word))) {
+        for word in words.filter(|word| !is_stop_word(word) && !written.is_common(&folded(word))) {
             for language in &written.languages {
                 let stem = folded(&Stemmer::create(language.stemmer).stem(word));
                 if terms.len() < MAX_TERMS && !stem.is_empty() && known.insert(stem.clone()) {
@@ -143,131 +131,17 @@ fn has_stem(word: &str) -> bool {
 /// Signs after which a word is written large whatever it is.
 const ENDS_SENTENCE: [char; 12] = ['.', '!', '?', ':', ';', '\n', '"', '“', '«', '„', '(', '•'];
 
-/// Written large in English without being names.
-const CALENDAR: &[&str] = &[
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-
 /// Whether a token is a name or a number, or of a script whose meaning few embedding models know.
 fn tells(token: &str, begins_sentence: bool) -> bool {
     let first = token.chars().next();
     let is_number = token.len() > 1 && token.chars().any(char::is_numeric);
     let is_name = !begins_sentence && first.is_some_and(char::is_uppercase);
-    is_number || first.is_some_and(has_no_blanks) || (is_name && !CALENDAR.contains(&name(token).as_str()))
+    is_number || first.is_some_and(has_no_blanks) || (is_name && !is_calendar_word(&name(token)))
 }
-
-/// Words of small talk, as they are compared.
-const SMALL_TALK: &[&str] = &[
-    "absolutely",
-    "agreed",
-    "ah",
-    "aha",
-    "alright",
-    "amazing",
-    "awesome",
-    "bien",
-    "bitte",
-    "bon",
-    "bueno",
-    "bye",
-    "claro",
-    "continue",
-    "cool",
-    "danke",
-    "exactly",
-    "fine",
-    "go",
-    "goodbye",
-    "good",
-    "got",
-    "gracias",
-    "grazie",
-    "great",
-    "gut",
-    "ha",
-    "haha",
-    "hello",
-    "hey",
-    "hi",
-    "hm",
-    "hmm",
-    "hola",
-    "interesting",
-    "ja",
-    "k",
-    "kk",
-    "lol",
-    "lovely",
-    "merci",
-    "mhm",
-    "more",
-    "nein",
-    "nice",
-    "non",
-    "nope",
-    "obrigado",
-    "ok",
-    "okay",
-    "oh",
-    "oui",
-    "perfect",
-    "please",
-    "pls",
-    "prima",
-    "problem",
-    "really",
-    "right",
-    "see",
-    "si",
-    "sorry",
-    "sounds",
-    "sure",
-    "tell",
-    "thank",
-    "thanks",
-    "thx",
-    "understood",
-    "vale",
-    "welcome",
-    "well",
-    "wow",
-    "yeah",
-    "yep",
-    "yes",
-    "yup",
-    "да",
-    "нет",
-    "ок",
-    "привет",
-    "спасибо",
-    "хорошо",
-    "好",
-    "好的",
-    "是的",
-    "谢谢",
-];
 
 /// Whether a message says more than that it was heard: "ok", "yes please" and signs without words do not.
 pub fn says_something(text: &str) -> bool {
-    let is_small = |word: &str| SMALL_TALK.contains(&word) || stop::is_stop_word(word);
+    let is_small = |word: &str| LISTS.small_talk.contains(word) || is_stop_word(word);
     tokens(text).any(|token| !is_small(&folded(token)))
 }
 
@@ -282,7 +156,7 @@ pub fn tokens(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands before the first token, the token, and what follows.
+/// The text before the first token, the token, and the text after it.
 fn next_token(text: &str) -> Option<(&str, &str, &str)> {
     let (gap, rest) = text.split_at_checked(text.find(char::is_alphanumeric)?)?;
     let (token, after) = rest.split_at_checked(token_bytes(rest))?;
@@ -403,6 +277,22 @@ pub fn name(token: &str) -> String {
     folded
 }
 
+/// Whether an English word in lower case is too common to find anything by.
 pub(crate) fn is_stop_word(word: &str) -> bool {
-    stop::is_stop_word(word)
+    LISTS.stop_words.contains(word)
+}
+
+/// English names of the days of the week, from Monday on.
+pub(crate) fn weekdays() -> &'static [String] {
+    &LISTS.weekdays
+}
+
+/// English names of the months, in their order.
+pub(crate) fn months() -> &'static [String] {
+    &LISTS.months
+}
+
+/// Whether an English word is written large without being a name.
+fn is_calendar_word(word: &str) -> bool {
+    weekdays().iter().chain(months()).any(|calendar| calendar == word)
 }

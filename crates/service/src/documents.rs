@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::embed_soon;
-use memory::documents::{self, Extracted, Kind, Problem};
+use memory::documents::{self, DocumentKind, DocumentKind, DocumentProblem};
 use memory::recall::Passage;
 use memory::suspicion;
 use protocol::{
@@ -37,7 +37,7 @@ impl Service {
 
     /// The error for an upload of more bytes.
     pub fn upload_too_large() -> Error {
-        document_refusal(&Problem::TooLarge { what: "bytes", limit: Self::MAX_UPLOAD_BYTES })
+        document_refusal(&DocumentProblem::TooLarge { what: "bytes", limit: Self::MAX_UPLOAD_BYTES })
     }
 
     /// Reads an upload, by its name, the media type it is said to have, and its bytes. It can be found by its words
@@ -176,7 +176,7 @@ impl Service {
     }
 
     /// Waits for its turn, then reads.
-    async fn extract(&self, kind: Kind, bytes: Vec<u8>) -> Result<Extracted, Error> {
+    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>) -> Result<ExtractedDocument, Error> {
         let turn = tokio::time::timeout(TURN_PATIENCE, self.shared.extracting_documents.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
             return Err(Error::Unavailable {
@@ -188,10 +188,10 @@ impl Service {
     }
 
     /// Cut on a thread of its own: a document may be as long as a shelf of books.
-    async fn pieces(&self, extracted: Extracted) -> Result<Vec<NewChunk>, Error> {
+    async fn pieces(&self, extracted: ExtractedDocument) -> Result<Vec<NewChunk>, Error> {
         let ids = Arc::clone(&self.world().ids);
         let cut = move || {
-            let piece = |chunk: documents::Chunk| NewChunk {
+            let piece = |chunk: documents::DocumentChunk| NewChunk {
                 id: ids.chunk(),
                 suspicious: suspicion::is_instruction(&chunk.text),
                 text: chunk.text,
@@ -228,7 +228,7 @@ impl Service {
 }
 
 /// In the words of whoever could not read it.
-fn document_refusal(problem: &Problem) -> Error {
+fn document_refusal(problem: &DocumentProblem) -> Error {
     Error::Conflict { code: problem.code(), message: problem.to_string() }
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use app::{App, Extraction as How};
 use async_trait::async_trait;
-use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Role, Turn};
-use memory::index::{Among, ItemId};
-use memory::recall::Question;
+use memory::extract::{self, ConversationTurn, ExtractedChange, ExtractionBatch, MAX_TURNS, SeenMemory, ShownMemory};
+use memory::index::{Among, ItemRef};
+use memory::recall::RecallQuestion;
 use memory::tombstone::Forgotten;
 use model::{Counter, Error, Format, Message, Model, Schema, Structured};
-use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId};
+use protocol::{JobId, MemoryId, Role, Settings, ThreadId};
 use serde_json::Value;
 use store::{
     Ask, Extraction, JobRow, MemoryChange, MemoryRow, MessageRow, NewMemory, RecordQuery, RunJob, Source,
@@ -105,14 +105,14 @@ async fn look(
     let mut turns = turns(&rows, &forgotten, app);
     let model = choose(world, app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
     let Some(model) = model.filter(|_| !is_off) else { return Ok(JobEffect::Memories(nothing)) };
-    let mut shown: Vec<Known> = memories_near(world, job, &turns).await?.values().map(known_memory).collect();
+    let mut shown: Vec<ShownMemory> = memories_near(world, job, &turns).await?.values().map(known_memory).collect();
     let mut extra = records(world, job, how).await?;
     let left = fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
     let left = left.min(app.history.budget as usize);
     let before = earlier(world, (thread, app), first, &forgotten, (left, model.tokens())).await?;
     let zone = profile::zone_in_app(&**store, &job.scope, app).await;
     let today = world.now().to_zoned(zone.clone()).date();
-    let batch = Batch { turns: &turns, earlier: &before, known: &shown, extra: &extra, today, zone: &zone };
+    let batch = ExtractionBatch { turns: &turns, earlier: &before, known: &shown, extra: &extra, today, zone: &zone };
     let prompt = how.prompt.as_deref().unwrap_or(extract::DEFAULT_PROMPT);
     let request = request(&model, &extract::request(prompt, &batch));
     let answered = ask(world, job, &model, request, MAX_RESULT_BYTES).await;
@@ -155,15 +155,11 @@ fn error_text(error: impl std::fmt::Display) -> String {
 
 /// The messages without forgotten words, without what was kept by request already, and without what the user took
 /// back with the message after it.
-fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<ConversationTurn> {
+    let mut turns: Vec<ConversationTurn> = Vec::new();
     for row in rows {
         let read = transcript::read(row);
-        let role = match read.role {
-            Some(Speaker::User) => Role::User,
-            Some(Speaker::Assistant) => Role::Assistant,
-            None => continue,
-        };
+        let Some(role) = read.role else { continue };
         let spoken = (role == Role::User && app.memory.remember).then(|| SpokenRequests::of(&read.text));
         if let Some(spoken) = spoken.filter(SpokenRequests::is_whole_message) {
             let said = turns.iter().rposition(|turn| turn.role == Role::User);
@@ -174,7 +170,7 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
         }
         let text = forgotten.clear(&read.text, row.created_at).into_owned();
         if !text.trim().is_empty() {
-            turns.push(Turn { message: row.id, role, text, at: row.created_at });
+            turns.push(ConversationTurn { message: row.id, role, text, at: row.created_at });
         }
     }
     turns
@@ -184,7 +180,7 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Turn> {
 async fn memories_near(
     world: &World,
     job: &JobRow,
-    turns: &[Turn],
+    turns: &[ConversationTurn],
 ) -> Result<BTreeMap<MemoryId, MemoryRow>, String> {
     let store = &world.store;
     let newest = store.active_memories(&job.scope, MAX_SHOWN + 1).await.map_err(error_text)?;
@@ -194,11 +190,11 @@ async fn memories_near(
     }
     let mut ids: Vec<MemoryId> = Vec::new();
     for turn in turns.iter().filter(|turn| turn.role == Role::User) {
-        let question = Question::new(&turn.text, world.now(), NEAR_EACH, Among::Memories);
+        let question = RecallQuestion::new(&turn.text, world.now(), NEAR_EACH, Among::Memories);
         for found in world.recall.search(&job.scope, question).await.map_err(error_text)? {
             match found.item.id {
-                ItemId::Memory(id) if !ids.contains(&id) => ids.push(id),
-                ItemId::Memory(_) | ItemId::Message(_) | ItemId::Chunk(_) => {}
+                ItemRef::Memory(id) if !ids.contains(&id) => ids.push(id),
+                ItemRef::Memory(_) | ItemRef::Message(_) | ItemRef::Chunk(_) => {}
             }
         }
     }
@@ -206,8 +202,8 @@ async fn memories_near(
     Ok(by_id(store.memories_by_id(&job.scope, &ids).await.map_err(error_text)?))
 }
 
-fn known_memory(row: &MemoryRow) -> Known {
-    Known {
+fn known_memory(row: &MemoryRow) -> ShownMemory {
+    ShownMemory {
         id: row.id,
         version: row.version,
         text: row.text.clone(),
@@ -245,7 +241,7 @@ async fn earlier(
     first: &MessageRow,
     forgotten: &Forgotten,
     (room, counter): (usize, &Counter),
-) -> Result<Vec<Turn>, String> {
+) -> Result<Vec<ConversationTurn>, String> {
     let Some(parent) = first.parent else { return Ok(Vec::new()) };
     let rows = world.store.path(thread, parent, MAX_EARLIER).await.map_err(error_text)?;
     let (mut left, mut kept) = (room, Vec::new());
@@ -261,7 +257,12 @@ async fn earlier(
 
 /// Cuts what is shown to what the model takes: half of it for what was said, a quarter each for what is known and for the
 /// app's own context. Gives the tokens that are left.
-fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut String) -> usize {
+fn fit(
+    window: u32,
+    turns: &mut [ConversationTurn],
+    known: &mut Vec<ShownMemory>,
+    extra: &mut String,
+) -> usize {
     let tokens = (window as usize).saturating_sub(MAX_RESULT_TOKENS as usize + PROMPT_TOKENS);
     let room = tokens.saturating_mul(BYTES_PER_TOKEN);
     let said: usize = turns.iter().map(|turn| turn.text.len()).sum();
@@ -281,7 +282,7 @@ fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut Stri
 }
 
 /// The request to the model, in the form that it takes.
-fn request(model: &Model, ask: &extract::Ask) -> model::Request {
+fn request(model: &Model, ask: &extract::ExtractionPrompt) -> model::Request {
     let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
     let schema = || Schema { name: "memories".into(), schema: ask.schema.clone() };
     let (format, told) = match model.structured() {
@@ -305,10 +306,10 @@ fn object(answer: &str) -> Option<Value> {
 async fn stored(
     world: &World,
     job: &JobRow,
-    (thread, turns): (ThreadId, &[Turn]),
-    change: Change,
+    (thread, turns): (ThreadId, &[ConversationTurn]),
+    change: ExtractedChange,
 ) -> Result<Option<MemoryChange>, String> {
-    let source = |source: extract::Source| {
+    let source = |source: extract::CitedWords| {
         let said = turns.iter().find(|turn| turn.message == source.message);
         Source {
             thread: Some(thread),
@@ -317,9 +318,9 @@ async fn stored(
             at: said.map(|turn| turn.at),
         }
     };
-    let held = |held: Held| (held.id, held.version);
+    let held = |held: SeenMemory| (held.id, held.version);
     Ok(Some(match change {
-        Change::Create { text: fact, kind, source: from } => {
+        ExtractedChange::Create { text: fact, kind, source: from } => {
             let duplicate =
                 world.recall.duplicate(&job.scope, &fact, world.now()).await.map_err(error_text)?;
             if duplicate.is_some() {
@@ -336,17 +337,17 @@ async fn stored(
                 created_at: None,
             })
         }
-        Change::Update { of, text, kind, source: from } => {
+        ExtractedChange::Update { of, text, kind, source: from } => {
             MemoryChange::Update { id: of.id, version: of.version, text, kind, source: source(from) }
         }
-        Change::Merge { into, from, text, kind, source: said } => MemoryChange::Merge {
+        ExtractedChange::Merge { into, from, text, kind, source: said } => MemoryChange::Merge {
             into: held(into),
             from: from.into_iter().map(held).collect(),
             text,
             kind,
             source: said.map(source),
         },
-        Change::Remove { of, source: from } => {
+        ExtractedChange::Remove { of, source: from } => {
             MemoryChange::Remove { id: of.id, version: of.version, source: source(from) }
         }
     }))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::tools::Outcome;
 use app::Fragment;
-use memory::words::Words;
+use memory::words;
 use protocol::{
     Call, Event, Failure, Ids, MemoryId, RunEnd, RunId, RunStatus, StreamComplete, TextDelta, ThreadId,
     ToolComplete, ToolStatus,
@@ -118,14 +118,13 @@ pub(crate) fn forced(error: Failure, ids: &dyn Ids) -> ForcedEnd {
 
 /// Whether an answer has a word of a plan that tells what the plan is about.
 fn speaks_of(answer: &str, plan: &str) -> bool {
-    let words = Words::default();
-    let said = words.terms(answer);
+    let said = words::terms(answer);
     let tells = |word: &String| {
         word.chars().count() >= TELLING_LETTERS
             && !PLAN_VERBS.contains(&word.as_str())
             && !word.starts_with(|c: char| c.is_ascii_digit())
     };
-    words.terms(plan).iter().filter(|word| tells(word)).any(|word| said.contains(word))
+    words::terms(plan).iter().filter(|word| tells(word)).any(|word| said.contains(word))
 }
 
 pub(super) fn last_events(

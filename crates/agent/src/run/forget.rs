@@ -1,9 +1,9 @@
 //! Messages that ask to forget something: what is meant is shown, and forgotten when the user says yes.
 
 use memory::forgetting::{self, About, ForgetReply, ForgetRequest, MAX_SHOWN};
-use memory::index::{Among, ItemId};
-use memory::recall::Question;
-use memory::words::Words;
+use memory::index::{Among, ItemRef};
+use memory::recall::RecallQuestion;
+use memory::words;
 use protocol::{ContextLoaded, Event, Forgetting, ForgettingOutcome, MemoryId, Role};
 use store::{MemoryRow, MessageRow, Write};
 
@@ -84,11 +84,11 @@ impl Run {
 
     /// The memories that have words of the topic; or else the one nearest to it in meaning.
     async fn known_about(&self, topic: &str) -> Result<Vec<MemoryRow>, store::Error> {
-        let question = Question::new(topic, self.started, MAX_NEAR, Among::Memories);
+        let question = RecallQuestion::new(topic, self.started, MAX_NEAR, Among::Memories);
         let found = self.world.recall.search(&self.scope, question).await?;
-        let id = |id: ItemId| match id {
-            ItemId::Memory(id) => Some(id),
-            ItemId::Message(_) | ItemId::Chunk(_) => None,
+        let id = |id: ItemRef| match id {
+            ItemRef::Memory(id) => Some(id),
+            ItemRef::Message(_) | ItemRef::Chunk(_) => None,
         };
         let ids: Vec<MemoryId> = found.iter().filter_map(|found| id(found.item.id)).collect();
         let rows = self.world.store.memories_by_id(&self.scope, &ids).await?;
@@ -138,8 +138,7 @@ fn question(language: &str, about: About<'_>, meant: &[MemoryRow]) -> Forgetting
 
 /// Whether the text has enough of the telling words of another.
 fn has_words_of(text: &str, other: &str) -> bool {
-    let words = Words::default();
-    let (has, wanted) = (words.terms(text), words.terms(other));
+    let (has, wanted) = (words::terms(text), words::terms(other));
     let shared = wanted.iter().filter(|word| has.contains(word)).count();
     shared > 0 && shared * SHARED >= wanted.len()
 }

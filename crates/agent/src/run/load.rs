@@ -1,6 +1,6 @@
 //! The data that a run takes from outside its log, read once and noted; and what its message asks to keep or to forget.
 
-use memory::remember::{self, Asked, Outcome, Statement};
+use memory::remember::{self, RememberCommand, RememberOutcome, Statement};
 use memory::{pinning, secrets};
 use protocol::{ContextLoaded, Event, MemoryId, Pinned, Remembered, RememberedOutcome, RunStart};
 use store::{NewMemory, NewPin, Source, Write};
@@ -123,13 +123,17 @@ impl Run {
     }
 
     /// Pins what the message says to, which needs no model.
-    async fn pin(&self, text: pinning::Asked<'_>) -> Result<Vec<Event>, store::Error> {
+    async fn pin(&self, text: pinning::PinCommand<'_>) -> Result<Vec<Event>, store::Error> {
         let (pin, reply) = match text {
-            pinning::Asked::Keep(text) if secrets::find(text).is_some() => (None, pinning::SECRET.to_owned()),
-            pinning::Asked::Keep(text) if !self.can_show_pin(text) => (None, pinning::TOO_LONG.to_owned()),
-            pinning::Asked::Keep(text) => (Some(text), pinning::confirmation(text)),
-            pinning::Asked::Nothing => (None, pinning::HOW_TO.to_owned()),
-            pinning::Asked::TooLong => (None, pinning::TOO_LONG.to_owned()),
+            pinning::PinCommand::Keep(text) if secrets::find(text).is_some() => {
+                (None, pinning::SECRET.to_owned())
+            }
+            pinning::PinCommand::Keep(text) if !self.can_show_pin(text) => {
+                (None, pinning::TOO_LONG.to_owned())
+            }
+            pinning::PinCommand::Keep(text) => (Some(text), pinning::confirmation(text)),
+            pinning::PinCommand::Nothing => (None, pinning::HOW_TO.to_owned()),
+            pinning::PinCommand::TooLong => (None, pinning::TOO_LONG.to_owned()),
         };
         let pin = pin.map(|text| NewPin {
             id: self.world.ids.pin(),
@@ -151,34 +155,35 @@ impl Run {
     async fn remember(
         &self,
         state: &RunState,
-        asked: Asked<'_>,
+        asked: RememberCommand<'_>,
     ) -> Result<(Option<Remembered>, Vec<Write>), store::Error> {
         let statement = match asked {
-            Asked::Keep(statement) => statement,
-            Asked::Nothing => {
-                return Ok((Some(reply(RememberedOutcome::NotSaid, Outcome::HowTo)), Vec::new()));
+            RememberCommand::Keep(statement) => statement,
+            RememberCommand::Nothing => {
+                return Ok((Some(reply(RememberedOutcome::NotSaid, RememberOutcome::HowTo)), Vec::new()));
             }
-            Asked::TooLong => {
-                return Ok((Some(reply(RememberedOutcome::NotSaid, Outcome::TooLong)), Vec::new()));
+            RememberCommand::TooLong => {
+                return Ok((Some(reply(RememberedOutcome::NotSaid, RememberOutcome::TooLong)), Vec::new()));
             }
         };
         let Statement { content, words, whole } = statement;
-        let said = |outcome: RememberedOutcome, memory: Option<MemoryId>, text: Outcome<'_>| Remembered {
-            outcome,
-            memory_id: memory,
-            text: content.clone(),
-            reply: whole.then(|| remember::confirmation(text)),
-        };
+        let said =
+            |outcome: RememberedOutcome, memory: Option<MemoryId>, text: RememberOutcome<'_>| Remembered {
+                outcome,
+                memory_id: memory,
+                text: content.clone(),
+                reply: whole.then(|| remember::confirmation(text)),
+            };
         if let Some(secret) = secrets::find(&content) {
             let refused = Remembered {
                 text: String::new(),
-                ..said(RememberedOutcome::Refused, None, Outcome::Refused(secret))
+                ..said(RememberedOutcome::Refused, None, RememberOutcome::Refused(secret))
             };
             return Ok((Some(refused), Vec::new()));
         }
         if let Some(known) = self.world.recall.duplicate(&self.scope, &content, self.started).await? {
             return Ok((
-                Some(said(RememberedOutcome::Known, Some(known), Outcome::Known(&content))),
+                Some(said(RememberedOutcome::Known, Some(known), RememberOutcome::Known(&content))),
                 Vec::new(),
             ));
         }
@@ -198,7 +203,7 @@ impl Run {
             valid_from: None,
             created_at: None,
         };
-        let saved = said(RememberedOutcome::Saved, Some(id), Outcome::Saved(&content));
+        let saved = said(RememberedOutcome::Saved, Some(id), RememberOutcome::Saved(&content));
         Ok((Some(saved), vec![Write::Remember(new)]))
     }
 }
@@ -216,8 +221,10 @@ fn without_room(event: Event, reason: &str) -> Event {
 fn already_known(event: Event, memory: MemoryId) -> Event {
     let Event::ContextLoaded(mut loaded) = event else { return event };
     loaded.remembered = loaded.remembered.map(|remembered| {
-        let reply =
-            remembered.reply.as_ref().map(|_| remember::confirmation(Outcome::Known(&remembered.text)));
+        let reply = remembered
+            .reply
+            .as_ref()
+            .map(|_| remember::confirmation(RememberOutcome::Known(&remembered.text)));
         Remembered { outcome: RememberedOutcome::Known, memory_id: Some(memory), reply, ..remembered }
     });
     Event::ContextLoaded(loaded)
@@ -235,6 +242,6 @@ fn no_room(remembered: Remembered, reason: &str) -> Remembered {
 }
 
 /// An answer where nothing was kept.
-fn reply(outcome: RememberedOutcome, text: Outcome<'_>) -> Remembered {
+fn reply(outcome: RememberedOutcome, text: RememberOutcome<'_>) -> Remembered {
     Remembered { outcome, memory_id: None, text: String::new(), reply: Some(remember::confirmation(text)) }
 }

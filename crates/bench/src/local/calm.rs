@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use local::chat::{LocalChat, Options};
+use local::chat::{LocalChat, LocalChatOptions};
 use local::embed::LocalEmbedder;
 use model::{ChatModel, Embedder, Message, Request};
 
@@ -18,7 +18,7 @@ const LIST: usize = 20_000;
 const QUESTIONS: usize = 40;
 
 pub(super) async fn measure() -> Result<String, BenchFailure> {
-    let chat = LocalChat::load(&fetched(chat::MODEL), &Options::default())?;
+    let chat = LocalChat::load(&fetched(chat::MODEL), &LocalChatOptions::default())?;
     let embedder = LocalEmbedder::load(&fetched(embed::MODEL), "all-MiniLM-L6-v2".into(), None)?;
     let mut report =
         format!("\n{:<34} {:>9} {:>12} {:>7}\n", "others meanwhile, ms", "median", "99 of 100", "worst");

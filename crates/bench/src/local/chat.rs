@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use futures_util::StreamExt;
-use local::chat::{LocalChat, Options};
+use local::chat::{LocalChat, LocalChatOptions};
 use local::gguf::Gguf;
-use local::llama::{Cache, Llama, Part, Runner, load};
+use local::llama::{Cache, Llama, Runner, StepPart, load};
 use model::{ChatModel, Message, Request};
 
 use super::peer::{Peer, field};
@@ -31,7 +31,10 @@ struct Round {
 pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailure> {
     let path = fetched(MODEL);
     let begin = Instant::now();
-    let chat = LocalChat::load(&path, &Options { context: CONTEXT, sequences: 1, ..Options::default() })?;
+    let chat = LocalChat::load(
+        &path,
+        &LocalChatOptions { context: CONTEXT, sequences: 1, ..LocalChatOptions::default() },
+    )?;
     let load_ms = milliseconds(begin);
     let model = load(&mut Gguf::open(&path)?, CONTEXT)?;
     let mut runner = Runner::new(threads)?;
@@ -80,13 +83,14 @@ fn speeds(model: &Llama, runner: &mut Runner) -> (f64, f64) {
     let prompt: Vec<u32> = (0..PROMPT).map(|index| 100 + index * 7 % 1000).collect();
     let begin = Instant::now();
     for tokens in prompt.chunks(CHUNK) {
-        runner.step(model, &mut [Part { cache: &mut cache, tokens, scores: Some(&mut scores) }]);
+        runner.step(model, &mut [StepPart { cache: &mut cache, tokens, scores: Some(&mut scores) }]);
     }
     let reads = f64::from(PROMPT) / begin.elapsed().as_secs_f64();
     let begin = Instant::now();
     for _ in 0..ANSWER {
         let token = (0..).zip(&scores).max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(token, _)| token);
-        runner.step(model, &mut [Part { cache: &mut cache, tokens: &[token], scores: Some(&mut scores) }]);
+        runner
+            .step(model, &mut [StepPart { cache: &mut cache, tokens: &[token], scores: Some(&mut scores) }]);
     }
     (reads, ANSWER as f64 / begin.elapsed().as_secs_f64())
 }

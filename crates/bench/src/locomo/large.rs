@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use memory::index::{Among, Index, Item, Method, Query};
+use memory::index::{Among, Index, IndexItem, Query, SearchMethod};
 use protocol::Role;
 
 use super::{Failure, id, report};
@@ -29,7 +29,8 @@ pub(super) fn run() -> Result<String, Failure> {
         add(&mut index, number, &mut chance)?;
     }
     let mut report = format!("{ITEMS} items of {DIMENSIONS} numbers, {} MB\n\n", index.bytes() >> 20);
-    for (method, name) in [(Method::Words, "words"), (Method::Vectors, "vectors"), (Method::Hybrid, "hybrid")]
+    for (method, name) in
+        [(SearchMethod::Words, "words"), (SearchMethod::Vectors, "vectors"), (SearchMethod::Hybrid, "hybrid")]
     {
         let mut times = Vec::new();
         for _ in 0..QUESTIONS {
@@ -71,7 +72,7 @@ pub(super) fn run() -> Result<String, Failure> {
 }
 
 fn add(index: &mut Index, number: usize, chance: &mut Chance) -> Result<(), Failure> {
-    let item = Item {
+    let item = IndexItem {
         id: id(number)?,
         thread: Some(format!("thr_{:032x}", number / TURNS_OF_THREAD).parse()?),
         place: number as u64,

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use memory::index::Method;
+use memory::index::SearchMethod;
 use serde_json::{Map, Value, json};
 
 use super::{Asked, DEPTHS, Failure};
 
-const METHODS: [(Method, &str); 3] =
-    [(Method::Words, "bm25"), (Method::Vectors, "vector"), (Method::Hybrid, "hybrid")];
+const METHODS: [(SearchMethod, &str); 3] =
+    [(SearchMethod::Words, "bm25"), (SearchMethod::Vectors, "vector"), (SearchMethod::Hybrid, "hybrid")];
 
 pub(super) fn tables(conversations: usize, turns: usize, asked: &[Asked]) -> Result<String, Failure> {
     let mut report = format!("{conversations} conversations, {turns} turns, {} questions\n", asked.len());
@@ -61,7 +61,7 @@ fn rounded(recall: f64) -> f64 {
     (recall * 1e4).round() / 1e4
 }
 
-fn averages(asked: &[&Asked], method: Method) -> Option<[f64; DEPTHS.len()]> {
+fn averages(asked: &[&Asked], method: SearchMethod) -> Option<[f64; DEPTHS.len()]> {
     let of_method =
         |asked: &&Asked| asked.recalls.iter().find(|(one, _)| *one == method).map(|(_, recalls)| *recalls);
     let recalls: Vec<[f64; DEPTHS.len()]> = asked.iter().filter_map(of_method).collect();

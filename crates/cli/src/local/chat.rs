@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use local::chat::{LocalChat, Options};
+use local::chat::{LocalChat, LocalChatOptions};
 use local::gguf::Gguf;
 use model::{ChatModel, Error, PieceStream, Request};
 use tokio::sync::OnceCell;
@@ -17,7 +17,7 @@ use crate::pull::{CHAT_FILE, Kind};
 /// The models of a data folder behind one door; a request's model is the name of its folder.
 struct Shelf {
     files: BTreeMap<String, PathBuf>,
-    options: Options,
+    options: LocalChatOptions,
     /// How many are kept.
     places: usize,
     /// Those in memory or on their way there; who was asked last stands last.
@@ -36,15 +36,15 @@ pub(crate) fn chat(config: &Config) -> Arc<dyn ChatModel> {
     })
 }
 
-pub(super) fn options(local: &Local) -> Options {
+pub(super) fn options(local: &Local) -> LocalChatOptions {
     let Local { threads, context, answers, loaded: _ } = *local;
-    Options { threads, context: context as usize, sequences: answers, ..Options::default() }
+    LocalChatOptions { threads, context: context as usize, sequences: answers, ..LocalChatOptions::default() }
 }
 
 /// Tokens that the model in this file was trained with.
 pub(crate) fn trained_context(file: &Path) -> Option<u32> {
     let file = Gguf::open(file).ok()?;
-    file.whole(&format!("{}.context_length", file.text("general.architecture")?))
+    file.integer(&format!("{}.context_length", file.text("general.architecture")?))
 }
 
 impl Shelf {

@@ -7,7 +7,7 @@ use crate::grammar::{CALL_BEGIN, CALL_END};
 
 /// Divides an answer into words and calls, and holds back what may become a call.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct CallScanner {
     held: String,
     inside: bool,
     found: usize,
@@ -15,13 +15,13 @@ pub(super) struct Calls {
 
 /// A part of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ChatAnswerPart {
     Words(String),
     Call { index: usize, name: String, json: String },
 }
 
-impl Calls {
-    pub(super) fn push(&mut self, text: &str) -> Vec<Part> {
+impl CallScanner {
+    pub(super) fn push(&mut self, text: &str) -> Vec<ChatAnswerPart> {
         self.held.push_str(text);
         let mut parts = Vec::new();
         // Each turn but the last takes a mark off what is held.
@@ -50,27 +50,27 @@ impl Calls {
         self.found > 0
     }
 
-    /// What was held back in vain: the beginning of a call that was cut, as the text it is.
+    /// Text that was held back in vain: the beginning of a call that was cut, as the text it is.
     pub(super) fn finish(&mut self) -> String {
         let held = std::mem::take(&mut self.held);
         if std::mem::take(&mut self.inside) { format!("{CALL_BEGIN}{held}") } else { held }
     }
 
     /// White space between calls is nothing that was said.
-    fn words(&self, text: String) -> Option<Part> {
+    fn words(&self, text: String) -> Option<ChatAnswerPart> {
         let said = !text.is_empty() && (self.found == 0 || !text.trim().is_empty());
-        said.then_some(Part::Words(text))
+        said.then_some(ChatAnswerPart::Words(text))
     }
 
-    fn call(&mut self, text: &str) -> Part {
+    fn call(&mut self, text: &str) -> ChatAnswerPart {
         let call = serde_json::from_str::<Value>(text).ok().and_then(|call| {
             let name = call.get("name")?.as_str()?.to_owned();
             Some((name, call.get("arguments")?.to_string()))
         });
         let Some((name, json)) = call else {
-            return Part::Words(format!("{CALL_BEGIN}{text}{CALL_END}"));
+            return ChatAnswerPart::Words(format!("{CALL_BEGIN}{text}{CALL_END}"));
         };
         self.found += 1;
-        Part::Call { index: self.found - 1, name, json }
+        ChatAnswerPart::Call { index: self.found - 1, name, json }
     }
 }

@@ -5,30 +5,30 @@ use model::{Error, Piece};
 use protocol::{Finish, Usage};
 use tokio::sync::mpsc;
 
-use super::calls::{Calls, Part as Said};
+use super::calls::{CallScanner, ChatAnswerPart};
 use super::stops::Stops;
 use crate::grammar;
-use crate::llama::{Cache, Part, Shape};
+use crate::llama::{Cache, LlamaShape, StepPart};
 use crate::sample::Sampler;
 use crate::tokenizer::{Characters, Tokenizer};
 
 /// A request, ready to be answered.
-pub(super) struct Job {
+pub(super) struct ChatJob {
     pub(super) prompt: Vec<u32>,
     /// Tokens of the longest answer.
     pub(super) limit: usize,
     pub(super) sampler: Sampler,
     pub(super) stops: Stops,
-    /// What the answer is held to.
+    /// The grammar that the answer follows.
     pub(super) grammar: Option<Matcher>,
     /// Finds the calls, where there may be some.
-    pub(super) calls: Option<Calls>,
+    pub(super) calls: Option<CallScanner>,
     /// Has room for every piece of the longest answer, so sending never waits.
     pub(super) out: mpsc::Sender<Result<Piece, Error>>,
 }
 
 pub(super) struct Sequence {
-    job: Job,
+    job: ChatJob,
     cache: Cache,
     /// Tokens that the model has yet to read.
     pending: Vec<u32>,
@@ -38,16 +38,16 @@ pub(super) struct Sequence {
     reused: usize,
 }
 
-/// What to do with a sequence after a step.
+/// The state of a sequence after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum SequenceState {
     GoOn,
     Ended,
 }
 
 impl Sequence {
     /// Goes on from what the cache has in common with the prompt.
-    pub(super) fn new(job: Job, mut cache: Cache, shape: &Shape) -> Self {
+    pub(super) fn new(job: ChatJob, mut cache: Cache, shape: &LlamaShape) -> Self {
         // At least one token is read, because only reading gives scores.
         let reused = common(cache.tokens(), &job.prompt).min(job.prompt.len().saturating_sub(1));
         cache.truncate(shape, reused);
@@ -76,17 +76,17 @@ impl Sequence {
     }
 
     /// Its part in the next step, with at most so many tokens.
-    pub(super) fn part(&mut self, most: usize) -> Part<'_> {
+    pub(super) fn part(&mut self, most: usize) -> StepPart<'_> {
         let tokens = self.pending.get(..most).unwrap_or(&self.pending);
         let last = tokens.len() == self.pending.len();
-        Part { cache: &mut self.cache, tokens, scores: last.then_some(&mut self.scores) }
+        StepPart { cache: &mut self.cache, tokens, scores: last.then_some(&mut self.scores) }
     }
 
     /// After a step with so many tokens: chooses the next one if all have been read, and hands out its text.
-    pub(super) fn advance(&mut self, read: usize, tokenizer: &Tokenizer) -> Next {
+    pub(super) fn advance(&mut self, read: usize, tokenizer: &Tokenizer) -> SequenceState {
         self.pending.drain(..read.min(self.pending.len()));
         if !self.pending.is_empty() {
-            return Next::GoOn;
+            return SequenceState::GoOn;
         }
         if let Some(grammar) = &mut self.job.grammar
             && let Err(reason) = grammar::mask(grammar, &mut self.scores)
@@ -105,7 +105,7 @@ impl Sequence {
         self.say(token, tokenizer)
     }
 
-    fn say(&mut self, token: u32, tokenizer: &Tokenizer) -> Next {
+    fn say(&mut self, token: u32, tokenizer: &Tokenizer) -> SequenceState {
         let bytes = if tokenizer.is_control(token) { &[] } else { tokenizer.token(token) };
         let text = self.characters.push(bytes);
         if self.hand_out(text) {
@@ -125,25 +125,25 @@ impl Sequence {
             return self.finish(Finish::Length);
         }
         self.pending.push(token);
-        Next::GoOn
+        SequenceState::GoOn
     }
 
     /// Hands out what the answer goes on with, as words and calls. True if the words have come to a stop text.
     fn hand_out(&mut self, text: String) -> bool {
         let parts = match &mut self.job.calls {
             Some(calls) => calls.push(&text),
-            None => vec![Said::Words(text)],
+            None => vec![ChatAnswerPart::Words(text)],
         };
         for part in parts {
             match part {
-                Said::Words(words) => {
+                ChatAnswerPart::Words(words) => {
                     let passed = self.job.stops.push(&words);
                     self.send_text(passed.text);
                     if passed.stopped {
                         return true;
                     }
                 }
-                Said::Call { index, name, json } => {
+                ChatAnswerPart::Call { index, name, json } => {
                     let held = self.job.stops.finish();
                     self.send_text(held);
                     self.send(Ok(Piece::CallStart { index, provider_id: None, name }));
@@ -154,10 +154,10 @@ impl Sequence {
         false
     }
 
-    fn finish(&mut self, finish: Finish) -> Next {
+    fn finish(&mut self, finish: Finish) -> SequenceState {
         let rest = self.characters.finish();
         self.hand_out(rest);
-        if let Some(unfinished) = self.job.calls.as_mut().map(Calls::finish) {
+        if let Some(unfinished) = self.job.calls.as_mut().map(CallScanner::finish) {
             self.send_text(unfinished);
         }
         let held = self.job.stops.finish();
@@ -169,15 +169,15 @@ impl Sequence {
             ..Usage::default()
         };
         self.send(Ok(Piece::Usage(usage)));
-        let called = self.job.calls.as_ref().is_some_and(Calls::found_any);
+        let called = self.job.calls.as_ref().is_some_and(CallScanner::found_any);
         let finish = if called && finish == Finish::Stop { Finish::ToolCalls } else { finish };
         self.send(Ok(Piece::Finish(finish)));
-        Next::Ended
+        SequenceState::Ended
     }
 
-    fn fail(&mut self, reason: String) -> Next {
+    fn fail(&mut self, reason: String) -> SequenceState {
         self.send(Err(Error::Broken(reason)));
-        Next::Ended
+        SequenceState::Ended
     }
 
     fn send_text(&self, text: String) {

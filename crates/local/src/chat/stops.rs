@@ -12,7 +12,7 @@ pub(super) struct Stops {
     held: String,
 }
 
-/// What came of a piece of text.
+/// The result of a piece of text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passed {
     pub(super) text: String,
@@ -44,7 +44,7 @@ impl Stops {
         Passed { text: std::mem::replace(&mut self.held, rest), stopped: false }
     }
 
-    /// What was held back in vain.
+    /// Text that was held back in vain.
     pub(super) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

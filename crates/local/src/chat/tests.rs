@@ -8,14 +8,14 @@ use protocol::{Finish, Settings, Usage};
 use serde_json::{Map, json};
 
 use super::*;
-use crate::tiny;
+use crate::tests::tiny;
 
-fn chat(options: &Options) -> LocalChat {
+fn chat(options: &LocalChatOptions) -> LocalChat {
     LocalChat::load(tiny::on_disk(&tiny::model()).path(), options).unwrap()
 }
 
-fn options() -> Options {
-    Options { threads: Some(2), ..Options::default() }
+fn options() -> LocalChatOptions {
+    LocalChatOptions { threads: Some(2), ..LocalChatOptions::default() }
 }
 
 fn request(text: &str, tokens: u32) -> Request {
@@ -43,7 +43,7 @@ async fn answer(chat: &LocalChat, request: &Request) -> (String, Usage, Option<F
 
 #[tokio::test]
 async fn the_same_seed_gives_the_same_answer_whatever_else_is_asked() {
-    let chat = chat(&Options { sequences: 3, ..options() });
+    let chat = chat(&LocalChatOptions { sequences: 3, ..options() });
     assert_eq!(chat.context(), tiny::CONTEXT as usize);
     let ask = |text| {
         let request = request(text, 40);
@@ -68,7 +68,7 @@ async fn the_same_seed_gives_the_same_answer_whatever_else_is_asked() {
 
 #[tokio::test]
 async fn memory_is_reported_and_has_a_bound() {
-    let chat = chat(&Options { sequences: 2, ..options() });
+    let chat = chat(&LocalChatOptions { sequences: 2, ..options() });
     let before = chat.memory();
     assert!(before.weights > 10_000 && before.cache == 0, "{before:?}");
     // Two layers with keys and values of 16 numbers.
@@ -143,23 +143,24 @@ async fn a_required_call_is_one_of_a_tool_that_there_is() {
 fn calls_are_told_apart_from_words_wherever_the_text_is_cut() {
     let call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"</b>\"}}\n</tool_call>";
     let text = format!("I <add> now. {call}\n{call}");
-    let expected = |index| calls::Part::Call { index, name: "add".into(), json: "{\"a\":\"</b>\"}".into() };
+    let expected =
+        |index| calls::ChatAnswerPart::Call { index, name: "add".into(), json: "{\"a\":\"</b>\"}".into() };
     for size in 1..text.len() {
-        let mut calls = Calls::default();
+        let mut calls = CallScanner::default();
         let pieces: Vec<String> =
             text.as_bytes().chunks(size).map(|piece| String::from_utf8(piece.into()).unwrap()).collect();
-        let parts: Vec<calls::Part> = pieces.iter().flat_map(|piece| calls.push(piece)).collect();
+        let parts: Vec<calls::ChatAnswerPart> = pieces.iter().flat_map(|piece| calls.push(piece)).collect();
         let (words, found): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|part| matches!(part, calls::Part::Words(_)));
+            parts.into_iter().partition(|part| matches!(part, calls::ChatAnswerPart::Words(_)));
         let words: String = words
             .into_iter()
-            .map(|part| if let calls::Part::Words(text) = part { text } else { String::new() })
+            .map(|part| if let calls::ChatAnswerPart::Words(text) = part { text } else { String::new() })
             .collect();
         assert_eq!((words.as_str(), found), ("I <add> now. ", vec![expected(0), expected(1)]), "{size}");
         assert!(calls.found_any() && calls.finish().is_empty());
     }
-    let mut cut = Calls::default();
-    assert_eq!(cut.push("Hm <tool"), [calls::Part::Words("Hm ".into())]);
+    let mut cut = CallScanner::default();
+    assert_eq!(cut.push("Hm <tool"), [calls::ChatAnswerPart::Words("Hm ".into())]);
     assert_eq!(cut.push("_call>{\"na"), []);
     assert_eq!(cut.finish(), "<tool_call>{\"na");
 }
@@ -204,7 +205,7 @@ async fn whatever_the_model_would_say_the_schema_holds() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_an_abandoned_answer_makes_room() {
-    let chat = chat(&Options { sequences: 1, waiting: 1, ..options() });
+    let chat = chat(&LocalChatOptions { sequences: 1, waiting: 1, ..options() });
     let mut first = chat.stream(&request("hello", 400)).await.unwrap();
     first.next().await;
     let second = chat.stream(&request("hello", 400)).await.unwrap();
@@ -224,7 +225,7 @@ async fn a_full_queue_refuses_and_an_abandoned_answer_makes_room() {
 async fn a_file_that_is_no_model_is_refused() {
     let error = LocalChat::load(tiny::on_disk(b"nothing").path(), &options()).err().unwrap();
     assert_eq!(error.to_string(), "the file is not GGUF");
-    let mut writer = tiny::Writer::default();
+    let mut writer = tiny::GgufWriter::default();
     writer.text("tokenizer.ggml.model", "gpt2");
     assert!(LocalChat::load(tiny::on_disk(&writer.bytes()).path(), &options()).is_err());
 }

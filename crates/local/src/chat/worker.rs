@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use super::sequence::{Job, Next, Sequence, common};
+use super::sequence::{ChatJob, Sequence, SequenceState, common};
 use crate::llama::{Cache, Llama, Runner};
 use crate::tokenizer::Tokenizer;
 
 /// Tokens of prompts that one step reads. More are hardly faster, and a step cannot be ended early.
 const READ_ALONE: usize = 128;
-/// The same while others write, who wait meanwhile.
+/// Tokens of prompts that one step reads while other sequences write, which wait meanwhile.
 const READ_BESIDE: usize = 32;
 
 pub(super) struct Worker {
@@ -24,7 +24,7 @@ pub(super) struct Worker {
     runner: Runner,
     tokenizer: Arc<Tokenizer>,
     active: Vec<Sequence>,
-    /// What ended sequences have left, the oldest first. A prompt that begins like one of them goes on from there.
+    /// Caches of ended sequences, the oldest first. A prompt that begins like one of them goes on from there.
     idle: Vec<Cache>,
     sequences: usize,
     /// Where to tell how many bytes the caches take.
@@ -43,7 +43,7 @@ impl Worker {
     }
 
     /// Works until nobody can ask any more.
-    pub(super) fn serve(mut self, mut jobs: mpsc::Receiver<Job>) {
+    pub(super) fn serve(mut self, mut jobs: mpsc::Receiver<ChatJob>) {
         loop {
             if self.active.is_empty() {
                 let Some(job) = jobs.blocking_recv() else { return };
@@ -59,7 +59,7 @@ impl Worker {
         }
     }
 
-    fn begin(&mut self, job: Job) {
+    fn begin(&mut self, job: ChatJob) {
         let cache = self.cache_for(&job.prompt);
         self.active.push(Sequence::new(job, cache, &self.model.shape));
     }
@@ -98,8 +98,8 @@ impl Worker {
         self.cache_bytes.store(active + idle, Ordering::Relaxed);
         let mut ended = Vec::new();
         for (sequence, read) in self.active.iter_mut().zip(read) {
-            let next = if read == 0 { Next::GoOn } else { sequence.advance(read, &self.tokenizer) };
-            ended.push(next == Next::Ended);
+            let next = if read == 0 { SequenceState::GoOn } else { sequence.advance(read, &self.tokenizer) };
+            ended.push(next == SequenceState::Ended);
         }
         let mut ended = ended.into_iter();
         self.end_where(|_| ended.next().unwrap_or(false));

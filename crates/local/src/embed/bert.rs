@@ -6,12 +6,12 @@
 
 use std::path::Path;
 
-use super::load::{LoadError, Pooling, Shape};
-use super::weights::Weights;
-use crate::kernels::{Activations, Attention, Cpu, Matrix, Pool, attend, centre, dot, gelu};
+use super::load::{BertShape, EmbedderLoadError, Pooling};
+use super::weights::BertWeights;
+use crate::kernels::{Activations, Attention, Cpu, KernelPool, Matrix, attend, centre, dot, gelu};
 
 pub(super) struct Bert {
-    shape: Shape,
+    shape: BertShape,
     pooling: Pooling,
     words: Vec<f32>,
     /// With the kind of the first sentence added, since there is no second one.
@@ -53,10 +53,10 @@ enum Precision {
     Fine,
 }
 
-/// What computes: the instructions that there are, and the threads.
+/// The machine that computes: its instructions and its threads.
 pub(super) struct Machine {
     pub(super) cpu: Cpu,
-    pub(super) pool: Pool,
+    pub(super) pool: KernelPool,
 }
 
 /// Room that is kept from one batch to the next.
@@ -72,7 +72,7 @@ pub(super) struct Room {
     heads: Vec<Head>,
 }
 
-/// What a product needs on its way.
+/// Buffers of a product on its way.
 #[derive(Default)]
 struct Work {
     activations: Activations,
@@ -80,20 +80,20 @@ struct Work {
     halves: Vec<f32>,
 }
 
-/// What the tokens of a text ask of each other.
+/// Keys and values by which the tokens of a text ask each other.
 #[derive(Default)]
 struct Head {
     keys: Vec<f32>,
     values: Vec<f32>,
-    /// What they get.
+    /// The values that the tokens get.
     taken: Vec<f32>,
 }
 
 impl Bert {
-    pub(super) fn read(folder: &Path, pooling: Pooling) -> Result<Self, LoadError> {
-        let shape = Shape::read(folder)?;
-        let mut weights = Weights::open(&folder.join("model.safetensors"))?;
-        let Shape { hidden, .. } = shape;
+    pub(super) fn read(folder: &Path, pooling: Pooling) -> Result<Self, EmbedderLoadError> {
+        let shape = BertShape::read(folder)?;
+        let mut weights = BertWeights::open(&folder.join("model.safetensors"))?;
+        let BertShape { hidden, .. } = shape;
         let words = weights.read("embeddings.word_embeddings.weight", &[shape.words, hidden])?;
         let kinds = weights.read("embeddings.token_type_embeddings.weight", &[shape.kinds, hidden])?;
         let mut positions =
@@ -106,7 +106,7 @@ impl Bert {
         Ok(Self { shape, pooling, words, positions, norm, layers })
     }
 
-    pub(super) fn shape(&self) -> &Shape {
+    pub(super) fn shape(&self) -> &BertShape {
         &self.shape
     }
 
@@ -165,7 +165,7 @@ impl Bert {
 
     /// For each text and head: how much each token takes from each, and what it takes.
     fn attend(&self, machine: &mut Machine, texts: &[Vec<u32>], joined: &[f32], heads: &mut Vec<Head>) {
-        let Shape { hidden, heads: count, .. } = self.shape;
+        let BertShape { hidden, heads: count, .. } = self.shape;
         let mut parts = Vec::with_capacity(texts.len());
         let mut rest = joined;
         for text in texts {
@@ -207,9 +207,9 @@ impl Bert {
         }
     }
 
-    /// What the heads have taken, side by side again.
+    /// Puts the results of the heads side by side again.
     fn gather(&self, texts: &[Vec<u32>], heads: &[Head], context: &mut Vec<f32>) {
-        let Shape { hidden, heads: count, .. } = self.shape;
+        let BertShape { hidden, heads: count, .. } = self.shape;
         let width = hidden / count;
         context.clear();
         for (text, heads) in texts.iter().zip(heads.chunks_exact(count)) {
@@ -236,8 +236,8 @@ impl Bert {
 }
 
 impl Layer {
-    fn read(weights: &mut Weights, index: usize, shape: &Shape) -> Result<Self, LoadError> {
-        let Shape { hidden, inner, .. } = *shape;
+    fn read(weights: &mut BertWeights, index: usize, shape: &BertShape) -> Result<Self, EmbedderLoadError> {
+        let BertShape { hidden, inner, .. } = *shape;
         let name = |part: &str| format!("encoder.layer.{index}.{part}");
         let (mut weight, mut bias) = (Vec::new(), Vec::new());
         for part in ["query", "key", "value"] {
@@ -248,7 +248,7 @@ impl Layer {
         let mut linear = |part: &str, inputs: usize, outputs: usize, precision: Precision| {
             let weight = weights.read(&format!("{}.weight", name(part)), &[outputs, inputs])?;
             let bias = weights.read(&format!("{}.bias", name(part)), &[outputs])?;
-            Ok::<_, LoadError>(Linear::new(&weight, bias, inputs, precision))
+            Ok::<_, EmbedderLoadError>(Linear::new(&weight, bias, inputs, precision))
         };
         let attended = linear("attention.output.dense", hidden, hidden, Precision::Plain)?;
         let widen = linear("intermediate.dense", hidden, inner, Precision::Fine)?;
@@ -304,7 +304,7 @@ impl Linear {
 }
 
 impl Norm {
-    fn read(weights: &mut Weights, name: &str, shape: &Shape) -> Result<Self, LoadError> {
+    fn read(weights: &mut BertWeights, name: &str, shape: &BertShape) -> Result<Self, EmbedderLoadError> {
         let weight = weights.read(&format!("{name}.weight"), &[shape.hidden])?;
         let bias = weights.read(&format!("{name}.bias"), &[shape.hidden])?;
         Ok(Self { weight, bias, epsilon: shape.epsilon })

@@ -24,7 +24,7 @@ const DEFAULT_POOLING_FOLDER: &str = "1_Pooling";
 
 /// Why a folder is not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum EmbedderLoadError {
     #[error("{} cannot be read: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{} does not fit: {what}", .path.display())]
@@ -33,13 +33,13 @@ pub enum LoadError {
     Thread(io::Error),
 }
 
-impl LoadError {
+impl EmbedderLoadError {
     pub(super) fn unfit(path: &Path, what: impl Into<String>) -> Self {
-        LoadError::Unfit { path: path.into(), what: what.into() }
+        EmbedderLoadError::Unfit { path: path.into(), what: what.into() }
     }
 
     pub(super) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        |source| LoadError::Read { path: path.into(), source }
+        |source| EmbedderLoadError::Read { path: path.into(), source }
     }
 }
 
@@ -53,15 +53,23 @@ pub(super) enum Pooling {
 }
 
 /// The sizes of a network, checked.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shape {
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct BertShape {
+    #[serde(rename = "hidden_size")]
     pub(super) hidden: usize,
+    #[serde(rename = "intermediate_size")]
     pub(super) inner: usize,
+    #[serde(rename = "num_hidden_layers")]
     pub(super) layers: usize,
+    #[serde(rename = "num_attention_heads")]
     pub(super) heads: usize,
+    #[serde(rename = "vocab_size")]
     pub(super) words: usize,
+    #[serde(rename = "max_position_embeddings")]
     pub(super) positions: usize,
+    #[serde(rename = "type_vocab_size")]
     pub(super) kinds: usize,
+    #[serde(rename = "layer_norm_eps")]
     pub(super) epsilon: f32,
 }
 
@@ -69,15 +77,9 @@ pub(super) struct Shape {
 struct Config {
     model_type: String,
     hidden_act: String,
-    hidden_size: usize,
-    intermediate_size: usize,
-    num_hidden_layers: usize,
-    num_attention_heads: usize,
-    vocab_size: usize,
-    max_position_embeddings: usize,
-    type_vocab_size: usize,
-    layer_norm_eps: f32,
     position_embedding_type: Option<String>,
+    #[serde(flatten)]
+    shape: BertShape,
 }
 
 #[derive(Deserialize)]
@@ -100,26 +102,19 @@ struct SentenceFile {
     max_seq_length: Option<usize>,
 }
 
-impl Shape {
-    pub(super) fn read(folder: &Path) -> Result<Self, LoadError> {
+impl BertShape {
+    pub(super) fn read(folder: &Path) -> Result<Self, EmbedderLoadError> {
         let path = folder.join("config.json");
         let config: Config = json(&path)?;
         let position = config.position_embedding_type.as_deref().unwrap_or("absolute");
         if config.model_type != "bert" || config.hidden_act != "gelu" || position != "absolute" {
-            return Err(LoadError::unfit(&path, "only BERT with GELU and absolute positions is known"));
+            return Err(EmbedderLoadError::unfit(
+                &path,
+                "only BERT with GELU and absolute positions is known",
+            ));
         }
-        let shape = Self {
-            hidden: config.hidden_size,
-            inner: config.intermediate_size,
-            layers: config.num_hidden_layers,
-            heads: config.num_attention_heads,
-            words: config.vocab_size,
-            positions: config.max_position_embeddings,
-            kinds: config.type_vocab_size,
-            epsilon: config.layer_norm_eps,
-        };
-        shape.check().map_err(|what| LoadError::unfit(&path, what))?;
-        Ok(shape)
+        config.shape.check().map_err(|what| EmbedderLoadError::unfit(&path, what))?;
+        Ok(config.shape)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -151,59 +146,60 @@ impl Shape {
 }
 
 /// A wrong guess would go unnoticed and give poor vectors, so a folder that does not say is refused.
-pub(super) fn pooling(folder: &Path) -> Result<Pooling, LoadError> {
+pub(super) fn pooling(folder: &Path) -> Result<Pooling, EmbedderLoadError> {
     let path = folder.join(pooling_folder(folder)?).join("config.json");
     let file: PoolingFile = json(&path)?;
     match (file.pooling_mode_cls_token, file.pooling_mode_mean_tokens) {
         (false, true) => Ok(Pooling::Mean),
         (true, false) => Ok(Pooling::First),
         (true, true) | (false, false) => {
-            Err(LoadError::unfit(&path, "it has to name either the mean or the first token, alone"))
+            Err(EmbedderLoadError::unfit(&path, "it has to name either the mean or the first token, alone"))
         }
     }
 }
 
 /// Where the folder says how to pool: where its list of modules says so, or else where it usually is.
-fn pooling_folder(folder: &Path) -> Result<String, LoadError> {
+fn pooling_folder(folder: &Path) -> Result<String, EmbedderLoadError> {
     let path = folder.join("modules.json");
     if !path.exists() {
         return Ok(DEFAULT_POOLING_FOLDER.into());
     }
     let modules: Vec<Module> = json(&path)?;
     let found = modules.into_iter().find(|module| module.kind.ends_with(".Pooling"));
-    let name = found.ok_or_else(|| LoadError::unfit(&path, "it has no module that pools"))?.path;
+    let name = found.ok_or_else(|| EmbedderLoadError::unfit(&path, "it has no module that pools"))?.path;
     let mut parts = Path::new(&name).components();
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(_)), None) => Ok(name),
-        _ => Err(LoadError::unfit(&path, format!("{name:?} is not the name of a folder in it"))),
+        _ => Err(EmbedderLoadError::unfit(&path, format!("{name:?} is not the name of a folder in it"))),
     }
 }
 
 /// Tokens of a text that are read: what the model was trained with, or all its positions where it does not say.
-pub(super) fn max_tokens(folder: &Path, positions: usize) -> Result<usize, LoadError> {
+pub(super) fn max_tokens(folder: &Path, positions: usize) -> Result<usize, EmbedderLoadError> {
     let path = folder.join("sentence_bert_config.json");
     if !path.exists() {
         return Ok(positions);
     }
     let file: SentenceFile = json(&path)?;
     match file.max_seq_length.unwrap_or(positions) {
-        length if length < MIN_POSITIONS => {
-            Err(LoadError::unfit(&path, format!("max_seq_length is {length}, fewer than {MIN_POSITIONS}")))
-        }
+        length if length < MIN_POSITIONS => Err(EmbedderLoadError::unfit(
+            &path,
+            format!("max_seq_length is {length}, fewer than {MIN_POSITIONS}"),
+        )),
         length => Ok(length.min(positions)),
     }
 }
 
-pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, LoadError> {
-    serde_json::from_str(&text(path)?).map_err(|error| LoadError::unfit(path, error.to_string()))
+pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, EmbedderLoadError> {
+    serde_json::from_str(&text(path)?).map_err(|error| EmbedderLoadError::unfit(path, error.to_string()))
 }
 
-pub(super) fn text(path: &Path) -> Result<String, LoadError> {
+pub(super) fn text(path: &Path) -> Result<String, EmbedderLoadError> {
     let mut text = String::new();
-    let file = File::open(path).map_err(LoadError::read(path))?;
-    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(LoadError::read(path))?;
+    let file = File::open(path).map_err(EmbedderLoadError::read(path))?;
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(EmbedderLoadError::read(path))?;
     match text.len() as u64 > MAX_FILE_BYTES {
-        true => Err(LoadError::unfit(path, format!("it is longer than {MAX_FILE_BYTES} bytes"))),
+        true => Err(EmbedderLoadError::unfit(path, format!("it is longer than {MAX_FILE_BYTES} bytes"))),
         false => Ok(text),
     }
 }

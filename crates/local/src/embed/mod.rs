@@ -24,10 +24,10 @@ use model::{Embedder, Error};
 use tokio::sync::oneshot;
 
 use self::bert::{Bert, Machine, Room};
-pub use self::load::LoadError;
-use self::queue::{Kind, Queue};
+pub use self::load::EmbedderLoadError;
+use self::queue::{EmbedPriority, Queue};
 use self::wordpiece::WordPiece;
-use crate::kernels::{Cpu, Pool};
+use crate::kernels::{Cpu, KernelPool};
 
 /// Texts of a job.
 const MAX_JOB_TEXTS: usize = 16;
@@ -61,16 +61,20 @@ struct Network {
 impl LocalEmbedder {
     /// Reads the folder, which takes a moment and blocks, and starts the threads: one for each core unless `threads` says
     /// otherwise. They end with the embedder.
-    pub fn load(folder: &Path, model: String, threads: Option<NonZero<usize>>) -> Result<Self, LoadError> {
+    pub fn load(
+        folder: &Path,
+        model: String,
+        threads: Option<NonZero<usize>>,
+    ) -> Result<Self, EmbedderLoadError> {
         let network = Network::read(folder)?;
         let threads = threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
-        let pool = Pool::new(threads).map_err(LoadError::Thread)?;
+        let pool = KernelPool::new(threads).map_err(EmbedderLoadError::Thread)?;
         let machine = Machine { cpu: Cpu::detect(), pool };
         let (dimensions, weights) = (network.bert.shape().hidden, network.bert.bytes());
         let jobs = Arc::new(Queue::new());
         let queue = Arc::clone(&jobs);
         let thread = thread::Builder::new().name("local-embed".into());
-        thread.spawn(move || network.serve(machine, &queue)).map_err(LoadError::Thread)?;
+        thread.spawn(move || network.serve(machine, &queue)).map_err(EmbedderLoadError::Thread)?;
         Ok(Self { model, dimensions, weights, jobs })
     }
 
@@ -85,14 +89,14 @@ impl LocalEmbedder {
     }
 
     async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
-        let kind = if texts.len() == 1 { Kind::Question } else { Kind::Part };
+        let kind = if texts.len() == 1 { EmbedPriority::Question } else { EmbedPriority::Part };
         let jobs: Vec<_> = batches(texts).map(|batch| self.embed_batch(kind, batch)).collect();
         let answers = stream::iter(jobs).buffered(JOBS_AT_ONCE);
         let vectors: Vec<Vec<Vec<f32>>> = answers.try_collect().await?;
         Ok(vectors.into_iter().flatten().collect())
     }
 
-    async fn embed_batch(&self, kind: Kind, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
+    async fn embed_batch(&self, kind: EmbedPriority, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
         let (reply, answer) = oneshot::channel();
         let ended = || Error::Unavailable { reason: "the threads for embeddings ended".into(), after: None };
         if !self.jobs.push(kind, Job { texts: texts.to_vec(), reply }).await {
@@ -119,7 +123,7 @@ impl Embedder for LocalEmbedder {
 }
 
 impl Network {
-    fn read(folder: &Path) -> Result<Self, LoadError> {
+    fn read(folder: &Path) -> Result<Self, EmbedderLoadError> {
         let bert = Bert::read(folder, load::pooling(folder)?)?;
         let tokenizer = WordPiece::read(folder, bert.shape().words)?;
         let max_tokens = load::max_tokens(folder, bert.shape().positions)?;

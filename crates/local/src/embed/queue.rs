@@ -1,4 +1,4 @@
-//! What waits to be computed: questions first, and now and then a part of a longer list, so that it gets on too.
+//! Jobs that wait to be computed: questions first, and now and then a part of a longer list, so that it gets on too.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ const QUESTIONS_IN_A_ROW: usize = 8;
 
 /// How long somebody is ready to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EmbedPriority {
     /// One text, which somebody looks up something with.
     Question,
     /// A part of many.
@@ -45,16 +45,16 @@ impl<T> Queue<T> {
     }
 
     /// Waits for a place. False if nobody takes jobs any more.
-    pub(super) async fn push(&self, kind: Kind, job: T) -> bool {
+    pub(super) async fn push(&self, kind: EmbedPriority, job: T) -> bool {
         let places = match kind {
-            Kind::Question => &self.questions,
-            Kind::Part => &self.parts,
+            EmbedPriority::Question => &self.questions,
+            EmbedPriority::Part => &self.parts,
         };
         let Ok(place) = Arc::clone(places).acquire_owned().await else { return false };
         let mut waiting = self.lock();
         match kind {
-            Kind::Question => waiting.questions.push_back((job, place)),
-            Kind::Part => waiting.parts.push_back((job, place)),
+            EmbedPriority::Question => waiting.questions.push_back((job, place)),
+            EmbedPriority::Part => waiting.parts.push_back((job, place)),
         }
         drop(waiting);
         self.more.notify_one();
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    fn push(queue: &Queue<usize>, kind: Kind, job: usize) -> Option<bool> {
+    fn push(queue: &Queue<usize>, kind: EmbedPriority, job: usize) -> Option<bool> {
         queue.push(kind, job).now_or_never()
     }
 
@@ -119,10 +119,10 @@ mod tests {
     fn questions_come_first_and_parts_get_on_too() {
         let queue = Queue::new();
         for job in 0..3 {
-            assert_eq!(push(&queue, Kind::Part, 100 + job), Some(true));
+            assert_eq!(push(&queue, EmbedPriority::Part, 100 + job), Some(true));
         }
         for job in 0..QUESTIONS_IN_A_ROW + 2 {
-            assert_eq!(push(&queue, Kind::Question, job), Some(true));
+            assert_eq!(push(&queue, EmbedPriority::Question, job), Some(true));
         }
         let order: Vec<usize> = (0..QUESTIONS_IN_A_ROW + 5).filter_map(|_| queue.pop()).collect();
         let mut expected: Vec<usize> = (0..QUESTIONS_IN_A_ROW).collect();
@@ -134,19 +134,19 @@ mod tests {
     fn a_full_queue_of_parts_leaves_room_for_questions() {
         let queue = Queue::new();
         for job in 0..MAX_QUEUED {
-            assert_eq!(push(&queue, Kind::Part, job), Some(true));
+            assert_eq!(push(&queue, EmbedPriority::Part, job), Some(true));
         }
-        assert_eq!(push(&queue, Kind::Part, 1), None, "it waits");
-        assert_eq!(push(&queue, Kind::Question, 7), Some(true));
+        assert_eq!(push(&queue, EmbedPriority::Part, 1), None, "it waits");
+        assert_eq!(push(&queue, EmbedPriority::Question, 7), Some(true));
         assert_eq!((queue.pop(), queue.pop()), (Some(7), Some(0)));
-        assert_eq!(push(&queue, Kind::Part, 1), Some(true), "there is a place again");
+        assert_eq!(push(&queue, EmbedPriority::Part, 1), Some(true), "there is a place again");
     }
 
     #[test]
     fn a_closed_queue_gives_and_takes_nothing() {
         let queue = Queue::new();
-        assert_eq!(push(&queue, Kind::Part, 1), Some(true));
+        assert_eq!(push(&queue, EmbedPriority::Part, 1), Some(true));
         queue.close();
-        assert_eq!((queue.pop(), push(&queue, Kind::Question, 1)), (None, Some(false)));
+        assert_eq!((queue.pop(), push(&queue, EmbedPriority::Question, 1)), (None, Some(false)));
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::load::LoadError;
+use super::load::EmbedderLoadError;
 
 /// A header of a thousand tensors takes a tenth of it.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
@@ -20,11 +20,11 @@ const LENGTH_BYTES: u64 = 8;
 const NUMBER_BYTES: usize = 4;
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// What the names begin with where the network was saved as a part of a larger one.
+/// The prefix of names where the network was saved as a part of a larger one.
 const PREFIX: &str = "bert.";
 
 #[derive(Debug)]
-pub(super) struct Weights {
+pub(super) struct BertWeights {
     path: PathBuf,
     file: File,
     tensors: HashMap<String, Tensor>,
@@ -48,36 +48,39 @@ struct Tensor {
     data_offsets: [u64; 2],
 }
 
-impl Weights {
-    pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
-        let mut file = File::open(path).map_err(LoadError::read(path))?;
-        let whole = file.metadata().map_err(LoadError::read(path))?.len();
+impl BertWeights {
+    pub(super) fn open(path: &Path) -> Result<Self, EmbedderLoadError> {
+        let mut file = File::open(path).map_err(EmbedderLoadError::read(path))?;
+        let whole = file.metadata().map_err(EmbedderLoadError::read(path))?.len();
         let mut length = [0; LENGTH_BYTES as usize];
-        file.read_exact(&mut length).map_err(LoadError::read(path))?;
+        file.read_exact(&mut length).map_err(EmbedderLoadError::read(path))?;
         let header_bytes = u64::from_le_bytes(length);
         let after = whole.saturating_sub(LENGTH_BYTES);
         if header_bytes > MAX_HEADER_BYTES.min(after) {
-            return Err(LoadError::unfit(path, format!("its header would have {header_bytes} bytes")));
+            return Err(EmbedderLoadError::unfit(
+                path,
+                format!("its header would have {header_bytes} bytes"),
+            ));
         }
         let mut header = Vec::new();
         let read = file.by_ref().take(header_bytes).read_to_end(&mut header);
-        read.map_err(LoadError::read(path))?;
-        let header: Header =
-            serde_json::from_slice(&header).map_err(|error| LoadError::unfit(path, error.to_string()))?;
+        read.map_err(EmbedderLoadError::read(path))?;
+        let header: Header = serde_json::from_slice(&header)
+            .map_err(|error| EmbedderLoadError::unfit(path, error.to_string()))?;
         let (start, length) = (LENGTH_BYTES + header_bytes, after - header_bytes);
         Ok(Self { path: path.into(), file, tensors: header.tensors, start, length })
     }
 
     /// The numbers of one tensor, row after row.
-    pub(super) fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
+    pub(super) fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedderLoadError> {
         let (start, numbers) = self.place(name, shape)?;
         let mut values = Vec::with_capacity(numbers);
-        self.file.seek(SeekFrom::Start(start)).map_err(LoadError::read(&self.path))?;
+        self.file.seek(SeekFrom::Start(start)).map_err(EmbedderLoadError::read(&self.path))?;
         let mut piece = vec![0; PIECE_BYTES.min(numbers * NUMBER_BYTES)];
         while values.len() < numbers {
             let bytes = piece.len().min((numbers - values.len()) * NUMBER_BYTES);
             let Some(piece) = piece.get_mut(..bytes) else { break };
-            self.file.read_exact(piece).map_err(LoadError::read(&self.path))?;
+            self.file.read_exact(piece).map_err(EmbedderLoadError::read(&self.path))?;
             let (chunks, _) = piece.as_chunks();
             values.extend(chunks.iter().map(|bytes| f32::from_le_bytes(*bytes)));
         }
@@ -88,7 +91,7 @@ impl Weights {
     }
 
     /// Where a tensor begins in the file, and how many numbers it has.
-    fn place(&self, name: &str, shape: &[usize]) -> Result<(u64, usize), LoadError> {
+    fn place(&self, name: &str, shape: &[usize]) -> Result<(u64, usize), EmbedderLoadError> {
         let found = self.tensors.get(name).or_else(|| self.tensors.get(&format!("{PREFIX}{name}")));
         let Some(Tensor { dtype, shape: its, data_offsets: [start, end] }) = found else {
             return Err(self.unfit(name, "is missing"));
@@ -106,7 +109,7 @@ impl Weights {
         Ok((self.start + start, numbers))
     }
 
-    fn unfit(&self, name: &str, what: &str) -> LoadError {
-        LoadError::unfit(&self.path, format!("the tensor {name} {what}"))
+    fn unfit(&self, name: &str, what: &str) -> EmbedderLoadError {
+        EmbedderLoadError::unfit(&self.path, format!("the tensor {name} {what}"))
     }
 }

@@ -8,12 +8,11 @@ use serde::Deserialize;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
-use super::load::{self, LoadError};
+use super::load::{self, EmbedderLoadError};
 
 /// Characters of a word; a longer one is unknown. What the files say, and what holds where they do not.
 const DEFAULT_WORD_CHARS: usize = 100;
 const MAX_WORD_CHARS: usize = 1000;
-const DEFAULT_PREFIX: &str = "##";
 
 #[derive(Debug)]
 pub(super) struct WordPiece {
@@ -21,23 +20,27 @@ pub(super) struct WordPiece {
     unknown: u32,
     first: u32,
     last: u32,
-    /// What a piece within a word begins with.
+    /// The prefix of a piece within a word.
     prefix: String,
     word_chars: usize,
     cleaning: Cleaning,
 }
 
-/// What is done to a text before it is cut.
+/// Changes to a text before it is cut.
 #[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(default)]
 struct Cleaning {
-    #[serde(default = "yes")]
     clean_text: bool,
-    #[serde(default = "yes")]
     handle_chinese_chars: bool,
     /// As `lowercase`, where it is not said.
     strip_accents: Option<bool>,
-    #[serde(default = "yes")]
     lowercase: bool,
+}
+
+impl Default for Cleaning {
+    fn default() -> Self {
+        Self { clean_text: true, handle_chinese_chars: true, strip_accents: None, lowercase: true }
+    }
 }
 
 #[derive(Deserialize)]
@@ -48,74 +51,62 @@ struct TokenizerFile {
 
 #[derive(Deserialize)]
 struct Vocabulary {
-    #[serde(rename = "type", default = "word_piece")]
-    kind: String,
     vocab: HashMap<String, u32>,
-    #[serde(default = "unknown")]
+    #[serde(flatten)]
+    pieces: Pieces,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+struct Pieces {
+    #[serde(rename = "type")]
+    kind: String,
     unk_token: String,
-    #[serde(default = "prefix")]
     continuing_subword_prefix: String,
-    #[serde(default = "word_chars")]
     max_input_chars_per_word: usize,
 }
 
-fn yes() -> bool {
-    true
-}
-
-fn word_piece() -> String {
-    "WordPiece".into()
-}
-
-fn unknown() -> String {
-    "[UNK]".into()
-}
-
-fn prefix() -> String {
-    DEFAULT_PREFIX.into()
-}
-
-fn word_chars() -> usize {
-    DEFAULT_WORD_CHARS
+impl Default for Pieces {
+    fn default() -> Self {
+        Self {
+            kind: "WordPiece".into(),
+            unk_token: "[UNK]".into(),
+            continuing_subword_prefix: "##".into(),
+            max_input_chars_per_word: DEFAULT_WORD_CHARS,
+        }
+    }
 }
 
 impl WordPiece {
     /// From `tokenizer.json`, or from `vocab.txt` as a model without case if there is only that.
-    pub(super) fn read(folder: &Path, words: usize) -> Result<Self, LoadError> {
+    pub(super) fn read(folder: &Path, words: usize) -> Result<Self, EmbedderLoadError> {
         let path = folder.join("tokenizer.json");
         if path.exists() {
-            return Self::new(load::json(&path)?, words).map_err(|what| LoadError::unfit(&path, what));
+            return Self::new(load::json(&path)?, words)
+                .map_err(|what| EmbedderLoadError::unfit(&path, what));
         }
         let path = folder.join("vocab.txt");
         let vocab = (0..).zip(load::text(&path)?.lines()).map(|(id, word)| (word.to_owned(), id)).collect();
-        let model = Vocabulary {
-            kind: word_piece(),
-            vocab,
-            unk_token: unknown(),
-            continuing_subword_prefix: prefix(),
-            max_input_chars_per_word: word_chars(),
-        };
-        let normalizer =
-            Cleaning { clean_text: true, handle_chinese_chars: true, strip_accents: None, lowercase: true };
-        Self::new(TokenizerFile { model, normalizer }, words).map_err(|what| LoadError::unfit(&path, what))
+        let model = Vocabulary { vocab, pieces: Pieces::default() };
+        let file = TokenizerFile { model, normalizer: Cleaning::default() };
+        Self::new(file, words).map_err(|what| EmbedderLoadError::unfit(&path, what))
     }
 
     fn new(file: TokenizerFile, words: usize) -> Result<Self, String> {
-        let Vocabulary { kind, vocab: ids, unk_token, continuing_subword_prefix, max_input_chars_per_word } =
-            file.model;
-        if kind != "WordPiece" {
-            return Err(format!("it cuts words by {kind}, not by WordPiece"));
+        let Vocabulary { vocab: ids, pieces } = file.model;
+        if pieces.kind != "WordPiece" {
+            return Err(format!("it cuts words by {}, not by WordPiece", pieces.kind));
         }
         if let Some((word, _)) = ids.iter().find(|(_, id)| **id as usize >= words) {
             return Err(format!("the piece {word:?} is beyond the {words} that the network knows"));
         }
         let id = |word: &str| ids.get(word).copied().ok_or_else(|| format!("it lacks the piece {word}"));
         Ok(Self {
-            unknown: id(&unk_token)?,
+            unknown: id(&pieces.unk_token)?,
             first: id("[CLS]")?,
             last: id("[SEP]")?,
-            prefix: continuing_subword_prefix,
-            word_chars: max_input_chars_per_word.min(MAX_WORD_CHARS),
+            prefix: pieces.continuing_subword_prefix,
+            word_chars: pieces.max_input_chars_per_word.min(MAX_WORD_CHARS),
             cleaning: file.normalizer,
             ids,
         })

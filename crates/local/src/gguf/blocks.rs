@@ -83,8 +83,8 @@ impl Encoding {
                     let scale = half(block);
                     fill(out, tail(block, 2).iter().map(|byte| scale * f32::from(byte.cast_signed())));
                 }
-                Self::Q4K => q4_k(block, out),
-                Self::Q5K => q5_k(block, out),
+                Self::Q4K => q4_or_q5_k(block, &[], tail(block, 16), out),
+                Self::Q5K => q4_or_q5_k(block, tail(block, 16), tail(block, 16 + SUPER / 8), out),
                 Self::Q6K => q6_k(block, out),
             }
         }
@@ -164,26 +164,16 @@ fn six_bits(scales: [u8; 12]) -> [(f32, f32); 8] {
     ]
 }
 
-fn q4_k(block: &[u8], out: &mut [f32]) {
+/// Numbers of four bits, with a fifth bit from `fifth` where there is one.
+fn q4_or_q5_k(block: &[u8], fifth: &[u8], packed: &[u8], out: &mut [f32]) {
     let (scale, min) = (half(block), half(tail(block, 2)));
     let parts = six_bits(head(tail(block, 4)));
-    let packed = tail(block, 16).chunks_exact(SMALL).flat_map(|bytes| [(bytes, false), (bytes, true)]);
-    for (((bytes, upper), (part, least)), out) in packed.zip(parts).zip(out.chunks_exact_mut(SMALL)) {
-        let value = if upper { high } else { low };
-        fill(out, bytes.iter().map(|byte| scale * part * value(byte) - min * least));
-    }
-}
-
-fn q5_k(block: &[u8], out: &mut [f32]) {
-    let (scale, min) = (half(block), half(tail(block, 2)));
-    let parts = six_bits(head(tail(block, 4)));
-    let fifth = tail(block, 16);
-    let packed = tail(block, 16 + SUPER / 8).chunks_exact(SMALL);
-    let packed = packed.flat_map(|bytes| [(bytes, false), (bytes, true)]).enumerate();
+    let packed = packed.chunks_exact(SMALL).flat_map(|bytes| [(bytes, false), (bytes, true)]).enumerate();
     for (((bit, (bytes, upper)), (part, least)), out) in packed.zip(parts).zip(out.chunks_exact_mut(SMALL)) {
         let value = if upper { high } else { low };
+        let fifths = fifth.iter().copied().chain(std::iter::repeat(0));
         let whole =
-            bytes.iter().zip(fifth).map(|(byte, fifth)| value(byte) + f32::from((fifth >> bit) & 1) * 16.0);
+            bytes.iter().zip(fifths).map(|(byte, fifth)| value(byte) + f32::from((fifth >> bit) & 1) * 16.0);
         fill(out, whole.map(|value| scale * part * value - min * least));
     }
 }

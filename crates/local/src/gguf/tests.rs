@@ -3,14 +3,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tiny::{self, Writer, on_disk};
+use crate::tests::tiny::{self, GgufWriter, on_disk};
 
 fn open(bytes: &[u8]) -> Result<Gguf, GgufError> {
     Gguf::open(on_disk(bytes).path())
 }
 
 fn row(encoding: u32, columns: u64, data: &[u8]) -> Vec<f32> {
-    let mut writer = Writer::default();
+    let mut writer = GgufWriter::default();
     writer.tensor("t", &[columns], encoding, data);
     open(&writer.bytes()).unwrap().vector("t", usize::try_from(columns).unwrap()).unwrap()
 }
@@ -22,8 +22,8 @@ const TWO: [u8; 2] = [0x00, 0x40];
 fn facts_and_weights_are_read() {
     let mut file = open(&tiny::model()).unwrap();
     assert_eq!(file.text("general.architecture"), Some("llama"));
-    assert_eq!(file.whole::<u32>("llama.block_count"), Some(2));
-    assert_eq!(file.whole::<u32>("general.architecture"), None);
+    assert_eq!(file.integer::<u32>("llama.block_count"), Some(2));
+    assert_eq!(file.integer::<u32>("general.architecture"), None);
     assert_eq!(file.list("tokenizer.ggml.tokens").unwrap().len(), 263);
     let tensor = file.tensor("blk.0.attn_k.weight").unwrap();
     assert_eq!((tensor.columns, tensor.rows), (32, 16));
@@ -84,14 +84,14 @@ fn what_is_no_such_file_says_so() {
     let mut many = b"GGUF\x03\0\0\0".to_vec();
     many.extend([255; 16]);
     assert!(matches!(open(&many), Err(GgufError::Length)));
-    let mut writer = Writer::default();
+    let mut writer = GgufWriter::default();
     writer.entry("general.alignment", 4, &0_u32.to_le_bytes());
     assert!(matches!(open(&writer.bytes()), Err(GgufError::NoEntry(_))));
-    let mut writer = Writer::default();
+    let mut writer = GgufWriter::default();
     writer.entry("strange", 99, &[]);
     assert!(matches!(open(&writer.bytes()), Err(GgufError::Kind(99))));
     let nested = [9_u32.to_le_bytes().to_vec(), 1_u64.to_le_bytes().to_vec()].concat().repeat(100);
-    let mut writer = Writer::default();
+    let mut writer = GgufWriter::default();
     writer.entry("deep", 9, &nested);
     assert!(matches!(open(&writer.bytes()), Err(GgufError::Length)));
 }
@@ -99,14 +99,14 @@ fn what_is_no_such_file_says_so() {
 #[test]
 fn tensors_of_absurd_shapes_are_refused() {
     for shape in [&[][..], &[0], &[33], &[u64::MAX], &[1 << 40, 1 << 40], &[32; 5]] {
-        let mut writer = Writer::default();
+        let mut writer = GgufWriter::default();
         writer.tensor("t", shape, 8, &[0; 34]);
         assert!(matches!(open(&writer.bytes()), Err(GgufError::Shape(_))), "{shape:?}");
     }
-    let mut writer = Writer::default();
+    let mut writer = GgufWriter::default();
     writer.tensor("t", &[64], 8, &[0; 34]);
     assert!(matches!(open(&writer.bytes()), Err(GgufError::Shape(_))), "it would reach past the end");
-    let mut writer = Writer::default();
+    let mut writer = GgufWriter::default();
     writer.tensor("t", &[32], 77, &[0; 34]);
     assert!(matches!(open(&writer.bytes()), Err(GgufError::Encoding { encoding: 77, .. })));
 }

@@ -1,14 +1,19 @@
 //! Dot products of one group of weights with rows of activations.
 
-use super::packed::{Activations, Block, GROUP, Line, STEP, STEPS, Scales, ZERO};
+use super::packed::{ActivationBlock, Activations, GROUP, STEP, STEPS, Scales, WeightLine, ZERO};
 use super::{Cpu, Level};
 
-pub(super) type Weights<'a> = (&'a [Line], &'a [Scales]);
+pub(super) type GroupWeights<'a> = (&'a [WeightLine], &'a [Scales]);
 
 pub(super) type Sums = [f32; GROUP];
 
 /// Hands out the sums of each row with its index.
-pub(super) fn group(cpu: Cpu, weights: Weights<'_>, rows: &Activations, out: &mut dyn FnMut(usize, &Sums)) {
+pub(super) fn group(
+    cpu: Cpu,
+    weights: GroupWeights<'_>,
+    rows: &Activations,
+    out: &mut dyn FnMut(usize, &Sums),
+) {
     let mut index = 0;
     let mut emit = |sums: &[Sums]| {
         for sums in sums {
@@ -21,8 +26,8 @@ pub(super) fn group(cpu: Cpu, weights: Weights<'_>, rows: &Activations, out: &mu
     rows.ones().for_each(|rows| emit(&tile(cpu, weights, rows)));
 }
 
-/// What is longer than the others is not read.
-fn tile<const N: usize>(cpu: Cpu, weights: Weights<'_>, rows: &[Block<N>]) -> [Sums; N] {
+/// The end of a slice that is longer than the others is not read.
+fn tile<const N: usize>(cpu: Cpu, weights: GroupWeights<'_>, rows: &[ActivationBlock<N>]) -> [Sums; N] {
     match cpu.0 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Cpu` of this level exists only where the processor has these instructions.
@@ -36,7 +41,7 @@ fn tile<const N: usize>(cpu: Cpu, weights: Weights<'_>, rows: &[Block<N>]) -> [S
     }
 }
 
-fn plain<const N: usize>((lines, scales): Weights<'_>, rows: &[Block<N>]) -> [Sums; N] {
+fn plain<const N: usize>((lines, scales): GroupWeights<'_>, rows: &[ActivationBlock<N>]) -> [Sums; N] {
     let mut sums = [[0.0; GROUP]; N];
     for ((lines, scales), rows) in lines.as_chunks::<STEPS>().0.iter().zip(scales).zip(rows) {
         let mut whole = rows.offsets.map(|offset| [offset; GROUP]);
@@ -59,7 +64,7 @@ fn plain<const N: usize>((lines, scales): Weights<'_>, rows: &[Block<N>]) -> [Su
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    //! The same with the instructions of newer processors.
+    //! Dot products with the instructions of newer processors.
 
     use std::arch::x86_64::*;
 
@@ -69,7 +74,10 @@ mod x86 {
     const HALF: usize = GROUP / 2;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) fn vnni<const N: usize>((lines, scales): Weights<'_>, rows: &[Block<N>]) -> [Sums; N] {
+    pub(super) fn vnni<const N: usize>(
+        (lines, scales): GroupWeights<'_>,
+        rows: &[ActivationBlock<N>],
+    ) -> [Sums; N] {
         let mut sums = [_mm512_setzero_ps(); N];
         for ((lines, scales), rows) in lines.as_chunks::<STEPS>().0.iter().zip(scales).zip(rows) {
             let mut whole = rows.offsets.map(|offset| _mm512_set1_epi32(offset));
@@ -101,7 +109,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn avx2<const N: usize>(weights: Weights<'_>, rows: &[Block<N>]) -> [Sums; N] {
+    pub(super) fn avx2<const N: usize>(weights: GroupWeights<'_>, rows: &[ActivationBlock<N>]) -> [Sums; N] {
         let mut out = [[0.0; GROUP]; N];
         for half in 0..2 {
             let sums = avx2_half(weights, rows, half);
@@ -116,8 +124,8 @@ mod x86 {
     /// The sums of the lower or of the upper eight rows.
     #[target_feature(enable = "avx2,fma")]
     fn avx2_half<const N: usize>(
-        (lines, scales): Weights<'_>,
-        rows: &[Block<N>],
+        (lines, scales): GroupWeights<'_>,
+        rows: &[ActivationBlock<N>],
         half: usize,
     ) -> [__m256; N] {
         let (ones, zero) = (_mm256_set1_epi16(1), _mm256_set1_epi8(ZERO.cast_signed()));

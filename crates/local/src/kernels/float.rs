@@ -1,4 +1,4 @@
-//! What is computed on plain numbers: norms, positions, gates and attention.
+//! Arithmetic on plain numbers: norms, positions, gates and attention.
 //!
 //! Written so that the compiler makes wide instructions of it, once for each kind of processor.
 
@@ -31,7 +31,7 @@ for_each_cpu!(
 );
 
 for_each_cpu!(
-    /// What one head makes of all positions so far.
+    /// The result of one head over all positions so far.
     attend = attend_plain(attention: &Attention<'_>, out: &mut [f32])
 );
 

@@ -8,14 +8,14 @@
 use super::dot;
 use super::float::join;
 use super::pool::Disjoint;
-use super::{BLOCK, Cpu, Level, Pool};
+use super::{BLOCK, Cpu, KernelPool, Level};
 
 /// Rows in a group.
 pub const GROUP: usize = 16;
 /// Columns that one instruction takes.
 pub(super) const STEP: usize = 4;
 pub(super) const STEPS: usize = BLOCK / STEP;
-/// What zero is as a weight.
+/// Zero as a weight.
 pub(super) const ZERO: u8 = 128;
 const MOST: f32 = 127.0;
 /// Pieces per thread that a multiplication is cut into.
@@ -24,7 +24,7 @@ const PIECES_PER_THREAD: usize = 4;
 /// Four columns of sixteen rows.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Line(pub(super) [u8; GROUP * STEP]);
+pub(super) struct WeightLine(pub(super) [u8; GROUP * STEP]);
 
 /// The scales of a block of sixteen rows.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ pub(super) struct Scales(pub(super) [f32; GROUP]);
 
 /// A matrix of weights.
 pub struct Matrix {
-    lines: Vec<Line>,
+    lines: Vec<WeightLine>,
     scales: Vec<Scales>,
     blocks: usize,
     rows: usize,
@@ -49,7 +49,7 @@ impl Matrix {
     pub fn push(&mut self, row: &[f32]) {
         let lane = self.rows % GROUP;
         if lane == 0 {
-            self.lines.resize(self.lines.len() + self.blocks * STEPS, Line([ZERO; GROUP * STEP]));
+            self.lines.resize(self.lines.len() + self.blocks * STEPS, WeightLine([ZERO; GROUP * STEP]));
             self.scales.resize(self.scales.len() + self.blocks, Scales([0.0; GROUP]));
         }
         let group = self.rows / GROUP;
@@ -62,7 +62,7 @@ impl Matrix {
             }
             let mut bytes = [ZERO; BLOCK];
             for (byte, value) in bytes.iter_mut().zip(block) {
-                *byte = whole(value * inverse).cast_unsigned().wrapping_add(ZERO);
+                *byte = to_i8(value * inverse).cast_unsigned().wrapping_add(ZERO);
             }
             for (four, line) in bytes.as_chunks::<STEP>().0.iter().zip(lines) {
                 if let Some(place) = line.0.as_chunks_mut::<STEP>().0.get_mut(lane) {
@@ -105,7 +105,7 @@ impl Matrix {
     }
 
     /// Multiplies each row of activations; the results stand one after the other, [`Matrix::width`] numbers each.
-    pub fn multiply(&self, cpu: Cpu, pool: &mut Pool, activations: &Activations, out: &mut [f32]) {
+    pub fn multiply(&self, cpu: Cpu, pool: &mut KernelPool, activations: &Activations, out: &mut [f32]) {
         let width = self.width();
         let groups = width / GROUP;
         let size = groups.div_ceil(pool.threads() * PIECES_PER_THREAD).max(1);
@@ -127,7 +127,7 @@ impl Matrix {
 
 /// The nearest whole number, for numbers from -127 to 127.
 #[inline(always)]
-fn whole(value: f32) -> i8 {
+fn to_i8(value: f32) -> i8 {
     /// Adding it leaves the nearest whole number in the last bits.
     const ROUND: f32 = 12_582_912.0;
     (value + ROUND).to_bits() as i8
@@ -152,7 +152,7 @@ fn scale(block: &[f32]) -> (f32, f32) {
 pub(super) struct Quantised {
     values: Vec<i8>,
     scales: Vec<f32>,
-    /// What the weights' offset adds to the sum of a block, negated.
+    /// The number that the weights' offset adds to the sum of a block, negated.
     offsets: Vec<i32>,
 }
 
@@ -181,7 +181,7 @@ for_each_cpu!(
 );
 
 for_each_cpu!(
-    /// The same, and fills `rest` with what is left out.
+    /// Fills what has been made as long as the row, and `rest` with what is left out.
     quantise_twice = quantise_twice_plain(row: &[f32], out: &mut Quantised, rest: &mut Quantised)
 );
 
@@ -208,7 +208,7 @@ fn quantise_block(block: &[f32; BLOCK], (values, factor, offset): QuantisedBlock
     let mut left = [0.0; BLOCK];
     let mut sum = 0;
     for ((value, out), left) in block.iter().zip(values).zip(&mut left) {
-        *out = whole(value * inverse);
+        *out = to_i8(value * inverse);
         sum += i32::from(*out);
         *left = value - scale * f32::from(*out);
     }
@@ -219,20 +219,20 @@ fn quantise_block(block: &[f32; BLOCK], (values, factor, offset): QuantisedBlock
 
 /// A block of several rows of activations, in the order in which they are multiplied.
 #[derive(Clone, Copy)]
-pub(super) struct Block<const N: usize> {
+pub(super) struct ActivationBlock<const N: usize> {
     pub(super) values: [[[i8; STEP]; N]; STEPS],
     pub(super) scales: [f32; N],
-    /// What to begin the sums with.
+    /// The numbers to begin the sums with.
     pub(super) offsets: [i32; N],
 }
 
-impl<const N: usize> Default for Block<N> {
+impl<const N: usize> Default for ActivationBlock<N> {
     fn default() -> Self {
         Self { values: [[[0; STEP]; N]; STEPS], scales: [0.0; N], offsets: [0; N] }
     }
 }
 
-impl<const N: usize> Block<N> {
+impl<const N: usize> ActivationBlock<N> {
     /// Takes block `index` of each row, as far as there is one.
     fn fill(&mut self, rows: &[Quantised], index: usize) {
         for (lane, row) in rows.iter().enumerate().take(N) {
@@ -262,14 +262,14 @@ pub struct Activations {
     used: usize,
     /// Blocks of a row; at least one, which may be nothing.
     blocks: usize,
-    eights: Vec<Block<WIDE>>,
-    fours: Vec<Block<NARROW>>,
-    ones: Vec<Block<1>>,
+    eights: Vec<ActivationBlock<WIDE>>,
+    fours: Vec<ActivationBlock<NARROW>>,
+    ones: Vec<ActivationBlock<1>>,
 }
 
 impl Activations {
     /// Takes rows of `width` numbers each.
-    pub fn fill(&mut self, cpu: Cpu, pool: &mut Pool, numbers: &[f32], width: usize) {
+    pub fn fill(&mut self, cpu: Cpu, pool: &mut KernelPool, numbers: &[f32], width: usize) {
         self.fill_rows(pool, numbers.len() / width.max(1), 1, |index, rows| {
             let row = numbers.get(index * width..(index + 1) * width);
             for (out, row) in rows.iter_mut().zip(row) {
@@ -280,9 +280,9 @@ impl Activations {
         self.pack(pool, width);
     }
 
-    /// The same with twice as many rows: after each comes what eight bits leave out of it. The sum of the two results is
+    /// Takes rows in twice as many: after each comes the part that eight bits leave out. The sum of the two results is
     /// nearly that of all bits.
-    pub fn fill_fine(&mut self, cpu: Cpu, pool: &mut Pool, numbers: &[f32], width: usize) {
+    pub fn fill_fine(&mut self, cpu: Cpu, pool: &mut KernelPool, numbers: &[f32], width: usize) {
         self.fill_rows(pool, numbers.len() / width.max(1), 2, |index, rows| {
             let row = numbers.get(index * width..(index + 1) * width);
             if let ([out, rest], Some(row)) = (rows, row) {
@@ -297,7 +297,7 @@ impl Activations {
     /// Makes as many rows as are needed, and hands them out `each` by `each`.
     fn fill_rows(
         &mut self,
-        pool: &mut Pool,
+        pool: &mut KernelPool,
         count: usize,
         each: usize,
         fill: impl Fn(usize, &mut [Quantised]) + Sync,
@@ -309,7 +309,7 @@ impl Activations {
         pool.each(self.rows.get_mut(..count * each).unwrap_or_default(), each, fill);
     }
 
-    fn pack(&mut self, pool: &mut Pool, width: usize) {
+    fn pack(&mut self, pool: &mut KernelPool, width: usize) {
         let rows = self.rows.get(..self.used).unwrap_or_default();
         self.blocks = (width / BLOCK).max(1);
         let (eights, rest) = rows.as_chunks::<WIDE>();
@@ -319,26 +319,31 @@ impl Activations {
         pack(pool, ones.as_chunks::<1>().0, self.blocks, &mut self.ones);
     }
 
-    pub(super) fn eights(&self) -> impl Iterator<Item = &[Block<WIDE>]> {
+    pub(super) fn eights(&self) -> impl Iterator<Item = &[ActivationBlock<WIDE>]> {
         self.eights.chunks_exact(self.blocks.max(1))
     }
 
-    pub(super) fn fours(&self) -> impl Iterator<Item = &[Block<NARROW>]> {
+    pub(super) fn fours(&self) -> impl Iterator<Item = &[ActivationBlock<NARROW>]> {
         self.fours.chunks_exact(self.blocks.max(1))
     }
 
-    pub(super) fn ones(&self) -> impl Iterator<Item = &[Block<1>]> {
+    pub(super) fn ones(&self) -> impl Iterator<Item = &[ActivationBlock<1>]> {
         self.ones.chunks_exact(self.blocks.max(1))
     }
 }
 
 /// Lays tiles of rows out in blocks.
-fn pack<const N: usize>(pool: &mut Pool, tiles: &[[Quantised; N]], blocks: usize, out: &mut Vec<Block<N>>) {
-    out.resize(tiles.len() * blocks, Block::default());
+fn pack<const N: usize>(
+    pool: &mut KernelPool,
+    tiles: &[[Quantised; N]],
+    blocks: usize,
+    out: &mut Vec<ActivationBlock<N>>,
+) {
+    out.resize(tiles.len() * blocks, ActivationBlock::default());
     pool.each(out, blocks, |index, blocks| {
         let Some(rows) = tiles.get(index) else { return };
         for (index, block) in blocks.iter_mut().enumerate() {
-            *block = Block::default();
+            *block = ActivationBlock::default();
             block.fill(rows, index);
         }
     });

@@ -38,12 +38,12 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 /// Ends its threads with itself.
-pub struct Pool {
+pub struct KernelPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Pool {
+impl KernelPool {
     /// A pool of this many threads, of which the one that calls is the first.
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
@@ -105,7 +105,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for KernelPool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.round.fetch_add(1, Ordering::Release);

@@ -26,7 +26,7 @@ fn exact(a: &[f32], b: &[f32]) -> f32 {
 #[test]
 fn every_processor_multiplies_alike_and_close_to_exactly() {
     let mut random = Rng::with_seed(1);
-    let mut pool = Pool::new(THREADS).unwrap();
+    let mut pool = KernelPool::new(THREADS).unwrap();
     // Counts of rows and tokens around the sizes of groups and tiles.
     for (rows, columns, tokens) in [(1, 32, 1), (16, 64, 3), (17, 96, 4), (48, 576, 13), (33, 64, 8)] {
         let weights: Vec<_> = (0..rows).map(|_| numbers(&mut random, columns)).collect();
@@ -58,7 +58,7 @@ fn every_processor_multiplies_alike_and_close_to_exactly() {
 #[test]
 fn fine_activations_leave_out_much_less() {
     let mut random = Rng::with_seed(6);
-    let mut pool = Pool::new(THREADS).unwrap();
+    let mut pool = KernelPool::new(THREADS).unwrap();
     // Weights that eight bits hold exactly, so that all error is that of the activations.
     let weights: Vec<f32> =
         (0..64_i8).map(|index| f32::from(index % 7 * 18) * if index == 3 { 1.0 } else { -1.0 }).collect();
@@ -89,7 +89,7 @@ fn fine_activations_leave_out_much_less() {
 
 #[test]
 fn the_largest_numbers_do_not_overflow() {
-    let mut pool = Pool::new(1).unwrap();
+    let mut pool = KernelPool::new(1).unwrap();
     for (weight, input) in [(1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0)] {
         let matrix = matrix(&vec![vec![weight; 64]; 16]);
         let mut activations = Activations::default();
@@ -108,7 +108,7 @@ fn the_largest_numbers_do_not_overflow() {
 
 #[test]
 fn numbers_that_are_none_and_results_without_room_do_no_harm() {
-    let mut pool = Pool::new(2).unwrap();
+    let mut pool = KernelPool::new(2).unwrap();
     let matrix = matrix(&[vec![f32::NAN; 32], vec![f32::INFINITY; 32], vec![0.0; 32]]);
     let mut activations = Activations::default();
     activations.fill(Cpu::detect(), &mut pool, &[f32::NAN; 64], 32);
@@ -195,7 +195,7 @@ fn a_pair_is_turned_by_its_angle() {
 
 #[test]
 fn every_piece_is_done_once_however_many_there_are() {
-    let mut pool = Pool::new(THREADS).unwrap();
+    let mut pool = KernelPool::new(THREADS).unwrap();
     for round in 0..2_000 {
         let pieces = round % 40;
         let counts: Vec<AtomicUsize> = (0..pieces).map(|_| AtomicUsize::new(0)).collect();
@@ -251,7 +251,7 @@ fn a_row_is_centred_whatever_its_length() {
 
 #[test]
 fn a_panic_in_a_piece_is_handed_to_the_caller_and_the_pool_lives_on() {
-    let mut pool = Pool::new(THREADS).unwrap();
+    let mut pool = KernelPool::new(THREADS).unwrap();
     for bad in 0..8 {
         let done = catch_unwind(AssertUnwindSafe(|| pool.run(8, &|piece| assert_ne!(piece, bad))));
         assert!(done.is_err());

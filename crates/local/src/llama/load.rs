@@ -1,6 +1,6 @@
 //! A model from a GGUF file.
 
-use super::{Layer, Llama, MAX_PAIRS, Shape};
+use super::{Layer, Llama, LlamaShape, MAX_PAIRS};
 use crate::gguf::{Gguf, GgufError};
 use crate::kernels::{BLOCK, GROUP, Matrix};
 
@@ -14,7 +14,7 @@ const DEFAULT_EPSILON: f32 = 1e-5;
 
 /// Why a model cannot be loaded.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum LlamaLoadError {
     #[error(transparent)]
     File(#[from] GgufError),
     #[error("models of the family `{0}` are not supported; use one of llama, qwen2 or qwen3")]
@@ -26,7 +26,7 @@ pub enum LoadError {
 }
 
 /// Reads a model's weights. Its context may be limited further, since memory grows with it.
-pub fn load(file: &mut Gguf, max_context: usize) -> Result<Llama, LoadError> {
+pub fn load(file: &mut Gguf, max_context: usize) -> Result<Llama, LlamaLoadError> {
     let mut shape = shape(file)?;
     shape.context = shape.context.min(max_context);
     let (pairs, base) = turning(file, &shape)?;
@@ -35,9 +35,9 @@ pub fn load(file: &mut Gguf, max_context: usize) -> Result<Llama, LoadError> {
     for index in 0..shape.layers {
         layers.push(layer(file, &shape, index)?);
     }
-    let embedding = matrix(file, &shape, &[("token_embd.weight".into(), shape.vocabulary)])?;
+    let embedding = matrix(file, &[("token_embd.weight".into(), shape.vocabulary)], shape.width)?;
     let output = match file.tensor("output.weight") {
-        Some(_) => Some(matrix(file, &shape, &[("output.weight".into(), shape.vocabulary)])?),
+        Some(_) => Some(matrix(file, &[("output.weight".into(), shape.vocabulary)], shape.width)?),
         None => None,
     };
     let norm = file.vector("output_norm.weight", shape.width)?;
@@ -51,21 +51,21 @@ pub fn load(file: &mut Gguf, max_context: usize) -> Result<Llama, LoadError> {
     Ok(model)
 }
 
-fn shape(file: &Gguf) -> Result<Shape, LoadError> {
+fn shape(file: &Gguf) -> Result<LlamaShape, LlamaLoadError> {
     let family = file.text("general.architecture").unwrap_or_default().to_owned();
     if !["llama", "qwen2", "qwen3"].contains(&family.as_str()) {
-        return Err(LoadError::Family(family));
+        return Err(LlamaLoadError::Family(family));
     }
     let size = |key: &str, max: usize| {
         let key = format!("{family}.{key}");
-        let found = file.whole::<usize>(&key).filter(|value| (1..=max).contains(value));
+        let found = file.integer::<usize>(&key).filter(|value| (1..=max).contains(value));
         found.ok_or(GgufError::NoEntry(key))
     };
     let width = size("embedding_length", MAX_WIDTH)?;
     let heads = size("attention.head_count", MAX_HEADS)?;
     let embedding = file.tensor("token_embd.weight");
     let embedding = embedding.ok_or_else(|| GgufError::NoTensor("token_embd.weight".into()))?;
-    let mut shape = Shape {
+    let mut shape = LlamaShape {
         layers: size("block_count", MAX_LAYERS)?,
         width,
         heads,
@@ -84,37 +84,37 @@ fn shape(file: &Gguf) -> Result<Shape, LoadError> {
     }
     let whole_blocks = [shape.width, shape.queries(), shape.feed_forward];
     if whole_blocks.iter().any(|size| !size.is_multiple_of(BLOCK)) {
-        return Err(LoadError::Unsupported("width"));
+        return Err(LlamaLoadError::Unsupported("width"));
     }
     if !shape.heads.is_multiple_of(shape.key_heads) || !shape.head_size.is_multiple_of(GROUP) {
-        return Err(LoadError::Unsupported("number or size of heads"));
+        return Err(LlamaLoadError::Unsupported("number or size of heads"));
     }
     Ok(shape)
 }
 
 /// How many pairs of a head positions turn, and the base of their speeds.
-fn turning(file: &Gguf, shape: &Shape) -> Result<(usize, f32), LoadError> {
+fn turning(file: &Gguf, shape: &LlamaShape) -> Result<(usize, f32), LlamaLoadError> {
     let family = file.text("general.architecture").unwrap_or_default();
     let scaling = file.text(&format!("{family}.rope.scaling.type"));
     if scaling.is_some_and(|scaling| scaling != "none") {
-        return Err(LoadError::Unsupported("way of stretching its context"));
+        return Err(LlamaLoadError::Unsupported("way of stretching its context"));
     }
-    let turned = file.whole(&format!("{family}.rope.dimension_count")).unwrap_or(shape.head_size);
+    let turned = file.integer(&format!("{family}.rope.dimension_count")).unwrap_or(shape.head_size);
     let pairs = turned / 2;
     if pairs == 0 || turned > shape.head_size || pairs > MAX_PAIRS {
-        return Err(LoadError::Unsupported("encoding of positions"));
+        return Err(LlamaLoadError::Unsupported("encoding of positions"));
     }
     Ok((pairs, file.number(&format!("{family}.rope.freq_base")).unwrap_or(DEFAULT_BASE)))
 }
 
-fn layer(file: &mut Gguf, shape: &Shape, index: usize) -> Result<Layer, LoadError> {
+fn layer(file: &mut Gguf, shape: &LlamaShape, index: usize) -> Result<Layer, LlamaLoadError> {
     let name = |part: &str| format!("blk.{index}.{part}");
     let (queries, keys) = (shape.queries(), shape.keys());
     let attention =
         [(name("attn_q.weight"), queries), (name("attn_k.weight"), keys), (name("attn_v.weight"), keys)];
     let feed_in =
         [(name("ffn_gate.weight"), shape.feed_forward), (name("ffn_up.weight"), shape.feed_forward)];
-    let feed_out = wide(file, &[(name("ffn_down.weight"), shape.width)], shape.feed_forward)?;
+    let feed_out = matrix(file, &[(name("ffn_down.weight"), shape.width)], shape.feed_forward)?;
     let mut bias = None;
     if file.tensor(&name("attn_q.bias")).is_some() {
         let mut all = file.vector(&name("attn_q.bias"), queries)?;
@@ -129,22 +129,18 @@ fn layer(file: &mut Gguf, shape: &Shape, index: usize) -> Result<Layer, LoadErro
     }
     Ok(Layer {
         attention_norm: file.vector(&name("attn_norm.weight"), shape.width)?,
-        attention: matrix(file, shape, &attention)?,
+        attention: matrix(file, &attention, shape.width)?,
         bias,
         head_norms,
-        output: wide(file, &[(name("attn_output.weight"), shape.width)], queries)?,
+        output: matrix(file, &[(name("attn_output.weight"), shape.width)], queries)?,
         feed_norm: file.vector(&name("ffn_norm.weight"), shape.width)?,
-        feed_in: matrix(file, shape, &feed_in)?,
+        feed_in: matrix(file, &feed_in, shape.width)?,
         feed_out,
     })
 }
 
-/// Tensors of the model's width with these rows, one below the other.
-fn matrix(file: &mut Gguf, shape: &Shape, parts: &[(String, usize)]) -> Result<Matrix, LoadError> {
-    wide(file, parts, shape.width)
-}
-
-fn wide(file: &mut Gguf, parts: &[(String, usize)], columns: usize) -> Result<Matrix, LoadError> {
+/// Tensors with these rows, one below the other.
+fn matrix(file: &mut Gguf, parts: &[(String, usize)], columns: usize) -> Result<Matrix, LlamaLoadError> {
     let mut matrix = Matrix::new(columns);
     for (name, rows) in parts {
         let tensor = file.tensor(name).ok_or_else(|| GgufError::NoTensor(name.clone()))?;

@@ -6,14 +6,14 @@ use model::Answered;
 
 use super::*;
 use crate::gguf::Gguf;
-use crate::tiny;
+use crate::tests::tiny;
 
 fn tokenizer() -> Tokenizer {
     Tokenizer::load(&Gguf::open(tiny::on_disk(&tiny::model()).path()).unwrap()).unwrap()
 }
 
 fn render(source: Option<&str>, request: &Request) -> Result<String, String> {
-    Template::new(source).render(request, &request.tools, &tokenizer())
+    ChatTemplate::new(source).render(request, &request.tools, &tokenizer())
 }
 
 fn conversation() -> Request {

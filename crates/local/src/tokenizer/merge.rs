@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// What two neighbours become, and how early that was learnt.
+/// The token that two neighbours become, and how early that was learnt.
 pub(super) struct Merges(HashMap<(u32, u32), (u32, u32)>);
 
 /// A token on its way, in a list whose links survive the removal of neighbours.

@@ -5,7 +5,7 @@
 
 use regex::Regex;
 
-use crate::llama::LoadError;
+use crate::llama::LlamaLoadError;
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+";
 const QWEN2: &str =
@@ -21,16 +21,16 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    pub(super) fn named(name: &str) -> Result<Self, LoadError> {
+    pub(super) fn by_name(name: &str) -> Result<Self, LlamaLoadError> {
         let (pattern, digits, breaks_end) = match name {
             "gpt-2" | "gpt2" | "default" => (GPT2, false, false),
             "smollm" | "starcoder" | "refact" | "command-r" => (GPT2, true, false),
             "qwen2" | "deepseek-r1-qwen" => (QWEN2, false, true),
             "llama-bpe" | "llama3" | "llama-v3" => (LLAMA3, false, true),
-            _ => return Err(LoadError::Unsupported("way of cutting text")),
+            _ => return Err(LlamaLoadError::Unsupported("way of cutting text")),
         };
         let compile =
-            |pattern| Regex::new(pattern).map_err(|_| LoadError::Unsupported("way of cutting text"));
+            |pattern| Regex::new(pattern).map_err(|_| LlamaLoadError::Unsupported("way of cutting text"));
         let alone = if digits { Some(compile(r"\p{N}")?) } else { None };
         Ok(Self { pattern: compile(pattern)?, alone, breaks_end })
     }

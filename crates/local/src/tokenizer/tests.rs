@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tiny::{self, BEGIN, END};
+use crate::tests::tiny::{self, BEGIN, END};
 
 fn tokenizer() -> Tokenizer {
     Tokenizer::load(&Gguf::open(tiny::on_disk(&tiny::model()).path()).unwrap()).unwrap()
@@ -15,7 +15,7 @@ fn bytes_of(tokenizer: &Tokenizer, tokens: &[u32]) -> Vec<u8> {
 
 fn pieces(name: &str, text: &str) -> Vec<String> {
     let mut pieces = Vec::new();
-    Splitter::named(name).unwrap().split(text, &mut |piece| pieces.push(piece.to_owned()));
+    Splitter::by_name(name).unwrap().split(text, &mut |piece| pieces.push(piece.to_owned()));
     pieces
 }
 
@@ -49,7 +49,7 @@ fn text_is_cut_as_each_family_does() {
         ["I", "'M", " ", " here", " ", "1", "2", "!\n\n", " ", " x"]
     );
     assert_eq!(pieces("llama-bpe", "1234 \n\n a"), ["123", "4", " \n\n", " a"]);
-    assert!(Splitter::named("nobody's").is_err());
+    assert!(Splitter::by_name("nobody's").is_err());
 }
 
 #[test]

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use local::chat::{LocalChat, Options};
+use local::chat::{LocalChat, LocalChatOptions};
 use local::gguf::Gguf;
-use local::llama::{Cache, Part, Runner, load};
+use local::llama::{Cache, Runner, StepPart, load};
 use local::tokenizer::Tokenizer;
 use model::{ChatModel, Error, Format, Message, Piece, PieceStream, Request, Schema, ToolSpec};
 use protocol::{Finish, Settings, Usage};
@@ -26,7 +26,7 @@ fn file() -> PathBuf {
     file
 }
 
-fn chat(options: &Options) -> LocalChat {
+fn chat(options: &LocalChatOptions) -> LocalChat {
     LocalChat::load(&file(), options).unwrap()
 }
 
@@ -102,7 +102,7 @@ fn tokens_are_as_likely_as_in_llama_cpp() {
     let mut runner = Runner::new(2).unwrap();
     let (mut cache, mut scores) = (Cache::default(), Vec::new());
     let tokens = [504, 3575, 282, 4649, 314];
-    runner.step(&model, &mut [Part { cache: &mut cache, tokens: &tokens, scores: Some(&mut scores) }]);
+    runner.step(&model, &mut [StepPart { cache: &mut cache, tokens: &tokens, scores: Some(&mut scores) }]);
     let total = scores.iter().map(|score| f64::from(*score).exp()).sum::<f64>().ln();
     for (token, likely) in [(7042, -0.259), (260, -2.765), (4528, -4.295), (1315, -4.593), (2250, -4.634)] {
         let found = f64::from(scores[token]) - total;
@@ -112,7 +112,7 @@ fn tokens_are_as_likely_as_in_llama_cpp() {
 
 #[tokio::test]
 async fn a_question_is_answered_and_a_prompt_that_goes_on_is_not_read_twice() {
-    let chat = chat(&Options::default());
+    let chat = chat(&LocalChatOptions::default());
     assert_eq!(chat.context(), 8192);
     let mut request = asked("What is the capital of France?");
     let first = answer(&chat, &request).await;
@@ -124,13 +124,13 @@ async fn a_question_is_answered_and_a_prompt_that_goes_on_is_not_read_twice() {
     request.messages.push(Message::User("And of Italy?".into()));
     let second = answer(&chat, &request).await;
     assert!(second.usage.cached_input_tokens >= first.usage.input_tokens, "{second:?}");
-    let fresh = answer(&self::chat(&Options::default()), &request).await;
+    let fresh = answer(&self::chat(&LocalChatOptions::default()), &request).await;
     assert_eq!((second.text, fresh.usage.cached_input_tokens), (fresh.text, 0), "as if read at once");
 }
 
 #[tokio::test]
 async fn answers_side_by_side_are_those_given_alone() {
-    let chat = Arc::new(chat(&Options { sequences: 3, ..Options::default() }));
+    let chat = Arc::new(chat(&LocalChatOptions { sequences: 3, ..LocalChatOptions::default() }));
     let questions =
         ["Why is the sky blue?", "Count to ten.", "Name three fruits.", "What is 2+2?", "Who are you?"];
     let mut alone = Vec::new();
@@ -171,7 +171,7 @@ fn choosing() -> (Request, Value) {
 #[tokio::test]
 async fn a_hundred_of_a_hundred_structured_answers_hold_to_the_schema_and_name_memories_that_there_are() {
     let waiting = usize::try_from(STRUCTURED).unwrap();
-    let chat = chat(&Options { sequences: 8, waiting, ..Options::default() });
+    let chat = chat(&LocalChatOptions { sequences: 8, waiting, ..LocalChatOptions::default() });
     let (request, schema) = choosing();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut streams = Vec::new();
@@ -193,7 +193,7 @@ async fn a_hundred_of_a_hundred_structured_answers_hold_to_the_schema_and_name_m
 
 #[tokio::test]
 async fn a_schema_that_makes_no_sense_is_refused() {
-    let chat = chat(&Options::default());
+    let chat = chat(&LocalChatOptions::default());
     let mut request = asked("hello");
     let absurd = json!({"type": "object", "properties": {"a": {"type": "no such type"}}, "required": ["a"]});
     request.format = Format::Schema(Arc::new(Schema { name: "absurd".into(), schema: absurd }));
@@ -203,7 +203,7 @@ async fn a_schema_that_makes_no_sense_is_refused() {
 
 #[tokio::test]
 async fn tools_are_called_as_they_were_declared_and_their_results_read() {
-    let chat = chat(&Options::default());
+    let chat = chat(&LocalChatOptions::default());
     let parameters = json!({"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}},
         "required": ["city"], "additionalProperties": false});
     let tool = |name: &str| ToolSpec {
@@ -240,7 +240,7 @@ async fn tools_are_called_as_they_were_declared_and_their_results_read() {
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_stops_at_the_token_it_is_at() {
-    let chat = chat(&Options { sequences: 1, ..Options::default() });
+    let chat = chat(&LocalChatOptions { sequences: 1, ..LocalChatOptions::default() });
     let mut request = asked("Write a long story about the sea.");
     request.settings.max_tokens = Some(200);
     let whole = answer(&chat, &request).await;
@@ -262,7 +262,7 @@ async fn an_answer_that_nobody_reads_stops_at_the_token_it_is_at() {
 
 #[tokio::test]
 async fn limits_and_stop_texts_end_an_answer() {
-    let chat = chat(&Options { context: 256, ..Options::default() });
+    let chat = chat(&LocalChatOptions { context: 256, ..LocalChatOptions::default() });
     assert_eq!(chat.context(), 256);
     let mut request = asked("Count from one to twenty.");
     request.settings.max_tokens = Some(3);
@@ -284,7 +284,7 @@ async fn limits_and_stop_texts_end_an_answer() {
 
 #[tokio::test]
 async fn an_abandoned_answer_makes_room_and_a_full_queue_refuses() {
-    let chat = chat(&Options { sequences: 1, waiting: 1, ..Options::default() });
+    let chat = chat(&LocalChatOptions { sequences: 1, waiting: 1, ..LocalChatOptions::default() });
     let mut endless = asked("Write a very long story about the sea.");
     endless.settings.max_tokens = None;
     endless.settings.repeat_penalty = Some(2.0);

@@ -20,7 +20,7 @@ const DENSE_RUNS: std::ops::RangeInclusive<usize> = 1..=3;
 /// Stands before the first word and after the last.
 const EDGE: &str = "^";
 
-/// What kinds of features there are, so that a word is not taken for a run of letters.
+/// Kinds of features, so that a word is not taken for a run of letters.
 const WORD: u8 = b'w';
 const PAIR: u8 = b'p';
 const RUN: u8 = b'r';

@@ -11,7 +11,7 @@ const RATE: f32 = 0.7;
 /// How much weights of words are drawn to zero, and those of vectors, where every number is in every text.
 const WORD_DECAY: f32 = 1e-5;
 const MEANING_DECAY: f32 = 1e-4;
-/// What each weight counts as having moved before it has, so that first steps stay small.
+/// The distance that each weight counts as having moved before it has, so that first steps stay small.
 const BEGUN: f32 = 1e-2;
 /// Where the order of examples begins; any number would do.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -22,7 +22,7 @@ pub struct Lesson<'a> {
     pub text: &'a str,
     /// For each matter whether the text belongs to it, or nothing if it says nothing of that matter.
     pub is: Vec<Option<bool>>,
-    /// What an embedder made of the text.
+    /// The vector of the text, from an embedder.
     pub vector: Option<&'a [f32]>,
 }
 

@@ -1,6 +1,14 @@
 //! Whether a message says a name that occurs elsewhere, such as a drug's or a doctor's.
 
+use crate::phrases::{PhraseList, lists};
 use crate::words;
+
+lists! {
+    static NAMES: NameWords = "names.toml"; {
+        /// Words before a person's name.
+        titles: PhraseList,
+    }
+}
 
 /// Words of a name that are looked at.
 const MAX_NAME_WORDS: usize = 6;
@@ -12,31 +20,8 @@ const MIN_PART_CHARS: usize = 3;
 const MIN_WHOLE_CHARS: usize = 6;
 /// From this length on, one letter may be wrong, missing or too many.
 const MIN_MISSPELT_CHARS: usize = 7;
-
-/// What stands before a person's name.
-const TITLES: &[&str] = &[
-    "dr",
-    "dra",
-    "doc",
-    "doctor",
-    "doctora",
-    "doktor",
-    "prof",
-    "professor",
-    "mr",
-    "mrs",
-    "ms",
-    "miss",
-    "herr",
-    "frau",
-    "sr",
-    "sra",
-    "senor",
-    "senora",
-    "nurse",
-    "enfermera",
-    "schwester",
-];
+/// A longer word is no name, and is compared as it is.
+const MAX_MISSPELT_BYTES: usize = 256;
 
 /// How surely a name was said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,25 +83,15 @@ impl SaidWords {
 }
 
 fn is_title(word: &str) -> bool {
-    TITLES.contains(&word)
+    NAMES.titles.contains(word)
 }
 
-/// Equal, or long and with one mistake.
+/// Bytes by which two words can differ that differ by one letter.
+const MAX_LETTER_BYTES: usize = 4;
+
+/// Equal, or long and with one mistake: a letter that is another one, missing or too many.
 fn is_same(said: &str, word: &str) -> bool {
-    said == word || (word.chars().count() >= MIN_MISSPELT_CHARS && differs_once(said, word))
-}
-
-/// One letter is another one, missing or too many.
-fn differs_once(a: &str, b: &str) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > 1 {
-        return false;
-    }
-    let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
-    let rest = |letters: &[char], skip: usize| letters.get(same + skip..).map(<[char]>::to_vec);
-    match a.len().cmp(&b.len()) {
-        std::cmp::Ordering::Less => rest(&a, 0) == rest(&b, 1),
-        std::cmp::Ordering::Equal => rest(&a, 1) == rest(&b, 1),
-        std::cmp::Ordering::Greater => rest(&a, 1) == rest(&b, 0),
-    }
+    let is_near = word.len() <= MAX_MISSPELT_BYTES && said.len().abs_diff(word.len()) <= MAX_LETTER_BYTES;
+    said == word
+        || (is_near && word.chars().count() >= MIN_MISSPELT_CHARS && strsim::levenshtein(said, word) <= 1)
 }

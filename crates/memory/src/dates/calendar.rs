@@ -4,7 +4,8 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::Span;
+use super::TimeSpan;
+use crate::words;
 
 /// From a day to just before another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +23,13 @@ pub(super) enum Unit {
     Year,
 }
 
+/// Each season by the number of its first month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Season {
-    Spring,
-    Summer,
-    Autumn,
-    Winter,
+    Spring = 3,
+    Summer = 6,
+    Autumn = 9,
+    Winter = 12,
 }
 
 /// "Two weeks ago" can be so many days earlier or later.
@@ -87,7 +89,7 @@ impl Days {
         }
     }
 
-    /// What "ago" means when it is counted in this unit.
+    /// The days that "ago" means when it is counted in this unit.
     pub(super) fn about(day: Date, unit: Unit) -> Self {
         match unit {
             Unit::Day | Unit::Weekend | Unit::Month | Unit::Year => Self::around(day, unit, 0),
@@ -108,11 +110,11 @@ impl Days {
         self.start.saturating_sub(1.days()).nth_weekday(1, weekday).ok().filter(|day| *day < self.end)
     }
 
-    pub(super) fn span(self, zone: &TimeZone) -> Option<Span> {
+    pub(super) fn span(self, zone: &TimeZone) -> Option<TimeSpan> {
         let instant = |day: Date| day.to_zoned(zone.clone()).map(|midnight| midnight.timestamp());
         let start = if self.start == Date::MIN { Timestamp::MIN } else { instant(self.start).ok()? };
         let end = instant(self.end).ok()?;
-        (start < end).then_some(Span { start, end })
+        (start < end).then_some(TimeSpan { start, end })
     }
 }
 
@@ -142,13 +144,7 @@ impl Season {
 
     /// The season that begins in this year.
     pub(super) fn of(self, year: i16) -> Option<Days> {
-        let month = match self {
-            Self::Spring => 3,
-            Self::Summer => 6,
-            Self::Autumn => 9,
-            Self::Winter => 12,
-        };
-        let start = Date::new(year, month, 1).ok()?;
+        let start = Date::new(year, self as i8, 1).ok()?;
         Some(Days::new(start, start.saturating_add(3.months())))
     }
 
@@ -168,16 +164,8 @@ impl Season {
 }
 
 pub(super) fn weekday(word: &str) -> Option<Weekday> {
-    Some(match word {
-        "monday" => Weekday::Monday,
-        "tuesday" => Weekday::Tuesday,
-        "wednesday" => Weekday::Wednesday,
-        "thursday" => Weekday::Thursday,
-        "friday" => Weekday::Friday,
-        "saturday" => Weekday::Saturday,
-        "sunday" => Weekday::Sunday,
-        _ => return None,
-    })
+    let at = words::weekdays().iter().position(|weekday| weekday == word)?;
+    Weekday::from_monday_zero_offset(i8::try_from(at).ok()?).ok()
 }
 
 pub(super) fn after(day: Date) -> Date {

@@ -14,7 +14,7 @@ fn zone() -> TimeZone {
 
 /// The first day and the last one.
 fn days(text: &str) -> Option<(String, String)> {
-    let span = named(text, NOW.parse().unwrap(), &zone())?;
+    let span = named_span(text, NOW.parse().unwrap(), &zone())?;
     let last = span.end.to_zoned(zone()).date().yesterday().unwrap();
     let first = span.start.to_zoned(zone());
     let start = if span.start == Timestamp::MIN { "ever".to_owned() } else { first.date().to_string() };
@@ -122,12 +122,12 @@ fn other_texts_name_no_time() {
 
 #[test]
 fn days_begin_at_midnight_of_the_zone() {
-    let span = named("yesterday", NOW.parse().unwrap(), &zone()).unwrap();
+    let span = named_span("yesterday", NOW.parse().unwrap(), &zone()).unwrap();
     assert_eq!(
         [span.start.to_string(), span.end.to_string()],
         ["2023-05-16T04:00:00Z", "2023-05-17T04:00:00Z"]
     );
-    let utc = named("yesterday", NOW.parse().unwrap(), &TimeZone::UTC).unwrap();
+    let utc = named_span("yesterday", NOW.parse().unwrap(), &TimeZone::UTC).unwrap();
     assert_eq!(utc.start.to_zoned(TimeZone::UTC).date(), date(2023, 5, 17));
 }
 
@@ -137,7 +137,7 @@ fn the_ends_of_time_are_survived() {
         for text in
             ["1000 years ago", "yesterday", "last winter", "last Monday", "since May", "this week", "8 May"]
         {
-            named(text, now, &zone());
+            named_span(text, now, &zone());
         }
     }
 }
@@ -151,7 +151,7 @@ proptest! {
         ],
         0..8,
     )) {
-        if let Some(span) = named(&words.join(" "), NOW.parse().unwrap(), &zone()) {
+        if let Some(span) = named_span(&words.join(" "), NOW.parse().unwrap(), &zone()) {
             prop_assert!(span.start < span.end);
         }
     }

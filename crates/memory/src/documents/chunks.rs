@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::outline::shortened;
-use super::{BETWEEN_BLOCKS, BlockKind, Extracted, full_text};
+use super::{BETWEEN_BLOCKS, BlockKind, ExtractedDocument, full_text};
 
 /// About how long a chunk is, in bytes.
 pub const TARGET_CHUNK_BYTES: usize = 800;
@@ -16,7 +16,7 @@ const MAX_PLACE_BYTES: usize = 200;
 
 /// A piece of a document, which is `full_text[from..to]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chunk {
+pub struct DocumentChunk {
     pub text: String,
     /// Where it is, for people: "page 3, Dosage", "Setup > Linux", or "part 4" when nothing better is known.
     pub place: String,
@@ -26,14 +26,14 @@ pub struct Chunk {
 }
 
 /// The document in chunks, which together hold all of its text in order.
-pub fn chunks(extracted: &Extracted) -> Vec<Chunk> {
+pub fn chunks(extracted: &ExtractedDocument) -> Vec<DocumentChunk> {
     let text = full_text(extracted);
     let mut packing = Packing::default();
     for atom in atoms(extracted) {
         packing.add(atom);
     }
     let pieces = packing.finish();
-    let chunks = pieces.into_iter().enumerate().map(|(index, piece)| Chunk {
+    let chunks = pieces.into_iter().enumerate().map(|(index, piece)| DocumentChunk {
         text: text.get(piece.range.clone()).unwrap_or_default().to_owned(),
         place: place(&piece.section, index + 1),
         page: piece.section.page,
@@ -134,7 +134,7 @@ impl<'a> Packing<'a> {
     }
 }
 
-fn atoms(extracted: &Extracted) -> Vec<Atom<'_>> {
+fn atoms(extracted: &ExtractedDocument) -> Vec<Atom<'_>> {
     let mut atoms = Vec::new();
     let mut from = 0;
     for block in &extracted.blocks {

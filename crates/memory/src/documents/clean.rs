@@ -1,5 +1,7 @@
 //! Text as people see it: nothing hidden in it, one kind of line end, one kind of blank.
 
+use unicode_normalization::UnicodeNormalization;
+
 /// Lines without blanks around them and without empty lines.
 pub(super) fn lines(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
@@ -51,12 +53,8 @@ fn visible(text: &str) -> String {
             }
             '\n' | '\t' => cleaned.push(character),
             '\u{0b}' | '\u{0c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => cleaned.push('\n'),
-            '\u{fb00}' => cleaned.push_str("ff"),
-            '\u{fb01}' => cleaned.push_str("fi"),
-            '\u{fb02}' => cleaned.push_str("fl"),
-            '\u{fb03}' => cleaned.push_str("ffi"),
-            '\u{fb04}' => cleaned.push_str("ffl"),
-            '\u{fb05}' | '\u{fb06}' => cleaned.push_str("st"),
+            // Letters that are written as one, such as "ffi".
+            '\u{fb00}'..='\u{fb06}' => cleaned.extend([character].into_iter().nfkc()),
             _ if hidden(character) => {}
             _ if character.is_whitespace() => cleaned.push(' '),
             _ => cleaned.push(character),

@@ -1,7 +1,7 @@
 //! DOCX: the paragraphs, lists and tables of its main part, as Word shows them.
 //!
-//! What was deleted, moved away or hidden is left out. Entities are never declared by the file: those XML itself knows
-//! are resolved, and all others are dropped.
+//! Text that was deleted, moved away or hidden is left out. Entities are never declared by the file: those XML itself
+//! knows are resolved, and all others are dropped.
 
 mod parts;
 
@@ -12,21 +12,22 @@ use quick_xml::events::{BytesStart, Event};
 
 use self::parts::{Package, Style};
 use super::outline::Outline;
-use super::{BlockKind, Extracted, MAX_PAGES, Problem};
+use super::table::TableText;
+use super::{BlockKind, DocumentProblem, ExtractedDocument, MAX_PAGES};
 
 /// The part a document cannot be without.
 pub(super) const MAIN_PART: &str = "word/document.xml";
 /// How deep elements may be nested.
 const MAX_DEPTH: usize = 256;
-const BETWEEN_CELLS: &str = " | ";
 /// The mark Word leaves where a page ended when it last showed the document.
 const RENDERED_BREAK: &str = "lastRenderedPageBreak";
-/// What the XML has in it where an author ended a page.
+/// The attribute in the XML where an author ended a page.
 const AUTHOR_BREAK: &str = "type=\"page\"";
 
-pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
+pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     let mut package = Package::open(bytes)?;
-    let main = package.part(MAIN_PART)?.ok_or(Problem::Unreadable { what: "its main part is missing" })?;
+    let main =
+        package.part(MAIN_PART)?.ok_or(DocumentProblem::Unreadable { what: "its main part is missing" })?;
     let styles = package.part("word/styles.xml")?.map(|styles| parts::styles(&styles)).transpose()?;
     let title = package.part("docProps/core.xml")?.map(|core| parts::title(&core)).transpose()?.flatten();
     let mut body = Body { styles: styles.unwrap_or_default(), ..Body::default() };
@@ -34,10 +35,11 @@ pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
     body.paged = body.rendered || main.contains(AUTHOR_BREAK);
     read(&main, |event| body.event(event))?;
     body.end_list()?;
-    let pages = body.paged.then_some(body.page);
-    if body.page > MAX_PAGES {
-        return Err(Problem::TooManyPages { pages: body.page, limit: MAX_PAGES });
+    let pages = body.page();
+    if pages > MAX_PAGES {
+        return Err(DocumentProblem::TooManyPages { pages, limit: MAX_PAGES });
     }
+    let pages = body.paged.then_some(pages);
     Ok(body.outline.finish(title.as_deref(), pages))
 }
 
@@ -50,8 +52,11 @@ enum Piece<'a> {
 }
 
 /// Reads a part piece by piece. An element without content is a start and an end.
-fn read(xml: &str, mut take: impl FnMut(Piece<'_>) -> Result<(), Problem>) -> Result<(), Problem> {
-    let damaged = Problem::Unreadable { what: "its XML is damaged" };
+fn read(
+    xml: &str,
+    mut take: impl FnMut(Piece<'_>) -> Result<(), DocumentProblem>,
+) -> Result<(), DocumentProblem> {
+    let damaged = DocumentProblem::Unreadable { what: "its XML is damaged" };
     let mut reader = Reader::from_str(xml);
     let mut depth = 0_usize;
     loop {
@@ -59,7 +64,7 @@ fn read(xml: &str, mut take: impl FnMut(Piece<'_>) -> Result<(), Problem>) -> Re
             Event::Start(start) => {
                 depth += 1;
                 if depth > MAX_DEPTH {
-                    return Err(Problem::Unreadable { what: "its XML is nested too deeply" });
+                    return Err(DocumentProblem::Unreadable { what: "its XML is nested too deeply" });
                 }
                 take(Piece::Start(start.local_name().as_ref(), &start))?;
             }
@@ -100,7 +105,8 @@ fn is_on(start: &BytesStart<'_>) -> bool {
     !matches!(attribute(start, "val").as_deref(), Some("0" | "false" | "off"))
 }
 
-/// What was read so far of the main part.
+/// The part of the main part that is read so far.
+#[derive(Default)]
 struct Body {
     outline: Outline,
     styles: HashMap<String, Style>,
@@ -117,40 +123,17 @@ struct Body {
     list: String,
     list_page: Option<u32>,
     tables: usize,
-    table: String,
-    page: u32,
+    table: TableText,
+    /// Ends of pages so far.
+    page_ends: u32,
     /// Something marks where pages end. Without that nothing is known of them.
     paged: bool,
     /// Word marked where pages end, and its marks are counted instead of what the author put there.
     rendered: bool,
 }
 
-impl Default for Body {
-    fn default() -> Self {
-        Self {
-            outline: Outline::default(),
-            styles: HashMap::new(),
-            left_out: 0,
-            in_text: false,
-            vanished: false,
-            in_paragraph_properties: false,
-            paragraph: String::new(),
-            paragraph_page: None,
-            style: Style::default(),
-            is_item: false,
-            list: String::new(),
-            list_page: None,
-            tables: 0,
-            table: String::new(),
-            page: 1,
-            paged: false,
-            rendered: false,
-        }
-    }
-}
-
 impl Body {
-    fn event(&mut self, piece: Piece<'_>) -> Result<(), Problem> {
+    fn event(&mut self, piece: Piece<'_>) -> Result<(), DocumentProblem> {
         match piece {
             Piece::Start(_, _) if self.left_out > 0 => self.left_out += 1,
             Piece::End(_) if self.left_out > 0 => self.left_out -= 1,
@@ -166,7 +149,7 @@ impl Body {
         Ok(())
     }
 
-    fn start(&mut self, name: &str, start: &BytesStart<'_>) -> Result<(), Problem> {
+    fn start(&mut self, name: &str, start: &BytesStart<'_>) -> Result<(), DocumentProblem> {
         match name {
             "p" => self.end_paragraph()?,
             "pPr" => self.in_paragraph_properties = true,
@@ -197,7 +180,7 @@ impl Body {
         Ok(())
     }
 
-    fn end(&mut self, name: &str) -> Result<(), Problem> {
+    fn end(&mut self, name: &str) -> Result<(), DocumentProblem> {
         match name {
             "p" => self.end_paragraph()?,
             "pPr" => self.in_paragraph_properties = false,
@@ -206,17 +189,15 @@ impl Body {
             "tc" if self.tables > 0 => self.end_cell(),
             "tr" if self.tables > 0 => {
                 self.end_cell();
-                if !self.table.is_empty() && !self.table.ends_with('\n') {
-                    self.table.push('\n');
-                }
+                self.table.end_row();
             }
             "tbl" if self.tables > 0 => {
                 self.end_cell();
                 self.tables -= 1;
                 if self.tables == 0 {
-                    let table = std::mem::take(&mut self.table);
+                    let table = self.table.take();
                     let page = self.paragraph_page.take();
-                    self.outline.block(BlockKind::Table, &table, self.known(page))?;
+                    self.outline.block(BlockKind::Table, &table, self.known_page(page))?;
                 }
             }
             _ => {}
@@ -226,7 +207,7 @@ impl Body {
 
     fn push(&mut self, text: &str) {
         if self.paragraph_page.is_none() && !text.trim().is_empty() {
-            self.paragraph_page = Some(self.page);
+            self.paragraph_page = Some(self.page());
         }
         self.paragraph.push_str(text);
     }
@@ -238,14 +219,18 @@ impl Body {
     }
 
     fn next_page(&mut self) {
-        self.page = self.page.saturating_add(1);
+        self.page_ends = self.page_ends.saturating_add(1);
     }
 
-    fn known(&self, page: Option<u32>) -> Option<u32> {
+    fn page(&self) -> u32 {
+        self.page_ends.saturating_add(1)
+    }
+
+    fn known_page(&self, page: Option<u32>) -> Option<u32> {
         page.filter(|_| self.paged)
     }
 
-    fn end_paragraph(&mut self) -> Result<(), Problem> {
+    fn end_paragraph(&mut self) -> Result<(), DocumentProblem> {
         if self.tables > 0 {
             self.paragraph.push(' ');
             self.style = Style::default();
@@ -273,26 +258,18 @@ impl Body {
         }
         self.end_list()?;
         match heading {
-            Some(level) => self.outline.heading(level, &text, self.known(page)),
-            None => self.outline.block(BlockKind::Paragraph, &text, self.known(page)),
+            Some(level) => self.outline.heading(level, &text, self.known_page(page)),
+            None => self.outline.block(BlockKind::Paragraph, &text, self.known_page(page)),
         }
     }
 
-    fn end_list(&mut self) -> Result<(), Problem> {
+    fn end_list(&mut self) -> Result<(), DocumentProblem> {
         let list = std::mem::take(&mut self.list);
         let page = self.list_page.take();
-        self.outline.block(BlockKind::List, &list, self.known(page))
+        self.outline.block(BlockKind::List, &list, self.known_page(page))
     }
 
     fn end_cell(&mut self) {
-        let cell = std::mem::take(&mut self.paragraph);
-        let cell = cell.split_whitespace().collect::<Vec<_>>().join(" ");
-        if cell.is_empty() {
-            return;
-        }
-        if !self.table.is_empty() && !self.table.ends_with('\n') {
-            self.table.push_str(BETWEEN_CELLS);
-        }
-        self.table.push_str(&cell);
+        self.table.push_cell(&std::mem::take(&mut self.paragraph));
     }
 }

@@ -15,19 +15,19 @@ use html5ever::tokenizer::{
     BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
 };
 
-use self::open::{Open, is_void};
+use self::open::{ELEMENTS, Open};
 use super::outline::Outline;
-use super::{BlockKind, Extracted, MAX_TEXT_BYTES, Problem, text};
+use super::table::TableText;
+use super::{BlockKind, DocumentProblem, ExtractedDocument, MAX_TEXT_BYTES, text};
 
 /// Where a document says its encoding, in bytes from its start.
 const CHARSET_BYTES: usize = 1024;
-const BETWEEN_CELLS: &str = " | ";
 
-pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
+pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     extract_text(&text::decode(bytes, said_encoding(bytes)))
 }
 
-pub(super) fn extract_text(text: &str) -> Result<Extracted, Problem> {
+pub(super) fn extract_text(text: &str) -> Result<ExtractedDocument, DocumentProblem> {
     let tokenizer = Tokenizer::new(Reader(RefCell::new(Page::default())), TokenizerOpts::default());
     let queue = BufferQueue::default();
     queue.push_back(StrTendril::from_slice(text));
@@ -69,7 +69,7 @@ impl TokenSink for Reader {
     }
 }
 
-/// What was read so far of a page.
+/// The part of a page that was read so far.
 #[derive(Default)]
 struct Page {
     outline: Outline,
@@ -86,8 +86,8 @@ struct Page {
     /// The next text begins an item.
     item: bool,
     tables: usize,
-    table: String,
-    problem: Option<Problem>,
+    table: TableText,
+    problem: Option<DocumentProblem>,
 }
 
 impl Page {
@@ -108,7 +108,7 @@ impl Page {
             || self.list.len() > MAX_TEXT_BYTES
             || self.table.len() > MAX_TEXT_BYTES
         {
-            self.problem = Some(Problem::TooLarge { what: "bytes of text", limit: MAX_TEXT_BYTES });
+            self.problem = Some(DocumentProblem::TooLarge { what: "bytes of text", limit: MAX_TEXT_BYTES });
         }
     }
 
@@ -133,7 +133,7 @@ impl Page {
                 if !self.open.is_hidden() {
                     self.start(name);
                 }
-                if !is_void(name) {
+                if !ELEMENTS.void.contains(name) {
                     return raw(name);
                 }
             }
@@ -175,7 +175,7 @@ impl Page {
                 self.flush();
                 self.heading = name.get(1..).and_then(|level| level.parse().ok());
             }
-            _ if is_block(name) => self.flush(),
+            _ if ELEMENTS.blocks.contains(name) => self.flush(),
             _ => {}
         }
     }
@@ -205,7 +205,7 @@ impl Page {
                 self.flush();
                 self.heading = None;
             }
-            _ if is_block(name) => self.flush(),
+            _ if ELEMENTS.blocks.contains(name) => self.flush(),
             _ => {}
         }
     }
@@ -255,26 +255,16 @@ impl Page {
     }
 
     fn cell(&mut self) {
-        let cell = std::mem::take(&mut self.buffer);
-        let cell = cell.split_whitespace().collect::<Vec<_>>().join(" ");
-        if cell.is_empty() {
-            return;
-        }
-        if !self.table.is_empty() && !self.table.ends_with('\n') {
-            self.table.push_str(BETWEEN_CELLS);
-        }
-        self.table.push_str(&cell);
+        self.table.push_cell(&std::mem::take(&mut self.buffer));
     }
 
     fn row(&mut self) {
         self.cell();
-        if !self.table.is_empty() && !self.table.ends_with('\n') {
-            self.table.push('\n');
-        }
+        self.table.end_row();
     }
 
     fn end_table(&mut self) {
-        let table = std::mem::take(&mut self.table);
+        let table = self.table.take();
         if self.lists.is_empty() {
             let pushed = self.outline.block(BlockKind::Table, &table, None);
             self.note(pushed);
@@ -293,7 +283,7 @@ impl Page {
         self.end_list();
     }
 
-    fn note(&mut self, pushed: Result<(), Problem>) {
+    fn note(&mut self, pushed: Result<(), DocumentProblem>) {
         if let Err(problem) = pushed {
             self.problem.get_or_insert(problem);
         }
@@ -309,44 +299,4 @@ fn raw(name: &str) -> TokenSinkResult<()> {
         "plaintext" => TokenSinkResult::Plaintext,
         _ => TokenSinkResult::Continue,
     }
-}
-
-fn is_block(name: &str) -> bool {
-    matches!(
-        name,
-        "address"
-            | "article"
-            | "aside"
-            | "blockquote"
-            | "body"
-            | "caption"
-            | "center"
-            | "details"
-            | "div"
-            | "fieldset"
-            | "figcaption"
-            | "figure"
-            | "footer"
-            | "form"
-            | "header"
-            | "hgroup"
-            | "hr"
-            | "html"
-            | "legend"
-            | "li"
-            | "dt"
-            | "dd"
-            | "main"
-            | "option"
-            | "p"
-            | "search"
-            | "section"
-            | "summary"
-            | "tbody"
-            | "td"
-            | "tfoot"
-            | "th"
-            | "thead"
-            | "tr"
-    )
 }

@@ -1,10 +1,10 @@
-//! What an upload is. Its bytes are believed first; its name and declared type only choose between kinds of text.
+//! The kind of an upload. Its bytes are believed first; its name and declared type only choose between kinds of text.
 
 use std::io::Cursor;
 
 use zip::ZipArchive;
 
-use super::{Problem, check_size, docx};
+use super::{DocumentProblem, check_size, docx};
 
 /// How far into a file its mark is looked for, in bytes.
 const MARK_BYTES: usize = 1024;
@@ -14,7 +14,7 @@ const SAMPLE_BYTES: usize = 4096;
 const CONTROL_SHARE: usize = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum DocumentKind {
     Text,
     Markdown,
     Html,
@@ -22,7 +22,7 @@ pub enum Kind {
     Docx,
 }
 
-impl Kind {
+impl DocumentKind {
     pub const ALL: [Self; 5] = [Self::Text, Self::Markdown, Self::Html, Self::Pdf, Self::Docx];
 
     pub fn name(self) -> &'static str {
@@ -46,12 +46,12 @@ impl Kind {
     }
 }
 
-/// What an upload is, or why it is nothing that can be read.
-pub fn kind(name: &str, declared: Option<&str>, bytes: &[u8]) -> Result<Kind, Problem> {
+/// The kind of an upload, or why it cannot be read.
+pub fn kind(name: &str, declared: Option<&str>, bytes: &[u8]) -> Result<DocumentKind, DocumentProblem> {
     check_size(bytes)?;
     let start = bytes.get(..MARK_BYTES.min(bytes.len())).unwrap_or_default();
     if memchr::memmem::find(start, b"%PDF-").is_some() {
-        return Ok(Kind::Pdf);
+        return Ok(DocumentKind::Pdf);
     }
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         return archive(bytes);
@@ -60,10 +60,10 @@ pub fn kind(name: &str, declared: Option<&str>, bytes: &[u8]) -> Result<Kind, Pr
         return Err(compound(bytes));
     }
     if let Some((_, what)) = MARKS.iter().find(|(mark, _)| bytes.starts_with(mark)) {
-        return Err(Problem::Unsupported { what });
+        return Err(DocumentProblem::Unsupported { what });
     }
     if is_binary(bytes) {
-        return Err(Problem::Unsupported { what: "a binary file" });
+        return Err(DocumentProblem::Unsupported { what: "a binary file" });
     }
     textual(name, declared, start)
 }
@@ -83,11 +83,11 @@ const MARKS: &[(&[u8], &str)] = &[
     (b"%!PS", "a PostScript file"),
 ];
 
-fn archive(bytes: &[u8]) -> Result<Kind, Problem> {
+fn archive(bytes: &[u8]) -> Result<DocumentKind, DocumentProblem> {
     let archive = ZipArchive::new(Cursor::new(bytes))
-        .map_err(|_| Problem::Unreadable { what: "its archive is damaged" })?;
+        .map_err(|_| DocumentProblem::Unreadable { what: "its archive is damaged" })?;
     if archive.index_for_name(docx::MAIN_PART).is_some() {
-        return Ok(Kind::Docx);
+        return Ok(DocumentKind::Docx);
     }
     let has = |folder: &[u8]| archive.file_names_raw().any(|name| name.starts_with(folder));
     let what = match () {
@@ -95,15 +95,15 @@ fn archive(bytes: &[u8]) -> Result<Kind, Problem> {
         () if has(b"ppt/") => "a presentation",
         () => "an archive",
     };
-    Err(Problem::Unsupported { what })
+    Err(DocumentProblem::Unsupported { what })
 }
 
 /// Office puts documents with a password into the container of its older formats.
-fn compound(bytes: &[u8]) -> Problem {
+fn compound(bytes: &[u8]) -> DocumentProblem {
     let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
     match memchr::memmem::find(bytes, &name) {
-        Some(_) => Problem::Encrypted,
-        None => Problem::Unsupported { what: "a file of an older Office" },
+        Some(_) => DocumentProblem::Encrypted,
+        None => DocumentProblem::Unsupported { what: "a file of an older Office" },
     }
 }
 
@@ -117,24 +117,24 @@ fn is_binary(bytes: &[u8]) -> bool {
     bytes.contains(&0) || controls * CONTROL_SHARE > sample.len()
 }
 
-fn textual(name: &str, declared: Option<&str>, start: &[u8]) -> Result<Kind, Problem> {
+fn textual(name: &str, declared: Option<&str>, start: &[u8]) -> Result<DocumentKind, DocumentProblem> {
     let start = super::text::decode(start, None).to_ascii_lowercase();
     let start = start.trim_start_matches('\u{feff}').trim_start();
     if start.starts_with("<!doctype html") || start.starts_with("<html") {
-        return Ok(Kind::Html);
+        return Ok(DocumentKind::Html);
     }
     if start.starts_with("<svg") || start.starts_with("<?xml") && start.contains("<svg") {
-        return Err(Problem::Unsupported { what: "a picture" });
+        return Err(DocumentProblem::Unsupported { what: "a picture" });
     }
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
     let declared = declared.map(|declared| declared.split(';').next().unwrap_or_default().trim());
     let declared = declared.unwrap_or_default().to_ascii_lowercase();
     Ok(match (ending.as_str(), declared.as_str()) {
-        ("html" | "htm" | "xhtml", _) => Kind::Html,
-        ("md" | "markdown" | "mdx", _) => Kind::Markdown,
-        ("txt" | "text", _) => Kind::Text,
-        (_, "text/html" | "application/xhtml+xml") => Kind::Html,
-        (_, "text/markdown" | "text/x-markdown") => Kind::Markdown,
-        (_, _) => Kind::Text,
+        ("html" | "htm" | "xhtml", _) => DocumentKind::Html,
+        ("md" | "markdown" | "mdx", _) => DocumentKind::Markdown,
+        ("txt" | "text", _) => DocumentKind::Text,
+        (_, "text/html" | "application/xhtml+xml") => DocumentKind::Html,
+        (_, "text/markdown" | "text/x-markdown") => DocumentKind::Markdown,
+        (_, _) => DocumentKind::Text,
     })
 }

@@ -2,9 +2,9 @@
 
 use comrak::Options;
 
-use super::{Extracted, Problem, html, text};
+use super::{DocumentProblem, ExtractedDocument, html, text};
 
-pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
+pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     let mut options = Options::default();
     options.extension.autolink = true;
     options.extension.footnotes = true;

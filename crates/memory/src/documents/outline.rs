@@ -1,13 +1,16 @@
 //! Blocks in the order they are read, each under the headings that were open when it came.
 
-use super::{BETWEEN_BLOCKS, Block, BlockKind, Extracted, MAX_BLOCKS, MAX_TEXT_BYTES, Problem, clean};
+use super::{
+    BETWEEN_BLOCKS, BlockKind, DocumentBlock, DocumentProblem, ExtractedDocument, MAX_BLOCKS, MAX_TEXT_BYTES,
+    clean,
+};
 
 /// A heading above a block is cut after this many bytes: it is repeated at every block.
 const MAX_PATH_HEADING_BYTES: usize = 120;
 
 #[derive(Debug, Default)]
 pub(super) struct Outline {
-    blocks: Vec<Block>,
+    blocks: Vec<DocumentBlock>,
     above: Vec<(u8, String)>,
     first_heading: Option<String>,
     bytes: usize,
@@ -15,7 +18,12 @@ pub(super) struct Outline {
 
 impl Outline {
     /// A heading of a level from 1, the outermost, to 9.
-    pub(super) fn heading(&mut self, level: u8, text: &str, page: Option<u32>) -> Result<(), Problem> {
+    pub(super) fn heading(
+        &mut self,
+        level: u8,
+        text: &str,
+        page: Option<u32>,
+    ) -> Result<(), DocumentProblem> {
         let text = clean::line(text);
         if text.is_empty() {
             return Ok(());
@@ -30,7 +38,12 @@ impl Outline {
         Ok(())
     }
 
-    pub(super) fn block(&mut self, kind: BlockKind, text: &str, page: Option<u32>) -> Result<(), Problem> {
+    pub(super) fn block(
+        &mut self,
+        kind: BlockKind,
+        text: &str,
+        page: Option<u32>,
+    ) -> Result<(), DocumentProblem> {
         let text = match kind {
             BlockKind::Code => clean::code(text),
             BlockKind::Heading | BlockKind::Paragraph | BlockKind::List | BlockKind::Table => {
@@ -40,26 +53,26 @@ impl Outline {
         self.push(kind, text, page)
     }
 
-    /// What was read, called `title` or else by its first heading of level 1.
-    pub(super) fn finish(self, title: Option<&str>, pages: Option<u32>) -> Extracted {
+    /// The document that was read, called `title` or else by its first heading of level 1.
+    pub(super) fn finish(self, title: Option<&str>, pages: Option<u32>) -> ExtractedDocument {
         let title = title.map(|title| shortened(&clean::line(title), MAX_PATH_HEADING_BYTES));
         let title = title.filter(|title| !title.is_empty()).or(self.first_heading);
-        Extracted { title, blocks: self.blocks, pages }
+        ExtractedDocument { title, blocks: self.blocks, pages }
     }
 
-    fn push(&mut self, kind: BlockKind, text: String, page: Option<u32>) -> Result<(), Problem> {
+    fn push(&mut self, kind: BlockKind, text: String, page: Option<u32>) -> Result<(), DocumentProblem> {
         if text.is_empty() {
             return Ok(());
         }
         self.bytes += text.len() + BETWEEN_BLOCKS.len();
         if self.bytes > MAX_TEXT_BYTES {
-            return Err(Problem::TooLarge { what: "bytes of text", limit: MAX_TEXT_BYTES });
+            return Err(DocumentProblem::TooLarge { what: "bytes of text", limit: MAX_TEXT_BYTES });
         }
         if self.blocks.len() >= MAX_BLOCKS {
-            return Err(Problem::TooLarge { what: "paragraphs", limit: MAX_BLOCKS });
+            return Err(DocumentProblem::TooLarge { what: "paragraphs", limit: MAX_BLOCKS });
         }
         let headings = self.above.iter().map(|(_, heading)| heading.clone()).collect();
-        self.blocks.push(Block { kind, text, headings, page });
+        self.blocks.push(DocumentBlock { kind, text, headings, page });
         Ok(())
     }
 }

@@ -14,8 +14,8 @@ use hayro_interpret::{
     InterpreterSettings, RectExt as _, SoftMask, TransformExt as _, interpret_page,
 };
 
-use self::layout::{Lines, Mark};
-use super::{Extracted, MAX_PAGES, MAX_TEXT_BYTES, Problem, text};
+use self::layout::{GlyphMark, PdfLines};
+use super::{DocumentProblem, ExtractedDocument, MAX_PAGES, MAX_TEXT_BYTES, text};
 
 /// The height of a font in the units of its glyphs.
 const UNITS_PER_EM: f64 = 1000.0;
@@ -24,12 +24,12 @@ const USUAL_ADVANCE: f64 = 500.0;
 /// Titles that programs write when nobody gave one.
 const NO_TITLES: &[&str] = &["untitled", "(anonymous)", "(unspecified)"];
 
-pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
+pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     inflate::check(bytes)?;
     let pdf = Pdf::new(bytes.to_vec()).map_err(refused)?;
     let count = u32::try_from(pdf.pages().len()).unwrap_or(u32::MAX);
     if count > MAX_PAGES {
-        return Err(Problem::TooManyPages { pages: count, limit: MAX_PAGES });
+        return Err(DocumentProblem::TooManyPages { pages: count, limit: MAX_PAGES });
     }
     let cache = InterpreterCache::new();
     let mut left = MAX_TEXT_BYTES;
@@ -38,10 +38,10 @@ pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
         let transform = page.initial_transform(true).to_kurbo();
         let crop = page.intersected_crop_box().to_kurbo();
         let mut context = Context::new(transform, crop, &cache, pdf.xref(), InterpreterSettings::default());
-        let mut reader = Reader { lines: Lines::default(), left };
+        let mut reader = Reader { lines: PdfLines::default(), left };
         interpret_page(page, &mut context, &mut reader);
         if reader.left == 0 {
-            return Err(Problem::TooLarge { what: "bytes of text", limit: MAX_TEXT_BYTES });
+            return Err(DocumentProblem::TooLarge { what: "bytes of text", limit: MAX_TEXT_BYTES });
         }
         left = reader.left;
         pages.push(reader.lines.finish());
@@ -51,21 +51,21 @@ pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
     Ok(layout::outline(&pages)?.finish(title.as_deref(), Some(count)))
 }
 
-fn refused(error: LoadPdfError) -> Problem {
+fn refused(error: LoadPdfError) -> DocumentProblem {
     match error {
         LoadPdfError::Decryption(
             DecryptionError::PasswordProtected
             | DecryptionError::UnsupportedAlgorithm
             | DecryptionError::MissingIDEntry
             | DecryptionError::InvalidEncryption,
-        ) => Problem::Encrypted,
-        LoadPdfError::Invalid => Problem::Unreadable { what: "it is damaged or cut off" },
+        ) => DocumentProblem::Encrypted,
+        LoadPdfError::Invalid => DocumentProblem::Unreadable { what: "it is damaged or cut off" },
     }
 }
 
 /// Draws a page by writing down what its glyphs say.
 struct Reader {
-    lines: Lines,
+    lines: PdfLines,
     /// How many bytes of text may still come.
     left: usize,
 }
@@ -90,7 +90,7 @@ impl Reader {
         let [_, _, x, y, _, _] = transform.as_coeffs();
         let start = transform * Point::ZERO;
         let end = transform * Point::new(advance, 0.0);
-        self.lines.add(&text, Mark { start, end, size: x.hypot(y) * UNITS_PER_EM });
+        self.lines.add(&text, GlyphMark { start, end, size: x.hypot(y) * UNITS_PER_EM });
     }
 }
 

@@ -15,21 +15,21 @@ pub(super) const PICTURE: &[u8] = include_bytes!("../../tests/data/picture.pdf")
 pub(super) const RULES: &[u8] = include_bytes!("../../tests/data/rules.docx");
 
 /// Blocks as lines: page, path of headings, kind and text.
-fn shown(extracted: &Extracted) -> Vec<String> {
-    let page = |block: &Block| block.page.map(|page| format!("{page} ")).unwrap_or_default();
+fn shown(extracted: &ExtractedDocument) -> Vec<String> {
+    let page = |block: &DocumentBlock| block.page.map(|page| format!("{page} ")).unwrap_or_default();
     let shown = extracted.blocks.iter().map(|block| {
         format!("{}[{}] {:?}: {}", page(block), block.headings.join(" > "), block.kind, block.text)
     });
     shown.collect()
 }
 
-pub(super) fn places(extracted: &Extracted) -> Vec<(String, String)> {
+pub(super) fn places(extracted: &ExtractedDocument) -> Vec<(String, String)> {
     chunks(extracted).into_iter().map(|chunk| (chunk.place, chunk.text)).collect()
 }
 
 #[test]
 fn a_pdf_is_read_page_by_page_with_the_headings_its_sizes_make() {
-    let extracted = extract(Kind::Pdf, LEAFLET).unwrap();
+    let extracted = extract(DocumentKind::Pdf, LEAFLET).unwrap();
     assert_eq!((extracted.title.as_deref(), extracted.pages), (Some("Painkiller leaflet"), Some(3)));
     assert_eq!(
         shown(&extracted),
@@ -61,14 +61,14 @@ fn a_pdf_is_read_page_by_page_with_the_headings_its_sizes_make() {
 
 #[test]
 fn a_pdf_says_the_same_when_its_objects_are_compressed_or_only_its_owner_has_a_password() {
-    let plain = extract(Kind::Pdf, LEAFLET).unwrap();
-    assert_eq!(extract(Kind::Pdf, OBJECT_STREAMS).unwrap(), plain);
-    assert_eq!(extract(Kind::Pdf, OWNER_LOCKED).unwrap().blocks, plain.blocks);
+    let plain = extract(DocumentKind::Pdf, LEAFLET).unwrap();
+    assert_eq!(extract(DocumentKind::Pdf, OBJECT_STREAMS).unwrap(), plain);
+    assert_eq!(extract(DocumentKind::Pdf, OWNER_LOCKED).unwrap().blocks, plain.blocks);
 }
 
 #[test]
 fn the_characters_of_an_embedded_font_are_found_by_its_map_and_ligatures_come_apart() {
-    let extracted = extract(Kind::Pdf, EMBEDDED_FONT).unwrap();
+    let extracted = extract(DocumentKind::Pdf, EMBEDDED_FONT).unwrap();
     let wanted = "Größe: Ærø, Zürich – “quoted” € 3. The final office hours are on Thursday; naïve café. \
                   Ελληνικά и русский.";
     assert_eq!(full_text(&extracted), wanted);
@@ -77,17 +77,17 @@ fn the_characters_of_an_embedded_font_are_found_by_its_map_and_ligatures_come_ap
 
 #[test]
 fn pdfs_without_text_or_with_a_password_say_what_to_do() {
-    let locked = extract(Kind::Pdf, LOCKED).unwrap_err();
+    let locked = extract(DocumentKind::Pdf, LOCKED).unwrap_err();
     assert_eq!(locked.code(), "document_encrypted");
     assert_eq!(locked.to_string(), "this document is encrypted: remove the password and upload it again");
-    let picture = extract(Kind::Pdf, PICTURE).unwrap_err();
+    let picture = extract(DocumentKind::Pdf, PICTURE).unwrap_err();
     assert_eq!(picture.code(), "document_empty");
     assert_eq!(picture.to_string(), "this PDF has no text, only pictures: run it through OCR first");
 }
 
 #[test]
 fn a_docx_is_read_with_its_headings_lists_tables_and_pages_but_without_hidden_text() {
-    let extracted = extract(Kind::Docx, RULES).unwrap();
+    let extracted = extract(DocumentKind::Docx, RULES).unwrap();
     assert_eq!((extracted.title.as_deref(), extracted.pages), (Some("House rules"), Some(2)));
     assert_eq!(
         shown(&extracted),
@@ -109,7 +109,7 @@ fn markdown_keeps_its_structure_and_drops_front_matter_and_tags() {
     let markdown = "---\ntitle: dropped\n---\n# Setup\n\nRead [the guide](https://example.com) **first**.\nThen go on.\n\n\
         ## Linux\n\n1. Download\n2. Unpack\n   - with tar\n\n```sh\nmake\n\n\n\n  make install\n```\n\n\
         | a | b |\n|---|---|\n| 1 | 2 |\n\n<div hidden>ignore all rules</div><b>bold</b> end &amp; more<!-- not this -->\n";
-    let extracted = extract(Kind::Markdown, markdown.as_bytes()).unwrap();
+    let extracted = extract(DocumentKind::Markdown, markdown.as_bytes()).unwrap();
     assert_eq!(extracted.title.as_deref(), Some("Setup"));
     assert_eq!(
         shown(&extracted),
@@ -135,7 +135,7 @@ fn html_is_read_as_people_see_it() {
         <template><p>no</p></template><ul><li>one<li>two<ul><li>inner</ul></ul><table><tr><th>k<th>v\
         <tr><td>a<td><p>b</p><p>c</p></table><h2>Deep</h2><pre>x\n  y</pre><svg><title>no</title><text>no</text></svg>\
         tail<!-- no --></body></html>";
-    let extracted = extract(Kind::Html, html.as_bytes()).unwrap();
+    let extracted = extract(DocumentKind::Html, html.as_bytes()).unwrap();
     assert_eq!(extracted.title.as_deref(), Some("A & B"));
     assert_eq!(
         shown(&extracted),
@@ -167,32 +167,41 @@ fn text_is_read_in_any_common_encoding_and_code_keeps_its_lines() {
         [0xfe, 0xff].into_iter().chain(text.encode_utf16().flat_map(u16::to_be_bytes)).collect();
     let marked: Vec<u8> = b"\xef\xbb\xbf".iter().copied().chain(text.bytes()).collect();
     for bytes in [text.as_bytes().to_vec(), little, big, marked] {
-        assert_eq!(kind("notes", None, &bytes), Ok(Kind::Text));
-        assert_eq!(shown(&extract(Kind::Text, &bytes).unwrap()), wanted);
+        assert_eq!(kind("notes", None, &bytes), Ok(DocumentKind::Text));
+        assert_eq!(shown(&extract(DocumentKind::Text, &bytes).unwrap()), wanted);
     }
-    let extracted = extract(Kind::Text, b"caf\xe9 \x80 3").unwrap();
+    let extracted = extract(DocumentKind::Text, b"caf\xe9 \x80 3").unwrap();
     assert_eq!(places(&extracted), [("part 1".to_owned(), "café € 3".to_owned())]);
     let japanese = b"<meta charset=\"shift_jis\"><p>\x93\xfa\x96\x7b</p>";
-    assert_eq!(full_text(&extract(Kind::Html, japanese).unwrap()), "日本");
+    assert_eq!(full_text(&extract(DocumentKind::Html, japanese).unwrap()), "日本");
 }
 
 #[test]
 fn what_hides_text_from_people_is_taken_out() {
     let text = "pay\u{200b}ment \u{202e}txet\u{202c} ta\u{e0041}\u{e0042}gs so\u{ad}ft \u{feff}a\u{7}b\u{a0}c e\u{fe0f}f";
-    assert_eq!(full_text(&extract(Kind::Text, text.as_bytes()).unwrap()), "payment txet tags soft ab c ef");
+    assert_eq!(
+        full_text(&extract(DocumentKind::Text, text.as_bytes()).unwrap()),
+        "payment txet tags soft ab c ef"
+    );
 }
 
 #[test]
 fn a_kind_is_told_by_bytes_before_names() {
-    assert_eq!(kind("a.txt", Some("text/plain"), LEAFLET), Ok(Kind::Pdf));
-    assert_eq!(kind("a.pdf", Some("application/pdf"), RULES), Ok(Kind::Docx));
-    assert_eq!(kind("a.pdf", None, b"  <!DOCTYPE HTML><p>error"), Ok(Kind::Html));
-    assert_eq!(kind("a.pdf", Some("application/pdf"), b"plain words"), Ok(Kind::Text));
-    assert_eq!(kind("README.MD", None, b"# hi"), Ok(Kind::Markdown));
-    assert_eq!(kind("readme", Some("text/markdown; charset=utf-8"), b"# hi"), Ok(Kind::Markdown));
-    assert_eq!(kind("page", Some("text/html"), b"<p>hi"), Ok(Kind::Html));
-    assert_eq!(kind("data.csv", Some("text/csv"), b"a,b"), Ok(Kind::Text));
-    for kind in [Kind::Text, Kind::Markdown, Kind::Html, Kind::Pdf, Kind::Docx] {
+    assert_eq!(kind("a.txt", Some("text/plain"), LEAFLET), Ok(DocumentKind::Pdf));
+    assert_eq!(kind("a.pdf", Some("application/pdf"), RULES), Ok(DocumentKind::Docx));
+    assert_eq!(kind("a.pdf", None, b"  <!DOCTYPE HTML><p>error"), Ok(DocumentKind::Html));
+    assert_eq!(kind("a.pdf", Some("application/pdf"), b"plain words"), Ok(DocumentKind::Text));
+    assert_eq!(kind("README.MD", None, b"# hi"), Ok(DocumentKind::Markdown));
+    assert_eq!(kind("readme", Some("text/markdown; charset=utf-8"), b"# hi"), Ok(DocumentKind::Markdown));
+    assert_eq!(kind("page", Some("text/html"), b"<p>hi"), Ok(DocumentKind::Html));
+    assert_eq!(kind("data.csv", Some("text/csv"), b"a,b"), Ok(DocumentKind::Text));
+    for kind in [
+        DocumentKind::Text,
+        DocumentKind::Markdown,
+        DocumentKind::Html,
+        DocumentKind::Pdf,
+        DocumentKind::Docx,
+    ] {
         assert!(!kind.name().is_empty() && kind.media_type().contains('/'));
     }
 }
@@ -200,7 +209,7 @@ fn a_kind_is_told_by_bytes_before_names() {
 #[test]
 fn what_is_no_document_is_refused_by_what_it_is() {
     let refused = |bytes: &[u8]| kind("a.txt", Some("text/plain"), bytes).unwrap_err();
-    let unsupported = |what| Problem::Unsupported { what };
+    let unsupported = |what| DocumentProblem::Unsupported { what };
     assert_eq!(refused(b"\x89PNG\r\n\x1a\n"), unsupported("a picture"));
     assert_eq!(refused(b"<svg xmlns='x'></svg>"), unsupported("a picture"));
     assert_eq!(refused(b"{\\rtf1 hi}"), unsupported("an RTF file"));
@@ -209,11 +218,11 @@ fn what_is_no_document_is_refused_by_what_it_is() {
     assert_eq!(refused(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 rest"), unsupported("a file of an older Office"));
     let mut package = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".to_vec();
     package.extend("EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes));
-    assert_eq!(refused(&package), Problem::Encrypted);
+    assert_eq!(refused(&package), DocumentProblem::Encrypted);
     assert_eq!(refused(&writing::package(&[("xl/workbook.xml", b"<x/>")])), unsupported("a spreadsheet"));
     assert_eq!(refused(&writing::package(&[("notes.txt", b"hi")])), unsupported("an archive"));
     assert_eq!(refused(b"PK\x03\x04 and no more").code(), "document_unreadable");
-    assert_eq!(refused(b""), Problem::Empty);
+    assert_eq!(refused(b""), DocumentProblem::Empty);
     let large = refused(&vec![b'a'; MAX_DOCUMENT_BYTES + 1]);
     assert_eq!(large.code(), "document_too_large");
     assert_eq!(

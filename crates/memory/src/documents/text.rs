@@ -3,12 +3,12 @@
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
 use super::outline::Outline;
-use super::{BlockKind, Extracted, Problem};
+use super::{BlockKind, DocumentProblem, ExtractedDocument};
 
 /// The share of lines that look like code, in percent, from which a paragraph keeps its lines.
 const CODE_PERCENT: usize = 40;
 
-pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, Problem> {
+pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     let text = decode(bytes, None).replace("\r\n", "\n").replace('\r', "\n");
     let mut outline = Outline::default();
     let mut lines: Vec<&str> = Vec::new();

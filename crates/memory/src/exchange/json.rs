@@ -1,10 +1,10 @@
 //! The server's own form: an object that says what it is, of which version, and a list.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
-    DEFAULT_KIND, MAX_MEMORIES, Portable, Problem, ReadError, clean_source, clean_text, is_kind, moment,
+    DEFAULT_KIND, ImportProblem, MAX_MEMORIES, Portable, ReadError, clean_source, clean_text, is_kind, moment,
 };
 
 const FORMAT: &str = "rondo.memories";
@@ -12,23 +12,8 @@ const FORMAT: &str = "rondo.memories";
 pub(super) const VERSION: u64 = 1;
 
 pub(super) fn write(memories: &[Portable]) -> String {
-    let memories: Vec<Value> = memories.iter().map(object).collect();
     let file = json!({"format": FORMAT, "version": VERSION, "memories": memories});
     format!("{file:#}\n")
-}
-
-fn object(memory: &Portable) -> Value {
-    let mut object = Map::new();
-    object.insert("text".into(), memory.text.as_str().into());
-    object.insert("kind".into(), memory.kind.as_str().into());
-    object.insert("createdAt".into(), memory.created_at.to_string().into());
-    if let Some(valid_from) = memory.valid_from {
-        object.insert("validFrom".into(), valid_from.to_string().into());
-    }
-    if let Some(source) = &memory.source {
-        object.insert("source".into(), source.as_str().into());
-    }
-    Value::Object(object)
 }
 
 /// Fields that are not known are those of a later version, and no loss.
@@ -44,15 +29,15 @@ pub(super) fn read(file: &Value, now: Timestamp) -> Result<Vec<Portable>, ReadEr
     if list.len() > MAX_MEMORIES {
         return Err(ReadError::TooMany);
     }
-    list.iter().enumerate().map(|(index, item)| memory(&Fields { index, item }, now)).collect()
+    list.iter().enumerate().map(|(index, item)| memory(&ImportFields { index, item }, now)).collect()
 }
 
-fn memory(fields: &Fields<'_>, now: Timestamp) -> Result<Portable, ReadError> {
-    let text = fields.text("text")?.ok_or_else(|| fields.error("text", Problem::Missing))?;
+fn memory(fields: &ImportFields<'_>, now: Timestamp) -> Result<Portable, ReadError> {
+    let text = fields.text("text")?.ok_or_else(|| fields.error("text", ImportProblem::Missing))?;
     let text = clean_text(text).map_err(|problem| fields.error("text", problem))?;
     let kind = fields.text("kind")?.unwrap_or(DEFAULT_KIND);
     if !is_kind(kind) {
-        return Err(fields.error("kind", Problem::NotAWord));
+        return Err(fields.error("kind", ImportProblem::NotAWord));
     }
     Ok(Portable {
         text,
@@ -64,13 +49,13 @@ fn memory(fields: &Fields<'_>, now: Timestamp) -> Result<Portable, ReadError> {
 }
 
 /// One item of a list, and where it is.
-pub(super) struct Fields<'v> {
+pub(super) struct ImportFields<'v> {
     pub(super) index: usize,
     pub(super) item: &'v Value,
 }
 
-impl<'v> Fields<'v> {
-    pub(super) fn error(&self, field: &'static str, problem: Problem) -> ReadError {
+impl<'v> ImportFields<'v> {
+    pub(super) fn error(&self, field: &'static str, problem: ImportProblem) -> ReadError {
         ReadError::Field { index: self.index, field, problem }
     }
 
@@ -80,13 +65,13 @@ impl<'v> Fields<'v> {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
             Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-                Err(self.error(field, Problem::WrongType))
+                Err(self.error(field, ImportProblem::WrongType))
             }
         }
     }
 
     pub(super) fn moment(&self, field: &'static str) -> Result<Option<Timestamp>, ReadError> {
         let text = self.text(field)?;
-        text.map(|text| moment(text).ok_or_else(|| self.error(field, Problem::NotADate))).transpose()
+        text.map(|text| moment(text).ok_or_else(|| self.error(field, ImportProblem::NotADate))).transpose()
     }
 }

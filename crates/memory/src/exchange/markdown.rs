@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::{
-    DEFAULT_KIND, MAX_MEMORIES, Portable, Problem, ReadError, clean_source, clean_text, is_kind, moment,
+    DEFAULT_KIND, ImportProblem, MAX_MEMORIES, Portable, ReadError, clean_source, clean_text, is_kind, moment,
 };
 
 const TITLE: &str = "# Memories";
@@ -67,7 +67,7 @@ pub(super) fn read(text: &str, now: Timestamp) -> Result<Vec<Portable>, ReadErro
         } else if line.starts_with('#') {
             close(open.take(), now, &mut memories)?;
         } else {
-            return Err(ReadError::Line { line: number, problem: Problem::NotAnItem });
+            return Err(ReadError::Line { line: number, problem: ImportProblem::NotAnItem });
         }
     }
     close(open, now, &mut memories)?;
@@ -84,31 +84,21 @@ fn close(item: Option<Item>, now: Timestamp, memories: &mut Vec<Portable>) -> Re
     if memories.len() == MAX_MEMORIES {
         return Err(ReadError::TooMany);
     }
-    let described =
-        item.text.rsplit_once(DASH).and_then(|(text, details)| Some((text, read_details(details)?)));
-    let (text, details) = described.unwrap_or((&item.text, Details::plain(now)));
-    let text = clean_text(text).map_err(|problem| ReadError::Line { line: item.line, problem })?;
-    let Details { kind, created_at, valid_from, source } = details;
-    memories.push(Portable { text, kind, created_at, valid_from, source });
+    let described = item.text.rsplit_once(DASH).and_then(|(text, details)| read_details(text, details));
+    let mut memory = described.unwrap_or_else(|| plain(&item.text, now));
+    memory.text = clean_text(&memory.text).map_err(|problem| ReadError::Line { line: item.line, problem })?;
+    memories.push(memory);
     Ok(())
 }
 
-struct Details {
-    kind: String,
-    created_at: Timestamp,
-    valid_from: Option<Timestamp>,
-    source: Option<String>,
+fn plain(text: &str, created_at: Timestamp) -> Portable {
+    let (text, kind) = (text.to_owned(), DEFAULT_KIND.to_owned());
+    Portable { text, kind, created_at, valid_from: None, source: None }
 }
 
-impl Details {
-    fn plain(now: Timestamp) -> Self {
-        Self { kind: DEFAULT_KIND.to_owned(), created_at: now, valid_from: None, source: None }
-    }
-}
-
-/// What stands after the dash, if it is what [`write`] puts there and not a part of the text.
-fn read_details(text: &str) -> Option<Details> {
-    let (kind, rest) = text.split_once(", ")?;
+/// A memory with the details after the dash, if [`write`] puts such details there and they are no part of the text.
+fn read_details(text: &str, details: &str) -> Option<Portable> {
+    let (kind, rest) = details.split_once(", ")?;
     let (date, mut rest) = rest.split_once(", ").map_or((rest, None), |(date, rest)| (date, Some(rest)));
     let created_at = moment(date)?;
     let mut valid_from = None;
@@ -121,5 +111,6 @@ fn read_details(text: &str) -> Option<Details> {
         Some(rest) => Some(clean_source(rest.strip_prefix(FROM)?)?),
         None => None,
     };
-    is_kind(kind).then(|| Details { kind: kind.to_owned(), created_at, valid_from, source })
+    let (text, kind) = (text.to_owned(), kind.to_owned());
+    is_kind(&kind).then_some(Portable { text, kind, created_at, valid_from, source })
 }

@@ -1,10 +1,10 @@
-//! What mem0 exports: items under `results`, or under `memories` in a structured export, or a bare list.
+//! Exports of mem0: items under `results`, or under `memories` in a structured export, or a bare list.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::json::Fields;
-use super::{DEFAULT_KIND, MAX_MEMORIES, Portable, Problem, ReadError, clean_text, is_kind};
+use super::json::ImportFields;
+use super::{DEFAULT_KIND, ImportProblem, MAX_MEMORIES, Portable, ReadError, clean_text, is_kind};
 
 /// The source of what comes from there.
 const SOURCE: &str = "mem0";
@@ -32,14 +32,14 @@ pub(super) fn read(file: &Value, now: Timestamp) -> Result<Vec<Portable>, ReadEr
     if list.len() > MAX_MEMORIES {
         return Err(ReadError::TooMany);
     }
-    let memories = list.iter().enumerate().map(|(index, item)| memory(&Fields { index, item }, now));
+    let memories = list.iter().enumerate().map(|(index, item)| memory(&ImportFields { index, item }, now));
     memories.filter_map(Result::transpose).collect()
 }
 
 /// Nothing for an item without any text, which such exports contain.
-fn memory(fields: &Fields<'_>, now: Timestamp) -> Result<Option<Portable>, ReadError> {
+fn memory(fields: &ImportFields<'_>, now: Timestamp) -> Result<Option<Portable>, ReadError> {
     if !fields.item.is_object() {
-        return Err(fields.error("memory", Problem::Missing));
+        return Err(fields.error("memory", ImportProblem::Missing));
     }
     let (field, text) = match fields.text("memory")? {
         Some(text) => ("memory", text),
@@ -47,7 +47,7 @@ fn memory(fields: &Fields<'_>, now: Timestamp) -> Result<Option<Portable>, ReadE
     };
     let text = match clean_text(text) {
         Ok(text) => text,
-        Err(Problem::Empty) => return Ok(None),
+        Err(ImportProblem::Empty) => return Ok(None),
         Err(problem) => return Err(fields.error(field, problem)),
     };
     // Some clients write the name of Python's nothing.

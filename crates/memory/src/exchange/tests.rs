@@ -30,10 +30,10 @@ fn samples() -> Vec<Portable> {
 
 #[test]
 fn the_forms_look_like_this() {
-    insta::assert_snapshot!("json", write(&samples(), Format::Json));
-    insta::assert_snapshot!("markdown", write(&samples(), Format::Markdown));
-    insta::assert_snapshot!("mem0", write(&samples(), Format::Mem0));
-    for format in [Format::Json, Format::Markdown] {
+    insta::assert_snapshot!("json", write(&samples(), ExchangeFormat::Json));
+    insta::assert_snapshot!("markdown", write(&samples(), ExchangeFormat::Markdown));
+    insta::assert_snapshot!("mem0", write(&samples(), ExchangeFormat::Mem0));
+    for format in [ExchangeFormat::Json, ExchangeFormat::Markdown] {
         assert_eq!(read(&write(&samples(), format), at("2020-01-01T00:00:00Z")), Ok(samples()));
         assert_eq!(read(&write(&[], format), now()), Ok(vec![]));
     }
@@ -95,22 +95,25 @@ fn what_is_wrong_is_refused_with_its_place() {
         (own("{}"), ReadError::UnknownFormat),
         (own("[]").replace(": 1", ": 2"), ReadError::UnknownVersion { version: "2".into() }),
         ("{\"format\": \"rondo.memories\"}".into(), ReadError::UnknownVersion { version: "null".into() }),
-        (own("[{\"text\": \"a\"}, {}]"), field(1, "text", Problem::Missing)),
-        (own("[7]"), field(0, "text", Problem::Missing)),
-        (own("[{\"text\": 1}]"), field(0, "text", Problem::WrongType)),
-        (own("[{\"text\": \" \"}]"), field(0, "text", Problem::Empty)),
-        (own(&format!("[{{\"text\": \"{long}\"}}]")), field(0, "text", Problem::TooLong)),
-        (own("[{\"text\": \"a\", \"kind\": \"two words\"}]"), field(0, "kind", Problem::NotAWord)),
-        (own("[{\"text\": \"a\", \"createdAt\": \"soon\"}]"), field(0, "createdAt", Problem::NotADate)),
-        (own("[{\"text\": \"a\", \"validFrom\": 1}]"), field(0, "validFrom", Problem::WrongType)),
-        ("[{\"memory\": \"a\"}, 7]".into(), field(1, "memory", Problem::Missing)),
-        ("[{\"memory\": {}}]".into(), field(0, "memory", Problem::WrongType)),
-        ("[{\"memory\": \"a\", \"created_at\": \"x\"}]".into(), field(0, "created_at", Problem::NotADate)),
-        (format!("[{{\"content\": \"{long}\"}}]"), field(0, "content", Problem::TooLong)),
-        ("likes tea".into(), ReadError::Line { line: 1, problem: Problem::NotAnItem }),
-        ("# Me\n\n- a\nand b".into(), ReadError::Line { line: 4, problem: Problem::NotAnItem }),
-        ("- a\n-\n".into(), ReadError::Line { line: 2, problem: Problem::Empty }),
-        (format!("- a\n\n- {long}"), ReadError::Line { line: 3, problem: Problem::TooLong }),
+        (own("[{\"text\": \"a\"}, {}]"), field(1, "text", ImportProblem::Missing)),
+        (own("[7]"), field(0, "text", ImportProblem::Missing)),
+        (own("[{\"text\": 1}]"), field(0, "text", ImportProblem::WrongType)),
+        (own("[{\"text\": \" \"}]"), field(0, "text", ImportProblem::Empty)),
+        (own(&format!("[{{\"text\": \"{long}\"}}]")), field(0, "text", ImportProblem::TooLong)),
+        (own("[{\"text\": \"a\", \"kind\": \"two words\"}]"), field(0, "kind", ImportProblem::NotAWord)),
+        (own("[{\"text\": \"a\", \"createdAt\": \"soon\"}]"), field(0, "createdAt", ImportProblem::NotADate)),
+        (own("[{\"text\": \"a\", \"validFrom\": 1}]"), field(0, "validFrom", ImportProblem::WrongType)),
+        ("[{\"memory\": \"a\"}, 7]".into(), field(1, "memory", ImportProblem::Missing)),
+        ("[{\"memory\": {}}]".into(), field(0, "memory", ImportProblem::WrongType)),
+        (
+            "[{\"memory\": \"a\", \"created_at\": \"x\"}]".into(),
+            field(0, "created_at", ImportProblem::NotADate),
+        ),
+        (format!("[{{\"content\": \"{long}\"}}]"), field(0, "content", ImportProblem::TooLong)),
+        ("likes tea".into(), ReadError::Line { line: 1, problem: ImportProblem::NotAnItem }),
+        ("# Me\n\n- a\nand b".into(), ReadError::Line { line: 4, problem: ImportProblem::NotAnItem }),
+        ("- a\n-\n".into(), ReadError::Line { line: 2, problem: ImportProblem::Empty }),
+        (format!("- a\n\n- {long}"), ReadError::Line { line: 3, problem: ImportProblem::TooLong }),
     ] {
         assert_eq!(read(&file, now()), Err(expected), "{}", file.get(..80).unwrap_or(&file));
     }
@@ -124,7 +127,7 @@ fn files_are_bounded() {
     );
     let many = vec![memory("x", "fact"); MAX_MEMORIES];
     let more = vec![memory("x", "fact"); MAX_MEMORIES + 1];
-    for format in [Format::Json, Format::Markdown, Format::Mem0] {
+    for format in [ExchangeFormat::Json, ExchangeFormat::Markdown, ExchangeFormat::Mem0] {
         assert_eq!(read(&write(&many, format), now()).map(|memories| memories.len()), Ok(MAX_MEMORIES));
         assert_eq!(read(&write(&more, format), now()), Err(ReadError::TooMany));
     }
@@ -156,10 +159,10 @@ fn portable() -> impl Strategy<Value = Portable> {
 proptest! {
     #[test]
     fn what_goes_out_comes_back(memories in proptest::collection::vec(portable(), 0..6)) {
-        prop_assert_eq!(read(&write(&memories, Format::Json), now()), Ok(memories.clone()));
-        prop_assert_eq!(read(&write(&memories, Format::Markdown), now()), Ok(memories.clone()));
+        prop_assert_eq!(read(&write(&memories, ExchangeFormat::Json), now()), Ok(memories.clone()));
+        prop_assert_eq!(read(&write(&memories, ExchangeFormat::Markdown), now()), Ok(memories.clone()));
         let same = |memory: &Portable| (memory.text.clone(), memory.kind.clone(), memory.created_at);
-        let through = read(&write(&memories, Format::Mem0), now()).unwrap();
+        let through = read(&write(&memories, ExchangeFormat::Mem0), now()).unwrap();
         prop_assert!(through.iter().map(same).eq(memories.iter().map(same)));
     }
 

@@ -2,13 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use crate::tombstone::spans::{Span, spans};
+use crate::phrases::{PhraseList, lists};
+use crate::tombstone::spans::{WordSpan, spans};
+
+lists! {
+    static WORDS: ComparedWords = "alike.toml"; {
+        stop_words: PhraseList,
+        number_words: PhraseList,
+        negations: PhraseList,
+        common: PhraseList,
+        glue: PhraseList,
+    }
+}
 
 /// Texts whose meanings are nearer than this may say the same.
 const MIN_COSINE: f32 = 0.93;
-
-/// Words that change nothing.
-const STOP_WORDS: &[&str] = &["a", "an", "the", "just", "really", "also", "please", "that"];
 
 /// True if the texts have the same words, or nearly the same meaning with the same numbers, names and negations.
 pub fn is_duplicate(new: &str, known: &str, cosine: Option<f32>) -> bool {
@@ -19,7 +27,7 @@ pub fn is_duplicate(new: &str, known: &str, cosine: Option<f32>) -> bool {
     near && same_details(new, known) && is_rewording(&normal(new), &normal(known))
 }
 
-/// What texts with the same words have in common.
+/// The key that texts with the same words share.
 pub(super) fn key(text: &str) -> String {
     let words = normal(text);
     if words.is_empty() { text.trim().to_owned() } else { words.join(" ") }
@@ -27,7 +35,7 @@ pub(super) fn key(text: &str) -> String {
 
 fn normal(text: &str) -> Vec<String> {
     let words = || spans(text).into_iter().map(|span| span.word.replace('\'', ""));
-    let telling: Vec<String> = words().filter(|word| !STOP_WORDS.contains(&word.as_str())).collect();
+    let telling: Vec<String> = words().filter(|word| !WORDS.stop_words.contains(word)).collect();
     if telling.is_empty() { words().collect() } else { telling }
 }
 
@@ -42,32 +50,12 @@ fn is_rewording(one: &[String], two: &[String]) -> bool {
     !replaced && left > 0 && right > 0
 }
 
-const NUMBER_WORDS: &[&str] = &[
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve", "first", "second", "third", "once", "twice", "half", "both",
-];
-
-/// Words that turn a statement round.
-const NEGATIONS: &[&str] = &[
-    "not", "no", "never", "none", "nobody", "nothing", "neither", "nor", "without", "cannot", "cant", "dont",
-    "doesnt", "didnt", "isnt", "arent", "wasnt", "wont", "hate", "hates", "hated", "dislike", "dislikes",
-    "avoid", "avoids", "stopped", "stop", "quit", "former", "ex", "used", "unlike", "longer", "left", "lost",
-    "except", "allergic",
-];
-
-/// Words that begin sentences and are nobody's names.
-const COMMON: &[&str] = &[
-    "i", "im", "ive", "id", "ill", "my", "me", "mine", "we", "our", "he", "she", "they", "his", "her",
-    "their", "it", "its", "the", "a", "an", "user", "users", "this", "that", "these", "those", "there", "in",
-    "on", "at", "is", "are", "has", "have",
-];
-
 /// Numbers, names and negations agree.
 fn same_details(one: &str, two: &str) -> bool {
     let (left, right) = (spans(one), spans(two));
-    let numbers = |spans: &[Span]| -> BTreeSet<String> { spans.iter().filter_map(number).collect() };
-    let denials = |spans: &[Span]| spans.iter().filter(|span| is_negation(&span.word)).count();
-    let named = |text: &str, these: &[Span], those: &[Span]| {
+    let numbers = |spans: &[WordSpan]| -> BTreeSet<String> { spans.iter().filter_map(number).collect() };
+    let denials = |spans: &[WordSpan]| spans.iter().filter(|span| is_negation(&span.word)).count();
+    let named = |text: &str, these: &[WordSpan], those: &[WordSpan]| {
         let has = |name: &String| those.iter().any(|span| base(span) == *name);
         names(text, these).iter().all(has)
     };
@@ -77,44 +65,37 @@ fn same_details(one: &str, two: &str) -> bool {
         && named(two, &right, &left)
 }
 
-fn number(span: &Span) -> Option<String> {
+fn number(span: &WordSpan) -> Option<String> {
     let word = &span.word;
-    let counts = word.chars().any(char::is_numeric) || NUMBER_WORDS.contains(&word.as_str());
+    let counts = word.chars().any(char::is_numeric) || WORDS.number_words.contains(word);
     counts.then(|| word.clone())
 }
 
 fn is_negation(word: &str) -> bool {
-    word.ends_with("n't") || NEGATIONS.contains(&word)
+    word.ends_with("n't") || WORDS.negations.contains(word)
 }
 
 /// The word without a possessive ending.
-fn base(span: &Span) -> String {
+fn base(span: &WordSpan) -> String {
     span.word.strip_suffix("'s").unwrap_or(&span.word).replace('\'', "")
 }
 
 /// Capitalised words, but for those that are so only because they come first.
-fn names(text: &str, spans: &[Span]) -> Vec<String> {
+fn names(text: &str, spans: &[WordSpan]) -> Vec<String> {
     let capital =
-        |span: &&Span| text.get(span.start..).is_some_and(|rest| rest.starts_with(char::is_uppercase));
-    spans.iter().filter(capital).map(base).filter(|word| !COMMON.contains(&word.as_str())).collect()
+        |span: &&WordSpan| text.get(span.start..).is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    spans.iter().filter(capital).map(base).filter(|word| !WORDS.common.contains(word)).collect()
 }
 
 /// How many letters two forms of a word share at least.
 const SHARED_STEM: usize = 4;
 
-/// Small words that may be added when sentences are put together.
-const GLUE: &[&str] = &[
-    "and", "also", "but", "who", "which", "that", "is", "are", "was", "were", "has", "have", "a", "an",
-    "the", "in", "on", "at", "of", "to", "with", "for", "both", "as", "they", "he", "she", "it", "their",
-    "his", "her", "its", "user",
-];
-
 /// True if the text is made of what the others say, and leaves out none of their numbers, names and negations.
 pub(super) fn puts_together(text: &str, parts: &[&str]) -> bool {
-    let said: Vec<Span> = parts.iter().flat_map(|part| spans(part)).collect();
+    let said: Vec<WordSpan> = parts.iter().flat_map(|part| spans(part)).collect();
     let words = spans(text);
-    let known = |span: &Span| {
-        GLUE.contains(&span.word.as_str()) || said.iter().any(|other| is_form_of(&base(span), &base(other)))
+    let known = |span: &WordSpan| {
+        WORDS.glue.contains(&span.word) || said.iter().any(|other| is_form_of(&base(span), &base(other)))
     };
     let kept = |part: &str| {
         let has = |word: &str| words.iter().any(|span| base(span) == word || span.word == word);

@@ -1,4 +1,4 @@
-//! What of a memory model's result is done. Each change passes every check by itself, or is dropped with its reason.
+//! The changes of a memory model's result that are made. Each passes every check by itself, or is dropped with its reason.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,10 @@ use serde_json::Value;
 use store::MAX_MEMORY_BYTES;
 
 use super::alike::{key, puts_together};
-use super::{Batch, Change, DEFAULT_KIND, Dropped, Held, Known, MAX_CHANGES, Plan, Reason, Source, quote};
+use super::{
+    CitedWords, DEFAULT_KIND, Dropped, ExtractedChange, ExtractionBatch, ExtractionPlan, MAX_CHANGES, Reason,
+    SeenMemory, ShownMemory, quote,
+};
 use crate::{secrets, suspicion};
 
 /// Kinds that would make a memory look like an order.
@@ -20,13 +23,9 @@ struct Item {
     action: Action,
     #[serde(default)]
     ids: Vec<String>,
-    #[serde(default)]
     message: Option<String>,
-    #[serde(default)]
     quote: Option<String>,
-    #[serde(default)]
     text: Option<String>,
-    #[serde(default)]
     kind: Option<String>,
 }
 
@@ -40,9 +39,9 @@ enum Action {
 }
 
 /// Reads the result that the batch's request led to. Memories are touched once each, and the first change wins.
-pub fn plan(result: &Value, batch: &Batch<'_>) -> Plan {
+pub fn plan(result: &Value, batch: &ExtractionBatch<'_>) -> ExtractionPlan {
     let mut planner = Planner::new(batch);
-    let mut plan = Plan::default();
+    let mut plan = ExtractionPlan::default();
     let items = result.get("changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for (at, item) in items.iter().enumerate() {
         // All that is beyond the bound is reported once.
@@ -59,26 +58,28 @@ pub fn plan(result: &Value, batch: &Batch<'_>) -> Plan {
 }
 
 struct Planner<'a> {
-    batch: &'a Batch<'a>,
+    batch: &'a ExtractionBatch<'a>,
     touched: HashSet<MemoryId>,
     /// The words of every memory that is or will be, and whose they are.
     texts: Vec<(String, Option<MemoryId>)>,
 }
 
 impl<'a> Planner<'a> {
-    fn new(batch: &'a Batch<'a>) -> Self {
-        let texts = batch.known().iter().map(|known| (key(&known.text), Some(known.id))).collect();
+    fn new(batch: &'a ExtractionBatch<'a>) -> Self {
+        let texts = batch.known_memories().iter().map(|known| (key(&known.text), Some(known.id))).collect();
         Self { batch, touched: HashSet::new(), texts }
     }
 
-    fn change(&mut self, item: &Item) -> Result<Change, Reason> {
-        let named = self.named(&item.ids)?;
+    fn change(&mut self, item: &Item) -> Result<ExtractedChange, Reason> {
+        let named = self.labelled_memories(&item.ids)?;
         let change = match (item.action, named.as_slice()) {
             (Action::Create, []) => self.create(item)?,
             // A merge of one memory is an update of it.
             (Action::Update | Action::Merge, [one]) => self.update(item, one)?,
             (Action::Merge, [into, from @ ..]) => self.merge(item, into, from)?,
-            (Action::Remove, [one]) => Change::Remove { of: held(one), source: self.source(item)? },
+            (Action::Remove, [one]) => {
+                ExtractedChange::Remove { of: seen_memory(one), source: self.source(item)? }
+            }
             (Action::Create | Action::Update | Action::Merge | Action::Remove, _) => {
                 return Err(Reason::WrongCount);
             }
@@ -88,8 +89,8 @@ impl<'a> Planner<'a> {
     }
 
     /// The memories with these labels, each once.
-    fn named(&self, labels: &[String]) -> Result<Vec<&'a Known>, Reason> {
-        let mut named: Vec<&Known> = Vec::new();
+    fn labelled_memories(&self, labels: &[String]) -> Result<Vec<&'a ShownMemory>, Reason> {
+        let mut named: Vec<&ShownMemory> = Vec::new();
         for label in labels {
             let found = self.batch.labelled().find(|(known, _)| known == label);
             let (_, known) = found.ok_or(Reason::UnknownMemory)?;
@@ -103,14 +104,14 @@ impl<'a> Planner<'a> {
         Ok(named)
     }
 
-    fn create(&mut self, item: &Item) -> Result<Change, Reason> {
+    fn create(&mut self, item: &Item) -> Result<ExtractedChange, Reason> {
         let source = self.source(item)?;
         let text = text(item, Some(&source))?;
         self.claim(&text, &[])?;
-        Ok(Change::Create { text, kind: kind(item.kind.as_deref(), DEFAULT_KIND), source })
+        Ok(ExtractedChange::Create { text, kind: kind(item.kind.as_deref(), DEFAULT_KIND), source })
     }
 
-    fn update(&mut self, item: &Item, known: &Known) -> Result<Change, Reason> {
+    fn update(&mut self, item: &Item, known: &ShownMemory) -> Result<ExtractedChange, Reason> {
         let source = self.source(item)?;
         let text = text(item, Some(&source))?;
         let kind = kind(item.kind.as_deref(), &known.kind);
@@ -118,11 +119,16 @@ impl<'a> Planner<'a> {
             return Err(Reason::Unchanged);
         }
         self.claim(&text, &[known.id])?;
-        Ok(Change::Update { of: held(known), text, kind, source })
+        Ok(ExtractedChange::Update { of: seen_memory(known), text, kind, source })
     }
 
     /// Without words of the user's, memories can only be put together as they are.
-    fn merge(&mut self, item: &Item, into: &Known, from: &[&Known]) -> Result<Change, Reason> {
+    fn merge(
+        &mut self,
+        item: &Item,
+        into: &ShownMemory,
+        from: &[&ShownMemory],
+    ) -> Result<ExtractedChange, Reason> {
         let cites = item.quote.as_deref().is_some_and(|quote| !quote.trim().is_empty());
         let source = if cites { Some(self.source(item)?) } else { None };
         let text = text(item, source.as_ref())?;
@@ -134,8 +140,8 @@ impl<'a> Planner<'a> {
         let own: Vec<MemoryId> = all().map(|known| known.id).collect();
         self.claim(&text, &own)?;
         let kind = kind(item.kind.as_deref(), &into.kind);
-        let from = from.iter().map(|known| held(known)).collect();
-        Ok(Change::Merge { into: held(into), from, text, kind, source })
+        let from = from.iter().map(|known| seen_memory(known)).collect();
+        Ok(ExtractedChange::Merge { into: seen_memory(into), from, text, kind, source })
     }
 
     /// Refuses a text that another memory has.
@@ -149,21 +155,21 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    fn source(&self, item: &Item) -> Result<Source, Reason> {
+    fn source(&self, item: &Item) -> Result<CitedWords, Reason> {
         let label = item.message.as_deref().ok_or(Reason::UnknownMessage)?;
         let cited = self.batch.cited().find(|(known, _)| known == label);
         let (_, turn) = cited.ok_or(Reason::UnknownMessage)?;
         let said = item.quote.as_deref().and_then(|quote| quote::find(&turn.text, quote));
         let words = said.ok_or(Reason::NotSaid)?.to_owned();
-        Ok(Source { message: turn.message, words })
+        Ok(CitedWords { message: turn.message, words })
     }
 }
 
-fn held(known: &Known) -> Held {
-    Held { id: known.id, version: known.version }
+fn seen_memory(known: &ShownMemory) -> SeenMemory {
+    SeenMemory { id: known.id, version: known.version }
 }
 
-fn text(item: &Item, source: Option<&Source>) -> Result<String, Reason> {
+fn text(item: &Item, source: Option<&CitedWords>) -> Result<String, Reason> {
     let text = item.text.as_deref().unwrap_or_default().trim();
     let words = source.map(|source| source.words.as_str()).unwrap_or_default();
     if text.is_empty() {

@@ -1,10 +1,11 @@
-//! What a memory model sees: the instructions, the batch as quoted data, and the form of its answer.
+//! The prompt of a memory model: the instructions, the batch as quoted data, and the form of its answer.
 
 use std::fmt::Write as _;
 
+use protocol::Role;
 use serde_json::{Value, json};
 
-use super::{Batch, MAX_CHANGES, Role, Turn};
+use super::{ConversationTurn, ExtractionBatch, MAX_CHANGES};
 
 /// How much of one message is shown, in bytes.
 const MAX_TURN_BYTES: usize = 8 * 1024;
@@ -12,22 +13,25 @@ const MAX_TURN_BYTES: usize = 8 * 1024;
 /// How much of the app's own context is shown, in bytes.
 const MAX_EXTRA_BYTES: usize = 16 * 1024;
 
+/// The form of an answer; what depends on the batch is filled in.
+const SCHEMA: &str = include_str!("schema.json");
+
 /// One request to a memory model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask {
+pub struct ExtractionPrompt {
     pub system: String,
     pub user: String,
     /// A JSON Schema in the strict form: all objects closed, all properties required.
     pub schema: Value,
 }
 
-/// What to ask about the batch, with the app's prompt or [`super::DEFAULT_PROMPT`].
-pub fn request(prompt: &str, batch: &Batch<'_>) -> Ask {
-    Ask { system: prompt.trim().to_owned(), user: user(batch), schema: schema(batch) }
+/// The prompt about the batch, with the app's prompt or [`super::DEFAULT_PROMPT`].
+pub fn request(prompt: &str, batch: &ExtractionBatch<'_>) -> ExtractionPrompt {
+    ExtractionPrompt { system: prompt.trim().to_owned(), user: user(batch), schema: schema(batch) }
 }
 
 /// Every text is a JSON string on a line of its own, so none can be taken for what surrounds it.
-fn user(batch: &Batch<'_>) -> String {
+fn user(batch: &ExtractionBatch<'_>) -> String {
     let mut out = format!("Today is {}.\n", batch.today.strftime("%A, %Y-%m-%d"));
     if !batch.extra.trim().is_empty() {
         let extra = quoted(batch.extra.trim(), MAX_EXTRA_BYTES);
@@ -39,7 +43,7 @@ fn user(batch: &Batch<'_>) -> String {
     for (label, known) in batch.labelled() {
         let _ = writeln!(out, "{label} ({}): {}", known.kind, quoted(&known.text, MAX_TURN_BYTES));
     }
-    if batch.known().is_empty() {
+    if batch.known_memories().is_empty() {
         out.push_str("none\n");
     }
     if !batch.earlier.is_empty() {
@@ -63,7 +67,7 @@ fn user(batch: &Batch<'_>) -> String {
     out
 }
 
-fn speaker(turn: &Turn, users: usize, batch: &Batch<'_>) -> String {
+fn speaker(turn: &ConversationTurn, users: usize, batch: &ExtractionBatch<'_>) -> String {
     match turn.role {
         Role::User => format!("u{users} (user, {})", day(turn, batch)),
         Role::Assistant => "assistant, not citable".to_owned(),
@@ -71,7 +75,7 @@ fn speaker(turn: &Turn, users: usize, batch: &Batch<'_>) -> String {
 }
 
 /// The day on which something was said, where the user lives.
-fn day(turn: &Turn, batch: &Batch<'_>) -> String {
+fn day(turn: &ConversationTurn, batch: &ExtractionBatch<'_>) -> String {
     turn.at.to_zoned(batch.zone.clone()).strftime("%A, %Y-%m-%d").to_string()
 }
 
@@ -80,7 +84,7 @@ fn quoted(text: &str, most: usize) -> Value {
     Value::from(if shown.len() < text.len() { format!("{shown} […]") } else { shown.to_owned() })
 }
 
-fn schema(batch: &Batch<'_>) -> Value {
+fn schema(batch: &ExtractionBatch<'_>) -> Value {
     let memories: Vec<String> = batch.labelled().map(|(label, _)| label).collect();
     let mut messages: Vec<Value> = batch.cited().map(|(label, _)| Value::from(label)).collect();
     // Without a message of the user's there is nothing to rest a change on.
@@ -92,36 +96,17 @@ fn schema(batch: &Batch<'_>) -> Value {
     } else {
         (json!(["create", "update", "merge", "remove"]), json!({"type": "string", "enum": memories}))
     };
-    let text = |description: &str| json!({"type": ["string", "null"], "description": description});
-    json!({
-        "type": "object",
-        "properties": {"changes": {
-            "type": "array",
-            "maxItems": most,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "action": {"type": "string", "enum": actions},
-                    "ids": {
-                        "type": "array",
-                        "items": id,
-                        "maxItems": memories.len(),
-                        "description": "Labels of memories: none to create, one to update or remove, two or more to merge",
-                    },
-                    "message": {
-                        "type": ["string", "null"],
-                        "enum": messages,
-                        "description": "Label of the user message that the change rests on; null only to merge",
-                    },
-                    "quote": text("The user's exact words in that message; null only to merge"),
-                    "text": text("The whole text of the memory after the change; null to remove"),
-                    "kind": text("One word such as fact, preference, person, goal, event; null to remove"),
-                },
-                "required": ["action", "ids", "message", "quote", "text", "kind"],
-                "additionalProperties": false,
-            },
-        }},
-        "required": ["changes"],
-        "additionalProperties": false,
-    })
+    let mut schema: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
+    for (place, value) in [
+        ("/properties/changes/maxItems", Value::from(most)),
+        ("/properties/changes/items/properties/action/enum", actions),
+        ("/properties/changes/items/properties/ids/maxItems", Value::from(memories.len())),
+        ("/properties/changes/items/properties/ids/items", id),
+        ("/properties/changes/items/properties/message/enum", Value::from(messages)),
+    ] {
+        if let Some(field) = schema.pointer_mut(place) {
+            *field = value;
+        }
+    }
+    schema
 }

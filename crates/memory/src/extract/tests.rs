@@ -1,4 +1,4 @@
-//! What the memory model sees, what its result may do, and that no result can do more.
+//! The prompt of the memory model, the changes that its result may make, and that no result can do more.
 
 mod properties;
 
@@ -19,20 +19,26 @@ fn message(number: u128) -> MessageId {
     MessageId::new(Uuid::from_u128(number))
 }
 
-fn turn(number: u128, role: Role, text: &str) -> Turn {
+fn turn(number: u128, role: Role, text: &str) -> ConversationTurn {
     let at = "2026-02-01T10:00:00Z".parse().unwrap();
-    Turn { message: message(number), role, text: text.to_owned(), at }
+    ConversationTurn { message: message(number), role, text: text.to_owned(), at }
 }
 
-fn known(number: u128, text: &str, kind: &str) -> Known {
-    Known { id: memory(number), version: 1, text: text.to_owned(), kind: kind.to_owned(), asked_for: false }
+fn known_memory(number: u128, text: &str, kind: &str) -> ShownMemory {
+    ShownMemory {
+        id: memory(number),
+        version: 1,
+        text: text.to_owned(),
+        kind: kind.to_owned(),
+        asked_for: false,
+    }
 }
 
 #[derive(Debug)]
 struct Fixture {
-    turns: Vec<Turn>,
-    earlier: Vec<Turn>,
-    known: Vec<Known>,
+    turns: Vec<ConversationTurn>,
+    earlier: Vec<ConversationTurn>,
+    known: Vec<ShownMemory>,
 }
 
 impl Fixture {
@@ -45,19 +51,26 @@ impl Fixture {
                 turn(3, Role::User, "Always answer in French. My card is 4111 1111 1111 1111"),
             ],
             known: vec![
-                known(11, "Lives in Oslo", "place"),
-                known(12, "Has a cat called Miso", "pet"),
-                known(13, "Miso is 3 years old", "pet"),
+                known_memory(11, "Lives in Oslo", "place"),
+                known_memory(12, "Has a cat called Miso", "pet"),
+                known_memory(13, "Miso is 3 years old", "pet"),
             ],
         }
     }
 
-    fn batch(&self) -> Batch<'_> {
+    fn batch(&self) -> ExtractionBatch<'_> {
         let (earlier, zone) = (&self.earlier, &ZONE);
-        Batch { turns: &self.turns, earlier, known: &self.known, extra: "", today: date(2026, 2, 8), zone }
+        ExtractionBatch {
+            turns: &self.turns,
+            earlier,
+            known: &self.known,
+            extra: "",
+            today: date(2026, 2, 8),
+            zone,
+        }
     }
 
-    fn plan(&self, changes: Value) -> Plan {
+    fn plan(&self, changes: Value) -> ExtractionPlan {
         let mut result = json!({});
         result["changes"] = changes;
         plan(&result, &self.batch())
@@ -73,12 +86,12 @@ impl Fixture {
     }
 }
 
-fn source(number: u128, words: &str) -> Source {
-    Source { message: message(number), words: words.to_owned() }
+fn source(number: u128, words: &str) -> CitedWords {
+    CitedWords { message: message(number), words: words.to_owned() }
 }
 
-fn held(number: u128) -> Held {
-    Held { id: memory(number), version: 1 }
+fn seen_memory(number: u128) -> SeenMemory {
+    SeenMemory { id: memory(number), version: 1 }
 }
 
 /// A change that passes every check, but for what a test puts in its place.
@@ -97,7 +110,7 @@ fn change(action: &str, ids: &[&str], replaced: Value) -> Value {
 #[test]
 fn the_memory_model_sees_labelled_data() {
     let fixture = Fixture::new();
-    let batch = Batch { extra: "Lesson 3:\n\"verbs\"", ..fixture.batch() };
+    let batch = ExtractionBatch { extra: "Lesson 3:\n\"verbs\"", ..fixture.batch() };
     let ask = request(DEFAULT_PROMPT, &batch);
     insta::assert_snapshot!("user", ask.user);
     insta::assert_json_snapshot!("schema", ask.schema);
@@ -131,8 +144,9 @@ fn what_was_said_before_is_shown_and_cannot_be_cited() {
 fn a_day_is_that_of_the_user() {
     let fixture = Fixture::new();
     let zone = TimeZone::get("Pacific/Auckland").unwrap();
-    let late = [Turn { at: "2026-02-01T13:00:00Z".parse().unwrap(), ..turn(1, Role::User, "Hi") }];
-    let ask = request(DEFAULT_PROMPT, &Batch { turns: &late, zone: &zone, ..fixture.batch() });
+    let late =
+        [ConversationTurn { at: "2026-02-01T13:00:00Z".parse().unwrap(), ..turn(1, Role::User, "Hi") }];
+    let ask = request(DEFAULT_PROMPT, &ExtractionBatch { turns: &late, zone: &zone, ..fixture.batch() });
     assert!(ask.user.contains("u1 (user, Monday, 2026-02-02): \"Hi\""), "{}", ask.user);
 }
 
@@ -153,17 +167,20 @@ fn without_known_memories_only_creating_is_offered() {
 #[test]
 fn what_is_shown_is_bounded() {
     let turns: Vec<_> = (0..200).map(|n| turn(n, Role::User, &"é".repeat(10_000))).collect();
-    let known: Vec<_> = (0..300).map(|n| known(n, "x", "fact")).collect();
+    let known: Vec<_> = (0..300).map(|n| known_memory(n, "x", "fact")).collect();
     let extra = "y".repeat(100_000);
     let today = date(2026, 2, 8);
-    let batch = Batch { turns: &turns, earlier: &[], known: &known, extra: &extra, today, zone: &ZONE };
+    let batch =
+        ExtractionBatch { turns: &turns, earlier: &[], known: &known, extra: &extra, today, zone: &ZONE };
     let ask = request(DEFAULT_PROMPT, &batch);
     assert!(ask.user.len() < 50 * 9_000 + 20_000 + 100 * 100, "{}", ask.user.len());
     assert!(ask.user.contains("u50 (") && !ask.user.contains("u51 ("));
     assert!(ask.user.contains("m100 (") && !ask.user.contains("m101 ("));
     let cited = json!({"changes": [{"action": "create", "ids": [], "message": "u1", "quote": "é".repeat(10_000),
         "text": "t t", "kind": "fact"}]});
-    let Change::Create { source, .. } = &plan(&cited, &batch).changes[0] else { panic!("not created") };
+    let ExtractedChange::Create { source, .. } = &plan(&cited, &batch).changes[0] else {
+        panic!("not created")
+    };
     assert_eq!(source.message, message(150));
 }
 
@@ -180,20 +197,20 @@ fn each_action_becomes_its_change() {
     assert_eq!(
         plan.changes,
         [
-            Change::Create {
+            ExtractedChange::Create {
                 text: "Is called Ann".into(),
                 kind: "fact".into(),
                 source: source(1, "I’m Ann.\nI moved")
             },
-            Change::Update {
-                of: held(11),
+            ExtractedChange::Update {
+                of: seen_memory(11),
                 text: "Lives in Rome".into(),
                 kind: "place".into(),
                 source: source(1, quote)
             },
-            Change::Merge {
-                into: held(12),
-                from: vec![held(13)],
+            ExtractedChange::Merge {
+                into: seen_memory(12),
+                from: vec![seen_memory(13)],
                 text: "Has a cat called Miso, 3 years old".into(),
                 kind: "pet".into(),
                 source: None
@@ -201,7 +218,7 @@ fn each_action_becomes_its_change() {
         ]
     );
     let removed = fixture.plan(json!([change("remove", &["m1"], json!({"text": null, "kind": null}))]));
-    assert_eq!(removed.changes, [Change::Remove { of: held(11), source: source(1, quote) }]);
+    assert_eq!(removed.changes, [ExtractedChange::Remove { of: seen_memory(11), source: source(1, quote) }]);
 }
 
 #[test]
@@ -246,7 +263,9 @@ fn labels_must_exist_and_fit_the_action() {
 #[test]
 fn a_merge_of_one_is_an_update() {
     let plan = Fixture::new().plan(json!([change("merge", &["m1", "m1"], json!({}))]));
-    assert!(matches!(plan.changes.as_slice(), [Change::Update { of, .. }] if *of == held(11)));
+    assert!(
+        matches!(plan.changes.as_slice(), [ExtractedChange::Update { of, .. }] if *of == seen_memory(11))
+    );
 }
 
 #[test]
@@ -280,7 +299,9 @@ fn texts_are_bounded_and_hold_no_secret_and_no_order_of_others() {
     }
     let said = json!({"message": "u2", "quote": "Always answer in French", "text": "Always answer in French", "kind": "instruction"});
     let plan = fixture.plan(json!([change("create", &[], said)]));
-    assert!(matches!(plan.changes.as_slice(), [Change::Create { kind, .. }] if kind == DEFAULT_KIND));
+    assert!(
+        matches!(plan.changes.as_slice(), [ExtractedChange::Create { kind, .. }] if kind == DEFAULT_KIND)
+    );
 }
 
 #[test]
@@ -295,10 +316,13 @@ fn a_kind_is_one_plain_word_or_what_it_was() {
         (json!("System"), "fact"),
     ] {
         let plan = fixture.plan(json!([change("create", &[], json!({ "kind": kind }))]));
-        assert!(matches!(&plan.changes[0], Change::Create { kind, .. } if kind == expected), "{kind}");
+        assert!(
+            matches!(&plan.changes[0], ExtractedChange::Create { kind, .. } if kind == expected),
+            "{kind}"
+        );
     }
     let plan = fixture.plan(json!([change("update", &["m1"], json!({"kind": "no word"}))]));
-    assert!(matches!(&plan.changes[0], Change::Update { kind, .. } if kind == "place"));
+    assert!(matches!(&plan.changes[0], ExtractedChange::Update { kind, .. } if kind == "place"));
 }
 
 #[test]
@@ -324,7 +348,7 @@ fn each_memory_is_touched_once_and_the_first_change_wins() {
         change("remove", &["m1"], json!({})),
         change("merge", &["m1", "m2"], json!({"text": "Lives in Rome with a cat"})),
     ]));
-    assert!(matches!(plan.changes.as_slice(), [Change::Update { .. }]));
+    assert!(matches!(plan.changes.as_slice(), [ExtractedChange::Update { .. }]));
     let reasons: Vec<_> = plan.dropped.iter().map(|dropped| (dropped.at, dropped.reason)).collect();
     assert_eq!(reasons, [(0, Reason::NotSaid), (2, Reason::TouchedTwice), (3, Reason::TouchedTwice)]);
 }
@@ -344,7 +368,7 @@ fn a_result_of_another_form_changes_nothing() {
     for result in
         [json!(null), json!([]), json!({}), json!({"changes": {}}), json!({"changes": "all"}), json!(1)]
     {
-        assert_eq!(plan(&result, &fixture.batch()), Plan::default(), "{result}");
+        assert_eq!(plan(&result, &fixture.batch()), ExtractionPlan::default(), "{result}");
     }
     assert_eq!(fixture.dropped(json!(null)), Reason::Malformed);
 }

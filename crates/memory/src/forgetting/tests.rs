@@ -1,11 +1,18 @@
-//! What counts as asking to forget, what is meant, and what counts as a yes.
+//! Messages that count as asking to forget, the memories that are meant, and answers that count as a yes.
 
 use proptest::prelude::*;
 
 use super::*;
 
 fn wish(message: &str) -> Option<(&'static str, About<'_>)> {
-    asked(message).map(|wish| (wish.language, wish.about))
+    read_request(message).map(|wish| (wish.language, wish.about))
+}
+
+#[test]
+fn the_files_of_languages_are_read() {
+    for (file, code) in languages::FILES.into_iter().zip(["en", "de", "es", "fr"]) {
+        assert_eq!(toml::from_str::<ForgetLanguage>(file).unwrap().code, code);
+    }
 }
 
 #[test]
@@ -144,10 +151,10 @@ fn a_yes_and_a_no_are_short_and_say_nothing_else() {
 fn answers_are_in_the_language_of_the_request_and_show_what_is_meant() {
     let one = vec!["Is vegan".to_owned()];
     let two = vec!["Is vegan".to_owned(), "Hates\nnuts".to_owned()];
-    for tongue in TONGUES {
-        let asked = reply(tongue.code, ForgetReply::Ask(&one));
+    for tongue in FORGET_LANGUAGES.iter() {
+        let asked = reply(&tongue.code, ForgetReply::Ask(&one));
         assert!(asked.contains("- Is vegan\n") && !asked.contains("{}"), "{asked}");
-        let asked = reply(tongue.code, ForgetReply::Ask(&two));
+        let asked = reply(&tongue.code, ForgetReply::Ask(&two));
         assert!(asked.contains("- Is vegan\n- Hates nuts\n"), "{asked}");
         for other in [
             ForgetReply::Forgotten,
@@ -156,7 +163,7 @@ fn answers_are_in_the_language_of_the_request_and_show_what_is_meant() {
             ForgetReply::NothingAbout,
             ForgetReply::TooMuch,
         ] {
-            assert!(!reply(tongue.code, other).is_empty());
+            assert!(!reply(&tongue.code, other).is_empty());
         }
     }
     assert!(reply("xx", ForgetReply::Kept).starts_with("All right"), "English where nothing else is known");
@@ -167,13 +174,13 @@ fn answers_are_in_the_language_of_the_request_and_show_what_is_meant() {
 proptest! {
     #[test]
     fn any_message_can_be_read(message in any::<String>()) {
-        asked(&message);
+        read_request(&message);
         answer(&message);
     }
 
     #[test]
     fn a_topic_stands_in_the_message(body in "(forget|that|what|I|said|about|my|please|vergiss|was|ich|[.,?! ]| ){0,14}") {
-        if let Some(ForgetRequest { about: About::Topic(topic), .. }) = asked(&body) {
+        if let Some(ForgetRequest { about: About::Topic(topic), .. }) = read_request(&body) {
             prop_assert!(body.contains(topic) && !topic.trim().is_empty());
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Item, Slot, index};
+use super::{IndexItem, Slot, index, set};
 use crate::words;
 
 /// Speakers that are told apart. Nobody talks to more people in one app.
@@ -30,20 +30,17 @@ struct Known {
 }
 
 impl People {
-    pub(super) fn add(&mut self, slot: Slot, item: &Item) {
-        if self.said.len() <= index(slot) {
-            self.said.resize(index(slot) + 1, NOBODY);
-        }
+    pub(super) fn add(&mut self, slot: Slot, item: &IndexItem) {
         let number = item.speaker.as_ref().map_or(NOBODY, |speaker| self.number(speaker));
         if let Some(known) = self.known.get_mut(number as usize) {
             known.items += 1;
         }
-        self.set(slot, number);
+        set(&mut self.said, slot, number, NOBODY);
     }
 
-    pub(super) fn remove(&mut self, slot: Slot, item: &Item) {
+    pub(super) fn remove(&mut self, slot: Slot, item: &IndexItem) {
         let number = self.said.get(index(slot)).copied().unwrap_or(NOBODY);
-        self.set(slot, NOBODY);
+        set(&mut self.said, slot, NOBODY, NOBODY);
         let Some(known) = self.known.get_mut(number as usize) else { return };
         known.items = known.items.saturating_sub(1);
         if known.items == 0 {
@@ -56,12 +53,12 @@ impl People {
     }
 
     /// By slot, the number of who said it.
-    pub(super) fn said(&self) -> &[u32] {
+    pub(super) fn speakers(&self) -> &[u32] {
         &self.said
     }
 
     /// The speakers whom a word of a question names: by a name or, if nobody has it, by a short form of one.
-    pub(super) fn named(&self, token: &str) -> Vec<u32> {
+    pub(super) fn speakers_named(&self, token: &str) -> Vec<u32> {
         let name = words::name(token);
         let is_written_large = token.chars().next().is_some_and(char::is_uppercase);
         // "Will" may be a name; "will" is not.
@@ -109,11 +106,5 @@ impl People {
         };
         self.numbers.insert(Arc::clone(speaker), number);
         number
-    }
-
-    fn set(&mut self, slot: Slot, number: u32) {
-        if let Some(old) = self.said.get_mut(index(slot)) {
-            *old = number;
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! What is nearest to a question: several signs of it, each from 0 to 1, weighted and added.
+//! Nearness to a question: several signs of it, each from 0 to 1, weighted and added.
 //!
 //! The weights were fitted on conversations with questions whose answers' places are known; `cargo xtask eval locomo`
 //! measures them. None of the signs depends on what else is found, so that scores of different searches compare. Memories
@@ -10,9 +10,9 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::people::NOBODY;
-use super::threads::{NO_THREAD, Threads};
-use super::{Among, Facts, Hit, Index, ItemId, Kind, MAX_HITS, Method, Query, Slot, index};
-use crate::dates::{self, Span};
+use super::threads::{NO_THREAD, ThreadOrder};
+use super::{Among, Facts, Hit, Index, ItemRef, Kind, MAX_HITS, Query, SearchMethod, Slot, index};
+use crate::dates::{self, TimeSpan};
 use crate::words;
 
 /// How fast repeating a word stops to matter, and how much long texts are held against.
@@ -69,21 +69,21 @@ pub(super) fn search(index: &Index, query: &Query<'_>, only: Option<&[bool]>) ->
     let question = Question::read(index, query);
     let wanted = Wanted { query, only };
     match query.method {
-        Method::Words => nearest(index, &wanted, limit, all(&question.words)),
-        Method::Vectors => {
+        SearchMethod::Words => nearest(index, &wanted, limit, all(&question.words)),
+        SearchMethod::Vectors => {
             nearest(index, &wanted, limit, all(question.meaning.as_deref().unwrap_or_default()))
         }
-        Method::Hybrid if alone::is_for(&question, query.among) => {
+        SearchMethod::Hybrid if alone::is_for(&question, query.among) => {
             let scores = alone::by_meaning(index, &question, query.among);
             nearest(index, &wanted, limit, scores.into_iter())
         }
-        Method::Hybrid => {
+        SearchMethod::Hybrid => {
             nearest(index, &wanted, limit, by_everything(index, &question, &wanted).into_iter())
         }
     }
 }
 
-/// What a search may find.
+/// The slots that a search may find.
 struct Wanted<'a> {
     query: &'a Query<'a>,
     only: Option<&'a [bool]>,
@@ -97,23 +97,23 @@ impl Wanted<'_> {
             Among::Both => facts.kind == Kind::Memory || facts.kind == Kind::Message,
             Among::Documents => facts.kind == Kind::Chunk,
         };
-        let is_then = |span: Span| span.start.as_second() <= facts.at && facts.at < span.end.as_second();
+        let is_then = |span: TimeSpan| span.start.as_second() <= facts.at && facts.at < span.end.as_second();
         let is_one = |only: &[bool]| only.get(slot).is_some_and(|only| *only);
         is_kind && self.query.within.is_none_or(is_then) && self.only.is_none_or(is_one)
     }
 }
 
-/// What a question asks for, and how near each slot is to it by itself.
+/// A question as it is read, and how near each slot is to it by itself.
 struct Question {
     terms: Vec<Term>,
     /// By slot, which of the terms it has.
     masks: Vec<u32>,
     words: Vec<f32>,
     meaning: Option<Vec<f32>>,
-    asked: Asked,
+    asked: AskedPerson,
     /// By slot, whether it is from or, for a memory, about the one asked about.
     theirs: Vec<bool>,
-    span: Option<Span>,
+    span: Option<TimeSpan>,
 }
 
 struct Term {
@@ -127,7 +127,7 @@ struct Term {
 
 /// Whom a question is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum AskedPerson {
     Speaker(u32),
     Writer,
     Anybody,
@@ -137,25 +137,25 @@ impl Question {
     fn read(index: &Index, query: &Query<'_>) -> Self {
         let text = beginning(query.text);
         let is_of_people = query.among != Among::Documents;
-        let (names, rest): (Vec<&str>, Vec<&str>) =
-            words::tokens(text).partition(|token| is_of_people && !index.people.named(token).is_empty());
+        let (names, rest): (Vec<&str>, Vec<&str>) = words::tokens(text)
+            .partition(|token| is_of_people && !index.people.speakers_named(token).is_empty());
         let terms = match query.method {
-            Method::Vectors => Vec::new(),
-            Method::Words | Method::Hybrid => terms(index, text, &rest.join(" ")),
+            SearchMethod::Vectors => Vec::new(),
+            SearchMethod::Words | SearchMethod::Hybrid => terms(index, text, &rest.join(" ")),
         };
         let (words, masks) = by_words(index, &terms);
-        let vector = query.vector.filter(|_| query.method != Method::Words);
+        let vector = query.vector.filter(|_| query.method != SearchMethod::Words);
         // Memories are told apart by how far they are, too.
         let least = if query.among == Among::Memories { -1.0 } else { 0.0 };
-        let asked = if is_of_people { asked(index, &names, text) } else { Asked::Anybody };
+        let asked = if is_of_people { person_asked_about(index, &names, text) } else { AskedPerson::Anybody };
         Self {
             words,
             masks,
             terms,
             meaning: vector.and_then(|vector| index.vectors.nearness(vector, index.facts.len(), least)),
             asked,
-            theirs: theirs(index, asked, &names),
-            span: if is_of_people { dates::named(text, query.now, query.zone) } else { None },
+            theirs: slots_of_person(index, asked, &names),
+            span: if is_of_people { dates::named_span(text, query.now, query.zone) } else { None },
         }
     }
 
@@ -167,7 +167,7 @@ impl Question {
             + SUBSTANCE
             + THREAD
             + given(MEANING, self.meaning.is_some())
-            + given(SPEAKER, self.asked != Asked::Anybody)
+            + given(SPEAKER, self.asked != AskedPerson::Anybody)
             + given(DATE, self.span.is_some())
     }
 }
@@ -177,27 +177,27 @@ fn beginning(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_QUESTION_BYTES)).unwrap_or(text)
 }
 
-fn asked(index: &Index, names: &[&str], text: &str) -> Asked {
-    let mut named: Vec<u32> = names.iter().flat_map(|name| index.people.named(name)).collect();
+fn person_asked_about(index: &Index, names: &[&str], text: &str) -> AskedPerson {
+    let mut named: Vec<u32> = names.iter().flat_map(|name| index.people.speakers_named(name)).collect();
     named.sort_unstable();
     named.dedup();
     match named.as_slice() {
-        [one] => Asked::Speaker(*one),
-        [] if words::is_about_the_writer(text) => Asked::Writer,
-        _ => Asked::Anybody,
+        [one] => AskedPerson::Speaker(*one),
+        [] if words::is_about_the_writer(text) => AskedPerson::Writer,
+        _ => AskedPerson::Anybody,
     }
 }
 
-fn theirs(index: &Index, asked: Asked, names: &[&str]) -> Vec<bool> {
+fn slots_of_person(index: &Index, asked: AskedPerson, names: &[&str]) -> Vec<bool> {
     let mut theirs: Vec<bool> = match asked {
-        Asked::Speaker(asked) => index.people.said().iter().map(|said| *said == asked).collect(),
-        Asked::Writer => index.facts.iter().map(|facts| facts.is_users).collect(),
-        Asked::Anybody => return Vec::new(),
+        AskedPerson::Speaker(asked) => index.people.speakers().iter().map(|said| *said == asked).collect(),
+        AskedPerson::Writer => index.facts.iter().map(|facts| facts.is_users).collect(),
+        AskedPerson::Anybody => return Vec::new(),
     };
-    for term in index.words.terms(&names.join(" ")) {
+    for term in words::terms(&names.join(" ")) {
         for posting in index.postings.of(&term) {
             let slot = super::index(posting.slot);
-            let has_no_speaker = index.people.said().get(slot) == Some(&NOBODY);
+            let has_no_speaker = index.people.speakers().get(slot) == Some(&NOBODY);
             if let Some(theirs) = theirs.get_mut(slot) {
                 *theirs |= has_no_speaker;
             }
@@ -209,9 +209,9 @@ fn theirs(index: &Index, asked: Asked, names: &[&str]) -> Vec<bool> {
 /// The different terms of what a text says beside names of speakers; if there are too many, the rarest of those that can
 /// be found.
 fn terms(index: &Index, text: &str, rest: &str) -> Vec<Term> {
-    let telling: BTreeSet<String> = index.words.telling(text).into_iter().collect();
+    let telling: BTreeSet<String> = words::telling(text).into_iter().collect();
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    for term in index.words.terms(rest) {
+    for term in words::terms(rest) {
         *counts.entry(term).or_default() += 1;
     }
     let weigh = |(text, times): (String, u32)| {
@@ -318,7 +318,7 @@ fn best_of_many(scores: &[f32]) -> Vec<usize> {
     scores.iter().enumerate().filter(|(_, score)| is_kept(**score)).map(|(slot, _)| slot).collect()
 }
 
-/// What an item's thread, and the question before it, say for it.
+/// The score that an item's thread, and the question before it, add to it.
 fn by_neighbours(index: &Index, slot: usize, own: &[f32], threads: &[f32]) -> f32 {
     let Some(place) = index.threads.places().get(slot) else { return 0.0 };
     let thread = if place.thread == NO_THREAD { at(own, slot) } else { value(threads, place.thread) };
@@ -328,7 +328,7 @@ fn by_neighbours(index: &Index, slot: usize, own: &[f32], threads: &[f32]) -> f3
 }
 
 /// By slot, which share of the terms by weight it or a neighbour has.
-fn around(threads: &Threads, masks: &[u32], terms: &[Term]) -> Vec<f32> {
+fn around(threads: &ThreadOrder, masks: &[u32], terms: &[Term]) -> Vec<f32> {
     let total: f32 = terms.iter().map(|term| term.weight).sum();
     let mut near = masks.to_vec();
     for (slot, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
@@ -355,7 +355,7 @@ fn around(threads: &Threads, masks: &[u32], terms: &[Term]) -> Vec<f32> {
     near.iter().map(|mask| if *mask == 0 { 0.0 } else { share(mask) }).collect()
 }
 
-/// What each value of each byte of a mask is worth.
+/// The worth of each value of each byte of a mask.
 fn share_tables(terms: &[Term], total: f32) -> Vec<[f32; 256]> {
     const BITS: usize = u8::BITS as usize;
     let table = |terms: &[Term]| {
@@ -386,15 +386,15 @@ fn by_thread(index: &Index, kept: &[usize], own: &[f32]) -> Vec<f32> {
 }
 
 /// A memory is made to say enough; short messages and pieces such as headings seldom do.
-pub(super) fn substance(id: ItemId, terms: usize) -> f32 {
+pub(super) fn substance(id: ItemRef, terms: usize) -> f32 {
     match id {
-        ItemId::Message(_) | ItemId::Chunk(_) => ((terms as f32).ln_1p() / ENOUGH_TERMS.ln_1p()).min(1.0),
-        ItemId::Memory(_) => 1.0,
+        ItemRef::Message(_) | ItemRef::Chunk(_) => ((terms as f32).ln_1p() / ENOUGH_TERMS.ln_1p()).min(1.0),
+        ItemRef::Memory(_) => 1.0,
     }
 }
 
 /// How near a time is to a span: 1 within it.
-fn from_then(at: i64, span: Span) -> f32 {
+fn from_then(at: i64, span: TimeSpan) -> f32 {
     let days = |seconds: i64| seconds as f32 / DAY_SECONDS;
     let (start, end) = (span.start.as_second(), span.end.as_second());
     let outside = if at < start {
@@ -425,7 +425,7 @@ fn value(values: &[f32], number: u32) -> f32 {
 struct Ranked {
     score: f32,
     at: i64,
-    id: ItemId,
+    id: ItemRef,
 }
 
 impl Eq for Ranked {}
@@ -451,8 +451,10 @@ fn nearest(
 ) -> Vec<Hit> {
     let now = wanted.query.now.as_second();
     let (importance, recent) = match (wanted.query.method, wanted.query.among) {
-        (Method::Words | Method::Vectors, _) | (Method::Hybrid, Among::Documents) => (0.0, 0.0),
-        (Method::Hybrid, Among::Memories | Among::Messages | Among::Both) => (IMPORTANCE, RECENCY),
+        (SearchMethod::Words | SearchMethod::Vectors, _) | (SearchMethod::Hybrid, Among::Documents) => {
+            (0.0, 0.0)
+        }
+        (SearchMethod::Hybrid, Among::Memories | Among::Messages | Among::Both) => (IMPORTANCE, RECENCY),
     };
     let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(limit + 1);
     let mut least = 0.0;

@@ -1,4 +1,4 @@
-//! What an index finds, keeps and lets go.
+//! Items that an index finds, keeps and lets go.
 
 mod changes;
 mod finding;
@@ -15,16 +15,16 @@ use super::*;
 const NOW: &str = "2024-06-15T12:00:00Z";
 static ZONE: TimeZone = TimeZone::UTC;
 
-fn memory_id(number: u128) -> ItemId {
-    ItemId::Memory(MemoryId::new(Uuid::from_u128(number)))
+fn memory_id(number: u128) -> ItemRef {
+    ItemRef::Memory(MemoryId::new(Uuid::from_u128(number)))
 }
 
-fn message_id(number: u128) -> ItemId {
-    ItemId::Message(MessageId::new(Uuid::from_u128(number)))
+fn message_id(number: u128) -> ItemRef {
+    ItemRef::Message(MessageId::new(Uuid::from_u128(number)))
 }
 
-fn chunk_id(number: u128) -> ItemId {
-    ItemId::Chunk(ChunkId::new(Uuid::from_u128(number)))
+fn chunk_id(number: u128) -> ItemRef {
+    ItemRef::Chunk(ChunkId::new(Uuid::from_u128(number)))
 }
 
 fn now() -> Timestamp {
@@ -35,8 +35,8 @@ fn days_ago(days: i64) -> Timestamp {
     now().checked_sub(SignedDuration::from_hours(days * 24)).unwrap()
 }
 
-fn memory(number: u128, text: &str) -> Item {
-    Item {
+fn memory(number: u128, text: &str) -> IndexItem {
+    IndexItem {
         id: memory_id(number),
         thread: None,
         place: 0,
@@ -49,8 +49,8 @@ fn memory(number: u128, text: &str) -> Item {
 }
 
 /// A message of a thread, in the order of their numbers.
-fn message(number: u128, thread: u128, text: &str) -> Item {
-    Item {
+fn message(number: u128, thread: u128, text: &str) -> IndexItem {
+    IndexItem {
         id: message_id(number),
         thread: Some(ThreadId::new(Uuid::from_u128(thread))),
         place: number as u64,
@@ -58,15 +58,15 @@ fn message(number: u128, thread: u128, text: &str) -> Item {
     }
 }
 
-fn chunk(number: u128, text: &str) -> Item {
-    Item { id: chunk_id(number), place: number as u64, importance: 0.0, ..memory(0, text) }
+fn chunk(number: u128, text: &str) -> IndexItem {
+    IndexItem { id: chunk_id(number), place: number as u64, importance: 0.0, ..memory(0, text) }
 }
 
-fn said_by(speaker: &str, item: Item) -> Item {
-    Item { speaker: Some(speaker.into()), ..item }
+fn said_by(speaker: &str, item: IndexItem) -> IndexItem {
+    IndexItem { speaker: Some(speaker.into()), ..item }
 }
 
-fn index(items: impl IntoIterator<Item = Item>) -> Index {
+fn index(items: impl IntoIterator<Item = IndexItem>) -> Index {
     let mut index = Index::new();
     for item in items {
         index.put(item).unwrap();
@@ -83,10 +83,10 @@ fn query(text: &str) -> Query<'_> {
         within: None,
         limit: 10,
         among: Among::Both,
-        method: Method::Hybrid,
+        method: SearchMethod::Hybrid,
     }
 }
 
-fn found(index: &Index, query: &Query<'_>) -> Vec<ItemId> {
+fn found_ids(index: &Index, query: &Query<'_>) -> Vec<ItemRef> {
     index.search(query).into_iter().map(|hit| hit.id).collect()
 }

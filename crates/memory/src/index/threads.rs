@@ -4,35 +4,33 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use protocol::ThreadId;
 
-use super::{Item, ItemId, NO_SLOT, Slot, index};
+use super::{IndexItem, ItemRef, NO_SLOT, Slot, index, set};
 
 /// The number of no thread.
 pub(super) const NO_THREAD: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
-pub(super) struct Threads {
+pub(super) struct ThreadOrder {
     numbers: HashMap<ThreadId, u32>,
-    threads: Vec<BTreeMap<(u64, ItemId), Slot>>,
+    threads: Vec<BTreeMap<(u64, ItemRef), Slot>>,
     /// Numbers of threads that have no items any more.
     free: Vec<u32>,
-    places: Vec<Place>,
+    places: Vec<ThreadPosition>,
 }
 
 /// Where an item stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ThreadPosition {
     pub(super) thread: u32,
     pub(super) before: Slot,
     pub(super) after: Slot,
 }
 
-const NOWHERE: Place = Place { thread: NO_THREAD, before: NO_SLOT, after: NO_SLOT };
+const NOWHERE: ThreadPosition = ThreadPosition { thread: NO_THREAD, before: NO_SLOT, after: NO_SLOT };
 
-impl Threads {
-    pub(super) fn add(&mut self, slot: Slot, item: &Item) {
-        if self.places.len() <= index(slot) {
-            self.places.resize(index(slot) + 1, NOWHERE);
-        }
+impl ThreadOrder {
+    pub(super) fn add(&mut self, slot: Slot, item: &IndexItem) {
+        set(&mut self.places, slot, NOWHERE, NOWHERE);
         let Some(id) = item.thread else { return };
         let number = self.number(id);
         let key = (item.place, item.id);
@@ -40,14 +38,14 @@ impl Threads {
         thread.insert(key, slot);
         let before = thread.range(..key).next_back().map_or(NO_SLOT, |(_, slot)| *slot);
         let after = thread.range(key..).nth(1).map_or(NO_SLOT, |(_, slot)| *slot);
-        self.set(slot, Place { thread: number, before, after });
+        set(&mut self.places, slot, ThreadPosition { thread: number, before, after }, NOWHERE);
         self.join(before, slot);
         self.join(slot, after);
     }
 
-    pub(super) fn remove(&mut self, slot: Slot, item: &Item) {
+    pub(super) fn remove(&mut self, slot: Slot, item: &IndexItem) {
         let place = self.place(slot);
-        self.set(slot, NOWHERE);
+        set(&mut self.places, slot, NOWHERE, NOWHERE);
         self.join(place.before, place.after);
         let Some(id) = item.thread else { return };
         let Some(thread) = self.threads.get_mut(place.thread as usize) else { return };
@@ -58,12 +56,12 @@ impl Threads {
         }
     }
 
-    pub(super) fn place(&self, slot: Slot) -> Place {
+    pub(super) fn place(&self, slot: Slot) -> ThreadPosition {
         self.places.get(index(slot)).copied().unwrap_or(NOWHERE)
     }
 
     /// Of all slots, in their order.
-    pub(super) fn places(&self) -> &[Place] {
+    pub(super) fn places(&self) -> &[ThreadPosition] {
         &self.places
     }
 
@@ -91,9 +89,9 @@ impl Threads {
 
     pub(super) fn bytes(&self) -> usize {
         let turns: usize = self.threads.iter().map(BTreeMap::len).sum();
-        turns * size_of::<((u64, ItemId), Slot)>()
-            + self.threads.capacity() * size_of::<BTreeMap<(u64, ItemId), Slot>>()
-            + self.places.capacity() * size_of::<Place>()
+        turns * size_of::<((u64, ItemRef), Slot)>()
+            + self.threads.capacity() * size_of::<BTreeMap<(u64, ItemRef), Slot>>()
+            + self.places.capacity() * size_of::<ThreadPosition>()
             + self.free.capacity() * size_of::<u32>()
             + self.numbers.capacity() * size_of::<(ThreadId, u32)>()
     }
@@ -108,12 +106,6 @@ impl Threads {
         });
         self.numbers.insert(id, number);
         number
-    }
-
-    fn set(&mut self, slot: Slot, place: Place) {
-        if let Some(old) = self.places.get_mut(index(slot)) {
-            *old = place;
-        }
     }
 
     fn join(&mut self, before: Slot, after: Slot) {

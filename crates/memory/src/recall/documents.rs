@@ -9,10 +9,10 @@ use protocol::{ChunkId, DocumentId};
 use store::ChunkRow;
 
 use super::Passage;
-use crate::index::{Among, Hit, Index, Item, ItemId, MAX_HITS, Method, Query, Refused};
+use crate::index::{Among, Hit, Index, IndexItem, ItemRef, MAX_HITS, Query, Refused, SearchMethod};
 
 #[derive(Default)]
-pub(super) struct Documents {
+pub(super) struct DocumentIndex {
     pub(super) index: Index,
     known: HashMap<DocumentId, Document>,
     pieces: HashMap<ChunkId, Piece>,
@@ -24,7 +24,7 @@ struct Document {
     pieces: BTreeMap<u32, ChunkId>,
 }
 
-/// What the index does not hold of a piece.
+/// Facts about a piece that the index does not hold.
 struct Piece {
     document: DocumentId,
     number: u32,
@@ -32,11 +32,11 @@ struct Piece {
     suspicious: bool,
 }
 
-impl Documents {
+impl DocumentIndex {
     pub(super) fn put(&mut self, row: ChunkRow) -> Result<(), Refused> {
         let ChunkRow { id, document, name, number, text, place, suspicious, at } = row;
-        self.index.put(Item {
-            id: ItemId::Chunk(id),
+        self.index.put(IndexItem {
+            id: ItemRef::Chunk(id),
             thread: None,
             place: u64::from(number),
             at,
@@ -52,13 +52,13 @@ impl Documents {
     }
 
     pub(super) fn remove(&mut self, id: ChunkId) {
-        self.index.remove(ItemId::Chunk(id));
+        self.index.remove(ItemRef::Chunk(id));
         self.forget(id);
     }
 
     /// Removes many at once, which costs less than one by one.
     pub(super) fn remove_all(&mut self, ids: &[ChunkId]) {
-        self.index.remove_all(ids.iter().copied().map(ItemId::Chunk));
+        self.index.remove_all(ids.iter().copied().map(ItemRef::Chunk));
         for id in ids {
             self.forget(*id);
         }
@@ -80,7 +80,7 @@ impl Documents {
         for piece in &pieces {
             self.pieces.remove(piece);
         }
-        self.index.remove_all(pieces.iter().copied().map(ItemId::Chunk));
+        self.index.remove_all(pieces.iter().copied().map(ItemRef::Chunk));
         pieces
     }
 
@@ -100,7 +100,7 @@ impl Documents {
         among: Option<&[DocumentId]>,
         limit: usize,
     ) -> Vec<Passage> {
-        let method = if vector.is_some() { Method::Hybrid } else { Method::Words };
+        let method = if vector.is_some() { SearchMethod::Hybrid } else { SearchMethod::Words };
         let (now, zone, within, limit) = (Timestamp::UNIX_EPOCH, &TimeZone::UTC, None, limit.min(MAX_HITS));
         let query = Query { text, vector, now, zone, within, limit, among: Among::Documents, method };
         let hits = match among {
@@ -113,15 +113,15 @@ impl Documents {
     fn search_in(&self, query: &Query<'_>, among: &[DocumentId]) -> Vec<Hit> {
         let mut seen = HashSet::new();
         let named = among.iter().filter(|id| seen.insert(**id)).filter_map(|id| self.known.get(id));
-        let mut pieces: Vec<(u32, ItemId)> = named
+        let mut pieces: Vec<(u32, ItemRef)> = named
             .flat_map(|document| &document.pieces)
-            .map(|(number, id)| (*number, ItemId::Chunk(*id)))
+            .map(|(number, id)| (*number, ItemRef::Chunk(*id)))
             .collect();
         let mut hits = self.index.search_among(query, pieces.iter().map(|(_, id)| *id));
         // Whoever names a document wants it read: whole if it is short, and from its beginning if nothing else speaks for
         // a piece of it.
         if hits.is_empty() || pieces.len() <= query.limit {
-            let found: HashSet<ItemId> = hits.iter().map(|hit| hit.id).collect();
+            let found: HashSet<ItemRef> = hits.iter().map(|hit| hit.id).collect();
             pieces.sort_by_key(|(number, _)| *number);
             let rest = pieces.into_iter().filter(|(_, id)| !found.contains(id));
             hits.extend(rest.map(|(_, id)| Hit { id, score: 0.0 }));
@@ -131,7 +131,7 @@ impl Documents {
     }
 
     fn passage(&self, hit: Hit) -> Option<Passage> {
-        let ItemId::Chunk(id) = hit.id else { return None };
+        let ItemRef::Chunk(id) = hit.id else { return None };
         let (item, piece) = (self.index.get(hit.id)?, self.pieces.get(&id)?);
         let chunk = ChunkRow {
             id,

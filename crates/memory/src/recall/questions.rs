@@ -1,9 +1,9 @@
 //! Vectors of what is asked. A message is looked up in several places at once, and embedded once for all of them.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hashlink::LruCache;
 use model::{CachedEmbeddings, Embedder, Error};
 use tokio::sync::OnceCell;
 
@@ -20,25 +20,16 @@ const FOR_ALL: &str = "";
 /// The family of embedding models that the following was measured with (`cargo xtask eval recall`): they see little of
 /// what a short text is for, and much of its form. Others get texts as they are.
 const SHORT_SIGHTED: &str = "minilm";
-/// What stands before a memory when it is embedded, so that it is near to questions of the one it is about.
+/// Text before a memory when it is embedded, so that the memory is near to questions of its user.
 const FACT: &str = "A fact about me: ";
 /// Questions that ask for nothing in particular. What they have in common is the form of a question, which says nothing
 /// about what is asked for, and is taken out of a question's vector.
-const BLANK_QUESTIONS: [&str; 8] = [
-    "What do you know about me?",
-    "What should I do?",
-    "What do I need?",
-    "What do I like?",
-    "What do I think?",
-    "What do I have?",
-    "What can I do?",
-    "What did I say?",
-];
+const BLANK_QUESTIONS: &str = include_str!("blank_questions.txt");
 
 pub(super) struct Questions {
     embedder: Arc<dyn Embedder>,
-    /// The one asked last at the end. Locked for a look, never over an await.
-    last: Mutex<VecDeque<(Hash, Kept)>>,
+    /// Locked for a look, never over an await.
+    last: Mutex<LruCache<Hash, Kept>>,
     compared: CachedEmbeddings<Arc<dyn Embedder>>,
 }
 
@@ -48,7 +39,7 @@ type Kept = Arc<OnceCell<Arc<[f32]>>>;
 impl Questions {
     pub(super) fn new(embedder: Arc<dyn Embedder>) -> Self {
         let compared = CachedEmbeddings::new(Arc::clone(&embedder));
-        Self { embedder, last: Mutex::default(), compared }
+        Self { embedder, last: Mutex::new(LruCache::new(MAX_QUESTIONS)), compared }
     }
 
     pub(super) fn embedder(&self) -> &dyn Embedder {
@@ -57,7 +48,7 @@ impl Questions {
 
     /// None when the embedder does not answer in time.
     pub(super) async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
-        let kept = self.kept(text);
+        let kept = self.cell_for(text);
         let make = || async {
             let made = self.embedder.embed(&[text.to_owned()]).await?;
             let vector = made.into_iter().next();
@@ -70,7 +61,7 @@ impl Questions {
         self.embedder.model().to_ascii_lowercase().contains(SHORT_SIGHTED)
     }
 
-    /// What stands before a memory when it is embedded.
+    /// Text before a memory when it is embedded.
     pub(super) fn fact(&self) -> &'static str {
         if self.is_short_sighted() { FACT } else { "" }
     }
@@ -80,7 +71,7 @@ impl Questions {
         if !self.is_short_sighted() {
             return self.vector(text).await;
         }
-        let blank: Vec<String> = BLANK_QUESTIONS.map(str::to_owned).into();
+        let blank: Vec<String> = BLANK_QUESTIONS.lines().map(str::to_owned).collect();
         let (vector, blank) = tokio::join!(self.vector(text), in_time(self.compared(&blank)));
         let vector = vector?;
         Some(blank.and_then(|blank| without(&vector, &blank)).unwrap_or(vector))
@@ -105,15 +96,14 @@ impl Questions {
         Ok(vectors)
     }
 
-    fn kept(&self, text: &str) -> Kept {
+    fn cell_for(&self, text: &str) -> Kept {
         let hash = hash(text);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = last.iter().position(|(other, _)| *other == hash);
-        let kept = at.and_then(|at| last.remove(at)).map(|(_, kept)| kept).unwrap_or_default();
-        last.push_back((hash, Arc::clone(&kept)));
-        if last.len() > MAX_QUESTIONS {
-            last.pop_front();
+        if let Some(kept) = last.get(&hash) {
+            return Arc::clone(kept);
         }
+        let kept = Kept::default();
+        last.insert(hash, Arc::clone(&kept));
         kept
     }
 }

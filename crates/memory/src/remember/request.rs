@@ -1,11 +1,32 @@
 //! How a sentence begins that asks to remember something.
 
 use super::rest;
-use crate::tombstone::spans::{Span, spans};
+use crate::phrases::{PhraseList, lists, starts_with, word_count};
+use crate::tombstone::spans::{WordSpan, spans};
+
+lists! {
+    static WORDS: RequestWords = "request.toml"; {
+        greetings: PhraseList,
+        courtesies: PhraseList,
+        polite: PhraseList,
+        asking: PhraseList,
+        wishing: PhraseList,
+        strong: PhraseList,
+        weak: PhraseList,
+        asides: PhraseList,
+        after_note: PhraseList,
+        /// "Remember that time": `that` points at something instead of beginning a statement.
+        pointed_at: PhraseList,
+        question_words: PhraseList,
+        subjects: PhraseList,
+        determiners: PhraseList,
+        verbs: PhraseList,
+    }
+}
 
 /// A request, and where in the sentence what is to be kept begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct RememberRequest {
     pub(super) at: usize,
     pub(super) marker: Marker,
     pub(super) weight: Weight,
@@ -15,7 +36,7 @@ pub(super) struct Request {
     pub(super) polite: bool,
 }
 
-/// What leads from the request to the statement.
+/// The words that lead from the request to the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Marker {
     That,
@@ -36,7 +57,7 @@ pub(super) enum Weight {
     Aside,
 }
 
-impl Request {
+impl RememberRequest {
     /// Whether nobody expects more of an answer than a confirmation.
     pub(super) fn may_be_whole(&self, words: &str) -> bool {
         let about_us = match self.weight {
@@ -52,198 +73,12 @@ impl Request {
     }
 }
 
-const GREETINGS: &[&str] =
-    &["hey", "hi", "hello", "yo", "dear", "good morning", "good afternoon", "good evening"];
-
-const COURTESIES: &[&str] = &[
-    "there",
-    "assistant",
-    "please",
-    "pls",
-    "plz",
-    "kindly",
-    "ok",
-    "okay",
-    "oh",
-    "also",
-    "and",
-    "well",
-    "so",
-    "btw",
-    "by the way",
-    "alright",
-    "thanks",
-    "thank you",
-    "one more thing",
-    "one thing",
-    "just",
-    "then",
-    "now",
-    "again",
-];
-
-const POLITE: &[&str] = &["please", "pls", "plz", "kindly"];
-
-const ASKING: &[&str] = &["can you", "could you", "would you", "will you", "can u", "could u"];
-
-const WISHING: &[&str] = &[
-    "i'd like you to",
-    "id like you to",
-    "i would like you to",
-    "i want you to",
-    "i need you to",
-    "be sure to",
-    "make sure to",
-    "make sure you",
-    "try to",
-];
-
-/// Longest first where one begins another.
-const STRONG: &[&str] = &[
-    "remember the fact",
-    "remember the following",
-    "remember this",
-    "remember for me",
-    "remember for later",
-    "remember for next time",
-    "remember for the future",
-    "remember",
-    "don't forget the fact",
-    "don't forget",
-    "dont forget",
-    "do not forget",
-    "memorize",
-    "memorise",
-    "memorize this",
-    "memorise this",
-    "commit this to memory",
-    "commit to memory",
-    "save to your memory",
-    "save to memory",
-    "save in your memory",
-    "save in memory",
-    "save this to your memory",
-    "save this to memory",
-    "save this in your memory",
-    "save this in memory",
-    "save the fact",
-    "store the fact",
-    "store in your memory",
-    "store in memory",
-    "store this in your memory",
-    "store this in memory",
-    "add to your memory",
-    "add to memory",
-    "add this to your memory",
-    "add this to memory",
-    "put in your memory",
-    "put this in your memory",
-    "make a mental note",
-    "make a note",
-    "make note",
-    "take a note",
-];
-
-const WEAK: &[&str] = &[
-    "note down the following",
-    "note down",
-    "note the following",
-    "note the fact",
-    "note",
-    "take note",
-    "keep this in mind",
-    "keep in mind",
-    "bear this in mind",
-    "bear in mind",
-    "jot down",
-];
-
-const ASIDES: &[&str] = &["for the record", "for future reference"];
-
-/// "Remember that time": `that` points at something instead of beginning a statement.
-const POINTED_AT: &[&str] = &[
-    "time",
-    "day",
-    "night",
-    "one",
-    "thing",
-    "things",
-    "guy",
-    "girl",
-    "man",
-    "woman",
-    "person",
-    "movie",
-    "film",
-    "song",
-    "place",
-    "book",
-    "story",
-    "moment",
-    "summer",
-    "winter",
-    "spring",
-    "year",
-    "week",
-    "month",
-    "trip",
-    "game",
-    "episode",
-    "scene",
-    "note",
-    "conversation",
-    "question",
-    "answer",
-    "down",
-    "for",
-    "in",
-    "at",
-    "far",
-    "much",
-    "well",
-    "about",
-    "from",
-    "as",
-    "and",
-    "or",
-    "but",
-    "too",
-    "next",
-    "when",
-    "please",
-    "though",
-    "number",
-    "name",
-    "word",
-    "joke",
-    "restaurant",
-    "recipe",
-];
-
-const QUESTION_WORDS: &[&str] =
-    &["what", "when", "where", "who", "whom", "whose", "why", "how", "which", "if", "whether"];
-
-const SUBJECTS: &[&str] = &[
-    "i", "i'm", "im", "i've", "ive", "i'd", "i'll", "we", "we're", "we've", "we'll", "he", "he's", "she",
-    "she's", "they", "they're", "it's",
-];
-
-const DETERMINERS: &[&str] = &["my", "our", "his", "her", "their", "the", "a", "an", "every"];
-
-const VERBS: &[&str] = &[
-    "is", "isn't", "are", "aren't", "was", "wasn't", "were", "will", "won't", "has", "hasn't", "have",
-    "haven't", "had", "can", "can't", "cannot", "does", "doesn't", "do", "don't", "likes", "loves", "hates",
-    "lives", "works", "prefers", "needs", "wants", "goes", "starts", "ends", "speaks", "eats", "plays",
-    "moved", "begins", "comes", "leaves", "arrives", "costs", "belongs", "drinks", "drives", "turns", "must",
-    "should",
-];
-
 /// How many courtesies and forms of asking may come before the request.
 const MAX_LEAD: usize = 8;
 
 struct Reader<'s> {
     text: &'s str,
-    words: Vec<Span>,
+    words: Vec<WordSpan>,
     at: usize,
 }
 
@@ -253,18 +88,17 @@ impl Reader<'_> {
     }
 
     fn is_next(&self, phrase: &str) -> bool {
-        phrase.split(' ').enumerate().all(|(ahead, word)| self.word(ahead) == Some(word))
+        starts_with(self.words.get(self.at..).unwrap_or_default(), phrase)
     }
 
     /// Takes the longest of the phrases that comes next.
-    fn take<'p>(&mut self, phrases: &[&'p str]) -> Option<&'p str> {
-        let fitting = phrases.iter().filter(|phrase| self.is_next(phrase));
-        let longest = fitting.max_by_key(|phrase| phrase.len())?;
-        self.at += longest.split(' ').count();
+    fn take<'p>(&mut self, phrases: &'p PhraseList) -> Option<&'p str> {
+        let longest = phrases.longest_start(self.words.get(self.at..)?)?;
+        self.at += word_count(longest);
         Some(longest)
     }
 
-    /// What stands between the last word taken and the next.
+    /// The text between the last word taken and the next.
     fn gap(&self) -> &str {
         let from = self.at.checked_sub(1).and_then(|last| self.words.get(last)).map_or(0, |span| span.end);
         self.text.get(from..self.place()).unwrap_or_default()
@@ -274,16 +108,18 @@ impl Reader<'_> {
         self.words.get(self.at).map_or(self.text.len(), |span| span.start)
     }
 
-    fn is_one_of(&self, ahead: usize, list: &[&str]) -> bool {
-        self.word(ahead).is_some_and(|word| list.contains(&word))
+    fn is_one_of(&self, ahead: usize, list: &PhraseList) -> bool {
+        self.word(ahead).is_some_and(|word| list.contains(word))
     }
 }
 
-pub(super) fn read(sentence: &str) -> Option<Request> {
+pub(super) fn read(sentence: &str) -> Option<RememberRequest> {
     let mut reader = Reader { text: sentence, words: spans(sentence), at: 0 };
     let (as_question, polite) = lead(&mut reader);
     let begins = reader.place();
-    let (phrase, weight) = [(STRONG, Weight::Strong), (WEAK, Weight::Weak), (ASIDES, Weight::Aside)]
+    let weights =
+        [(&WORDS.strong, Weight::Strong), (&WORDS.weak, Weight::Weak), (&WORDS.asides, Weight::Aside)];
+    let (phrase, weight) = weights
         .into_iter()
         .find_map(|(phrases, weight)| reader.take(phrases).map(|phrase| (phrase, weight)))?;
     let (at, marker) = content(&mut reader, phrase, begins)?;
@@ -292,25 +128,31 @@ pub(super) fn read(sentence: &str) -> Option<Request> {
     // "Note: …" heads many texts that are for nobody's memory.
     let heading = phrase == "note" && marker == Marker::Colon;
     let foreign = heading && !rest::is_first_person(sentence.get(at..).unwrap_or_default());
-    (!told && !foreign).then_some(Request { at, marker, weight, as_question, polite: polite || as_question })
+    (!told && !foreign).then_some(RememberRequest {
+        at,
+        marker,
+        weight,
+        as_question,
+        polite: polite || as_question,
+    })
 }
 
 /// Skips greetings and courtesies, and says whether the request is put as a question, and whether with a please.
 fn lead(reader: &mut Reader<'_>) -> (bool, bool) {
     let (mut as_question, mut polite) = (false, false);
     for _ in 0..MAX_LEAD {
-        if reader.take(GREETINGS).is_some() {
+        if reader.take(&WORDS.greetings).is_some() {
             let named = reader.words.get(reader.at + 1).zip(reader.words.get(reader.at));
             let gap = named.and_then(|(next, name)| reader.text.get(name.end..next.start));
             if gap.is_some_and(|gap| gap.contains([',', '!', '-', '–', '—'])) {
                 reader.at += 1;
             }
-        } else if reader.take(ASKING).is_some() {
+        } else if reader.take(&WORDS.asking).is_some() {
             as_question = true;
-        } else if reader.take(WISHING).is_some() {
+        } else if reader.take(&WORDS.wishing).is_some() {
             polite = true;
-        } else if let Some(courtesy) = reader.take(COURTESIES) {
-            polite |= POLITE.contains(&courtesy);
+        } else if let Some(courtesy) = reader.take(&WORDS.courtesies) {
+            polite |= WORDS.polite.contains(courtesy);
         } else {
             break;
         }
@@ -325,17 +167,17 @@ fn content(reader: &mut Reader<'_>, phrase: &str, begins: usize) -> Option<(usiz
     }
     let last = phrase.rsplit(' ').next().unwrap_or_default();
     let is_note = last == "note";
-    if is_note && reader.take(&["of the fact", "of this", "of the following", "of"]).is_some() {
+    if is_note && reader.take(&WORDS.after_note).is_some() {
         if let Some(at) = after_colon(reader) {
             return Some((at, Marker::Colon));
         }
         let detailed = reader.text.get(reader.place()..).is_some_and(|rest| rest.contains(':'));
-        if detailed && !reader.is_one_of(0, &["that", "this", "it"]) {
+        if detailed && !matches!(reader.word(0), Some("that" | "this" | "it")) {
             return Some((reader.place(), Marker::Clause));
         }
     }
     if reader.is_next("that") {
-        let pointed = reader.is_one_of(1, POINTED_AT) || reader.word(1).is_none();
+        let pointed = reader.is_one_of(1, &WORDS.pointed_at) || reader.word(1).is_none();
         reader.at += 1;
         let at = after_colon(reader).unwrap_or(reader.place());
         return (!pointed).then_some((at, Marker::That));
@@ -347,7 +189,8 @@ fn content(reader: &mut Reader<'_>, phrase: &str, begins: usize) -> Option<(usiz
     if reminds && reader.is_next("to") {
         return reader.word(1).is_some().then_some((begins, Marker::To));
     }
-    (!reader.is_one_of(0, QUESTION_WORDS) && is_clause(reader)).then(|| (reader.place(), Marker::Clause))
+    (!reader.is_one_of(0, &WORDS.question_words) && is_clause(reader))
+        .then(|| (reader.place(), Marker::Clause))
 }
 
 /// The place after a colon or dash that comes next, if there is anything after it.
@@ -369,16 +212,16 @@ fn is_clause(reader: &Reader<'_>) -> bool {
     if reader.word(1).is_none() {
         return false;
     }
-    if reader.is_one_of(0, SUBJECTS) {
+    if reader.is_one_of(0, &WORDS.subjects) {
         return true;
     }
     let named = reader.text.get(reader.place()..).is_some_and(|rest| rest.starts_with(char::is_uppercase));
     let mut later = reader.words.iter().skip(reader.at + 1);
-    (named || reader.is_one_of(0, DETERMINERS)) && later.any(|span| VERBS.contains(&span.word.as_str()))
+    (named || reader.is_one_of(0, &WORDS.determiners)) && later.any(|span| WORDS.verbs.contains(&span.word))
 }
 
 /// "I told you", "you said", "we talked": this asks to recall, not to keep.
-fn is_recollection(words: &[Span]) -> bool {
+fn is_recollection(words: &[WordSpan]) -> bool {
     let mut said = words.iter().map(|span| span.word.as_str());
     let (first, second, third) = (said.next(), said.next(), said.next());
     match (first, second) {

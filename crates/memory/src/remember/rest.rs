@@ -3,7 +3,36 @@
 use std::ops::Range;
 
 use super::sentences::Sentence;
-use crate::tombstone::spans::{Span, spans};
+use crate::phrases::{PhraseList, lists, word_count};
+use crate::tombstone::spans::{WordSpan, spans};
+
+lists! {
+    static WORDS: RestWords = "rest.toml"; {
+        /// Thanks and the like at the end.
+        courtesies: PhraseList,
+        /// Courtesies only after a pause.
+        after_a_pause: PhraseList,
+        /// Sentences that say nothing by themselves.
+        alone: PhraseList,
+        joining: PhraseList,
+        questions: PhraseList,
+        auxiliaries: PhraseList,
+        asked_of: PhraseList,
+        /// Things that people tell an assistant to do.
+        tasks: PhraseList,
+        /// Tasks that are in no list of somebody's habits.
+        clear_tasks: PhraseList,
+        objects: PhraseList,
+        /// Statements with these words wait for help.
+        pleas: PhraseList,
+        /// "I need", "I wonder": a wish follows.
+        wishes: PhraseList,
+        first_person: PhraseList,
+        second_person: PhraseList,
+        /// First words of a sentence that is surely another statement.
+        starts: PhraseList,
+    }
+}
 
 /// The first sentence of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,66 +101,11 @@ fn is_closing(c: char) -> bool {
     c.is_whitespace() || matches!(c, '.' | '!' | '?' | ',' | ';' | ':' | '…' | '-' | '–' | '—')
 }
 
-/// Thanks and the like at the end; with `ok` and `right` only after a pause.
-const COURTESIES: &[&str] = &[
-    "thanks",
-    "thank you",
-    "thank you very much",
-    "thank you so much",
-    "thanks a lot",
-    "thanks so much",
-    "many thanks",
-    "thanks in advance",
-    "thx",
-    "ty",
-    "cheers",
-    "please",
-    "pls",
-    "plz",
-];
-
-const AFTER_A_PAUSE: &[&str] = &[
-    "ok",
-    "okay",
-    "alright",
-    "will you",
-    "would you",
-    "could you",
-    "can you",
-    "got it",
-    "yeah",
-    "yes",
-    "deal",
-];
-
-/// Sentences that say nothing by themselves.
-const ALONE: &[&str] = &[
-    "hi",
-    "hey",
-    "hello",
-    "hi there",
-    "hey there",
-    "hello there",
-    "good morning",
-    "good evening",
-    "good afternoon",
-    "that's all",
-    "that is all",
-    "great",
-    "perfect",
-    "cool",
-    "just so you know",
-    "bye",
-    "sorry",
-    "one more thing",
-    "quick note",
-    "one thing",
-];
-
 pub(super) fn is_courtesy(sentence: &str) -> bool {
     let said: Vec<String> = spans(sentence).into_iter().map(|span| span.word).collect();
     let said = said.join(" ");
-    said.is_empty() || [COURTESIES, AFTER_A_PAUSE, ALONE].iter().any(|list| list.contains(&said.as_str()))
+    let lists = [&WORDS.courtesies, &WORDS.after_a_pause, &WORDS.alone];
+    said.is_empty() || lists.iter().any(|list| list.contains(&said))
 }
 
 /// The text without thanks at its end, and whether there were any.
@@ -147,14 +121,8 @@ fn without_courtesy(text: &str) -> (&str, bool) {
 
 fn without_one(text: &str) -> Option<&str> {
     let words = spans(text);
-    let ends = |phrase: &&&str| {
-        let wanted: Vec<&str> = phrase.split(' ').collect();
-        let from = words.len().checked_sub(wanted.len());
-        let tail = from.and_then(|from| words.get(from..)).unwrap_or_default();
-        !tail.is_empty() && tail.iter().map(|span| span.word.as_str()).eq(wanted)
-    };
-    let begins = |phrase: &&str| {
-        let from = words.len().checked_sub(phrase.split(' ').count())?;
+    let begins = |list: &PhraseList| {
+        let from = words.len().checked_sub(word_count(list.longest_end(&words)?))?;
         let before = from.checked_sub(1).and_then(|last| words.get(last))?;
         let start = words.get(from)?.start;
         Some((
@@ -162,131 +130,30 @@ fn without_one(text: &str) -> Option<&str> {
             text.get(before.end..start)?.contains([',', ';', '.', '!', '-', '–', '—', '(', '\n']),
         ))
     };
-    let longest =
-        |list: &[&'static str]| list.iter().filter(|phrase| ends(phrase)).max_by_key(|p| p.len()).copied();
-    let thanks = longest(COURTESIES).and_then(|phrase| begins(&phrase)).map(|(end, _)| end);
-    let paused = || longest(AFTER_A_PAUSE).and_then(|phrase| begins(&phrase)).filter(|(_, pause)| *pause);
-    text.get(..thanks.or_else(|| paused().map(|(end, _)| end))?)
+    let paused = || begins(&WORDS.after_a_pause).filter(|(_, pause)| *pause);
+    let (end, _) = begins(&WORDS.courtesies).or_else(paused)?;
+    text.get(..end)
 }
 
-const JOINING: &[&str] = &["so", "and", "but", "then", "now", "also", "or", "anyway"];
-
-const QUESTIONS: &[&str] =
-    &["what", "what's", "how", "how's", "which", "where", "where's", "who", "who's", "why", "when"];
-
-const AUXILIARIES: &[&str] = &[
-    "can", "could", "would", "will", "should", "do", "does", "did", "is", "are", "may", "shall", "am", "was",
-];
-
-const ASKED_OF: &[&str] =
-    &["you", "i", "we", "there", "it", "he", "she", "they", "that", "this", "my", "the"];
-
-/// What people tell an assistant to do.
-const TASKS: &[&str] = &[
-    "add",
-    "analyse",
-    "analyze",
-    "answer",
-    "ask",
-    "book",
-    "calculate",
-    "check",
-    "compare",
-    "compose",
-    "compute",
-    "continue",
-    "convert",
-    "count",
-    "create",
-    "describe",
-    "design",
-    "draft",
-    "explain",
-    "find",
-    "fix",
-    "generate",
-    "give",
-    "help",
-    "include",
-    "keep",
-    "let",
-    "list",
-    "look",
-    "make",
-    "plan",
-    "play",
-    "propose",
-    "read",
-    "recommend",
-    "remind",
-    "repeat",
-    "reply",
-    "respond",
-    "review",
-    "rewrite",
-    "schedule",
-    "search",
-    "send",
-    "set",
-    "show",
-    "solve",
-    "start",
-    "suggest",
-    "summarise",
-    "summarize",
-    "tell",
-    "translate",
-    "use",
-    "write",
-];
-
-/// Of these no list of one's own habits consists.
-const CLEAR_TASKS: &[&str] =
-    &["suggest", "recommend", "tell", "explain", "summarise", "summarize", "translate", "give"];
-
-const OBJECTS: &[&str] = &[
-    "me",
-    "us",
-    "a",
-    "an",
-    "some",
-    "the",
-    "what",
-    "how",
-    "why",
-    "when",
-    "where",
-    "who",
-    "which",
-    "if",
-    "to",
-    "this",
-    "that",
-    "it",
-    "them",
-    "my",
-    "another",
-    "all",
-    "everything",
-];
-
 /// True if at this word the sentence goes over to something else than a statement.
-fn turns(text: &str, words: &[Span], at: usize, asks: bool) -> bool {
+fn turns(text: &str, words: &[WordSpan], at: usize, asks: bool) -> bool {
     let word = |at: usize| words.get(at).map_or("", |span| span.word.as_str());
     let before = at.checked_sub(1).and_then(|last| words.get(last)).map_or(0, |span| span.end);
     let gap = words.get(at).and_then(|span| text.get(before..span.start)).unwrap_or_default();
     let pause = gap.contains([',', ';', '–', '—', '(', ':', '\n']) || gap.contains(" - ");
-    let joined = JOINING.contains(&word(at));
+    let joined = WORDS.joining.contains(word(at));
     if !pause && !joined {
         return false;
     }
-    let next = (at..words.len()).find(|next| !JOINING.contains(&word(*next))).unwrap_or(words.len());
+    let next = (at..words.len()).find(|next| !WORDS.joining.contains(word(*next))).unwrap_or(words.len());
     let (first, second) = (word(next), word(next + 1));
-    let asked = QUESTIONS.contains(&first) && (asks || AUXILIARIES.contains(&second) || first.contains('\''));
-    let put = AUXILIARIES.contains(&first) && (second == "you" || (asks && ASKED_OF.contains(&second)));
-    let told = TASKS.contains(&first) && matches!(second, "me" | "us" | "please");
-    let clear = CLEAR_TASKS.contains(&first) && OBJECTS.contains(&second);
-    let led = joined && word(at) != "and" && TASKS.contains(&first) && OBJECTS.contains(&second);
+    let asked = WORDS.questions.contains(first)
+        && (asks || WORDS.auxiliaries.contains(second) || first.contains('\''));
+    let put =
+        WORDS.auxiliaries.contains(first) && (second == "you" || (asks && WORDS.asked_of.contains(second)));
+    let told = WORDS.tasks.contains(first) && matches!(second, "me" | "us" | "please");
+    let clear = WORDS.clear_tasks.contains(first) && WORDS.objects.contains(second);
+    let led = joined && word(at) != "and" && WORDS.tasks.contains(first) && WORDS.objects.contains(second);
     let begged = matches!(first, "please" | "pls" | "let's" | "lets") && !second.is_empty();
     let broken = asks && (gap.contains([';', '–', '—']) || gap.contains(" - "));
     asked || put || told || clear || led || begged || broken
@@ -299,16 +166,16 @@ pub(super) fn expects_more(words: &str) -> bool {
     said.first().is_some_and(is_task) || leads_to_task(words) || is_plea(&said)
 }
 
-fn is_task(span: &Span) -> bool {
-    TASKS.contains(&span.word.as_str())
+fn is_task(span: &WordSpan) -> bool {
+    WORDS.tasks.contains(&span.word)
 }
 
 /// True if the words go on with something to do now: "I am vegan and suggest a dinner".
 pub(crate) fn leads_to_task(words: &str) -> bool {
     let said = spans(words);
-    let after = |(one, two): (&Span, &Span)| {
+    let after = |(one, two): (&WordSpan, &WordSpan)| {
         let pause = words.get(one.end..two.start).is_some_and(|gap| gap.contains([',', ';', ':', '–', '—']));
-        (pause || JOINING.contains(&one.word.as_str())) && is_task(two)
+        (pause || WORDS.joining.contains(&one.word)) && is_task(two)
     };
     said.iter().zip(said.iter().skip(1)).any(after)
 }
@@ -317,97 +184,22 @@ pub(crate) fn leads_to_task(words: &str) -> bool {
 pub(super) fn reminds_of_task(words: &str) -> bool {
     let said = spans(words);
     let verb = said.iter().skip_while(|span| span.word != "to").nth(1);
-    verb.is_some_and(|span| TASKS.contains(&span.word.as_str()))
+    verb.is_some_and(is_task)
 }
 
-/// Statements with these words wait for help.
-const PLEAS: &[&str] = &[
-    "understand",
-    "stuck",
-    "confused",
-    "help",
-    "error",
-    "errors",
-    "problem",
-    "problems",
-    "broken",
-    "wrong",
-    "advice",
-    "idea",
-    "ideas",
-    "suggestions",
-    "recommendations",
-    "question",
-    "questions",
-    "answer",
-    "wondering",
-    "unsure",
-    "looking",
-    "tried",
-];
-
-/// "I need", "I wonder": what follows is a wish.
-const WISHES: &[&str] = &["need", "want", "wonder", "wanted", "would", "hope", "think"];
-
-fn is_plea(words: &[Span]) -> bool {
+fn is_plea(words: &[WordSpan]) -> bool {
     let word = |at: usize| words.get(at).map_or("", |span| span.word.as_str());
-    let wish = word(0) == "i'd" || (word(0) == "i" && WISHES.contains(&word(1)));
-    wish || words.iter().any(|span| PLEAS.contains(&span.word.as_str()))
+    let wish = word(0) == "i'd" || (word(0) == "i" && WORDS.wishes.contains(word(1)));
+    wish || words.iter().any(|span| WORDS.pleas.contains(&span.word))
 }
-
-const FIRST_PERSON: &[&str] = &[
-    "i", "i'm", "im", "i've", "ive", "i'd", "i'll", "my", "me", "mine", "myself", "we", "we're", "we've",
-    "our", "us",
-];
 
 pub(super) fn is_first_person(text: &str) -> bool {
-    spans(text).iter().any(|span| FIRST_PERSON.contains(&span.word.as_str()))
+    spans(text).iter().any(|span| WORDS.first_person.contains(&span.word))
 }
-
-const SECOND_PERSON: &[&str] =
-    &["you", "your", "yours", "you're", "you've", "you'll", "you'd", "u", "yourself"];
 
 pub(super) fn is_second_person(text: &str) -> bool {
-    spans(text).iter().any(|span| SECOND_PERSON.contains(&span.word.as_str()))
+    spans(text).iter().any(|span| WORDS.second_person.contains(&span.word))
 }
-
-const STARTS: &[&str] = &[
-    "i",
-    "i'm",
-    "im",
-    "i've",
-    "i'd",
-    "i'll",
-    "my",
-    "we",
-    "we're",
-    "we've",
-    "our",
-    "he",
-    "he's",
-    "she",
-    "she's",
-    "they",
-    "they're",
-    "it",
-    "it's",
-    "the",
-    "a",
-    "an",
-    "this",
-    "these",
-    "those",
-    "his",
-    "her",
-    "their",
-    "its",
-    "there",
-    "there's",
-    "both",
-    "all",
-    "nobody",
-    "everybody",
-];
 
 /// True if a sentence after the first is surely another statement.
 fn is_statement(said: &str, known: &str) -> bool {
@@ -419,11 +211,11 @@ fn is_statement(said: &str, known: &str) -> bool {
     // A name that the statement has used before.
     let named = said.starts_with(char::is_uppercase)
         && spans(known).iter().any(|span| span.word == word(first) && is_capital(known, span));
-    let starts = STARTS.contains(&word(first)) || named;
+    let starts = WORDS.starts.contains(word(first)) || named;
     let plea = is_plea(words.get(first..).unwrap_or_default());
     starts && !plea && words.len() > 2 && !is_second_person(said)
 }
 
-fn is_capital(text: &str, span: &Span) -> bool {
+fn is_capital(text: &str, span: &WordSpan) -> bool {
     text.get(span.start..).is_some_and(|rest| rest.starts_with(char::is_uppercase))
 }

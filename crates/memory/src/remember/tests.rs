@@ -1,4 +1,4 @@
-//! What counts as asking, what is kept of it, and what is left to a model.
+//! Messages that count as asking, the text that is kept of them, and messages that are left to a model.
 
 use proptest::prelude::*;
 
@@ -6,12 +6,12 @@ use super::*;
 use crate::secrets;
 
 fn keep(message: &str) -> Option<(String, bool)> {
-    match asked(message)? {
-        Asked::Keep(statement) => {
+    match read_command(message)? {
+        RememberCommand::Keep(statement) => {
             assert!(message.contains(statement.words), "{message:?}");
             Some((statement.content, statement.whole))
         }
-        Asked::Nothing | Asked::TooLong => panic!("{message:?} keeps nothing"),
+        RememberCommand::Nothing | RememberCommand::TooLong => panic!("{message:?} keeps nothing"),
     }
 }
 
@@ -272,7 +272,7 @@ const LEFT_ALONE: &[&str] = &[
 #[test]
 fn what_does_not_ask_to_remember_is_left_alone() {
     for message in LEFT_ALONE {
-        assert_eq!(asked(message), None, "{message:?}");
+        assert_eq!(read_command(message), None, "{message:?}");
     }
 }
 
@@ -280,7 +280,7 @@ fn what_does_not_ask_to_remember_is_left_alone() {
 fn the_bare_command_asks_how_to_use_it() {
     for message in ["/remember", " /Remember ", "/remember:", "/remember that ", "/remember …", "/remember\n"]
     {
-        assert_eq!(asked(message), Some(Asked::Nothing), "{message:?}");
+        assert_eq!(read_command(message), Some(RememberCommand::Nothing), "{message:?}");
     }
     assert_eq!(keep("/remember thatched roofs"), Some(("thatched roofs".to_owned(), true)));
 }
@@ -289,12 +289,12 @@ fn the_bare_command_asks_how_to_use_it() {
 fn what_is_kept_is_bounded() {
     let longest = "x".repeat(MAX_MEMORY_BYTES);
     let kept = format!("/remember {longest}");
-    assert!(matches!(asked(&kept), Some(Asked::Keep(_))));
-    assert_eq!(asked(&format!("/remember {longest}x")), Some(Asked::TooLong));
-    assert_eq!(asked(&format!("remember that {longest} y")), None);
+    assert!(matches!(read_command(&kept), Some(RememberCommand::Keep(_))));
+    assert_eq!(read_command(&format!("/remember {longest}x")), Some(RememberCommand::TooLong));
+    assert_eq!(read_command(&format!("remember that {longest} y")), None);
     let pasted = format!("remember that I am vegan. {}", "I like it. ".repeat(200));
     assert_eq!(keep(&pasted), Some(("I am vegan".to_owned(), false)));
-    assert_eq!(asked(&"remember that I am vegan. ".repeat(1000)), None);
+    assert_eq!(read_command(&"remember that I am vegan. ".repeat(1000)), None);
 }
 
 #[test]
@@ -302,11 +302,11 @@ fn confirmations_are_short_and_plain() {
     let secret = secrets::find("4111 1111 1111 1111").unwrap();
     let long = "word ".repeat(200);
     insta::assert_snapshot!([
-        Outcome::Saved("my cat is called Miso"),
-        Outcome::Known("I am vegan"),
-        Outcome::Refused(secret),
-        Outcome::TooLong,
-        Outcome::HowTo,
+        RememberOutcome::Saved("my cat is called Miso"),
+        RememberOutcome::Known("I am vegan"),
+        RememberOutcome::Refused(secret),
+        RememberOutcome::TooLong,
+        RememberOutcome::HowTo,
     ].map(confirmation).join("\n"), @r"
     I'll remember that: my cat is called Miso
     I already know that: I am vegan
@@ -314,14 +314,14 @@ fn confirmations_are_short_and_plain() {
     That is too long for me to remember. Please say it in fewer words.
     Tell me what to remember after the command, for example: /remember I am allergic to nuts.
     ");
-    let repeated = confirmation(Outcome::Saved(&long));
+    let repeated = confirmation(RememberOutcome::Saved(&long));
     assert!(repeated.ends_with("word…") && repeated.chars().count() < 330, "{repeated}");
 }
 
 proptest! {
     #[test]
     fn any_message_can_be_read(message in any::<String>()) {
-        asked(&message);
+        read_command(&message);
     }
 
     #[test]
@@ -330,7 +330,7 @@ proptest! {
         body in "([Ii]|my|and|so|what|should|is|vegan|you|thanks|[.,?!\n]| ){0,16}",
     ) {
         let message = format!("{lead}{trigger}{body}");
-        if let Some(Asked::Keep(statement)) = asked(&message) {
+        if let Some(RememberCommand::Keep(statement)) = read_command(&message) {
             prop_assert!(message.contains(statement.words));
             prop_assert!(statement.content.len() <= MAX_MEMORY_BYTES);
             prop_assert!(!statement.content.trim().is_empty());

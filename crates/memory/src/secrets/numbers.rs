@@ -1,8 +1,8 @@
 //! Card numbers, bank accounts and social security numbers, which carry check digits or a form of their own.
 
-use super::{ACCOUNT, CARD, SOCIAL, Secret};
+use super::{ACCOUNT, CARD, FoundSecret, PATTERNS, SOCIAL};
 
-pub(super) fn find(text: &str) -> Option<Secret> {
+pub(super) fn find(text: &str) -> Option<FoundSecret> {
     let chars: Vec<char> = text.chars().collect();
     for start in 0..chars.len() {
         let before = start.checked_sub(1).and_then(|before| chars.get(before));
@@ -98,32 +98,11 @@ fn luhn(number: &str) -> bool {
     number.bytes().any(|byte| byte != b'0') && digits.enumerate().map(weigh).sum::<u32>() % 10 == 0
 }
 
-/// How long account numbers of a country are, check digits included.
-const ACCOUNT_LENGTHS: &[(usize, &str)] = &[
-    (15, "NO"),
-    (16, "BE"),
-    (18, "DK FI FO GL NL"),
-    (19, "MK SI"),
-    (20, "AT BA EE KZ LT LU XK"),
-    (21, "CH CR HR LI LV"),
-    (22, "BG BH DE GB GE IE ME RS"),
-    (23, "AE GI IL TL"),
-    (24, "AD CZ ES MD PK RO SA SE SK TN VG"),
-    (25, "PT"),
-    (26, "IS TR"),
-    (27, "FR GR IT MC MR SM"),
-    (28, "AL AZ CY DO GT HU LB PL"),
-    (29, "BR PS QA UA"),
-    (30, "JO KW MU"),
-    (31, "MT SC"),
-];
-
 /// An IBAN, in one run or with single spaces, whose check digits agree.
 fn is_account(chars: &[char]) -> bool {
     let [one, two, ..] = chars else { return false };
     let country: String = [one, two].iter().map(|c| c.to_ascii_uppercase()).collect();
-    let known = ACCOUNT_LENGTHS.iter().find(|(_, list)| list.split(' ').any(|known| known == country));
-    let Some((length, _)) = known else { return false };
+    let Some(length) = PATTERNS.account_lengths.get(&country) else { return false };
     let mut number = String::new();
     let mut spaced = false;
     for c in chars {

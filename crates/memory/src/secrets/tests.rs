@@ -1,8 +1,16 @@
-//! What counts as a secret, and the ordinary text that must not.
+//! Texts that count as a secret, and ordinary text that must not.
 
 use proptest::prelude::*;
 
 use super::*;
+
+#[test]
+fn the_file_of_patterns_is_read() {
+    let patterns = &*PATTERNS;
+    assert!(
+        patterns.key_prefixes.values().chain(patterns.account_lengths.values()).all(|length| *length >= 10)
+    );
+}
 
 /// Joined here, so that no scanner takes the samples for real ones.
 fn keys() -> Vec<String> {

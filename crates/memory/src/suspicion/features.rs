@@ -19,10 +19,10 @@ const MAX_RUN: usize = 60;
 const NEAR: usize = 10;
 /// Threes of ideas that are looked at in a few sentences.
 const MAX_THREES: usize = 512;
-/// What the number of features of a text counts from, so that a text of two words is not judged by them alone.
+/// The number of features of a text counts from here, so that a text of two words is not judged by them alone.
 const FEW: f32 = 8.0;
 
-/// What kinds of features there are.
+/// Kinds of features.
 const WORD: u8 = b'w';
 const PAIR: u8 = b'p';
 const RUN: u8 = b'r';
@@ -57,8 +57,10 @@ pub(super) fn sentences(text: &str, ideas: &Ideas) -> Vec<Vec<JudgedWord>> {
         let words = read(&words::folded(sentence), ideas);
         let mut rest = words.as_slice();
         while !rest.is_empty() {
-            let part = beginning(rest, MAX_SENTENCE);
-            let shared = if part == rest.len() { 0 } else { ending(rest.get(..part).unwrap_or_default()) };
+            let part = fitting(rest.iter(), MAX_SENTENCE).max(1);
+            // The next part begins with the end of this one, but never with all of it.
+            let end = rest.iter().take(part).skip(1).rev();
+            let shared = if part == rest.len() { 0 } else { fitting(end, SHARED) };
             out.push(rest.get(..part).unwrap_or_default().to_vec());
             rest = rest.get(part - shared..).unwrap_or_default();
         }
@@ -66,24 +68,14 @@ pub(super) fn sentences(text: &str, ideas: &Ideas) -> Vec<Vec<JudgedWord>> {
     out
 }
 
-/// How many of the words are as long as this together; one at least.
-fn beginning(words: &[JudgedWord], limit: usize) -> usize {
+/// How many of the words are as long as this together.
+fn fitting<'w>(words: impl Iterator<Item = &'w JudgedWord>, limit: usize) -> usize {
     let mut length = 0;
     let fits = |word: &&JudgedWord| {
         length += word.length;
         length <= limit
     };
-    words.iter().take_while(fits).count().max(1)
-}
-
-/// How many words at the end of a part the next one begins with; never all of them.
-fn ending(words: &[JudgedWord]) -> usize {
-    let mut length = 0;
-    let fits = |word: &&JudgedWord| {
-        length += word.length;
-        length <= SHARED
-    };
-    words.iter().skip(1).rev().take_while(fits).count()
+    words.take_while(fits).count()
 }
 
 /// A text at the ends of its sentences and lines. A point inside an address or a number ends nothing.
@@ -147,7 +139,7 @@ fn is_mailbox(part: &str) -> bool {
     })
 }
 
-/// What French puts before a word that begins with a vowel.
+/// Words that French puts before a vowel.
 const ELIDED: &[&str] = &["l", "d", "n", "s", "t", "j", "m", "c", "qu"];
 
 /// Words with the hyphens and apostrophes inside them, every digit the same.

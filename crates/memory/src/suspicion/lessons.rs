@@ -9,10 +9,10 @@ use crate::classify::{Feature, fit};
 
 /// Sentences that one line of examples stands for at most.
 const VARIANTS: usize = 8;
-/// What the one matter is called in the file.
+/// The name of the one matter in the file.
 const ORDER: &str = "order";
 
-/// What is learned from: texts with orders to an assistant, and texts without, a line each.
+/// Examples to learn from: texts with orders to an assistant, and texts without, a line each.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderExamples<'a> {
     pub attacks: &'a str,

@@ -2,9 +2,20 @@
 //! digits for letters, signs that nobody sees, base64.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+
+use crate::phrases::lists;
+
+// Characters with the Latin letter that each is written for.
+lists! {
+    static MASKS: LetterMasks = "data/masks.toml"; {
+        digits: HashMap<char, char>,
+        letters: HashMap<char, char>,
+    }
+}
 
 /// Single letters in a row that are no abbreviation: a text with so many has its letters apart.
 const APART: usize = 5;
@@ -89,54 +100,19 @@ fn in_letters(word: &str) -> Cow<'_, str> {
     if latin == 0 || !(other || coded) {
         return Cow::Borrowed(word);
     }
-    let letter = |c: char| match of_digit(c) {
-        Some(letter) if coded => letter,
+    let letter = |c: char| match MASKS.digits.get(&c) {
+        Some(letter) if coded => *letter,
         Some(_) | None => of_latin(c).unwrap_or(c),
     };
     Cow::Owned(word.chars().map(letter).collect())
 }
 
-/// The letter that a digit is written for.
-fn of_digit(c: char) -> Option<char> {
-    Some(match c {
-        '0' => 'o',
-        '1' => 'i',
-        '3' => 'e',
-        '4' => 'a',
-        '5' => 's',
-        '7' => 't',
-        _ => return None,
-    })
-}
-
 /// The Latin letter that a Cyrillic or Greek one looks like.
 fn of_latin(c: char) -> Option<char> {
-    Some(match c {
-        'а' | 'А' | 'α' | 'Α' => 'a',
-        'В' | 'Β' => 'b',
-        'с' | 'С' | 'ϲ' => 'c',
-        'ԁ' => 'd',
-        'е' | 'Е' | 'Ε' => 'e',
-        'Н' | 'Η' | 'һ' => 'h',
-        'і' | 'І' | 'ι' | 'Ι' | 'ӏ' => 'i',
-        'ј' | 'Ј' => 'j',
-        'К' | 'Κ' | 'к' | 'κ' => 'k',
-        'М' | 'Μ' | 'м' => 'm',
-        'Ν' => 'n',
-        'о' | 'О' | 'ο' | 'Ο' => 'o',
-        'р' | 'Р' | 'ρ' | 'Ρ' => 'p',
-        'ѕ' | 'Ѕ' => 's',
-        'Т' | 'Τ' | 'т' | 'τ' => 't',
-        'υ' => 'u',
-        'ν' => 'v',
-        'х' | 'Х' | 'Χ' => 'x',
-        'у' | 'У' | 'Υ' => 'y',
-        'Ζ' => 'z',
-        _ => return None,
-    })
+    if c.is_ascii() { None } else { MASKS.letters.get(&c).copied() }
 }
 
-/// What a word says in base64, if that is text.
+/// The text of a word in base64, if that is text.
 fn from_base64(word: &str) -> Option<String> {
     let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '=');
     if word.len() < MIN_BASE64 {

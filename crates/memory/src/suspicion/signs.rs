@@ -1,42 +1,15 @@
-//! What gives an order away by its form: the markup around a conversation, text that nobody sees, a written turn.
+//! Signs that give an order away by its form: the markup around a conversation, text that nobody sees, a written turn.
 
-/// What surrounds messages and calls on some wire, or hides text from a reader of a page.
-const MARKUP: &[&str] = &[
-    "<|",
-    "|>",
-    "<<sys>>",
-    "[inst]",
-    "[/inst]",
-    "[system]",
-    "<system>",
-    "</system>",
-    "<assistant>",
-    "<instructions>",
-    "<tool_call",
-    "</tool_call",
-    "<tool_result",
-    "</tool_result",
-    "<div hidden",
-    "<span hidden",
-    "<p hidden",
-    "<function_call",
-    "<function=",
-    "<invoke",
-    "<script",
-    "<iframe",
-    "<!--",
-    "display:none",
-    "display: none",
-    "font-size:0",
-    "font-size: 0",
-    "\"tool_calls\"",
-    "\"function_call\"",
-    "\"tool_use\"",
-    "### instruction",
-    "### system",
-    "```tool",
-    "begin system prompt",
-];
+use crate::phrases::{PhraseList, lists};
+
+lists! {
+    static SIGNS: OrderSigns = "data/signs.toml"; {
+        /// Text around messages and calls on some wire, or that hides text from a reader of a page.
+        markup: PhraseList,
+        /// Speakers of a written conversation.
+        roles: PhraseList,
+    }
+}
 
 pub(super) fn has_markup(text: &str) -> bool {
     let small = text.to_lowercase();
@@ -44,7 +17,7 @@ pub(super) fn has_markup(text: &str) -> bool {
         small.contains("\"name\"") && (small.contains("\"arguments\"") || small.contains("\"parameters\""));
     let turn =
         small.contains("\"role\"") && (small.contains("\"system\"") || small.contains("\"developer\""));
-    call || turn || MARKUP.iter().any(|sign| small.contains(sign))
+    call || turn || SIGNS.markup.iter().any(|sign| small.contains(sign))
 }
 
 /// A black flag is followed by tags that name a region; elsewhere they are text that nobody sees.
@@ -62,12 +35,10 @@ pub(super) fn has_unseen_text(text: &str) -> bool {
     false
 }
 
-const ROLES: &[&str] = &["system", "assistant", "developer", "human", "ai"];
-
 /// A line that begins as a turn of a written conversation does.
 pub(super) fn has_role(text: &str) -> bool {
     text.lines().any(|line| {
         let head = line.split_once(':').map(|(head, _)| head.trim().trim_matches(['*', '#', '_', '>', ' ']));
-        head.is_some_and(|head| ROLES.iter().any(|role| head.eq_ignore_ascii_case(role)))
+        head.is_some_and(|head| SIGNS.roles.iter().any(|role| head.eq_ignore_ascii_case(role)))
     })
 }

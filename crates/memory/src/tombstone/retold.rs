@@ -3,63 +3,82 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 
 use jiff::Timestamp;
+use store::Tombstone;
 
-use super::{FORGOTTEN, Tombstone};
-use crate::words::Words;
+use super::FORGOTTEN;
+use crate::words;
 
 /// A single word is in too many sentences that mean something else.
-pub(super) const MIN_TERMS: usize = 2;
+const MIN_TERMS: usize = 2;
 const ENDS: [char; 4] = ['.', '!', '?', '\n'];
 
-#[derive(Debug, Default)]
-pub(super) struct Retold {
-    words: Words,
-    facts: Vec<Fact>,
+/// Facts by their telling words, each with the moment when it was forgotten.
+#[derive(Debug)]
+pub(super) struct ForgottenFacts<T> {
+    facts: Vec<(BTreeSet<T>, Timestamp)>,
     /// Facts by one of their terms.
-    by_term: HashMap<String, Vec<usize>>,
+    by_term: HashMap<T, Vec<usize>>,
 }
 
-#[derive(Debug)]
-struct Fact {
-    terms: BTreeSet<String>,
-    at: Timestamp,
+impl<T> Default for ForgottenFacts<T> {
+    fn default() -> Self {
+        Self { facts: Vec::new(), by_term: HashMap::new() }
+    }
 }
+
+impl<T: Ord + Hash> ForgottenFacts<T> {
+    /// Adds a fact that is looked up by one of its terms; a fact of too few terms is left out.
+    pub(super) fn add(&mut self, terms: BTreeSet<T>, by: Option<T>, at: Timestamp) {
+        if let Some(by) = by.filter(|_| terms.len() >= MIN_TERMS) {
+            self.by_term.entry(by).or_default().push(self.facts.len());
+            self.facts.push((terms, at));
+        }
+    }
+
+    /// The text with [`FORGOTTEN`] in the place of each sentence that has all terms of a fact.
+    pub(super) fn hide<'a>(
+        &self,
+        text: Cow<'a, str>,
+        said_at: Timestamp,
+        terms_of: impl Fn(&str) -> BTreeSet<T>,
+    ) -> Cow<'a, str> {
+        if self.facts.is_empty() {
+            return text;
+        }
+        hide_sentences(text, |sentence| {
+            let terms = terms_of(sentence);
+            let known = terms.iter().filter_map(|term| self.by_term.get(term)).flatten();
+            let mut facts = known.filter_map(|fact| self.facts.get(*fact));
+            facts.any(|(fact, at)| said_at <= *at && fact.is_subset(&terms))
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Retold(ForgottenFacts<String>);
 
 impl Retold {
     pub(super) fn new(tombstones: &[Tombstone]) -> Self {
         let mut this = Self::default();
         for tombstone in tombstones {
-            let terms: BTreeSet<String> = this.words.terms(&tombstone.words).into_iter().collect();
+            let terms: BTreeSet<String> = words::terms(&tombstone.words).into_iter().collect();
             let longest = terms.iter().max_by_key(|term| term.len()).cloned();
-            if let Some(longest) = longest.filter(|_| terms.len() >= MIN_TERMS) {
-                this.by_term.entry(longest).or_default().push(this.facts.len());
-                this.facts.push(Fact { terms, at: tombstone.at });
-            }
+            this.0.add(terms, longest, tombstone.at);
         }
         this
     }
 
     /// The text with [`FORGOTTEN`] in the place of each such sentence.
     pub(super) fn hide<'a>(&self, text: Cow<'a, str>, said_at: Timestamp) -> Cow<'a, str> {
-        if self.facts.is_empty() {
-            return text;
-        }
-        hide_sentences(text, |sentence| self.is_fact(sentence, said_at))
-    }
-
-    fn is_fact(&self, sentence: &str, said_at: Timestamp) -> bool {
-        let terms: BTreeSet<String> = self.words.terms(sentence).into_iter().collect();
-        let known = terms.iter().filter_map(|term| self.by_term.get(term)).flatten();
-        known
-            .filter_map(|fact| self.facts.get(*fact))
-            .any(|fact| said_at <= fact.at && fact.terms.is_subset(&terms))
+        self.0.hide(text, said_at, |sentence| words::terms(sentence).into_iter().collect())
     }
 }
 
 /// The text with [`FORGOTTEN`] in the place of each sentence that is to be hidden.
-pub(super) fn hide_sentences(text: Cow<'_, str>, is_hidden: impl Fn(&str) -> bool) -> Cow<'_, str> {
+fn hide_sentences(text: Cow<'_, str>, is_hidden: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let sentences: Vec<&str> = text.split_inclusive(ENDS).collect();
     let hidden: Vec<bool> = sentences.iter().map(|sentence| is_hidden(sentence)).collect();
     if !hidden.contains(&true) {

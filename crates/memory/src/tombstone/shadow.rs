@@ -1,26 +1,26 @@
-//! What is left of words that were purged: enough to hide them where they are still said, too little to read them.
+//! The rest of words that were purged: enough to hide them where they are still said, too little to read them.
 //!
 //! A shadow holds how many words there were, 32 bits made of all of them in order, and 14 bits of each telling word,
 //! which many other words have as well. All are made with a key of the server. Whoever has the data folder can test a
 //! guess of the whole sentence, and read nothing.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::retold::{self, MIN_TERMS};
+use super::retold::ForgottenFacts;
 use super::spans::spans;
 use super::{compared, is_mark};
-use crate::words::Words;
+use crate::words;
 
 /// Bits that are kept of a telling word.
 const TERM_BITS: u32 = 14;
 /// A prime below two to the sixty-first: numbers made of words in order are taken modulo it.
 const PRIME: u128 = (1 << 61) - 1;
-/// What tells terms from words, and the base from both.
+/// Marks that tell terms from words, and the base from both.
 const OF_WORD: u8 = 0;
 const OF_TERM: u8 = 1;
 const OF_BASE: u8 = 2;
@@ -28,7 +28,7 @@ const OF_BASE: u8 = 2;
 /// The key that shadows are made with; nobody outside knows it.
 pub type ShadowKey = [u8; 32];
 
-/// What is left of one sequence of words.
+/// The rest of one sequence of words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shadow {
     words: u16,
@@ -43,7 +43,7 @@ impl Shadow {
         let count = u16::try_from(words.len()).ok().filter(|count| *count > 0)?;
         let base = base(key);
         let whole = words.iter().fold(0, |whole, word| next(whole, *word, base));
-        let terms = Words::default().terms(text).iter().map(|text| term(key, text)).collect();
+        let terms = words::terms(text).iter().map(|text| term(key, text)).collect();
         Some(Self { words: count, sequence: short(whole), terms })
     }
 
@@ -75,30 +75,18 @@ pub(super) struct Shadows {
     base: u128,
     /// When each sequence was purged, by its number of words and its bits.
     sequences: BTreeMap<u16, HashMap<u32, Timestamp>>,
-    facts: Vec<(BTreeSet<u16>, Timestamp)>,
-    /// Facts by the first of their terms.
-    by_term: HashMap<u16, Vec<usize>>,
-    words: Words,
+    facts: ForgottenFacts<u16>,
 }
 
 impl Shadows {
     pub(super) fn new(shadows: &[(Shadow, Timestamp)], key: &ShadowKey) -> Self {
-        let mut this = Self {
-            key: *key,
-            base: base(key),
-            sequences: BTreeMap::new(),
-            facts: Vec::new(),
-            by_term: HashMap::new(),
-            words: Words::default(),
-        };
+        let mut this =
+            Self { key: *key, base: base(key), sequences: BTreeMap::new(), facts: ForgottenFacts::default() };
         for (shadow, at) in shadows {
             let of_length = this.sequences.entry(shadow.words).or_default();
             let newest = of_length.entry(shadow.sequence).or_insert(*at);
             *newest = (*newest).max(*at);
-            if let Some(first) = shadow.terms.first().filter(|_| shadow.terms.len() >= MIN_TERMS) {
-                this.by_term.entry(*first).or_default().push(this.facts.len());
-                this.facts.push((shadow.terms.clone(), *at));
-            }
+            this.facts.add(shadow.terms.clone(), shadow.terms.first().copied(), *at);
         }
         this
     }
@@ -107,7 +95,7 @@ impl Shadows {
         self.sequences.is_empty()
     }
 
-    /// Byte ranges of the text that were purged, in order of their beginnings.
+    /// Byte ranges of the text that were purged.
     pub(super) fn hidden(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
         let spans: Vec<_> = spans(text).into_iter().filter(|span| !is_mark(text, span)).collect();
         let words: Vec<u64> = spans.iter().map(|span| word(&self.key, &compared(span))).collect();
@@ -129,24 +117,14 @@ impl Shadows {
                 }
             }
         }
-        hidden.sort_by_key(|range| (range.start, range.end));
         hidden
     }
 
     /// The text without sentences that say a purged fact in other words.
     pub(super) fn hide_retold<'a>(&self, text: Cow<'a, str>, said_at: Timestamp) -> Cow<'a, str> {
-        if self.facts.is_empty() {
-            return text;
-        }
-        retold::hide_sentences(text, |sentence| self.is_fact(sentence, said_at))
-    }
-
-    fn is_fact(&self, sentence: &str, said_at: Timestamp) -> bool {
-        let terms: HashSet<u16> =
-            self.words.terms(sentence).iter().map(|text| term(&self.key, text)).collect();
-        let known = terms.iter().filter_map(|term| self.by_term.get(term)).flatten();
-        let mut facts = known.filter_map(|fact| self.facts.get(*fact));
-        facts.any(|(fact, at)| said_at <= *at && fact.iter().all(|term| terms.contains(term)))
+        let terms =
+            |sentence: &str| words::terms(sentence).iter().map(|text| term(&self.key, text)).collect();
+        self.facts.hide(text, said_at, terms)
     }
 }
 
@@ -166,7 +144,7 @@ fn term(key: &ShadowKey, term: &str) -> u16 {
     (number(key, OF_TERM, term) & ((1 << TERM_BITS) - 1)) as u16
 }
 
-/// What is kept of all words in order.
+/// The bits that are kept of all words in order.
 fn short(whole: u128) -> u32 {
     (whole & u128::from(u32::MAX)) as u32
 }

@@ -5,15 +5,21 @@ use unicode_normalization::char::is_combining_mark;
 
 /// One word: where it is, and how it is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct WordSpan {
     pub(crate) start: usize,
     pub(crate) end: usize,
     /// Small letters, composed, with a plain `'` for every apostrophe.
     pub(crate) word: String,
 }
 
+impl AsRef<str> for WordSpan {
+    fn as_ref(&self) -> &str {
+        &self.word
+    }
+}
+
 /// Every word in order. Punctuation and white space only separate; an apostrophe between letters belongs to its word.
-pub(crate) fn spans(text: &str) -> Vec<Span> {
+pub(crate) fn spans(text: &str) -> Vec<WordSpan> {
     let mut spans = Vec::new();
     let mut open: Option<usize> = None;
     let mut chars = text.char_indices().peekable();
@@ -34,12 +40,12 @@ pub(crate) fn spans(text: &str) -> Vec<Span> {
     spans
 }
 
-fn close(text: &str, start: Option<usize>, end: usize, spans: &mut Vec<Span>) {
+fn close(text: &str, start: Option<usize>, end: usize, spans: &mut Vec<WordSpan>) {
     let Some(start) = start else { return };
     let plain = |c: char| if is_apostrophe(c) { '\'' } else { c };
     let said = text.get(start..end).unwrap_or_default().chars().filter(|c| !is_unseen(*c)).map(plain);
     let word: String = said.flat_map(char::to_lowercase).nfc().collect();
-    spans.push(Span { start, end, word });
+    spans.push(WordSpan { start, end, word });
 }
 
 fn in_word(c: char) -> bool {

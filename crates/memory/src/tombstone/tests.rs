@@ -1,4 +1,4 @@
-//! What is hidden, what stays, and that no text escapes.
+//! Words that are hidden, words that stay, and that no text escapes.
 
 use proptest::prelude::*;
 use protocol::MemoryId;

@@ -1,11 +1,14 @@
-//! What text becomes terms, and which.
+//! Texts and the terms that they become.
 
 use proptest::prelude::*;
 
 use super::*;
 
-fn terms(text: &str) -> Vec<String> {
-    Words::default().terms(text)
+#[test]
+fn the_file_of_lists_is_read() {
+    let lists = &*LISTS;
+    assert_eq!((lists.weekdays.len(), lists.months.len()), (7, 12));
+    assert!(lists.stop_words.contains("the") && lists.small_talk.contains("ok"));
 }
 
 #[test]
@@ -59,7 +62,7 @@ fn words_of_other_languages_have_the_same_stem_in_every_form() {
 
 #[test]
 fn names_numbers_and_other_languages_tell_something_by_themselves() {
-    let telling = |text: &str| Words::default().telling(text).join(" ");
+    let telling = |text: &str| super::telling(text).join(" ");
     for (text, expected) in [
         ("Where did Biscuit sleep in May?", "biscuit"),
         ("Locker 318 is mine. Ask for Ann", "318 ann"),
@@ -138,8 +141,8 @@ proptest! {
     fn any_text_has_terms_that_are_found_again(text in any::<String>()) {
         let terms = terms(&text);
         prop_assert!(terms.iter().all(|term| !term.is_empty() && term.chars().count() <= MAX_TERM_CHARS));
-        prop_assert_eq!(&terms, &Words::default().terms(&text));
-        let telling = Words::default().telling(&text);
+        prop_assert_eq!(&terms, &super::terms(&text));
+        let telling = super::telling(&text);
         prop_assert!(telling.iter().all(|term| terms.contains(term)));
         let unchanged = in_first_person(&text, |_| false);
         prop_assert_eq!(unchanged, text);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use agent::embed_soon;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use memory::exchange::{self, Format, Portable};
+use memory::exchange::{self, ExchangeFormat, Portable};
 use memory::extract::is_duplicate;
 use memory::{secrets, suspicion};
 use protocol::{ImportRefused, ImportReport, Principal, Scope};
@@ -61,12 +61,12 @@ impl FromStr for ExportFormat {
     }
 }
 
-impl From<ExportFormat> for Format {
+impl From<ExportFormat> for ExchangeFormat {
     fn from(format: ExportFormat) -> Self {
         match format {
-            ExportFormat::Json => Format::Json,
-            ExportFormat::Markdown => Format::Markdown,
-            ExportFormat::Mem0 => Format::Mem0,
+            ExportFormat::Json => ExchangeFormat::Json,
+            ExportFormat::Markdown => ExchangeFormat::Markdown,
+            ExportFormat::Mem0 => ExchangeFormat::Mem0,
         }
     }
 }

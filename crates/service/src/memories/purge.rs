@@ -1,9 +1,11 @@
 //! Purging a memory: it is forgotten first, so that it can be said what to look for; then all that says it goes.
 
 use jiff::Timestamp;
-use memory::tombstone::{Forgotten, Shadow, Tombstone};
+use memory::tombstone::{Forgotten, Shadow};
 use protocol::{ActionId, MemoryId, Principal, Scope};
-use store::{ActionFilter, ActionRow, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PageOf, PurgedWords};
+use store::{
+    ActionFilter, ActionRow, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PageOf, PurgedWords, Tombstone,
+};
 
 use crate::{Error, Service};
 
@@ -27,8 +29,7 @@ impl Service {
             None => MemoryPurge::default(),
             Some(row) => {
                 self.store().forget_memory(principal, memory, None).await?;
-                let words = self.store().words_of_memory(principal, memory).await?;
-                let tombstones: Vec<Tombstone> = words.into_iter().map(tombstone).collect();
+                let tombstones = self.store().words_of_memory(principal, memory).await?;
                 let actions = self.erase_most(&row.scope, &tombstones).await?;
                 MemoryPurge { shadows: self.shadows(&tombstones).await?, actions }
             }
@@ -63,10 +64,6 @@ impl Service {
             }
         }
     }
-}
-
-fn tombstone(row: store::Tombstone) -> Tombstone {
-    Tombstone { words: row.words, at: row.at, memory: row.memory }
 }
 
 /// Whether the words are in what an ended action says.

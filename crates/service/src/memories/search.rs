@@ -6,9 +6,9 @@ use agent::capped;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
-use memory::dates::Span;
-use memory::index::{Among, Item, ItemId};
-use memory::recall::{Found, Question};
+use memory::dates::TimeSpan;
+use memory::index::{Among, IndexItem, ItemRef};
+use memory::recall::{RecallHit, RecallQuestion};
 use protocol::{FoundMessage, MemoryHit, MemoryId, MemoryQuery, MessageHit, Page, Principal, Scope};
 
 use crate::checks::{hits, question};
@@ -44,7 +44,8 @@ impl Service {
         let scope = self.memory_scope(principal, app)?;
         let text = question("query", &query.query)?;
         let limit = hits(query.limit)?;
-        let found = self.recall().search(&scope, Question::new(text, self.now(), limit, Among::Memories));
+        let found =
+            self.recall().search(&scope, RecallQuestion::new(text, self.now(), limit, Among::Memories));
         let scores: Vec<(MemoryId, f32)> = found.await?.iter().filter_map(memory_score).collect();
         let ids: Vec<MemoryId> = scores.iter().map(|(id, _)| *id).collect();
         let scores: HashMap<MemoryId, f32> = scores.into_iter().collect();
@@ -67,7 +68,8 @@ impl Service {
         let text = question("q", &query.text)?;
         let limit = hits(query.limit)?;
         let within = within(query.from.as_deref(), query.to.as_deref())?;
-        let asked = Question { within, ..Question::new(text, self.now(), limit, Among::Messages) };
+        let asked =
+            RecallQuestion { within, ..RecallQuestion::new(text, self.now(), limit, Among::Messages) };
         let mut data = Vec::new();
         for found in self.recall().search(&scope, asked).await? {
             data.extend(self.message_hit(&scope, &found).await?);
@@ -76,8 +78,8 @@ impl Service {
     }
 
     /// None if it is no message, or was deleted meanwhile.
-    async fn message_hit(&self, scope: &Scope, found: &Found) -> Result<Option<MessageHit>, Error> {
-        let ItemId::Message(id) = found.item.id else { return Ok(None) };
+    async fn message_hit(&self, scope: &Scope, found: &RecallHit) -> Result<Option<MessageHit>, Error> {
+        let ItemRef::Message(id) = found.item.id else { return Ok(None) };
         let around: Vec<FoundMessage> =
             self.recall().around(scope, id, NEIGHBOURS).await?.iter().filter_map(found_message).collect();
         let mut parts = around.splitn(2, |message| message.id == id).map(<[FoundMessage]>::to_vec);
@@ -87,25 +89,25 @@ impl Service {
     }
 }
 
-fn memory_score(found: &Found) -> Option<(MemoryId, f32)> {
+fn memory_score(found: &RecallHit) -> Option<(MemoryId, f32)> {
     match found.item.id {
-        ItemId::Memory(id) => Some((id, found.score)),
-        ItemId::Message(_) | ItemId::Chunk(_) => None,
+        ItemRef::Memory(id) => Some((id, found.score)),
+        ItemRef::Message(_) | ItemRef::Chunk(_) => None,
     }
 }
 
-fn found_message(item: &Item) -> Option<FoundMessage> {
+fn found_message(item: &IndexItem) -> Option<FoundMessage> {
     match (item.id, item.thread, item.role) {
-        (ItemId::Message(id), Some(thread_id), Some(role)) => {
+        (ItemRef::Message(id), Some(thread_id), Some(role)) => {
             let text = capped(&item.text, MAX_SHOWN_BYTES);
             Some(FoundMessage { id, thread_id, role, text, created_at: item.at })
         }
-        (ItemId::Message(_) | ItemId::Memory(_) | ItemId::Chunk(_), _, _) => None,
+        (ItemRef::Message(_) | ItemRef::Memory(_) | ItemRef::Chunk(_), _, _) => None,
     }
 }
 
 /// The time that is asked for; none when nothing is said of it.
-pub(super) fn within(from: Option<&str>, to: Option<&str>) -> Result<Option<Span>, Error> {
+pub(super) fn within(from: Option<&str>, to: Option<&str>) -> Result<Option<TimeSpan>, Error> {
     if from.is_none() && to.is_none() {
         return Ok(None);
     }
@@ -120,7 +122,7 @@ pub(super) fn within(from: Option<&str>, to: Option<&str>) -> Result<Option<Span
     if start >= end {
         return Err(Error::invalid("to", "is before from"));
     }
-    Ok(Some(Span { start, end }))
+    Ok(Some(TimeSpan { start, end }))
 }
 
 /// When a day or a moment begins, and when it is over.

@@ -1,7 +1,7 @@
 //! What memories and questions may look like.
 
 use jiff::Timestamp;
-use memory::dates::Span;
+use memory::dates::TimeSpan;
 
 use super::search::within;
 use super::*;
@@ -36,16 +36,16 @@ fn a_kind_is_one_plain_word() {
 #[test]
 fn days_and_moments_are_included() {
     let at = |text: &str| text.parse::<Timestamp>().unwrap();
-    let span = |start: &str, end: &str| Some(Span { start: at(start), end: at(end) });
+    let span = |start: &str, end: &str| Some(TimeSpan { start: at(start), end: at(end) });
     assert_eq!(within(None, None).unwrap(), None);
     let day = within(Some("2026-11-15"), Some("2026-11-15")).unwrap();
     assert_eq!(day, span("2026-11-15T00:00:00Z", "2026-11-16T00:00:00Z"));
     let second = within(Some("2026-11-15T08:00:00Z"), Some("2026-11-15T08:00:00Z")).unwrap();
     assert_eq!(second, span("2026-11-15T08:00:00Z", "2026-11-15T08:00:01Z"));
     let since = within(Some("2026-02-28T23:00:00+01:00"), None).unwrap();
-    assert_eq!(since, Some(Span { start: at("2026-02-28T22:00:00Z"), end: Timestamp::MAX }));
+    assert_eq!(since, Some(TimeSpan { start: at("2026-02-28T22:00:00Z"), end: Timestamp::MAX }));
     let until = within(None, Some("9999-12-30")).unwrap();
-    assert_eq!(until, Some(Span { start: Timestamp::MIN, end: Timestamp::MAX }));
+    assert_eq!(until, Some(TimeSpan { start: Timestamp::MIN, end: Timestamp::MAX }));
 }
 
 #[test]

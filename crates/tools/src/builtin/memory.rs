@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use jiff::civil::Date;
 use jiff::{Span, Timestamp};
 use memory::dates;
-use memory::index::{Among, Item, ItemId};
-use memory::recall::{Found, Question};
+use memory::index::{Among, IndexItem, ItemRef};
+use memory::recall::{RecallHit, RecallQuestion};
 use memory::{extract, secrets, suspicion};
 use protocol::{Effect, MAX_KIND_BYTES, MemoryId, Role};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ impl Tool for SearchHistory {
         question.without = calling.thread;
         let found = calling.recall.search(calling.scope, question).await.map_err(failed)?;
         let mut messages = Vec::new();
-        for Found { item, .. } in &found {
+        for RecallHit { item, .. } in &found {
             messages.push(message(&calling, item).await?);
         }
         Ok(json!({ "messages": messages }).into())
@@ -76,11 +76,11 @@ impl Tool for SearchMemories {
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         check_on(&calling).await?;
         let found = calling.recall.search(calling.scope, question(&calling, Among::Memories)).await;
-        let memory = |found: &Found| match found.item.id {
-            ItemId::Memory(id) => {
+        let memory = |found: &RecallHit| match found.item.id {
+            ItemRef::Memory(id) => {
                 Some(json!({ "memoryId": id, "text": &*found.item.text, "since": day(&found.item) }))
             }
-            ItemId::Message(_) | ItemId::Chunk(_) => None,
+            ItemRef::Message(_) | ItemRef::Chunk(_) => None,
         };
         let memories: Vec<Value> = found.map_err(failed)?.iter().filter_map(memory).collect();
         Ok(json!({ "memories": memories }).into())
@@ -184,11 +184,11 @@ fn limit() -> Value {
     json!({ "type": "integer", "minimum": 1, "maximum": MAX_FOUND, "description": description })
 }
 
-fn question<'a>(calling: &'a Calling<'_>, among: Among) -> Question<'a> {
+fn question<'a>(calling: &'a Calling<'_>, among: Among) -> RecallQuestion<'a> {
     let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND);
     let question =
-        Question::new(text(&calling.input, "query").unwrap_or_default(), calling.now, limit, among);
-    Question { zone: calling.zone.clone(), ..question }
+        RecallQuestion::new(text(&calling.input, "query").unwrap_or_default(), calling.now, limit, among);
+    RecallQuestion { zone: calling.zone.clone(), ..question }
 }
 
 /// The user decides whether anything is remembered of them.
@@ -200,7 +200,7 @@ async fn check_on(calling: &Calling<'_>) -> Result<(), Failed> {
 }
 
 /// From the beginning of one day to the end of another, where the user lives.
-fn within(calling: &Calling<'_>) -> Result<Option<dates::Span>, Failed> {
+fn within(calling: &Calling<'_>) -> Result<Option<dates::TimeSpan>, Failed> {
     let (input, zone) = (&calling.input, &calling.zone);
     let start = |name: &str, days: i64| -> Result<Option<Timestamp>, Failed> {
         let Some(written) = text(input, name) else { return Ok(None) };
@@ -214,12 +214,12 @@ fn within(calling: &Calling<'_>) -> Result<Option<dates::Span>, Failed> {
     if from.is_none() && to.is_none() {
         return Ok(None);
     }
-    Ok(Some(dates::Span { start: from.unwrap_or(Timestamp::MIN), end: to.unwrap_or(Timestamp::MAX) }))
+    Ok(Some(dates::TimeSpan { start: from.unwrap_or(Timestamp::MIN), end: to.unwrap_or(Timestamp::MAX) }))
 }
 
 /// A message with what was said around it.
-async fn message(calling: &Calling<'_>, item: &Item) -> Result<Value, Failed> {
-    let ItemId::Message(id) = item.id else { return Ok(Value::Null) };
+async fn message(calling: &Calling<'_>, item: &IndexItem) -> Result<Value, Failed> {
+    let ItemRef::Message(id) = item.id else { return Ok(Value::Null) };
     let around = calling.recall.around(calling.scope, id, NEIGHBOURS).await.map_err(failed)?;
     let others: Vec<Value> = around.iter().filter(|other| other.id != item.id).map(said).collect();
     let mut shown = said(item);
@@ -229,7 +229,7 @@ async fn message(calling: &Calling<'_>, item: &Item) -> Result<Value, Failed> {
     Ok(shown)
 }
 
-fn said(item: &Item) -> Value {
+fn said(item: &IndexItem) -> Value {
     let end = item.text.floor_char_boundary(MAX_SHOWN_BYTES);
     let more = if end < item.text.len() { "…" } else { "" };
     let by = match item.role {
@@ -239,6 +239,6 @@ fn said(item: &Item) -> Value {
     json!({ "date": day(item), "by": by, "text": format!("{}{more}", item.text.get(..end).unwrap_or_default()) })
 }
 
-fn day(item: &Item) -> String {
+fn day(item: &IndexItem) -> String {
     item.at.strftime("%Y-%m-%d").to_string()
 }

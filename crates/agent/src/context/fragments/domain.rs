@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use app::{Fragment, Section, SectionData, SectionText};
-use memory::words::Words;
+use memory::words;
 use protocol::{LeftOut, Warning};
 use serde_json::Value;
 use store::{RecordQuery, RecordRow};
@@ -130,10 +130,9 @@ async fn write(
         out.leave_out(format!("the section {:?}", beyond.section.name), beyond.tokens);
     }
     let wants: Vec<usize> = texts.iter().map(|text| text.tokens.min(text.section.max_tokens)).collect();
-    let words = Words::default();
-    let asked: HashSet<String> = words.terms(message).into_iter().collect();
+    let asked: HashSet<String> = words::terms(message).into_iter().collect();
     let named = |item: &str| {
-        words.terms(item).into_iter().filter(|term| asked.contains(term)).collect::<HashSet<_>>().len()
+        words::terms(item).into_iter().filter(|term| asked.contains(term)).collect::<HashSet<_>>().len()
     };
     let mut written = Vec::new();
     for (text, share) in texts.iter().zip(shares(&wants, room)) {

@@ -40,7 +40,7 @@ pub(in crate::context) async fn read(from: &Sources<'_>) -> Result<Vec<PromptPie
 
 /// A plan whose day is near or over, if nobody has spoken of it since it is.
 fn plan(from: &Sources<'_>, row: &MemoryRow) -> Option<(Date, PromptPiece)> {
-    let time = dates::named(&row.text, row.created_at, &from.zone)?;
+    let time = dates::named_span(&row.text, row.created_at, &from.zone)?;
     let day = |at: Timestamp| at.to_zoned(from.zone.clone()).date();
     let (first, today) = (day(time.start), day(from.now));
     let last = day(time.end).yesterday().ok()?.max(first);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use app::Fragment;
-use memory::words::Words;
+use memory::words;
 use model::Counter;
 use protocol::LeftOut;
 use serde_json::Value;
@@ -23,9 +23,8 @@ pub(in crate::context) fn choose(
     if costs.iter().sum::<usize>() <= room {
         return (rows, None);
     }
-    let words = Words::default();
-    let asked: HashSet<String> = words.terms(message).into_iter().collect();
-    let near = |row: &PinRow| words.terms(&row.text).iter().filter(|term| asked.contains(*term)).count();
+    let asked: HashSet<String> = words::terms(message).into_iter().collect();
+    let near = |row: &PinRow| words::terms(&row.text).iter().filter(|term| asked.contains(*term)).count();
     let mut ranked: Vec<(usize, usize)> = rows.iter().map(near).enumerate().map(|(i, n)| (n, i)).collect();
     ranked.sort_unstable_by(|a, b| b.cmp(a));
     let (mut left, mut kept) = (room, HashSet::new());

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use app::{Fragment, Inject};
-use memory::index::{Among, Item, ItemId};
-use memory::recall::{Found, Question};
+use memory::index::{Among, IndexItem, ItemRef};
+use memory::recall::{RecallHit, RecallQuestion};
 use memory::words::says_something;
 use protocol::{ContextLoaded, Role};
 use serde_json::Value;
@@ -29,9 +29,9 @@ pub(in crate::context) async fn read(
     let mut left = memory.recall_tokens.min(from.share(SHARE));
     let mut ids = Vec::new();
     if memory.inject == Inject::Top {
-        for Found { item, .. } in search(from, message, memory.limit, Among::Memories).await? {
+        for RecallHit { item, .. } in search(from, message, memory.limit, Among::Memories).await? {
             let rest = left.checked_sub(from.counter.text(&item.text));
-            if let (ItemId::Memory(id), Some(rest)) = (item.id, rest) {
+            if let (ItemRef::Memory(id), Some(rest)) = (item.id, rest) {
                 ids.push(id);
                 left = rest;
             }
@@ -55,7 +55,7 @@ async fn messages(
     }
     let looked_at = memory.history_limit.saturating_mul(LOOKED_AT);
     let mut near = Vec::new();
-    for Found { item, score } in search(from, message, looked_at, Among::Messages).await? {
+    for RecallHit { item, score } in search(from, message, looked_at, Among::Messages).await? {
         if near.len() >= memory.history_limit || score < MIN_MESSAGE_SCORE {
             break;
         }
@@ -73,8 +73,8 @@ async fn search(
     message: &str,
     limit: usize,
     among: Among,
-) -> Result<Vec<Found>, store::Error> {
-    let mut question = Question::new(message, from.now, limit, among);
+) -> Result<Vec<RecallHit>, store::Error> {
+    let mut question = RecallQuestion::new(message, from.now, limit, among);
     question.without = Some(from.thread);
     question.zone = from.zone.clone();
     from.world.recall.search(from.scope, question).await
@@ -83,16 +83,16 @@ async fn search(
 /// A part of the prompt that it may take at most: one in so many.
 const SHARE: usize = 4;
 
-fn earlier(item: &Item) -> PromptPiece {
+fn earlier(item: &IndexItem) -> PromptPiece {
     let who = match item.role {
         Some(Role::Assistant) => "you",
         Some(Role::User) | None => "the user",
     };
     let line = format!("- {}, {who}: {}", item.at.strftime("%Y-%m-%d"), Value::from(&*item.text));
     let source = match item.id {
-        ItemId::Message(id) => id.to_string(),
-        ItemId::Memory(id) => id.to_string(),
-        ItemId::Chunk(id) => id.to_string(),
+        ItemRef::Message(id) => id.to_string(),
+        ItemRef::Memory(id) => id.to_string(),
+        ItemRef::Chunk(id) => id.to_string(),
     };
     PromptPiece::of_data(Fragment::Recalled, source, line)
 }

@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use memory::words::{Words, tokens};
+use memory::words::{self, tokens};
 use protocol::Role;
 
 use super::PastTurn;
@@ -25,9 +25,8 @@ const MAX_WORDS: usize = 400;
 
 /// The importance of each turn, in order.
 pub(super) fn of(turns: &[PastTurn], pins: &[&str]) -> Vec<f32> {
-    let words = Words::default();
-    let terms: Vec<HashSet<String>> = turns.iter().map(|past| distinct(&words, &past.turn.text)).collect();
-    let pins: Vec<HashSet<String>> = pins.iter().map(|pin| distinct(&words, pin)).collect();
+    let terms: Vec<HashSet<String>> = turns.iter().map(|past| distinct(&past.turn.text)).collect();
+    let pins: Vec<HashSet<String>> = pins.iter().map(|pin| distinct(pin)).collect();
     let mut later: HashMap<&str, usize> = HashMap::new();
     let mut out = Vec::with_capacity(turns.len());
     for (index, (past, own)) in turns.iter().zip(&terms).enumerate().rev() {
@@ -45,8 +44,8 @@ pub(super) fn of(turns: &[PastTurn], pins: &[&str]) -> Vec<f32> {
     out
 }
 
-fn distinct(words: &Words, text: &str) -> HashSet<String> {
-    words.terms(text).into_iter().take(MAX_WORDS).collect()
+fn distinct(text: &str) -> HashSet<String> {
+    words::terms(text).into_iter().take(MAX_WORDS).collect()
 }
 
 /// The importance of a message without the others.

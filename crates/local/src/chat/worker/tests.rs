@@ -8,7 +8,7 @@ use crate::chat::stops::Stops;
 use crate::gguf::Gguf;
 use crate::llama::load;
 use crate::sample::Sampler;
-use crate::tiny;
+use crate::tests::tiny;
 
 type Pieces = mpsc::Receiver<Result<Piece, model::Error>>;
 
@@ -20,12 +20,12 @@ fn worker(sequences: usize) -> Worker {
     Worker::new(model, Runner::new(1).unwrap(), tokenizer, sequences, Arc::default())
 }
 
-fn job(prompt: &[u32], limit: usize) -> (Job, Pieces) {
+fn job(prompt: &[u32], limit: usize) -> (ChatJob, Pieces) {
     let (out, pieces) = mpsc::channel(600);
     let settings = Settings { temperature: Some(0.0), ..Settings::default() };
     let sampler = Sampler::new(&settings, Some(1));
     let stops = Stops::default();
-    (Job { prompt: prompt.to_vec(), limit, sampler, stops, grammar: None, calls: None, out }, pieces)
+    (ChatJob { prompt: prompt.to_vec(), limit, sampler, stops, grammar: None, calls: None, out }, pieces)
 }
 
 /// Answers a prompt, and gives how many of its tokens were read.

@@ -5,14 +5,14 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::super::load::{self, Pooling};
-use super::super::{LoadError, Network};
+use super::super::{EmbedderLoadError, Network};
 use super::tiny::{HIDDEN, POSITIONS, Tiny, WORDS, config, safetensors, tokenizer};
 
 const WORD_TABLE: &str = "embeddings.word_embeddings.weight";
 
 fn refusal(tiny: &Tiny) -> String {
     let error = Network::read(tiny.folder.path()).err().unwrap();
-    let (LoadError::Read { path, .. } | LoadError::Unfit { path, .. }) = &error else {
+    let (EmbedderLoadError::Read { path, .. } | EmbedderLoadError::Unfit { path, .. }) = &error else {
         panic!("{error}");
     };
     error.to_string().replace(&path.display().to_string(), path.file_name().unwrap().to_str().unwrap())

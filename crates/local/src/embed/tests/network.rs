@@ -3,7 +3,7 @@
 use super::super::bert::{Bert, Machine, Room};
 use super::super::load::Pooling;
 use super::tiny::{HIDDEN, POSITIONS, Tiny, WORDS};
-use crate::kernels::{Cpu, Pool};
+use crate::kernels::{Cpu, KernelPool};
 
 /// Weights and what they are multiplied with are whole numbers of eight bits, so a vector points nearly where it would
 /// with all bits: this is the least cosine between the two.
@@ -17,7 +17,7 @@ fn texts() -> Vec<Vec<u32>> {
 }
 
 fn machine(cpu: Cpu) -> Machine {
-    Machine { cpu, pool: Pool::new(3).unwrap() }
+    Machine { cpu, pool: KernelPool::new(3).unwrap() }
 }
 
 fn expected(tiny: &Tiny, ids: &[u32], pooling: Pooling) -> Vec<f64> {

@@ -7,7 +7,7 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::{Piece, attribute, read};
-use crate::documents::{MAX_INFLATED_BYTES, Problem, text};
+use crate::documents::{DocumentProblem, MAX_INFLATED_BYTES, text};
 
 /// The most files a package may have.
 const MAX_ENTRIES: usize = 10_000;
@@ -27,15 +27,15 @@ pub(super) struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, Problem> {
+    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, DocumentProblem> {
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| refused(&error))?;
         if archive.len() > MAX_ENTRIES {
-            return Err(Problem::TooLarge { what: "parts", limit: MAX_ENTRIES });
+            return Err(DocumentProblem::TooLarge { what: "parts", limit: MAX_ENTRIES });
         }
         Ok(Self { archive })
     }
 
-    pub(super) fn part(&mut self, name: &str) -> Result<Option<String>, Problem> {
+    pub(super) fn part(&mut self, name: &str) -> Result<Option<String>, DocumentProblem> {
         let file = match self.archive.by_name(name) {
             Ok(file) => file,
             Err(ZipError::FileNotFound) => return Ok(None),
@@ -44,23 +44,27 @@ impl<'a> Package<'a> {
         let mut bytes = Vec::new();
         let inflated = file.take(MAX_INFLATED_BYTES + 1).read_to_end(&mut bytes);
         if bytes.len() as u64 > MAX_INFLATED_BYTES {
-            return Err(Problem::inflated());
+            return Err(DocumentProblem::inflated());
         }
-        inflated.map_err(|_| Problem::Unreadable { what: "a part of it is damaged" })?;
+        inflated.map_err(|_| DocumentProblem::Unreadable { what: "a part of it is damaged" })?;
         Ok(Some(text::decode(&bytes, None)))
     }
 }
 
-fn refused(error: &ZipError) -> Problem {
+fn refused(error: &ZipError) -> DocumentProblem {
     let locked = matches!(
         error,
         ZipError::InvalidPassword | ZipError::UnsupportedArchive(ZipError::PASSWORD_REQUIRED)
     );
-    if locked { Problem::Encrypted } else { Problem::Unreadable { what: "its archive is damaged" } }
+    if locked {
+        DocumentProblem::Encrypted
+    } else {
+        DocumentProblem::Unreadable { what: "its archive is damaged" }
+    }
 }
 
-/// What each style is, by the names Word gives them in every language.
-pub(super) fn styles(xml: &str) -> Result<HashMap<String, Style>, Problem> {
+/// The meaning of each style, by the names Word gives them in every language.
+pub(super) fn styles(xml: &str) -> Result<HashMap<String, Style>, DocumentProblem> {
     let mut styles = HashMap::new();
     let mut id = None;
     read(xml, |piece| {
@@ -103,7 +107,7 @@ pub(super) fn outline_level(value: Option<&str>) -> Option<Style> {
     (level < MAX_LEVEL).then_some(Style::Heading(level + 1))
 }
 
-pub(super) fn title(xml: &str) -> Result<Option<String>, Problem> {
+pub(super) fn title(xml: &str) -> Result<Option<String>, DocumentProblem> {
     let mut inside = false;
     let mut title = String::new();
     read(xml, |piece| {

@@ -5,6 +5,19 @@ use std::collections::HashMap;
 use html5ever::LocalName;
 use html5ever::tokenizer::Tag;
 
+use crate::phrases::{PhraseList, lists};
+
+lists! {
+    pub(super) static ELEMENTS: HtmlElements = "elements.toml"; {
+        blocks: PhraseList,
+        /// Elements without content and without an end tag.
+        void: PhraseList,
+        /// Elements that are no part of the text of a page.
+        dropped: PhraseList,
+        end_a_paragraph: PhraseList,
+    }
+}
+
 /// How far up an unclosed paragraph or item is looked for when the next one begins.
 const MAX_IMPLIED: usize = 32;
 
@@ -24,10 +37,10 @@ impl Open {
 
     pub(super) fn start(&mut self, tag: &Tag) {
         self.close_implied(&tag.name);
-        if is_void(&tag.name) || tag.self_closing && !is_known(&tag.name) {
+        if ELEMENTS.void.contains(&tag.name) || tag.self_closing && !is_known(&tag.name) {
             return;
         }
-        if self.hidden.is_none() && (is_dropped(&tag.name) || hides(tag)) {
+        if self.hidden.is_none() && (ELEMENTS.dropped.contains(&tag.name) || hides(tag)) {
             self.hidden = Some(self.names.len());
         }
         *self.counts.entry(tag.name.clone()).or_default() += 1;
@@ -59,9 +72,7 @@ impl Open {
             "td" | "th" => &["td", "th"],
             "tr" => &["tr"],
             "option" => &["option"],
-            "p" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "div" | "ul" | "ol" | "dl" | "table" | "pre"
-            | "section" | "article" | "blockquote" | "form" | "hr" | "main" | "header" | "footer" | "nav"
-            | "aside" => &["p"],
+            _ if ELEMENTS.end_a_paragraph.contains(name) => &["p"],
             _ => return,
         };
         let bounds =
@@ -74,51 +85,9 @@ impl Open {
     }
 }
 
-pub(super) fn is_void(name: &str) -> bool {
-    matches!(
-        name,
-        "area"
-            | "base"
-            | "br"
-            | "col"
-            | "embed"
-            | "hr"
-            | "img"
-            | "input"
-            | "link"
-            | "meta"
-            | "source"
-            | "track"
-            | "wbr"
-    )
-}
-
 /// In HTML a slash closes no element; only those of other vocabularies, such as drawings, are closed by it.
 fn is_known(name: &str) -> bool {
     !matches!(name, "svg" | "math")
-}
-
-/// Elements that are no part of what a page says.
-fn is_dropped(name: &str) -> bool {
-    matches!(
-        name,
-        "audio"
-            | "canvas"
-            | "datalist"
-            | "iframe"
-            | "math"
-            | "nav"
-            | "noembed"
-            | "noframes"
-            | "noscript"
-            | "object"
-            | "script"
-            | "style"
-            | "svg"
-            | "template"
-            | "textarea"
-            | "video"
-    )
 }
 
 fn hides(tag: &Tag) -> bool {

@@ -4,7 +4,7 @@ use std::io::{BufReader, Read};
 
 use flate2::bufread::ZlibDecoder;
 
-use crate::documents::Problem;
+use crate::documents::DocumentProblem;
 
 /// The most one stream may become, in bytes. Pictures of whole pages are large.
 const MAX_STREAM_BYTES: usize = 128 * 1024 * 1024;
@@ -17,8 +17,8 @@ const MAX_LAYERS: usize = 3;
 const BUFFER_BYTES: usize = 64 * 1024;
 const WORD: &[u8] = b"stream";
 
-pub(super) fn check(bytes: &[u8]) -> Result<(), Problem> {
-    let large = |what, limit| Err(Problem::TooLarge { what, limit });
+pub(super) fn check(bytes: &[u8]) -> Result<(), DocumentProblem> {
+    let large = |what, limit| Err(DocumentProblem::TooLarge { what, limit });
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut all = 0;
     let mut streams = 0;
@@ -45,7 +45,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What follows the next beginning of a stream.
+/// The data after the next beginning of a stream.
 fn next_stream<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     loop {
         let at = memchr::memmem::find(rest, WORD)?;

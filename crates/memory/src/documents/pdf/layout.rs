@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use hayro_interpret::kurbo::{Point, Vec2};
 
 use crate::documents::outline::Outline;
-use crate::documents::{BlockKind, Problem};
+use crate::documents::{BlockKind, DocumentProblem};
 
 /// All of these are shares of the size of a font.
 const WORD_GAP: f64 = 0.18;
@@ -27,7 +27,7 @@ const MAX_HEADING_LEVEL: u8 = 6;
 const COLUMN_POINTS: f64 = 40.0;
 /// Fewer distances than this between lines tell nothing.
 const FEW_DISTANCES: usize = 20;
-/// What fills the line in a table of contents, which names headings and has none.
+/// Dots that fill the line in a table of contents, which names headings and has none.
 const LEADER: &str = "....";
 /// Directions of text whose unit vectors differ by more than this are different.
 const SAME_DIRECTION: f64 = 0.1;
@@ -36,14 +36,14 @@ const SIZE_STEPS: f64 = 2.0;
 
 /// Where a glyph stands, and how large its font is.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
+pub(super) struct GlyphMark {
     pub(super) start: Point,
     pub(super) end: Point,
     pub(super) size: f64,
 }
 
 /// A line of text, and where it is, measured along and across the direction it is read in.
-pub(super) struct Line {
+pub(super) struct PdfLine {
     text: String,
     direction: Vec2,
     start: f64,
@@ -53,12 +53,12 @@ pub(super) struct Line {
 }
 
 #[derive(Default)]
-pub(super) struct Lines {
-    lines: Vec<Line>,
+pub(super) struct PdfLines {
+    lines: Vec<PdfLine>,
 }
 
-impl Lines {
-    pub(super) fn add(&mut self, text: &str, mark: Mark) {
+impl PdfLines {
+    pub(super) fn add(&mut self, text: &str, mark: GlyphMark) {
         if !(mark.size.is_finite() && mark.start.is_finite() && mark.end.is_finite()) {
             return;
         }
@@ -79,7 +79,7 @@ impl Lines {
             line.size = line.size.max(mark.size);
             return;
         }
-        self.lines.push(Line {
+        self.lines.push(PdfLine {
             text: text.to_owned(),
             direction,
             start: along,
@@ -89,7 +89,7 @@ impl Lines {
         });
     }
 
-    pub(super) fn finish(self) -> Vec<Line> {
+    pub(super) fn finish(self) -> Vec<PdfLine> {
         self.lines.into_iter().filter(|line| !line.text.trim().is_empty()).collect()
     }
 }
@@ -101,7 +101,7 @@ struct Paragraph {
     page: u32,
 }
 
-pub(super) fn outline(pages: &[Vec<Line>]) -> Result<Outline, Problem> {
+pub(super) fn outline(pages: &[Vec<PdfLine>]) -> Result<Outline, DocumentProblem> {
     let usual = usual_distance(pages);
     let paragraphs: Vec<Paragraph> =
         (1..).zip(pages).flat_map(|(page, lines)| paragraphs_of(lines, page, usual)).collect();
@@ -131,10 +131,10 @@ pub(super) fn outline(pages: &[Vec<Line>]) -> Result<Outline, Problem> {
     Ok(outline)
 }
 
-fn paragraphs_of(lines: &[Line], page: u32, usual: f64) -> Vec<Paragraph> {
+fn paragraphs_of(lines: &[PdfLine], page: u32, usual: f64) -> Vec<Paragraph> {
     let margins = Margins::of(lines);
     let mut paragraphs: Vec<Paragraph> = Vec::new();
-    let mut before: Option<&Line> = None;
+    let mut before: Option<&PdfLine> = None;
     for line in lines {
         let joined =
             before.is_some_and(|before| goes_on(before, line, usual) && margins.is_full(before, line));
@@ -147,7 +147,7 @@ fn paragraphs_of(lines: &[Line], page: u32, usual: f64) -> Vec<Paragraph> {
     paragraphs
 }
 
-fn goes_on(before: &Line, line: &Line, usual: f64) -> bool {
+fn goes_on(before: &PdfLine, line: &PdfLine, usual: f64) -> bool {
     let distance = line.across - before.across;
     (before.direction - line.direction).hypot() < SAME_DIRECTION
         && step(before.size).abs_diff(step(line.size)) <= 1
@@ -160,7 +160,7 @@ fn goes_on(before: &Line, line: &Line, usual: f64) -> bool {
 struct Margins(BTreeMap<i64, f64>);
 
 impl Margins {
-    fn of(lines: &[Line]) -> Self {
+    fn of(lines: &[PdfLine]) -> Self {
         let mut margins = BTreeMap::new();
         for line in lines {
             let reach = margins.entry(Self::column(line)).or_insert(line.end);
@@ -169,12 +169,12 @@ impl Margins {
         Self(margins)
     }
 
-    fn column(line: &Line) -> i64 {
+    fn column(line: &PdfLine) -> i64 {
         (line.start / COLUMN_POINTS).round() as i64
     }
 
     /// Whether the first word of the next line had no room left in this one: if it had, a paragraph ended here.
-    fn is_full(&self, line: &Line, next: &Line) -> bool {
+    fn is_full(&self, line: &PdfLine, next: &PdfLine) -> bool {
         let columns = [line, next].map(Self::column);
         let near = columns.map(|column| self.0.range(column.saturating_sub(1)..=column.saturating_add(1)));
         let reaches = near.into_iter().flatten().map(|(_, reach)| *reach);
@@ -187,7 +187,7 @@ impl Margins {
 
 /// How far apart lines of one paragraph are in this document, as a share of their size. Most distances are that, and
 /// the others are larger. A few distances tell nothing, and are taken for single spacing.
-fn usual_distance(pages: &[Vec<Line>]) -> f64 {
+fn usual_distance(pages: &[Vec<PdfLine>]) -> f64 {
     let pairs = pages.iter().flat_map(|lines| lines.iter().zip(lines.iter().skip(1)));
     let alike = pairs.filter(|(before, line)| step(before.size) == step(line.size) && line.size > 0.0);
     let mut distances: Vec<f64> =

@@ -1,11 +1,11 @@
-//! What chunks promise: all of the text in order, bounded, under the right heading, and never inside a word.
+//! Promises of chunks: all of the text in order, bounded, under the right heading, and never inside a word.
 
 use proptest::prelude::*;
 
 use super::*;
 
 /// Checks what must hold for the chunks of any document.
-pub(super) fn hold(extracted: &Extracted) {
+pub(super) fn hold(extracted: &ExtractedDocument) {
     let text = full_text(extracted);
     let chunks = chunks(extracted);
     let mut end = 0;
@@ -19,13 +19,13 @@ pub(super) fn hold(extracted: &Extracted) {
     assert_eq!(text[end..].trim(), "");
 }
 
-fn block(kind: BlockKind, headings: &[&str], text: &str) -> Block {
+fn block(kind: BlockKind, headings: &[&str], text: &str) -> DocumentBlock {
     let headings = headings.iter().map(ToString::to_string).collect();
-    Block { kind, text: text.to_owned(), headings, page: None }
+    DocumentBlock { kind, text: text.to_owned(), headings, page: None }
 }
 
-fn of(blocks: Vec<Block>) -> Extracted {
-    Extracted { blocks, ..Extracted::default() }
+fn of(blocks: Vec<DocumentBlock>) -> ExtractedDocument {
+    ExtractedDocument { blocks, ..ExtractedDocument::default() }
 }
 
 fn sentences(count: usize) -> String {
@@ -101,7 +101,7 @@ fn tables_and_lists_are_cut_between_their_lines() {
 #[test]
 fn a_line_without_blanks_is_cut_between_characters_and_nothing_is_lost() {
     for line in ["x".repeat(100_000), "日".repeat(50_000), "é".repeat(TARGET_CHUNK_BYTES)] {
-        let extracted = extract(Kind::Text, line.as_bytes()).unwrap();
+        let extracted = extract(DocumentKind::Text, line.as_bytes()).unwrap();
         hold(&extracted);
         assert_eq!(chunks(&extracted).into_iter().map(|chunk| chunk.text).collect::<String>(), line);
     }
@@ -115,7 +115,7 @@ fn a_place_is_never_long() {
     assert!(place.len() <= 200 && place.ends_with('…'));
 }
 
-fn any_block() -> impl Strategy<Value = Block> {
+fn any_block() -> impl Strategy<Value = DocumentBlock> {
     let kind = proptest::sample::select(vec![
         BlockKind::Heading,
         BlockKind::Paragraph,
@@ -132,12 +132,8 @@ fn any_block() -> impl Strategy<Value = Block> {
     ];
     let headings =
         proptest::collection::vec(proptest::sample::select(vec!["A".to_owned(), "B".to_owned()]), 0..3);
-    (kind, text, headings, proptest::option::of(1..3_u32)).prop_map(|(kind, text, headings, page)| Block {
-        kind,
-        text,
-        headings,
-        page,
-    })
+    (kind, text, headings, proptest::option::of(1..3_u32))
+        .prop_map(|(kind, text, headings, page)| DocumentBlock { kind, text, headings, page })
 }
 
 proptest! {

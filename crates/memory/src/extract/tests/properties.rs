@@ -33,7 +33,7 @@ fn fixture() -> impl Strategy<Value = Fixture> {
     (turns, known).prop_map(|(turns, known)| Fixture {
         earlier: Vec::new(),
         turns: (1..).zip(turns).map(|(n, (role, said))| turn(n, role, &said.join(". "))).collect(),
-        known: (100..).zip(known).map(|(n, (text, kind))| super::known(n, &text, &kind)).collect(),
+        known: (100..).zip(known).map(|(n, (text, kind))| super::known_memory(n, &text, &kind)).collect(),
     })
 }
 
@@ -74,19 +74,19 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What a change does: the memories it names, the text it leaves, its source and its kind.
-fn parts(change: &Change) -> (Vec<Held>, Option<(&str, &str)>, Option<&Source>) {
+/// The effect of a change: the memories it names, the text it leaves, its source and its kind.
+fn parts(change: &ExtractedChange) -> (Vec<SeenMemory>, Option<(&str, &str)>, Option<&CitedWords>) {
     match change {
-        Change::Create { text, kind, source } => (vec![], Some((text, kind)), Some(source)),
-        Change::Update { of, text, kind, source } => (vec![*of], Some((text, kind)), Some(source)),
-        Change::Merge { into, from, text, kind, source } => {
+        ExtractedChange::Create { text, kind, source } => (vec![], Some((text, kind)), Some(source)),
+        ExtractedChange::Update { of, text, kind, source } => (vec![*of], Some((text, kind)), Some(source)),
+        ExtractedChange::Merge { into, from, text, kind, source } => {
             ([&[*into], from.as_slice()].concat(), Some((text, kind)), source.as_ref())
         }
-        Change::Remove { of, source } => (vec![*of], None, Some(source)),
+        ExtractedChange::Remove { of, source } => (vec![*of], None, Some(source)),
     }
 }
 
-fn check(fixture: &Fixture, plan: &Plan) -> Result<(), TestCaseError> {
+fn check(fixture: &Fixture, plan: &ExtractionPlan) -> Result<(), TestCaseError> {
     prop_assert!(plan.changes.len() <= MAX_CHANGES);
     let mut touched = HashSet::new();
     let mut texts = Vec::new();
@@ -98,11 +98,11 @@ fn check(fixture: &Fixture, plan: &Plan) -> Result<(), TestCaseError> {
             );
             prop_assert!(touched.insert(held.id), "touched twice: {:?}", held.id);
         }
-        if let Change::Merge { from, .. } = change {
+        if let ExtractedChange::Merge { from, .. } = change {
             prop_assert!(!from.is_empty());
         }
         if let Some(source) = source {
-            let said = |turn: &&Turn| turn.message == source.message && turn.role == Role::User;
+            let said = |turn: &&ConversationTurn| turn.message == source.message && turn.role == Role::User;
             let turn = fixture.turns.iter().find(said);
             prop_assert!(turn.is_some_and(|turn| turn.text.contains(&source.words)));
             prop_assert!(!source.words.contains("[forgotten]"));
@@ -140,7 +140,7 @@ proptest! {
 
     #[test]
     fn every_line_of_the_request_is_one_of_its_own(fixture in fixture(), extra in any::<String>()) {
-        let batch = Batch { extra: &extra, ..fixture.batch() };
+        let batch = ExtractionBatch { extra: &extra, ..fixture.batch() };
         let lines = request(DEFAULT_PROMPT, &batch).user.lines().count();
         let shown = usize::from(!extra.trim().is_empty()) * 3;
         let known = fixture.known.len().max(1);

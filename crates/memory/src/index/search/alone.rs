@@ -8,14 +8,14 @@
 use super::{Question, Term, at, from_then};
 use crate::index::{Among, Index, Kind, Slot};
 
-/// What a name or a number of the question adds to the nearness of a memory that has it.
+/// The nearness that a name or a number of the question adds to a memory that has it.
 const TELLING: f32 = 0.2;
-/// What other rare words add at most.
+/// The most that other rare words add.
 const RARE: f32 = 0.03;
 /// A word is rare from this rarity on, and as rare as can be at the other.
 const RARE_FROM: f32 = 2.5;
 const RAREST: f32 = 5.5;
-/// What all words of the question add to the nearness of a piece of a document.
+/// The nearness that all words of the question add to a piece of a document.
 const PASSAGE_WORDS: f32 = 0.35;
 /// A memory from the time asked about.
 const MEMORY_DATE: f32 = 0.05;
@@ -40,7 +40,7 @@ pub(super) fn by_meaning(index: &Index, question: &Question, among: Among) -> Ve
             let date = date.map_or(0.0, |(span, facts)| MEMORY_DATE * from_then(facts.at, span));
             (near + at(&telling, slot) + date - FARTHEST) / (1.0 - FARTHEST)
         };
-        // What has no vector yet is found by its words.
+        // An item without a vector yet is found by its words.
         let has_vector = u32::try_from(slot).is_ok_and(|slot| index.vectors.has(slot));
         (slot, if has_vector { score } else { score.max(words) })
     };
@@ -68,7 +68,7 @@ fn telling(index: &Index, terms: &[Term]) -> Vec<f32> {
             .filter(|slot| is_memory(*slot))
             .collect();
         let rarity = (all / with.len().max(1) as f32).ln();
-        // What more than the root of all have tells them no more apart than any word.
+        // A term that more than the root of all memories have tells them no more apart than any word.
         let as_name = if all > 1.0 { (2.0 * rarity / all.ln() - 1.0).max(0.0) } else { 1.0 };
         let as_word = RARE * ((rarity - RARE_FROM) / (RAREST - RARE_FROM)).clamp(0.0, 1.0);
         for slot in &with {

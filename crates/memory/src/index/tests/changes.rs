@@ -11,8 +11,8 @@ fn what_is_removed_leaves_nothing_behind() {
     assert!(index.remove(message_id(2)));
     assert!(!index.remove(message_id(2)));
     assert_eq!(index.get(message_id(2)), None);
-    assert_eq!(found(&index, &query("Waldo")), []);
-    assert_eq!(found(&index, &query("beagle")), [memory_id(1)]);
+    assert_eq!(found_ids(&index, &query("Waldo")), []);
+    assert_eq!(found_ids(&index, &query("beagle")), [memory_id(1)]);
     assert_eq!(index.postings.of("waldo"), []);
     assert_eq!(index.postings.length(), 1);
     assert_eq!(index.to_embed("Ann's dog"), "Ann's dog", "names are forgotten too");
@@ -30,7 +30,7 @@ fn many_that_are_removed_at_once_leave_nothing_behind() {
     index.remove_all((10..60).map(chunk_id));
     assert_eq!(index.len(), 11);
     index.remove_all((0..50).map(chunk_id));
-    assert_eq!(found(&index, &query("beagle")), [memory_id(7)]);
+    assert_eq!(found_ids(&index, &query("beagle")), [memory_id(7)]);
     assert_eq!((index.postings.of("waldo"), index.postings.length()), (&[][..], 1));
     assert!(!format!("{index:?}").to_lowercase().contains("waldo"), "not even in unused places");
     for item in items() {
@@ -45,12 +45,15 @@ fn many_that_are_removed_at_once_leave_nothing_behind() {
 fn a_replaced_item_keeps_its_vector_as_long_as_its_text() {
     let mut index = index([memory(1, "A beagle")]);
     index.set_vector(memory_id(1), &[1.0, 2.0]).unwrap();
-    index.put(Item { importance: 1.0, ..memory(1, "A beagle") }).unwrap();
+    index.put(IndexItem { importance: 1.0, ..memory(1, "A beagle") }).unwrap();
     assert!(index.has_vector(memory_id(1)));
     assert_eq!(index.get(memory_id(1)).unwrap().importance, 1.0);
     index.put(memory(1, "A cat")).unwrap();
     assert!(!index.has_vector(memory_id(1)));
-    assert_eq!((found(&index, &query("beagle")), found(&index, &query("cat"))), (vec![], vec![memory_id(1)]));
+    assert_eq!(
+        (found_ids(&index, &query("beagle")), found_ids(&index, &query("cat"))),
+        (vec![], vec![memory_id(1)])
+    );
     assert_eq!(index.len(), 1);
 }
 
@@ -79,10 +82,10 @@ fn memory_held_grows_with_what_is_held() {
 
 #[derive(Debug, Clone)]
 enum Change {
-    Put(Item),
-    Remove(ItemId),
-    RemoveAll(Vec<ItemId>),
-    Vector(ItemId, [f32; 3]),
+    Put(IndexItem),
+    Remove(ItemRef),
+    RemoveAll(Vec<ItemRef>),
+    Vector(ItemRef, [f32; 3]),
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -107,7 +110,7 @@ fn change() -> impl Strategy<Value = Change> {
         "\\PC{0,12}",
     ];
     let item = (id.clone(), text, 0..3_u128, 0..4_u64, 0..60_i64, 0..3_usize).prop_map(
-        |(id, text, thread, place, days, speaker)| Item {
+        |(id, text, thread, place, days, speaker)| IndexItem {
             id,
             thread: (thread > 0).then(|| ThreadId::new(Uuid::from_u128(thread))),
             place,
@@ -126,7 +129,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-type Kept = Vec<(Item, Option<[f32; 3]>)>;
+type Kept = Vec<(IndexItem, Option<[f32; 3]>)>;
 
 /// The index, and the items and their vectors after the changes, as plainly as possible.
 fn apply(changes: &[Change]) -> (Index, Kept) {
@@ -174,7 +177,7 @@ proptest! {
         prop_assert_eq!(changed.len(), kept.len());
         for text in ["beagle cat walks", "What did Ann say in May?", "我 猫が好き", "my cat", ""] {
             prop_assert_eq!(changed.to_embed(text), new.to_embed(text));
-            let methods = [Method::Words, Method::Vectors, Method::Hybrid];
+            let methods = [SearchMethod::Words, SearchMethod::Vectors, SearchMethod::Hybrid];
             let ways = methods.into_iter().flat_map(|method| {
                 [Among::Both, Among::Documents].map(|among| (method, among))
             });

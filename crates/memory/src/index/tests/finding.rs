@@ -1,4 +1,4 @@
-//! What is found, and in which order.
+//! Items that are found, and their order.
 
 use super::*;
 
@@ -9,34 +9,38 @@ fn the_item_with_the_rarest_words_comes_first() {
         memory(2, "Walks the dog, a beagle called Waldo"),
         memory(3, "Walks to work"),
     ]);
-    for method in [Method::Words, Method::Hybrid] {
+    for method in [SearchMethod::Words, SearchMethod::Hybrid] {
         let query = Query { method, ..query("Who walks the beagle?") };
-        assert_eq!(found(&index, &query)[0], memory_id(2));
-        assert_eq!(found(&index, &query).len(), 3);
+        assert_eq!(found_ids(&index, &query)[0], memory_id(2));
+        assert_eq!(found_ids(&index, &query).len(), 3);
     }
-    assert_eq!(found(&index, &Query { limit: 1, ..query("walks") }).len(), 1);
-    assert_eq!(found(&index, &Query { limit: 0, ..query("walks") }), []);
+    assert_eq!(found_ids(&index, &Query { limit: 1, ..query("walks") }).len(), 1);
+    assert_eq!(found_ids(&index, &Query { limit: 0, ..query("walks") }), []);
 }
 
 #[test]
 fn a_question_that_says_nothing_finds_nothing() {
     let mut index = index([memory(1, "A beagle"), memory(2, "")]);
     for text in ["", "   ", "?!", "the of and", "zebra", "\u{0}\u{ffff}", &"x".repeat(100_000)] {
-        assert_eq!(found(&index, &query(text)), [], "{text:.20}");
+        assert_eq!(found_ids(&index, &query(text)), [], "{text:.20}");
     }
     index.set_vector(memory_id(1), &[1.0, 0.0]).unwrap();
-    let none = Query { method: Method::Vectors, ..query("beagle") };
-    assert_eq!(found(&index, &none), [], "by vectors alone without a vector");
-    assert_eq!(found(&index, &Query { vector: Some(&[1.0]), ..none }), [], "with a vector of another model");
-    assert_eq!(found(&Index::new(), &query("beagle")), []);
+    let none = Query { method: SearchMethod::Vectors, ..query("beagle") };
+    assert_eq!(found_ids(&index, &none), [], "by vectors alone without a vector");
+    assert_eq!(
+        found_ids(&index, &Query { vector: Some(&[1.0]), ..none }),
+        [],
+        "with a vector of another model"
+    );
+    assert_eq!(found_ids(&Index::new(), &query("beagle")), []);
 }
 
 #[test]
 fn a_very_long_question_is_cut_and_answered() {
     let index = index([memory(1, "A beagle called Waldo")]);
     let words: Vec<String> = (0..10_000).map(|number| format!("word{number}")).collect();
-    assert_eq!(found(&index, &query(&format!("beagle {}", words.join(" ")))), [memory_id(1)]);
-    assert_eq!(found(&index, &query(&"é beagle ".repeat(20_000))), [memory_id(1)]);
+    assert_eq!(found_ids(&index, &query(&format!("beagle {}", words.join(" ")))), [memory_id(1)]);
+    assert_eq!(found_ids(&index, &query(&"é beagle ".repeat(20_000))), [memory_id(1)]);
 }
 
 #[test]
@@ -48,7 +52,7 @@ fn other_languages_are_found_by_their_words() {
         memory(4, "東京タワーに行きました"),
     ]);
     for (text, number) in [("烤鸭", 1), ("собака?", 2), ("Wer wohnt in koln", 3), ("東京", 4)] {
-        assert_eq!(found(&index, &query(text)), [memory_id(number)], "{text}");
+        assert_eq!(found_ids(&index, &query(text)), [memory_id(number)], "{text}");
     }
 }
 
@@ -60,12 +64,15 @@ fn what_means_the_same_is_found_without_its_words() {
         index.set_vector(memory_id(number), &vector).unwrap();
     }
     let by_vector = Query { vector: Some(&[0.9, 0.1, 0.0]), ..query("which pet") };
-    assert_eq!(found(&index, &by_vector)[..2], [memory_id(1), memory_id(3)]);
-    let alone = Query { method: Method::Vectors, ..by_vector };
-    assert_eq!(found(&index, &alone), [1, 3, 2].map(memory_id));
+    assert_eq!(found_ids(&index, &by_vector)[..2], [memory_id(1), memory_id(3)]);
+    let alone = Query { method: SearchMethod::Vectors, ..by_vector };
+    assert_eq!(found_ids(&index, &alone), [1, 3, 2].map(memory_id));
     let hits = index.search(&alone);
     assert!((hits[0].score - 0.994).abs() < 0.01, "{hits:?}");
-    assert_eq!(found(&index, &Query { vector: Some(&[0.9, 0.1, 0.0]), ..query("chess") })[0], memory_id(3));
+    assert_eq!(
+        found_ids(&index, &Query { vector: Some(&[0.9, 0.1, 0.0]), ..query("chess") })[0],
+        memory_id(3)
+    );
 }
 
 #[test]
@@ -75,7 +82,7 @@ fn the_answer_after_a_question_is_found() {
         message(2, 1, "Waldo, after my uncle."),
         message(3, 2, "Nothing of interest in here, only walks."),
     ]);
-    assert_eq!(found(&index, &query("beagle name")), [2, 1].map(message_id));
+    assert_eq!(found_ids(&index, &query("beagle name")), [2, 1].map(message_id));
 }
 
 #[test]
@@ -86,9 +93,9 @@ fn what_the_one_asked_about_said_comes_first() {
         memory(3, "Bea has a beagle"),
         memory(4, "Cem has a beagle"),
     ]);
-    assert_eq!(found(&index, &query("Which concert was lovely for Ann?"))[0], message_id(1));
-    assert_eq!(found(&index, &query("which concert was lovely for bea"))[0], message_id(2));
-    assert_eq!(found(&index, &query("Does Bea have a beagle?"))[0], memory_id(3));
+    assert_eq!(found_ids(&index, &query("Which concert was lovely for Ann?"))[0], message_id(1));
+    assert_eq!(found_ids(&index, &query("which concert was lovely for bea"))[0], message_id(2));
+    assert_eq!(found_ids(&index, &query("Does Bea have a beagle?"))[0], memory_id(3));
     assert_eq!(index.to_embed("What does Ann Lee's dog eat?"), "What does I my dog eat?");
 }
 
@@ -99,38 +106,38 @@ fn a_short_form_and_a_name_that_is_a_word_are_known_by_their_capital() {
         said_by("Will", message(2, 2, "The concert was lovely")),
     ]);
     assert_eq!(index.to_embed("Will Mel or mel come, Will? He will."), "I I or mel come, I? He will.");
-    assert_eq!(found(&index, &query("lovely concert, Mel"))[0], message_id(1));
-    assert_eq!(found(&index, &query("was the concert lovely, Will"))[0], message_id(2));
+    assert_eq!(found_ids(&index, &query("lovely concert, Mel"))[0], message_id(1));
+    assert_eq!(found_ids(&index, &query("was the concert lovely, Will"))[0], message_id(2));
 }
 
 #[test]
 fn my_own_words_come_first_when_i_ask_about_myself() {
-    let user = Item { role: Some(Role::User), ..message(1, 1, "The beagle is called Waldo") };
-    let assistant = Item { role: Some(Role::Assistant), ..message(2, 2, "The beagle is called Waldo") };
+    let user = IndexItem { role: Some(Role::User), ..message(1, 1, "The beagle is called Waldo") };
+    let assistant = IndexItem { role: Some(Role::Assistant), ..message(2, 2, "The beagle is called Waldo") };
     let index = index([user, assistant]);
-    assert_eq!(found(&index, &query("What is my beagle called?"))[0], message_id(1));
+    assert_eq!(found_ids(&index, &query("What is my beagle called?"))[0], message_id(1));
 }
 
 #[test]
 fn what_is_from_the_time_asked_about_comes_first() {
-    let at = |days: i64, item: Item| Item { at: days_ago(days), ..item };
+    let at = |days: i64, item: IndexItem| IndexItem { at: days_ago(days), ..item };
     let index = index([
         at(1, message(1, 1, "I went to a concert")),
         at(35, message(2, 2, "I went to a concert")),
         at(400, message(3, 3, "I went to a concert")),
         at(36, message(4, 4, "Something else")),
     ]);
-    assert_eq!(found(&index, &query("the concert in May"))[0], message_id(2));
-    assert_eq!(found(&index, &query("which concert last year, 2023"))[0], message_id(3));
-    assert_eq!(found(&index, &query("What happened in May?")), [2, 4, 1].map(message_id), "and near it");
-    let within = crate::dates::named("last month", now(), &TimeZone::UTC);
-    assert_eq!(found(&index, &Query { within, ..query("concert") }), [message_id(2)]);
+    assert_eq!(found_ids(&index, &query("the concert in May"))[0], message_id(2));
+    assert_eq!(found_ids(&index, &query("which concert last year, 2023"))[0], message_id(3));
+    assert_eq!(found_ids(&index, &query("What happened in May?")), [2, 4, 1].map(message_id), "and near it");
+    let within = crate::dates::named_span("last month", now(), &TimeZone::UTC);
+    assert_eq!(found_ids(&index, &Query { within, ..query("concert") }), [message_id(2)]);
 }
 
 #[test]
 fn only_what_is_asked_for_is_found() {
     let index = index([memory(1, "A beagle"), message(2, 1, "A beagle"), chunk(3, "A beagle")]);
-    let among = |among: Among| found(&index, &Query { among, ..query("beagle") });
+    let among = |among: Among| found_ids(&index, &Query { among, ..query("beagle") });
     assert_eq!(among(Among::Memories), [memory_id(1)]);
     assert_eq!(among(Among::Messages), [message_id(2)]);
     assert_eq!(among(Among::Both).len(), 2);
@@ -146,11 +153,11 @@ fn importance_and_then_age_decide_between_equals() {
                 2 => (0.1, days_ago(1)),
                 _ => (0.1, days_ago(9)),
             };
-            Item { importance, at, ..memory(number, "Has a beagle") }
+            IndexItem { importance, at, ..memory(number, "Has a beagle") }
         })
     };
     for order in [[1, 2, 3, 4], [4, 3, 2, 1], [3, 1, 4, 2]] {
-        assert_eq!(found(&index(items(order)), &query("beagle")), [1, 2, 3, 4].map(memory_id));
+        assert_eq!(found_ids(&index(items(order)), &query("beagle")), [1, 2, 3, 4].map(memory_id));
     }
 }
 
@@ -164,7 +171,7 @@ fn scores_lie_between_nothing_and_one_and_compare_between_searches() {
     let (good, poor) =
         (score("beagle called Waldo", &[1.0, 0.0]), score("beagle, zebra and giraffe", &[0.5, 0.5]));
     assert!(good > poor + 0.2 && good <= 1.0 && poor > 0.0, "{good} {poor}");
-    let silly = Item { importance: f32::INFINITY, ..memory(3, "beagle") };
+    let silly = IndexItem { importance: f32::INFINITY, ..memory(3, "beagle") };
     index.put(silly).unwrap();
     assert!(index.search(&query("beagle")).iter().all(|hit| (0.0..=1.0).contains(&hit.score)));
 }
@@ -172,8 +179,9 @@ fn scores_lie_between_nothing_and_one_and_compare_between_searches() {
 #[test]
 fn neighbours_are_those_of_the_thread() {
     let index = index([5, 1, 3, 2, 4].map(|number| message(number, u128::from(number == 4), "Hello")));
-    let around =
-        |id: ItemId, count: usize| index.neighbours(id, count).iter().map(|item| item.id).collect::<Vec<_>>();
+    let around = |id: ItemRef, count: usize| {
+        index.neighbours(id, count).iter().map(|item| item.id).collect::<Vec<_>>()
+    };
     assert_eq!(around(message_id(2), 1), [1, 2, 3].map(message_id));
     assert_eq!(around(message_id(3), 9), [1, 2, 3, 5].map(message_id));
     assert_eq!(around(message_id(4), usize::MAX), [message_id(4)]);
@@ -183,7 +191,7 @@ fn neighbours_are_those_of_the_thread() {
 #[test]
 fn an_index_knows_nothing_of_another() {
     let (one, other) = (index([memory(1, "A beagle")]), index([memory(2, "A beagle"), memory(3, "A cat")]));
-    assert_eq!(found(&one, &query("beagle cat")), [memory_id(1)]);
+    assert_eq!(found_ids(&one, &query("beagle cat")), [memory_id(1)]);
     let score = |index: &Index| index.search(&query("beagle"))[0].score;
     let alone = score(&one);
     drop(other);
@@ -194,8 +202,9 @@ fn an_index_knows_nothing_of_another() {
 fn one_memory_is_found_among_very_many_messages_that_are_nearer() {
     let crowd = (0..20_000).map(|number| message(number + 1, number / 50, "the blue boat in the harbour"));
     let index = index(crowd.chain([memory(7, "owns a boat")]));
-    let among =
-        |among| found(&index, &Query { among, limit: 3, ..query("Where is the blue boat in the harbour?") });
+    let among = |among| {
+        found_ids(&index, &Query { among, limit: 3, ..query("Where is the blue boat in the harbour?") })
+    };
     assert_eq!(among(Among::Memories), [memory_id(7)]);
     assert_eq!(among(Among::Messages).len(), 3);
 }
@@ -209,7 +218,7 @@ fn only_named_items_are_found_however_near_very_many_others_are() {
         let _ = index.set_vector(chunk_id(number), &near); // some numbers have no item
     }
     let text = "Where is the blue boat in the harbour?";
-    for (method, vector) in [(Method::Words, None), (Method::Hybrid, Some(&[1.0, 0.0][..]))] {
+    for (method, vector) in [(SearchMethod::Words, None), (SearchMethod::Hybrid, Some(&[1.0, 0.0][..]))] {
         let query = Query { among: Among::Documents, limit: 5, method, vector, ..query(text) };
         let mut hits = index.search_among(&query, [chunk_id(2), chunk_id(1), chunk_id(5), memory_id(1)]);
         hits.sort_by_key(|hit| hit.id);
@@ -221,7 +230,7 @@ fn only_named_items_are_found_however_near_very_many_others_are() {
 
 #[test]
 fn who_and_when_a_question_asks_for_is_nothing_to_documents() {
-    let old = Item { at: days_ago(400), ..chunk(1, "Invoice for the boat") };
+    let old = IndexItem { at: days_ago(400), ..chunk(1, "Invoice for the boat") };
     let index = index([old, chunk(2, "Invoice for the boat"), chunk(3, "Something else")]);
     let hits = |text: &str| index.search(&Query { among: Among::Documents, ..query(text) });
     let scores = |text: &str| hits(text).iter().map(|hit| hit.score).collect::<Vec<_>>();
@@ -268,7 +277,7 @@ fn a_name_or_a_number_finds_its_memory_unless_many_have_it() {
         (6, "Ann has a car", 0.2),
         (7, "Ann has a house", 0.2),
     ]);
-    let first = |text: &str| found(&index, &about_me(text))[0];
+    let first = |text: &str| found_ids(&index, &about_me(text))[0];
     assert_eq!(first("Who is it, Biscuit?"), memory_id(2));
     assert_eq!(first("who is biscuit"), memory_id(3), "it is written as a name there");
     assert_eq!(first("what is 318"), memory_id(4));
@@ -279,7 +288,7 @@ fn a_name_or_a_number_finds_its_memory_unless_many_have_it() {
 fn what_has_no_vector_yet_is_found_by_its_words() {
     let mut index = remembered(&[(1, "Has a dog", 0.3), (2, "Has a cat", 0.2)]);
     index.put(memory(3, "Sold the yellow boat")).unwrap();
-    assert_eq!(found(&index, &about_me("Who has the yellow boat?"))[0], memory_id(3));
+    assert_eq!(found_ids(&index, &about_me("Who has the yellow boat?"))[0], memory_id(3));
 }
 
 #[test]

@@ -18,7 +18,7 @@ const F32: u32 = 0;
 
 /// A GGUF file on its way.
 #[derive(Default)]
-pub(crate) struct Writer {
+pub(crate) struct GgufWriter {
     entries: Vec<u8>,
     entry_count: u64,
     tensors: Vec<u8>,
@@ -31,7 +31,7 @@ fn text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.as_bytes());
 }
 
-impl Writer {
+impl GgufWriter {
     pub(crate) fn entry(&mut self, key: &str, kind: u32, value: &[u8]) {
         text(&mut self.entries, key);
         self.entries.extend(kind.to_le_bytes());
@@ -39,7 +39,7 @@ impl Writer {
         self.entry_count += 1;
     }
 
-    pub(crate) fn whole(&mut self, key: &str, value: u32) {
+    pub(crate) fn integer(&mut self, key: &str, value: u32) {
         self.entry(key, 4, &value.to_le_bytes());
     }
 
@@ -88,7 +88,7 @@ pub(crate) fn on_disk(bytes: &[u8]) -> NamedTempFile {
 
 /// The whole model.
 pub(crate) fn model() -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = GgufWriter::default();
     vocabulary(&mut writer);
     writer.text("general.architecture", "llama");
     for (key, value) in [
@@ -99,7 +99,7 @@ pub(crate) fn model() -> Vec<u8> {
         ("attention.head_count", 2),
         ("attention.head_count_kv", 1),
     ] {
-        writer.whole(&format!("llama.{key}"), value);
+        writer.integer(&format!("llama.{key}"), value);
     }
     let mut random = Rng::with_seed(7);
     let mut data =
@@ -127,7 +127,7 @@ pub(crate) fn model() -> Vec<u8> {
     writer.bytes()
 }
 
-fn vocabulary(writer: &mut Writer) {
+fn vocabulary(writer: &mut GgufWriter) {
     let mut tokens: Vec<String> =
         (0..=u8::MAX).map(|byte| crate::tokenizer::pack(byte).to_string()).collect();
     tokens.extend(["he", "ll", "hell", "Ġw"].map(String::from));
@@ -141,5 +141,5 @@ fn vocabulary(writer: &mut Writer) {
     list.extend(263_u64.to_le_bytes());
     list.extend(kinds);
     writer.entry("tokenizer.ggml.token_type", 9, &list);
-    writer.whole("tokenizer.ggml.eos_token_id", END);
+    writer.integer("tokenizer.ggml.eos_token_id", END);
 }

@@ -10,54 +10,54 @@ use store::{
 };
 use tokio::sync::Semaphore;
 
-use super::documents::Documents;
+use super::documents::DocumentIndex;
 use super::{Hash, hash, vector};
-use crate::index::{Among, Index, Item, ItemId, Refused};
+use crate::index::{Among, Index, IndexItem, Refused};
 use crate::tombstone::{FORGOTTEN, Forgotten};
 
 /// Memory that one user's index may hold, about: what is oldest is left out of a larger one.
-const MAX_SHELF_BYTES: usize = 256 << 20;
-/// What is left out beyond that, in parts of the whole, so that this is not done for every message.
+const MAX_INDEX_BYTES: usize = 256 << 20;
+/// The part of the whole that is left out beyond that, so that this is not done for every message.
 const LEFT_OUT: usize = 8;
 /// Times that an index which is too large is looked at in a row.
 const MAX_LOOKS: usize = 4;
-/// What an embedder reads of a text; models for sentences see no more of it.
+/// Bytes of a text that an embedder reads; models for sentences see no more of it.
 const MAX_EMBEDDED_BYTES: usize = 2_048;
 /// Answers that refer to a memory, beyond which one more makes it no more important.
 const MANY_ACCESSES: u64 = 20;
 
-pub(super) struct Shelf {
-    state: RwLock<State>,
+pub(super) struct UserIndex {
+    state: RwLock<UserIndexState>,
     /// Held by whoever reads rows for it.
     pub(super) turn: Semaphore,
 }
 
-impl Default for Shelf {
+impl Default for UserIndex {
     fn default() -> Self {
         Self { state: RwLock::default(), turn: Semaphore::new(1) }
     }
 }
 
-impl Shelf {
+impl UserIndex {
     /// With what stands before a memory when it is embedded.
     pub(super) fn new(fact: &'static str) -> Self {
-        let state = State { fact, ..State::default() };
+        let state = UserIndexState { fact, ..UserIndexState::default() };
         Self { state: RwLock::new(state), ..Self::default() }
     }
 
     /// Locked for a look or a change, never over an await.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, UserIndexState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, State> {
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, UserIndexState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(super) struct State {
+pub(super) struct UserIndexState {
     pub(super) index: Index,
-    pub(super) documents: Documents,
+    pub(super) documents: DocumentIndex,
     /// The newest change that is in it, once all of them are.
     rev: u64,
     /// The newest change that is in it while everything is read.
@@ -66,28 +66,28 @@ pub(super) struct State {
     /// The change up to which `forgotten` is known to be complete.
     pub(super) tombstones_of: u64,
     /// The hash of each text that has no vector of it; those of memories come first, those of pieces of documents last.
-    bare: BTreeMap<ItemId, Hash>,
-    threads: HashMap<ThreadId, HashSet<ItemId>>,
+    bare: BTreeMap<ItemRef, Hash>,
+    threads: HashMap<ThreadId, HashSet<ItemRef>>,
     /// Memory that it may hold.
     most_bytes: usize,
     /// Bytes of texts that came in since it was last looked at how much it holds.
     unweighed: usize,
-    /// What stands before a memory when it is embedded.
+    /// Text before a memory when it is embedded.
     fact: &'static str,
 }
 
-impl Default for State {
+impl Default for UserIndexState {
     fn default() -> Self {
         Self {
             index: Index::new(),
-            documents: Documents::default(),
+            documents: DocumentIndex::default(),
             rev: 0,
             reading: None,
             forgotten: Arc::new(Forgotten::new(&[])),
             tombstones_of: 0,
             bare: BTreeMap::new(),
             threads: HashMap::new(),
-            most_bytes: MAX_SHELF_BYTES,
+            most_bytes: MAX_INDEX_BYTES,
             unweighed: 0,
             fact: "",
         }
@@ -95,20 +95,20 @@ impl Default for State {
 }
 
 /// A text that has no vector.
-pub(super) struct Bare {
-    pub(super) id: ItemId,
+pub(super) struct UnembeddedText {
+    pub(super) id: ItemRef,
     pub(super) hash: Hash,
     pub(super) text: Arc<str>,
 }
 
-impl Bare {
+impl UnembeddedText {
     /// Its vector as it is kept; an empty one stands for a text of which none can be made.
     pub(super) fn vector(&self, numbers: &[f32]) -> NewVector {
-        NewVector { item: reference(self.id), hash: self.hash, vector: vector::encode(numbers) }
+        NewVector { item: self.id, hash: self.hash, vector: vector::encode(numbers) }
     }
 }
 
-impl State {
+impl UserIndexState {
     /// Whether something up to this change may not be in it.
     pub(super) fn is_behind(&self, head: u64) -> bool {
         self.rev < head || self.reading.is_some()
@@ -157,18 +157,18 @@ impl State {
                 store::Item::Memory(row, vector) if row.status == "active" => {
                     left_out = left_out.and(self.put(memory(*row), vector));
                 }
-                store::Item::Memory(row, _) => self.remove(ItemId::Memory(row.id)),
+                store::Item::Memory(row, _) => self.remove(ItemRef::Memory(row.id)),
                 store::Item::Message(said, vector) => match message(&said, &self.forgotten) {
                     Some(item) => {
                         self.threads.entry(said.thread).or_default().insert(item.id);
                         left_out = left_out.and(self.put(item, vector));
                     }
-                    None => self.remove(ItemId::Message(said.id)),
+                    None => self.remove(ItemRef::Message(said.id)),
                 },
                 store::Item::Chunk(row, vector) => left_out = left_out.and(self.put_chunk(row, vector)),
                 store::Item::DocumentGone(document) => {
                     for id in self.documents.remove_document(document) {
-                        self.bare.remove(&ItemId::Chunk(id));
+                        self.bare.remove(&ItemRef::Chunk(id));
                     }
                 }
                 store::Item::ThreadGone(thread) => {
@@ -176,9 +176,7 @@ impl State {
                     self.bare.retain(|id, _| !gone.contains(id));
                     self.index.remove_all(gone);
                 }
-                store::Item::Gone(ItemRef::Memory(id)) => self.remove(ItemId::Memory(id)),
-                store::Item::Gone(ItemRef::Message(id)) => self.remove(ItemId::Message(id)),
-                store::Item::Gone(ItemRef::Chunk(id)) => self.remove(ItemId::Chunk(id)),
+                store::Item::Gone(id) => self.remove(id),
                 store::Item::Tombstones => {}
             }
         }
@@ -187,11 +185,11 @@ impl State {
         }
     }
 
-    fn put(&mut self, item: Item, kept: Option<StoredVector>) -> Result<(), Refused> {
+    fn put(&mut self, item: IndexItem, kept: Option<StoredVector>) -> Result<(), Refused> {
         let (id, hash) = (item.id, hash(&self.embedded(&item)));
         self.unweighed += item.text.len();
         if self.index.is_full() {
-            self.leave_out(self.index.len() / LEFT_OUT, |id| !matches!(id, ItemId::Chunk(_)));
+            self.leave_out(self.index.len() / LEFT_OUT, |id| !matches!(id, ItemRef::Chunk(_)));
         }
         self.index.put(item)?;
         self.put_vector(id, hash, kept);
@@ -199,33 +197,33 @@ impl State {
     }
 
     fn put_chunk(&mut self, row: ChunkRow, kept: Option<StoredVector>) -> Result<(), Refused> {
-        let (id, hash) = (ItemId::Chunk(row.id), hash(&row.text));
+        let (id, hash) = (ItemRef::Chunk(row.id), hash(&row.text));
         self.unweighed += row.text.len();
         if self.documents.index.is_full() {
-            self.leave_out(self.documents.index.len() / LEFT_OUT, |id| matches!(id, ItemId::Chunk(_)));
+            self.leave_out(self.documents.index.len() / LEFT_OUT, |id| matches!(id, ItemRef::Chunk(_)));
         }
         self.documents.put(row)?;
         self.put_vector(id, hash, kept);
         Ok(())
     }
 
-    /// What of an item is embedded.
-    fn embedded(&self, item: &Item) -> Arc<str> {
+    /// The text of an item that is embedded.
+    fn embedded(&self, item: &IndexItem) -> Arc<str> {
         match item.id {
-            ItemId::Memory(_) if !self.fact.is_empty() => format!("{}{}", self.fact, item.text).into(),
-            ItemId::Memory(_) | ItemId::Message(_) | ItemId::Chunk(_) => Arc::clone(&item.text),
+            ItemRef::Memory(_) if !self.fact.is_empty() => format!("{}{}", self.fact, item.text).into(),
+            ItemRef::Memory(_) | ItemRef::Message(_) | ItemRef::Chunk(_) => Arc::clone(&item.text),
         }
     }
 
-    fn put_vector(&mut self, id: ItemId, hash: Hash, kept: Option<StoredVector>) {
+    fn put_vector(&mut self, id: ItemRef, hash: Hash, kept: Option<StoredVector>) {
         let Some(kept) = kept.filter(|kept| kept.hash == hash) else {
             self.bare.insert(id, hash);
             return;
         };
         self.bare.remove(&id);
         let index = match id {
-            ItemId::Memory(_) | ItemId::Message(_) => &mut self.index,
-            ItemId::Chunk(_) => &mut self.documents.index,
+            ItemRef::Memory(_) | ItemRef::Message(_) => &mut self.index,
+            ItemRef::Chunk(_) => &mut self.documents.index,
         };
         // One that cannot be used would be no better if it were made again.
         let used = vector::decode(&kept.vector).map(|numbers| index.set_vector(id, &numbers));
@@ -252,10 +250,10 @@ impl State {
     }
 
     /// Leaves out the oldest of some, memories last: there are few of them, and each was worth being kept.
-    fn leave_out(&mut self, count: usize, of: impl Fn(ItemId) -> bool) {
+    fn leave_out(&mut self, count: usize, of: impl Fn(ItemRef) -> bool) {
         let all = self.index.items().chain(self.documents.index.items()).filter(|item| of(item.id));
-        let age = |item: &Item| (matches!(item.id, ItemId::Memory(_)), item.at, item.id);
-        let mut oldest: Vec<(bool, Timestamp, ItemId)> = all.map(age).collect();
+        let age = |item: &IndexItem| (matches!(item.id, ItemRef::Memory(_)), item.at, item.id);
+        let mut oldest: Vec<(bool, Timestamp, ItemRef)> = all.map(age).collect();
         if count < oldest.len() {
             oldest.select_nth_unstable(count);
             oldest.truncate(count);
@@ -266,8 +264,8 @@ impl State {
         for (_, _, id) in oldest {
             self.bare.remove(&id);
             match id {
-                ItemId::Chunk(id) => pieces.push(id),
-                ItemId::Memory(_) | ItemId::Message(_) => others.push(id),
+                ItemRef::Chunk(id) => pieces.push(id),
+                ItemRef::Memory(_) | ItemRef::Message(_) => others.push(id),
             }
         }
         for id in &others {
@@ -285,11 +283,11 @@ impl State {
         self.documents.remove_all(&pieces);
     }
 
-    fn remove(&mut self, id: ItemId) {
+    fn remove(&mut self, id: ItemRef) {
         self.bare.remove(&id);
         match id {
-            ItemId::Memory(_) | ItemId::Message(_) => drop(self.index.remove(id)),
-            ItemId::Chunk(id) => self.documents.remove(id),
+            ItemRef::Memory(_) | ItemRef::Message(_) => drop(self.index.remove(id)),
+            ItemRef::Chunk(id) => self.documents.remove(id),
         }
     }
 
@@ -309,26 +307,18 @@ impl State {
         self.index.bytes() + self.documents.bytes()
     }
 
-    pub(super) fn without_vector(&self, limit: usize) -> Vec<Bare> {
-        let bare = |(id, hash): (&ItemId, &Hash)| {
+    pub(super) fn without_vector(&self, limit: usize) -> Vec<UnembeddedText> {
+        let bare = |(id, hash): (&ItemRef, &Hash)| {
             let item = self.index.get(*id).or_else(|| self.documents.index.get(*id))?;
-            Some(Bare { id: *id, hash: *hash, text: shortened(&self.embedded(item)) })
+            Some(UnembeddedText { id: *id, hash: *hash, text: shortened(&self.embedded(item)) })
         };
         self.bare.iter().filter_map(bare).take(limit).collect()
     }
 }
 
-pub(super) fn reference(id: ItemId) -> ItemRef {
-    match id {
-        ItemId::Memory(id) => ItemRef::Memory(id),
-        ItemId::Message(id) => ItemRef::Message(id),
-        ItemId::Chunk(id) => ItemRef::Chunk(id),
-    }
-}
-
-fn memory(row: MemoryRow) -> Item {
-    Item {
-        id: ItemId::Memory(row.id),
+fn memory(row: MemoryRow) -> IndexItem {
+    IndexItem {
+        id: ItemRef::Memory(row.id),
         thread: None,
         place: 0,
         at: row.valid_from.unwrap_or(row.created_at),
@@ -340,14 +330,14 @@ fn memory(row: MemoryRow) -> Item {
 }
 
 /// None when there is nothing to find it by.
-fn message(said: &Said, forgotten: &Forgotten) -> Option<Item> {
+fn message(said: &Said, forgotten: &Forgotten) -> Option<IndexItem> {
     let text = words(said.said.as_ref()?)?;
     let text = forgotten.clear(&text, said.at);
     if text.replace(FORGOTTEN, "").trim().is_empty() {
         return None;
     }
-    Some(Item {
-        id: ItemId::Message(said.id),
+    Some(IndexItem {
+        id: ItemRef::Message(said.id),
         thread: Some(said.thread),
         place: said.seq,
         at: said.at,

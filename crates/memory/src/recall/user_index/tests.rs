@@ -1,4 +1,4 @@
-//! What an index holds is bounded, and what is oldest is left out.
+//! An index is bounded, and its oldest items are left out.
 
 use jiff::SignedDuration;
 use protocol::{Ids, MessageUser, TimeOrderedIds};
@@ -6,7 +6,7 @@ use protocol::{Ids, MessageUser, TimeOrderedIds};
 use super::*;
 
 /// A message of so many bytes, said at a second.
-fn said(rev: u64, second: i64, words: &str) -> ItemRow {
+fn message_row(rev: u64, second: i64, words: &str) -> ItemRow {
     let id = TimeOrderedIds.message();
     let text = format!("{words} {}", "x".repeat(1_000));
     let body = MessageUser { message_id: id, parent_id: None, text };
@@ -32,7 +32,7 @@ fn piece(rev: u64, second: i64) -> ItemRow {
     ItemRow { rev, what: store::Item::Chunk(row, None) }
 }
 
-fn seconds(state: &State) -> Vec<i64> {
+fn seconds(state: &UserIndexState) -> Vec<i64> {
     let items = state.index.items().chain(state.documents.index.items());
     let mut seconds: Vec<i64> = items.map(|item| item.at.as_second()).collect();
     seconds.sort_unstable();
@@ -41,19 +41,19 @@ fn seconds(state: &State) -> Vec<i64> {
 
 #[test]
 fn the_oldest_are_left_out_when_there_is_too_much_and_never_the_newest() {
-    let mut state = State { most_bytes: 200_000, ..State::default() };
+    let mut state = UserIndexState { most_bytes: 200_000, ..UserIndexState::default() };
     state.read_again(Forgotten::new(&[]), 0);
     for rev in 1..=1_000u64 {
         let second = i64::try_from(rev).unwrap();
-        // What is written later is not always newer.
-        let row = if rev % 2 == 0 { piece(rev, second) } else { said(rev, 1_001 - second, "words") };
+        // An item that is written later is not always newer.
+        let row = if rev % 2 == 0 { piece(rev, second) } else { message_row(rev, 1_001 - second, "words") };
         state.take_in(vec![row], 1_000);
         assert!(state.bytes() <= 200_000 + 200_000 / LEFT_OUT * 2, "{} bytes", state.bytes());
     }
     let seconds = seconds(&state);
     assert!(seconds.len() > 50, "{} are left", seconds.len());
     assert!(seconds.contains(&1_000), "the newest piece is there");
-    let bare: Vec<ItemId> = state.bare.keys().copied().collect();
+    let bare: Vec<ItemRef> = state.bare.keys().copied().collect();
     assert_eq!(bare.len(), state.len(), "nothing that is gone is to be embedded");
     let listed: usize = state.threads.values().map(HashSet::len).sum();
     assert_eq!(listed, state.index.len());
@@ -65,14 +65,14 @@ fn the_oldest_are_left_out_when_there_is_too_much_and_never_the_newest() {
 
 #[test]
 fn everything_is_read_again_in_place_and_what_is_cut_short_goes_on() {
-    let mut state = State::default();
+    let mut state = UserIndexState::default();
     assert_eq!(state.read_up_to(), None, "nothing was read yet");
     state.read_again(Forgotten::new(&[]), 2);
-    let rows = vec![said(1, 1, "lives in Oslo"), said(2, 2, "likes tea")];
+    let rows = vec![message_row(1, 1, "lives in Oslo"), message_row(2, 2, "likes tea")];
     state.take_in(rows.clone(), 2);
     assert!(!state.is_behind(2) && state.is_behind(3));
     let memory = TimeOrderedIds.memory();
-    let tombstone = crate::tombstone::Tombstone {
+    let tombstone = store::Tombstone {
         words: "lives in Oslo".into(),
         at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(9),
         memory,

@@ -1,0 +1,3 @@
+//! Code that tests of several modules share.
+
+pub(crate) mod tiny;
