@@ -1,88 +1,60 @@
 //! What a prompt is made of: its fragments and their order, personas, and how the conversation is shown.
 
 use protocol::PersonaSettings;
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
 
-/// One part of a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fragment {
-    Instructions,
-    Persona,
-    /// What a request adds to the system prompt.
-    Custom,
-    Snapshot,
-    Profile,
-    Memories,
-    Pins,
-    Summaries,
-    Proposals,
-    Date,
-    /// That only the current message is to be answered.
-    Focus,
-    History,
-    /// The app's own sections, filled from records.
-    Domain,
-    Documents,
-    Recalled,
+use crate::source::bounds::{self, KEY, refusal_at};
+use crate::words::word_enum;
+
+const MAX_FRAGMENT_TOKENS: i64 = 1_000_000;
+
+word_enum! {
+    /// One part of a prompt.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Fragment {
+        Instructions = "instructions",
+        Persona = "persona",
+        /// Text that a request adds to the system prompt.
+        Custom = "custom",
+        Snapshot = "snapshot",
+        Profile = "profile",
+        Memories = "memories",
+        Pins = "pins",
+        Summaries = "summaries",
+        Proposals = "proposals",
+        Date = "date",
+        /// That only the current message is to be answered.
+        Focus = "focus",
+        History = "history",
+        /// The app's own sections, filled from records.
+        Domain = "domain",
+        Documents = "documents",
+        Recalled = "recalled",
+    }
 }
 
 impl Fragment {
-    pub const ALL: [Fragment; 15] = [
-        Fragment::Instructions,
-        Fragment::Persona,
-        Fragment::Custom,
-        Fragment::Snapshot,
-        Fragment::Profile,
-        Fragment::Memories,
-        Fragment::Pins,
-        Fragment::Summaries,
-        Fragment::Proposals,
-        Fragment::Date,
-        Fragment::Focus,
-        Fragment::History,
-        Fragment::Domain,
-        Fragment::Documents,
-        Fragment::Recalled,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Fragment::Instructions => "instructions",
-            Fragment::Persona => "persona",
-            Fragment::Custom => "custom",
-            Fragment::Snapshot => "snapshot",
-            Fragment::Profile => "profile",
-            Fragment::Memories => "memories",
-            Fragment::Pins => "pins",
-            Fragment::Summaries => "summaries",
-            Fragment::Proposals => "proposals",
-            Fragment::Date => "date",
-            Fragment::Focus => "focus",
-            Fragment::History => "history",
-            Fragment::Domain => "domain",
-            Fragment::Documents => "documents",
-            Fragment::Recalled => "recalled",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fragment| fragment.name() == name)
-    }
-
     /// Whether it is part of the system prompt where the app does not say; [`Fragment::ALL`] is in that order.
     fn before_history(self) -> bool {
         self < Fragment::History
     }
 }
 
-/// What is in a prompt, in which order, and how much of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// `[context]`: what is in a prompt, in which order, and how much of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ContextRules {
     /// Every fragment that may be in a prompt, each once. What comes before [`Fragment::History`] is the system
     /// prompt; what comes after stands right before the user's message.
+    #[serde(deserialize_with = "order")]
     pub order: Vec<Fragment>,
     /// Tokens that the app's sections may take together.
+    #[serde(deserialize_with = "bounds::whole::<1, MAX_FRAGMENT_TOKENS, _, _>")]
     pub domain_tokens: usize,
+    #[serde(deserialize_with = "bounds::whole::<1, MAX_FRAGMENT_TOKENS, _, _>")]
     pub document_tokens: usize,
+    #[serde(deserialize_with = "bounds::whole::<1, MAX_FRAGMENT_TOKENS, _, _>")]
     pub pin_tokens: usize,
     pub documents: DocumentUse,
 }
@@ -126,8 +98,27 @@ impl Default for ContextRules {
     }
 }
 
+/// The whole order, of the fragments that an app names.
+fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Fragment>, D::Error> {
+    let names = Fragment::ALL.map(Fragment::name).join(", ");
+    let mut named = Vec::new();
+    for name in Vec::<Spanned<String>>::deserialize(deserializer)? {
+        let message = format!("{KEY} names {:?}", name.get_ref());
+        match Fragment::parse(name.get_ref()) {
+            Some(fragment) if !named.contains(&fragment) => named.push(fragment),
+            Some(_) => {
+                let remedy = format!("write each of {names} once at most");
+                return Err(refusal_at(&name.span(), format!("{message} twice"), remedy));
+            }
+            None => return Err(refusal_at(&name.span(), message, format!("write some of {names}"))),
+        }
+    }
+    Ok(ContextRules::complete(&named))
+}
+
 /// Which of the user's documents are searched for a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DocumentUse {
     /// Those that the request names.
     Named,
@@ -163,9 +154,11 @@ impl Default for History {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HistoryStyle {
     /// Messages as they were.
+    #[default]
     Plain,
     /// Each labelled as background that is not to be answered.
     Reference,

@@ -5,14 +5,13 @@ mod answer;
 mod context;
 mod declared;
 mod examples;
-mod failure;
+mod external_tools;
 mod inside;
 mod json;
 mod limits;
 mod markdown;
 mod mcp;
 mod memory;
-mod outside;
 mod plausible;
 mod problems;
 mod records;
@@ -35,19 +34,19 @@ use sha2::{Digest, Sha256};
 
 use crate::source::{Problem, Source, Spanned, read_file};
 use crate::{
-    ANY_MODEL, App, AtLimit, Budget, Classifier, LoopLimits, Memory, RecordType, Section, TargetRange,
-    ToolRef,
+    ANY_MODEL, App, Budget, Classifier, ContextRules, LoopLimits, Memory, Ranges, RecordType, Section,
+    TargetRange, ToolRef,
 };
 
 pub use examples::{ANY_SECTION, CONTINUES, Example, Examples, check_examples, examples, learned_file};
 
-use context::{RawContext, RawHistory};
+use context::RawHistory;
 use declared::RawTools;
 use limits::RawLimits;
 use mcp::RawServers;
 use memory::RawMemory;
 use problems::Problems;
-use settings::{RawRanges, RawSettings};
+use settings::RawSettings;
 use tables::{Tables, Toolset, toolset};
 use targets::RawTarget;
 
@@ -75,10 +74,6 @@ const MAX_APP_ID_CHARS: usize = 64;
 const MAX_TOOL_NAME_CHARS: usize = 64;
 /// What providers accept in one request.
 pub const MAX_TOOLS: usize = 128;
-const MAX_STEPS: i64 = 200;
-const MAX_PARALLEL_TOOLS: i64 = 32;
-const MAX_TOOL_TIMEOUT_SECONDS: i64 = 600;
-const MAX_RUN_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;
 const MAX_TOKENS: i64 = 10_000_000;
 /// Models a failed one may be followed by.
 const MAX_FALLBACKS: usize = 8;
@@ -140,9 +135,8 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let source = Source { file: &file, text: &text };
     let raw: Raw = problems::tables(&source, problems);
     let (answer, schema) = problems.keep(answer::answer(&source, dir, raw.answer));
-    let ranges = problems.keep(settings::ranges(&source, raw.ranges));
     let (history, summarise) = problems.keep(context::history(&source, dir, raw.history));
-    let (personas, persona_texts) = problems.keep(markdown::personas(dir, &ranges));
+    let (personas, persona_texts) = problems.keep(markdown::personas(dir, &raw.ranges));
     let files = problems.keep(tables::files(dir));
     let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
     let over =
@@ -169,15 +163,15 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         model: problems.keep(source.text("model", raw.model)),
         fallbacks: problems.keep(fallbacks(&source, raw.fallbacks)),
         models: problems.keep(models(&source, raw.models)),
-        settings: problems.keep(settings::settings(&source, raw.settings, &ranges)),
-        ranges,
+        settings: problems.keep(settings::settings(&source, raw.settings, &raw.ranges)),
+        ranges: raw.ranges,
         answer,
         memory: resting.memory,
         budget: problems.keep(budget(&source, raw.budget)),
-        limits: problems.keep(loop_limits(&source, raw.r#loop)),
+        limits: raw.r#loop,
         user_limits: problems.keep(limits::limits(&source, raw.limits)),
         history,
-        context: problems.keep(context::context(&source, raw.context)),
+        context: raw.context,
         personas,
         sections: resting.sections,
         targets: resting.targets,
@@ -276,13 +270,13 @@ struct Raw {
     tool: RawTools,
     mcp: RawServers,
     settings: RawSettings,
-    ranges: RawRanges,
+    ranges: Ranges,
     memory: RawMemory,
     budget: RawBudget,
-    r#loop: RawLoop,
+    r#loop: LoopLimits,
     limits: RawLimits,
     history: RawHistory,
-    context: RawContext,
+    context: ContextRules,
     targets: Vec<RawTarget>,
 }
 
@@ -293,25 +287,6 @@ struct RawBudget {
     run_usd: Option<Spanned<f64>>,
     day_tokens: Option<Spanned<i64>>,
     day_usd: Option<Spanned<f64>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawLoop {
-    max_steps: Option<Spanned<i64>>,
-    at_limit: Option<RawAtLimit>,
-    limit_reply: Option<Spanned<String>>,
-    failure_reply: Option<Spanned<failure::RawFailureReply>>,
-    max_parallel_tools: Option<Spanned<i64>>,
-    tool_timeout_seconds: Option<Spanned<i64>>,
-    run_timeout_seconds: Option<Spanned<i64>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawAtLimit {
-    Answer,
-    Reply,
 }
 
 /// The id that an app has by its folder's name.
@@ -414,32 +389,6 @@ fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {
     })
 }
 
-fn loop_limits(source: &Source<'_>, raw: RawLoop) -> Result<LoopLimits, Problem> {
-    let default = LoopLimits::default();
-    let tool_timeout = source.seconds(
-        "loop.tool_timeout_seconds",
-        raw.tool_timeout_seconds,
-        1..=MAX_TOOL_TIMEOUT_SECONDS,
-    )?;
-    let run_timeout =
-        source.seconds("loop.run_timeout_seconds", raw.run_timeout_seconds, 1..=MAX_RUN_TIMEOUT_SECONDS)?;
-    Ok(LoopLimits {
-        max_steps: source.whole("loop.max_steps", raw.max_steps, 1..=MAX_STEPS)?.unwrap_or(default.max_steps),
-        at_limit: match raw.at_limit {
-            Some(RawAtLimit::Answer) => AtLimit::Answer,
-            Some(RawAtLimit::Reply) => AtLimit::Reply,
-            None => default.at_limit,
-        },
-        limit_reply: source.text("loop.limit_reply", raw.limit_reply)?.unwrap_or(default.limit_reply),
-        failure_reply: failure::failure_replies(source, raw.failure_reply)?,
-        max_parallel_tools: source
-            .whole("loop.max_parallel_tools", raw.max_parallel_tools, 1..=MAX_PARALLEL_TOOLS)?
-            .unwrap_or(default.max_parallel_tools),
-        tool_timeout: tool_timeout.unwrap_or(default.tool_timeout),
-        run_timeout: run_timeout.unwrap_or(default.run_timeout),
-    })
-}
-
 fn tools(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<ToolRef>, Problem> {
     let mut seen = BTreeSet::new();
     let mut tools = Vec::new();
@@ -467,8 +416,12 @@ fn tool_ref(source: &Source<'_>, entry: &Spanned<String>) -> Result<ToolRef, Pro
         let remedy = format!("write 1 to {MAX_TOOL_NAME_CHARS} letters, digits, underscores or dashes");
         return Err(source.problem(entry.span(), format!("{name:?} cannot be a tool's name"), remedy));
     }
+    Ok(tool_ref_at(source, entry))
+}
+
+fn tool_ref_at(source: &Source<'_>, entry: &Spanned<String>) -> ToolRef {
     let (line, column) = source.place(entry.span().start);
-    Ok(ToolRef { file: source.file.into(), line, column, name: name.clone() })
+    ToolRef { file: source.file.into(), line, column, name: entry.get_ref().clone() }
 }
 
 fn is_tool_name(name: &str) -> bool {

@@ -6,36 +6,41 @@
 
 mod classifier;
 mod context;
+mod external_tools;
 mod failure;
 mod folder;
 mod front;
 mod instructions;
-mod outside;
 mod plausible;
 mod ranges;
+mod record_types;
 pub mod relative;
 mod section;
 pub mod source;
 mod template;
+mod tool_ref;
 mod types;
+mod words;
 
 pub use classifier::{BUCKETS, CLASSIFIER_VERSION, Classifier, MAX_MATTERS, Matter, MatterWeights};
 pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
+pub use external_tools::{
+    Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,
+    RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,
+};
 pub use failure::{FailureCause, FailureReplies};
 pub use folder::{
     ANY_SECTION, Apps, CONTINUES, Example, Examples, MAX_TOOLS, check, check_examples, examples, folders, id,
     learned_file, load, load_all,
 };
 pub use instructions::instructions_told;
-pub use outside::{
-    Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,
-    RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,
-};
 pub use plausible::Plausible;
 pub use ranges::{OutOfRange, Ranges, Within};
+pub use record_types::{RECORD_FORMAT, RecordType, TargetRange, record_validator};
 pub use section::{Section, SectionData, SectionItems, SectionText, ShortSection};
 pub use source::Problem;
+pub use tool_ref::ToolRef;
 pub use types::{
     ANY_MODEL, Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, Kind, LoopLimits,
-    Memory, Permission, RECORD_FORMAT, RecordTool, RecordType, TargetRange, ToolRef, record_validator,
+    Memory, Permission, RecordTool,
 };

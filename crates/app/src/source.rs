@@ -1,8 +1,10 @@
 //! Configuration text as typed values, or a [`Problem`] that says where it is wrong and what to write instead.
 //!
-//! The shape of a file is a serde type with `deny_unknown_fields`; numbers are read as `i64` inside [`Spanned`], so
-//! that a value out of range is reported here, with its place, rather than by an overflow deep in a parser.
+//! The shape of a file is a serde type with `deny_unknown_fields`. A field names its bounds in `deserialize_with`, by the
+//! functions of [`bounds`]. A value whose bounds are only known later is read inside [`Spanned`] and checked by a method
+//! of [`Source`].
 
+pub mod bounds;
 mod serde_text;
 #[cfg(test)]
 mod tests;
@@ -76,6 +78,24 @@ pub fn read_file(file: &Path, if_missing: &str) -> Result<String, Problem> {
     }
 }
 
+/// The files of a folder with this extension, by name; none where there is no such folder. `remedy` is for a folder that
+/// cannot be read.
+pub(crate) fn files_in(folder: &Path, extension: &str, remedy: &str) -> Result<Vec<PathBuf>, Problem> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let unreadable = |error: std::io::Error| Problem::of(folder, format!("cannot be read: {error}"), remedy);
+    let mut files = Vec::new();
+    for entry in folder.read_dir().map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|found| found == extension) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// TOML text as a value, or the problem with its place.
 pub fn read_toml<T: DeserializeOwned>(file: &Path, text: &str) -> Result<T, Problem> {
     Source { file, text }.toml()
@@ -90,10 +110,16 @@ pub struct Source<'a> {
 
 impl Source<'_> {
     pub fn toml<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        toml::from_str(self.text).map_err(|error| {
-            let span = error.span().unwrap_or(0..0);
-            let (message, remedy) = serde_text::explain(error.message(), self.key_before(span.start));
-            self.problem(span, message, remedy)
+        toml::from_str(self.text).map_err(|error| match bounds::refusal_in(&error) {
+            Some(refusal) => {
+                let span = refusal.span.or(error.span()).unwrap_or(0..0);
+                self.problem(span, refusal.message, refusal.remedy)
+            }
+            None => {
+                let span = error.span().unwrap_or(0..0);
+                let (message, remedy) = serde_text::explain(error.message(), self.key_before(span.start));
+                self.problem(span, message, remedy)
+            }
         })
     }
 
@@ -166,8 +192,7 @@ impl Source<'_> {
     pub fn text(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<String>, Problem> {
         match value {
             Some(value) if value.get_ref().trim().is_empty() => {
-                let remedy = "write a text, or remove the line to get the default";
-                Err(self.problem(value.span(), format!("{field} is empty"), remedy))
+                Err(self.problem(value.span(), format!("{field} is empty"), bounds::EMPTY_REMEDY))
             }
             value => Ok(value.map(Spanned::into_inner)),
         }

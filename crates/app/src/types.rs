@@ -10,9 +10,11 @@ use protocol::{AppId, Cost, Effect, Settings, UserLimits};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::source::bounds;
+use crate::words::word_enum;
 use crate::{
-    Classifier, ContextRules, FailureReplies, Flow, History, HttpTool, McpServer, Persona, Plausible,
-    Problem, Ranges, SandboxTool, Section,
+    Classifier, ContextRules, FailureReplies, Flow, History, HttpTool, McpServer, Persona, Plausible, Ranges,
+    RecordType, SandboxTool, Section, TargetRange, ToolRef, external_tools, failure,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -90,105 +92,48 @@ impl App {
         names
     }
 
+    /// The server that a tool of this name would be one of.
+    pub fn server_of(&self, tool: &str) -> Option<&McpServer> {
+        external_tools::server_of(&self.mcp, tool)
+    }
+
+    /// The operator's secrets that its tools and servers name, each with the first place that does.
+    pub fn secrets(&self) -> BTreeMap<&str, &ToolRef> {
+        let of_tools = self.declared.iter().flat_map(|declared| {
+            let names = match &declared.kind {
+                Kind::Http(tool) => tool.secrets(),
+                Kind::Record(_) | Kind::Sandbox(_) => BTreeSet::new(),
+            };
+            names.into_iter().map(|name| (name, &declared.tool))
+        });
+        let of_servers =
+            self.mcp.iter().flat_map(|server| server.secrets().into_iter().map(|name| (name, &server.name)));
+        let mut first = BTreeMap::new();
+        for (name, place) in of_tools.chain(of_servers) {
+            first.entry(name).or_insert(place);
+        }
+        first
+    }
+
     /// Whether a request, a persona or a thread may choose this model.
     pub fn allows_model(&self, name: &str, default: Option<&str>) -> bool {
         self.choosable_models(default).iter().any(|allowed| *allowed == ANY_MODEL || *allowed == name)
     }
 }
 
-/// The `format` of a field that holds the id of a record begins so; the record's type follows.
-pub const RECORD_FORMAT: &str = "record:";
-
-/// A validator for the schema of a record type. It also checks the formats `date` and `date-time`.
-pub fn record_validator(
-    schema: &Value,
-) -> Result<jsonschema::Validator, Box<jsonschema::ValidationError<'static>>> {
-    let is_date = |text: &str| text.parse::<jiff::civil::Date>().is_ok() && text.len() == "2026-01-01".len();
-    // Without an offset it is a time in the user's zone.
-    let is_time = |text: &str| {
-        text.contains([':'])
-            && (text.parse::<jiff::Timestamp>().is_ok() || text.parse::<jiff::civil::DateTime>().is_ok())
-    };
-    let options = jsonschema::options().should_validate_formats(true);
-    let options = options.with_format("date", is_date).with_format("date-time", is_time);
-    options.build(schema).map_err(|error| Box::new(error.to_owned()))
-}
-
-/// What the records of one type are like.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RecordType {
-    /// The file's name.
-    pub name: String,
-    /// A JSON Schema of a closed object.
-    pub schema: Value,
-}
-
-impl RecordType {
-    /// A validator for records of this type.
-    pub fn validator(&self) -> Result<jsonschema::Validator, Box<jsonschema::ValidationError<'static>>> {
-        record_validator(&self.schema)
+word_enum! {
+    /// What a declared tool does with records.
+    pub enum Does {
+        Search = "search",
+        Get = "get",
+        Create = "create",
+        Update = "update",
+        List = "list",
+        Delete = "delete",
     }
-
-    pub fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.schema.get("properties").and_then(Value::as_object).into_iter().flatten()
-    }
-
-    pub fn property(&self, name: &str) -> Option<&Value> {
-        self.schema.get("properties")?.get(name)
-    }
-
-    /// Whether every record of this type has the field.
-    pub fn requires(&self, field: &str) -> bool {
-        let required = self.schema.get("required").and_then(Value::as_array);
-        required.is_some_and(|names| names.iter().any(|name| name == field))
-    }
-
-    /// What people call such a record.
-    pub fn title(&self) -> &str {
-        self.schema.get("title").and_then(Value::as_str).unwrap_or(&self.name)
-    }
-}
-
-/// A range that a field of some records should be in. One end may be open.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TargetRange {
-    /// One of the app's record types.
-    pub record: String,
-    /// The field that is held against it.
-    pub field: String,
-    /// What a record must say for this to be its target.
-    pub matching: Map<String, Value>,
-    pub low: Option<f64>,
-    pub high: Option<f64>,
-}
-
-/// What a declared tool does with records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Does {
-    Search,
-    Get,
-    Create,
-    Update,
-    List,
-    Delete,
 }
 
 impl Does {
-    pub const ALL: [Does; 6] =
-        [Does::Search, Does::Get, Does::Create, Does::Update, Does::List, Does::Delete];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Does::Search => "search",
-            Does::Get => "get",
-            Does::Create => "create",
-            Does::Update => "update",
-            Does::List => "list",
-            Does::Delete => "delete",
-        }
-    }
-
     pub(crate) fn choices() -> String {
         Self::ALL.map(|does| format!("{:?}", does.name())).join(" or ")
     }
@@ -257,19 +202,33 @@ pub struct Adjusted {
     pub marker: Option<String>,
 }
 
-/// The bounds of one run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+const MAX_STEPS: i64 = 200;
+const MAX_PARALLEL_TOOLS: i64 = 32;
+const MAX_TOOL_TIMEOUT_SECONDS: i64 = 600;
+const MAX_RUN_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;
+
+/// `[loop]`: the bounds of one run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct LoopLimits {
     /// Model calls before the run must end.
+    #[serde(deserialize_with = "bounds::whole::<1, MAX_STEPS, _, _>")]
     pub max_steps: u32,
     pub at_limit: AtLimit,
     /// What the user reads under [`AtLimit::Reply`].
+    #[serde(deserialize_with = "bounds::text")]
     pub limit_reply: String,
     /// What the user reads when every model has failed; without it the run fails.
+    #[serde(deserialize_with = "failure::text_or_table")]
     pub failure_reply: FailureReplies,
     /// Calls of one step that are under way at once.
+    #[serde(deserialize_with = "bounds::whole::<1, MAX_PARALLEL_TOOLS, _, _>")]
     pub max_parallel_tools: usize,
+    #[serde(rename = "tool_timeout_seconds")]
+    #[serde(deserialize_with = "bounds::whole::<1, MAX_TOOL_TIMEOUT_SECONDS, _, _>")]
     pub tool_timeout: Duration,
+    #[serde(rename = "run_timeout_seconds")]
+    #[serde(deserialize_with = "bounds::whole::<1, MAX_RUN_TIMEOUT_SECONDS, _, _>")]
     pub run_timeout: Duration,
 }
 
@@ -290,7 +249,8 @@ impl Default for LoopLimits {
 }
 
 /// How a run ends when its steps are used up. Either way there is an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AtLimit {
     /// The model is called once more, without tools, and answers from what it has.
     Answer,
@@ -387,8 +347,10 @@ impl Default for Memory {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Inject {
+    #[default]
     None,
     /// All of them, the newest up to the limit.
     All,
@@ -433,56 +395,5 @@ impl Budget {
     /// Whether any of it is in dollars, so that every model must have a price.
     pub fn is_in_dollars(&self) -> bool {
         self.run_cost.is_some() || self.day_cost.is_some()
-    }
-}
-
-/// A tool by name, with the place that names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolRef {
-    pub name: String,
-    pub file: PathBuf,
-    pub line: usize,
-    pub column: usize,
-}
-
-impl ToolRef {
-    /// A problem with this tool, pointing at the line that names it.
-    pub fn problem(&self, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
-        Problem {
-            file: self.file.clone(),
-            line: Some(self.line),
-            column: Some(self.column),
-            message: message.into(),
-            remedy: remedy.into(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn dates_and_times_of_records_are_dates_and_times() {
-        let schema = json!({ "properties": {
-            "at": { "type": "string", "format": "date-time" },
-            "on": { "type": "string", "format": "date" },
-            "who": { "type": "string", "format": "record:patient" },
-        } });
-        let validator = record_validator(&schema).unwrap();
-        for good in
-            ["2026-11-16T08:00:00-05:00", "2026-11-16T08:00:00Z", "2026-11-16T08:00", "2026-11-16 08:00"]
-        {
-            assert!(validator.is_valid(&json!({ "at": good })), "{good}");
-        }
-        for bad in ["8:00 this morning", "yesterday", "2026-13-45T99:00:00Z", "2026-11-16", ""] {
-            assert!(!validator.is_valid(&json!({ "at": bad })), "{bad}");
-        }
-        assert!(validator.is_valid(&json!({ "on": "2026-02-28", "who": "anybody" })));
-        for bad in ["until Friday", "2026-02-30", "2026-11-16T08:00:00Z"] {
-            assert!(!validator.is_valid(&json!({ "on": bad })), "{bad}");
-        }
     }
 }

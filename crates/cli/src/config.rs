@@ -16,10 +16,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use app::Problem;
+use app::source::bounds::whole;
 use app::source::{Source, read_file};
 use engine::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use model::known::KnownProvider;
 use model::{Capabilities, Kind, Listing, Prices, Timeouts, Wire, known};
+use serde::Deserialize;
 use server::Proxying;
 use tools::Allowed;
 
@@ -183,10 +185,13 @@ pub(crate) struct TavilyAccount {
 
 /// Where `rondo models pull` looks. Other programs use the same variables for more than Rondo takes, so these are
 /// checked where they are used, not when another command starts.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Pull {
+    #[serde(deserialize_with = "raw::filled")]
     pub(crate) huggingface_url: String,
     /// May hold a name and a password.
+    #[serde(deserialize_with = "raw::filled")]
     pub(crate) pypi_url: String,
 }
 
@@ -196,16 +201,27 @@ impl std::fmt::Debug for Pull {
     }
 }
 
-/// How models in this process are run.
-#[derive(Debug, Clone, PartialEq)]
+const MAX_THREADS: i64 = 256;
+const MIN_CONTEXT: i64 = 256;
+const MAX_CONTEXT: i64 = 131_072;
+const MAX_ANSWERS: i64 = 8;
+const MAX_LOADED: i64 = 8;
+
+/// `[local]`: how models in this process are run.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Local {
-    /// Threads that compute; one for each processor if it is not said.
+    /// Threads that compute; one for each processor when absent.
+    #[serde(deserialize_with = "whole::<1, MAX_THREADS, _, _>")]
     pub(crate) threads: Option<usize>,
     /// Tokens of the longest prompt with its answer, if the model can do that many.
+    #[serde(deserialize_with = "whole::<MIN_CONTEXT, MAX_CONTEXT, _, _>")]
     pub(crate) context: u32,
     /// Answers of one model that are written side by side; each takes memory for its context.
+    #[serde(deserialize_with = "whole::<1, MAX_ANSWERS, _, _>")]
     pub(crate) answers: usize,
-    /// Models that are held in memory; who was asked longest ago makes room.
+    /// Models that are held in memory; the model that was used longest ago makes room.
+    #[serde(deserialize_with = "whole::<1, MAX_LOADED, _, _>")]
     pub(crate) loaded: usize,
 }
 
@@ -241,8 +257,10 @@ pub(crate) struct Log {
     pub(crate) format: LogFormat,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum LogFormat {
+    #[default]
     Text,
     Json,
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::schema::{Objects, schema};
+use crate::Answer;
 use crate::source::{Problem, Source, Spanned, read_file};
-use crate::types::Answer;
 
 pub(super) fn answer(
     source: &Source<'_>,

@@ -8,13 +8,13 @@ use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::external_tools::{RawFlow, RawHttp, RawWasm};
 use super::json::InOrder;
-use super::outside::{RawFlow, RawHttp, RawWasm};
 use super::plausible::RawPlausible;
 use super::records::known;
 use crate::source::{Problem, Source, Spanned};
-use crate::types::{Adjusted, Declared, Does, Kind, Permission, RecordTool, RecordType, ToolRef};
-use crate::{McpServer, outside};
+use crate::{Adjusted, Declared, Does, Kind, Permission, RecordTool, RecordType, ToolRef};
+use crate::{McpServer, external_tools};
 
 /// Records that one call may need as evidence.
 const MAX_REQUIRED: i64 = 50;
@@ -57,7 +57,7 @@ pub(super) struct Beside<'a> {
     pub(super) servers: &'a [McpServer],
 }
 
-/// One `[tool.NAME]` that is being read.
+/// One `[tool.NAME]` or `[mcp.SERVER]` that is being read.
 pub(super) struct Reading<'a> {
     pub(super) source: Source<'a>,
     pub(super) beside: &'a Beside<'a>,
@@ -67,6 +67,15 @@ pub(super) struct Reading<'a> {
     pub(super) span: Range<usize>,
 }
 
+/// The keys of a table, each with its place where the file has it.
+macro_rules! spans {
+    ($raw:expr, $($key:ident),*) => {
+        [$((stringify!($key), $raw.$key.as_ref().map(Spanned::span))),*]
+    };
+}
+
+pub(super) use spans;
+
 /// What a `[tool.NAME]` turned out to be.
 pub(super) enum Read {
     Declared(Box<Declared>),
@@ -74,14 +83,7 @@ pub(super) enum Read {
 }
 
 /// Reads one table; `tool` is its name and where it stands.
-pub(super) fn tool(
-    source: Source<'_>,
-    beside: &Beside<'_>,
-    tool: ToolRef,
-    span: Range<usize>,
-    raw: RawTool,
-) -> Result<Read, Problem> {
-    let reading = Reading { source, beside, table: format!("tool.{}", tool.name), span };
+pub(super) fn tool(reading: &Reading<'_>, tool: ToolRef, raw: RawTool) -> Result<Read, Problem> {
     let kinds = [
         ("record", raw.record.is_some() || raw.does.is_some()),
         ("http", raw.http.is_some()),
@@ -98,14 +100,20 @@ pub(super) fn tool(
     }
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// `kind` is `tool` or `mcp`.
+    pub(super) fn new(
+        kind: &str,
+        name: &Spanned<String>,
+        source: Source<'a>,
+        beside: &'a Beside<'a>,
+    ) -> Self {
+        Self { source, beside, table: format!("{kind}.{}", name.get_ref()), span: name.span() }
+    }
+
     fn adjusted(&self, tool: ToolRef, raw: RawTool) -> Result<Adjusted, Problem> {
         let of_records = self.of_records(&raw);
-        let beyond = [
-            ("parameters", raw.parameters.as_ref().map(Spanned::span)),
-            ("parameters_file", raw.parameters_file.as_ref().map(Spanned::span)),
-            ("undo", raw.undo.as_ref().map(Spanned::span)),
-        ];
+        let beyond = spans!(raw, parameters, parameters_file, undo);
         if of_records.into_iter().chain(beyond).any(|(_, span)| span.is_some()) {
             let message = format!("{} names no record type, no request and no module", self.table);
             let remedy =
@@ -127,7 +135,7 @@ impl Reading<'_> {
     /// What only a server knows of its tools, an app may have to say in its place.
     fn effect_of_server(&self, tool: &ToolRef, effect: &Spanned<Effect>) -> Result<Effect, Problem> {
         let at = |message: String, remedy: &str| self.source.problem(effect.span(), message, remedy);
-        if outside::server_of(self.beside.servers, &tool.name).is_none() {
+        if external_tools::server_of(self.beside.servers, &tool.name).is_none() {
             let message = format!("{} is no tool of an MCP server, and says itself what it does", self.table);
             return Err(at(message, "remove effect"));
         }
@@ -166,7 +174,7 @@ impl Reading<'_> {
             let message = format!("the tool {:?} is listed under tools and declared here", tool.name);
             return Err(self.problem(message, "remove one, or give it another name"));
         }
-        if let Some(server) = outside::server_of(self.beside.servers, &tool.name) {
+        if let Some(server) = external_tools::server_of(self.beside.servers, &tool.name) {
             let message =
                 format!("{:?} is the name of a tool of the MCP server {:?}", tool.name, server.name.name);
             return Err(self.problem(message, "give it another name"));
@@ -189,10 +197,10 @@ impl Reading<'_> {
     }
 
     /// What is said that means nothing for a tool of this kind.
-    pub(super) fn refuse<'a>(
+    pub(super) fn refuse<'k>(
         &self,
         kind: &str,
-        said: impl IntoIterator<Item = (&'a str, Option<Range<usize>>)>,
+        said: impl IntoIterator<Item = (&'k str, Option<Range<usize>>)>,
     ) -> Result<(), Problem> {
         match said.into_iter().find_map(|(key, span)| Some((key, span?))) {
             None => Ok(()),
@@ -251,13 +259,7 @@ impl Reading<'_> {
 
     /// What is said must mean something for what the tool does.
     fn fits(&self, does: Does, raw: &RawTool) -> Result<(), Problem> {
-        let of_others = [
-            ("effect", raw.effect.as_ref().map(Spanned::span)),
-            ("marker", raw.marker.as_ref().map(Spanned::span)),
-            ("parameters", raw.parameters.as_ref().map(Spanned::span)),
-            ("parameters_file", raw.parameters_file.as_ref().map(Spanned::span)),
-            ("undo", raw.undo.as_ref().map(Spanned::span)),
-        ];
+        let of_others = spans!(raw, effect, marker, parameters, parameters_file, undo);
         self.refuse("a tool over records", of_others)?;
         let writes = matches!(does, Does::Create | Does::Update);
         let fits = |key: &str| match key {

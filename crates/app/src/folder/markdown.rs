@@ -12,7 +12,7 @@ use super::problems::Problems;
 use super::records::known;
 use crate::front::Front;
 use crate::section::Template;
-use crate::source::{Problem, Source, read_file};
+use crate::source::{Problem, Source, files_in, read_file};
 use crate::template::Mistake;
 use crate::{Persona, Ranges, RecordType, Section, SectionData, SectionItems};
 
@@ -194,24 +194,13 @@ fn example(schema: &Value) -> Value {
 
 /// The Markdown files of a folder with their names, in order; none where there is no such folder.
 fn files(folder: &Path) -> Result<Vec<(String, PathBuf)>, Problem> {
-    if !folder.exists() {
-        return Ok(Vec::new());
-    }
-    let unreadable = |error: std::io::Error| {
-        Problem::of(folder, format!("cannot be read: {error}"), "make it a folder of Markdown files")
-    };
-    let mut files = Vec::new();
-    for entry in folder.read_dir().map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            files.push((name(&path)?, path));
-        }
-    }
+    let files = files_in(folder, "md", "make it a folder of Markdown files")?;
     if files.len() > MAX_FILES {
         return Err(Problem::of(folder, format!("there are more than {MAX_FILES} files"), "remove some"));
     }
-    files.sort();
-    Ok(files)
+    let mut named = files.into_iter().map(|file| Ok((name(&file)?, file))).collect::<Result<Vec<_>, _>>()?;
+    named.sort(); // without the extension, so that "a" comes before "a-b"
+    Ok(named)
 }
 
 fn name(file: &Path) -> Result<String, Problem> {

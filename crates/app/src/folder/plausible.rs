@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::declared::Reading;
 use super::json::InOrder;
+use crate::RecordType;
 use crate::Within;
 use crate::plausible::Plausible;
 use crate::source::{Problem, Spanned};
-use crate::types::RecordType;
 
 /// Kinds of arguments that one tool may expect.
 const MAX_PLAUSIBLE: usize = 100;

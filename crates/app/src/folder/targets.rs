@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::declared::json;
 use super::records::known;
 use crate::source::{Problem, Source, Spanned};
-use crate::types::{RecordType, TargetRange};
+use crate::{RecordType, TargetRange};
 
 const MAX_TARGETS: usize = 100;
 

@@ -3,11 +3,11 @@
 mod context;
 mod declared;
 mod examples;
+mod external_tools;
 mod limits;
 mod markdown;
 mod mcp;
 mod memory;
-mod outside;
 mod problems;
 mod targets;
 
@@ -19,7 +19,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    Answer, ContextRules, FailureCause, FailureReplies, History, HistoryStyle, Ranges, Summarise, Within,
+    Answer, AtLimit, ContextRules, FailureCause, FailureReplies, History, HistoryStyle, Ranges, Summarise,
+    Within,
 };
 
 const PROMPT: &str = "Be helpful.";

@@ -49,6 +49,15 @@ fn the_default_file_shows_every_key() {
     for section in ["RawProvider {", "RawModel {", "RawPrice {", "RawEmbeddings {", "RawSecret {"] {
         assert!(shown.contains(section), "{section} is missing: {shown}");
     }
+    // These tables are read with their defaults, so a missing key is no `None`.
+    let file: toml::Table = uncommented(|_| true).parse().unwrap();
+    for table in ["pull", "local", "log"] {
+        let refused = read(&format!("[{table}]\nzzzz = 1"), &[]).unwrap_err();
+        let (_, keys) = refused.split_once("the keys here are ").unwrap();
+        for key in keys.split(", ") {
+            assert!(file[table].get(key).is_some(), "{table}.{key} is missing");
+        }
+    }
 }
 
 /// A model of which nothing is known.

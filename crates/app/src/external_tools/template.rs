@@ -8,8 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::ValueKind;
+use minijinja::value::{Serde, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value as Json};
 
 use crate::template::{Bounded, Mistake, environment};
@@ -17,6 +18,7 @@ use crate::template::{Bounded, Mistake, environment};
 /// What one template, or one JSON value made of templates, may come to.
 const MAX_RENDERED_BYTES: usize = 256 * 1024;
 const NAME: &str = "template";
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const SECRET: &str = "secret";
 const CREDENTIAL: &str = "credential";
 /// All else can give a name to a secret, or is of no use in one value.
@@ -104,8 +106,11 @@ impl Template {
         let mut environment = environment(SyntaxConfig::builder().keep_trailing_newline(true).build()?);
         environment.set_formatter(move |out, _, value| {
             let text = text(value)?;
-            let text = if writing == Writing::Encoded { encoded(&text) } else { text };
-            out.write_str(&text).map_err(Error::from)
+            match writing {
+                Writing::Plain => out.write_str(&text),
+                Writing::Encoded => write!(out, "{}", utf8_percent_encode(&text, ENCODED)),
+            }
+            .map_err(Error::from)
         });
         environment.add_template_owned(NAME, source.to_owned())?;
         let used = environment.get_template(NAME)?.undeclared_variables(true);
@@ -199,7 +204,7 @@ impl Template {
             let given = match root.as_str() {
                 SECRET => only(inner, &self.secrets),
                 CREDENTIAL => only(inner, &self.credentials),
-                _ => value(inner),
+                _ => Value::from(Serde(inner)),
             };
             (root.clone(), given)
         });
@@ -379,28 +384,9 @@ fn only_expression(source: &str, environment: &Environment<'static>) -> Option<S
     environment.compile_expression_owned(inner.to_owned()).ok().map(|_| inner.to_owned())
 }
 
-fn value(json: &Json) -> Value {
-    match json {
-        Json::Null => Value::from(()),
-        Json::Bool(yes) => Value::from(*yes),
-        Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(whole), _, _) => Value::from(whole),
-            (None, Some(whole), _) => Value::from(whole),
-            (None, None, Some(float)) => Value::from(float),
-            (None, None, None) => Value::UNDEFINED,
-        },
-        Json::String(text) => Value::from(text.as_str()),
-        Json::Array(items) => items.iter().map(value).collect(),
-        Json::Object(fields) => {
-            let fields = fields.iter().map(|(name, field)| (name.clone(), value(field)));
-            Value::from(fields.collect::<BTreeMap<String, Value>>())
-        }
-    }
-}
-
 fn only(values: &Json, names: &BTreeSet<String>) -> Value {
-    let given = names.iter().filter_map(|name| Some((name.clone(), value(values.get(name)?))));
-    Value::from(given.collect::<BTreeMap<String, Value>>())
+    let given = names.iter().filter_map(|name| Some((name, values.get(name)?)));
+    Value::from(Serde(given.collect::<BTreeMap<&String, &Json>>()))
 }
 
 fn text(value: &Value) -> Result<String, Error> {
@@ -412,18 +398,6 @@ fn text(value: &Value) -> Result<String, Error> {
         return serde_json::to_string(value).map_err(unfit);
     }
     Ok(value.to_string())
-}
-
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 fn within_bounds(bytes: usize) -> Result<(), String> {

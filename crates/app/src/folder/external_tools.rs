@@ -11,11 +11,11 @@ use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::declared::{RawTool, Reading};
+use super::declared::{RawTool, Reading, spans};
 use super::inside::inside;
 use super::json::InOrder;
 use super::{is_tool_name, schema};
-use crate::outside::Writing;
+use crate::external_tools::Writing;
 use crate::source::{Problem, Source, Spanned, read_file};
 use crate::template::Mistake;
 use crate::{
@@ -120,13 +120,7 @@ impl Reading<'_> {
     fn undo(&self, raw: Spanned<RawHttp>) -> Result<Request, Problem> {
         let span = raw.span();
         let raw = raw.into_inner();
-        let beyond = [
-            ("result", raw.result.as_ref().map(Spanned::span)),
-            ("result_template", raw.result_template.as_ref().map(Spanned::span)),
-            ("retry", raw.retry.as_ref().map(Spanned::span)),
-            ("accept_status", raw.accept_status.as_ref().map(Spanned::span)),
-        ];
-        self.refuse("an undo", beyond)?;
+        self.refuse("an undo", spans!(raw, result, result_template, retry, accept_status))?;
         self.request("undo", span, raw, Names::Undo)
     }
 
@@ -260,10 +254,7 @@ impl Reading<'_> {
             let message = format!("{} runs in a sandbox, where it can change nothing", self.table);
             return Err(self.source.problem(effect.span(), message, "remove effect"));
         }
-        let beyond = [
-            ("marker", raw.marker.as_ref().map(Spanned::span)),
-            ("undo", raw.undo.as_ref().map(Spanned::span)),
-        ];
+        let beyond = spans!(raw, marker, undo);
         self.refuse("a tool in a sandbox", self.of_records(&raw).into_iter().chain(beyond))?;
         let span = wasm.span();
         let wasm = wasm.into_inner();

@@ -93,7 +93,7 @@ fn what_a_request_does_follows_from_its_method() {
     assert_eq!((tool.request.method, tool.retry, &tool.answer), (Method::Get, false, &Answered::Whole));
     assert_eq!(tool.parameters, json!({ "type": "object", "properties": {}, "additionalProperties": false }));
     let text = "url = 'https://a.example.com/'\nmethod = 'PUT'\ntext = 'x {{ input.a }}'\nresult_template = '{{ output.b }}'";
-    let app = demo(&super::outside::tool(text), PROMPT);
+    let app = demo(&super::external_tools::tool(text), PROMPT);
     let expected = Template::new("{{ output.b }}", Names::Answer).unwrap();
     assert_eq!(http(&app).answer, Answered::Text(expected));
     assert_eq!(

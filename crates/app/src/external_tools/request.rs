@@ -4,34 +4,22 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
 use super::{JsonTemplate, Template, UrlTemplate};
+use crate::words::word_enum;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    #[default]
-    Get,
-    Head,
-    Post,
-    Put,
-    Patch,
-    Delete,
-}
-
-impl Method {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
+word_enum! {
+    #[derive(Default)]
+    pub enum Method {
+        #[default]
+        Get = "GET",
+        Head = "HEAD",
+        Post = "POST",
+        Put = "PUT",
+        Patch = "PATCH",
+        Delete = "DELETE",
     }
 }
 

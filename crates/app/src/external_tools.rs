@@ -6,7 +6,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub use request::{Body, Method, Rendered, RenderedBody, Request, header_values};
 pub(crate) use template::Writing;
 pub use template::{JsonTemplate, Names, Template};
 
-use crate::{App, Kind, ToolRef};
+use crate::ToolRef;
 
 /// Stands between an MCP server's name and its tool's.
 const BETWEEN: &str = "__";
@@ -141,31 +141,6 @@ impl McpServer {
             McpTransport::Http { headers, .. } => headers,
         };
         named.iter().map(|(_, template)| template)
-    }
-}
-
-impl App {
-    /// The server that a tool of this name would be one of.
-    pub fn server_of(&self, tool: &str) -> Option<&McpServer> {
-        server_of(&self.mcp, tool)
-    }
-
-    /// The operator's secrets that its tools and servers name, each with the first place that does.
-    pub fn secrets(&self) -> BTreeMap<&str, &ToolRef> {
-        let of_tools = self.declared.iter().flat_map(|declared| {
-            let names = match &declared.kind {
-                Kind::Http(tool) => tool.secrets(),
-                Kind::Record(_) | Kind::Sandbox(_) => BTreeSet::new(),
-            };
-            names.into_iter().map(|name| (name, &declared.tool))
-        });
-        let of_servers =
-            self.mcp.iter().flat_map(|server| server.secrets().into_iter().map(|name| (name, &server.name)));
-        let mut first = BTreeMap::new();
-        for (name, place) in of_tools.chain(of_servers) {
-            first.entry(name).or_insert(place);
-        }
-        first
     }
 }
 
