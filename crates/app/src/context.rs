@@ -50,11 +50,11 @@ pub struct ContextRules {
     #[serde(deserialize_with = "order")]
     pub order: Vec<Fragment>,
     /// Tokens that the app's sections may take together.
-    #[serde(deserialize_with = "bounds::whole::<1, MAX_FRAGMENT_TOKENS, _, _>")]
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_FRAGMENT_TOKENS, _, _>")]
     pub domain_tokens: usize,
-    #[serde(deserialize_with = "bounds::whole::<1, MAX_FRAGMENT_TOKENS, _, _>")]
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_FRAGMENT_TOKENS, _, _>")]
     pub document_tokens: usize,
-    #[serde(deserialize_with = "bounds::whole::<1, MAX_FRAGMENT_TOKENS, _, _>")]
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_FRAGMENT_TOKENS, _, _>")]
     pub pin_tokens: usize,
     pub documents: DocumentUse,
 }
@@ -128,7 +128,7 @@ pub enum DocumentUse {
 
 /// How much of the conversation the model is shown, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct History {
+pub struct HistoryRules {
     pub style: HistoryStyle,
     /// Tokens of earlier turns, their summaries included.
     pub budget: u32,
@@ -136,11 +136,11 @@ pub struct History {
     pub summarise: Option<Summarise>,
 }
 
-impl History {
+impl HistoryRules {
     pub(crate) const DEFAULT_BUDGET: u32 = 3_000;
 }
 
-impl Default for History {
+impl Default for HistoryRules {
     fn default() -> Self {
         Self {
             style: HistoryStyle::Plain,

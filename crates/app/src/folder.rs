@@ -32,10 +32,10 @@ use protocol::{AppId, Cost};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::source::{Problem, Source, Spanned, read_file};
+use crate::source::{FileText, Problem, Spanned, read_file};
 use crate::{
-    ANY_MODEL, App, Budget, Classifier, ContextRules, LoopLimits, Memory, Ranges, RecordType, Section,
-    TargetRange, ToolRef,
+    ANY_MODEL, App, AppBudget, Classifier, ContextRules, LoopLimits, MemoryRules, Ranges, RecordType,
+    Section, TargetRange, ToolRef,
 };
 
 pub use examples::{ANY_SECTION, CONTINUES, Example, Examples, check_examples, examples, learned_file};
@@ -132,7 +132,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let text = problems.keep(read_file(&file, missing));
     let instructions = problems.keep(crate::instructions::read(&dir.join("instructions.md")));
     let title = problems.keep(optional_text(&dir.join("title.md"), "say how to name a thread"));
-    let source = Source { file: &file, text: &text };
+    let source = FileText { file: &file, text: &text };
     let raw: Raw = problems::tables(&source, problems);
     let (answer, schema) = problems.keep(answer::answer(&source, dir, raw.answer));
     let (history, summarise) = problems.keep(context::history(&source, dir, raw.history));
@@ -201,7 +201,7 @@ struct Over<'a> {
 struct Resting {
     records: BTreeMap<String, RecordType>,
     record_texts: Vec<String>,
-    memory: Memory,
+    memory: MemoryRules,
     extract: Option<String>,
     sections: Vec<Section>,
     section_texts: Vec<String>,
@@ -322,7 +322,7 @@ fn optional_text(file: &Path, purpose: &str) -> Result<Option<String>, Problem> 
 }
 
 /// Where the users live who do not say.
-fn zone(source: &Source<'_>, raw: Option<Spanned<String>>) -> Result<Option<TimeZone>, Problem> {
+fn zone(source: &FileText<'_>, raw: Option<Spanned<String>>) -> Result<Option<TimeZone>, Problem> {
     let Some(name) = raw else { return Ok(None) };
     let known = TimeZone::get(name.get_ref()).ok().filter(|zone| !zone.is_unknown());
     if let Some(zone) = known.filter(|zone| zone.iana_name().is_some()) {
@@ -332,7 +332,7 @@ fn zone(source: &Source<'_>, raw: Option<Spanned<String>>) -> Result<Option<Time
     Err(source.problem(name.span(), message, "write a name such as \"Europe/Lisbon\""))
 }
 
-fn fallbacks(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+fn fallbacks(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
     if let Some(beyond) = raw.get(MAX_FALLBACKS) {
         let message = format!("there are more than {MAX_FALLBACKS} fallbacks");
         return Err(source.problem(beyond.span(), message, "name fewer"));
@@ -341,7 +341,7 @@ fn fallbacks(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<Strin
     raw.into_iter().map(name).collect()
 }
 
-fn models(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+fn models(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
     if let Some(beyond) = raw.get(MAX_MODELS) {
         let message = format!("there are more than {MAX_MODELS} models");
         return Err(source.problem(
@@ -371,16 +371,16 @@ fn models(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>,
     raw.into_iter().map(name).collect()
 }
 
-fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {
+fn budget(source: &FileText<'_>, raw: RawBudget) -> Result<AppBudget, Problem> {
     let dollars = raw.run_usd.as_ref().or(raw.day_usd.as_ref());
     let dollars_line = dollars.map(|value| source.place(value.span().start).0);
-    let tokens = |field: &str, value| source.whole(&format!("budget.{field}"), value, 1..=MAX_BUDGET_TOKENS);
+    let tokens = |field: &str, value| source.whole_number(&format!("budget.{field}"), value, 1..=MAX_BUDGET_TOKENS);
     let cost = |field: &str, value| {
         let dollars =
             source.number(&format!("budget.{field}"), value, Bound::Excluded(0.0), MAX_BUDGET_USD)?;
         Ok(dollars.map(Cost::from_dollars))
     };
-    Ok(Budget {
+    Ok(AppBudget {
         run_tokens: tokens("run_tokens", raw.run_tokens)?,
         run_cost: cost("run_usd", raw.run_usd)?,
         day_tokens: tokens("day_tokens", raw.day_tokens)?,
@@ -389,7 +389,7 @@ fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {
     })
 }
 
-fn tools(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<ToolRef>, Problem> {
+fn tools(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<ToolRef>, Problem> {
     let mut seen = BTreeSet::new();
     let mut tools = Vec::new();
     for entry in raw {
@@ -410,7 +410,7 @@ fn too_many_tools(beyond: &ToolRef) -> Problem {
 }
 
 /// A tool's name and the place it stands at.
-fn tool_ref(source: &Source<'_>, entry: &Spanned<String>) -> Result<ToolRef, Problem> {
+fn tool_ref(source: &FileText<'_>, entry: &Spanned<String>) -> Result<ToolRef, Problem> {
     let name = entry.get_ref();
     if !is_tool_name(name) {
         let remedy = format!("write 1 to {MAX_TOOL_NAME_CHARS} letters, digits, underscores or dashes");
@@ -419,7 +419,7 @@ fn tool_ref(source: &Source<'_>, entry: &Spanned<String>) -> Result<ToolRef, Pro
     Ok(tool_ref_at(source, entry))
 }
 
-fn tool_ref_at(source: &Source<'_>, entry: &Spanned<String>) -> ToolRef {
+fn tool_ref_at(source: &FileText<'_>, entry: &Spanned<String>) -> ToolRef {
     let (line, column) = source.place(entry.span().start);
     ToolRef { file: source.file.into(), line, column, name: entry.get_ref().clone() }
 }

@@ -8,7 +8,7 @@ mod tests;
 use std::ops::{Bound, Range, RangeInclusive};
 
 use crate::Within;
-use crate::source::{Problem, Source, Spanned, did_you_mean};
+use crate::source::{FileText, Problem, Spanned, did_you_mean};
 
 const FENCE: &str = "---";
 /// Entries of one list.
@@ -16,7 +16,7 @@ const MAX_ENTRIES: usize = 100;
 
 /// A file's front matter and its text.
 pub(crate) struct Front<'a> {
-    source: Source<'a>,
+    source: FileText<'a>,
     lines: Vec<Line<'a>>,
     /// What follows the front matter.
     pub(crate) body: &'a str,
@@ -36,7 +36,7 @@ struct Line<'a> {
 
 impl<'a> Front<'a> {
     /// Takes the file apart. A key may also be written in camel case; one that is not known is refused.
-    pub(crate) fn parse(source: Source<'a>, known: &[&'static str]) -> Result<Self, Problem> {
+    pub(crate) fn parse(source: FileText<'a>, known: &[&'static str]) -> Result<Self, Problem> {
         let mut front = Self { source, lines: Vec::new(), body: source.text, body_line: 1 };
         let mut lines = source.text.split_inclusive('\n');
         let first = lines.next().unwrap_or_default();
@@ -117,13 +117,13 @@ impl<'a> Front<'a> {
         self.source.number(key, Some(value), low, within.high)
     }
 
-    pub(crate) fn whole<N: TryFrom<i64>>(
+    pub(crate) fn whole_number<N: TryFrom<i64>>(
         &self,
         key: &str,
         range: RangeInclusive<i64>,
     ) -> Result<Option<N>, Problem> {
         let Some(value) = self.parsed::<i64>(key, "a whole number")? else { return Ok(None) };
-        self.source.whole(key, Some(value), range)
+        self.source.whole_number(key, Some(value), range)
     }
 
     pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>, Problem> {

@@ -23,10 +23,10 @@ mod types;
 mod words;
 
 pub use classifier::{BUCKETS, CLASSIFIER_VERSION, Classifier, MAX_MATTERS, Matter, MatterWeights};
-pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
+pub use context::{ContextRules, DocumentUse, Fragment, HistoryRules, HistoryStyle, Persona, Summarise};
 pub use external_tools::{
-    Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,
-    RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,
+    AnswerPart, AppMcpServer, AppMcpTransport, BodyTemplate, FlowRule, HttpMethod, HttpTool, JsonTemplate,
+    Names, Rendered, RenderedBody, RequestTemplate, SandboxTool, TextTemplate, UrlTemplate, header_values,
 };
 pub use failure::{FailureCause, FailureReplies};
 pub use folder::{
@@ -41,6 +41,6 @@ pub use section::{Section, SectionData, SectionItems, SectionText, ShortSection}
 pub use source::Problem;
 pub use tool_ref::ToolRef;
 pub use types::{
-    ANY_MODEL, Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, Kind, LoopLimits,
-    Memory, Permission, RecordTool,
+    ANY_MODEL, Adjusted, AnswerForm, App, AppBudget, AtLimit, Declared, DeclaredRecordTool, Does,
+    ExtractionRules, Inject, LoopLimits, MemoryRules, Permission, ToolKind,
 };

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::TargetRange;
 
 pub use shorten::{SectionItems, SectionText, ShortSection};
-pub(crate) use template::Template;
+pub(crate) use template::SectionTemplate;
 
 /// What one section may write, before it is made to fit.
 pub(crate) const MAX_SECTION_BYTES: usize = 128 * 1024;
@@ -44,7 +44,7 @@ pub struct Section {
     pub max_tokens: usize,
     /// What is shown whole or not at all.
     pub items: SectionItems,
-    pub(crate) template: Template,
+    pub(crate) template: SectionTemplate,
 }
 
 /// What a section is filled with.

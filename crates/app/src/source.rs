@@ -2,7 +2,7 @@
 //!
 //! The shape of a file is a serde type with `deny_unknown_fields`. A field names its bounds in `deserialize_with`, by the
 //! functions of [`bounds`]. A value whose bounds are only known later is read inside [`Spanned`] and checked by a method
-//! of [`Source`].
+//! of [`FileText`].
 
 pub mod bounds;
 mod serde_text;
@@ -98,17 +98,17 @@ pub(crate) fn files_in(folder: &Path, extension: &str, remedy: &str) -> Result<V
 
 /// TOML text as a value, or the problem with its place.
 pub fn read_toml<T: DeserializeOwned>(file: &Path, text: &str) -> Result<T, Problem> {
-    Source { file, text }.toml()
+    FileText { file, text }.toml()
 }
 
 /// A file's text, able to point into itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct FileText<'a> {
     pub file: &'a Path,
     pub text: &'a str,
 }
 
-impl Source<'_> {
+impl FileText<'_> {
     pub fn toml<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         toml::from_str(self.text).map_err(|error| match bounds::refusal_in(&error) {
             Some(refusal) => {
@@ -143,7 +143,7 @@ impl Source<'_> {
     }
 
     /// A whole number within `range`; `field` is its full name, such as `loop.max_steps`.
-    pub fn whole<N: TryFrom<i64>>(
+    pub fn whole_number<N: TryFrom<i64>>(
         &self,
         field: &str,
         value: Option<Spanned<i64>>,
@@ -165,7 +165,7 @@ impl Source<'_> {
         value: Option<Spanned<i64>>,
         range: RangeInclusive<i64>,
     ) -> Result<Option<Duration>, Problem> {
-        Ok(self.whole(field, value, range)?.map(Duration::from_secs))
+        Ok(self.whole_number(field, value, range)?.map(Duration::from_secs))
     }
 
     /// A number from `lower` to `upper`, which NaN never is.

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use crate::source::bounds;
 use crate::words::word_enum;
 use crate::{
-    Classifier, ContextRules, FailureReplies, Flow, History, HttpTool, McpServer, Persona, Plausible, Ranges,
-    RecordType, SandboxTool, Section, TargetRange, ToolRef, external_tools, failure,
+    AppMcpServer, Classifier, ContextRules, FailureReplies, FlowRule, HistoryRules, HttpTool, Persona,
+    Plausible, Ranges, RecordType, SandboxTool, Section, TargetRange, ToolRef, external_tools, failure,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -38,9 +38,9 @@ pub struct App {
     pub models: Vec<String>,
     pub settings: Settings,
     pub ranges: Ranges,
-    pub answer: Answer,
-    pub memory: Memory,
-    pub budget: Budget,
+    pub answer: AnswerForm,
+    pub memory: MemoryRules,
+    pub budget: AppBudget,
     /// The system prompt. Never empty.
     pub instructions: String,
     /// How the model is told to name a thread; without it, a thread is named by its first words.
@@ -48,7 +48,7 @@ pub struct App {
     pub limits: LoopLimits,
     /// What one user may do in a while.
     pub user_limits: UserLimits,
-    pub history: History,
+    pub history: HistoryRules,
     pub context: ContextRules,
     /// By id.
     pub personas: BTreeMap<String, Persona>,
@@ -68,7 +68,7 @@ pub struct App {
     /// What the app says about tools it lists, and about those of its MCP servers.
     pub adjusted: Vec<Adjusted>,
     /// In the order of the files.
-    pub mcp: Vec<McpServer>,
+    pub mcp: Vec<AppMcpServer>,
 }
 
 /// In `models` it allows every model.
@@ -93,7 +93,7 @@ impl App {
     }
 
     /// The server that a tool of this name would be one of.
-    pub fn server_of(&self, tool: &str) -> Option<&McpServer> {
+    pub fn server_of(&self, tool: &str) -> Option<&AppMcpServer> {
         external_tools::server_of(&self.mcp, tool)
     }
 
@@ -101,8 +101,8 @@ impl App {
     pub fn secrets(&self) -> BTreeMap<&str, &ToolRef> {
         let of_tools = self.declared.iter().flat_map(|declared| {
             let names = match &declared.kind {
-                Kind::Http(tool) => tool.secrets(),
-                Kind::Record(_) | Kind::Sandbox(_) => BTreeSet::new(),
+                ToolKind::Http(tool) => tool.secrets(),
+                ToolKind::Record(_) | ToolKind::Sandbox(_) => BTreeSet::new(),
             };
             names.into_iter().map(|name| (name, &declared.tool))
         });
@@ -155,23 +155,23 @@ pub struct Declared {
     /// Never absent for tools that reach outside or run in a sandbox.
     pub description: Option<String>,
     pub permission: Option<Permission>,
-    pub flows: Vec<Flow>,
+    pub flows: Vec<FlowRule>,
     /// Where there is any, a call that fits none of these needs a yes.
     pub plausible: Vec<Plausible>,
-    pub kind: Kind,
+    pub kind: ToolKind,
 }
 
 /// What a declared tool is made of.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kind {
-    Record(RecordTool),
+pub enum ToolKind {
+    Record(DeclaredRecordTool),
     Http(Box<HttpTool>),
     Sandbox(SandboxTool),
 }
 
 /// A tool over one type of records.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RecordTool {
+pub struct DeclaredRecordTool {
     /// One of the app's record types.
     pub record: String,
     pub does: Does,
@@ -195,7 +195,7 @@ pub struct Adjusted {
     pub permission: Option<Permission>,
     /// Only for tools of MCP servers.
     pub effect: Option<Effect>,
-    pub flows: Vec<Flow>,
+    pub flows: Vec<FlowRule>,
     /// Where there is any, a call that fits none of these needs a yes.
     pub plausible: Vec<Plausible>,
     /// Shown in the answer while a call is made.
@@ -212,7 +212,7 @@ const MAX_RUN_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;
 #[serde(default, deny_unknown_fields)]
 pub struct LoopLimits {
     /// Model calls before the run must end.
-    #[serde(deserialize_with = "bounds::whole::<1, MAX_STEPS, _, _>")]
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_STEPS, _, _>")]
     pub max_steps: u32,
     pub at_limit: AtLimit,
     /// What the user reads under [`AtLimit::Reply`].
@@ -222,13 +222,13 @@ pub struct LoopLimits {
     #[serde(deserialize_with = "failure::text_or_table")]
     pub failure_reply: FailureReplies,
     /// Calls of one step that are under way at once.
-    #[serde(deserialize_with = "bounds::whole::<1, MAX_PARALLEL_TOOLS, _, _>")]
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_PARALLEL_TOOLS, _, _>")]
     pub max_parallel_tools: usize,
     #[serde(rename = "tool_timeout_seconds")]
-    #[serde(deserialize_with = "bounds::whole::<1, MAX_TOOL_TIMEOUT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_TOOL_TIMEOUT_SECONDS, _, _>")]
     pub tool_timeout: Duration,
     #[serde(rename = "run_timeout_seconds")]
-    #[serde(deserialize_with = "bounds::whole::<1, MAX_RUN_TIMEOUT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_RUN_TIMEOUT_SECONDS, _, _>")]
     pub run_timeout: Duration,
 }
 
@@ -260,7 +260,7 @@ pub enum AtLimit {
 
 /// What an answer is.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Answer {
+pub enum AnswerForm {
     #[default]
     Text,
     /// A text with the memories it refers to.
@@ -271,7 +271,7 @@ pub enum Answer {
 
 /// What of the user's memories is in a prompt, and what is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Memory {
+pub struct MemoryRules {
     pub inject: Inject,
     /// At most so many in a prompt.
     pub limit: usize,
@@ -302,10 +302,10 @@ pub struct Memory {
     /// Files of the user that a snapshot shows.
     pub snapshot_files: Vec<String>,
     /// Whether and how a model looks for memories in what the user says.
-    pub extraction: Option<Extraction>,
+    pub extraction: Option<ExtractionRules>,
 }
 
-impl Memory {
+impl MemoryRules {
     /// How many are recalled for a message when the app does not say.
     pub const TOP: usize = 5;
 
@@ -324,7 +324,7 @@ impl Memory {
     }
 }
 
-impl Default for Memory {
+impl Default for MemoryRules {
     fn default() -> Self {
         Self {
             inject: Inject::None,
@@ -362,7 +362,7 @@ pub enum Inject {
 
 /// How a model looks for memories in what the user says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Extraction {
+pub struct ExtractionRules {
     /// What is worth remembering; a default when absent.
     pub prompt: Option<String>,
     /// The app's model when absent.
@@ -373,7 +373,7 @@ pub struct Extraction {
     pub delay: Duration,
 }
 
-impl Default for Extraction {
+impl Default for ExtractionRules {
     fn default() -> Self {
         Self { prompt: None, model: None, records: Vec::new(), delay: Duration::from_secs(2) }
     }
@@ -381,7 +381,7 @@ impl Default for Extraction {
 
 /// What may be spent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Budget {
+pub struct AppBudget {
     pub run_tokens: Option<u64>,
     pub run_cost: Option<Cost>,
     /// Of one user in one day (UTC).
@@ -391,7 +391,7 @@ pub struct Budget {
     pub dollars_line: Option<usize>,
 }
 
-impl Budget {
+impl AppBudget {
     /// Whether any of it is in dollars, so that every model must have a price.
     pub fn is_in_dollars(&self) -> bool {
         self.run_cost.is_some() || self.day_cost.is_some()

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use app::Problem;
-use app::source::bounds::whole;
-use app::source::{Source, read_file};
+use app::source::bounds::whole_number;
+use app::source::{FileText, read_file};
 use engine::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use model::known::KnownProvider;
 use model::{Capabilities, Kind, Listing, Prices, Timeouts, Wire, known};
@@ -212,16 +212,16 @@ const MAX_LOADED: i64 = 8;
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Local {
     /// Threads that compute; one for each processor when absent.
-    #[serde(deserialize_with = "whole::<1, MAX_THREADS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_THREADS, _, _>")]
     pub(crate) threads: Option<usize>,
     /// Tokens of the longest prompt with its answer, if the model can do that many.
-    #[serde(deserialize_with = "whole::<MIN_CONTEXT, MAX_CONTEXT, _, _>")]
+    #[serde(deserialize_with = "whole_number::<MIN_CONTEXT, MAX_CONTEXT, _, _>")]
     pub(crate) context: u32,
     /// Answers of one model that are written side by side; each takes memory for its context.
-    #[serde(deserialize_with = "whole::<1, MAX_ANSWERS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_ANSWERS, _, _>")]
     pub(crate) answers: usize,
     /// Models that are held in memory; the model that was used longest ago makes room.
-    #[serde(deserialize_with = "whole::<1, MAX_LOADED, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_LOADED, _, _>")]
     pub(crate) loaded: usize,
 }
 
@@ -333,7 +333,7 @@ pub(crate) fn load(named: Option<&Path>, environment: &Environment<'_>) -> Resul
         None => String::new(),
     };
     let path = file.as_deref().unwrap_or(Path::new(DEFAULT_PATH));
-    Ok(Config { file: file.clone(), ..raw::read(Source { file: path, text: &text }, environment)? })
+    Ok(Config { file: file.clone(), ..raw::read(FileText { file: path, text: &text }, environment)? })
 }
 
 /// Where this program is.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::template::{Names, Template, Writing};
+use super::template::{Names, TextTemplate, Writing};
 use crate::template::Mistake;
 
 /// What servers commonly take.
@@ -15,12 +15,12 @@ pub struct UrlTemplate {
     /// Scheme, host and port.
     origin: String,
     segments: Vec<Segment>,
-    query: Option<Template>,
+    query: Option<TextTemplate>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Segment {
-    template: Template,
+    template: TextTemplate,
     /// Whether a call changes it.
     is_filled: bool,
 }
@@ -58,7 +58,7 @@ impl UrlTemplate {
         let origin = origin(head)?;
         let Parts { segments, query } = parts(tail)?;
         let read = |text: &str| {
-            let template = Template::read(text, names, Writing::Encoded)?;
+            let template = TextTemplate::read(text, names, Writing::Encoded)?;
             if template.secrets().is_empty() && template.credentials().is_empty() {
                 return Ok(template);
             }

@@ -86,7 +86,7 @@ pub(crate) enum Writing {
 
 /// A text with values of a call in it. Two are equal when their texts are.
 #[derive(Clone)]
-pub struct Template {
+pub struct TextTemplate {
     source: String,
     environment: Arc<Environment<'static>>,
     /// Of a template that is one `{{ expression }}` and nothing else.
@@ -96,7 +96,7 @@ pub struct Template {
     names_user: bool,
 }
 
-impl Template {
+impl TextTemplate {
     pub fn new(source: &str, names: Names) -> Result<Self, String> {
         Self::read(source, names, Writing::Plain).map_err(|mistake| mistake.to_string())
     }
@@ -222,13 +222,13 @@ impl Template {
     }
 }
 
-impl fmt::Debug for Template {
+impl fmt::Debug for TextTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Template").field(&self.source).finish()
+        f.debug_tuple("TextTemplate").field(&self.source).finish()
     }
 }
 
-impl PartialEq for Template {
+impl PartialEq for TextTemplate {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }
@@ -241,7 +241,7 @@ pub struct JsonTemplate(Node);
 #[derive(Debug, Clone, PartialEq)]
 enum Node {
     Fixed(Json),
-    Text(Template),
+    Text(TextTemplate),
     List(Vec<Node>),
     Object(Vec<(String, Node)>),
 }
@@ -262,7 +262,7 @@ impl JsonTemplate {
         Ok(rendered.unwrap_or(Json::Null))
     }
 
-    pub(super) fn templates(&self) -> Vec<&Template> {
+    pub(super) fn templates(&self) -> Vec<&TextTemplate> {
         let mut found = Vec::new();
         self.0.collect(&mut found);
         found
@@ -273,7 +273,7 @@ impl Node {
     fn read(value: &Json, names: Names, place: &str) -> Result<Self, Mistake> {
         Ok(match value {
             Json::String(text) if is_template(text) => {
-                let template = Template::read(text, names, Writing::Plain);
+                let template = TextTemplate::read(text, names, Writing::Plain);
                 Self::Text(template.map_err(|mistake| at(place, mistake))?)
             }
             Json::Array(items) => {
@@ -320,7 +320,7 @@ impl Node {
         })
     }
 
-    fn collect<'a>(&'a self, found: &mut Vec<&'a Template>) {
+    fn collect<'a>(&'a self, found: &mut Vec<&'a TextTemplate>) {
         match self {
             Self::Fixed(_) => {}
             Self::Text(template) => found.push(template),

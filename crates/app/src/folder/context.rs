@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::source::{Problem, Source, Spanned, bounds};
-use crate::{History, HistoryStyle, Summarise};
+use crate::source::{FileText, Problem, Spanned, bounds};
+use crate::{HistoryRules, HistoryStyle, Summarise};
 
 use super::{MAX_TOKENS, optional_text};
 
@@ -18,7 +18,7 @@ const MIN_SUMMARISED_TOKENS: i64 = 100;
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawHistory {
     style: HistoryStyle,
-    #[serde(deserialize_with = "bounds::whole::<MIN_HISTORY_TOKENS, MAX_TOKENS, _, _>")]
+    #[serde(deserialize_with = "bounds::whole_number::<MIN_HISTORY_TOKENS, MAX_TOKENS, _, _>")]
     budget: Option<u32>,
     summarise: Option<bool>,
     #[serde(deserialize_with = "bounds::text")]
@@ -28,13 +28,13 @@ pub(super) struct RawHistory {
 
 /// How the conversation is shown, and the text of `summarise.md` if there is one.
 pub(super) fn history(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     dir: &Path,
     raw: RawHistory,
-) -> Result<(History, Option<String>), Problem> {
+) -> Result<(HistoryRules, Option<String>), Problem> {
     let prompt = optional_text(&dir.join("summarise.md"), "say how to summarise a conversation")?;
-    let budget = raw.budget.unwrap_or(History::DEFAULT_BUDGET);
-    let after = source.whole(
+    let budget = raw.budget.unwrap_or(HistoryRules::DEFAULT_BUDGET);
+    let after = source.whole_number(
         "history.summarise_after",
         raw.summarise_after,
         MIN_SUMMARISED_TOKENS..=i64::from(budget),
@@ -44,7 +44,10 @@ pub(super) fn history(
         model: raw.summarise_model,
         after: after.unwrap_or(Summarise::default_after(budget)),
     };
-    let history =
-        History { style: raw.style, budget, summarise: raw.summarise.unwrap_or(true).then_some(summarise) };
+    let history = HistoryRules {
+        style: raw.style,
+        budget,
+        summarise: raw.summarise.unwrap_or(true).then_some(summarise),
+    };
     Ok((history, prompt))
 }

@@ -12,9 +12,9 @@ use super::external_tools::{RawFlow, RawHttp, RawWasm};
 use super::json::InOrder;
 use super::plausible::RawPlausible;
 use super::records::known;
-use crate::source::{Problem, Source, Spanned};
-use crate::{Adjusted, Declared, Does, Kind, Permission, RecordTool, RecordType, ToolRef};
-use crate::{McpServer, external_tools};
+use crate::source::{FileText, Problem, Spanned};
+use crate::{Adjusted, Declared, DeclaredRecordTool, Does, Permission, RecordType, ToolKind, ToolRef};
+use crate::{AppMcpServer, external_tools};
 
 /// Records that one call may need as evidence.
 const MAX_REQUIRED: i64 = 50;
@@ -54,12 +54,12 @@ pub(super) struct Beside<'a> {
     pub(super) dir: &'a Path,
     pub(super) types: &'a BTreeMap<String, RecordType>,
     pub(super) listed: &'a [ToolRef],
-    pub(super) servers: &'a [McpServer],
+    pub(super) servers: &'a [AppMcpServer],
 }
 
 /// One `[tool.NAME]` or `[mcp.SERVER]` that is being read.
 pub(super) struct Reading<'a> {
-    pub(super) source: Source<'a>,
+    pub(super) source: FileText<'a>,
     pub(super) beside: &'a Beside<'a>,
     /// The full name of the table, for messages.
     pub(super) table: String,
@@ -105,7 +105,7 @@ impl<'a> Reading<'a> {
     pub(super) fn new(
         kind: &str,
         name: &Spanned<String>,
-        source: Source<'a>,
+        source: FileText<'a>,
         beside: &'a Beside<'a>,
     ) -> Self {
         Self { source, beside, table: format!("{kind}.{}", name.get_ref()), span: name.span() }
@@ -157,13 +157,13 @@ impl<'a> Reading<'a> {
         let flows = self.flows(std::mem::take(&mut raw.flow))?;
         let plausible = std::mem::take(&mut raw.plausible);
         let kind = match (raw.http.take(), raw.wasm.take()) {
-            (Some(http), _) => Kind::Http(Box::new(self.http(http, raw)?)),
-            (None, Some(wasm)) => Kind::Sandbox(self.sandbox(wasm, raw)?),
-            (None, None) => Kind::Record(self.record(raw)?),
+            (Some(http), _) => ToolKind::Http(Box::new(self.http(http, raw)?)),
+            (None, Some(wasm)) => ToolKind::Sandbox(self.sandbox(wasm, raw)?),
+            (None, None) => ToolKind::Record(self.record(raw)?),
         };
         let record = match &kind {
-            Kind::Record(tool) => self.beside.types.get(&tool.record),
-            Kind::Http(_) | Kind::Sandbox(_) => None,
+            ToolKind::Record(tool) => self.beside.types.get(&tool.record),
+            ToolKind::Http(_) | ToolKind::Sandbox(_) => None,
         };
         let plausible = self.plausible(plausible, record)?;
         Ok(Declared { tool, description, permission, flows, plausible, kind })
@@ -223,7 +223,7 @@ impl<'a> Reading<'a> {
         ]
     }
 
-    fn record(&self, raw: RawTool) -> Result<RecordTool, Problem> {
+    fn record(&self, raw: RawTool) -> Result<DeclaredRecordTool, Problem> {
         let Some(does) = raw.does.as_ref().map(|does| *does.get_ref()) else {
             let message = format!("{} does not say what it does", self.table);
             return Err(self.problem(message, format!("add does = {}", Does::choices())));
@@ -234,7 +234,7 @@ impl<'a> Reading<'a> {
         };
         let record = self.record_type(record)?;
         self.fits(does, &raw)?;
-        let tool = RecordTool {
+        let tool = DeclaredRecordTool {
             record: record.name.clone(),
             does,
             requires: self.requires(raw.requires, record)?,
@@ -243,7 +243,7 @@ impl<'a> Reading<'a> {
             fields: raw.fields.map(|fields| self.fields(fields.into_inner(), record)).transpose()?,
             limit: self
                 .source
-                .whole(&self.field("limit"), raw.limit, 1..=MAX_RESULTS)?
+                .whole_number(&self.field("limit"), raw.limit, 1..=MAX_RESULTS)?
                 .unwrap_or(DEFAULT_RESULTS),
         };
         self.consistent(&tool, record)?;
@@ -306,7 +306,7 @@ impl<'a> Reading<'a> {
                 return Err(self.source.problem(kind.span(), message, remedy));
             }
             let field = self.field(&format!("requires.{}", kind.get_ref()));
-            let count = self.source.whole(&field, Some(count), 1..=MAX_REQUIRED)?.unwrap_or(1);
+            let count = self.source.whole_number(&field, Some(count), 1..=MAX_REQUIRED)?.unwrap_or(1);
             requires.insert(kind.into_inner(), count);
         }
         Ok(requires)
@@ -345,7 +345,7 @@ impl<'a> Reading<'a> {
     }
 
     /// A field has one source, and a record that is made has all it must have.
-    fn consistent(&self, declared: &RecordTool, record: &RecordType) -> Result<(), Problem> {
+    fn consistent(&self, declared: &DeclaredRecordTool, record: &RecordType) -> Result<(), Problem> {
         let given = |name: &String| declared.fields.as_ref().is_none_or(|fields| fields.contains(name));
         let sources = |name: &String| {
             let named = declared.fields.as_ref().is_some_and(|fields| fields.contains(name));

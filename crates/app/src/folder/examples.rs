@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::source::{Problem, Source, Spanned, read_file};
+use crate::source::{FileText, Problem, Spanned, read_file};
 use crate::{App, Classifier, Section};
 
 /// The matter of a message that needs any section at all.
@@ -85,7 +85,7 @@ pub fn examples(app: &App) -> Result<Option<Examples>, Problem> {
         return Ok(None);
     }
     let text = read_file(&file, "create it")?;
-    let source = Source { file: &file, text: &text };
+    let source = FileText { file: &file, text: &text };
     let raw: RawExamples = source.toml()?;
     let mut slots = Slots { words: &raw.words, next: BTreeMap::new() };
     let (mut all, mut line) = (Vec::new(), 0);
@@ -112,7 +112,7 @@ pub fn examples(app: &App) -> Result<Option<Examples>, Problem> {
 
 /// The sections of a group, and whether it is about messages that continue.
 fn needed(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     named: &[Spanned<String>],
     sections: &[Section],
 ) -> Result<(Vec<String>, bool), Problem> {

@@ -11,7 +11,7 @@ use super::inside::inside;
 use super::{MAX_TOOLS, tool_ref_at};
 use crate::source::{Problem, Spanned};
 use crate::template::Mistake;
-use crate::{McpServer, McpTransport, Names, ToolRef, UrlTemplate};
+use crate::{AppMcpServer, AppMcpTransport, Names, ToolRef, UrlTemplate};
 
 const MAX_NAME_CHARS: usize = 24;
 const MAX_ARGUMENTS: usize = 64;
@@ -34,12 +34,12 @@ pub(super) struct RawServer {
 }
 
 impl Reading<'_> {
-    pub(super) fn server(&self, name: &Spanned<String>, mut raw: RawServer) -> Result<McpServer, Problem> {
+    pub(super) fn server(&self, name: &Spanned<String>, mut raw: RawServer) -> Result<AppMcpServer, Problem> {
         let name = self.name(name)?;
         let tools = raw.tools.take().map(|tools| self.tools(&tools)).transpose()?;
         let (field, seconds) = (self.field("timeout_seconds"), raw.timeout_seconds.take());
         let timeout = self.source.seconds(&field, seconds, 1..=MAX_TIMEOUT_SECONDS)?;
-        Ok(McpServer { name, transport: self.transport(raw)?, tools, timeout })
+        Ok(AppMcpServer { name, transport: self.transport(raw)?, tools, timeout })
     }
 
     fn name(&self, name: &Spanned<String>) -> Result<ToolRef, Problem> {
@@ -70,12 +70,12 @@ impl Reading<'_> {
         Ok(names.iter().map(|name| name.get_ref().clone()).collect())
     }
 
-    fn transport(&self, raw: RawServer) -> Result<McpTransport, Problem> {
+    fn transport(&self, raw: RawServer) -> Result<AppMcpTransport, Problem> {
         match (raw.command, raw.url) {
             (Some(command), None) => {
                 self.refuse_beside("command", spans!(raw, headers))?;
                 let command = self.source.text(&self.field("command"), Some(command))?.unwrap_or_default();
-                Ok(McpTransport::Stdio {
+                Ok(AppMcpTransport::Stdio {
                     command,
                     args: self.arguments(raw.args)?,
                     env: self.env(raw.env.map(Spanned::into_inner).unwrap_or_default())?,
@@ -88,7 +88,7 @@ impl Reading<'_> {
             (None, Some(url)) => {
                 self.refuse_beside("url", spans!(raw, args, env, cwd))?;
                 let raw_headers = raw.headers.map(Spanned::into_inner).unwrap_or_default();
-                Ok(McpTransport::Http {
+                Ok(AppMcpTransport::Http {
                     url: self.url(&url)?,
                     headers: headers(&self.source, &self.field("headers"), raw_headers, Names::Connection)?,
                 })
@@ -114,7 +114,7 @@ impl Reading<'_> {
         }
     }
 
-    fn env(&self, raw: RawTexts) -> Result<Vec<(String, crate::Template)>, Problem> {
+    fn env(&self, raw: RawTexts) -> Result<Vec<(String, crate::TextTemplate)>, Problem> {
         let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let is_odd = |name: &str| {
             name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(letters)

@@ -8,9 +8,9 @@ use protocol::is_kind;
 use serde::{Deserialize, Deserializer};
 
 use super::optional_text;
-use crate::source::bounds::{KEY, refusal_at, text, whole};
-use crate::source::{Problem, Source, Spanned};
-use crate::{Extraction, Inject, Memory, RecordType};
+use crate::source::bounds::{KEY, refusal_at, text, whole_number};
+use crate::source::{FileText, Problem, Spanned};
+use crate::{ExtractionRules, Inject, MemoryRules, RecordType};
 
 const MAX_MEMORIES: i64 = 1_000;
 const MAX_MESSAGES: i64 = 100;
@@ -32,18 +32,18 @@ const MAX_DANGER_WORDS: usize = 200;
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawMemory {
     inject: Inject,
-    #[serde(deserialize_with = "whole::<1, MAX_MEMORIES, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_MEMORIES, _, _>")]
     limit: Option<usize>,
     remember: Option<bool>,
     forget: Option<bool>,
     #[serde(deserialize_with = "danger_words")]
     danger_words: Vec<String>,
     history: bool,
-    #[serde(deserialize_with = "whole::<1, MAX_MESSAGES, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_MESSAGES, _, _>")]
     history_limit: Option<usize>,
-    #[serde(deserialize_with = "whole::<1, MAX_RECALL_TOKENS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_RECALL_TOKENS, _, _>")]
     recall_tokens: Option<usize>,
-    #[serde(deserialize_with = "whole::<1, MAX_KEPT, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_KEPT, _, _>")]
     keep: Option<usize>,
     keep_per: KeepPer,
     #[serde(deserialize_with = "memory_kinds")]
@@ -57,7 +57,7 @@ pub(super) struct RawMemory {
     #[serde(deserialize_with = "text")]
     extract_model: Option<String>,
     extract_context: Vec<Spanned<String>>,
-    #[serde(deserialize_with = "whole::<0, MAX_DELAY_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<0, MAX_DELAY_SECONDS, _, _>")]
     extract_delay_seconds: Option<Duration>,
 }
 
@@ -72,23 +72,23 @@ enum KeepPer {
 
 /// The memory of an app, and the text of `extract.md` if there is one.
 pub(super) fn memory(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     dir: &Path,
     raw: RawMemory,
     records: &BTreeMap<String, RecordType>,
-) -> Result<(Memory, Option<String>), Problem> {
-    let default = Memory::default();
+) -> Result<(MemoryRules, Option<String>), Problem> {
+    let default = MemoryRules::default();
     let prompt = optional_text(&dir.join("extract.md"), "say what is worth remembering")?;
-    let extraction = Extraction {
+    let extraction = ExtractionRules {
         prompt: prompt.clone(),
         model: raw.extract_model,
         records: record_types(source, "memory.extract_context", raw.extract_context, records)?,
-        delay: raw.extract_delay_seconds.unwrap_or(Extraction::default().delay),
+        delay: raw.extract_delay_seconds.unwrap_or(ExtractionRules::default().delay),
     };
-    let limit = if raw.inject == Inject::Top { Memory::TOP } else { default.limit };
+    let limit = if raw.inject == Inject::Top { MemoryRules::TOP } else { default.limit };
     let remember = raw.remember.unwrap_or(raw.inject != Inject::None);
     let (files, kinds_of_records) = raw.snapshot.into_iter().partition(|name| name.get_ref().ends_with(FILE));
-    let memory = Memory {
+    let memory = MemoryRules {
         inject: raw.inject,
         limit: raw.limit.unwrap_or(limit),
         remember,
@@ -110,7 +110,7 @@ pub(super) fn memory(
 }
 
 /// Files that a snapshot shows, by their paths.
-fn snapshot_files(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+fn snapshot_files(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
     match raw.get(MAX_SNAPSHOT_FILES) {
         Some(beyond) => {
             let message = format!("memory.snapshot names more than {MAX_SNAPSHOT_FILES} files");
@@ -149,7 +149,7 @@ fn memory_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String
 }
 
 fn record_types(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     field: &str,
     raw: Vec<Spanned<String>>,
     records: &BTreeMap<String, RecordType>,

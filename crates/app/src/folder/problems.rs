@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::source::{Problem, Source};
+use crate::source::{FileText, Problem};
 
 /// More are no help to anybody.
 const MAX_PROBLEMS: usize = 100;
@@ -45,10 +45,10 @@ impl Problems {
 
 /// The text as a value, without the tables that do not fit; what is wrong with each of them is kept. Where the keys before
 /// the first table, or the text as TOML, are wrong, there is nothing.
-pub(super) fn tables<T: DeserializeOwned + Default>(source: &Source<'_>, problems: &mut Problems) -> T {
+pub(super) fn tables<T: DeserializeOwned + Default>(source: &FileText<'_>, problems: &mut Problems) -> T {
     let mut text = source.text.to_owned();
     for _ in 0..MAX_PROBLEMS {
-        let problem = match (Source { file: source.file, text: &text }).toml() {
+        let problem = match (FileText { file: source.file, text: &text }).toml() {
             Ok(value) => return value,
             Err(problem) => problem,
         };

@@ -4,7 +4,7 @@ use protocol::{Effort, OutputFormat, Settings};
 use serde::Deserialize;
 
 use crate::ranges::{Ranges, Within};
-use crate::source::{Problem, Source, Spanned};
+use crate::source::{FileText, Problem, Spanned};
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -20,12 +20,16 @@ pub(super) struct RawSettings {
 }
 
 /// An app's own settings are within its own ranges.
-pub(super) fn settings(source: &Source<'_>, raw: RawSettings, ranges: &Ranges) -> Result<Settings, Problem> {
+pub(super) fn settings(
+    source: &FileText<'_>,
+    raw: RawSettings,
+    ranges: &Ranges,
+) -> Result<Settings, Problem> {
     let number = |field: &str, value, within| number(source, field, value, within);
     let tokens = ranges.max_tokens.low as i64..=ranges.max_tokens.high as i64;
     Ok(Settings {
         temperature: number("temperature", raw.temperature, ranges.temperature)?,
-        max_tokens: source.whole("settings.max_tokens", raw.max_tokens, tokens)?,
+        max_tokens: source.whole_number("settings.max_tokens", raw.max_tokens, tokens)?,
         top_p: number("top_p", raw.top_p, ranges.top_p)?,
         frequency_penalty: number("frequency_penalty", raw.frequency_penalty, ranges.frequency_penalty)?,
         presence_penalty: number("presence_penalty", raw.presence_penalty, ranges.presence_penalty)?,
@@ -36,7 +40,7 @@ pub(super) fn settings(source: &Source<'_>, raw: RawSettings, ranges: &Ranges) -
 }
 
 fn number(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     field: &str,
     value: Option<Spanned<f64>>,
     within: Within,

@@ -9,16 +9,16 @@ use super::declared::{Beside, RawTools, Read, Reading, tool};
 use super::mcp::RawServers;
 use super::problems::{self, Problems};
 use super::{MAX_TOOLS, too_many_tools, tool_ref};
-use crate::source::{Problem, Source, files_in, read_file};
+use crate::source::{FileText, Problem, files_in, read_file};
 use crate::{Adjusted, Declared, RecordType, ToolRef};
-use crate::{Kind, McpServer};
+use crate::{AppMcpServer, ToolKind};
 
 const MAX_FILES: usize = 100;
 const MAX_SERVERS: usize = 16;
 
 /// What one file says.
 pub(super) struct Tables<'a> {
-    pub(super) source: Source<'a>,
+    pub(super) source: FileText<'a>,
     pub(super) tool: RawTools,
     pub(super) mcp: RawServers,
 }
@@ -35,7 +35,7 @@ struct RawTables {
 pub(super) struct Toolset {
     pub(super) declared: Vec<Declared>,
     pub(super) adjusted: Vec<Adjusted>,
-    pub(super) mcp: Vec<McpServer>,
+    pub(super) mcp: Vec<AppMcpServer>,
 }
 
 /// The files under `tools/` with their texts, by name.
@@ -60,7 +60,7 @@ pub(super) fn toolset(
 ) -> Result<Toolset, Problems> {
     let (mut all, mut problems) = (vec![first], Problems::default());
     for (file, text) in files {
-        let source = Source { file, text };
+        let source = FileText { file, text };
         let RawTables { tool, mcp } = problems::tables(&source, &mut problems);
         all.push(Tables { source, tool, mcp });
     }
@@ -88,7 +88,7 @@ pub(super) fn toolset(
     problems.or(Toolset { mcp, ..set })
 }
 
-fn servers(beside: &Beside<'_>, all: &mut [Tables<'_>]) -> Result<Vec<McpServer>, Problem> {
+fn servers(beside: &Beside<'_>, all: &mut [Tables<'_>]) -> Result<Vec<AppMcpServer>, Problem> {
     let mut servers = Vec::new();
     let mut seen = Seen { what: "MCP server", dir: beside.dir, places: BTreeMap::new() };
     for Tables { source, mcp, .. } in all {
@@ -132,9 +132,9 @@ pub(super) fn contents(declared: &[Declared]) -> Vec<Vec<u8>> {
     let mut contents = Vec::new();
     for Declared { kind, .. } in declared {
         match kind {
-            Kind::Record(_) => {}
-            Kind::Http(tool) => contents.push(tool.parameters.to_string().into_bytes()),
-            Kind::Sandbox(tool) => {
+            ToolKind::Record(_) => {}
+            ToolKind::Http(tool) => contents.push(tool.parameters.to_string().into_bytes()),
+            ToolKind::Sandbox(tool) => {
                 contents.push(tool.parameters.to_string().into_bytes());
                 contents.push(tool.module.to_vec());
             }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::declared::json;
 use super::records::known;
-use crate::source::{Problem, Source, Spanned};
+use crate::source::{FileText, Problem, Spanned};
 use crate::{RecordType, TargetRange};
 
 const MAX_TARGETS: usize = 100;
@@ -24,7 +24,7 @@ pub(super) struct RawTarget {
 
 /// The targets in the order of the file: the first that fits is the one that counts.
 pub(super) fn targets(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     raw: Vec<RawTarget>,
     types: &BTreeMap<String, RecordType>,
 ) -> Result<Vec<TargetRange>, Problem> {
@@ -36,7 +36,7 @@ pub(super) fn targets(
 }
 
 fn target(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     raw: RawTarget,
     types: &BTreeMap<String, RecordType>,
 ) -> Result<TargetRange, Problem> {

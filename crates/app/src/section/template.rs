@@ -19,12 +19,12 @@ pub(super) const CUT: &str = "[There is more on record than is shown here.]";
 
 /// A template that parses. Two are equal when their texts are.
 #[derive(Clone)]
-pub(crate) struct Template {
+pub(crate) struct SectionTemplate {
     source: String,
     environment: Environment<'static>,
 }
 
-impl Template {
+impl SectionTemplate {
     pub(crate) fn new(source: &str) -> Result<Self, Mistake> {
         let mut environment =
             environment(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
@@ -51,13 +51,13 @@ impl Template {
     }
 }
 
-impl fmt::Debug for Template {
+impl fmt::Debug for SectionTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Template").field(&self.source).finish()
+        f.debug_tuple("SectionTemplate").field(&self.source).finish()
     }
 }
 
-impl PartialEq for Template {
+impl PartialEq for SectionTemplate {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }

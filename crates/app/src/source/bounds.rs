@@ -1,7 +1,7 @@
 //! Bounds of configuration values, for `#[serde(deserialize_with = "…")]`.
 //!
 //! A value out of its bounds fails with the full name of its key, such as `loop.max_steps`, and with a remedy. Serde
-//! carries errors as text only, so a refusal travels as one text and is taken apart in [`Source::toml`](super::Source).
+//! carries errors as text only, so a refusal travels as one text and is taken apart in [`FileText::toml`](super::Source).
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -80,7 +80,7 @@ impl<N: WholeNumber> WholeNumber for Option<N> {
 }
 
 /// A whole number from `LOW` to `HIGH`.
-pub fn whole<'de, const LOW: i64, const HIGH: i64, N: WholeNumber, D: Deserializer<'de>>(
+pub fn whole_number<'de, const LOW: i64, const HIGH: i64, N: WholeNumber, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<N, D::Error> {
     let number = i64::deserialize(deserializer)?;

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use app::Problem;
-use app::source::bounds::{KEY, refusal, whole};
-use app::source::{Source, Spanned};
+use app::source::bounds::{KEY, refusal, whole_number};
+use app::source::{FileText, Spanned};
 use engine::CallShares;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::filter::LevelFilter;
@@ -60,28 +60,28 @@ pub(super) struct Raw {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RawServer {
-    #[serde(deserialize_with = "whole::<MIN_BODY_BYTES, MAX_BODY_BYTES, _, _>")]
+    #[serde(deserialize_with = "whole_number::<MIN_BODY_BYTES, MAX_BODY_BYTES, _, _>")]
     max_body_bytes: Option<usize>,
-    #[serde(deserialize_with = "whole::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
     header_timeout_seconds: Option<Duration>,
-    #[serde(deserialize_with = "whole::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
     body_timeout_seconds: Option<Duration>,
-    #[serde(deserialize_with = "whole::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
     write_timeout_seconds: Option<Duration>,
-    #[serde(deserialize_with = "whole::<1, MAX_STREAMS_PER_USER, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_STREAMS_PER_USER, _, _>")]
     max_streams_per_user: Option<usize>,
-    #[serde(deserialize_with = "whole::<1, MAX_MODEL_CALLS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_MODEL_CALLS, _, _>")]
     max_model_calls: Option<usize>,
     max_model_calls_per_user: Option<Spanned<i64>>,
-    #[serde(deserialize_with = "whole::<MIN_DOCUMENT_BYTES, MAX_DOCUMENT_BYTES, _, _>")]
+    #[serde(deserialize_with = "whole_number::<MIN_DOCUMENT_BYTES, MAX_DOCUMENT_BYTES, _, _>")]
     max_document_bytes_per_user: Option<u64>,
-    #[serde(deserialize_with = "whole::<1, MAX_HEARTBEAT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_HEARTBEAT_SECONDS, _, _>")]
     heartbeat_seconds: Option<Duration>,
-    #[serde(deserialize_with = "whole::<0, MAX_DRAIN_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<0, MAX_DRAIN_SECONDS, _, _>")]
     drain_seconds: Option<Duration>,
-    #[serde(deserialize_with = "whole::<1, MAX_RETENTION_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_RETENTION_SECONDS, _, _>")]
     retention_seconds: Option<Duration>,
-    #[serde(deserialize_with = "whole::<1, MAX_RETENTION_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_RETENTION_SECONDS, _, _>")]
     undo_retention_seconds: Option<Duration>,
     chat_app: Option<Spanned<String>>,
     public_url: Option<Spanned<OneOrSeveral>>,
@@ -96,7 +96,7 @@ struct RawLog {
 }
 
 /// Checks the text of a configuration file, with the environment over it.
-pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<Config, Problem> {
+pub(super) fn read(source: FileText<'_>, environment: &Environment<'_>) -> Result<Config, Problem> {
     let raw: Raw = source.toml()?;
     let reader = Reader { source, environment };
     let default = Config::default();
@@ -134,7 +134,7 @@ pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<
 }
 
 struct Reader<'a> {
-    source: Source<'a>,
+    source: FileText<'a>,
     environment: &'a Environment<'a>,
 }
 
@@ -146,7 +146,7 @@ struct Chosen<'a> {
 
 enum Origin<'a> {
     Variable(&'a str),
-    File(Source<'a>, Range<usize>),
+    File(FileText<'a>, Range<usize>),
 }
 
 impl Chosen<'_> {
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
     ) -> Result<CallShares, Problem> {
         let shares = all.map_or_else(CallShares::default, CallShares::of);
         let most = i64::try_from(shares.all).unwrap_or(MAX_MODEL_CALLS);
-        let of_one_user = self.source.whole("server.max_model_calls_per_user", of_one_user, 1..=most)?;
+        let of_one_user = self.source.whole_number("server.max_model_calls_per_user", of_one_user, 1..=most)?;
         Ok(CallShares { of_one_user: of_one_user.unwrap_or(shares.of_one_user), ..shares })
     }
 

@@ -18,7 +18,7 @@ fn variables(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> + use<> 
 }
 
 fn read(text: &str, pairs: &[(&str, &str)]) -> Result<Config, String> {
-    let source = Source { file: Path::new("rondo.toml"), text };
+    let source = FileText { file: Path::new("rondo.toml"), text };
     raw::read(source, &variables(pairs)).map_err(|problem| problem.to_string())
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use app::{App, Extraction as How};
+use app::{App, ExtractionRules as How};
 use memory::extract::{self, Batch, Change, Held, Known, MAX_TURNS, Role, Turn};
 use memory::forgetting::{self, About};
 use memory::index::{Among, ItemId};

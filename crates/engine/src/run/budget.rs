@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ::model::{Model, Request};
-use app::{App, Budget};
+use app::{App, AppBudget};
 use protocol::{Cost, Failure, SpendBound, SpendGrant, Usage};
 
 use super::Run;
@@ -96,11 +96,11 @@ fn refusal(app: &App, bound: SpendBound, never: bool) -> Failure {
 }
 
 /// Whether the app bounds what a user may spend in a day.
-pub(crate) fn has_day(budget: &Budget) -> bool {
+pub(crate) fn has_day(budget: &AppBudget) -> bool {
     budget.day_tokens.is_some() || budget.day_cost.is_some()
 }
 
-pub(crate) fn day_spent(budget: &Budget, spent: &Usage) -> bool {
+pub(crate) fn day_spent(budget: &AppBudget, spent: &Usage) -> bool {
     let is_reached = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent >= limit);
     is_reached(budget.day_tokens, spent.total())
         || is_reached(budget.day_cost.map(|Cost(limit)| limit), spent.cost.0)

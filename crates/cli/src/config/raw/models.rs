@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use app::Problem;
 use app::source::Spanned;
-use app::source::bounds::{number, text, whole};
+use app::source::bounds::{number, text, whole_number};
 use model::{Capabilities, Kind, Listing, Price, Structured, Tokens, Wire, known};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -34,9 +34,9 @@ pub(super) struct RawModel {
     sampling: Option<bool>,
     thinking: Option<bool>,
     tool_calls_in_text: Option<bool>,
-    #[serde(deserialize_with = "whole::<MIN_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<MIN_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS, _, _>")]
     context_window: Option<u32>,
-    #[serde(deserialize_with = "whole::<1, MAX_CONTEXT_TOKENS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_CONTEXT_TOKENS, _, _>")]
     max_output: Option<u32>,
     #[serde(deserialize_with = "tokens")]
     tokens: Option<Tokens>,
@@ -63,7 +63,7 @@ pub(super) struct RawEmbeddings {
     provider: Spanned<String>,
     #[serde(deserialize_with = "text")]
     model: String,
-    #[serde(default, deserialize_with = "whole::<1, MAX_DIMENSIONS, _, _>")]
+    #[serde(default, deserialize_with = "whole_number::<1, MAX_DIMENSIONS, _, _>")]
     dimensions: Option<u32>,
 }
 

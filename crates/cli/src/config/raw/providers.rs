@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use app::Problem;
 use app::source::Spanned;
-use app::source::bounds::whole;
+use app::source::bounds::whole_number;
 use model::known::{KnownProvider, PROVIDERS};
 use model::{Capabilities, Kind, Prices, Structured, Timeouts, Wire};
 use serde::{Deserialize, Deserializer};
@@ -42,17 +42,17 @@ pub(super) struct RawProvider {
     tools: Option<bool>,
     #[serde(deserialize_with = "structured")]
     structured: Option<Structured>,
-    #[serde(deserialize_with = "whole::<MIN_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<MIN_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS, _, _>")]
     context_window: Option<u32>,
-    #[serde(deserialize_with = "whole::<1, MAX_CONTEXT_TOKENS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_CONTEXT_TOKENS, _, _>")]
     max_output: Option<u32>,
-    #[serde(deserialize_with = "whole::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
     connect_timeout_seconds: Option<Duration>,
-    #[serde(deserialize_with = "whole::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
     first_byte_timeout_seconds: Option<Duration>,
-    #[serde(deserialize_with = "whole::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
     idle_timeout_seconds: Option<Duration>,
-    #[serde(deserialize_with = "whole::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
     total_timeout_seconds: Option<Duration>,
 }
 
