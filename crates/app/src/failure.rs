@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for TextOrTable {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<FailureReplies, E> {
-        bounds::filled(text.to_owned()).map(FailureReplies::always)
+        bounds::non_empty(text.to_owned()).map(FailureReplies::always)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FailureReplies, A::Error> {

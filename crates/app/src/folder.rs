@@ -2,11 +2,11 @@
 //! what its records look like, `personas/` and `context/` for what else a prompt can hold, `tools/` for further tools.
 
 mod answer;
+mod app_path;
 mod context;
 mod declared;
 mod examples;
 mod external_tools;
-mod inside;
 mod json;
 mod limits;
 mod markdown;
@@ -139,20 +139,25 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let (personas, persona_texts) = problems.keep(markdown::personas(dir, &raw.ranges));
     let files = problems.keep(tables::files(dir));
     let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
-    let over =
-        Over { raw_memory: raw.memory, raw_tools: raw.tools, raw_targets: raw.targets, first, files: &files };
-    let resting = resting(dir, over, problems);
-    let optional = [title.as_deref(), schema.as_deref(), resting.extract.as_deref(), summarise.as_deref()];
+    let over = NeedsRecords {
+        raw_memory: raw.memory,
+        raw_tools: raw.tools,
+        raw_targets: raw.targets,
+        first,
+        files: &files,
+    };
+    let dependents = record_dependents(dir, over, problems);
+    let optional = [title.as_deref(), schema.as_deref(), dependents.extract.as_deref(), summarise.as_deref()];
     let texts = [&*text, &*instructions].into_iter().chain(optional.into_iter().flatten());
     let texts = texts
         .chain(
-            [&resting.record_texts, &persona_texts, &resting.section_texts]
+            [&dependents.record_texts, &persona_texts, &dependents.section_texts]
                 .into_iter()
                 .flatten()
                 .map(String::as_str),
         )
         .chain(files.iter().map(|(_, text)| text.as_str()));
-    let contents = tables::contents(&resting.toolset.declared);
+    let contents = tables::contents(&dependents.toolset.declared);
     let revision = revision(texts.map(str::as_bytes).chain(contents.iter().map(Vec::as_slice)));
     App {
         name: problems.keep(source.text("name", raw.name)).unwrap_or_else(|| id.to_string()),
@@ -166,21 +171,21 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         settings: problems.keep(settings::settings(&source, raw.settings, &raw.ranges)),
         ranges: raw.ranges,
         answer,
-        memory: resting.memory,
+        memory: dependents.memory,
         budget: problems.keep(budget(&source, raw.budget)),
         limits: raw.r#loop,
         user_limits: problems.keep(limits::limits(&source, raw.limits)),
         history,
         context: raw.context,
         personas,
-        sections: resting.sections,
-        targets: resting.targets,
-        classifier: resting.classifier,
-        records: resting.records,
-        tools: resting.tools,
-        declared: resting.toolset.declared,
-        adjusted: resting.toolset.adjusted,
-        mcp: resting.toolset.mcp,
+        sections: dependents.sections,
+        targets: dependents.targets,
+        classifier: dependents.classifier,
+        records: dependents.records,
+        tools: dependents.tools,
+        declared: dependents.toolset.declared,
+        adjusted: dependents.toolset.adjusted,
+        mcp: dependents.toolset.mcp,
         id,
         instructions,
         title,
@@ -188,7 +193,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
 }
 
 /// What is read over the types of records.
-struct Over<'a> {
+struct NeedsRecords<'a> {
     raw_memory: RawMemory,
     raw_tools: Vec<Spanned<String>>,
     raw_targets: Vec<RawTarget>,
@@ -198,7 +203,7 @@ struct Over<'a> {
 
 /// What rests on the types of records.
 #[derive(Default)]
-struct Resting {
+struct RecordDependents {
     records: BTreeMap<String, RecordType>,
     record_texts: Vec<String>,
     memory: MemoryRules,
@@ -211,8 +216,8 @@ struct Resting {
     toolset: Toolset,
 }
 
-fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
-    let Over { raw_memory, raw_tools, raw_targets, first, files } = over;
+fn record_dependents(dir: &Path, over: NeedsRecords<'_>, problems: &mut Problems) -> RecordDependents {
+    let NeedsRecords { raw_memory, raw_tools, raw_targets, first, files } = over;
     let source = first.source;
     let mut of_records = Problems::default();
     let (records, record_texts) = of_records.keep(records::records(dir));
@@ -222,7 +227,7 @@ fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
     problems.keep(of_records.or(()));
     problems.keep(of_tools.or(()));
     if !sound.0 {
-        return Resting { tools, ..Resting::default() };
+        return RecordDependents { tools, ..RecordDependents::default() };
     }
     let (memory, extract) = problems.keep(memory::memory(&source, dir, raw_memory, &records));
     let (sections, section_texts, classifier) = problems.keep(sections(dir, &records));
@@ -232,7 +237,7 @@ fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
     } else {
         Toolset::default()
     };
-    Resting {
+    RecordDependents {
         records,
         record_texts,
         memory,
@@ -251,7 +256,7 @@ type Sections = (Vec<Section>, Vec<String>, Option<Arc<Classifier>>);
 /// The sections, the texts they were read from, and what was learned of examples for them.
 fn sections(dir: &Path, records: &BTreeMap<String, RecordType>) -> Result<Sections, Problems> {
     let (sections, mut texts) = markdown::sections(dir, records)?;
-    let (classifier, text) = examples::learned(dir, &sections)?.unzip();
+    let (classifier, text) = examples::learned_classifier(dir, &sections)?.unzip();
     texts.extend(text);
     Ok((sections, texts, classifier))
 }
@@ -374,7 +379,8 @@ fn models(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String
 fn budget(source: &FileText<'_>, raw: RawBudget) -> Result<AppBudget, Problem> {
     let dollars = raw.run_usd.as_ref().or(raw.day_usd.as_ref());
     let dollars_line = dollars.map(|value| source.place(value.span().start).0);
-    let tokens = |field: &str, value| source.whole_number(&format!("budget.{field}"), value, 1..=MAX_BUDGET_TOKENS);
+    let tokens =
+        |field: &str, value| source.whole_number(&format!("budget.{field}"), value, 1..=MAX_BUDGET_TOKENS);
     let cost = |field: &str, value| {
         let dollars =
             source.number(&format!("budget.{field}"), value, Bound::Excluded(0.0), MAX_BUDGET_USD)?;

@@ -117,7 +117,7 @@ impl<'a> Front<'a> {
         self.source.number(key, Some(value), low, within.high)
     }
 
-    pub(crate) fn whole_number<N: TryFrom<i64>>(
+    pub(crate) fn whole_number<N: WholeNumber>(
         &self,
         key: &str,
         range: RangeInclusive<i64>,

@@ -14,8 +14,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::ops::{Bound, Range, RangeBounds, RangeInclusive};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use bounds::WholeNumber;
 use serde::de::DeserializeOwned;
 pub use serde_text::did_you_mean;
 pub use toml::Spanned;
@@ -142,8 +142,8 @@ impl FileText<'_> {
         (before.matches('\n').count() + 1, column)
     }
 
-    /// A whole number within `range`; `field` is its full name, such as `loop.max_steps`.
-    pub fn whole_number<N: TryFrom<i64>>(
+    /// A whole number within `range`, or a duration in seconds; `field` is its full name, such as `loop.max_steps`.
+    pub fn whole_number<N: WholeNumber>(
         &self,
         field: &str,
         value: Option<Spanned<i64>>,
@@ -151,21 +151,11 @@ impl FileText<'_> {
     ) -> Result<Option<N>, Problem> {
         let Some(value) = value else { return Ok(None) };
         let number = Some(*value.get_ref()).filter(|number| range.contains(number));
-        let Some(number) = number.and_then(|number| N::try_from(number).ok()) else {
+        let Some(number) = number.and_then(N::from_whole) else {
             let remedy = format!("write a whole number from {} to {}", range.start(), range.end());
             return Err(self.problem(value.span(), format!("{field} is {}", value.get_ref()), remedy));
         };
         Ok(Some(number))
-    }
-
-    /// A duration written as whole seconds within `range`.
-    pub fn seconds(
-        &self,
-        field: &str,
-        value: Option<Spanned<i64>>,
-        range: RangeInclusive<i64>,
-    ) -> Result<Option<Duration>, Problem> {
-        Ok(self.whole_number(field, value, range)?.map(Duration::from_secs))
     }
 
     /// A number from `lower` to `upper`, which NaN never is.

@@ -4,7 +4,7 @@
 //! has been checked; what is wrong comes out as the same [`Problem`] that an app folder gives.
 
 mod catalogue;
-mod outside;
+mod egress;
 mod raw;
 mod secret;
 #[cfg(test)]
@@ -49,26 +49,26 @@ pub(crate) struct Config {
     /// The model of apps that name none.
     pub(crate) model: Option<String>,
     /// The well-known ones first; each name once.
-    pub(crate) providers: Vec<Provider>,
+    pub(crate) providers: Vec<ProviderConfig>,
     /// Each name once, and each of a provider above.
     pub(crate) models: Vec<Listing>,
     pub(crate) embeddings: Option<Embeddings>,
     /// Whether to look for Ollama on this machine when there is no provider.
     pub(crate) discover: bool,
-    pub(crate) outside: Outside,
+    pub(crate) outside: EgressConfig,
     pub(crate) pull: Pull,
     pub(crate) local: Local,
     /// What is known of models.
     pub(crate) knowledge: Knowledge,
     /// The models whose weights are in the data folder, by name.
     pub(crate) pulled: Vec<Pulled>,
-    pub(crate) server: Server,
-    pub(crate) log: Log,
+    pub(crate) server: ServerConfig,
+    pub(crate) log: LogConfig,
 }
 
 /// Somebody who serves models.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Provider {
+pub(crate) struct ProviderConfig {
     pub(crate) name: String,
     /// None when it runs in this process.
     pub(crate) wire: Option<Wire>,
@@ -76,7 +76,7 @@ pub(crate) struct Provider {
     /// Without a trailing slash.
     pub(crate) base_url: String,
     /// None for servers that ask for none.
-    pub(crate) api_key: Option<Secret>,
+    pub(crate) api_key: Option<ConfigSecret>,
     /// May be asked for models that nobody listed.
     pub(crate) open: bool,
     /// What to expect of its models that nobody described.
@@ -86,7 +86,7 @@ pub(crate) struct Provider {
     pub(crate) prices: Option<Prices>,
 }
 
-impl Provider {
+impl ProviderConfig {
     /// As it is when nobody says otherwise.
     pub(crate) fn of(known: &KnownProvider) -> Self {
         Self {
@@ -166,13 +166,13 @@ pub(crate) struct Embeddings {
 
 /// What tools may reach, and with what.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Outside {
+pub(crate) struct EgressConfig {
     /// Beside public hosts.
     pub(crate) allow: Allowed,
     /// The same as the operator has written it, without the addresses of searches.
     pub(crate) opened: Vec<String>,
     /// By the names that apps know them by.
-    pub(crate) secrets: BTreeMap<String, Secret>,
+    pub(crate) secrets: BTreeMap<String, ConfigSecret>,
     pub(crate) tavily: Option<TavilyAccount>,
     pub(crate) searxng: Option<String>,
 }
@@ -180,7 +180,7 @@ pub(crate) struct Outside {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TavilyAccount {
     pub(crate) base_url: String,
-    pub(crate) key: Secret,
+    pub(crate) key: ConfigSecret,
 }
 
 /// Where `rondo models pull` looks. Other programs use the same variables for more than Rondo takes, so these are
@@ -188,10 +188,10 @@ pub(crate) struct TavilyAccount {
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Pull {
-    #[serde(deserialize_with = "raw::filled")]
+    #[serde(deserialize_with = "raw::non_empty")]
     pub(crate) huggingface_url: String,
     /// May hold a name and a password.
-    #[serde(deserialize_with = "raw::filled")]
+    #[serde(deserialize_with = "raw::non_empty")]
     pub(crate) pypi_url: String,
 }
 
@@ -227,7 +227,7 @@ pub(crate) struct Local {
 
 /// The bounds of the HTTP side.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Server {
+pub(crate) struct ServerConfig {
     pub(crate) max_body_bytes: usize,
     pub(crate) header_timeout: Duration,
     pub(crate) body_timeout: Duration,
@@ -251,7 +251,7 @@ pub(crate) struct Server {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Log {
+pub(crate) struct LogConfig {
     /// Level, or levels by module, as `tracing` filters are written.
     pub(crate) level: String,
     pub(crate) format: LogFormat,
@@ -277,13 +277,13 @@ impl Default for Config {
             models: Vec::new(),
             embeddings: None,
             discover: true,
-            outside: Outside::default(),
+            outside: EgressConfig::default(),
             pull: Pull::default(),
             local: Local::default(),
             knowledge: Knowledge::default(),
             pulled: Vec::new(),
-            server: Server::default(),
-            log: Log { level: "info".into(), format: LogFormat::Text },
+            server: ServerConfig::default(),
+            log: LogConfig { level: "info".into(), format: LogFormat::Text },
         }
     }
 }
@@ -300,7 +300,7 @@ impl Default for Local {
     }
 }
 
-impl Default for Server {
+impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             max_body_bytes: 2 * 1024 * 1024,

@@ -155,7 +155,7 @@ impl TextTemplate {
         match &self.expression {
             Some(expression) => {
                 let Some(value) = self.evaluate(expression, values)? else { return Ok(None) };
-                let text = text(&value).map_err(|error| told(&error))?;
+                let text = text(&value).map_err(|error| fill_error(&error))?;
                 within_bounds(text.len())?;
                 Ok(Some(text))
             }
@@ -183,7 +183,7 @@ impl TextTemplate {
         if written.is_full {
             return Err(too_long());
         }
-        result.map_err(|error| told(&error))?;
+        result.map_err(|error| fill_error(&error))?;
         Ok(written.text())
     }
 
@@ -195,15 +195,15 @@ impl TextTemplate {
     fn evaluate(&self, expression: &str, values: &Json) -> Result<Option<Value>, String> {
         let compiled = self.environment.compile_expression_owned(expression.to_owned());
         let value = compiled.and_then(|compiled| compiled.eval(self.context(values)));
-        let value = value.map_err(|error| told(&error))?;
+        let value = value.map_err(|error| fill_error(&error))?;
         Ok(Some(value).filter(|value| !value.is_undefined() && !value.is_none()))
     }
 
     fn context(&self, values: &Json) -> Value {
         let roots = values.as_object().into_iter().flatten().map(|(root, inner)| {
             let given = match root.as_str() {
-                SECRET => only(inner, &self.secrets),
-                CREDENTIAL => only(inner, &self.credentials),
+                SECRET => named_values(inner, &self.secrets),
+                CREDENTIAL => named_values(inner, &self.credentials),
                 _ => Value::from(Serde(inner)),
             };
             (root.clone(), given)
@@ -274,7 +274,7 @@ impl Node {
         Ok(match value {
             Json::String(text) if is_template(text) => {
                 let template = TextTemplate::read(text, names, Writing::Plain);
-                Self::Text(template.map_err(|mistake| at(place, mistake))?)
+                Self::Text(template.map_err(|mistake| at_place(place, mistake))?)
             }
             Json::Array(items) => {
                 let items = items.iter().enumerate();
@@ -335,7 +335,7 @@ fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|start| text.contains(start))
 }
 
-fn at(place: &str, mistake: Mistake) -> Mistake {
+fn at_place(place: &str, mistake: Mistake) -> Mistake {
     if place.is_empty() {
         return mistake;
     }
@@ -384,7 +384,7 @@ fn only_expression(source: &str, environment: &Environment<'static>) -> Option<S
     environment.compile_expression_owned(inner.to_owned()).ok().map(|_| inner.to_owned())
 }
 
-fn only(values: &Json, names: &BTreeSet<String>) -> Value {
+fn named_values(values: &Json, names: &BTreeSet<String>) -> Value {
     let given = names.iter().filter_map(|name| Some((name, values.get(name)?)));
     Value::from(Serde(given.collect::<BTreeMap<&String, &Json>>()))
 }
@@ -409,6 +409,6 @@ fn too_long() -> String {
 }
 
 /// What the error says in detail may quote a value, and a value may be a secret.
-fn told(error: &Error) -> String {
+fn fill_error(error: &Error) -> String {
     format!("the template cannot be filled: {}", error.kind())
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::external_tools::{RawFlow, RawHttp, RawWasm};
 use super::json::InOrder;
 use super::plausible::RawPlausible;
-use super::records::known;
+use super::records::known_types;
 use crate::source::{FileText, Problem, Spanned};
 use crate::{Adjusted, Declared, DeclaredRecordTool, Does, Permission, RecordType, ToolKind, ToolRef};
 use crate::{AppMcpServer, external_tools};
@@ -50,7 +50,7 @@ pub(super) struct RawTool {
 }
 
 /// What the tools of an app are read against.
-pub(super) struct Beside<'a> {
+pub(super) struct ToolContext<'a> {
     pub(super) dir: &'a Path,
     pub(super) types: &'a BTreeMap<String, RecordType>,
     pub(super) listed: &'a [ToolRef],
@@ -58,9 +58,9 @@ pub(super) struct Beside<'a> {
 }
 
 /// One `[tool.NAME]` or `[mcp.SERVER]` that is being read.
-pub(super) struct Reading<'a> {
+pub(super) struct ToolTable<'a> {
     pub(super) source: FileText<'a>,
-    pub(super) beside: &'a Beside<'a>,
+    pub(super) beside: &'a ToolContext<'a>,
     /// The full name of the table, for messages.
     pub(super) table: String,
     /// Where its name stands.
@@ -77,13 +77,13 @@ macro_rules! spans {
 pub(super) use spans;
 
 /// What a `[tool.NAME]` turned out to be.
-pub(super) enum Read {
+pub(super) enum ReadTool {
     Declared(Box<Declared>),
     Adjusted(Adjusted),
 }
 
 /// Reads one table; `tool` is its name and where it stands.
-pub(super) fn tool(reading: &Reading<'_>, tool: ToolRef, raw: RawTool) -> Result<Read, Problem> {
+pub(super) fn tool(reading: &ToolTable<'_>, tool: ToolRef, raw: RawTool) -> Result<ReadTool, Problem> {
     let kinds = [
         ("record", raw.record.is_some() || raw.does.is_some()),
         ("http", raw.http.is_some()),
@@ -91,8 +91,8 @@ pub(super) fn tool(reading: &Reading<'_>, tool: ToolRef, raw: RawTool) -> Result
     ];
     let kinds: Vec<&str> = kinds.into_iter().filter(|(_, is_said)| *is_said).map(|(kind, _)| kind).collect();
     match kinds.as_slice() {
-        [] => reading.adjusted(tool, raw).map(Read::Adjusted),
-        [kind] => reading.declared(tool, kind, raw).map(|declared| Read::Declared(Box::new(declared))),
+        [] => reading.adjusted(tool, raw).map(ReadTool::Adjusted),
+        [kind] => reading.declared(tool, kind, raw).map(|declared| ReadTool::Declared(Box::new(declared))),
         several => {
             let message = format!("{} is {} at once", reading.table, several.join(" and "));
             Err(reading.problem(message, "keep one, or make two tools of it"))
@@ -100,13 +100,13 @@ pub(super) fn tool(reading: &Reading<'_>, tool: ToolRef, raw: RawTool) -> Result
     }
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ToolTable<'a> {
     /// `kind` is `tool` or `mcp`.
     pub(super) fn new(
         kind: &str,
         name: &Spanned<String>,
         source: FileText<'a>,
-        beside: &'a Beside<'a>,
+        beside: &'a ToolContext<'a>,
     ) -> Self {
         Self { source, beside, table: format!("{kind}.{}", name.get_ref()), span: name.span() }
     }
@@ -230,10 +230,12 @@ impl<'a> Reading<'a> {
         };
         let Some(record) = raw.record.as_ref() else {
             let message = format!("{} names no record type", self.table);
-            return Err(self.problem(message, format!("add record = \"…\"; {}", known(self.beside.types))));
+            return Err(
+                self.problem(message, format!("add record = \"…\"; {}", known_types(self.beside.types)))
+            );
         };
         let record = self.record_type(record)?;
-        self.fits(does, &raw)?;
+        self.check_keys(does, &raw)?;
         let tool = DeclaredRecordTool {
             record: record.name.clone(),
             does,
@@ -246,19 +248,19 @@ impl<'a> Reading<'a> {
                 .whole_number(&self.field("limit"), raw.limit, 1..=MAX_RESULTS)?
                 .unwrap_or(DEFAULT_RESULTS),
         };
-        self.consistent(&tool, record)?;
+        self.check_fields(&tool, record)?;
         Ok(tool)
     }
 
     fn record_type(&self, name: &Spanned<String>) -> Result<&RecordType, Problem> {
         self.beside.types.get(name.get_ref()).ok_or_else(|| {
             let message = format!("there is no record type {:?}", name.get_ref());
-            self.source.problem(name.span(), message, known(self.beside.types))
+            self.source.problem(name.span(), message, known_types(self.beside.types))
         })
     }
 
     /// What is said must mean something for what the tool does.
-    fn fits(&self, does: Does, raw: &RawTool) -> Result<(), Problem> {
+    fn check_keys(&self, does: Does, raw: &RawTool) -> Result<(), Problem> {
         let of_others = spans!(raw, effect, marker, parameters, parameters_file, undo);
         self.refuse("a tool over records", of_others)?;
         let writes = matches!(does, Does::Create | Does::Update);
@@ -345,7 +347,7 @@ impl<'a> Reading<'a> {
     }
 
     /// A field has one source, and a record that is made has all it must have.
-    fn consistent(&self, declared: &DeclaredRecordTool, record: &RecordType) -> Result<(), Problem> {
+    fn check_fields(&self, declared: &DeclaredRecordTool, record: &RecordType) -> Result<(), Problem> {
         let given = |name: &String| declared.fields.as_ref().is_none_or(|fields| fields.contains(name));
         let sources = |name: &String| {
             let named = declared.fields.as_ref().is_some_and(|fields| fields.contains(name));

@@ -90,7 +90,7 @@ pub fn examples(app: &App) -> Result<Option<Examples>, Problem> {
     let mut slots = Slots { words: &raw.words, next: BTreeMap::new() };
     let (mut all, mut line) = (Vec::new(), 0);
     for group in &raw.examples {
-        let (sections, continues) = needed(&source, &group.sections, &app.sections)?;
+        let (sections, continues) = needed_sections(&source, &group.sections, &app.sections)?;
         for text in group.lines.get_ref().lines().map(str::trim).filter(|text| !text.is_empty()) {
             let variants = slots.variants(text).map_err(|unknown| {
                 let known: Vec<&str> = raw.words.keys().map(String::as_str).collect();
@@ -111,7 +111,7 @@ pub fn examples(app: &App) -> Result<Option<Examples>, Problem> {
 }
 
 /// The sections of a group, and whether it is about messages that continue.
-fn needed(
+fn needed_sections(
     source: &FileText<'_>,
     named: &[Spanned<String>],
     sections: &[Section],
@@ -145,10 +145,10 @@ impl<'a> Slots<'a> {
             let words = self.words.get(name).filter(|words| !words.is_empty()).ok_or(name)?;
             most = most.max(words.len().min(MAX_VARIANTS));
         }
-        Ok((0..most).map(|_| self.filled(line)).collect())
+        Ok((0..most).map(|_| self.fill_line(line)).collect())
     }
 
-    fn filled(&mut self, line: &str) -> String {
+    fn fill_line(&mut self, line: &str) -> String {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
         while let Some((before, (name, after))) =
@@ -172,7 +172,7 @@ impl<'a> Slots<'a> {
 }
 
 /// What was learned, and the text it was read from; nothing where there is no such file.
-pub(super) fn learned(
+pub(super) fn learned_classifier(
     dir: &Path,
     sections: &[Section],
 ) -> Result<Option<(Arc<Classifier>, String)>, Problem> {

@@ -11,8 +11,8 @@ use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::declared::{RawTool, Reading, spans};
-use super::inside::inside;
+use super::app_path::app_path;
+use super::declared::{RawTool, ToolTable, spans};
 use super::json::InOrder;
 use super::{is_tool_name, schema};
 use crate::external_tools::Writing;
@@ -79,7 +79,7 @@ pub(super) struct RawFlow {
     input: Option<Spanned<InOrder>>,
 }
 
-impl Reading<'_> {
+impl ToolTable<'_> {
     pub(super) fn http(&self, http: Spanned<RawHttp>, raw: RawTool) -> Result<HttpTool, Problem> {
         self.refuse("an HTTP tool", self.of_records(&raw))?;
         let span = http.span();
@@ -105,7 +105,7 @@ impl Reading<'_> {
         };
         let retry = self.retry(http.retry.take(), effect)?;
         let answer = self.answer(http.result.take(), http.result_template.take())?;
-        let accept_status = self.accepted(http.accept_status.take())?;
+        let accept_status = self.accepted_statuses(http.accept_status.take())?;
         Ok(HttpTool {
             effect,
             marker: self.marker(raw.marker)?,
@@ -166,7 +166,7 @@ impl Reading<'_> {
         }
     }
 
-    fn accepted(&self, raw: Option<Spanned<Vec<Spanned<i64>>>>) -> Result<Vec<u16>, Problem> {
+    fn accepted_statuses(&self, raw: Option<Spanned<Vec<Spanned<i64>>>>) -> Result<Vec<u16>, Problem> {
         let Some(raw) = raw else { return Ok(Vec::new()) };
         let field = self.field("http.accept_status");
         if raw.get_ref().len() > MAX_ACCEPTED {
@@ -192,7 +192,7 @@ impl Reading<'_> {
             let message = format!("{} has no url", self.field(key));
             return Err(self.source.problem(span, message, "add url = \"https://…\""));
         };
-        let at_url = |mistake| mistaken(&self.source, url.span(), &field("url"), &mistake);
+        let at_url = |mistake| template_problem(&self.source, url.span(), &field("url"), &mistake);
         let body = match (raw.body, raw.form, raw.text) {
             (None, None, None) => None,
             (Some(body), None, None) => Some(self.json_body(&field("body"), &body, names)?),
@@ -217,7 +217,7 @@ impl Reading<'_> {
             query: texts(&self.source, &field("query"), raw.query, names)?,
             headers: headers(&self.source, &field("headers"), raw.headers, names)?,
             body,
-            timeout: self.source.seconds(
+            timeout: self.source.whole_number(
                 &field("timeout_seconds"),
                 raw.timeout_seconds,
                 1..=MAX_TIMEOUT_SECONDS,
@@ -227,7 +227,8 @@ impl Reading<'_> {
 
     fn json_body(&self, field: &str, body: &Spanned<InOrder>, names: Names) -> Result<BodyTemplate, Problem> {
         let json = JsonTemplate::read(&body.get_ref().0, names);
-        json.map(BodyTemplate::Json).map_err(|mistake| mistaken(&self.source, body.span(), field, &mistake))
+        json.map(BodyTemplate::Json)
+            .map_err(|mistake| template_problem(&self.source, body.span(), field, &mistake))
     }
 
     /// The schema of the arguments, which are none where nothing is said.
@@ -245,7 +246,7 @@ impl Reading<'_> {
                 })
             }
             (None, Some(name)) => {
-                let file = inside(&self.source, self.beside.dir, &self.field("parameters_file"), &name)?;
+                let file = app_path(&self.source, self.beside.dir, &self.field("parameters_file"), &name)?;
                 let schema = schema::parse(&file, &read_file(&file, "create it")?)?;
                 schema::arguments(schema).map_err(|(message, remedy)| Problem::of(&file, message, remedy))
             }
@@ -269,11 +270,11 @@ impl Reading<'_> {
             let message = format!("{} has no module", self.field("wasm"));
             return Err(self.source.problem(span, message, "add module = \"tools/….wasm\""));
         };
-        let file = inside(&self.source, self.beside.dir, &self.field("wasm.module"), &module)?;
+        let file = app_path(&self.source, self.beside.dir, &self.field("wasm.module"), &module)?;
         let source = &self.source;
         let memory_mb: Option<usize> =
             source.whole_number(&self.field("wasm.memory_mb"), wasm.memory_mb, 1..=MAX_MEMORY_MB)?;
-        let timeout = source.seconds(
+        let timeout = source.whole_number(
             &self.field("wasm.timeout_seconds"),
             wasm.timeout_seconds,
             1..=MAX_SANDBOX_SECONDS,
@@ -394,10 +395,15 @@ fn template(
     names: Names,
 ) -> Result<TextTemplate, Problem> {
     TextTemplate::read(text.get_ref(), names, Writing::Plain)
-        .map_err(|mistake| mistaken(source, text.span(), field, &mistake))
+        .map_err(|mistake| template_problem(source, text.span(), field, &mistake))
 }
 
-pub(super) fn mistaken(source: &FileText<'_>, span: Range<usize>, field: &str, mistake: &Mistake) -> Problem {
+pub(super) fn template_problem(
+    source: &FileText<'_>,
+    span: Range<usize>,
+    field: &str,
+    mistake: &Mistake,
+) -> Problem {
     source.problem(span, format!("{field}: {mistake}"), mistake.remedy.clone())
 }
 

@@ -9,7 +9,7 @@ use protocol::{PersonaSettings, Settings};
 use serde_json::{Map, Value, json};
 
 use super::problems::Problems;
-use super::records::known;
+use super::records::known_types;
 use crate::front::Front;
 use crate::section::SectionTemplate;
 use crate::source::{FileText, Problem, files_in, read_file};
@@ -112,7 +112,7 @@ fn section(
     let types = front.list("records")?;
     if let Some(unknown) = types.iter().find(|name| !records.contains_key(*name)) {
         let message = format!("there is no type of records {unknown:?}");
-        return Err(front.problem("records", message, known(records)));
+        return Err(front.problem("records", message, known_types(records)));
     }
     let triggers = front.list("triggers")?;
     if let Some(long) = triggers.iter().find(|trigger| trigger.chars().count() > MAX_TRIGGER_CHARS) {
@@ -139,7 +139,9 @@ fn section(
         names,
         always: front.flag("always")?.unwrap_or(false),
         min_window: front.whole_number("min_window", 0..=MAX_WINDOW_TOKENS)?.unwrap_or(0),
-        max_tokens: front.whole_number("max_tokens", 1..=MAX_SECTION_TOKENS)?.unwrap_or(DEFAULT_SECTION_TOKENS),
+        max_tokens: front
+            .whole_number("max_tokens", 1..=MAX_SECTION_TOKENS)?
+            .unwrap_or(DEFAULT_SECTION_TOKENS),
         order: front.whole_number("order", 0..=MAX_ORDER)?.unwrap_or(DEFAULT_ORDER),
         items: items(&front)?,
         template: SectionTemplate::new(front.body).map_err(at_line)?,

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::declared::{Reading, spans};
-use super::external_tools::{MAX_TIMEOUT_SECONDS, RawTexts, headers, mistaken, texts};
-use super::inside::inside;
+use super::app_path::app_path;
+use super::declared::{ToolTable, spans};
+use super::external_tools::{MAX_TIMEOUT_SECONDS, RawTexts, headers, template_problem, texts};
 use super::{MAX_TOOLS, tool_ref_at};
 use crate::source::{Problem, Spanned};
 use crate::template::Mistake;
@@ -33,12 +33,12 @@ pub(super) struct RawServer {
     timeout_seconds: Option<Spanned<i64>>,
 }
 
-impl Reading<'_> {
+impl ToolTable<'_> {
     pub(super) fn server(&self, name: &Spanned<String>, mut raw: RawServer) -> Result<AppMcpServer, Problem> {
         let name = self.name(name)?;
         let tools = raw.tools.take().map(|tools| self.tools(&tools)).transpose()?;
         let (field, seconds) = (self.field("timeout_seconds"), raw.timeout_seconds.take());
-        let timeout = self.source.seconds(&field, seconds, 1..=MAX_TIMEOUT_SECONDS)?;
+        let timeout = self.source.whole_number(&field, seconds, 1..=MAX_TIMEOUT_SECONDS)?;
         Ok(AppMcpServer { name, transport: self.transport(raw)?, tools, timeout })
     }
 
@@ -81,7 +81,7 @@ impl Reading<'_> {
                     env: self.env(raw.env.map(Spanned::into_inner).unwrap_or_default())?,
                     cwd: raw
                         .cwd
-                        .map(|cwd| inside(&self.source, self.beside.dir, &self.field("cwd"), &cwd))
+                        .map(|cwd| app_path(&self.source, self.beside.dir, &self.field("cwd"), &cwd))
                         .transpose()?,
                 })
             }
@@ -127,7 +127,7 @@ impl Reading<'_> {
     }
 
     fn url(&self, url: &Spanned<String>) -> Result<String, Problem> {
-        let at = |mistake: &Mistake| mistaken(&self.source, url.span(), &self.field("url"), mistake);
+        let at = |mistake: &Mistake| template_problem(&self.source, url.span(), &self.field("url"), mistake);
         if url.get_ref().contains("{{") {
             let remedy = "write it out; only headers may hold {{ … }}";
             return Err(at(&Mistake::new("the url is a template", remedy)));

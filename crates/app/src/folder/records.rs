@@ -89,7 +89,7 @@ fn references(file: &Path, schema: &Value, types: &BTreeMap<String, RecordType>)
     let format = schema.get("format").and_then(Value::as_str);
     if let Some(kind) = format.and_then(|format| format.strip_prefix(RECORD_FORMAT)) {
         if !types.contains_key(kind) {
-            let remedy = format!("add records/{kind}.json, or {}", known(types));
+            let remedy = format!("add records/{kind}.json, or {}", known_types(types));
             return Err(Problem::of(
                 file,
                 format!("a field refers to records of the type {kind:?}, which does not exist"),
@@ -111,7 +111,7 @@ fn references(file: &Path, schema: &Value, types: &BTreeMap<String, RecordType>)
 }
 
 /// The types there are, as the end of a remedy.
-pub(super) fn known(types: &BTreeMap<String, RecordType>) -> String {
+pub(super) fn known_types(types: &BTreeMap<String, RecordType>) -> String {
     let names: Vec<&str> = types.keys().map(String::as_str).collect();
     match names.as_slice() {
         [] => "add a JSON Schema under records/ first".into(),

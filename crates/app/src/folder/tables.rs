@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::declared::{Beside, RawTools, Read, Reading, tool};
+use super::declared::{RawTools, ReadTool, ToolContext, ToolTable, tool};
 use super::mcp::RawServers;
 use super::problems::{self, Problems};
 use super::{MAX_TOOLS, too_many_tools, tool_ref};
@@ -64,8 +64,8 @@ pub(super) fn toolset(
         let RawTables { tool, mcp } = problems::tables(&source, &mut problems);
         all.push(Tables { source, tool, mcp });
     }
-    let mcp = servers(&Beside { dir, types, listed, servers: &[] }, &mut all)?;
-    let beside = Beside { dir, types, listed, servers: &mcp };
+    let mcp = servers(&ToolContext { dir, types, listed, servers: &[] }, &mut all)?;
+    let beside = ToolContext { dir, types, listed, servers: &mcp };
     let mut set = Toolset::default();
     let mut seen = Seen { what: "tool", dir, places: BTreeMap::new() };
     for Tables { source, tool: raw, .. } in all {
@@ -73,11 +73,11 @@ pub(super) fn toolset(
         in_order.sort_by_key(|(name, _)| name.span().start);
         for (name, raw) in in_order {
             let place = tool_ref(&source, &name).and_then(|place| seen.add(&place).map(|()| place));
-            let reading = Reading::new("tool", &name, source, &beside);
+            let reading = ToolTable::new("tool", &name, source, &beside);
             let read = place.and_then(|place| tool(&reading, place, raw));
             match problems.keep(read.map(Some)) {
-                Some(Read::Declared(declared)) => set.declared.push(*declared),
-                Some(Read::Adjusted(adjusted)) => set.adjusted.push(adjusted),
+                Some(ReadTool::Declared(declared)) => set.declared.push(*declared),
+                Some(ReadTool::Adjusted(adjusted)) => set.adjusted.push(adjusted),
                 None => {}
             }
         }
@@ -88,14 +88,14 @@ pub(super) fn toolset(
     problems.or(Toolset { mcp, ..set })
 }
 
-fn servers(beside: &Beside<'_>, all: &mut [Tables<'_>]) -> Result<Vec<AppMcpServer>, Problem> {
+fn servers(beside: &ToolContext<'_>, all: &mut [Tables<'_>]) -> Result<Vec<AppMcpServer>, Problem> {
     let mut servers = Vec::new();
     let mut seen = Seen { what: "MCP server", dir: beside.dir, places: BTreeMap::new() };
     for Tables { source, mcp, .. } in all {
         let mut in_order: Vec<_> = std::mem::take(mcp).into_iter().collect();
         in_order.sort_by_key(|(name, _)| name.span().start);
         for (name, raw) in in_order {
-            let server = Reading::new("mcp", &name, *source, beside).server(&name, raw)?;
+            let server = ToolTable::new("mcp", &name, *source, beside).server(&name, raw)?;
             seen.add(&server.name)?;
             if servers.len() == MAX_SERVERS {
                 let message = format!("there are more than {MAX_SERVERS} MCP servers");

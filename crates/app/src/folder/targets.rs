@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::declared::json;
-use super::records::known;
+use super::records::known_types;
 use crate::source::{FileText, Problem, Spanned};
 use crate::{RecordType, TargetRange};
 
@@ -42,7 +42,7 @@ fn target(
 ) -> Result<TargetRange, Problem> {
     let Some(record) = types.get(raw.record.get_ref()) else {
         let message = format!("there is no record type {:?}", raw.record.get_ref());
-        return Err(source.problem(raw.record.span(), message, known(types)));
+        return Err(source.problem(raw.record.span(), message, known_types(types)));
     };
     for field in std::iter::once(&raw.field).chain(raw.r#where.keys()) {
         if record.property(field.get_ref()).is_none() {

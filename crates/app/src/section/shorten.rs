@@ -77,7 +77,7 @@ impl SectionText {
     }
 
     /// All of it.
-    pub fn whole(&self) -> String {
+    pub fn full_text(&self) -> String {
         let all: Vec<&SectionItem> = self.items.iter().collect();
         self.written(&all)
     }
@@ -92,7 +92,7 @@ impl SectionText {
         matters: impl Fn(&str) -> usize,
     ) -> Option<ShortSection> {
         let all = self.items.len();
-        let whole = self.whole();
+        let whole = self.full_text();
         if tokens(&whole) <= room {
             return Some(ShortSection { text: whole, shown: all, all });
         }

@@ -31,7 +31,7 @@ fn render_in(zone: &str, source: &str, records: Vec<Value>) -> Result<String, St
         BTreeMap::from([("item".to_owned(), records), ("hidden".to_owned(), vec![json!({"a": 1})])]);
     let zone = TimeZone::get(zone).unwrap();
     let data = SectionData { records: &records, now: NOW.parse().unwrap(), zone: &zone, targets: &targets() };
-    section.render(&data).map(|text| if text.is_empty() { String::new() } else { text.whole() })
+    section.render(&data).map(|text| if text.is_empty() { String::new() } else { text.full_text() })
 }
 
 /// What readings of the kind `a` are held against, and all others.

@@ -1,7 +1,7 @@
 //! Bounds of configuration values, for `#[serde(deserialize_with = "…")]`.
 //!
 //! A value out of its bounds fails with the full name of its key, such as `loop.max_steps`, and with a remedy. Serde
-//! carries errors as text only, so a refusal travels as one text and is taken apart in [`FileText::toml`](super::Source).
+//! carries errors as text only, so a refusal travels as one text and is taken apart in [`FileText::toml`](super::FileText::toml).
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -64,7 +64,7 @@ macro_rules! whole_numbers {
     };
 }
 
-whole_numbers!(u16, u32, u64, usize);
+whole_numbers!(u8, u16, u32, u64, usize);
 
 impl WholeNumber for Duration {
     /// A duration is written in seconds.
@@ -103,11 +103,11 @@ pub fn number<'de, const LOW: i32, const HIGH: i32, N: From<f64>, D: Deserialize
 
 /// A text that says something.
 pub fn text<'de, T: From<String>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    filled(String::deserialize(deserializer)?).map(T::from)
+    non_empty(String::deserialize(deserializer)?).map(T::from)
 }
 
 /// The text, unless it says nothing.
-pub(crate) fn filled<E: de::Error>(text: String) -> Result<String, E> {
+pub(crate) fn non_empty<E: de::Error>(text: String) -> Result<String, E> {
     if text.trim().is_empty() { Err(refusal(format!("{KEY} is empty"), EMPTY_REMEDY)) } else { Ok(text) }
 }
 

@@ -1,7 +1,7 @@
 //! `rondo.toml` as it is written, and the way from there to checked values.
 
+mod egress;
 mod models;
-mod outside;
 mod providers;
 mod proxying;
 
@@ -17,11 +17,11 @@ use engine::CallShares;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::filter::LevelFilter;
 
+use self::egress::{RawEgress, RawSearch, RawSecrets};
 use self::models::{RawEmbeddings, RawModels};
-use self::outside::{RawEgress, RawSearch, RawSecrets};
 use self::providers::RawProviders;
 use self::proxying::OneOrSeveral;
-use super::{Config, Environment, Local, Log, LogFormat, Pull, Server};
+use super::{Config, Environment, Local, LogConfig, LogFormat, Pull, ServerConfig};
 use crate::catalogue::Knowledge;
 
 const EMPTY: &str = "the text is empty";
@@ -110,7 +110,7 @@ pub(super) fn read(source: FileText<'_>, environment: &Environment<'_>) -> Resul
         discover: reader.discover(raw.discover)?.unwrap_or(default.discover),
         providers: reader.providers(raw.providers)?,
         pull: reader.pull(raw.pull),
-        outside: reader.outside(raw.egress, raw.secrets, raw.web_search)?,
+        outside: reader.egress(raw.egress, raw.secrets, raw.web_search)?,
         local: raw.local,
         server: reader.server(raw.server)?,
         log: reader.log(raw.log)?,
@@ -209,14 +209,15 @@ impl<'a> Reader<'a> {
     ) -> Result<CallShares, Problem> {
         let shares = all.map_or_else(CallShares::default, CallShares::of);
         let most = i64::try_from(shares.all).unwrap_or(MAX_MODEL_CALLS);
-        let of_one_user = self.source.whole_number("server.max_model_calls_per_user", of_one_user, 1..=most)?;
+        let of_one_user =
+            self.source.whole_number("server.max_model_calls_per_user", of_one_user, 1..=most)?;
         Ok(CallShares { of_one_user: of_one_user.unwrap_or(shares.of_one_user), ..shares })
     }
 
-    fn server(&self, raw: RawServer) -> Result<Server, Problem> {
-        let default = Server::default();
+    fn server(&self, raw: RawServer) -> Result<ServerConfig, Problem> {
+        let default = ServerConfig::default();
         let chat_app = self.choose("RONDO_CHAT_APP", raw.chat_app)?;
-        Ok(Server {
+        Ok(ServerConfig {
             max_body_bytes: raw.max_body_bytes.unwrap_or(default.max_body_bytes),
             header_timeout: raw.header_timeout_seconds.unwrap_or(default.header_timeout),
             body_timeout: raw.body_timeout_seconds.unwrap_or(default.body_timeout),
@@ -233,9 +234,9 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn log(&self, raw: RawLog) -> Result<Log, Problem> {
+    fn log(&self, raw: RawLog) -> Result<LogConfig, Problem> {
         let level = self.choose("RONDO_LOG", raw.level)?.map(level).transpose()?;
-        Ok(Log { level: level.unwrap_or_else(|| Config::default().log.level), format: raw.format })
+        Ok(LogConfig { level: level.unwrap_or_else(|| Config::default().log.level), format: raw.format })
     }
 }
 
@@ -254,7 +255,7 @@ fn one_of<'de, T: Copy, D: Deserializer<'de>>(
 }
 
 /// A text of the file that says something.
-pub(super) fn filled<'de, T: From<String>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(super) fn non_empty<'de, T: From<String>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let text = String::deserialize(deserializer)?;
     if text.trim().is_empty() { Err(refusal(EMPTY, EMPTY_REMEDY)) } else { Ok(text.into()) }
 }

@@ -1,8 +1,8 @@
 //! Files and environments, good and bad.
 
+mod egress;
 mod knowledge;
 mod models;
-mod outside;
 mod providers;
 
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ fn the_default_file_shows_every_key() {
 }
 
 /// A model of which nothing is known.
-fn listing(provider: &Provider, name: &str) -> Listing {
+fn listing(provider: &ProviderConfig, name: &str) -> Listing {
     Listing {
         name: name.into(),
         provider: provider.name.clone(),
@@ -88,8 +88,8 @@ idle_timeout_seconds = 5
 level = "warn"
 format = "json"
 "#;
-    let usual = Provider::of(known::provider("openai").unwrap());
-    let openai = Provider {
+    let usual = ProviderConfig::of(known::provider("openai").unwrap());
+    let openai = ProviderConfig {
         wire: Some(Wire::Chat),
         base_url: "http://localhost:1/v1".into(),
         timeouts: Timeouts { idle: Duration::from_secs(5), ..Timeouts::default() },
@@ -103,7 +103,7 @@ format = "json"
         model: Some("file-model".into()),
         models: vec![listing(&openai, "file-model")],
         providers: vec![openai.clone()],
-        log: Log { level: "warn".into(), format: LogFormat::Json },
+        log: LogConfig { level: "warn".into(), format: LogFormat::Json },
         ..Config::default()
     };
     assert_eq!(read(text, &[]), Ok(file.clone()));
@@ -124,12 +124,12 @@ format = "json"
         model: Some("env-model".into()),
         models: vec![listing(&openai, "env-model")],
         discover: false,
-        providers: vec![Provider {
+        providers: vec![ProviderConfig {
             base_url: "https://example.com".into(),
-            api_key: Secret::new("sk-1"),
+            api_key: ConfigSecret::new("sk-1"),
             ..openai.clone()
         }],
-        log: Log { level: "info,engine=debug".into(), format: LogFormat::Json },
+        log: LogConfig { level: "info,engine=debug".into(), format: LogFormat::Json },
         ..Config::default()
     };
     assert_eq!(read(text, &environment), Ok(both));

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::providers::{MAX_CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, kind, structured};
-use super::{Chosen, Reader, filled, one_of};
-use crate::config::{Config, Embeddings, Provider};
+use super::{Chosen, Reader, non_empty, one_of};
+use crate::config::{Config, Embeddings, ProviderConfig};
 use crate::{local, pull};
 
 /// US dollars for a million tokens.
@@ -22,7 +22,7 @@ const MAX_DIMENSIONS: i64 = 65_536;
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawModel {
     provider: Option<Spanned<String>>,
-    #[serde(deserialize_with = "filled")]
+    #[serde(deserialize_with = "non_empty")]
     id: Option<String>,
     #[serde(deserialize_with = "kind")]
     kind: Option<Kind>,
@@ -117,9 +117,9 @@ impl Reader<'_> {
         config: &'c Config,
         name: &Spanned<String>,
         provider: Option<Spanned<String>>,
-    ) -> Result<&'c Provider, Problem> {
+    ) -> Result<&'c ProviderConfig, Problem> {
         if let Some(provider) = provider {
-            return self.configured(config, &provider);
+            return self.configured_provider(config, &provider);
         }
         if let Some(provider) =
             config.known_provider_of(name.get_ref()).and_then(|known| config.provider(known))
@@ -131,7 +131,7 @@ impl Reader<'_> {
         {
             return Ok(provider);
         }
-        let remote: Vec<&Provider> =
+        let remote: Vec<&ProviderConfig> =
             config.providers.iter().filter(|provider| provider.wire.is_some()).collect();
         match remote.as_slice() {
             [only] => Ok(only),
@@ -146,7 +146,11 @@ impl Reader<'_> {
         }
     }
 
-    fn configured<'c>(&self, config: &'c Config, name: &Spanned<String>) -> Result<&'c Provider, Problem> {
+    fn configured_provider<'c>(
+        &self,
+        config: &'c Config,
+        name: &Spanned<String>,
+    ) -> Result<&'c ProviderConfig, Problem> {
         config.provider(name.get_ref()).ok_or_else(|| {
             let message = format!("the provider {:?} is not configured", name.get_ref());
             let known = known::provider(name.get_ref()).and_then(|known| known.key_variable);
@@ -164,7 +168,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn embeddings(&self, config: &Config, raw: RawEmbeddings) -> Result<Embeddings, Problem> {
-        let provider = self.configured(config, &raw.provider)?;
+        let provider = self.configured_provider(config, &raw.provider)?;
         if matches!(provider.wire, Some(Wire::Anthropic(_))) {
             let message = format!("the provider {:?} has no embeddings", provider.name);
             return Err(self.source.problem(raw.provider.span(), message, "name another provider"));

@@ -11,9 +11,9 @@ use model::known::{KnownProvider, PROVIDERS};
 use model::{Capabilities, Kind, Prices, Structured, Timeouts, Wire};
 use serde::{Deserialize, Deserializer};
 
-use super::outside::RawSecret;
+use super::egress::RawSecret;
 use super::{Chosen, Reader, one_of};
-use crate::config::{Provider, Secret};
+use crate::config::{ConfigSecret, ProviderConfig};
 use crate::local;
 
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
@@ -60,7 +60,7 @@ pub(super) type RawProviders = BTreeMap<Spanned<String>, RawProvider>;
 
 impl<'a> Reader<'a> {
     /// The providers that are on: the well-known ones in their order, then the others by name.
-    pub(super) fn providers(&self, mut raw: RawProviders) -> Result<Vec<Provider>, Problem> {
+    pub(super) fn providers(&self, mut raw: RawProviders) -> Result<Vec<ProviderConfig>, Problem> {
         let mut providers = Vec::new();
         for known in PROVIDERS {
             let section = raw.remove(known.name);
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         &self,
         known: &'static KnownProvider,
         section: Option<RawProvider>,
-    ) -> Result<Option<Provider>, Problem> {
+    ) -> Result<Option<ProviderConfig>, Problem> {
         let named = section.is_some();
         let raw = section.unwrap_or_default();
         let kind = raw.kind.unwrap_or(known.kind);
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         let base_url = base_url.map(|chosen| base_url_of(&chosen, elsewhere)).transpose()?;
         let at_home = base_url.as_ref().is_none_or(|url| url == known.base_url);
         let wire = said.unwrap_or(if at_home { known.wire } else { known.wire_elsewhere });
-        let provider = Provider {
+        let provider = ProviderConfig {
             wire: Some(wire),
             kind,
             open: raw.open.unwrap_or(true),
@@ -98,14 +98,14 @@ impl<'a> Reader<'a> {
             prices: raw.prices,
             base_url: base_url.clone().unwrap_or_else(|| known.base_url.to_owned()),
             api_key,
-            ..Provider::of(known)
+            ..ProviderConfig::of(known)
         };
         let keyless = named && known.key_variable.is_none();
         Ok((keyless || base_url.is_some() || provider.api_key.is_some()).then_some(provider))
     }
 
     /// A provider that only the file knows.
-    fn own_provider(&self, name: &Spanned<String>, raw: RawProvider) -> Result<Provider, Problem> {
+    fn own_provider(&self, name: &Spanned<String>, raw: RawProvider) -> Result<ProviderConfig, Problem> {
         let taken = name.get_ref() == local::NAME;
         if taken || name.get_ref().trim().is_empty() || name.get_ref().contains('/') {
             let message = format!("a provider cannot be called {:?}", name.get_ref());
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         let wire = raw.wire.unwrap_or(Wire::Chat);
         let usual = if wire == Wire::Ollama { Kind::Local } else { Kind::Cloud };
         let kind = raw.kind.unwrap_or(usual);
-        Ok(Provider {
+        Ok(ProviderConfig {
             name: name.get_ref().clone(),
             wire: Some(wire),
             kind,
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn api_key(&self, usual: Option<&str>, raw: &RawProvider) -> Result<Option<Secret>, Problem> {
+    fn api_key(&self, usual: Option<&str>, raw: &RawProvider) -> Result<Option<ConfigSecret>, Problem> {
         self.key(usual, RawSecret { env: raw.api_key_env.clone(), file: raw.api_key_file.clone() })
     }
 }
@@ -239,8 +239,8 @@ pub(super) fn without_slash(url: &reqwest::Url) -> String {
 }
 
 /// Never quotes the key.
-pub(super) fn secret(origin: &Path, text: &str) -> Result<Secret, Problem> {
-    Secret::new(text).ok_or_else(|| {
+pub(super) fn secret(origin: &Path, text: &str) -> Result<ConfigSecret, Problem> {
+    ConfigSecret::new(text).ok_or_else(|| {
         Problem::of(
             origin,
             "this is not one key: it is empty or holds spaces or line breaks",
