@@ -1,4 +1,4 @@
-//! What was learned from examples: weights by which a text is told to be about a matter, kept in a file beside them.
+//! Weights learned from examples, which decide whether a text is about a matter. A file beside the examples keeps them.
 //!
 //! How texts become features, and how weights are learned, is known to `memory::classify`; this is the file alone.
 
@@ -98,7 +98,7 @@ impl Classifier {
         Self::parse_of(text, BUCKETS)
     }
 
-    /// The same of a file whose features are told apart by another number of numbers.
+    /// Reads a text of weights whose features are told apart by another number of buckets.
     pub fn parse_of(text: &str, buckets: usize) -> Result<Self, String> {
         let file: ClassifierFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if file.version != CLASSIFIER_VERSION {

@@ -1,4 +1,4 @@
-//! What a prompt is made of: its fragments and their order, personas, and how the conversation is shown.
+//! The parts of a prompt: its fragments and their order, personas, and how the conversation is shown.
 
 use protocol::PersonaSettings;
 use serde::{Deserialize, Deserializer};
@@ -45,8 +45,8 @@ impl Fragment {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContextRules {
-    /// Every fragment that may be in a prompt, each once. What comes before [`Fragment::History`] is the system
-    /// prompt; what comes after stands right before the user's message.
+    /// Every fragment that may be in a prompt, each once. Fragments before [`Fragment::History`] are the system
+    /// prompt; fragments after it stand right before the user's message.
     #[serde(deserialize_with = "order")]
     pub order: Vec<Fragment>,
     /// Tokens that the app's sections may take together.
@@ -60,7 +60,7 @@ pub struct ContextRules {
 }
 
 impl ContextRules {
-    /// The whole order when an app names these fragments. What is not named follows the named ones on its side of the
+    /// The complete order when an app names these fragments. Other fragments follow the named ones on their side of the
     /// history; without `history` among them, the named ones stay on theirs.
     pub(crate) fn complete(named: &[Fragment]) -> Vec<Fragment> {
         let boundary = named.iter().position(|fragment| *fragment == Fragment::History);
@@ -86,7 +86,7 @@ impl ContextRules {
 }
 
 impl Default for ContextRules {
-    /// What changes least comes first, so that a provider's cache of the beginning holds.
+    /// Fragments that change least come first, so that a provider's cache of the beginning holds.
     fn default() -> Self {
         Self {
             order: Self::complete(&[]),
@@ -120,7 +120,7 @@ fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Fragment>, D:
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentUse {
-    /// Those that the request names.
+    /// Documents that the request names.
     Named,
     All,
     None,

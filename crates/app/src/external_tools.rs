@@ -1,4 +1,4 @@
-//! Tools that reach outside, as an app declares them: requests over HTTP, code in a sandbox and MCP servers.
+//! External tools, as an app declares them: requests over HTTP, code in a sandbox and MCP servers.
 
 mod address;
 mod request;
@@ -24,7 +24,7 @@ use crate::ToolRef;
 /// Stands between an MCP server's name and its tool's.
 const BETWEEN: &str = "__";
 
-/// What may cause a call after words from outside came into the prompt.
+/// A rule that allows a call after external text came into the prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowRule {
     /// Tools whose words they were, or `documents`; any when absent.
@@ -54,7 +54,7 @@ pub struct HttpTool {
     /// A JSON Schema of a closed object.
     pub parameters: Value,
     pub request: RequestTemplate,
-    /// What takes a call back; there for reversible tools, and only for them.
+    /// The request that undoes a call; present for reversible tools, and only for them.
     pub undo: Option<RequestTemplate>,
     pub answer: AnswerPart,
     /// Whether a request that failed is made again.
@@ -69,7 +69,7 @@ impl HttpTool {
     }
 }
 
-/// What of an answer the model gets.
+/// The part of an answer that the model gets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnswerPart {
     Whole,

@@ -16,7 +16,7 @@ pub enum FailureCause {
     UnknownModel,
     /// The provider does not take the key.
     Key,
-    /// What may be spent is used up, here or at the provider.
+    /// The budget is used up, here or at the provider.
     Quota,
     /// The provider cannot be reached, is overloaded or breaks off.
     Outage,

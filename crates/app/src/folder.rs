@@ -70,9 +70,9 @@ const RESERVED: &[&str] = &[
     "assets",
 ];
 const MAX_APP_ID_CHARS: usize = 64;
-/// What providers accept as a tool's name.
+/// Characters that providers accept in a tool's name.
 const MAX_TOOL_NAME_CHARS: usize = 64;
-/// What providers accept in one request.
+/// Tools that providers accept in one request.
 pub const MAX_TOOLS: usize = 128;
 const MAX_TOKENS: i64 = 10_000_000;
 /// Models a failed one may be followed by.
@@ -116,8 +116,8 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
     })
 }
 
-/// Reads one app folder, or says all that is wrong with it, by file and line: of each file and of each table the first
-/// thing, and of what rests on something broken nothing.
+/// Reads one app folder, or lists its problems by file and line: the first problem of each file and of each table. Parts
+/// that refer to a broken part are not reported.
 pub fn check(dir: &Path) -> Result<App, Vec<Problem>> {
     let mut problems = Problems::default();
     let app = read(dir, &mut problems);
@@ -192,7 +192,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     }
 }
 
-/// What is read over the types of records.
+/// Tables that refer to record types, before they are read.
 struct NeedsRecords<'a> {
     raw_memory: RawMemory,
     raw_tools: Vec<Spanned<String>>,
@@ -201,7 +201,7 @@ struct NeedsRecords<'a> {
     files: &'a [(PathBuf, String)],
 }
 
-/// What rests on the types of records.
+/// The parts of an app that refer to record types.
 #[derive(Default)]
 struct RecordDependents {
     records: BTreeMap<String, RecordType>,

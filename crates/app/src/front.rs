@@ -18,7 +18,7 @@ const MAX_ENTRIES: usize = 100;
 pub(crate) struct Front<'a> {
     source: FileText<'a>,
     lines: Vec<Line<'a>>,
-    /// What follows the front matter.
+    /// The text after the front matter.
     pub(crate) body: &'a str,
     /// The line of the file, from 1, on which the body begins.
     pub(crate) body_line: usize,
@@ -233,7 +233,7 @@ fn entries(list: &str) -> Vec<&str> {
     entries
 }
 
-/// What stands in the quotes, if there are any; none if they do not end where the value does.
+/// The text in the quotes, if there are any; none if they do not end where the value does.
 fn unquoted(value: &str) -> Option<&str> {
     let Some(quote) = value.chars().next().filter(|c| matches!(c, '"' | '\'')) else { return Some(value) };
     value.strip_prefix(quote)?.strip_suffix(quote).filter(|inner| !inner.contains(quote))

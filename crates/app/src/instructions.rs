@@ -13,7 +13,7 @@ use crate::template::{Mistake, environment};
 /// The one name that a template of instructions knows: whether tools are on offer.
 const TOOLS: &str = "tools";
 
-/// Reads the file. Whoever is told of tools and whoever is not must be told something.
+/// Reads the file. The text must not be empty, neither with tools nor without.
 pub(crate) fn read(file: &Path) -> Result<String, Problem> {
     let text = read_file(file, "create it: it is what the model is told about its task")?;
     let text = text.trim().to_owned();

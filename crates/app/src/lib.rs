@@ -1,7 +1,7 @@
 //! An app folder as validated types.
 //!
-//! [`load`] reads one folder, [`load_all`] every folder of `apps/`. What comes out needs no further checks; what is
-//! wrong comes out as a [`Problem`] that names the file, the line and what to write instead. The server's own
+//! [`load`] reads one folder, [`load_all`] every folder of `apps/`. Its result needs no further checks; a mistake
+//! comes out as a [`Problem`] that names the file, the line and what to write instead. The server's own
 //! configuration is read through the same [`source`].
 
 mod classifier;

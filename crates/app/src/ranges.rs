@@ -44,7 +44,7 @@ fn within<'de, const LOW: i32, const HIGH: i32, D: Deserializer<'de>>(d: D) -> R
 }
 
 impl Default for Ranges {
-    /// What at least one provider takes.
+    /// Ranges that at least one provider takes.
     fn default() -> Self {
         Self {
             temperature: Within { low: 0.0, high: 2.0 },

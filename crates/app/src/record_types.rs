@@ -20,7 +20,7 @@ pub fn record_validator(
     options.build(schema).map_err(|error| Box::new(error.to_owned()))
 }
 
-/// What the records of one type are like.
+/// The schema of one type of records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordType {
     /// The file's name.
@@ -49,7 +49,7 @@ impl RecordType {
         required.is_some_and(|names| names.iter().any(|name| name == field))
     }
 
-    /// What people call such a record.
+    /// The name that people use for such a record.
     pub fn title(&self) -> &str {
         self.schema.get("title").and_then(Value::as_str).unwrap_or(&self.name)
     }
@@ -62,7 +62,7 @@ pub struct TargetRange {
     pub record: String,
     /// The field that is held against it.
     pub field: String,
-    /// What a record must say for this to be its target.
+    /// Values that a record must have for this target to apply.
     pub matching: Map<String, Value>,
     pub low: Option<f64>,
     pub high: Option<f64>,

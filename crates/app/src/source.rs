@@ -23,7 +23,7 @@ pub use toml::Spanned;
 /// A configuration or prompt file larger than this is a mistake, not a long prompt.
 pub const MAX_FILE_BYTES: u64 = 256 * 1024;
 
-/// What is wrong with a file, for the person who wrote it.
+/// A problem with a file, for the person who wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file, or the environment variable, that holds the mistake.
@@ -33,7 +33,7 @@ pub struct Problem {
     /// From 1, in characters.
     pub column: Option<usize>,
     pub message: String,
-    /// What to write instead.
+    /// The remedy: a text to write instead.
     pub remedy: String,
 }
 

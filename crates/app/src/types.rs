@@ -1,4 +1,4 @@
-//! What an app is, once its folder has been read and found in order.
+//! An app, once its folder has been read without a problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub struct App {
     /// How the model is told to name a thread; without it, a thread is named by its first words.
     pub title: Option<String>,
     pub limits: LoopLimits,
-    /// What one user may do in a while.
+    /// Limits of one user over time.
     pub user_limits: UserLimits,
     pub history: HistoryRules,
     pub context: ContextRules,
@@ -54,9 +54,9 @@ pub struct App {
     pub personas: BTreeMap<String, Persona>,
     /// By the names of their files.
     pub sections: Vec<Section>,
-    /// What readings are held against, the first that fits first.
+    /// Target ranges of readings; the first that fits counts.
     pub targets: Vec<TargetRange>,
-    /// What was learned of examples, to choose among the sections.
+    /// Weights learned from examples, to choose among the sections.
     pub classifier: Option<Arc<Classifier>>,
     /// By name.
     pub records: BTreeMap<String, RecordType>,
@@ -65,7 +65,7 @@ pub struct App {
     pub tools: Vec<ToolRef>,
     /// Offered after `tools`, in the order of the files.
     pub declared: Vec<Declared>,
-    /// What the app says about tools it lists, and about those of its MCP servers.
+    /// Changes that the app makes to tools it lists, and to tools of its MCP servers.
     pub adjusted: Vec<Adjusted>,
     /// In the order of the files.
     pub mcp: Vec<AppMcpServer>,
@@ -122,7 +122,7 @@ impl App {
 }
 
 word_enum! {
-    /// What a declared tool does with records.
+    /// The action of a declared tool on records.
     pub enum Does {
         Search = "search",
         Get = "get",
@@ -139,7 +139,7 @@ impl Does {
     }
 }
 
-/// What an app says about asking the user before a call.
+/// Whether a call needs an approval of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
@@ -152,16 +152,16 @@ pub enum Permission {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     pub tool: ToolRef,
-    /// Never absent for tools that reach outside or run in a sandbox.
+    /// Never absent for HTTP tools and tools in a sandbox.
     pub description: Option<String>,
     pub permission: Option<Permission>,
     pub flows: Vec<FlowRule>,
-    /// Where there is any, a call that fits none of these needs a yes.
+    /// Where there is any, a call that fits none of these needs an approval.
     pub plausible: Vec<Plausible>,
     pub kind: ToolKind,
 }
 
-/// What a declared tool is made of.
+/// The kind of a declared tool, with its parts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolKind {
     Record(DeclaredRecordTool),
@@ -181,13 +181,13 @@ pub struct DeclaredRecordTool {
     pub defaults: Map<String, Value>,
     /// Always set; the model cannot give them.
     pub fixed: Map<String, Value>,
-    /// What the model may give; everything when absent.
+    /// Fields that the model may give; all fields when absent.
     pub fields: Option<BTreeSet<String>>,
     /// Results at most.
     pub limit: usize,
 }
 
-/// What an app says about a tool that it does not declare.
+/// Changes that an app makes to a tool that it does not declare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adjusted {
     pub tool: ToolRef,
@@ -196,7 +196,7 @@ pub struct Adjusted {
     /// Only for tools of MCP servers.
     pub effect: Option<Effect>,
     pub flows: Vec<FlowRule>,
-    /// Where there is any, a call that fits none of these needs a yes.
+    /// Where there is any, a call that fits none of these needs an approval.
     pub plausible: Vec<Plausible>,
     /// Shown in the answer while a call is made.
     pub marker: Option<String>,
@@ -215,10 +215,10 @@ pub struct LoopLimits {
     #[serde(deserialize_with = "bounds::whole_number::<1, MAX_STEPS, _, _>")]
     pub max_steps: u32,
     pub at_limit: AtLimit,
-    /// What the user reads under [`AtLimit::Reply`].
+    /// The text that the user reads under [`AtLimit::Reply`].
     #[serde(deserialize_with = "bounds::text")]
     pub limit_reply: String,
-    /// What the user reads when every model has failed; without it the run fails.
+    /// The text that the user reads when every model has failed; without it the run fails.
     #[serde(deserialize_with = "failure::text_or_table")]
     pub failure_reply: FailureReplies,
     /// Calls of one step that are under way at once.
@@ -258,7 +258,7 @@ pub enum AtLimit {
     Reply,
 }
 
-/// What an answer is.
+/// The form of an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum AnswerForm {
     #[default]
@@ -269,7 +269,7 @@ pub enum AnswerForm {
     Schema { name: String, schema: Value },
 }
 
-/// What of the user's memories is in a prompt, and what is kept.
+/// `[memory]`: which memories of the user are in a prompt, and which are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryRules {
     pub inject: Inject,
@@ -354,16 +354,16 @@ pub enum Inject {
     None,
     /// All of them, the newest up to the limit.
     All,
-    /// Those that matter most for the message.
+    /// Memories that matter most for the message.
     Top,
-    /// What is known when a thread begins, unchanged for as long as it goes on.
+    /// Memories at the start of a thread, unchanged for as long as the thread goes on.
     Snapshot,
 }
 
 /// How a model looks for memories in what the user says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtractionRules {
-    /// What is worth remembering; a default when absent.
+    /// A prompt that says which facts are worth remembering; a default when absent.
     pub prompt: Option<String>,
     /// The app's model when absent.
     pub model: Option<String>,
@@ -379,7 +379,7 @@ impl Default for ExtractionRules {
     }
 }
 
-/// What may be spent.
+/// `[budget]`: tokens and dollars that may be spent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AppBudget {
     pub run_tokens: Option<u64>,

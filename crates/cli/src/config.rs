@@ -35,7 +35,7 @@ pub(crate) const DEFAULT_FILE: &str = include_str!("config/default.toml");
 
 const DEFAULT_PATH: &str = "rondo.toml";
 
-/// Variables by name. What the process really has is [`process_environment`].
+/// Variables by name. The real environment is [`process_environment`].
 pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +58,7 @@ pub(crate) struct Config {
     pub(crate) outside: EgressConfig,
     pub(crate) pull: Pull,
     pub(crate) local: Local,
-    /// What is known of models.
+    /// Knowledge about models.
     pub(crate) knowledge: Knowledge,
     /// The models whose weights are in the data folder, by name.
     pub(crate) pulled: Vec<Pulled>,
@@ -66,7 +66,7 @@ pub(crate) struct Config {
     pub(crate) log: LogConfig,
 }
 
-/// Somebody who serves models.
+/// A provider of models.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ProviderConfig {
     pub(crate) name: String,
@@ -79,10 +79,10 @@ pub(crate) struct ProviderConfig {
     pub(crate) api_key: Option<ConfigSecret>,
     /// May be asked for models that nobody listed.
     pub(crate) open: bool,
-    /// What to expect of its models that nobody described.
+    /// Capabilities of its models that have no description.
     pub(crate) capabilities: Capabilities,
     pub(crate) timeouts: Timeouts,
-    /// What its models cost, where the operator says so.
+    /// Prices of its models, where the operator states them.
     pub(crate) prices: Option<Prices>,
 }
 
@@ -102,7 +102,7 @@ impl ProviderConfig {
         }
     }
 
-    /// What its models cost that nobody has given a price: nothing on this machine, list prices where everybody knows it
+    /// Prices of its models that have none of their own: nothing on this machine, list prices where everybody knows it
     /// to be. Elsewhere the operator has to say.
     pub(crate) fn prices(&self) -> Prices {
         let here = self.wire.is_none() || is_loopback(&self.base_url);
@@ -125,7 +125,7 @@ impl ProviderConfig {
         self.is_at_its_own_url() || self.prices() == Prices::Known
     }
 
-    /// What to set when its base URL is wrong.
+    /// The setting to change when its base URL is wrong.
     pub(crate) fn url_setting(&self) -> String {
         match known::provider(&self.name) {
             Some(known) => known.url_variable.to_owned(),
@@ -133,7 +133,7 @@ impl ProviderConfig {
         }
     }
 
-    /// What to set when its key is missing or wrong.
+    /// The setting to change when its key is missing or wrong.
     pub(crate) fn key_setting(&self) -> String {
         match known::provider(&self.name).and_then(|known| known.key_variable) {
             Some(variable) => variable.to_owned(),
@@ -154,7 +154,7 @@ fn is_loopback(base_url: &str) -> bool {
     }
 }
 
-/// Who turns texts into vectors.
+/// The model that turns texts into vectors.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Embeddings {
     /// The name of a configured provider.
@@ -164,12 +164,12 @@ pub(crate) struct Embeddings {
     pub(crate) dimensions: Option<u32>,
 }
 
-/// What tools may reach, and with what.
+/// Hosts that tools may reach, and the secrets they use.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct EgressConfig {
     /// Beside public hosts.
     pub(crate) allow: Allowed,
-    /// The same as the operator has written it, without the addresses of searches.
+    /// Allowed hosts as the operator has written them, without the addresses of searches.
     pub(crate) opened: Vec<String>,
     /// By the names that apps know them by.
     pub(crate) secrets: BTreeMap<String, ConfigSecret>,
@@ -246,7 +246,7 @@ pub(crate) struct ServerConfig {
     pub(crate) undo_retention: Duration,
     /// The app that answers at `/api/chat`; the only one, or the usual one, when absent.
     pub(crate) chat_app: Option<String>,
-    /// What is said of the proxies in front of the server.
+    /// Settings for proxies in front of the server.
     pub(crate) proxying: Proxying,
 }
 

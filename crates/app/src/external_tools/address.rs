@@ -6,7 +6,7 @@ use url::Url;
 use super::template::{Names, TextTemplate, Writing};
 use crate::template::Mistake;
 
-/// What servers commonly take.
+/// A length that servers commonly take.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
 /// An address whose path and query may hold values of a call, each of which stays within its segment or parameter.
@@ -187,7 +187,7 @@ fn tag_end(text: &str) -> Option<usize> {
     None
 }
 
-/// What the app wrote must be read by everybody as the same address.
+/// Every reader must read the text of the app as one and the same address.
 fn check_text(text: &str) -> Result<(), Mistake> {
     if text.contains("{%") || text.contains("{#") {
         return Err(Mistake::new("the url holds a statement", "write only {{ … }} into it"));

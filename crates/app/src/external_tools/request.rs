@@ -65,7 +65,7 @@ impl fmt::Debug for Rendered {
 }
 
 impl RequestTemplate {
-    /// What is sent for these values: an object of `input`, `secret`, `credential`, `user`, `app`, `thread`, `call` and,
+    /// The request for these values: an object of `input`, `secret`, `credential`, `user`, `app`, `thread`, `call` and,
     /// for an undo, `output`. The error names the part that is at fault, and no value.
     pub fn render(&self, values: &Value) -> Result<Rendered, String> {
         let mut url = self.url.render(values).map_err(|error| format!("url: {error}"))?;
@@ -98,7 +98,7 @@ impl RequestTemplate {
         self.templates().flat_map(TextTemplate::credentials).map(String::as_str).collect()
     }
 
-    /// Those that may hold secrets.
+    /// Header values that may hold secrets.
     fn templates(&self) -> impl Iterator<Item = &TextTemplate> {
         let of_body = match &self.body {
             None => Vec::new(),

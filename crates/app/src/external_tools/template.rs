@@ -1,7 +1,7 @@
-//! Templates of what is sent outside: which names they may use, and what they make of the values of a call.
+//! Templates of requests: which names they may use, and which text they make of the values of a call.
 //!
-//! A template gets no secret but those it names plainly, so that none can be reached by a detour. What goes wrong while
-//! it is filled is told without any value.
+//! A template gets no secret but those it names plainly, so that none can be reached by a detour. An error while
+//! it is filled names no value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::template::{Bounded, Mistake, environment};
 
-/// What one template, or one JSON value made of templates, may come to.
+/// The size that one template, or one JSON value made of templates, may have when it is filled.
 const MAX_RENDERED_BYTES: usize = 256 * 1024;
 const NAME: &str = "template";
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -24,21 +24,21 @@ const CREDENTIAL: &str = "credential";
 /// All else can give a name to a secret, or is of no use in one value.
 const STATEMENTS: &[&str] = &["if", "elif", "else", "endif", "for", "endfor"];
 
-/// What a template may name, by what it is for.
+/// Names that a template may use, by its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     /// The request of a call.
     Call,
-    /// The request that takes a call back.
+    /// The request that undoes a call.
     Undo,
-    /// What the model reads; no secret may come into it.
+    /// The answer that the model reads; no secret may come into it.
     Answer,
-    /// What is sent when a server is connected, before there is a call.
+    /// The headers or variables of a connection to a server, before there is a call.
     Connection,
 }
 
 impl Names {
-    /// Those without a dot may be followed by anything.
+    /// A name without a dot may be followed by anything.
     fn list(self) -> &'static [&'static str] {
         match self {
             Self::Call => {
@@ -256,7 +256,7 @@ impl JsonTemplate {
         Node::read(value, names, "").map(Self)
     }
 
-    /// What has no value is left out of objects and lists.
+    /// A field or entry without a value is left out.
     pub fn render(&self, values: &Json) -> Result<Json, String> {
         let rendered = self.0.render(values, &mut 0)?;
         Ok(rendered.unwrap_or(Json::Null))
@@ -353,7 +353,7 @@ fn check_statements(source: &str) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// What a template uses is not found everywhere it can stand, such as before `[1:]`. A secret that was missed would come
+/// A name that a template uses is not found everywhere it can stand, such as before `[1:]`. A secret that was missed would come
 /// out as nothing.
 fn check_followed(source: &str, root: &str, found: &BTreeSet<String>) -> Result<(), Mistake> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
@@ -375,7 +375,7 @@ fn check_followed(source: &str, root: &str, found: &BTreeSet<String>) -> Result<
     Ok(())
 }
 
-/// What stands between the braces, where there is one pair and nothing outside of it.
+/// The expression between the braces, where there is one pair and nothing outside of it.
 fn only_expression(source: &str, environment: &Environment<'static>) -> Option<String> {
     let inner = source.strip_prefix("{{")?.strip_suffix("}}")?;
     let signs = ['-', '+']; // they say what becomes of the blanks around
@@ -408,7 +408,7 @@ fn too_long() -> String {
     format!("it comes to more than {} KiB", MAX_RENDERED_BYTES / 1024)
 }
 
-/// What the error says in detail may quote a value, and a value may be a secret.
+/// The detail of the error may quote a value, and a value may be a secret.
 fn fill_error(error: &Error) -> String {
     format!("the template cannot be filled: {}", error.kind())
 }

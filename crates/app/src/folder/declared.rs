@@ -1,4 +1,4 @@
-//! `[tool.NAME]`: tools that the app declares, and what it says about tools that it does not.
+//! `[tool.NAME]`: tools that the app declares, and changes to tools that it does not declare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -49,7 +49,7 @@ pub(super) struct RawTool {
     limit: Option<Spanned<i64>>,
 }
 
-/// What the tools of an app are read against.
+/// The parts of an app that its tools refer to.
 pub(super) struct ToolContext<'a> {
     pub(super) dir: &'a Path,
     pub(super) types: &'a BTreeMap<String, RecordType>,
@@ -76,7 +76,7 @@ macro_rules! spans {
 
 pub(super) use spans;
 
-/// What a `[tool.NAME]` turned out to be.
+/// The result of reading a `[tool.NAME]`.
 pub(super) enum ReadTool {
     Declared(Box<Declared>),
     Adjusted(Adjusted),
@@ -132,7 +132,7 @@ impl<'a> ToolTable<'a> {
         })
     }
 
-    /// What only a server knows of its tools, an app may have to say in its place.
+    /// The effect of a tool of an MCP server, which the app may have to state in place of the server.
     fn effect_of_server(&self, tool: &ToolRef, effect: &Spanned<Effect>) -> Result<Effect, Problem> {
         let at = |message: String, remedy: &str| self.source.problem(effect.span(), message, remedy);
         if external_tools::server_of(self.beside.servers, &tool.name).is_none() {
@@ -196,7 +196,7 @@ impl<'a> ToolTable<'a> {
         Ok(Some(marker.into_inner()))
     }
 
-    /// What is said that means nothing for a tool of this kind.
+    /// Refuses keys that mean nothing for a tool of this kind.
     pub(super) fn refuse<'k>(
         &self,
         kind: &str,
@@ -211,7 +211,7 @@ impl<'a> ToolTable<'a> {
         }
     }
 
-    /// What can only be said of a tool over records, and where it is.
+    /// Keys that only a tool over records may have, and where they are.
     pub(super) fn of_records(&self, raw: &RawTool) -> [(&'static str, Option<Range<usize>>); 5] {
         let first = |map: &BTreeMap<Spanned<String>, toml::Value>| map.keys().next().map(Spanned::span);
         [
@@ -259,7 +259,7 @@ impl<'a> ToolTable<'a> {
         })
     }
 
-    /// What is said must mean something for what the tool does.
+    /// Every key must mean something for the action of the tool.
     fn check_keys(&self, does: Does, raw: &RawTool) -> Result<(), Problem> {
         let of_others = spans!(raw, effect, marker, parameters, parameters_file, undo);
         self.refuse("a tool over records", of_others)?;

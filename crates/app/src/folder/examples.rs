@@ -21,7 +21,7 @@ const MAX_VARIANTS: usize = 6;
 /// Texts that all lines become.
 const MAX_EXAMPLES: usize = 30_000;
 
-/// What an app's examples are, words put in for their names.
+/// The examples of an app, with words in place of their names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Examples {
     /// Names them: equal examples, equal hash.
@@ -46,7 +46,7 @@ impl Examples {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
     pub text: String,
-    /// Those it needs, by name.
+    /// Sections that it needs, by name.
     pub sections: Vec<String>,
     /// It only means something after another message.
     pub continues: bool,
@@ -171,7 +171,7 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// What was learned, and the text it was read from; nothing where there is no such file.
+/// The learned weights, and the text they were read from; none where there is no such file.
 pub(super) fn learned_classifier(
     dir: &Path,
     sections: &[Section],
@@ -197,7 +197,7 @@ pub(super) fn learned_classifier(
     Ok(Some((Arc::new(classifier), text)))
 }
 
-/// What is wrong with an app's examples, or that what was learned is of others.
+/// A problem with the examples of an app, or that the weights were learned from other examples.
 pub fn check_examples(app: &App) -> Option<Problem> {
     let examples = match examples(app) {
         Ok(examples) => examples?,

@@ -1,5 +1,5 @@
-//! `[tool.NAME.http]`, `[tool.NAME.wasm]` and `[[tool.NAME.flow]]`: tools that reach outside or run in a sandbox, and
-//! what may cause a call.
+//! `[tool.NAME.http]`, `[tool.NAME.wasm]` and `[[tool.NAME.flow]]`: HTTP tools, tools in a sandbox, and
+//! rules for calls after external text.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,7 +31,7 @@ const MAX_ACCEPTED: usize = 20;
 const MAX_FLOWS: usize = 50;
 const MAX_SOURCES: usize = 128;
 const MAX_MODULE_BYTES: u64 = 8 * 1024 * 1024;
-/// What every WebAssembly module begins with.
+/// The first bytes of every WebAssembly module.
 const MAGIC: &[u8] = b"\0asm";
 const FUEL: std::ops::RangeInclusive<i64> = 1_000..=10_000_000_000;
 const DEFAULT_FUEL: u64 = 100_000_000;
@@ -327,7 +327,7 @@ impl ToolTable<'_> {
     }
 }
 
-/// What a method does where the app does not say.
+/// The effect of a method where the app does not say.
 fn usual_effect(method: HttpMethod) -> Effect {
     match method {
         HttpMethod::Get | HttpMethod::Head => Effect::Read,

@@ -12,7 +12,7 @@ use crate::{RECORD_FORMAT, RecordType};
 
 const MAX_RECORD_TYPES: usize = 50;
 const MAX_TYPE_CHARS: usize = 40;
-/// What providers accept as the name of an argument.
+/// Characters that providers accept in the name of an argument.
 const MAX_FIELD_CHARS: usize = 64;
 /// Every record has one beside its data, and tools take it by that name.
 const ID: &str = "id";

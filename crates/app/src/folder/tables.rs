@@ -16,7 +16,7 @@ use crate::{AppMcpServer, ToolKind};
 const MAX_FILES: usize = 100;
 const MAX_SERVERS: usize = 16;
 
-/// What one file says.
+/// The tables of one file.
 pub(super) struct Tables<'a> {
     pub(super) source: FileText<'a>,
     pub(super) tool: RawTools,
@@ -30,7 +30,7 @@ struct RawTables {
     mcp: RawServers,
 }
 
-/// What all files say.
+/// The tools and MCP servers of all files.
 #[derive(Default)]
 pub(super) struct Toolset {
     pub(super) declared: Vec<Declared>,
@@ -127,7 +127,7 @@ impl Seen<'_> {
     }
 }
 
-/// What tools are made of beyond the files that declare them.
+/// Contents that tools are made of beyond the files that declare them.
 pub(super) fn contents(declared: &[Declared]) -> Vec<Vec<u8>> {
     let mut contents = Vec::new();
     for Declared { kind, .. } in declared {

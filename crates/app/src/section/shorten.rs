@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// Tokens that the end of a line and a blank one may take.
 const LINE_TOKENS: usize = 2;
 
-/// What an item of a section is.
+/// The unit that counts as one item of a section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SectionItems {
     /// A line, with the lines below it that are indented.
@@ -151,7 +151,7 @@ impl SectionText {
     }
 }
 
-/// What a reader is told so that nobody takes a part for the whole.
+/// A note for the reader, so that nobody takes a part for the complete text.
 fn note(shown: usize, all: usize, is_cut: bool) -> String {
     let more = if is_cut { "more than " } else { "" };
     if shown == 0 {

@@ -24,12 +24,12 @@ impl Config {
         by_path.or_else(by_name).or_else(any).filter(|(provider, _)| provider.open)
     }
 
-    /// Who is there and serves a model of this name, as far as everybody knows.
+    /// The configured provider that serves a model of this name, by the catalogue.
     pub(crate) fn known_provider_of(&self, name: &str) -> Option<&str> {
         self.knowledge.catalogue.provider_of(name, |provider| self.provider(provider).is_some())
     }
 
-    /// Who is asked for a model, and under which name.
+    /// The provider of a model, and its name for the model.
     pub(crate) fn provider_of_model<'a>(&'a self, name: &'a str) -> Option<(&'a ProviderConfig, &'a str)> {
         match self.listing(name) {
             Some(listing) => Some((self.provider(&listing.provider)?, &listing.id)),

@@ -1,4 +1,4 @@
-//! What apps need of the operator for tools that reach outside: secrets by name, and somebody who searches the web.
+//! Settings of the operator that external tools of apps need: secrets by name, and a web search.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use app::{Apps, Problem, ToolRef};
 
 use super::{ConfigSecret, EgressConfig, Environment};
 
-/// What a variable that holds a secret begins with; the secret's name in capitals follows.
+/// The prefix of a variable that holds a secret; the secret's name in capitals follows.
 const PREFIX: &str = "RONDO_SECRET_";
 
 impl EgressConfig {
@@ -39,7 +39,7 @@ impl EgressConfig {
         listed.filter_map(|tool| Some((tool, self.search_setting(&tool.name)?))).map(missing_search).collect()
     }
 
-    /// What to set for a search to be had; none when it can be, or when it is none.
+    /// The variable to set for a search; none when the search is set up, or when the tool is no search.
     fn search_setting(&self, tool: &str) -> Option<&'static str> {
         match (tool, &self.tavily, &self.searxng) {
             ("web_search", None, None) => Some("TAVILY_API_KEY or SEARXNG_URL"),

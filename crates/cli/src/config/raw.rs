@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         Ok(Some(chosen))
     }
 
-    /// What the variable says, or else the file.
+    /// The value of the variable, or else of the file.
     fn choose(
         &self,
         variable: &'a str,

@@ -47,7 +47,7 @@ impl Reader<'_> {
         search: RawSearch,
     ) -> Result<EgressConfig, Problem> {
         let (mut allow, opened) = self.allowed_hosts(egress)?;
-        // What the operator names as the address of a search may be reached, wherever it is.
+        // The address of a search that the operator names may be reached, wherever it is.
         let mut open = |chosen: &Chosen<'_>, usual: &str| -> Result<String, Problem> {
             let url = without_slash(&http_url(chosen, chosen.value.trim(), usual)?);
             if url != TAVILY_URL {
@@ -67,7 +67,7 @@ impl Reader<'_> {
         Ok(EgressConfig { secrets: self.secrets(secrets)?, allow, opened, tavily, searxng })
     }
 
-    /// What is open beside public hosts, and the same as it is written. The variable adds to the file.
+    /// Hosts that are open beside public ones, parsed and as written. The variable adds to the file.
     fn allowed_hosts(&self, egress: RawEgress) -> Result<(Allowed, Vec<String>), Problem> {
         const VARIABLE: &str = "RONDO_EGRESS_ALLOW";
         let (mut allow, mut opened) = (Allowed::default(), Vec::new());

@@ -111,7 +111,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Who serves a described model: the provider it names, the one its name leads to, or the only one there is.
+    /// The provider of a described model: the provider it names, the one its name leads to, or the only one there is.
     fn provider_of<'c>(
         &self,
         config: &'c Config,

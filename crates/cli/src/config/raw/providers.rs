@@ -196,7 +196,7 @@ fn base_url_of(chosen: &Chosen<'_>, wire: Wire) -> Result<String, Problem> {
     }
 }
 
-/// What `OLLAMA_HOST` may be: a host, a host and a port, or a URL; also the address that a server is told to listen on.
+/// The forms of `OLLAMA_HOST`: a host, a host and a port, or a URL; also the address that a server is told to listen on.
 fn ollama_url(chosen: &Chosen<'_>, text: &str) -> Result<String, Problem> {
     const EXAMPLE: &str = "http://127.0.0.1:11434";
     let mut url = if text.contains("://") {
