@@ -3,7 +3,6 @@
 //! A value out of its bounds fails with the full name of its key, such as `loop.max_steps`, and with a remedy. Serde
 //! carries errors as text only, so a refusal travels as one text and is taken apart in [`FileText::toml`](super::FileText::toml).
 
-use std::fmt::Display;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use serde::{Deserialize, Deserializer, de};
 /// Stands in a message for the full name of the key.
 pub const KEY: &str = "\u{1a}";
 /// Stands between the parts of a refusal. TOML allows it in no text, unless it is escaped.
-const BETWEEN: char = '\u{1f}';
+const BETWEEN: &str = "\u{1f}";
 
 /// A refused value, as far as the error says.
 pub(super) struct Refusal {
@@ -23,13 +22,17 @@ pub(super) struct Refusal {
 }
 
 /// An error about the value that is being read.
-pub fn refusal<E: de::Error>(message: impl Display, remedy: impl Display) -> E {
-    E::custom(format!("{BETWEEN}{message}{BETWEEN}{remedy}"))
+pub fn refusal<E: de::Error>(message: impl Into<String>, remedy: impl Into<String>) -> E {
+    E::custom([String::new(), message.into(), remedy.into()].join(BETWEEN))
 }
 
 /// An error about one entry of the list that is being read.
-pub fn refusal_at<E: de::Error>(span: &Range<usize>, message: impl Display, remedy: impl Display) -> E {
-    E::custom(format!("{}{BETWEEN}{message}{BETWEEN}{remedy}", span.start))
+pub fn refusal_at<E: de::Error>(
+    span: &Range<usize>,
+    message: impl Into<String>,
+    remedy: impl Into<String>,
+) -> E {
+    E::custom([span.start.to_string(), message.into(), remedy.into()].join(BETWEEN))
 }
 
 pub(super) fn refusal_in(error: &toml::de::Error) -> Option<Refusal> {

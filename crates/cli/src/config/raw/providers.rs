@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
             providers.extend(self.known_provider(known, section)?);
         }
         for (name, section) in raw {
-            providers.push(self.own_provider(&name, section)?);
+            providers.push(self.own_provider(&name, &section)?);
         }
         Ok(providers)
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A provider that only the file knows.
-    fn own_provider(&self, name: &Spanned<String>, raw: RawProvider) -> Result<ProviderConfig, Problem> {
+    fn own_provider(&self, name: &Spanned<String>, raw: &RawProvider) -> Result<ProviderConfig, Problem> {
         let taken = name.get_ref() == local::NAME;
         if taken || name.get_ref().trim().is_empty() || name.get_ref().contains('/') {
             let message = format!("a provider cannot be called {:?}", name.get_ref());
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
             wire: Some(wire),
             kind,
             base_url: base_url_of(&base_url, wire)?,
-            api_key: self.api_key(None, &raw)?,
+            api_key: self.api_key(None, raw)?,
             open: raw.open.unwrap_or(true),
             capabilities: raw.capabilities(&Capabilities::of_kind(kind)),
             timeouts: raw.timeouts(),
