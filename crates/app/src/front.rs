@@ -8,6 +8,7 @@ mod tests;
 use std::ops::{Bound, Range, RangeInclusive};
 
 use crate::Within;
+use crate::source::bounds::WholeNumber;
 use crate::source::{FileText, Problem, Spanned, did_you_mean};
 
 const FENCE: &str = "---";
