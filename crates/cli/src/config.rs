@@ -28,7 +28,7 @@ use tools::Allowed;
 use crate::catalogue::Knowledge;
 use crate::pull::Pulled;
 
-pub(crate) use secret::Secret;
+pub(crate) use secret::ConfigSecret;
 
 /// Every key with its default and what it is for.
 pub(crate) const DEFAULT_FILE: &str = include_str!("config/default.toml");
