@@ -14,7 +14,7 @@ pub const KEY: &str = "\u{1a}";
 const BETWEEN: &str = "\u{1f}";
 
 /// A refused value, as far as the error says.
-pub(super) struct Refusal {
+pub(super) struct RefusedValue {
     /// Of one entry of a list; otherwise the error's own span holds.
     pub(super) span: Option<Range<usize>>,
     pub(super) message: String,
@@ -35,11 +35,11 @@ pub fn refusal_at<E: de::Error>(
     E::custom([span.start.to_string(), message.into(), remedy.into()].join(BETWEEN))
 }
 
-pub(super) fn refusal_in(error: &toml::de::Error) -> Option<Refusal> {
+pub(super) fn refusal_in(error: &toml::de::Error) -> Option<RefusedValue> {
     let mut parts = error.message().splitn(3, BETWEEN);
     let (at, message, remedy) = (parts.next()?, parts.next()?, parts.next()?);
     let span = at.parse().ok().map(|start: usize| start..start);
-    Some(Refusal { span, message: message.replace(KEY, &full_key(error)), remedy: remedy.to_owned() })
+    Some(RefusedValue { span, message: message.replace(KEY, &full_key(error)), remedy: remedy.to_owned() })
 }
 
 /// The keys that lead to the value, which the error only shows where it cannot show the text.
