@@ -1,4 +1,4 @@
-//! What was learned from examples: weights by which a text is told to be about a matter, kept in a file beside them.
+//! Weights learned from examples, which decide whether a text is about a matter. A file beside the examples keeps them.
 //!
 //! How texts become features, and how weights are learned, is known to `memory::classify`; this is the file alone.
 
@@ -7,7 +7,8 @@ mod tests;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Changes when a text is cut into features in another way, so that weights for the old way are not used for the new.
 pub const CLASSIFIER_VERSION: u32 = 1;
@@ -30,20 +31,25 @@ pub struct Classifier {
 }
 
 /// One matter: how much each feature speaks for it or against it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Matter {
     pub name: String,
     /// One weight for each of the buckets.
     pub words: MatterWeights,
     /// One weight for each number of the embedder's vector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meaning: Option<MatterWeights>,
 }
 
 /// Weights in steps of `scale`, and what is added to their sum.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MatterWeights {
     pub bias: f32,
     scale: f32,
+    /// In the file, base64 of one byte for each weight.
+    #[serde(rename = "weights", serialize_with = "to_base64", deserialize_with = "from_base64")]
     steps: Vec<i8>,
 }
 
@@ -69,34 +75,21 @@ impl MatterWeights {
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
+
+    fn is_usable(&self) -> bool {
+        self.bias.is_finite() && self.scale.is_finite() && self.scale > 0.0
+    }
 }
 
+/// The file: a classifier with its version.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawClassifier {
+struct ClassifierFile {
     version: u32,
     examples: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     embedder: Option<String>,
-    matters: Vec<RawMatter>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawMatter {
-    name: String,
-    words: RawMatterWeights,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    meaning: Option<RawMatterWeights>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawMatterWeights {
-    bias: f32,
-    scale: f32,
-    /// Base64 of one byte for each weight.
-    weights: String,
+    matters: Vec<Matter>,
 }
 
 impl Classifier {
@@ -105,79 +98,74 @@ impl Classifier {
         Self::parse_of(text, BUCKETS)
     }
 
-    /// The same of a file whose features are told apart by another number of numbers.
+    /// Reads a text of weights whose features are told apart by another number of buckets.
     pub fn parse_of(text: &str, buckets: usize) -> Result<Self, String> {
-        let raw: RawClassifier = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if raw.version != CLASSIFIER_VERSION {
+        let file: ClassifierFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if file.version != CLASSIFIER_VERSION {
             return Err(format!(
                 "its version is {}, and this server reads {CLASSIFIER_VERSION}",
-                raw.version
+                file.version
             ));
         }
-        if raw.matters.is_empty() || raw.matters.len() > MAX_MATTERS {
+        if file.matters.is_empty() || file.matters.len() > MAX_MATTERS {
             return Err(format!(
                 "it tells {} matters apart, and 1 to {MAX_MATTERS} can be",
-                raw.matters.len()
+                file.matters.len()
             ));
         }
-        let matters: Vec<Matter> =
-            raw.matters.into_iter().map(|raw| matter(raw, buckets)).collect::<Result<_, _>>()?;
+        file.matters.iter().try_for_each(|matter| matter.check(buckets))?;
         let sizes: Vec<Option<usize>> =
-            matters.iter().map(|matter| matter.meaning.as_ref().map(MatterWeights::len)).collect();
+            file.matters.iter().map(|matter| matter.meaning.as_ref().map(MatterWeights::len)).collect();
         if sizes.windows(2).any(|pair| pair.first() != pair.last()) {
             return Err("its matters have vectors of different lengths".into());
         }
-        if raw.embedder.is_some() != sizes.iter().any(Option::is_some) {
+        if file.embedder.is_some() != sizes.iter().any(Option::is_some) {
             return Err("it has weights for vectors without an embedder, or the other way round".into());
         }
-        Ok(Self { examples: raw.examples, embedder: raw.embedder, matters })
+        Ok(Self { examples: file.examples, embedder: file.embedder, matters: file.matters })
     }
 
     /// The file's text.
     pub fn to_text(&self) -> String {
-        let matters = self.matters.iter().map(|matter| RawMatter {
-            name: matter.name.clone(),
-            words: raw(&matter.words),
-            meaning: matter.meaning.as_ref().map(raw),
-        });
-        let raw = RawClassifier {
+        let file = ClassifierFile {
             version: CLASSIFIER_VERSION,
             examples: self.examples.clone(),
             embedder: self.embedder.clone(),
-            matters: matters.collect(),
+            matters: self.matters.clone(),
         };
-        let mut text = serde_json::to_string_pretty(&raw).unwrap_or_default();
+        let mut text = serde_json::to_string_pretty(&file).unwrap_or_default();
         text.push('\n');
         text
     }
 }
 
-fn raw(weights: &MatterWeights) -> RawMatterWeights {
-    let bytes: Vec<u8> = weights.steps.iter().flat_map(|step| step.to_le_bytes()).collect();
-    RawMatterWeights { bias: weights.bias, scale: weights.scale, weights: STANDARD.encode(bytes) }
+impl Matter {
+    /// Says in words what is wrong with it.
+    fn check(&self, buckets: usize) -> Result<(), String> {
+        let Self { name, words, meaning } = self;
+        if name.is_empty() || name.chars().count() > MAX_NAME_CHARS {
+            return Err(format!("{name:?} cannot be the name of a matter"));
+        }
+        if [words].into_iter().chain(meaning).any(|weights| !weights.is_usable()) {
+            return Err(format!("{name:?} has a bias or a scale that is no usable number"));
+        }
+        if words.len() != buckets {
+            return Err(format!("{name:?} has {} weights for words instead of {buckets}", words.len()));
+        }
+        if meaning.as_ref().is_some_and(|meaning| meaning.is_empty() || meaning.len() > MAX_DIMENSIONS) {
+            return Err(format!("{name:?} has a number of weights for vectors that no embedder makes"));
+        }
+        Ok(())
+    }
 }
 
-fn matter(raw: RawMatter, buckets: usize) -> Result<Matter, String> {
-    let RawMatter { name, words, meaning } = raw;
-    if name.is_empty() || name.chars().count() > MAX_NAME_CHARS {
-        return Err(format!("{name:?} cannot be the name of a matter"));
-    }
-    let words = weights(&name, words)?;
-    let meaning = meaning.map(|meaning| weights(&name, meaning)).transpose()?;
-    if words.len() != buckets {
-        return Err(format!("{name:?} has {} weights for words instead of {buckets}", words.len()));
-    }
-    if meaning.as_ref().is_some_and(|meaning| meaning.is_empty() || meaning.len() > MAX_DIMENSIONS) {
-        return Err(format!("{name:?} has a number of weights for vectors that no embedder makes"));
-    }
-    Ok(Matter { name, words, meaning })
+fn to_base64<S: Serializer>(steps: &[i8], serializer: S) -> Result<S::Ok, S::Error> {
+    let bytes: Vec<u8> = steps.iter().flat_map(|step| step.to_le_bytes()).collect();
+    serializer.serialize_str(&STANDARD.encode(bytes))
 }
 
-fn weights(name: &str, raw: RawMatterWeights) -> Result<MatterWeights, String> {
-    if !raw.bias.is_finite() || !raw.scale.is_finite() || raw.scale <= 0.0 {
-        return Err(format!("{name:?} has a bias or a scale that is no usable number"));
-    }
-    let bytes = STANDARD.decode(raw.weights).map_err(|error| format!("the weights of {name:?}: {error}"))?;
-    let steps = bytes.into_iter().map(|byte| i8::from_le_bytes([byte])).collect();
-    Ok(MatterWeights { bias: raw.bias, scale: raw.scale, steps })
+fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<i8>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let bytes = STANDARD.decode(text).map_err(|error| Error::custom(format!("the weights: {error}")))?;
+    Ok(bytes.into_iter().map(|byte| i8::from_le_bytes([byte])).collect())
 }

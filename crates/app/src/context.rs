@@ -1,94 +1,66 @@
-//! What a prompt is made of: its fragments and their order, personas, and how the conversation is shown.
+//! The parts of a prompt: its fragments and their order, personas, and how the conversation is shown.
 
 use protocol::PersonaSettings;
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
 
-/// One part of a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fragment {
-    Instructions,
-    Persona,
-    /// What a request adds to the system prompt.
-    Custom,
-    Snapshot,
-    Profile,
-    Memories,
-    Pins,
-    Summaries,
-    Proposals,
-    Date,
-    /// That only the current message is to be answered.
-    Focus,
-    History,
-    /// The app's own sections, filled from records.
-    Domain,
-    Documents,
-    Recalled,
+use crate::source::bounds::{self, KEY, refusal_at};
+use crate::words::word_enum;
+
+const MAX_FRAGMENT_TOKENS: i64 = 1_000_000;
+
+word_enum! {
+    /// One part of a prompt.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Fragment {
+        Instructions = "instructions",
+        Persona = "persona",
+        /// Text that a request adds to the system prompt.
+        Custom = "custom",
+        Snapshot = "snapshot",
+        Profile = "profile",
+        Memories = "memories",
+        Pins = "pins",
+        Summaries = "summaries",
+        Proposals = "proposals",
+        Date = "date",
+        /// That only the current message is to be answered.
+        Focus = "focus",
+        History = "history",
+        /// The app's own sections, filled from records.
+        Domain = "domain",
+        Documents = "documents",
+        Recalled = "recalled",
+    }
 }
 
 impl Fragment {
-    pub const ALL: [Fragment; 15] = [
-        Fragment::Instructions,
-        Fragment::Persona,
-        Fragment::Custom,
-        Fragment::Snapshot,
-        Fragment::Profile,
-        Fragment::Memories,
-        Fragment::Pins,
-        Fragment::Summaries,
-        Fragment::Proposals,
-        Fragment::Date,
-        Fragment::Focus,
-        Fragment::History,
-        Fragment::Domain,
-        Fragment::Documents,
-        Fragment::Recalled,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Fragment::Instructions => "instructions",
-            Fragment::Persona => "persona",
-            Fragment::Custom => "custom",
-            Fragment::Snapshot => "snapshot",
-            Fragment::Profile => "profile",
-            Fragment::Memories => "memories",
-            Fragment::Pins => "pins",
-            Fragment::Summaries => "summaries",
-            Fragment::Proposals => "proposals",
-            Fragment::Date => "date",
-            Fragment::Focus => "focus",
-            Fragment::History => "history",
-            Fragment::Domain => "domain",
-            Fragment::Documents => "documents",
-            Fragment::Recalled => "recalled",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fragment| fragment.name() == name)
-    }
-
     /// Whether it is part of the system prompt where the app does not say; [`Fragment::ALL`] is in that order.
     fn before_history(self) -> bool {
         self < Fragment::History
     }
 }
 
-/// What is in a prompt, in which order, and how much of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// `[context]`: what is in a prompt, in which order, and how much of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ContextRules {
-    /// Every fragment that may be in a prompt, each once. What comes before [`Fragment::History`] is the system
-    /// prompt; what comes after stands right before the user's message.
+    /// Every fragment that may be in a prompt, each once. Fragments before [`Fragment::History`] are the system
+    /// prompt; fragments after it stand right before the user's message.
+    #[serde(deserialize_with = "order")]
     pub order: Vec<Fragment>,
     /// Tokens that the app's sections may take together.
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_FRAGMENT_TOKENS, _, _>")]
     pub domain_tokens: usize,
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_FRAGMENT_TOKENS, _, _>")]
     pub document_tokens: usize,
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_FRAGMENT_TOKENS, _, _>")]
     pub pin_tokens: usize,
     pub documents: DocumentUse,
 }
 
 impl ContextRules {
-    /// The whole order when an app names these fragments. What is not named follows the named ones on its side of the
+    /// The complete order when an app names these fragments. Other fragments follow the named ones on their side of the
     /// history; without `history` among them, the named ones stay on theirs.
     pub(crate) fn complete(named: &[Fragment]) -> Vec<Fragment> {
         let boundary = named.iter().position(|fragment| *fragment == Fragment::History);
@@ -114,7 +86,7 @@ impl ContextRules {
 }
 
 impl Default for ContextRules {
-    /// What changes least comes first, so that a provider's cache of the beginning holds.
+    /// Fragments that change least come first, so that a provider's cache of the beginning holds.
     fn default() -> Self {
         Self {
             order: Self::complete(&[]),
@@ -126,10 +98,29 @@ impl Default for ContextRules {
     }
 }
 
+/// The whole order, of the fragments that an app names.
+fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Fragment>, D::Error> {
+    let names = Fragment::ALL.map(Fragment::name).join(", ");
+    let mut named = Vec::new();
+    for name in Vec::<Spanned<String>>::deserialize(deserializer)? {
+        let message = format!("{KEY} names {:?}", name.get_ref());
+        match Fragment::parse(name.get_ref()) {
+            Some(fragment) if !named.contains(&fragment) => named.push(fragment),
+            Some(_) => {
+                let remedy = format!("write each of {names} once at most");
+                return Err(refusal_at(&name.span(), format!("{message} twice"), remedy));
+            }
+            None => return Err(refusal_at(&name.span(), message, format!("write some of {names}"))),
+        }
+    }
+    Ok(ContextRules::complete(&named))
+}
+
 /// Which of the user's documents are searched for a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DocumentUse {
-    /// Those that the request names.
+    /// Documents that the request names.
     Named,
     All,
     None,
@@ -137,7 +128,7 @@ pub enum DocumentUse {
 
 /// How much of the conversation the model is shown, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct History {
+pub struct HistoryRules {
     pub style: HistoryStyle,
     /// Tokens of earlier turns, their summaries included.
     pub budget: u32,
@@ -145,11 +136,11 @@ pub struct History {
     pub summarise: Option<Summarise>,
 }
 
-impl History {
+impl HistoryRules {
     pub(crate) const DEFAULT_BUDGET: u32 = 3_000;
 }
 
-impl Default for History {
+impl Default for HistoryRules {
     fn default() -> Self {
         Self {
             style: HistoryStyle::Plain,
@@ -163,9 +154,11 @@ impl Default for History {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HistoryStyle {
     /// Messages as they were.
+    #[default]
     Plain,
     /// Each labelled as background that is not to be answered.
     Reference,

@@ -1,4 +1,13 @@
-//! What the user reads when no model could answer, by why.
+//! `failure_reply` of `[loop]`: the text a user reads when no model could answer. It is one text, or a table of texts by
+//! cause.
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::source::bounds::{self, KEY, refusal};
 
 /// Why no model could answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,7 +16,7 @@ pub enum FailureCause {
     UnknownModel,
     /// The provider does not take the key.
     Key,
-    /// What may be spent is used up, here or at the provider.
+    /// The budget is used up, here or at the provider.
     Quota,
     /// The provider cannot be reached, is overloaded or breaks off.
     Outage,
@@ -15,13 +24,19 @@ pub enum FailureCause {
 }
 
 /// The replies of an app; none at all where a run is to fail.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct FailureReplies {
+    #[serde(deserialize_with = "bounds::text")]
     pub unknown_model: Option<String>,
+    #[serde(deserialize_with = "bounds::text")]
     pub key: Option<String>,
+    #[serde(deserialize_with = "bounds::text")]
     pub quota: Option<String>,
+    #[serde(deserialize_with = "bounds::text")]
     pub outage: Option<String>,
-    /// For what has none of its own.
+    /// For causes that have no reply of their own.
+    #[serde(deserialize_with = "bounds::text")]
     pub default: Option<String>,
 }
 
@@ -40,5 +55,32 @@ impl FailureReplies {
             FailureCause::Other => &None,
         };
         own.as_deref().or(self.default.as_deref())
+    }
+}
+
+pub(crate) fn text_or_table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FailureReplies, D::Error> {
+    deserializer.deserialize_any(TextOrTable)
+}
+
+struct TextOrTable;
+
+impl<'de> Visitor<'de> for TextOrTable {
+    type Value = FailureReplies;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text in quotes, or a table of texts by cause")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<FailureReplies, E> {
+        bounds::non_empty(text.to_owned()).map(FailureReplies::always)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FailureReplies, A::Error> {
+        let replies = FailureReplies::deserialize(MapAccessDeserializer::new(map))?;
+        if replies == FailureReplies::default() {
+            let remedy = "write default = \"…\", or one of unknown_model, key, quota and outage";
+            return Err(refusal(format!("{KEY} has no text"), remedy));
+        }
+        Ok(replies)
     }
 }

@@ -2,17 +2,16 @@
 //! what its records look like, `personas/` and `context/` for what else a prompt can hold, `tools/` for further tools.
 
 mod answer;
+mod app_path;
 mod context;
 mod declared;
 mod examples;
-mod failure;
-mod inside;
+mod external_tools;
 mod json;
 mod limits;
 mod markdown;
 mod mcp;
 mod memory;
-mod outside;
 mod plausible;
 mod problems;
 mod records;
@@ -33,21 +32,21 @@ use protocol::{AppId, Cost};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::source::{Problem, Source, Spanned, read_file};
+use crate::source::{FileText, Problem, Spanned, read_file};
 use crate::{
-    ANY_MODEL, App, AtLimit, Budget, Classifier, LoopLimits, Memory, RecordType, Section, TargetRange,
-    ToolRef,
+    ANY_MODEL, App, AppBudget, Classifier, ContextRules, LoopLimits, MemoryRules, Ranges, RecordType,
+    Section, TargetRange, ToolRef,
 };
 
 pub use examples::{ANY_SECTION, CONTINUES, Example, Examples, check_examples, examples, learned_file};
 
-use context::{RawContext, RawHistory};
+use context::RawHistory;
 use declared::RawTools;
 use limits::RawLimits;
 use mcp::RawServers;
 use memory::RawMemory;
 use problems::Problems;
-use settings::{RawRanges, RawSettings};
+use settings::RawSettings;
 use tables::{Tables, Toolset, toolset};
 use targets::RawTarget;
 
@@ -71,14 +70,10 @@ const RESERVED: &[&str] = &[
     "assets",
 ];
 const MAX_APP_ID_CHARS: usize = 64;
-/// What providers accept as a tool's name.
+/// Characters that providers accept in a tool's name.
 const MAX_TOOL_NAME_CHARS: usize = 64;
-/// What providers accept in one request.
+/// Tools that providers accept in one request.
 pub const MAX_TOOLS: usize = 128;
-const MAX_STEPS: i64 = 200;
-const MAX_PARALLEL_TOOLS: i64 = 32;
-const MAX_TOOL_TIMEOUT_SECONDS: i64 = 600;
-const MAX_RUN_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;
 const MAX_TOKENS: i64 = 10_000_000;
 /// Models a failed one may be followed by.
 const MAX_FALLBACKS: usize = 8;
@@ -121,8 +116,8 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
     })
 }
 
-/// Reads one app folder, or says all that is wrong with it, by file and line: of each file and of each table the first
-/// thing, and of what rests on something broken nothing.
+/// Reads one app folder, or lists its problems by file and line: the first problem of each file and of each table. Parts
+/// that refer to a broken part are not reported.
 pub fn check(dir: &Path) -> Result<App, Vec<Problem>> {
     let mut problems = Problems::default();
     let app = read(dir, &mut problems);
@@ -137,28 +132,32 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let text = problems.keep(read_file(&file, missing));
     let instructions = problems.keep(crate::instructions::read(&dir.join("instructions.md")));
     let title = problems.keep(optional_text(&dir.join("title.md"), "say how to name a thread"));
-    let source = Source { file: &file, text: &text };
+    let source = FileText { file: &file, text: &text };
     let raw: Raw = problems::tables(&source, problems);
     let (answer, schema) = problems.keep(answer::answer(&source, dir, raw.answer));
-    let ranges = problems.keep(settings::ranges(&source, raw.ranges));
     let (history, summarise) = problems.keep(context::history(&source, dir, raw.history));
-    let (personas, persona_texts) = problems.keep(markdown::personas(dir, &ranges));
+    let (personas, persona_texts) = problems.keep(markdown::personas(dir, &raw.ranges));
     let files = problems.keep(tables::files(dir));
     let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
-    let over =
-        Over { raw_memory: raw.memory, raw_tools: raw.tools, raw_targets: raw.targets, first, files: &files };
-    let resting = resting(dir, over, problems);
-    let optional = [title.as_deref(), schema.as_deref(), resting.extract.as_deref(), summarise.as_deref()];
+    let over = NeedsRecords {
+        raw_memory: raw.memory,
+        raw_tools: raw.tools,
+        raw_targets: raw.targets,
+        first,
+        files: &files,
+    };
+    let dependents = record_dependents(dir, over, problems);
+    let optional = [title.as_deref(), schema.as_deref(), dependents.extract.as_deref(), summarise.as_deref()];
     let texts = [&*text, &*instructions].into_iter().chain(optional.into_iter().flatten());
     let texts = texts
         .chain(
-            [&resting.record_texts, &persona_texts, &resting.section_texts]
+            [&dependents.record_texts, &persona_texts, &dependents.section_texts]
                 .into_iter()
                 .flatten()
                 .map(String::as_str),
         )
         .chain(files.iter().map(|(_, text)| text.as_str()));
-    let contents = tables::contents(&resting.toolset.declared);
+    let contents = tables::contents(&dependents.toolset.declared);
     let revision = revision(texts.map(str::as_bytes).chain(contents.iter().map(Vec::as_slice)));
     App {
         name: problems.keep(source.text("name", raw.name)).unwrap_or_else(|| id.to_string()),
@@ -169,32 +168,32 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         model: problems.keep(source.text("model", raw.model)),
         fallbacks: problems.keep(fallbacks(&source, raw.fallbacks)),
         models: problems.keep(models(&source, raw.models)),
-        settings: problems.keep(settings::settings(&source, raw.settings, &ranges)),
-        ranges,
+        settings: problems.keep(settings::settings(&source, raw.settings, &raw.ranges)),
+        ranges: raw.ranges,
         answer,
-        memory: resting.memory,
+        memory: dependents.memory,
         budget: problems.keep(budget(&source, raw.budget)),
-        limits: problems.keep(loop_limits(&source, raw.r#loop)),
+        limits: raw.r#loop,
         user_limits: problems.keep(limits::limits(&source, raw.limits)),
         history,
-        context: problems.keep(context::context(&source, raw.context)),
+        context: raw.context,
         personas,
-        sections: resting.sections,
-        targets: resting.targets,
-        classifier: resting.classifier,
-        records: resting.records,
-        tools: resting.tools,
-        declared: resting.toolset.declared,
-        adjusted: resting.toolset.adjusted,
-        mcp: resting.toolset.mcp,
+        sections: dependents.sections,
+        targets: dependents.targets,
+        classifier: dependents.classifier,
+        records: dependents.records,
+        tools: dependents.tools,
+        declared: dependents.toolset.declared,
+        adjusted: dependents.toolset.adjusted,
+        mcp: dependents.toolset.mcp,
         id,
         instructions,
         title,
     }
 }
 
-/// What is read over the types of records.
-struct Over<'a> {
+/// Tables that refer to record types, before they are read.
+struct NeedsRecords<'a> {
     raw_memory: RawMemory,
     raw_tools: Vec<Spanned<String>>,
     raw_targets: Vec<RawTarget>,
@@ -202,12 +201,12 @@ struct Over<'a> {
     files: &'a [(PathBuf, String)],
 }
 
-/// What rests on the types of records.
+/// The parts of an app that refer to record types.
 #[derive(Default)]
-struct Resting {
+struct RecordDependents {
     records: BTreeMap<String, RecordType>,
     record_texts: Vec<String>,
-    memory: Memory,
+    memory: MemoryRules,
     extract: Option<String>,
     sections: Vec<Section>,
     section_texts: Vec<String>,
@@ -217,8 +216,8 @@ struct Resting {
     toolset: Toolset,
 }
 
-fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
-    let Over { raw_memory, raw_tools, raw_targets, first, files } = over;
+fn record_dependents(dir: &Path, over: NeedsRecords<'_>, problems: &mut Problems) -> RecordDependents {
+    let NeedsRecords { raw_memory, raw_tools, raw_targets, first, files } = over;
     let source = first.source;
     let mut of_records = Problems::default();
     let (records, record_texts) = of_records.keep(records::records(dir));
@@ -228,7 +227,7 @@ fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
     problems.keep(of_records.or(()));
     problems.keep(of_tools.or(()));
     if !sound.0 {
-        return Resting { tools, ..Resting::default() };
+        return RecordDependents { tools, ..RecordDependents::default() };
     }
     let (memory, extract) = problems.keep(memory::memory(&source, dir, raw_memory, &records));
     let (sections, section_texts, classifier) = problems.keep(sections(dir, &records));
@@ -238,7 +237,7 @@ fn resting(dir: &Path, over: Over<'_>, problems: &mut Problems) -> Resting {
     } else {
         Toolset::default()
     };
-    Resting {
+    RecordDependents {
         records,
         record_texts,
         memory,
@@ -257,7 +256,7 @@ type Sections = (Vec<Section>, Vec<String>, Option<Arc<Classifier>>);
 /// The sections, the texts they were read from, and what was learned of examples for them.
 fn sections(dir: &Path, records: &BTreeMap<String, RecordType>) -> Result<Sections, Problems> {
     let (sections, mut texts) = markdown::sections(dir, records)?;
-    let (classifier, text) = examples::learned(dir, &sections)?.unzip();
+    let (classifier, text) = examples::learned_classifier(dir, &sections)?.unzip();
     texts.extend(text);
     Ok((sections, texts, classifier))
 }
@@ -276,13 +275,13 @@ struct Raw {
     tool: RawTools,
     mcp: RawServers,
     settings: RawSettings,
-    ranges: RawRanges,
+    ranges: Ranges,
     memory: RawMemory,
     budget: RawBudget,
-    r#loop: RawLoop,
+    r#loop: LoopLimits,
     limits: RawLimits,
     history: RawHistory,
-    context: RawContext,
+    context: ContextRules,
     targets: Vec<RawTarget>,
 }
 
@@ -293,25 +292,6 @@ struct RawBudget {
     run_usd: Option<Spanned<f64>>,
     day_tokens: Option<Spanned<i64>>,
     day_usd: Option<Spanned<f64>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawLoop {
-    max_steps: Option<Spanned<i64>>,
-    at_limit: Option<RawAtLimit>,
-    limit_reply: Option<Spanned<String>>,
-    failure_reply: Option<Spanned<failure::RawFailureReply>>,
-    max_parallel_tools: Option<Spanned<i64>>,
-    tool_timeout_seconds: Option<Spanned<i64>>,
-    run_timeout_seconds: Option<Spanned<i64>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawAtLimit {
-    Answer,
-    Reply,
 }
 
 /// The id that an app has by its folder's name.
@@ -347,7 +327,7 @@ fn optional_text(file: &Path, purpose: &str) -> Result<Option<String>, Problem> 
 }
 
 /// Where the users live who do not say.
-fn zone(source: &Source<'_>, raw: Option<Spanned<String>>) -> Result<Option<TimeZone>, Problem> {
+fn zone(source: &FileText<'_>, raw: Option<Spanned<String>>) -> Result<Option<TimeZone>, Problem> {
     let Some(name) = raw else { return Ok(None) };
     let known = TimeZone::get(name.get_ref()).ok().filter(|zone| !zone.is_unknown());
     if let Some(zone) = known.filter(|zone| zone.iana_name().is_some()) {
@@ -357,7 +337,7 @@ fn zone(source: &Source<'_>, raw: Option<Spanned<String>>) -> Result<Option<Time
     Err(source.problem(name.span(), message, "write a name such as \"Europe/Lisbon\""))
 }
 
-fn fallbacks(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+fn fallbacks(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
     if let Some(beyond) = raw.get(MAX_FALLBACKS) {
         let message = format!("there are more than {MAX_FALLBACKS} fallbacks");
         return Err(source.problem(beyond.span(), message, "name fewer"));
@@ -366,7 +346,7 @@ fn fallbacks(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<Strin
     raw.into_iter().map(name).collect()
 }
 
-fn models(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+fn models(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
     if let Some(beyond) = raw.get(MAX_MODELS) {
         let message = format!("there are more than {MAX_MODELS} models");
         return Err(source.problem(
@@ -396,16 +376,17 @@ fn models(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>,
     raw.into_iter().map(name).collect()
 }
 
-fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {
+fn budget(source: &FileText<'_>, raw: RawBudget) -> Result<AppBudget, Problem> {
     let dollars = raw.run_usd.as_ref().or(raw.day_usd.as_ref());
     let dollars_line = dollars.map(|value| source.place(value.span().start).0);
-    let tokens = |field: &str, value| source.whole(&format!("budget.{field}"), value, 1..=MAX_BUDGET_TOKENS);
+    let tokens =
+        |field: &str, value| source.whole_number(&format!("budget.{field}"), value, 1..=MAX_BUDGET_TOKENS);
     let cost = |field: &str, value| {
         let dollars =
             source.number(&format!("budget.{field}"), value, Bound::Excluded(0.0), MAX_BUDGET_USD)?;
         Ok(dollars.map(Cost::from_dollars))
     };
-    Ok(Budget {
+    Ok(AppBudget {
         run_tokens: tokens("run_tokens", raw.run_tokens)?,
         run_cost: cost("run_usd", raw.run_usd)?,
         day_tokens: tokens("day_tokens", raw.day_tokens)?,
@@ -414,33 +395,7 @@ fn budget(source: &Source<'_>, raw: RawBudget) -> Result<Budget, Problem> {
     })
 }
 
-fn loop_limits(source: &Source<'_>, raw: RawLoop) -> Result<LoopLimits, Problem> {
-    let default = LoopLimits::default();
-    let tool_timeout = source.seconds(
-        "loop.tool_timeout_seconds",
-        raw.tool_timeout_seconds,
-        1..=MAX_TOOL_TIMEOUT_SECONDS,
-    )?;
-    let run_timeout =
-        source.seconds("loop.run_timeout_seconds", raw.run_timeout_seconds, 1..=MAX_RUN_TIMEOUT_SECONDS)?;
-    Ok(LoopLimits {
-        max_steps: source.whole("loop.max_steps", raw.max_steps, 1..=MAX_STEPS)?.unwrap_or(default.max_steps),
-        at_limit: match raw.at_limit {
-            Some(RawAtLimit::Answer) => AtLimit::Answer,
-            Some(RawAtLimit::Reply) => AtLimit::Reply,
-            None => default.at_limit,
-        },
-        limit_reply: source.text("loop.limit_reply", raw.limit_reply)?.unwrap_or(default.limit_reply),
-        failure_reply: failure::failure_replies(source, raw.failure_reply)?,
-        max_parallel_tools: source
-            .whole("loop.max_parallel_tools", raw.max_parallel_tools, 1..=MAX_PARALLEL_TOOLS)?
-            .unwrap_or(default.max_parallel_tools),
-        tool_timeout: tool_timeout.unwrap_or(default.tool_timeout),
-        run_timeout: run_timeout.unwrap_or(default.run_timeout),
-    })
-}
-
-fn tools(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<ToolRef>, Problem> {
+fn tools(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<ToolRef>, Problem> {
     let mut seen = BTreeSet::new();
     let mut tools = Vec::new();
     for entry in raw {
@@ -461,14 +416,18 @@ fn too_many_tools(beyond: &ToolRef) -> Problem {
 }
 
 /// A tool's name and the place it stands at.
-fn tool_ref(source: &Source<'_>, entry: &Spanned<String>) -> Result<ToolRef, Problem> {
+fn tool_ref(source: &FileText<'_>, entry: &Spanned<String>) -> Result<ToolRef, Problem> {
     let name = entry.get_ref();
     if !is_tool_name(name) {
         let remedy = format!("write 1 to {MAX_TOOL_NAME_CHARS} letters, digits, underscores or dashes");
         return Err(source.problem(entry.span(), format!("{name:?} cannot be a tool's name"), remedy));
     }
+    Ok(tool_ref_at(source, entry))
+}
+
+fn tool_ref_at(source: &FileText<'_>, entry: &Spanned<String>) -> ToolRef {
     let (line, column) = source.place(entry.span().start);
-    Ok(ToolRef { file: source.file.into(), line, column, name: name.clone() })
+    ToolRef { file: source.file.into(), line, column, name: entry.get_ref().clone() }
 }
 
 fn is_tool_name(name: &str) -> bool {

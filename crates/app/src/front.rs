@@ -8,7 +8,8 @@ mod tests;
 use std::ops::{Bound, Range, RangeInclusive};
 
 use crate::Within;
-use crate::source::{Problem, Source, Spanned, did_you_mean};
+use crate::source::bounds::WholeNumber;
+use crate::source::{FileText, Problem, Spanned, did_you_mean};
 
 const FENCE: &str = "---";
 /// Entries of one list.
@@ -16,9 +17,9 @@ const MAX_ENTRIES: usize = 100;
 
 /// A file's front matter and its text.
 pub(crate) struct Front<'a> {
-    source: Source<'a>,
+    source: FileText<'a>,
     lines: Vec<Line<'a>>,
-    /// What follows the front matter.
+    /// The text after the front matter.
     pub(crate) body: &'a str,
     /// The line of the file, from 1, on which the body begins.
     pub(crate) body_line: usize,
@@ -36,7 +37,7 @@ struct Line<'a> {
 
 impl<'a> Front<'a> {
     /// Takes the file apart. A key may also be written in camel case; one that is not known is refused.
-    pub(crate) fn parse(source: Source<'a>, known: &[&'static str]) -> Result<Self, Problem> {
+    pub(crate) fn parse(source: FileText<'a>, known: &[&'static str]) -> Result<Self, Problem> {
         let mut front = Self { source, lines: Vec::new(), body: source.text, body_line: 1 };
         let mut lines = source.text.split_inclusive('\n');
         let first = lines.next().unwrap_or_default();
@@ -117,13 +118,13 @@ impl<'a> Front<'a> {
         self.source.number(key, Some(value), low, within.high)
     }
 
-    pub(crate) fn whole<N: TryFrom<i64>>(
+    pub(crate) fn whole_number<N: WholeNumber>(
         &self,
         key: &str,
         range: RangeInclusive<i64>,
     ) -> Result<Option<N>, Problem> {
         let Some(value) = self.parsed::<i64>(key, "a whole number")? else { return Ok(None) };
-        self.source.whole(key, Some(value), range)
+        self.source.whole_number(key, Some(value), range)
     }
 
     pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>, Problem> {
@@ -233,7 +234,7 @@ fn entries(list: &str) -> Vec<&str> {
     entries
 }
 
-/// What stands in the quotes, if there are any; none if they do not end where the value does.
+/// The text in the quotes, if there are any; none if they do not end where the value does.
 fn unquoted(value: &str) -> Option<&str> {
     let Some(quote) = value.chars().next().filter(|c| matches!(c, '"' | '\'')) else { return Some(value) };
     value.strip_prefix(quote)?.strip_suffix(quote).filter(|inner| !inner.contains(quote))

@@ -13,12 +13,12 @@ use crate::template::{Mistake, environment};
 /// The one name that a template of instructions knows: whether tools are on offer.
 const TOOLS: &str = "tools";
 
-/// Reads the file. Whoever is told of tools and whoever is not must be told something.
+/// Reads the file. The text must not be empty, neither with tools nor without.
 pub(crate) fn read(file: &Path) -> Result<String, Problem> {
     let text = read_file(file, "create it: it is what the model is told about its task")?;
     let text = text.trim().to_owned();
     for tools in [true, false] {
-        let told = rendered(&text, tools).map_err(|mistake| Problem {
+        let told = render(&text, tools).map_err(|mistake| Problem {
             line: mistake.line,
             ..Problem::of(file, mistake.message, mistake.remedy)
         })?;
@@ -33,11 +33,11 @@ pub(crate) fn read(file: &Path) -> Result<String, Problem> {
 
 /// The instructions as a model reads them that is offered tools, or none.
 pub fn instructions_told(text: &str, tools: bool) -> Cow<'_, str> {
-    rendered(text, tools).unwrap_or(Cow::Borrowed(text))
+    render(text, tools).unwrap_or(Cow::Borrowed(text))
 }
 
 /// A text that asks nothing about tools stays as it is, whatever braces are in it.
-fn rendered(text: &str, tools: bool) -> Result<Cow<'_, str>, Mistake> {
+fn render(text: &str, tools: bool) -> Result<Cow<'_, str>, Mistake> {
     if !is_template(text) {
         return Ok(Cow::Borrowed(text));
     }

@@ -1,41 +1,46 @@
 //! An app folder as validated types.
 //!
-//! [`load`] reads one folder, [`load_all`] every folder of `apps/`. What comes out needs no further checks; what is
-//! wrong comes out as a [`Problem`] that names the file, the line and what to write instead. The server's own
+//! [`load`] reads one folder, [`load_all`] every folder of `apps/`. Its result needs no further checks; a mistake
+//! comes out as a [`Problem`] that names the file, the line and what to write instead. The server's own
 //! configuration is read through the same [`source`].
 
 mod classifier;
 mod context;
+mod external_tools;
 mod failure;
 mod folder;
 mod front;
 mod instructions;
-mod outside;
 mod plausible;
 mod ranges;
+mod record_types;
 pub mod relative;
 mod section;
 pub mod source;
 mod template;
+mod tool_ref;
 mod types;
+mod words;
 
 pub use classifier::{BUCKETS, CLASSIFIER_VERSION, Classifier, MAX_MATTERS, Matter, MatterWeights};
-pub use context::{ContextRules, DocumentUse, Fragment, History, HistoryStyle, Persona, Summarise};
+pub use context::{ContextRules, DocumentUse, Fragment, HistoryRules, HistoryStyle, Persona, Summarise};
+pub use external_tools::{
+    AnswerPart, AppMcpServer, AppMcpTransport, BodyTemplate, FlowRule, HttpMethod, HttpTool, JsonTemplate,
+    Names, Rendered, RenderedBody, RequestTemplate, SandboxTool, TextTemplate, UrlTemplate, header_values,
+};
 pub use failure::{FailureCause, FailureReplies};
 pub use folder::{
     ANY_SECTION, Apps, CONTINUES, Example, Examples, MAX_TOOLS, check, check_examples, examples, folders, id,
     learned_file, load, load_all,
 };
 pub use instructions::instructions_told;
-pub use outside::{
-    Answered, Body, Flow, HttpTool, JsonTemplate, McpServer, McpTransport, Method, Names, Rendered,
-    RenderedBody, Request, SandboxTool, Template, UrlTemplate, header_values,
-};
 pub use plausible::Plausible;
 pub use ranges::{OutOfRange, Ranges, Within};
+pub use record_types::{RECORD_FORMAT, RecordType, TargetRange, record_validator};
 pub use section::{Section, SectionData, SectionItems, SectionText, ShortSection};
 pub use source::Problem;
+pub use tool_ref::ToolRef;
 pub use types::{
-    ANY_MODEL, Adjusted, Answer, App, AtLimit, Budget, Declared, Does, Extraction, Inject, Kind, LoopLimits,
-    Memory, Permission, RECORD_FORMAT, RecordTool, RecordType, TargetRange, ToolRef, record_validator,
+    ANY_MODEL, Adjusted, AnswerForm, App, AppBudget, AtLimit, Declared, DeclaredRecordTool, Does,
+    ExtractionRules, Inject, LoopLimits, MemoryRules, Permission, ToolKind,
 };

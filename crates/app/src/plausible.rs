@@ -1,4 +1,4 @@
-//! What the arguments of a call are expected to be, so that a slip is seen before it is written down.
+//! Arguments that a call is expected to have, so that a slip is noticed before a record is written.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,12 @@
 //! In which ranges the numbers of a request's settings must be.
 
 use protocol::Settings;
+use serde::{Deserialize, Deserializer};
+
+use crate::source::bounds::{KEY, refusal};
 
 /// The most tokens that anybody can ask for.
-pub(crate) const MAX_TOKENS: f64 = 10_000_000.0;
+const MAX_TOKENS: i32 = 10_000_000;
 
 /// From one number to another, both included.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,23 +15,40 @@ pub struct Within {
     pub high: f64,
 }
 
-/// An app's ranges.
-#[derive(Debug, Clone, PartialEq)]
+/// `[ranges]`: an app's ranges.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Ranges {
+    #[serde(deserialize_with = "within::<0, 2, _>")]
     pub temperature: Within,
+    #[serde(deserialize_with = "within::<1, MAX_TOKENS, _>")]
     pub max_tokens: Within,
+    #[serde(deserialize_with = "within::<0, 1, _>")]
     pub top_p: Within,
+    #[serde(deserialize_with = "within::<-2, 2, _>")]
     pub frequency_penalty: Within,
+    #[serde(deserialize_with = "within::<-2, 2, _>")]
     pub presence_penalty: Within,
+    #[serde(deserialize_with = "within::<0, 2, _>")]
     pub repeat_penalty: Within,
 }
 
+/// Two numbers in order, from `LOW` to `HIGH`.
+fn within<'de, const LOW: i32, const HIGH: i32, D: Deserializer<'de>>(d: D) -> Result<Within, D::Error> {
+    let [low, high] = <[f64; 2]>::deserialize(d)?;
+    if f64::from(LOW) <= low && low <= high && high <= f64::from(HIGH) {
+        return Ok(Within { low, high });
+    }
+    let remedy = format!("write the lowest and the highest number, from {LOW} to {HIGH}");
+    Err(refusal(format!("{KEY} is [{low}, {high}]"), remedy))
+}
+
 impl Default for Ranges {
-    /// What at least one provider takes.
+    /// Ranges that at least one provider takes.
     fn default() -> Self {
         Self {
             temperature: Within { low: 0.0, high: 2.0 },
-            max_tokens: Within { low: 1.0, high: MAX_TOKENS },
+            max_tokens: Within { low: 1.0, high: f64::from(MAX_TOKENS) },
             top_p: Within { low: 0.0, high: 1.0 },
             frequency_penalty: Within { low: -2.0, high: 2.0 },
             presence_penalty: Within { low: -2.0, high: 2.0 },

@@ -81,7 +81,7 @@ fn time(text: &str, now: &Zoned) -> Option<String> {
     Some(at.strftime("%Y-%m-%dT%H:%M:00%:z").to_string())
 }
 
-/// What follows the day or the time: nothing, or a sign, a number and a unit.
+/// The distance after the day or the time: nothing, or a sign, a number and a unit.
 fn distance(text: &str, of_time: bool) -> Option<Span> {
     if text.is_empty() {
         return Some(Span::new());

@@ -18,9 +18,9 @@ use serde_json::Value;
 use crate::TargetRange;
 
 pub use shorten::{SectionItems, SectionText, ShortSection};
-pub(crate) use template::Template;
+pub(crate) use template::SectionTemplate;
 
-/// What one section may write, before it is made to fit.
+/// Bytes that one section may write, before it is made to fit.
 pub(crate) const MAX_SECTION_BYTES: usize = 128 * 1024;
 
 /// A part of the prompt that an app fills from the user's records.
@@ -42,12 +42,12 @@ pub struct Section {
     /// Its place among those that are shown.
     pub order: u32,
     pub max_tokens: usize,
-    /// What is shown whole or not at all.
+    /// The units that are shown completely or not at all.
     pub items: SectionItems,
-    pub(crate) template: Template,
+    pub(crate) template: SectionTemplate,
 }
 
-/// What a section is filled with.
+/// The data that a section is filled with.
 #[derive(Debug, Clone, Copy)]
 pub struct SectionData<'a> {
     /// By type.
@@ -55,7 +55,7 @@ pub struct SectionData<'a> {
     pub now: Timestamp,
     /// The user's.
     pub zone: &'a TimeZone,
-    /// What the app holds readings against.
+    /// The target ranges of the app.
     pub targets: &'a [TargetRange],
 }
 
@@ -70,7 +70,7 @@ impl Section {
         Ok(SectionText::new(&self.title, body, self.items, is_cut))
     }
 
-    /// What a message is compared with to find out by meaning whether it calls for this section.
+    /// The text that a message is compared with to find out by meaning whether it calls for this section.
     pub fn about(&self) -> String {
         if self.triggers.is_empty() {
             return self.title.clone();

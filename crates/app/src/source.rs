@@ -1,8 +1,10 @@
 //! Configuration text as typed values, or a [`Problem`] that says where it is wrong and what to write instead.
 //!
-//! The shape of a file is a serde type with `deny_unknown_fields`; numbers are read as `i64` inside [`Spanned`], so
-//! that a value out of range is reported here, with its place, rather than by an overflow deep in a parser.
+//! The shape of a file is a serde type with `deny_unknown_fields`. A field names its bounds in `deserialize_with`, by the
+//! functions of [`bounds`]. A value whose bounds are only known later is read inside [`Spanned`] and checked by a method
+//! of [`FileText`].
 
+pub mod bounds;
 mod serde_text;
 #[cfg(test)]
 mod tests;
@@ -12,8 +14,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::ops::{Bound, Range, RangeBounds, RangeInclusive};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use bounds::WholeNumber;
 use serde::de::DeserializeOwned;
 pub use serde_text::did_you_mean;
 pub use toml::Spanned;
@@ -21,7 +23,7 @@ pub use toml::Spanned;
 /// A configuration or prompt file larger than this is a mistake, not a long prompt.
 pub const MAX_FILE_BYTES: u64 = 256 * 1024;
 
-/// What is wrong with a file, for the person who wrote it.
+/// A problem with a file, for the person who wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file, or the environment variable, that holds the mistake.
@@ -31,7 +33,7 @@ pub struct Problem {
     /// From 1, in characters.
     pub column: Option<usize>,
     pub message: String,
-    /// What to write instead.
+    /// The remedy: a text to write instead.
     pub remedy: String,
 }
 
@@ -76,24 +78,48 @@ pub fn read_file(file: &Path, if_missing: &str) -> Result<String, Problem> {
     }
 }
 
+/// The files of a folder with this extension, by name; none where there is no such folder. `remedy` is for a folder that
+/// cannot be read.
+pub(crate) fn files_in(folder: &Path, extension: &str, remedy: &str) -> Result<Vec<PathBuf>, Problem> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let unreadable = |error: std::io::Error| Problem::of(folder, format!("cannot be read: {error}"), remedy);
+    let mut files = Vec::new();
+    for entry in folder.read_dir().map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|found| found == extension) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// TOML text as a value, or the problem with its place.
 pub fn read_toml<T: DeserializeOwned>(file: &Path, text: &str) -> Result<T, Problem> {
-    Source { file, text }.toml()
+    FileText { file, text }.toml()
 }
 
 /// A file's text, able to point into itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct FileText<'a> {
     pub file: &'a Path,
     pub text: &'a str,
 }
 
-impl Source<'_> {
+impl FileText<'_> {
     pub fn toml<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        toml::from_str(self.text).map_err(|error| {
-            let span = error.span().unwrap_or(0..0);
-            let (message, remedy) = serde_text::explain(error.message(), self.key_before(span.start));
-            self.problem(span, message, remedy)
+        toml::from_str(self.text).map_err(|error| match bounds::refusal_in(&error) {
+            Some(refusal) => {
+                let span = refusal.span.or(error.span()).unwrap_or(0..0);
+                self.problem(span, refusal.message, refusal.remedy)
+            }
+            None => {
+                let span = error.span().unwrap_or(0..0);
+                let (message, remedy) = serde_text::explain(error.message(), self.key_before(span.start));
+                self.problem(span, message, remedy)
+            }
         })
     }
 
@@ -116,8 +142,8 @@ impl Source<'_> {
         (before.matches('\n').count() + 1, column)
     }
 
-    /// A whole number within `range`; `field` is its full name, such as `loop.max_steps`.
-    pub fn whole<N: TryFrom<i64>>(
+    /// A whole number within `range`, or a duration in seconds; `field` is its full name, such as `loop.max_steps`.
+    pub fn whole_number<N: WholeNumber>(
         &self,
         field: &str,
         value: Option<Spanned<i64>>,
@@ -125,21 +151,11 @@ impl Source<'_> {
     ) -> Result<Option<N>, Problem> {
         let Some(value) = value else { return Ok(None) };
         let number = Some(*value.get_ref()).filter(|number| range.contains(number));
-        let Some(number) = number.and_then(|number| N::try_from(number).ok()) else {
+        let Some(number) = number.and_then(N::from_whole) else {
             let remedy = format!("write a whole number from {} to {}", range.start(), range.end());
             return Err(self.problem(value.span(), format!("{field} is {}", value.get_ref()), remedy));
         };
         Ok(Some(number))
-    }
-
-    /// A duration written as whole seconds within `range`.
-    pub fn seconds(
-        &self,
-        field: &str,
-        value: Option<Spanned<i64>>,
-        range: RangeInclusive<i64>,
-    ) -> Result<Option<Duration>, Problem> {
-        Ok(self.whole(field, value, range)?.map(Duration::from_secs))
     }
 
     /// A number from `lower` to `upper`, which NaN never is.
@@ -166,8 +182,7 @@ impl Source<'_> {
     pub fn text(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<String>, Problem> {
         match value {
             Some(value) if value.get_ref().trim().is_empty() => {
-                let remedy = "write a text, or remove the line to get the default";
-                Err(self.problem(value.span(), format!("{field} is empty"), remedy))
+                Err(self.problem(value.span(), format!("{field} is empty"), bounds::EMPTY_REMEDY))
             }
             value => Ok(value.map(Spanned::into_inner)),
         }

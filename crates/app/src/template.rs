@@ -1,4 +1,4 @@
-//! What templates of every kind share: their bounds, and how their mistakes are told.
+//! Bounds and mistakes that templates of every kind share.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ pub(crate) fn environment(syntax: SyntaxConfig) -> Environment<'static> {
     environment
 }
 
-/// What is wrong with a template, and on which of its lines, from 1.
+/// A mistake in a template, and on which of its lines, from 1.
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pub(crate) line: Option<usize>,

@@ -1,4 +1,4 @@
-//! What an app is, once its folder has been read and found in order.
+//! An app, once its folder has been read without a problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,9 +10,11 @@ use protocol::{AppId, Cost, Effect, Settings, UserLimits};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::source::bounds;
+use crate::words::word_enum;
 use crate::{
-    Classifier, ContextRules, FailureReplies, Flow, History, HttpTool, McpServer, Persona, Plausible,
-    Problem, Ranges, SandboxTool, Section,
+    AppMcpServer, Classifier, ContextRules, FailureReplies, FlowRule, HistoryRules, HttpTool, Persona,
+    Plausible, Ranges, RecordType, SandboxTool, Section, TargetRange, ToolRef, external_tools, failure,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -36,25 +38,25 @@ pub struct App {
     pub models: Vec<String>,
     pub settings: Settings,
     pub ranges: Ranges,
-    pub answer: Answer,
-    pub memory: Memory,
-    pub budget: Budget,
+    pub answer: AnswerForm,
+    pub memory: MemoryRules,
+    pub budget: AppBudget,
     /// The system prompt. Never empty.
     pub instructions: String,
     /// How the model is told to name a thread; without it, a thread is named by its first words.
     pub title: Option<String>,
     pub limits: LoopLimits,
-    /// What one user may do in a while.
+    /// Limits of one user over time.
     pub user_limits: UserLimits,
-    pub history: History,
+    pub history: HistoryRules,
     pub context: ContextRules,
     /// By id.
     pub personas: BTreeMap<String, Persona>,
     /// By the names of their files.
     pub sections: Vec<Section>,
-    /// What readings are held against, the first that fits first.
+    /// Target ranges of readings; the first that fits counts.
     pub targets: Vec<TargetRange>,
-    /// What was learned of examples, to choose among the sections.
+    /// Weights learned from examples, to choose among the sections.
     pub classifier: Option<Arc<Classifier>>,
     /// By name.
     pub records: BTreeMap<String, RecordType>,
@@ -63,10 +65,10 @@ pub struct App {
     pub tools: Vec<ToolRef>,
     /// Offered after `tools`, in the order of the files.
     pub declared: Vec<Declared>,
-    /// What the app says about tools it lists, and about those of its MCP servers.
+    /// Changes that the app makes to tools it lists, and to tools of its MCP servers.
     pub adjusted: Vec<Adjusted>,
     /// In the order of the files.
-    pub mcp: Vec<McpServer>,
+    pub mcp: Vec<AppMcpServer>,
 }
 
 /// In `models` it allows every model.
@@ -90,111 +92,54 @@ impl App {
         names
     }
 
+    /// The server that a tool of this name would be one of.
+    pub fn server_of(&self, tool: &str) -> Option<&AppMcpServer> {
+        external_tools::server_of(&self.mcp, tool)
+    }
+
+    /// The operator's secrets that its tools and servers name, each with the first place that does.
+    pub fn secrets(&self) -> BTreeMap<&str, &ToolRef> {
+        let of_tools = self.declared.iter().flat_map(|declared| {
+            let names = match &declared.kind {
+                ToolKind::Http(tool) => tool.secrets(),
+                ToolKind::Record(_) | ToolKind::Sandbox(_) => BTreeSet::new(),
+            };
+            names.into_iter().map(|name| (name, &declared.tool))
+        });
+        let of_servers =
+            self.mcp.iter().flat_map(|server| server.secrets().into_iter().map(|name| (name, &server.name)));
+        let mut first = BTreeMap::new();
+        for (name, place) in of_tools.chain(of_servers) {
+            first.entry(name).or_insert(place);
+        }
+        first
+    }
+
     /// Whether a request, a persona or a thread may choose this model.
     pub fn allows_model(&self, name: &str, default: Option<&str>) -> bool {
         self.choosable_models(default).iter().any(|allowed| *allowed == ANY_MODEL || *allowed == name)
     }
 }
 
-/// The `format` of a field that holds the id of a record begins so; the record's type follows.
-pub const RECORD_FORMAT: &str = "record:";
-
-/// A validator for the schema of a record type. It also checks the formats `date` and `date-time`.
-pub fn record_validator(
-    schema: &Value,
-) -> Result<jsonschema::Validator, Box<jsonschema::ValidationError<'static>>> {
-    let is_date = |text: &str| text.parse::<jiff::civil::Date>().is_ok() && text.len() == "2026-01-01".len();
-    // Without an offset it is a time in the user's zone.
-    let is_time = |text: &str| {
-        text.contains([':'])
-            && (text.parse::<jiff::Timestamp>().is_ok() || text.parse::<jiff::civil::DateTime>().is_ok())
-    };
-    let options = jsonschema::options().should_validate_formats(true);
-    let options = options.with_format("date", is_date).with_format("date-time", is_time);
-    options.build(schema).map_err(|error| Box::new(error.to_owned()))
-}
-
-/// What the records of one type are like.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RecordType {
-    /// The file's name.
-    pub name: String,
-    /// A JSON Schema of a closed object.
-    pub schema: Value,
-}
-
-impl RecordType {
-    /// A validator for records of this type.
-    pub fn validator(&self) -> Result<jsonschema::Validator, Box<jsonschema::ValidationError<'static>>> {
-        record_validator(&self.schema)
+word_enum! {
+    /// The action of a declared tool on records.
+    pub enum Does {
+        Search = "search",
+        Get = "get",
+        Create = "create",
+        Update = "update",
+        List = "list",
+        Delete = "delete",
     }
-
-    pub fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.schema.get("properties").and_then(Value::as_object).into_iter().flatten()
-    }
-
-    pub fn property(&self, name: &str) -> Option<&Value> {
-        self.schema.get("properties")?.get(name)
-    }
-
-    /// Whether every record of this type has the field.
-    pub fn requires(&self, field: &str) -> bool {
-        let required = self.schema.get("required").and_then(Value::as_array);
-        required.is_some_and(|names| names.iter().any(|name| name == field))
-    }
-
-    /// What people call such a record.
-    pub fn title(&self) -> &str {
-        self.schema.get("title").and_then(Value::as_str).unwrap_or(&self.name)
-    }
-}
-
-/// A range that a field of some records should be in. One end may be open.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TargetRange {
-    /// One of the app's record types.
-    pub record: String,
-    /// The field that is held against it.
-    pub field: String,
-    /// What a record must say for this to be its target.
-    pub matching: Map<String, Value>,
-    pub low: Option<f64>,
-    pub high: Option<f64>,
-}
-
-/// What a declared tool does with records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Does {
-    Search,
-    Get,
-    Create,
-    Update,
-    List,
-    Delete,
 }
 
 impl Does {
-    pub const ALL: [Does; 6] =
-        [Does::Search, Does::Get, Does::Create, Does::Update, Does::List, Does::Delete];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Does::Search => "search",
-            Does::Get => "get",
-            Does::Create => "create",
-            Does::Update => "update",
-            Does::List => "list",
-            Does::Delete => "delete",
-        }
-    }
-
     pub(crate) fn choices() -> String {
         Self::ALL.map(|does| format!("{:?}", does.name())).join(" or ")
     }
 }
 
-/// What an app says about asking the user before a call.
+/// Whether a call needs an approval of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
@@ -207,26 +152,26 @@ pub enum Permission {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     pub tool: ToolRef,
-    /// Never absent for tools that reach outside or run in a sandbox.
+    /// Never absent for HTTP tools and tools in a sandbox.
     pub description: Option<String>,
     pub permission: Option<Permission>,
-    pub flows: Vec<Flow>,
-    /// Where there is any, a call that fits none of these needs a yes.
+    pub flows: Vec<FlowRule>,
+    /// Where there is any, a call that fits none of these needs an approval.
     pub plausible: Vec<Plausible>,
-    pub kind: Kind,
+    pub kind: ToolKind,
 }
 
-/// What a declared tool is made of.
+/// The kind of a declared tool, with its parts.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kind {
-    Record(RecordTool),
+pub enum ToolKind {
+    Record(DeclaredRecordTool),
     Http(Box<HttpTool>),
     Sandbox(SandboxTool),
 }
 
 /// A tool over one type of records.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RecordTool {
+pub struct DeclaredRecordTool {
     /// One of the app's record types.
     pub record: String,
     pub does: Does,
@@ -236,13 +181,13 @@ pub struct RecordTool {
     pub defaults: Map<String, Value>,
     /// Always set; the model cannot give them.
     pub fixed: Map<String, Value>,
-    /// What the model may give; everything when absent.
+    /// Fields that the model may give; all fields when absent.
     pub fields: Option<BTreeSet<String>>,
     /// Results at most.
     pub limit: usize,
 }
 
-/// What an app says about a tool that it does not declare.
+/// Changes that an app makes to a tool that it does not declare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adjusted {
     pub tool: ToolRef,
@@ -250,26 +195,40 @@ pub struct Adjusted {
     pub permission: Option<Permission>,
     /// Only for tools of MCP servers.
     pub effect: Option<Effect>,
-    pub flows: Vec<Flow>,
-    /// Where there is any, a call that fits none of these needs a yes.
+    pub flows: Vec<FlowRule>,
+    /// Where there is any, a call that fits none of these needs an approval.
     pub plausible: Vec<Plausible>,
     /// Shown in the answer while a call is made.
     pub marker: Option<String>,
 }
 
-/// The bounds of one run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+const MAX_STEPS: i64 = 200;
+const MAX_PARALLEL_TOOLS: i64 = 32;
+const MAX_TOOL_TIMEOUT_SECONDS: i64 = 600;
+const MAX_RUN_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;
+
+/// `[loop]`: the bounds of one run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct LoopLimits {
     /// Model calls before the run must end.
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_STEPS, _, _>")]
     pub max_steps: u32,
     pub at_limit: AtLimit,
-    /// What the user reads under [`AtLimit::Reply`].
+    /// The text that the user reads under [`AtLimit::Reply`].
+    #[serde(deserialize_with = "bounds::text")]
     pub limit_reply: String,
-    /// What the user reads when every model has failed; without it the run fails.
+    /// The text that the user reads when every model has failed; without it the run fails.
+    #[serde(deserialize_with = "failure::text_or_table")]
     pub failure_reply: FailureReplies,
     /// Calls of one step that are under way at once.
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_PARALLEL_TOOLS, _, _>")]
     pub max_parallel_tools: usize,
+    #[serde(rename = "tool_timeout_seconds")]
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_TOOL_TIMEOUT_SECONDS, _, _>")]
     pub tool_timeout: Duration,
+    #[serde(rename = "run_timeout_seconds")]
+    #[serde(deserialize_with = "bounds::whole_number::<1, MAX_RUN_TIMEOUT_SECONDS, _, _>")]
     pub run_timeout: Duration,
 }
 
@@ -290,7 +249,8 @@ impl Default for LoopLimits {
 }
 
 /// How a run ends when its steps are used up. Either way there is an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AtLimit {
     /// The model is called once more, without tools, and answers from what it has.
     Answer,
@@ -298,9 +258,9 @@ pub enum AtLimit {
     Reply,
 }
 
-/// What an answer is.
+/// The form of an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Answer {
+pub enum AnswerForm {
     #[default]
     Text,
     /// A text with the memories it refers to.
@@ -309,9 +269,9 @@ pub enum Answer {
     Schema { name: String, schema: Value },
 }
 
-/// What of the user's memories is in a prompt, and what is kept.
+/// `[memory]`: which memories of the user are in a prompt, and which are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Memory {
+pub struct MemoryRules {
     pub inject: Inject,
     /// At most so many in a prompt.
     pub limit: usize,
@@ -342,10 +302,10 @@ pub struct Memory {
     /// Files of the user that a snapshot shows.
     pub snapshot_files: Vec<String>,
     /// Whether and how a model looks for memories in what the user says.
-    pub extraction: Option<Extraction>,
+    pub extraction: Option<ExtractionRules>,
 }
 
-impl Memory {
+impl MemoryRules {
     /// How many are recalled for a message when the app does not say.
     pub const TOP: usize = 5;
 
@@ -364,7 +324,7 @@ impl Memory {
     }
 }
 
-impl Default for Memory {
+impl Default for MemoryRules {
     fn default() -> Self {
         Self {
             inject: Inject::None,
@@ -387,21 +347,23 @@ impl Default for Memory {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Inject {
+    #[default]
     None,
     /// All of them, the newest up to the limit.
     All,
-    /// Those that matter most for the message.
+    /// Memories that matter most for the message.
     Top,
-    /// What is known when a thread begins, unchanged for as long as it goes on.
+    /// Memories at the start of a thread, unchanged for as long as the thread goes on.
     Snapshot,
 }
 
 /// How a model looks for memories in what the user says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Extraction {
-    /// What is worth remembering; a default when absent.
+pub struct ExtractionRules {
+    /// A prompt that says which facts are worth remembering; a default when absent.
     pub prompt: Option<String>,
     /// The app's model when absent.
     pub model: Option<String>,
@@ -411,15 +373,15 @@ pub struct Extraction {
     pub delay: Duration,
 }
 
-impl Default for Extraction {
+impl Default for ExtractionRules {
     fn default() -> Self {
         Self { prompt: None, model: None, records: Vec::new(), delay: Duration::from_secs(2) }
     }
 }
 
-/// What may be spent.
+/// `[budget]`: tokens and dollars that may be spent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Budget {
+pub struct AppBudget {
     pub run_tokens: Option<u64>,
     pub run_cost: Option<Cost>,
     /// Of one user in one day (UTC).
@@ -429,60 +391,9 @@ pub struct Budget {
     pub dollars_line: Option<usize>,
 }
 
-impl Budget {
+impl AppBudget {
     /// Whether any of it is in dollars, so that every model must have a price.
     pub fn is_in_dollars(&self) -> bool {
         self.run_cost.is_some() || self.day_cost.is_some()
-    }
-}
-
-/// A tool by name, with the place that names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolRef {
-    pub name: String,
-    pub file: PathBuf,
-    pub line: usize,
-    pub column: usize,
-}
-
-impl ToolRef {
-    /// A problem with this tool, pointing at the line that names it.
-    pub fn problem(&self, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
-        Problem {
-            file: self.file.clone(),
-            line: Some(self.line),
-            column: Some(self.column),
-            message: message.into(),
-            remedy: remedy.into(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn dates_and_times_of_records_are_dates_and_times() {
-        let schema = json!({ "properties": {
-            "at": { "type": "string", "format": "date-time" },
-            "on": { "type": "string", "format": "date" },
-            "who": { "type": "string", "format": "record:patient" },
-        } });
-        let validator = record_validator(&schema).unwrap();
-        for good in
-            ["2026-11-16T08:00:00-05:00", "2026-11-16T08:00:00Z", "2026-11-16T08:00", "2026-11-16 08:00"]
-        {
-            assert!(validator.is_valid(&json!({ "at": good })), "{good}");
-        }
-        for bad in ["8:00 this morning", "yesterday", "2026-13-45T99:00:00Z", "2026-11-16", ""] {
-            assert!(!validator.is_valid(&json!({ "at": bad })), "{bad}");
-        }
-        assert!(validator.is_valid(&json!({ "on": "2026-02-28", "who": "anybody" })));
-        for bad in ["until Friday", "2026-02-30", "2026-11-16T08:00:00Z"] {
-            assert!(!validator.is_valid(&json!({ "on": bad })), "{bad}");
-        }
     }
 }

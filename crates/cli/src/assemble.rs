@@ -10,7 +10,7 @@ use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
 use store::{Sqlite, Store};
 use tools::{Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
-use crate::config::{self, Config, Embeddings, Provider};
+use crate::config::{self, Config, Embeddings, ProviderConfig};
 use crate::extract::Apart;
 use crate::{Trouble, local, vault};
 
@@ -114,7 +114,7 @@ pub(crate) fn registry(config: &Config) -> Result<Registry, Trouble> {
     Ok(registry.with_catalogue(Arc::clone(&config.knowledge.catalogue)))
 }
 
-fn connected(config: &Config, provider: &Provider) -> Result<model::Provider, Trouble> {
+fn connected(config: &Config, provider: &ProviderConfig) -> Result<model::Provider, Trouble> {
     let chat = match provider.wire {
         Some(wire) => {
             model::connect(wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?
@@ -134,7 +134,7 @@ fn connected(config: &Config, provider: &Provider) -> Result<model::Provider, Tr
 }
 
 /// Names the provider and what to mend.
-fn unreachable(provider: &Provider, error: InvalidEndpoint) -> Trouble {
+fn unreachable(provider: &ProviderConfig, error: InvalidEndpoint) -> Trouble {
     let remedy = match error {
         InvalidEndpoint::Url | InvalidEndpoint::Credentials => format!("mend {}", provider.url_setting()),
         InvalidEndpoint::Key => format!("mend {}", provider.key_setting()),
@@ -143,7 +143,7 @@ fn unreachable(provider: &Provider, error: InvalidEndpoint) -> Trouble {
     format!("provider {} at {}: {error}; {remedy}", provider.name, provider.base_url).into()
 }
 
-fn endpoint(provider: &Provider) -> Endpoint {
+fn endpoint(provider: &ProviderConfig) -> Endpoint {
     Endpoint {
         provider: provider.name.clone(),
         base_url: provider.base_url.clone(),
@@ -153,7 +153,7 @@ fn endpoint(provider: &Provider) -> Endpoint {
 }
 
 /// An embedder, and whose it is.
-pub(crate) type Embeds<'c> = (Arc<dyn Embedder>, &'c Provider);
+pub(crate) type Embeds<'c> = (Arc<dyn Embedder>, &'c ProviderConfig);
 
 /// Who turns texts into vectors, and whose it is: as configured, or else a model in this process if there is one.
 pub(crate) fn embedder(config: &Config) -> Result<Option<Embeds<'_>>, Trouble> {

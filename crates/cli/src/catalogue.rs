@@ -139,7 +139,8 @@ pub(crate) fn named_by(app: &App) -> impl Iterator<Item = &String> {
 
 /// Whether the model of this name ends. Of a server that is not the provider's own nobody knows.
 pub(crate) fn end_of(config: &Config, name: &str, today: Date) -> Option<Retirement> {
-    let (provider, id) = config.asked(name).filter(|(provider, _)| provider.is_at_its_own_url())?;
+    let (provider, id) =
+        config.provider_of_model(name).filter(|(provider, _)| provider.is_at_its_own_url())?;
     let end = config.knowledge.catalogue.retirement(&provider.name, id, today)?;
     Some(Retirement { model: name.to_owned(), ..end })
 }

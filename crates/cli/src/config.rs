@@ -4,7 +4,7 @@
 //! has been checked; what is wrong comes out as the same [`Problem`] that an app folder gives.
 
 mod catalogue;
-mod outside;
+mod egress;
 mod raw;
 mod secret;
 #[cfg(test)]
@@ -16,9 +16,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use app::Problem;
-use app::source::{Source, read_file};
+use app::source::bounds::whole_number;
+use app::source::{FileText, read_file};
 use model::known::KnownProvider;
 use model::{Capabilities, Kind, Listing, Prices, Timeouts, Wire, known};
+use serde::Deserialize;
 use server::Proxying;
 use service::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use tools::Allowed;
@@ -26,14 +28,14 @@ use tools::Allowed;
 use crate::catalogue::Knowledge;
 use crate::pull::Pulled;
 
-pub(crate) use secret::Secret;
+pub(crate) use secret::ConfigSecret;
 
 /// Every key with its default and what it is for.
 pub(crate) const DEFAULT_FILE: &str = include_str!("config/default.toml");
 
 const DEFAULT_PATH: &str = "rondo.toml";
 
-/// Variables by name. What the process really has is [`process_environment`].
+/// Variables by name. The real environment is [`process_environment`].
 pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -47,26 +49,26 @@ pub(crate) struct Config {
     /// The model of apps that name none.
     pub(crate) model: Option<String>,
     /// The well-known ones first; each name once.
-    pub(crate) providers: Vec<Provider>,
+    pub(crate) providers: Vec<ProviderConfig>,
     /// Each name once, and each of a provider above.
     pub(crate) models: Vec<Listing>,
     pub(crate) embeddings: Option<Embeddings>,
     /// Whether to look for Ollama on this machine when there is no provider.
     pub(crate) discover: bool,
-    pub(crate) outside: Outside,
+    pub(crate) outside: EgressConfig,
     pub(crate) pull: Pull,
     pub(crate) local: Local,
-    /// What is known of models.
+    /// Knowledge about models.
     pub(crate) knowledge: Knowledge,
     /// The models whose weights are in the data folder, by name.
     pub(crate) pulled: Vec<Pulled>,
-    pub(crate) server: Server,
-    pub(crate) log: Log,
+    pub(crate) server: ServerConfig,
+    pub(crate) log: LogConfig,
 }
 
-/// Somebody who serves models.
+/// A provider of models.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Provider {
+pub(crate) struct ProviderConfig {
     pub(crate) name: String,
     /// None when it runs in this process.
     pub(crate) wire: Option<Wire>,
@@ -74,17 +76,17 @@ pub(crate) struct Provider {
     /// Without a trailing slash.
     pub(crate) base_url: String,
     /// None for servers that ask for none.
-    pub(crate) api_key: Option<Secret>,
+    pub(crate) api_key: Option<ConfigSecret>,
     /// May be asked for models that nobody listed.
     pub(crate) open: bool,
-    /// What to expect of its models that nobody described.
+    /// Capabilities of its models that have no description.
     pub(crate) capabilities: Capabilities,
     pub(crate) timeouts: Timeouts,
-    /// What its models cost, where the operator says so.
+    /// Prices of its models, where the operator states them.
     pub(crate) prices: Option<Prices>,
 }
 
-impl Provider {
+impl ProviderConfig {
     /// As it is when nobody says otherwise.
     pub(crate) fn of(known: &KnownProvider) -> Self {
         Self {
@@ -100,7 +102,7 @@ impl Provider {
         }
     }
 
-    /// What its models cost that nobody has given a price: nothing on this machine, list prices where everybody knows it
+    /// Prices of its models that have none of their own: nothing on this machine, list prices where everybody knows it
     /// to be. Elsewhere the operator has to say.
     pub(crate) fn prices(&self) -> Prices {
         let here = self.wire.is_none() || is_loopback(&self.base_url);
@@ -123,7 +125,7 @@ impl Provider {
         self.is_at_its_own_url() || self.prices() == Prices::Known
     }
 
-    /// What to set when its base URL is wrong.
+    /// The setting to change when its base URL is wrong.
     pub(crate) fn url_setting(&self) -> String {
         match known::provider(&self.name) {
             Some(known) => known.url_variable.to_owned(),
@@ -131,7 +133,7 @@ impl Provider {
         }
     }
 
-    /// What to set when its key is missing or wrong.
+    /// The setting to change when its key is missing or wrong.
     pub(crate) fn key_setting(&self) -> String {
         match known::provider(&self.name).and_then(|known| known.key_variable) {
             Some(variable) => variable.to_owned(),
@@ -152,7 +154,7 @@ fn is_loopback(base_url: &str) -> bool {
     }
 }
 
-/// Who turns texts into vectors.
+/// The model that turns texts into vectors.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Embeddings {
     /// The name of a configured provider.
@@ -162,15 +164,15 @@ pub(crate) struct Embeddings {
     pub(crate) dimensions: Option<u32>,
 }
 
-/// What tools may reach, and with what.
+/// Hosts that tools may reach, and the secrets they use.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Outside {
+pub(crate) struct EgressConfig {
     /// Beside public hosts.
     pub(crate) allow: Allowed,
-    /// The same as the operator has written it, without the addresses of searches.
+    /// Allowed hosts as the operator has written them, without the addresses of searches.
     pub(crate) opened: Vec<String>,
     /// By the names that apps know them by.
-    pub(crate) secrets: BTreeMap<String, Secret>,
+    pub(crate) secrets: BTreeMap<String, ConfigSecret>,
     pub(crate) tavily: Option<TavilyAccount>,
     pub(crate) searxng: Option<String>,
 }
@@ -178,15 +180,18 @@ pub(crate) struct Outside {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TavilyAccount {
     pub(crate) base_url: String,
-    pub(crate) key: Secret,
+    pub(crate) key: ConfigSecret,
 }
 
 /// Where `rondo models pull` looks. Other programs use the same variables for more than Rondo takes, so these are
 /// checked where they are used, not when another command starts.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Pull {
+    #[serde(deserialize_with = "raw::non_empty")]
     pub(crate) huggingface_url: String,
     /// May hold a name and a password.
+    #[serde(deserialize_with = "raw::non_empty")]
     pub(crate) pypi_url: String,
 }
 
@@ -196,22 +201,33 @@ impl std::fmt::Debug for Pull {
     }
 }
 
-/// How models in this process are run.
-#[derive(Debug, Clone, PartialEq)]
+const MAX_THREADS: i64 = 256;
+const MIN_CONTEXT: i64 = 256;
+const MAX_CONTEXT: i64 = 131_072;
+const MAX_ANSWERS: i64 = 8;
+const MAX_LOADED: i64 = 8;
+
+/// `[local]`: how models in this process are run.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Local {
-    /// Threads that compute; one for each processor if it is not said.
+    /// Threads that compute; one for each processor when absent.
+    #[serde(deserialize_with = "whole_number::<1, MAX_THREADS, _, _>")]
     pub(crate) threads: Option<usize>,
     /// Tokens of the longest prompt with its answer, if the model can do that many.
+    #[serde(deserialize_with = "whole_number::<MIN_CONTEXT, MAX_CONTEXT, _, _>")]
     pub(crate) context: u32,
     /// Answers of one model that are written side by side; each takes memory for its context.
+    #[serde(deserialize_with = "whole_number::<1, MAX_ANSWERS, _, _>")]
     pub(crate) answers: usize,
-    /// Models that are held in memory; who was asked longest ago makes room.
+    /// Models that are held in memory; the model that was used longest ago makes room.
+    #[serde(deserialize_with = "whole_number::<1, MAX_LOADED, _, _>")]
     pub(crate) loaded: usize,
 }
 
 /// The bounds of the HTTP side.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Server {
+pub(crate) struct ServerConfig {
     pub(crate) max_body_bytes: usize,
     pub(crate) header_timeout: Duration,
     pub(crate) body_timeout: Duration,
@@ -230,19 +246,21 @@ pub(crate) struct Server {
     pub(crate) undo_retention: Duration,
     /// The app that answers at `/api/chat`; the only one, or the usual one, when absent.
     pub(crate) chat_app: Option<String>,
-    /// What is said of the proxies in front of the server.
+    /// Settings for proxies in front of the server.
     pub(crate) proxying: Proxying,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Log {
+pub(crate) struct LogConfig {
     /// Level, or levels by module, as `tracing` filters are written.
     pub(crate) level: String,
     pub(crate) format: LogFormat,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum LogFormat {
+    #[default]
     Text,
     Json,
 }
@@ -259,13 +277,13 @@ impl Default for Config {
             models: Vec::new(),
             embeddings: None,
             discover: true,
-            outside: Outside::default(),
+            outside: EgressConfig::default(),
             pull: Pull::default(),
             local: Local::default(),
             knowledge: Knowledge::default(),
             pulled: Vec::new(),
-            server: Server::default(),
-            log: Log { level: "info".into(), format: LogFormat::Text },
+            server: ServerConfig::default(),
+            log: LogConfig { level: "info".into(), format: LogFormat::Text },
         }
     }
 }
@@ -282,7 +300,7 @@ impl Default for Local {
     }
 }
 
-impl Default for Server {
+impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             max_body_bytes: 2 * 1024 * 1024,
@@ -315,7 +333,7 @@ pub(crate) fn load(named: Option<&Path>, environment: &Environment<'_>) -> Resul
         None => String::new(),
     };
     let path = file.as_deref().unwrap_or(Path::new(DEFAULT_PATH));
-    Ok(Config { file: file.clone(), ..raw::read(Source { file: path, text: &text }, environment)? })
+    Ok(Config { file: file.clone(), ..raw::read(FileText { file: path, text: &text }, environment)? })
 }
 
 /// Where this program is.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::{Wire, known};
 
-use crate::config::{Config, Provider};
+use crate::config::{Config, ProviderConfig};
 use crate::offers::{self, Offer};
 
 /// How long the start of a command may wait for an answer.
@@ -16,7 +16,7 @@ const LOCAL: &str = "ollama";
 /// The configuration with what was found in it.
 pub(crate) async fn complete(mut config: Config) -> Config {
     if !config.has_remote() {
-        if let Some(ollama) = known::provider(LOCAL).filter(|_| config.discover).map(Provider::of) {
+        if let Some(ollama) = known::provider(LOCAL).filter(|_| config.discover).map(ProviderConfig::of) {
             config = adopt(config, ollama).await;
         }
         config.settle_default();
@@ -40,7 +40,7 @@ pub(crate) async fn complete(mut config: Config) -> Config {
 }
 
 /// Uses the provider, if it answers.
-async fn adopt(mut config: Config, local: Provider) -> Config {
+async fn adopt(mut config: Config, local: ProviderConfig) -> Config {
     let Offer::Models(ids) = offers::ask(&local, PATIENCE).await else { return config };
     tracing::info!(
         url = local.base_url,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     /// An Ollama that answers one question. Its thread ends with it.
-    fn ollama(models: &'static str) -> Provider {
+    fn ollama(models: &'static str) -> ProviderConfig {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base_url = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -79,7 +79,7 @@ mod tests {
             let length = models.len();
             write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{models}").unwrap();
         });
-        Provider { base_url, ..Provider::of(known::provider(LOCAL).unwrap()) }
+        ProviderConfig { base_url, ..ProviderConfig::of(known::provider(LOCAL).unwrap()) }
     }
 
     #[tokio::test]
@@ -99,7 +99,7 @@ mod tests {
         let gone = {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let base_url = format!("http://{}", listener.local_addr().unwrap());
-            Provider { base_url, ..Provider::of(known::provider(LOCAL).unwrap()) }
+            ProviderConfig { base_url, ..ProviderConfig::of(known::provider(LOCAL).unwrap()) }
         };
         assert_eq!(adopt(Config::default(), gone).await, Config::default());
     }

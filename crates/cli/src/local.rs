@@ -13,7 +13,7 @@ use std::path::Path;
 
 use model::{Capabilities, Kind, Timeouts};
 
-use crate::config::{Config, Local, Provider};
+use crate::config::{Config, Local, ProviderConfig};
 use crate::pull::{self, Pulled};
 
 #[cfg(not(feature = "local"))]
@@ -37,8 +37,8 @@ pub(crate) fn found(data: &Path) -> Vec<Pulled> {
 }
 
 /// This process, as one that serves models.
-pub(crate) fn provider(local: &Local) -> Provider {
-    Provider {
+pub(crate) fn provider(local: &Local) -> ProviderConfig {
+    ProviderConfig {
         name: NAME.to_owned(),
         wire: None,
         kind: Kind::Local,

@@ -7,7 +7,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, redirect};
 use serde_json::Value;
 
 use crate::cause;
-use crate::config::Provider;
+use crate::config::ProviderConfig;
 
 /// A longer list is not read to its end.
 const MAX_LIST_BYTES: usize = 16 << 20;
@@ -36,7 +36,7 @@ pub(crate) fn client(url: &str, patience: Duration) -> Result<Client, reqwest::E
 }
 
 /// Of this process nothing has to be asked: what it has is in the configuration.
-pub(crate) async fn ask(provider: &Provider, patience: Duration) -> Offer {
+pub(crate) async fn ask(provider: &ProviderConfig, patience: Duration) -> Offer {
     let Some(wire) = provider.wire else { return Offer::Models(Vec::new()) };
     let response = async { request(provider, wire, &client(&provider.base_url, patience)?).send().await };
     let response = match response.await {
@@ -54,7 +54,7 @@ pub(crate) async fn ask(provider: &Provider, patience: Duration) -> Offer {
     }
 }
 
-fn request(provider: &Provider, wire: Wire, client: &Client) -> RequestBuilder {
+fn request(provider: &ProviderConfig, wire: Wire, client: &Client) -> RequestBuilder {
     let base = &provider.base_url;
     let path = match wire {
         Wire::Chat | Wire::Responses => "/models",

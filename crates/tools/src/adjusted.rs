@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use app::{Flow, Permission, Plausible};
+use app::{FlowRule, Permission, Plausible};
 use async_trait::async_trait;
 use protocol::Effect;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(crate) struct Changes {
     pub(crate) description: Option<String>,
     pub(crate) permission: Option<Permission>,
     pub(crate) effect: Option<Effect>,
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) flows: Vec<FlowRule>,
     pub(crate) marker: Option<String>,
     /// What arguments are expected to be; where there is any, a call that fits none needs a yes.
     pub(crate) plausible: Vec<Plausible>,
@@ -60,7 +60,7 @@ impl Tool for AdjustedTool {
         }
     }
 
-    fn flows(&self) -> &[Flow] {
+    fn flows(&self) -> &[FlowRule] {
         &self.changes.flows
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::source::did_you_mean;
-use app::{Adjusted, App, Declared, Kind, MAX_TOOLS, Problem, SandboxTool, ToolRef};
+use app::{Adjusted, App, Declared, MAX_TOOLS, Problem, SandboxTool, ToolKind, ToolRef};
 use protocol::Clock;
 use store::McpToolRow;
 
@@ -131,12 +131,12 @@ impl Catalog {
     fn made(&self, declared: &Declared, app: &App) -> Result<Arc<dyn Tool>, Problem> {
         let (place, description) = (&declared.tool, declared.description.as_deref().unwrap_or_default());
         match (&declared.kind, &self.outside) {
-            (Kind::Record(tool), _) => Ok(Arc::new(builtin::RecordTool::new(place, tool, app)?)),
-            (Kind::Http(tool), Some(outside)) => {
+            (ToolKind::Record(tool), _) => Ok(Arc::new(builtin::RecordTool::new(place, tool, app)?)),
+            (ToolKind::Http(tool), Some(outside)) => {
                 Ok(Arc::new(HttpCall::new(&place.name, description, tool, outside)))
             }
-            (Kind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
-            (Kind::Sandbox(tool), _) => {
+            (ToolKind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
+            (ToolKind::Sandbox(tool), _) => {
                 let SandboxTool { parameters, module, fuel, memory_bytes, timeout } = tool;
                 let code = Code { module, fuel: *fuel, memory_bytes: *memory_bytes, timeout: *timeout };
                 let made = Sandboxed::new(&place.name, description, parameters.clone(), code);
@@ -201,8 +201,8 @@ impl Listed {
 /// What an app says about a tool that it declares itself. A description is part of the others.
 fn own_changes(declared: &Declared) -> Changes {
     let description = match declared.kind {
-        Kind::Record(_) => declared.description.clone(),
-        Kind::Http(_) | Kind::Sandbox(_) => None,
+        ToolKind::Record(_) => declared.description.clone(),
+        ToolKind::Http(_) | ToolKind::Sandbox(_) => None,
     };
     Changes {
         description,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::memory::recall::Recall;
-use app::Flow;
+use app::FlowRule;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -68,7 +68,7 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// What may cause a call once words from outside are in the prompt.
-    fn flows(&self) -> &[Flow] {
+    fn flows(&self) -> &[FlowRule] {
         &[]
     }
 

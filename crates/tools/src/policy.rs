@@ -1,6 +1,6 @@
 //! Whether a call may run: at once, after the user's yes, or not at all.
 
-use app::Flow;
+use app::FlowRule;
 use protocol::Effect;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) policy: Policy,
     /// It changes what later prompts are made of: memories and files.
     pub(crate) lasting: bool,
-    pub(crate) flows: &'a [Flow],
+    pub(crate) flows: &'a [FlowRule],
     pub(crate) input: &'a Value,
 }
 
@@ -109,11 +109,11 @@ mod tests {
     #[test]
     fn an_app_allows_exactly_the_flow_it_names() {
         let input = json!({ "to": "me@example.com", "text": "hi" });
-        let flow = |from: Option<&[&str]>, to: &str| Flow {
+        let flow = |from: Option<&[&str]>, to: &str| FlowRule {
             from: from.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
             input: [("to".to_owned(), json!(to))].into_iter().collect(),
         };
-        let ruled = |flows: &[Flow], taint: &Taint| {
+        let ruled = |flows: &[FlowRule], taint: &Taint| {
             let subject =
                 Subject { effect: Effect::Irreversible, outside: true, flows, input: &input, ..PLAIN };
             rule(&subject, taint)

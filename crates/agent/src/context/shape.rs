@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use app::Answer;
+use app::AnswerForm;
 use model::{Format, Schema};
 use serde_json::{Value, json};
 
@@ -42,11 +42,11 @@ impl PartialEq for AnswerShape {
 
 impl AnswerShape {
     /// The shape of the app's answers; none when they are words.
-    pub(crate) fn of(answer: &Answer, memories: &[String]) -> Option<Self> {
+    pub(crate) fn of(answer: &AnswerForm, memories: &[String]) -> Option<Self> {
         match answer {
-            Answer::Text => None,
-            Answer::Structured => Some(Self::of_memories(memories.to_vec())),
-            Answer::Schema { name, schema } => Some(Self {
+            AnswerForm::Text => None,
+            AnswerForm::Structured => Some(Self::of_memories(memories.to_vec())),
+            AnswerForm::Schema { name, schema } => Some(Self {
                 schema: Arc::new(Schema { name: name.clone(), schema: schema.clone() }),
                 memories: Vec::new(),
                 own: jsonschema::validator_for(schema).ok(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use app::{App, Extraction as How};
+use app::{App, ExtractionRules as How};
 use async_trait::async_trait;
 use memory::extract::{self, ConversationTurn, ExtractedChange, ExtractionBatch, MAX_TURNS, SeenMemory, ShownMemory};
 use memory::index::{Among, ItemRef};

@@ -3,23 +3,23 @@
 use std::path::Path;
 
 use super::schema::{Objects, schema};
-use crate::source::{Problem, Source, Spanned, read_file};
-use crate::types::Answer;
+use crate::AnswerForm;
+use crate::source::{FileText, Problem, Spanned, read_file};
 
 pub(super) fn answer(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     dir: &Path,
     raw: Option<Spanned<String>>,
-) -> Result<(Answer, Option<String>), Problem> {
-    let Some(raw) = raw else { return Ok((Answer::Text, None)) };
+) -> Result<(AnswerForm, Option<String>), Problem> {
+    let Some(raw) = raw else { return Ok((AnswerForm::Text, None)) };
     match raw.get_ref().as_str() {
-        "text" => Ok((Answer::Text, None)),
-        "structured" => Ok((Answer::Structured, None)),
+        "text" => Ok((AnswerForm::Text, None)),
+        "structured" => Ok((AnswerForm::Structured, None)),
         file if is_schema_file(file) => {
             let text = read_file(&dir.join(file), "create it, or write \"text\" or \"structured\"")?;
             let schema = schema(&dir.join(file), &text, Objects::ClosedAndWhole)?;
             let name = file.trim_end_matches(".json").replace('.', "_");
-            Ok((Answer::Schema { name, schema }, Some(text)))
+            Ok((AnswerForm::Schema { name, schema }, Some(text)))
         }
         other => {
             let remedy = "write \"text\", \"structured\", or the name of a JSON Schema file in this folder";

@@ -1,4 +1,4 @@
-//! `[tool.NAME]`: tools that the app declares, and what it says about tools that it does not.
+//! `[tool.NAME]`: tools that the app declares, and changes to tools that it does not declare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -8,13 +8,13 @@ use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::external_tools::{RawFlow, RawHttp, RawWasm};
 use super::json::InOrder;
-use super::outside::{RawFlow, RawHttp, RawWasm};
 use super::plausible::RawPlausible;
-use super::records::known;
-use crate::source::{Problem, Source, Spanned};
-use crate::types::{Adjusted, Declared, Does, Kind, Permission, RecordTool, RecordType, ToolRef};
-use crate::{McpServer, outside};
+use super::records::known_types;
+use crate::source::{FileText, Problem, Spanned};
+use crate::{Adjusted, Declared, DeclaredRecordTool, Does, Permission, RecordType, ToolKind, ToolRef};
+use crate::{AppMcpServer, external_tools};
 
 /// Records that one call may need as evidence.
 const MAX_REQUIRED: i64 = 50;
@@ -49,39 +49,41 @@ pub(super) struct RawTool {
     limit: Option<Spanned<i64>>,
 }
 
-/// What the tools of an app are read against.
-pub(super) struct Beside<'a> {
+/// The parts of an app that its tools refer to.
+pub(super) struct ToolContext<'a> {
     pub(super) dir: &'a Path,
     pub(super) types: &'a BTreeMap<String, RecordType>,
     pub(super) listed: &'a [ToolRef],
-    pub(super) servers: &'a [McpServer],
+    pub(super) servers: &'a [AppMcpServer],
 }
 
-/// One `[tool.NAME]` that is being read.
-pub(super) struct Reading<'a> {
-    pub(super) source: Source<'a>,
-    pub(super) beside: &'a Beside<'a>,
+/// One `[tool.NAME]` or `[mcp.SERVER]` that is being read.
+pub(super) struct ToolTable<'a> {
+    pub(super) source: FileText<'a>,
+    pub(super) beside: &'a ToolContext<'a>,
     /// The full name of the table, for messages.
     pub(super) table: String,
     /// Where its name stands.
     pub(super) span: Range<usize>,
 }
 
-/// What a `[tool.NAME]` turned out to be.
-pub(super) enum Read {
+/// The keys of a table, each with its place where the file has it.
+macro_rules! spans {
+    ($raw:expr, $($key:ident),*) => {
+        [$((stringify!($key), $raw.$key.as_ref().map(Spanned::span))),*]
+    };
+}
+
+pub(super) use spans;
+
+/// The result of reading a `[tool.NAME]`.
+pub(super) enum ReadTool {
     Declared(Box<Declared>),
     Adjusted(Adjusted),
 }
 
 /// Reads one table; `tool` is its name and where it stands.
-pub(super) fn tool(
-    source: Source<'_>,
-    beside: &Beside<'_>,
-    tool: ToolRef,
-    span: Range<usize>,
-    raw: RawTool,
-) -> Result<Read, Problem> {
-    let reading = Reading { source, beside, table: format!("tool.{}", tool.name), span };
+pub(super) fn tool(reading: &ToolTable<'_>, tool: ToolRef, raw: RawTool) -> Result<ReadTool, Problem> {
     let kinds = [
         ("record", raw.record.is_some() || raw.does.is_some()),
         ("http", raw.http.is_some()),
@@ -89,8 +91,8 @@ pub(super) fn tool(
     ];
     let kinds: Vec<&str> = kinds.into_iter().filter(|(_, is_said)| *is_said).map(|(kind, _)| kind).collect();
     match kinds.as_slice() {
-        [] => reading.adjusted(tool, raw).map(Read::Adjusted),
-        [kind] => reading.declared(tool, kind, raw).map(|declared| Read::Declared(Box::new(declared))),
+        [] => reading.adjusted(tool, raw).map(ReadTool::Adjusted),
+        [kind] => reading.declared(tool, kind, raw).map(|declared| ReadTool::Declared(Box::new(declared))),
         several => {
             let message = format!("{} is {} at once", reading.table, several.join(" and "));
             Err(reading.problem(message, "keep one, or make two tools of it"))
@@ -98,14 +100,20 @@ pub(super) fn tool(
     }
 }
 
-impl Reading<'_> {
+impl<'a> ToolTable<'a> {
+    /// `kind` is `tool` or `mcp`.
+    pub(super) fn new(
+        kind: &str,
+        name: &Spanned<String>,
+        source: FileText<'a>,
+        beside: &'a ToolContext<'a>,
+    ) -> Self {
+        Self { source, beside, table: format!("{kind}.{}", name.get_ref()), span: name.span() }
+    }
+
     fn adjusted(&self, tool: ToolRef, raw: RawTool) -> Result<Adjusted, Problem> {
         let of_records = self.of_records(&raw);
-        let beyond = [
-            ("parameters", raw.parameters.as_ref().map(Spanned::span)),
-            ("parameters_file", raw.parameters_file.as_ref().map(Spanned::span)),
-            ("undo", raw.undo.as_ref().map(Spanned::span)),
-        ];
+        let beyond = spans!(raw, parameters, parameters_file, undo);
         if of_records.into_iter().chain(beyond).any(|(_, span)| span.is_some()) {
             let message = format!("{} names no record type, no request and no module", self.table);
             let remedy =
@@ -124,10 +132,10 @@ impl Reading<'_> {
         })
     }
 
-    /// What only a server knows of its tools, an app may have to say in its place.
+    /// The effect of a tool of an MCP server, which the app may have to state in place of the server.
     fn effect_of_server(&self, tool: &ToolRef, effect: &Spanned<Effect>) -> Result<Effect, Problem> {
         let at = |message: String, remedy: &str| self.source.problem(effect.span(), message, remedy);
-        if outside::server_of(self.beside.servers, &tool.name).is_none() {
+        if external_tools::server_of(self.beside.servers, &tool.name).is_none() {
             let message = format!("{} is no tool of an MCP server, and says itself what it does", self.table);
             return Err(at(message, "remove effect"));
         }
@@ -149,13 +157,13 @@ impl Reading<'_> {
         let flows = self.flows(std::mem::take(&mut raw.flow))?;
         let plausible = std::mem::take(&mut raw.plausible);
         let kind = match (raw.http.take(), raw.wasm.take()) {
-            (Some(http), _) => Kind::Http(Box::new(self.http(http, raw)?)),
-            (None, Some(wasm)) => Kind::Sandbox(self.sandbox(wasm, raw)?),
-            (None, None) => Kind::Record(self.record(raw)?),
+            (Some(http), _) => ToolKind::Http(Box::new(self.http(http, raw)?)),
+            (None, Some(wasm)) => ToolKind::Sandbox(self.sandbox(wasm, raw)?),
+            (None, None) => ToolKind::Record(self.record(raw)?),
         };
         let record = match &kind {
-            Kind::Record(tool) => self.beside.types.get(&tool.record),
-            Kind::Http(_) | Kind::Sandbox(_) => None,
+            ToolKind::Record(tool) => self.beside.types.get(&tool.record),
+            ToolKind::Http(_) | ToolKind::Sandbox(_) => None,
         };
         let plausible = self.plausible(plausible, record)?;
         Ok(Declared { tool, description, permission, flows, plausible, kind })
@@ -166,7 +174,7 @@ impl Reading<'_> {
             let message = format!("the tool {:?} is listed under tools and declared here", tool.name);
             return Err(self.problem(message, "remove one, or give it another name"));
         }
-        if let Some(server) = outside::server_of(self.beside.servers, &tool.name) {
+        if let Some(server) = external_tools::server_of(self.beside.servers, &tool.name) {
             let message =
                 format!("{:?} is the name of a tool of the MCP server {:?}", tool.name, server.name.name);
             return Err(self.problem(message, "give it another name"));
@@ -188,11 +196,11 @@ impl Reading<'_> {
         Ok(Some(marker.into_inner()))
     }
 
-    /// What is said that means nothing for a tool of this kind.
-    pub(super) fn refuse<'a>(
+    /// Refuses keys that mean nothing for a tool of this kind.
+    pub(super) fn refuse<'k>(
         &self,
         kind: &str,
-        said: impl IntoIterator<Item = (&'a str, Option<Range<usize>>)>,
+        said: impl IntoIterator<Item = (&'k str, Option<Range<usize>>)>,
     ) -> Result<(), Problem> {
         match said.into_iter().find_map(|(key, span)| Some((key, span?))) {
             None => Ok(()),
@@ -203,7 +211,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What can only be said of a tool over records, and where it is.
+    /// Keys that only a tool over records may have, and where they are.
     pub(super) fn of_records(&self, raw: &RawTool) -> [(&'static str, Option<Range<usize>>); 5] {
         let first = |map: &BTreeMap<Spanned<String>, toml::Value>| map.keys().next().map(Spanned::span);
         [
@@ -215,18 +223,20 @@ impl Reading<'_> {
         ]
     }
 
-    fn record(&self, raw: RawTool) -> Result<RecordTool, Problem> {
+    fn record(&self, raw: RawTool) -> Result<DeclaredRecordTool, Problem> {
         let Some(does) = raw.does.as_ref().map(|does| *does.get_ref()) else {
             let message = format!("{} does not say what it does", self.table);
             return Err(self.problem(message, format!("add does = {}", Does::choices())));
         };
         let Some(record) = raw.record.as_ref() else {
             let message = format!("{} names no record type", self.table);
-            return Err(self.problem(message, format!("add record = \"…\"; {}", known(self.beside.types))));
+            return Err(
+                self.problem(message, format!("add record = \"…\"; {}", known_types(self.beside.types)))
+            );
         };
         let record = self.record_type(record)?;
-        self.fits(does, &raw)?;
-        let tool = RecordTool {
+        self.check_keys(does, &raw)?;
+        let tool = DeclaredRecordTool {
             record: record.name.clone(),
             does,
             requires: self.requires(raw.requires, record)?,
@@ -235,29 +245,23 @@ impl Reading<'_> {
             fields: raw.fields.map(|fields| self.fields(fields.into_inner(), record)).transpose()?,
             limit: self
                 .source
-                .whole(&self.field("limit"), raw.limit, 1..=MAX_RESULTS)?
+                .whole_number(&self.field("limit"), raw.limit, 1..=MAX_RESULTS)?
                 .unwrap_or(DEFAULT_RESULTS),
         };
-        self.consistent(&tool, record)?;
+        self.check_fields(&tool, record)?;
         Ok(tool)
     }
 
     fn record_type(&self, name: &Spanned<String>) -> Result<&RecordType, Problem> {
         self.beside.types.get(name.get_ref()).ok_or_else(|| {
             let message = format!("there is no record type {:?}", name.get_ref());
-            self.source.problem(name.span(), message, known(self.beside.types))
+            self.source.problem(name.span(), message, known_types(self.beside.types))
         })
     }
 
-    /// What is said must mean something for what the tool does.
-    fn fits(&self, does: Does, raw: &RawTool) -> Result<(), Problem> {
-        let of_others = [
-            ("effect", raw.effect.as_ref().map(Spanned::span)),
-            ("marker", raw.marker.as_ref().map(Spanned::span)),
-            ("parameters", raw.parameters.as_ref().map(Spanned::span)),
-            ("parameters_file", raw.parameters_file.as_ref().map(Spanned::span)),
-            ("undo", raw.undo.as_ref().map(Spanned::span)),
-        ];
+    /// Every key must mean something for the action of the tool.
+    fn check_keys(&self, does: Does, raw: &RawTool) -> Result<(), Problem> {
+        let of_others = spans!(raw, effect, marker, parameters, parameters_file, undo);
         self.refuse("a tool over records", of_others)?;
         let writes = matches!(does, Does::Create | Does::Update);
         let fits = |key: &str| match key {
@@ -304,7 +308,7 @@ impl Reading<'_> {
                 return Err(self.source.problem(kind.span(), message, remedy));
             }
             let field = self.field(&format!("requires.{}", kind.get_ref()));
-            let count = self.source.whole(&field, Some(count), 1..=MAX_REQUIRED)?.unwrap_or(1);
+            let count = self.source.whole_number(&field, Some(count), 1..=MAX_REQUIRED)?.unwrap_or(1);
             requires.insert(kind.into_inner(), count);
         }
         Ok(requires)
@@ -343,7 +347,7 @@ impl Reading<'_> {
     }
 
     /// A field has one source, and a record that is made has all it must have.
-    fn consistent(&self, declared: &RecordTool, record: &RecordType) -> Result<(), Problem> {
+    fn check_fields(&self, declared: &DeclaredRecordTool, record: &RecordType) -> Result<(), Problem> {
         let given = |name: &String| declared.fields.as_ref().is_none_or(|fields| fields.contains(name));
         let sources = |name: &String| {
             let named = declared.fields.as_ref().is_some_and(|fields| fields.contains(name));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::source::{Problem, Source, Spanned, read_file};
+use crate::source::{FileText, Problem, Spanned, read_file};
 use crate::{App, Classifier, Section};
 
 /// The matter of a message that needs any section at all.
@@ -21,7 +21,7 @@ const MAX_VARIANTS: usize = 6;
 /// Texts that all lines become.
 const MAX_EXAMPLES: usize = 30_000;
 
-/// What an app's examples are, words put in for their names.
+/// The examples of an app, with words in place of their names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Examples {
     /// Names them: equal examples, equal hash.
@@ -46,7 +46,7 @@ impl Examples {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
     pub text: String,
-    /// Those it needs, by name.
+    /// Sections that it needs, by name.
     pub sections: Vec<String>,
     /// It only means something after another message.
     pub continues: bool,
@@ -85,12 +85,12 @@ pub fn examples(app: &App) -> Result<Option<Examples>, Problem> {
         return Ok(None);
     }
     let text = read_file(&file, "create it")?;
-    let source = Source { file: &file, text: &text };
+    let source = FileText { file: &file, text: &text };
     let raw: RawExamples = source.toml()?;
     let mut slots = Slots { words: &raw.words, next: BTreeMap::new() };
     let (mut all, mut line) = (Vec::new(), 0);
     for group in &raw.examples {
-        let (sections, continues) = needed(&source, &group.sections, &app.sections)?;
+        let (sections, continues) = needed_sections(&source, &group.sections, &app.sections)?;
         for text in group.lines.get_ref().lines().map(str::trim).filter(|text| !text.is_empty()) {
             let variants = slots.variants(text).map_err(|unknown| {
                 let known: Vec<&str> = raw.words.keys().map(String::as_str).collect();
@@ -111,8 +111,8 @@ pub fn examples(app: &App) -> Result<Option<Examples>, Problem> {
 }
 
 /// The sections of a group, and whether it is about messages that continue.
-fn needed(
-    source: &Source<'_>,
+fn needed_sections(
+    source: &FileText<'_>,
     named: &[Spanned<String>],
     sections: &[Section],
 ) -> Result<(Vec<String>, bool), Problem> {
@@ -145,10 +145,10 @@ impl<'a> Slots<'a> {
             let words = self.words.get(name).filter(|words| !words.is_empty()).ok_or(name)?;
             most = most.max(words.len().min(MAX_VARIANTS));
         }
-        Ok((0..most).map(|_| self.filled(line)).collect())
+        Ok((0..most).map(|_| self.fill_line(line)).collect())
     }
 
-    fn filled(&mut self, line: &str) -> String {
+    fn fill_line(&mut self, line: &str) -> String {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
         while let Some((before, (name, after))) =
@@ -171,8 +171,8 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// What was learned, and the text it was read from; nothing where there is no such file.
-pub(super) fn learned(
+/// The learned weights, and the text they were read from; none where there is no such file.
+pub(super) fn learned_classifier(
     dir: &Path,
     sections: &[Section],
 ) -> Result<Option<(Arc<Classifier>, String)>, Problem> {
@@ -197,7 +197,7 @@ pub(super) fn learned(
     Ok(Some((Arc::new(classifier), text)))
 }
 
-/// What is wrong with an app's examples, or that what was learned is of others.
+/// A problem with the examples of an app, or that the weights were learned from other examples.
 pub fn check_examples(app: &App) -> Option<Problem> {
     let examples = match examples(app) {
         Ok(examples) => examples?,

@@ -3,7 +3,7 @@
 use protocol::UserLimits;
 use serde::Deserialize;
 
-use crate::source::{Problem, Source, Spanned};
+use crate::source::{FileText, Problem, Spanned};
 
 const MAX_RUNS: i64 = 1_000_000;
 const MAX_TOKENS: i64 = 1_000_000_000_000;
@@ -23,8 +23,8 @@ pub(super) struct RawLimits {
     max_running: Option<Spanned<i64>>,
 }
 
-pub(super) fn limits(source: &Source<'_>, raw: RawLimits) -> Result<UserLimits, Problem> {
-    let whole = |field: &str, value, most| source.whole(&format!("limits.{field}"), value, 1..=most);
+pub(super) fn limits(source: &FileText<'_>, raw: RawLimits) -> Result<UserLimits, Problem> {
+    let whole = |field: &str, value, most| source.whole_number(&format!("limits.{field}"), value, 1..=most);
     Ok(UserLimits {
         runs_per_minute: whole("runs_per_minute", raw.runs_per_minute, MAX_RUNS)?,
         runs_per_day: whole("runs_per_day", raw.runs_per_day, MAX_RUNS)?,

@@ -9,10 +9,10 @@ use protocol::{PersonaSettings, Settings};
 use serde_json::{Map, Value, json};
 
 use super::problems::Problems;
-use super::records::known;
+use super::records::known_types;
 use crate::front::Front;
-use crate::section::Template;
-use crate::source::{Problem, Source, read_file};
+use crate::section::SectionTemplate;
+use crate::source::{FileText, Problem, files_in, read_file};
 use crate::template::Mistake;
 use crate::{Persona, Ranges, RecordType, Section, SectionData, SectionItems};
 
@@ -47,7 +47,7 @@ pub(super) fn personas(
     let (mut personas, mut texts, mut problems) = (BTreeMap::new(), Vec::new(), Problems::default());
     for (id, file) in files(&dir.join("personas"))? {
         let read = read_file(&file, "create it")
-            .and_then(|text| Ok((persona(&id, Source { file: &file, text: &text }, ranges)?, text)));
+            .and_then(|text| Ok((persona(&id, FileText { file: &file, text: &text }, ranges)?, text)));
         if let Some((persona, text)) = problems.keep(read.map(Some)) {
             personas.insert(id.clone(), persona);
             texts.extend([id, text]);
@@ -56,13 +56,13 @@ pub(super) fn personas(
     problems.or((personas, texts))
 }
 
-fn persona(id: &str, source: Source<'_>, ranges: &Ranges) -> Result<Persona, Problem> {
+fn persona(id: &str, source: FileText<'_>, ranges: &Ranges) -> Result<Persona, Problem> {
     let front = Front::parse(source, PERSONA_KEYS)?;
     let prompt = front.body.trim();
     let tokens = ranges.max_tokens.low as i64..=ranges.max_tokens.high as i64;
     let settings = Settings {
         temperature: front.number("temperature", ranges.temperature)?,
-        max_tokens: front.whole("max_tokens", tokens)?,
+        max_tokens: front.whole_number("max_tokens", tokens)?,
         top_p: front.number("top_p", ranges.top_p)?,
         frequency_penalty: front.number("frequency_penalty", ranges.frequency_penalty)?,
         presence_penalty: front.number("presence_penalty", ranges.presence_penalty)?,
@@ -86,7 +86,7 @@ pub(super) fn sections(
     let (mut sections, mut texts, mut problems) = (Vec::new(), Vec::new(), Problems::default());
     for (name, file) in files(&dir.join("context"))? {
         let read = read_file(&file, "create it")
-            .and_then(|text| Ok((section(&name, Source { file: &file, text: &text }, records)?, text)));
+            .and_then(|text| Ok((section(&name, FileText { file: &file, text: &text }, records)?, text)));
         if let Some((section, text)) = problems.keep(read.map(Some)) {
             sections.push(section);
             texts.extend([name, text]);
@@ -98,7 +98,7 @@ pub(super) fn sections(
 
 fn section(
     name: &str,
-    source: Source<'_>,
+    source: FileText<'_>,
     records: &BTreeMap<String, RecordType>,
 ) -> Result<Section, Problem> {
     let front = Front::parse(source, SECTION_KEYS)?;
@@ -112,7 +112,7 @@ fn section(
     let types = front.list("records")?;
     if let Some(unknown) = types.iter().find(|name| !records.contains_key(*name)) {
         let message = format!("there is no type of records {unknown:?}");
-        return Err(front.problem("records", message, known(records)));
+        return Err(front.problem("records", message, known_types(records)));
     }
     let triggers = front.list("triggers")?;
     if let Some(long) = triggers.iter().find(|trigger| trigger.chars().count() > MAX_TRIGGER_CHARS) {
@@ -138,11 +138,13 @@ fn section(
         triggers,
         names,
         always: front.flag("always")?.unwrap_or(false),
-        min_window: front.whole("min_window", 0..=MAX_WINDOW_TOKENS)?.unwrap_or(0),
-        max_tokens: front.whole("max_tokens", 1..=MAX_SECTION_TOKENS)?.unwrap_or(DEFAULT_SECTION_TOKENS),
-        order: front.whole("order", 0..=MAX_ORDER)?.unwrap_or(DEFAULT_ORDER),
+        min_window: front.whole_number("min_window", 0..=MAX_WINDOW_TOKENS)?.unwrap_or(0),
+        max_tokens: front
+            .whole_number("max_tokens", 1..=MAX_SECTION_TOKENS)?
+            .unwrap_or(DEFAULT_SECTION_TOKENS),
+        order: front.whole_number("order", 0..=MAX_ORDER)?.unwrap_or(DEFAULT_ORDER),
         items: items(&front)?,
-        template: Template::new(front.body).map_err(at_line)?,
+        template: SectionTemplate::new(front.body).map_err(at_line)?,
     };
     try_out(&section, records).map_err(at_line)?;
     Ok(section)
@@ -194,24 +196,13 @@ fn example(schema: &Value) -> Value {
 
 /// The Markdown files of a folder with their names, in order; none where there is no such folder.
 fn files(folder: &Path) -> Result<Vec<(String, PathBuf)>, Problem> {
-    if !folder.exists() {
-        return Ok(Vec::new());
-    }
-    let unreadable = |error: std::io::Error| {
-        Problem::of(folder, format!("cannot be read: {error}"), "make it a folder of Markdown files")
-    };
-    let mut files = Vec::new();
-    for entry in folder.read_dir().map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            files.push((name(&path)?, path));
-        }
-    }
+    let files = files_in(folder, "md", "make it a folder of Markdown files")?;
     if files.len() > MAX_FILES {
         return Err(Problem::of(folder, format!("there are more than {MAX_FILES} files"), "remove some"));
     }
-    files.sort();
-    Ok(files)
+    let mut named = files.into_iter().map(|file| Ok((name(&file)?, file))).collect::<Result<Vec<_>, _>>()?;
+    named.sort(); // without the extension, so that "a" comes before "a-b"
+    Ok(named)
 }
 
 fn name(file: &Path) -> Result<String, Problem> {

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::Path;
 
 use serde::Deserialize;
 
-use super::MAX_TOOLS;
-use super::inside::inside;
-use super::outside::{MAX_TIMEOUT_SECONDS, RawTexts, headers, mistaken, texts};
-use crate::source::{Problem, Source, Spanned};
+use super::app_path::app_path;
+use super::declared::{ToolTable, spans};
+use super::external_tools::{MAX_TIMEOUT_SECONDS, RawTexts, headers, template_problem, texts};
+use super::{MAX_TOOLS, tool_ref_at};
+use crate::source::{Problem, Spanned};
 use crate::template::Mistake;
-use crate::{McpServer, McpTransport, Names, ToolRef, UrlTemplate};
+use crate::{AppMcpServer, AppMcpTransport, Names, ToolRef, UrlTemplate};
 
 const MAX_NAME_CHARS: usize = 24;
 const MAX_ARGUMENTS: usize = 64;
@@ -33,34 +33,15 @@ pub(super) struct RawServer {
     timeout_seconds: Option<Spanned<i64>>,
 }
 
-/// One `[mcp.SERVER]` that is being read.
-struct Reading<'a> {
-    source: Source<'a>,
-    dir: &'a Path,
-    /// The full name of the table, for messages.
-    table: String,
-    /// Where its name stands.
-    span: Range<usize>,
-}
+impl ToolTable<'_> {
+    pub(super) fn server(&self, name: &Spanned<String>, mut raw: RawServer) -> Result<AppMcpServer, Problem> {
+        let name = self.name(name)?;
+        let tools = raw.tools.take().map(|tools| self.tools(&tools)).transpose()?;
+        let (field, seconds) = (self.field("timeout_seconds"), raw.timeout_seconds.take());
+        let timeout = self.source.whole_number(&field, seconds, 1..=MAX_TIMEOUT_SECONDS)?;
+        Ok(AppMcpServer { name, transport: self.transport(raw)?, tools, timeout })
+    }
 
-pub(super) fn server(
-    source: Source<'_>,
-    dir: &Path,
-    name: &Spanned<String>,
-    mut raw: RawServer,
-) -> Result<McpServer, Problem> {
-    let reading = Reading { source, dir, table: format!("mcp.{}", name.get_ref()), span: name.span() };
-    let name = reading.name(name)?;
-    let tools = raw.tools.take().map(|tools| reading.tools(&tools)).transpose()?;
-    let timeout = source.seconds(
-        &reading.field("timeout_seconds"),
-        raw.timeout_seconds.take(),
-        1..=MAX_TIMEOUT_SECONDS,
-    )?;
-    Ok(McpServer { name, transport: reading.transport(raw)?, tools, timeout })
-}
-
-impl Reading<'_> {
     fn name(&self, name: &Spanned<String>) -> Result<ToolRef, Problem> {
         let text = name.get_ref();
         let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -71,8 +52,7 @@ impl Reading<'_> {
             );
             return Err(self.problem(format!("{text:?} cannot be a server's name"), remedy));
         }
-        let (line, column) = self.source.place(name.span().start);
-        Ok(ToolRef { name: text.clone(), file: self.source.file.into(), line, column })
+        Ok(tool_ref_at(&self.source, name))
     }
 
     fn tools(&self, raw: &Spanned<Vec<Spanned<String>>>) -> Result<BTreeSet<String>, Problem> {
@@ -90,27 +70,25 @@ impl Reading<'_> {
         Ok(names.iter().map(|name| name.get_ref().clone()).collect())
     }
 
-    fn transport(&self, raw: RawServer) -> Result<McpTransport, Problem> {
+    fn transport(&self, raw: RawServer) -> Result<AppMcpTransport, Problem> {
         match (raw.command, raw.url) {
             (Some(command), None) => {
-                self.refuse("headers", raw.headers.as_ref().map(Spanned::span), "command")?;
+                self.refuse_beside("command", spans!(raw, headers))?;
                 let command = self.source.text(&self.field("command"), Some(command))?.unwrap_or_default();
-                Ok(McpTransport::Stdio {
+                Ok(AppMcpTransport::Stdio {
                     command,
                     args: self.arguments(raw.args)?,
                     env: self.env(raw.env.map(Spanned::into_inner).unwrap_or_default())?,
                     cwd: raw
                         .cwd
-                        .map(|cwd| inside(&self.source, self.dir, &self.field("cwd"), &cwd))
+                        .map(|cwd| app_path(&self.source, self.beside.dir, &self.field("cwd"), &cwd))
                         .transpose()?,
                 })
             }
             (None, Some(url)) => {
-                self.refuse("args", raw.args.as_ref().map(Spanned::span), "url")?;
-                self.refuse("env", raw.env.as_ref().map(Spanned::span), "url")?;
-                self.refuse("cwd", raw.cwd.as_ref().map(Spanned::span), "url")?;
+                self.refuse_beside("url", spans!(raw, args, env, cwd))?;
                 let raw_headers = raw.headers.map(Spanned::into_inner).unwrap_or_default();
-                Ok(McpTransport::Http {
+                Ok(AppMcpTransport::Http {
                     url: self.url(&url)?,
                     headers: headers(&self.source, &self.field("headers"), raw_headers, Names::Connection)?,
                 })
@@ -136,7 +114,7 @@ impl Reading<'_> {
         }
     }
 
-    fn env(&self, raw: RawTexts) -> Result<Vec<(String, crate::Template)>, Problem> {
+    fn env(&self, raw: RawTexts) -> Result<Vec<(String, crate::TextTemplate)>, Problem> {
         let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let is_odd = |name: &str| {
             name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(letters)
@@ -149,7 +127,7 @@ impl Reading<'_> {
     }
 
     fn url(&self, url: &Spanned<String>) -> Result<String, Problem> {
-        let at = |mistake: &Mistake| mistaken(&self.source, url.span(), &self.field("url"), mistake);
+        let at = |mistake: &Mistake| template_problem(&self.source, url.span(), &self.field("url"), mistake);
         if url.get_ref().contains("{{") {
             let remedy = "write it out; only headers may hold {{ … }}";
             return Err(at(&Mistake::new("the url is a template", remedy)));
@@ -159,21 +137,17 @@ impl Reading<'_> {
             .map_err(|error| at(&Mistake::new(error, "write the address that is meant")))
     }
 
-    fn refuse(&self, key: &str, span: Option<Range<usize>>, with: &str) -> Result<(), Problem> {
-        match span {
+    fn refuse_beside<'a>(
+        &self,
+        other: &str,
+        keys: impl IntoIterator<Item = (&'a str, Option<Range<usize>>)>,
+    ) -> Result<(), Problem> {
+        match keys.into_iter().find_map(|(key, span)| Some((key, span?))) {
             None => Ok(()),
-            Some(span) => {
-                let message = format!("{} means nothing beside {with}", self.field(key));
+            Some((key, span)) => {
+                let message = format!("{} means nothing beside {other}", self.field(key));
                 Err(self.source.problem(span, message, "remove it"))
             }
         }
-    }
-
-    fn field(&self, key: &str) -> String {
-        format!("{}.{key}", self.table)
-    }
-
-    fn problem(&self, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
-        self.source.problem(self.span.clone(), message, remedy)
     }
 }

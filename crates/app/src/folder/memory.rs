@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use protocol::is_kind;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::optional_text;
-use crate::source::{Problem, Source, Spanned};
-use crate::{Extraction, Inject, Memory, RecordType};
+use crate::source::bounds::{KEY, refusal_at, text, whole_number};
+use crate::source::{FileText, Problem, Spanned};
+use crate::{ExtractionRules, Inject, MemoryRules, RecordType};
 
 const MAX_MEMORIES: i64 = 1_000;
 const MAX_MESSAGES: i64 = 100;
@@ -29,39 +31,40 @@ const MAX_DANGER_WORDS: usize = 200;
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawMemory {
-    inject: Option<RawInject>,
-    limit: Option<Spanned<i64>>,
+    inject: Inject,
+    #[serde(deserialize_with = "whole_number::<1, MAX_MEMORIES, _, _>")]
+    limit: Option<usize>,
     remember: Option<bool>,
     forget: Option<bool>,
-    danger_words: Vec<Spanned<String>>,
-    history: Option<bool>,
-    history_limit: Option<Spanned<i64>>,
-    recall_tokens: Option<Spanned<i64>>,
-    keep: Option<Spanned<i64>>,
-    keep_per: Option<RawKeepPer>,
-    consent: Vec<Spanned<String>>,
-    follow_up: Vec<Spanned<String>>,
-    review: Vec<Spanned<String>>,
+    #[serde(deserialize_with = "danger_words")]
+    danger_words: Vec<String>,
+    history: bool,
+    #[serde(deserialize_with = "whole_number::<1, MAX_MESSAGES, _, _>")]
+    history_limit: Option<usize>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_RECALL_TOKENS, _, _>")]
+    recall_tokens: Option<usize>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_KEPT, _, _>")]
+    keep: Option<usize>,
+    keep_per: KeepPer,
+    #[serde(deserialize_with = "memory_kinds")]
+    consent: Vec<String>,
+    #[serde(deserialize_with = "memory_kinds")]
+    follow_up: Vec<String>,
+    #[serde(deserialize_with = "memory_kinds")]
+    review: Vec<String>,
     snapshot: Vec<Spanned<String>>,
-    extract: Option<bool>,
-    extract_model: Option<Spanned<String>>,
+    extract: bool,
+    #[serde(deserialize_with = "text")]
+    extract_model: Option<String>,
     extract_context: Vec<Spanned<String>>,
-    extract_delay_seconds: Option<Spanned<i64>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawInject {
-    None,
-    All,
-    Top,
-    Snapshot,
+    #[serde(deserialize_with = "whole_number::<0, MAX_DELAY_SECONDS, _, _>")]
+    extract_delay_seconds: Option<Duration>,
 }
 
 /// Among which memories `keep` counts.
 #[derive(Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-enum RawKeepPer {
+enum KeepPer {
     #[default]
     App,
     Subject,
@@ -69,58 +72,45 @@ enum RawKeepPer {
 
 /// The memory of an app, and the text of `extract.md` if there is one.
 pub(super) fn memory(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     dir: &Path,
     raw: RawMemory,
     records: &BTreeMap<String, RecordType>,
-) -> Result<(Memory, Option<String>), Problem> {
-    let default = Memory::default();
+) -> Result<(MemoryRules, Option<String>), Problem> {
+    let default = MemoryRules::default();
     let prompt = optional_text(&dir.join("extract.md"), "say what is worth remembering")?;
-    let inject = match raw.inject {
-        Some(RawInject::All) => Inject::All,
-        Some(RawInject::Top) => Inject::Top,
-        Some(RawInject::Snapshot) => Inject::Snapshot,
-        Some(RawInject::None) => Inject::None,
-        None => default.inject,
-    };
-    let limit = source.whole("memory.limit", raw.limit, 1..=MAX_MEMORIES)?;
-    let delay =
-        source.seconds("memory.extract_delay_seconds", raw.extract_delay_seconds, 0..=MAX_DELAY_SECONDS)?;
-    let extraction = Extraction {
+    let extraction = ExtractionRules {
         prompt: prompt.clone(),
-        model: source.text("memory.extract_model", raw.extract_model)?,
-        records: types(source, "memory.extract_context", raw.extract_context, records)?,
-        delay: delay.unwrap_or(Extraction::default().delay),
+        model: raw.extract_model,
+        records: record_types(source, "memory.extract_context", raw.extract_context, records)?,
+        delay: raw.extract_delay_seconds.unwrap_or(ExtractionRules::default().delay),
     };
-    let remember = raw.remember.unwrap_or(inject != Inject::None);
+    let limit = if raw.inject == Inject::Top { MemoryRules::TOP } else { default.limit };
+    let remember = raw.remember.unwrap_or(raw.inject != Inject::None);
     let (files, kinds_of_records) = raw.snapshot.into_iter().partition(|name| name.get_ref().ends_with(FILE));
-    let memory = Memory {
-        inject,
-        limit: limit.unwrap_or(if inject == Inject::Top { Memory::TOP } else { default.limit }),
+    let memory = MemoryRules {
+        inject: raw.inject,
+        limit: raw.limit.unwrap_or(limit),
         remember,
         forget: raw.forget.unwrap_or(remember),
-        danger_words: danger_words(source, raw.danger_words)?,
-        history: raw.history.unwrap_or(false),
-        history_limit: source
-            .whole("memory.history_limit", raw.history_limit, 1..=MAX_MESSAGES)?
-            .unwrap_or(default.history_limit),
-        recall_tokens: source
-            .whole("memory.recall_tokens", raw.recall_tokens, 1..=MAX_RECALL_TOKENS)?
-            .unwrap_or(default.recall_tokens),
-        keep: source.whole("memory.keep", raw.keep, 1..=MAX_KEPT)?,
-        keep_per_subject: raw.keep_per.unwrap_or_default() == RawKeepPer::Subject,
-        consent: kinds(source, "memory.consent", raw.consent)?,
-        follow_up: kinds(source, "memory.follow_up", raw.follow_up)?,
-        review: kinds(source, "memory.review", raw.review)?,
-        snapshot: types(source, "memory.snapshot", kinds_of_records, records)?,
+        danger_words: raw.danger_words,
+        history: raw.history,
+        history_limit: raw.history_limit.unwrap_or(default.history_limit),
+        recall_tokens: raw.recall_tokens.unwrap_or(default.recall_tokens),
+        keep: raw.keep,
+        keep_per_subject: raw.keep_per == KeepPer::Subject,
+        consent: raw.consent,
+        follow_up: raw.follow_up,
+        review: raw.review,
+        snapshot: record_types(source, "memory.snapshot", kinds_of_records, records)?,
         snapshot_files: snapshot_files(source, files)?,
-        extraction: raw.extract.unwrap_or(false).then_some(extraction),
+        extraction: raw.extract.then_some(extraction),
     };
     Ok((memory, prompt))
 }
 
 /// Files that a snapshot shows, by their paths.
-fn snapshot_files(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+fn snapshot_files(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
     match raw.get(MAX_SNAPSHOT_FILES) {
         Some(beyond) => {
             let message = format!("memory.snapshot names more than {MAX_SNAPSHOT_FILES} files");
@@ -131,36 +121,35 @@ fn snapshot_files(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<
 }
 
 /// How words of danger begin, in small letters as they are compared.
-fn danger_words(source: &Source<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
-    if let Some(beyond) = raw.get(MAX_DANGER_WORDS) {
-        let message = format!("memory.danger_words names more than {MAX_DANGER_WORDS} words");
-        return Err(source.problem(beyond.span(), message, "name fewer"));
+fn danger_words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let words = Vec::<Spanned<String>>::deserialize(deserializer)?;
+    if let Some(beyond) = words.get(MAX_DANGER_WORDS) {
+        let message = format!("{KEY} names more than {MAX_DANGER_WORDS} words");
+        return Err(refusal_at(&beyond.span(), message, "name fewer"));
     }
-    if let Some(empty) = raw.iter().find(|word| word.get_ref().trim().is_empty()) {
-        let message = "memory.danger_words has an empty word".to_owned();
-        return Err(source.problem(empty.span(), message, "write how a word begins, such as \"suicid\""));
+    if let Some(empty) = words.iter().find(|word| word.get_ref().trim().is_empty()) {
+        let remedy = "write how a word begins, such as \"suicid\"";
+        return Err(refusal_at(&empty.span(), format!("{KEY} has an empty word"), remedy));
     }
-    Ok(raw.into_iter().map(|word| word.into_inner().trim().to_lowercase()).collect())
+    Ok(words.into_iter().map(|word| word.into_inner().trim().to_lowercase()).collect())
 }
 
 /// Kinds of memories, without their subjects.
-fn kinds(source: &Source<'_>, field: &str, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
-    if let Some(beyond) = raw.get(MAX_KINDS) {
-        let message = format!("{field} names more than {MAX_KINDS} kinds");
-        return Err(source.problem(beyond.span(), message, "name fewer"));
+fn memory_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let kinds = Vec::<Spanned<String>>::deserialize(deserializer)?;
+    if let Some(beyond) = kinds.get(MAX_KINDS) {
+        let message = format!("{KEY} names more than {MAX_KINDS} kinds");
+        return Err(refusal_at(&beyond.span(), message, "name fewer"));
     }
-    for kind in &raw {
-        if !is_kind(kind.get_ref()) || kind.get_ref().contains('/') {
-            let message = format!("{field}: {:?} is no kind of memories", kind.get_ref());
-            let remedy = "write one word of small letters, digits, - and _";
-            return Err(source.problem(kind.span(), message, remedy));
-        }
+    if let Some(odd) = kinds.iter().find(|kind| !is_kind(kind.get_ref()) || kind.get_ref().contains('/')) {
+        let message = format!("{KEY}: {:?} is no kind of memories", odd.get_ref());
+        return Err(refusal_at(&odd.span(), message, "write one word of small letters, digits, - and _"));
     }
-    Ok(raw.into_iter().map(Spanned::into_inner).collect())
+    Ok(kinds.into_iter().map(Spanned::into_inner).collect())
 }
 
-fn types(
-    source: &Source<'_>,
+fn record_types(
+    source: &FileText<'_>,
     field: &str,
     raw: Vec<Spanned<String>>,
     records: &BTreeMap<String, RecordType>,

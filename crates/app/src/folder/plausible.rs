@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::declared::Reading;
+use super::declared::ToolTable;
 use super::json::InOrder;
+use crate::RecordType;
 use crate::Within;
 use crate::plausible::Plausible;
 use crate::source::{Problem, Spanned};
-use crate::types::RecordType;
 
 /// Kinds of arguments that one tool may expect.
 const MAX_PLAUSIBLE: usize = 100;
@@ -22,7 +22,7 @@ pub(super) struct RawPlausible {
     within: BTreeMap<Spanned<String>, Spanned<[f64; 2]>>,
 }
 
-impl Reading<'_> {
+impl ToolTable<'_> {
     /// `record` is what the tool is about, if it is about records: then the arguments are its fields.
     pub(super) fn plausible(
         &self,
@@ -33,10 +33,14 @@ impl Reading<'_> {
             let message = format!("{} has more than {MAX_PLAUSIBLE} entries", self.field("plausible"));
             return Err(self.problem(message, "put some of them together"));
         }
-        raw.into_iter().map(|raw| self.expected(raw, record)).collect()
+        raw.into_iter().map(|raw| self.plausible_arguments(raw, record)).collect()
     }
 
-    fn expected(&self, raw: RawPlausible, record: Option<&RecordType>) -> Result<Plausible, Problem> {
+    fn plausible_arguments(
+        &self,
+        raw: RawPlausible,
+        record: Option<&RecordType>,
+    ) -> Result<Plausible, Problem> {
         let when = raw.when.map(|when| self.when(when, record)).transpose()?.unwrap_or_default();
         let mut within = BTreeMap::new();
         for (name, range) in raw.within {

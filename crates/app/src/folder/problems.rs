@@ -1,8 +1,8 @@
-//! All that is wrong with a folder: what can be looked at is, even when something else is broken.
+//! All problems of a folder: every part that can be read is checked, even when another part is broken.
 
 use serde::de::DeserializeOwned;
 
-use crate::source::{Problem, Source};
+use crate::source::{FileText, Problem};
 
 /// More are no help to anybody.
 const MAX_PROBLEMS: usize = 100;
@@ -17,7 +17,7 @@ impl From<Problem> for Problems {
 }
 
 impl Problems {
-    /// What was read; if that failed, nothing, and the reason is kept.
+    /// The value that was read. A failure gives the default, and its reason is kept.
     pub(super) fn keep<T: Default>(&mut self, read: Result<T, impl Into<Problems>>) -> T {
         read.unwrap_or_else(|wrong| {
             self.0.extend(wrong.into().0);
@@ -30,7 +30,7 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// What was made, if nothing was wrong.
+    /// The value, if there was no problem.
     pub(super) fn or<T>(self, made: T) -> Result<T, Self> {
         if self.0.is_empty() { Ok(made) } else { Err(self) }
     }
@@ -45,10 +45,10 @@ impl Problems {
 
 /// The text as a value, without the tables that do not fit; what is wrong with each of them is kept. Where the keys before
 /// the first table, or the text as TOML, are wrong, there is nothing.
-pub(super) fn tables<T: DeserializeOwned + Default>(source: &Source<'_>, problems: &mut Problems) -> T {
+pub(super) fn tables<T: DeserializeOwned + Default>(source: &FileText<'_>, problems: &mut Problems) -> T {
     let mut text = source.text.to_owned();
     for _ in 0..MAX_PROBLEMS {
-        let problem = match (Source { file: source.file, text: &text }).toml() {
+        let problem = match (FileText { file: source.file, text: &text }).toml() {
             Ok(value) => return value,
             Err(problem) => problem,
         };

@@ -1,18 +1,18 @@
 //! `records/*.json`: the types of an app's records, one JSON Schema each. The file's name is the type.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
 use super::problems::Problems;
 use super::schema::{Objects, schema};
-use crate::source::{Problem, read_file};
-use crate::types::{RECORD_FORMAT, RecordType};
+use crate::source::{Problem, files_in, read_file};
+use crate::{RECORD_FORMAT, RecordType};
 
 const MAX_RECORD_TYPES: usize = 50;
 const MAX_TYPE_CHARS: usize = 40;
-/// What providers accept as the name of an argument.
+/// Characters that providers accept in the name of an argument.
 const MAX_FIELD_CHARS: usize = 64;
 /// Every record has one beside its data, and tools take it by that name.
 const ID: &str = "id";
@@ -21,7 +21,7 @@ const ID: &str = "id";
 pub(super) fn records(dir: &Path) -> Result<(BTreeMap<String, RecordType>, Vec<String>), Problems> {
     let (mut types, mut texts, mut problems) = (BTreeMap::new(), Vec::new(), Problems::default());
     let folder = dir.join("records");
-    for file in files(&folder)? {
+    for file in files_in(&folder, "json", "make it a folder of JSON Schema files")? {
         if let Some((record, text)) = problems.keep(record(&file).map(Some)) {
             texts.extend([record.name.clone(), text]);
             types.insert(record.name.clone(), record);
@@ -45,25 +45,6 @@ fn record(file: &Path) -> Result<(RecordType, String), Problem> {
     let schema = schema(file, &text, Objects::Closed)?;
     fields(file, &schema)?;
     Ok((RecordType { name, schema }, text))
-}
-
-/// The JSON files of the folder, by name; none where there is no such folder.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
-    if !folder.exists() {
-        return Ok(Vec::new());
-    }
-    let unreadable = |error: std::io::Error| {
-        Problem::of(folder, format!("cannot be read: {error}"), "make it a folder of JSON Schema files")
-    };
-    let mut files = Vec::new();
-    for entry in folder.read_dir().map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_some_and(|extension| extension == "json") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 fn name(file: &Path) -> Result<String, Problem> {
@@ -108,7 +89,7 @@ fn references(file: &Path, schema: &Value, types: &BTreeMap<String, RecordType>)
     let format = schema.get("format").and_then(Value::as_str);
     if let Some(kind) = format.and_then(|format| format.strip_prefix(RECORD_FORMAT)) {
         if !types.contains_key(kind) {
-            let remedy = format!("add records/{kind}.json, or {}", known(types));
+            let remedy = format!("add records/{kind}.json, or {}", known_types(types));
             return Err(Problem::of(
                 file,
                 format!("a field refers to records of the type {kind:?}, which does not exist"),
@@ -130,7 +111,7 @@ fn references(file: &Path, schema: &Value, types: &BTreeMap<String, RecordType>)
 }
 
 /// The types there are, as the end of a remedy.
-pub(super) fn known(types: &BTreeMap<String, RecordType>) -> String {
+pub(super) fn known_types(types: &BTreeMap<String, RecordType>) -> String {
     let names: Vec<&str> = types.keys().map(String::as_str).collect();
     match names.as_slice() {
         [] => "add a JSON Schema under records/ first".into(),

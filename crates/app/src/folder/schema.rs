@@ -9,7 +9,7 @@ use crate::source::Problem;
 /// Nesting of a schema beyond which providers refuse it.
 const MAX_SCHEMA_DEPTH: usize = 10;
 
-/// What an object of a schema must be like.
+/// The demands on every object of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Objects {
     /// Anything goes.

@@ -1,10 +1,10 @@
-//! `[settings]` and `[ranges]`: how the model is asked to answer, and how far a request may go from that.
+//! `[settings]`: how the model is asked to answer.
 
 use protocol::{Effort, OutputFormat, Settings};
 use serde::Deserialize;
 
-use crate::ranges::{MAX_TOKENS, Ranges, Within};
-use crate::source::{Problem, Source, Spanned};
+use crate::ranges::{Ranges, Within};
+use crate::source::{FileText, Problem, Spanned};
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -19,24 +19,17 @@ pub(super) struct RawSettings {
     reasoning_effort: Option<Effort>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct RawRanges {
-    temperature: Option<Spanned<[f64; 2]>>,
-    max_tokens: Option<Spanned<[f64; 2]>>,
-    top_p: Option<Spanned<[f64; 2]>>,
-    frequency_penalty: Option<Spanned<[f64; 2]>>,
-    presence_penalty: Option<Spanned<[f64; 2]>>,
-    repeat_penalty: Option<Spanned<[f64; 2]>>,
-}
-
 /// An app's own settings are within its own ranges.
-pub(super) fn settings(source: &Source<'_>, raw: RawSettings, ranges: &Ranges) -> Result<Settings, Problem> {
+pub(super) fn settings(
+    source: &FileText<'_>,
+    raw: RawSettings,
+    ranges: &Ranges,
+) -> Result<Settings, Problem> {
     let number = |field: &str, value, within| number(source, field, value, within);
     let tokens = ranges.max_tokens.low as i64..=ranges.max_tokens.high as i64;
     Ok(Settings {
         temperature: number("temperature", raw.temperature, ranges.temperature)?,
-        max_tokens: source.whole("settings.max_tokens", raw.max_tokens, tokens)?,
+        max_tokens: source.whole_number("settings.max_tokens", raw.max_tokens, tokens)?,
         top_p: number("top_p", raw.top_p, ranges.top_p)?,
         frequency_penalty: number("frequency_penalty", raw.frequency_penalty, ranges.frequency_penalty)?,
         presence_penalty: number("presence_penalty", raw.presence_penalty, ranges.presence_penalty)?,
@@ -47,39 +40,10 @@ pub(super) fn settings(source: &Source<'_>, raw: RawSettings, ranges: &Ranges) -
 }
 
 fn number(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     field: &str,
     value: Option<Spanned<f64>>,
     within: Within,
 ) -> Result<Option<f64>, Problem> {
     source.number(&format!("settings.{field}"), value, std::ops::Bound::Included(within.low), within.high)
-}
-
-pub(super) fn ranges(source: &Source<'_>, raw: RawRanges) -> Result<Ranges, Problem> {
-    let most = Ranges { max_tokens: Within { low: 1.0, high: MAX_TOKENS }, ..Ranges::default() };
-    let range = |field: &str, value, most| range(source, field, value, most);
-    Ok(Ranges {
-        temperature: range("temperature", raw.temperature, most.temperature)?,
-        max_tokens: range("max_tokens", raw.max_tokens, most.max_tokens)?,
-        top_p: range("top_p", raw.top_p, most.top_p)?,
-        frequency_penalty: range("frequency_penalty", raw.frequency_penalty, most.frequency_penalty)?,
-        presence_penalty: range("presence_penalty", raw.presence_penalty, most.presence_penalty)?,
-        repeat_penalty: range("repeat_penalty", raw.repeat_penalty, most.repeat_penalty)?,
-    })
-}
-
-/// Two numbers in order, within what is possible at all.
-fn range(
-    source: &Source<'_>,
-    field: &str,
-    value: Option<Spanned<[f64; 2]>>,
-    most: Within,
-) -> Result<Within, Problem> {
-    let Some(value) = value else { return Ok(most) };
-    let [low, high] = *value.get_ref();
-    if most.low <= low && low <= high && high <= most.high {
-        return Ok(Within { low, high });
-    }
-    let remedy = format!("write the lowest and the highest number, from {} to {}", most.low, most.high);
-    Err(source.problem(value.span(), format!("ranges.{field} is [{low}, {high}]"), remedy))
 }

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::declared::{Beside, RawTools, Read, tool};
-use super::mcp::{RawServers, server};
+use super::declared::{RawTools, ReadTool, ToolContext, ToolTable, tool};
+use super::mcp::RawServers;
 use super::problems::{self, Problems};
 use super::{MAX_TOOLS, too_many_tools, tool_ref};
-use crate::source::{Problem, Source, read_file};
-use crate::types::{Adjusted, Declared, RecordType, ToolRef};
-use crate::{Kind, McpServer};
+use crate::source::{FileText, Problem, files_in, read_file};
+use crate::{Adjusted, Declared, RecordType, ToolRef};
+use crate::{AppMcpServer, ToolKind};
 
 const MAX_FILES: usize = 100;
 const MAX_SERVERS: usize = 16;
 
-/// What one file says.
+/// The tables of one file.
 pub(super) struct Tables<'a> {
-    pub(super) source: Source<'a>,
+    pub(super) source: FileText<'a>,
     pub(super) tool: RawTools,
     pub(super) mcp: RawServers,
 }
@@ -30,35 +30,22 @@ struct RawTables {
     mcp: RawServers,
 }
 
-/// What all files say.
+/// The tools and MCP servers of all files.
 #[derive(Default)]
 pub(super) struct Toolset {
     pub(super) declared: Vec<Declared>,
     pub(super) adjusted: Vec<Adjusted>,
-    pub(super) mcp: Vec<McpServer>,
+    pub(super) mcp: Vec<AppMcpServer>,
 }
 
 /// The files under `tools/` with their texts, by name.
 pub(super) fn files(dir: &Path) -> Result<Vec<(PathBuf, String)>, Problem> {
     let folder = dir.join("tools");
-    if !folder.exists() {
-        return Ok(Vec::new());
-    }
-    let unreadable = |error: std::io::Error| {
-        Problem::of(&folder, format!("cannot be read: {error}"), "make it a folder of TOML files")
-    };
-    let mut files = Vec::new();
-    for entry in folder.read_dir().map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            files.push(path);
-        }
-    }
+    let files = files_in(&folder, "toml", "make it a folder of TOML files")?;
     if files.len() > MAX_FILES {
         let message = format!("there are more than {MAX_FILES} files of tools");
         return Err(Problem::of(&folder, message, "put some of them together"));
     }
-    files.sort();
     let read = |file: PathBuf| read_file(&file, "create it").map(|text| (file, text));
     files.into_iter().map(read).collect()
 }
@@ -73,12 +60,12 @@ pub(super) fn toolset(
 ) -> Result<Toolset, Problems> {
     let (mut all, mut problems) = (vec![first], Problems::default());
     for (file, text) in files {
-        let source = Source { file, text };
+        let source = FileText { file, text };
         let RawTables { tool, mcp } = problems::tables(&source, &mut problems);
         all.push(Tables { source, tool, mcp });
     }
-    let mcp = servers(dir, &mut all)?;
-    let beside = Beside { dir, types, listed, servers: &mcp };
+    let mcp = servers(&ToolContext { dir, types, listed, servers: &[] }, &mut all)?;
+    let beside = ToolContext { dir, types, listed, servers: &mcp };
     let mut set = Toolset::default();
     let mut seen = Seen { what: "tool", dir, places: BTreeMap::new() };
     for Tables { source, tool: raw, .. } in all {
@@ -86,10 +73,11 @@ pub(super) fn toolset(
         in_order.sort_by_key(|(name, _)| name.span().start);
         for (name, raw) in in_order {
             let place = tool_ref(&source, &name).and_then(|place| seen.add(&place).map(|()| place));
-            let read = place.and_then(|place| tool(source, &beside, place, name.span(), raw));
+            let reading = ToolTable::new("tool", &name, source, &beside);
+            let read = place.and_then(|place| tool(&reading, place, raw));
             match problems.keep(read.map(Some)) {
-                Some(Read::Declared(declared)) => set.declared.push(*declared),
-                Some(Read::Adjusted(adjusted)) => set.adjusted.push(adjusted),
+                Some(ReadTool::Declared(declared)) => set.declared.push(*declared),
+                Some(ReadTool::Adjusted(adjusted)) => set.adjusted.push(adjusted),
                 None => {}
             }
         }
@@ -100,14 +88,14 @@ pub(super) fn toolset(
     problems.or(Toolset { mcp, ..set })
 }
 
-fn servers(dir: &Path, all: &mut [Tables<'_>]) -> Result<Vec<McpServer>, Problem> {
+fn servers(beside: &ToolContext<'_>, all: &mut [Tables<'_>]) -> Result<Vec<AppMcpServer>, Problem> {
     let mut servers = Vec::new();
-    let mut seen = Seen { what: "MCP server", dir, places: BTreeMap::new() };
+    let mut seen = Seen { what: "MCP server", dir: beside.dir, places: BTreeMap::new() };
     for Tables { source, mcp, .. } in all {
         let mut in_order: Vec<_> = std::mem::take(mcp).into_iter().collect();
         in_order.sort_by_key(|(name, _)| name.span().start);
         for (name, raw) in in_order {
-            let server = server(*source, dir, &name, raw)?;
+            let server = ToolTable::new("mcp", &name, *source, beside).server(&name, raw)?;
             seen.add(&server.name)?;
             if servers.len() == MAX_SERVERS {
                 let message = format!("there are more than {MAX_SERVERS} MCP servers");
@@ -139,14 +127,14 @@ impl Seen<'_> {
     }
 }
 
-/// What tools are made of beyond the files that declare them.
+/// Contents that tools are made of beyond the files that declare them.
 pub(super) fn contents(declared: &[Declared]) -> Vec<Vec<u8>> {
     let mut contents = Vec::new();
     for Declared { kind, .. } in declared {
         match kind {
-            Kind::Record(_) => {}
-            Kind::Http(tool) => contents.push(tool.parameters.to_string().into_bytes()),
-            Kind::Sandbox(tool) => {
+            ToolKind::Record(_) => {}
+            ToolKind::Http(tool) => contents.push(tool.parameters.to_string().into_bytes()),
+            ToolKind::Sandbox(tool) => {
                 contents.push(tool.parameters.to_string().into_bytes());
                 contents.push(tool.module.to_vec());
             }

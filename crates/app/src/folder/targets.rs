@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::declared::json;
-use super::records::known;
-use crate::source::{Problem, Source, Spanned};
-use crate::types::{RecordType, TargetRange};
+use super::records::known_types;
+use crate::source::{FileText, Problem, Spanned};
+use crate::{RecordType, TargetRange};
 
 const MAX_TARGETS: usize = 100;
 
@@ -24,7 +24,7 @@ pub(super) struct RawTarget {
 
 /// The targets in the order of the file: the first that fits is the one that counts.
 pub(super) fn targets(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     raw: Vec<RawTarget>,
     types: &BTreeMap<String, RecordType>,
 ) -> Result<Vec<TargetRange>, Problem> {
@@ -36,13 +36,13 @@ pub(super) fn targets(
 }
 
 fn target(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     raw: RawTarget,
     types: &BTreeMap<String, RecordType>,
 ) -> Result<TargetRange, Problem> {
     let Some(record) = types.get(raw.record.get_ref()) else {
         let message = format!("there is no record type {:?}", raw.record.get_ref());
-        return Err(source.problem(raw.record.span(), message, known(types)));
+        return Err(source.problem(raw.record.span(), message, known_types(types)));
     };
     for field in std::iter::once(&raw.field).chain(raw.r#where.keys()) {
         if record.property(field.get_ref()).is_none() {

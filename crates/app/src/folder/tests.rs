@@ -3,11 +3,11 @@
 mod context;
 mod declared;
 mod examples;
+mod external_tools;
 mod limits;
 mod markdown;
 mod mcp;
 mod memory;
-mod outside;
 mod problems;
 mod targets;
 
@@ -19,7 +19,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    Answer, ContextRules, FailureCause, FailureReplies, History, HistoryStyle, Ranges, Summarise, Within,
+    AnswerForm, AtLimit, ContextRules, FailureCause, FailureReplies, HistoryRules, HistoryStyle, Ranges,
+    Summarise, Within,
 };
 
 const PROMPT: &str = "Be helpful.";
@@ -74,9 +75,9 @@ fn an_empty_file_gets_every_default() {
         models: Vec::new(),
         settings: Settings::default(),
         ranges: Ranges::default(),
-        answer: Answer::Text,
-        memory: crate::Memory::default(),
-        budget: Budget::default(),
+        answer: AnswerForm::Text,
+        memory: crate::MemoryRules::default(),
+        budget: AppBudget::default(),
         instructions: PROMPT.into(),
         title: None,
         limits: LoopLimits {
@@ -91,7 +92,7 @@ fn an_empty_file_gets_every_default() {
             run_timeout: Duration::from_secs(900),
         },
         user_limits: UserLimits { max_running: Some(16), ..UserLimits::default() },
-        history: History {
+        history: HistoryRules {
             style: HistoryStyle::Plain,
             budget: 3000,
             summarise: Some(Summarise { prompt: None, model: None, after: 2000 }),
@@ -181,7 +182,8 @@ fn every_field_is_read() {
     let app = load(&apps.path().join("demo")).unwrap();
     let tool = |name: &str, line| ToolRef { name: name.into(), file: file.clone(), line, column: 5 };
     let day_cost = Some(Cost::from_dollars(0.5));
-    let budget = Budget { run_tokens: Some(1000), day_cost, dollars_line: Some(31), ..Budget::default() };
+    let budget =
+        AppBudget { run_tokens: Some(1000), day_cost, dollars_line: Some(31), ..AppBudget::default() };
     let expected = App {
         id: AppId::new("demo"),
         name: "Demo".into(),
@@ -202,20 +204,20 @@ fn every_field_is_read() {
             ..Settings::default()
         },
         ranges: Ranges { temperature: Within { low: 0.0, high: 1.2 }, ..Ranges::default() },
-        answer: Answer::Structured,
-        memory: crate::Memory {
+        answer: AnswerForm::Structured,
+        memory: crate::MemoryRules {
             inject: crate::Inject::All,
             limit: 5,
             remember: true,
             forget: true,
-            ..crate::Memory::default()
+            ..crate::MemoryRules::default()
         },
         budget,
         instructions: PROMPT.into(),
         title: None,
         limits: every_limit(),
         user_limits: UserLimits { max_running: Some(16), ..UserLimits::default() },
-        history: History {
+        history: HistoryRules {
             style: HistoryStyle::Reference,
             budget: 4000,
             summarise: Some(Summarise { prompt: None, model: Some("small".into()), after: 1500 }),
@@ -420,7 +422,7 @@ fn a_schema_of_the_app_must_be_one_that_strict_providers_take() {
         apps
     };
     let app = load(&with(closed).path().join("demo")).unwrap();
-    let Answer::Schema { name, schema } = app.answer else { panic!("{:?}", app.answer) };
+    let AnswerForm::Schema { name, schema } = app.answer else { panic!("{:?}", app.answer) };
     assert_eq!((name.as_str(), schema["type"].as_str()), ("mood", Some("object")));
     let changed = load(&with(&closed.replace("bad", "sad")).path().join("demo")).unwrap();
     assert_ne!(app.revision, changed.revision, "the schema is part of the app");

@@ -7,7 +7,7 @@ use super::*;
 const KEYS: &[&str] = &["name", "max_tokens", "always", "words", "ratio"];
 
 fn parse(text: &str) -> Result<Front<'_>, String> {
-    Front::parse(Source { file: Path::new("a.md"), text }, KEYS).map_err(|problem| problem.to_string())
+    Front::parse(FileText { file: Path::new("a.md"), text }, KEYS).map_err(|problem| problem.to_string())
 }
 
 fn with(lines: &str) -> String {
@@ -85,13 +85,13 @@ fn numbers_and_flags_are_checked() {
     let front = parse(&text).unwrap();
     let within = Within { low: 0.0, high: 1.0 };
     assert_eq!(front.number("ratio", within).unwrap(), Some(0.5));
-    assert_eq!(front.whole::<u32>("max_tokens", 0..=7).unwrap(), Some(7));
+    assert_eq!(front.whole_number::<u32>("max_tokens", 0..=7).unwrap(), Some(7));
     assert_eq!(front.flag("always").unwrap(), Some(false));
     let text = with("ratio: 1.5\nmaxTokens: 8\nalways: no");
     let front = parse(&text).unwrap();
     let refused = [
         front.number("ratio", within).unwrap_err().to_string(),
-        front.whole::<u32>("max_tokens", 0..=7).unwrap_err().to_string(),
+        front.whole_number::<u32>("max_tokens", 0..=7).unwrap_err().to_string(),
         front.flag("always").unwrap_err().to_string(),
     ];
     assert_eq!(

@@ -1,6 +1,6 @@
-//! What templates can do with records beyond what their language has: dates, ages, and readings over time.
+//! Filters for records beyond those that the template language has: dates, ages, and readings over time.
 //!
-//! Every filter takes any value at all. What does not fit is left as it is, or left out.
+//! Every filter takes any value at all. A value that does not fit stays as it is, or is left out.
 
 use jiff::fmt::strtime;
 use jiff::{Span, Unit, Zoned};

@@ -16,7 +16,7 @@ pub(super) struct RecordDate {
 }
 
 impl RecordDate {
-    /// What a text such as `2024-11-05`, `2024-11-05T10:00` or `2024-11-05T10:00:00-05:00` says. A time with an offset of
+    /// The date of a text such as `2024-11-05`, `2024-11-05T10:00` or `2024-11-05T10:00:00-05:00` says. A time with an offset of
     /// its own keeps it: whoever wrote it meant that hour of that place. One without, or in UTC, is told in the zone of
     /// `now`.
     pub(super) fn of(value: &Value, now: &Zoned) -> Option<Self> {
@@ -39,7 +39,7 @@ impl RecordDate {
         Some(Self { at: local.to_zoned(zone.clone()).ok()?, is_day })
     }
 
-    /// What the zone is called then, such as `EST`; where it has no name, its distance from UTC.
+    /// The name of the zone at that time, such as `EST`; where it has no name, its distance from UTC.
     pub(super) fn zone(&self) -> String {
         let short = self.at.strftime("%Z").to_string();
         if short.starts_with(|c: char| c.is_ascii_alphabetic()) {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// Tokens that the end of a line and a blank one may take.
 const LINE_TOKENS: usize = 2;
 
-/// What an item of a section is.
+/// The unit that counts as one item of a section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SectionItems {
     /// A line, with the lines below it that are indented.
@@ -77,7 +77,7 @@ impl SectionText {
     }
 
     /// All of it.
-    pub fn whole(&self) -> String {
+    pub fn full_text(&self) -> String {
         let all: Vec<&SectionItem> = self.items.iter().collect();
         self.written(&all)
     }
@@ -92,7 +92,7 @@ impl SectionText {
         matters: impl Fn(&str) -> usize,
     ) -> Option<ShortSection> {
         let all = self.items.len();
-        let whole = self.whole();
+        let whole = self.full_text();
         if tokens(&whole) <= room {
             return Some(ShortSection { text: whole, shown: all, all });
         }
@@ -151,7 +151,7 @@ impl SectionText {
     }
 }
 
-/// What a reader is told so that nobody takes a part for the whole.
+/// A note for the reader, so that nobody takes a part for the complete text.
 fn note(shown: usize, all: usize, is_cut: bool) -> String {
     let more = if is_cut { "more than " } else { "" };
     if shown == 0 {

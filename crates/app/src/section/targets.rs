@@ -1,4 +1,4 @@
-//! What an app holds readings against, where templates can ask for it.
+//! Target ranges of an app, as a filter for templates.
 
 use std::sync::Arc;
 

@@ -19,12 +19,12 @@ pub(super) const CUT: &str = "[There is more on record than is shown here.]";
 
 /// A template that parses. Two are equal when their texts are.
 #[derive(Clone)]
-pub(crate) struct Template {
+pub(crate) struct SectionTemplate {
     source: String,
     environment: Environment<'static>,
 }
 
-impl Template {
+impl SectionTemplate {
     pub(crate) fn new(source: &str) -> Result<Self, Mistake> {
         let mut environment =
             environment(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
@@ -32,7 +32,7 @@ impl Template {
         Ok(Self { source: source.to_owned(), environment })
     }
 
-    /// What it writes, with no blank line at its ends or after another, and whether it wrote more than it may.
+    /// The text that it writes, with no blank line at its ends or after another, and whether it wrote more than it may.
     pub(crate) fn render(&self, types: &[String], data: &SectionData<'_>) -> Result<(String, bool), Mistake> {
         let now = data.now.to_zoned(data.zone.clone());
         let values = values(types, data.records, &now);
@@ -51,19 +51,19 @@ impl Template {
     }
 }
 
-impl fmt::Debug for Template {
+impl fmt::Debug for SectionTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Template").field(&self.source).finish()
+        f.debug_tuple("SectionTemplate").field(&self.source).finish()
     }
 }
 
-impl PartialEq for Template {
+impl PartialEq for SectionTemplate {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }
 }
 
-/// What a template can name: a list for each type of records, with underscores for dashes, and the time.
+/// Values that a template can name: a list for each type of records, with underscores for dashes, and the time.
 fn values(types: &[String], records: &BTreeMap<String, Vec<Json>>, now: &Zoned) -> Value {
     let lists = types.iter().map(|name| {
         let list = records.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -75,7 +75,7 @@ fn values(types: &[String], records: &BTreeMap<String, Vec<Json>>, now: &Zoned) 
     Value::from(lists.chain(time).collect::<BTreeMap<String, Value>>())
 }
 
-/// A record as templates see it. What is null is as if it were not there, and a text stays on its line: a record must
+/// A record as templates see it. Null counts as absent, and a text stays on its line: a record must
 /// not be able to look like lines of the prompt.
 pub(super) fn value(json: &Json, depth: usize) -> Value {
     if depth == 0 {
@@ -107,7 +107,7 @@ fn one_line(text: &str) -> String {
     text.trim().split(ends_line).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// What was written without blank lines too many, and, where it was cut, up to the last whole line.
+/// The written text without blank lines too many, and, where it was cut, up to the last whole line.
 fn tidy(written: Bounded) -> String {
     let is_full = written.is_full;
     let text = written.text();

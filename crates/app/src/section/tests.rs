@@ -13,7 +13,7 @@ const NOW: &str = "2024-11-01T16:00:00Z";
 const ZONE: &str = "America/New_York";
 
 fn render_in(zone: &str, source: &str, records: Vec<Value>) -> Result<String, String> {
-    let template = Template::new(source).map_err(|mistake| mistake.to_string())?;
+    let template = SectionTemplate::new(source).map_err(|mistake| mistake.to_string())?;
     let section = Section {
         name: "test".into(),
         title: "Title".into(),
@@ -31,7 +31,7 @@ fn render_in(zone: &str, source: &str, records: Vec<Value>) -> Result<String, St
         BTreeMap::from([("item".to_owned(), records), ("hidden".to_owned(), vec![json!({"a": 1})])]);
     let zone = TimeZone::get(zone).unwrap();
     let data = SectionData { records: &records, now: NOW.parse().unwrap(), zone: &zone, targets: &targets() };
-    section.render(&data).map(|text| if text.is_empty() { String::new() } else { text.whole() })
+    section.render(&data).map(|text| if text.is_empty() { String::new() } else { text.full_text() })
 }
 
 /// What readings of the kind `a` are held against, and all others.
@@ -290,7 +290,7 @@ proptest! {
             {{ it.a | trend('a') }} {{ it.a | since('a', 1) }} {{ it.a | upcoming('a') }} {{ it.a | where('a', it.b) }} \
             {{ it.a | pluck('a') }} {{ it.a | current('a', 'b') }} {{ it.a | target('v') }} {{ it.a | against('a', it.a, it.b) }}{% endfor %} \
             {{ item | current('a', 'b') }} {{ item | target('v') }} {{ item | against('a', item, 3) }}";
-        let template = Template::new(source).unwrap();
+        let template = SectionTemplate::new(source).unwrap();
         let records = BTreeMap::from([("item".to_owned(), vec![json!({"a": a, "b": b}), a, b])]);
         for zone in ["UTC", ZONE, "Pacific/Kiritimati"] {
             let zone = TimeZone::get(zone).unwrap();

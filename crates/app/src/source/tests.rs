@@ -87,14 +87,14 @@ fn broken_toml_has_a_place() {
 #[test]
 fn ranges_are_checked_with_place_field_and_value() {
     let text = "steps = 300\nshare = nan";
-    let source = Source { file: Path::new("a.toml"), text };
+    let source = FileText { file: Path::new("a.toml"), text };
     let shape: Shape = source.toml().unwrap();
     assert_eq!(
-        source.whole::<u32>("part.steps", shape.steps.clone(), 1..=200).unwrap_err().to_string(),
+        source.whole_number::<u32>("part.steps", shape.steps.clone(), 1..=200).unwrap_err().to_string(),
         "a.toml:1:9: part.steps is 300; write a whole number from 1 to 200"
     );
-    assert_eq!(source.whole("part.steps", shape.steps.clone(), 1..=300), Ok(Some(300_u32)));
-    assert!(source.whole::<u8>("part.steps", shape.steps, 1..=300).is_err(), "never truncated");
+    assert_eq!(source.whole_number("part.steps", shape.steps.clone(), 1..=300), Ok(Some(300_u32)));
+    assert!(source.whole_number::<u8>("part.steps", shape.steps, 1..=300).is_err(), "never truncated");
     assert_eq!(
         source.number("share", shape.share, Bound::Excluded(0.0), 1.0).unwrap_err().to_string(),
         "a.toml:2:9: share is NaN; write a number above 0, at most 1"

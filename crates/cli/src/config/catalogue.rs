@@ -3,12 +3,12 @@
 use model::Listing;
 use serde_json::Map;
 
-use super::{Config, Provider};
+use super::{Config, ProviderConfig};
 use crate::local;
 use crate::pull::{self, Pulled};
 
 impl Config {
-    pub(crate) fn provider(&self, name: &str) -> Option<&Provider> {
+    pub(crate) fn provider(&self, name: &str) -> Option<&ProviderConfig> {
         self.providers.iter().find(|provider| provider.name == name)
     }
 
@@ -17,29 +17,29 @@ impl Config {
     }
 
     /// The open provider that is asked for a model nobody listed, and the provider's name for it.
-    fn serving<'a>(&'a self, name: &'a str) -> Option<(&'a Provider, &'a str)> {
+    fn serving_provider<'a>(&'a self, name: &'a str) -> Option<(&'a ProviderConfig, &'a str)> {
         let by_path = name.split_once('/').and_then(|(provider, id)| Some((self.provider(provider)?, id)));
         let by_name = || Some((self.provider(self.known_provider_of(name)?)?, name));
         let any = || Some((self.providers.iter().find(|provider| provider.open)?, name));
         by_path.or_else(by_name).or_else(any).filter(|(provider, _)| provider.open)
     }
 
-    /// Who is there and serves a model of this name, as far as everybody knows.
+    /// The configured provider that serves a model of this name, by the catalogue.
     pub(crate) fn known_provider_of(&self, name: &str) -> Option<&str> {
         self.knowledge.catalogue.provider_of(name, |provider| self.provider(provider).is_some())
     }
 
-    /// Who is asked for a model, and under which name.
-    pub(crate) fn asked<'a>(&'a self, name: &'a str) -> Option<(&'a Provider, &'a str)> {
+    /// The provider of a model, and its name for the model.
+    pub(crate) fn provider_of_model<'a>(&'a self, name: &'a str) -> Option<(&'a ProviderConfig, &'a str)> {
         match self.listing(name) {
             Some(listing) => Some((self.provider(&listing.provider)?, &listing.id)),
-            None => self.serving(name),
+            None => self.serving_provider(name),
         }
     }
 
     /// Whether a run may ask for this model.
     pub(crate) fn is_served(&self, name: &str) -> bool {
-        self.listing(name).is_some() || self.serving(name).is_some()
+        self.listing(name).is_some() || self.serving_provider(name).is_some()
     }
 
     pub(crate) fn pulled_model(&self, name: &str) -> Option<&Pulled> {
@@ -74,7 +74,7 @@ impl Config {
         let chat = self.pulled.iter().filter(|model| model.kind == pull::Kind::Chat);
         let listings: Vec<_> = chat
             .map(|model| {
-                let mut listing = self.plain(provider, &model.name, &model.name);
+                let mut listing = self.undescribed_listing(provider, &model.name, &model.name);
                 let window = &mut listing.capabilities.context_window;
                 *window = model.context.map_or(*window, |trained| trained.min(*window));
                 listing
@@ -97,7 +97,7 @@ impl Config {
         let catalogue = &self.knowledge.catalogue;
         let known = catalogue.listed().filter_map(|model| {
             let provider = self.provider(&model.provider).filter(|provider| provider.is_at_its_own_url())?;
-            Some(self.plain(provider, &model.name, &model.name))
+            Some(self.undescribed_listing(provider, &model.name, &model.name))
         });
         for listing in known.collect::<Vec<_>>() {
             self.list(listing);
@@ -105,9 +105,9 @@ impl Config {
     }
 
     /// Lists what a provider says it has.
-    pub(crate) fn list_found(&mut self, provider: &Provider, ids: &[String]) {
+    pub(crate) fn list_found(&mut self, provider: &ProviderConfig, ids: &[String]) {
         for id in ids {
-            self.list(self.plain(provider, id, id));
+            self.list(self.undescribed_listing(provider, id, id));
         }
     }
 
@@ -121,13 +121,15 @@ impl Config {
             self.model = served.or_else(|| self.models.first().map(|listing| listing.name.clone()));
         }
         let Some(name) = self.model.clone() else { return };
-        if let Some(listing) = self.serving(&name).map(|(provider, id)| self.plain(provider, &name, id)) {
+        if let Some(listing) =
+            self.serving_provider(&name).map(|(provider, id)| self.undescribed_listing(provider, &name, id))
+        {
             self.list(listing);
         }
     }
 
     /// A model as it is when nobody describes it.
-    fn plain(&self, provider: &Provider, name: &str, id: &str) -> Listing {
+    fn undescribed_listing(&self, provider: &ProviderConfig, name: &str, id: &str) -> Listing {
         let catalogue = &self.knowledge.catalogue;
         let capabilities = if provider.serves_known_models() {
             catalogue.describe(&provider.name, id, &provider.capabilities).0

@@ -1,27 +1,31 @@
 //! `rondo.toml` as it is written, and the way from there to checked values.
 
+mod egress;
 mod models;
-mod outside;
 mod providers;
 mod proxying;
 
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 use app::Problem;
-use app::source::{Source, Spanned};
-use serde::Deserialize;
+use app::source::bounds::{KEY, refusal, whole_number};
+use app::source::{FileText, Spanned};
+use serde::{Deserialize, Deserializer};
 use service::CallShares;
 use tracing_subscriber::filter::LevelFilter;
 
+use self::egress::{RawEgress, RawSearch, RawSecrets};
 use self::models::{RawEmbeddings, RawModels};
-use self::outside::{RawEgress, RawSearch, RawSecrets};
 use self::providers::RawProviders;
 use self::proxying::OneOrSeveral;
-use super::{Config, Environment, Local, Log, LogFormat, Pull, Server};
+use super::{Config, Environment, Local, LogConfig, LogFormat, Pull, ServerConfig};
 use crate::catalogue::Knowledge;
 
+const EMPTY: &str = "the text is empty";
+const EMPTY_REMEDY: &str = "write a value, or remove the line to get the default";
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 const MAX_DRAIN_SECONDS: i64 = 600;
 const MAX_RETENTION_SECONDS: i64 = 10 * 365 * 24 * 60 * 60;
@@ -32,11 +36,6 @@ const MAX_STREAMS_PER_USER: i64 = 100_000;
 const MAX_MODEL_CALLS: i64 = 100_000;
 const MIN_DOCUMENT_BYTES: i64 = 64 * 1024;
 const MAX_DOCUMENT_BYTES: i64 = 8 * 1024 * 1024 * 1024;
-const MAX_THREADS: i64 = 256;
-const MIN_CONTEXT: i64 = 256;
-const MAX_CONTEXT: i64 = 131_072;
-const MAX_ANSWERS: i64 = 8;
-const MAX_LOADED: i64 = 8;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -49,46 +48,41 @@ pub(super) struct Raw {
     providers: RawProviders,
     models: RawModels,
     embeddings: Option<RawEmbeddings>,
-    pull: RawPull,
+    pull: Pull,
     egress: RawEgress,
     secrets: RawSecrets,
     web_search: RawSearch,
-    local: RawLocal,
+    local: Local,
     server: RawServer,
     log: RawLog,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct RawPull {
-    huggingface_url: Option<Spanned<String>>,
-    pypi_url: Option<Spanned<String>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawLocal {
-    threads: Option<Spanned<i64>>,
-    context: Option<Spanned<i64>>,
-    answers: Option<Spanned<i64>>,
-    loaded: Option<Spanned<i64>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
 struct RawServer {
-    max_body_bytes: Option<Spanned<i64>>,
-    header_timeout_seconds: Option<Spanned<i64>>,
-    body_timeout_seconds: Option<Spanned<i64>>,
-    write_timeout_seconds: Option<Spanned<i64>>,
-    max_streams_per_user: Option<Spanned<i64>>,
-    max_model_calls: Option<Spanned<i64>>,
+    #[serde(deserialize_with = "whole_number::<MIN_BODY_BYTES, MAX_BODY_BYTES, _, _>")]
+    max_body_bytes: Option<usize>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    header_timeout_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    body_timeout_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    write_timeout_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_STREAMS_PER_USER, _, _>")]
+    max_streams_per_user: Option<usize>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_MODEL_CALLS, _, _>")]
+    max_model_calls: Option<usize>,
     max_model_calls_per_user: Option<Spanned<i64>>,
-    max_document_bytes_per_user: Option<Spanned<i64>>,
-    heartbeat_seconds: Option<Spanned<i64>>,
-    drain_seconds: Option<Spanned<i64>>,
-    retention_seconds: Option<Spanned<i64>>,
-    undo_retention_seconds: Option<Spanned<i64>>,
+    #[serde(deserialize_with = "whole_number::<MIN_DOCUMENT_BYTES, MAX_DOCUMENT_BYTES, _, _>")]
+    max_document_bytes_per_user: Option<u64>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_HEARTBEAT_SECONDS, _, _>")]
+    heartbeat_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<0, MAX_DRAIN_SECONDS, _, _>")]
+    drain_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_RETENTION_SECONDS, _, _>")]
+    retention_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_RETENTION_SECONDS, _, _>")]
+    undo_retention_seconds: Option<Duration>,
     chat_app: Option<Spanned<String>>,
     public_url: Option<Spanned<OneOrSeveral>>,
     trusted_proxies: Option<Spanned<OneOrSeveral>>,
@@ -98,18 +92,11 @@ struct RawServer {
 #[serde(default, deny_unknown_fields)]
 struct RawLog {
     level: Option<Spanned<String>>,
-    format: Option<RawFormat>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawFormat {
-    Text,
-    Json,
+    format: LogFormat,
 }
 
 /// Checks the text of a configuration file, with the environment over it.
-pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<Config, Problem> {
+pub(super) fn read(source: FileText<'_>, environment: &Environment<'_>) -> Result<Config, Problem> {
     let raw: Raw = source.toml()?;
     let reader = Reader { source, environment };
     let default = Config::default();
@@ -122,9 +109,9 @@ pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<
         apps: reader.choose("RONDO_APPS", raw.apps)?.map_or(default.apps, |chosen| chosen.value.into()),
         discover: reader.discover(raw.discover)?.unwrap_or(default.discover),
         providers: reader.providers(raw.providers)?,
-        pull: reader.pull(raw.pull)?,
-        outside: reader.outside(raw.egress, raw.secrets, raw.web_search)?,
-        local: reader.local(raw.local)?,
+        pull: reader.pull(raw.pull),
+        outside: reader.egress(raw.egress, raw.secrets, raw.web_search)?,
+        local: raw.local,
         server: reader.server(raw.server)?,
         log: reader.log(raw.log)?,
         ..Config::default()
@@ -147,7 +134,7 @@ pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<
 }
 
 struct Reader<'a> {
-    source: Source<'a>,
+    source: FileText<'a>,
     environment: &'a Environment<'a>,
 }
 
@@ -159,7 +146,7 @@ struct Chosen<'a> {
 
 enum Origin<'a> {
     Variable(&'a str),
-    File(Source<'a>, Range<usize>),
+    File(FileText<'a>, Range<usize>),
 }
 
 impl Chosen<'_> {
@@ -182,14 +169,12 @@ impl<'a> Reader<'a> {
         let origin = Origin::File(self.source, value.span());
         let chosen = Chosen { value: value.into_inner(), origin };
         if chosen.value.trim().is_empty() {
-            return Err(
-                chosen.problem("the text is empty", "write a value, or remove the line to get the default")
-            );
+            return Err(chosen.problem(EMPTY, EMPTY_REMEDY));
         }
         Ok(Some(chosen))
     }
 
-    /// What the variable says, or else the file.
+    /// The value of the variable, or else of the file.
     fn choose(
         &self,
         variable: &'a str,
@@ -209,121 +194,70 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// One of a few words.
-    fn one_of<T: Copy>(
-        &self,
-        field: &str,
-        value: Option<Spanned<String>>,
-        all: &[T],
-        name: fn(T) -> &'static str,
-    ) -> Result<Option<T>, Problem> {
-        let Some(value) = value else { return Ok(None) };
-        if let Some(found) = all.iter().find(|one| name(**one) == value.get_ref()) {
-            return Ok(Some(*found));
+    fn pull(&self, in_file: Pull) -> Pull {
+        Pull {
+            huggingface_url: self.variable("HF_ENDPOINT").unwrap_or(in_file.huggingface_url),
+            pypi_url: self.variable("PIP_INDEX_URL").unwrap_or(in_file.pypi_url),
         }
-        let words: Vec<String> = all.iter().map(|one| format!("{:?}", name(*one))).collect();
-        let message = format!("{field} is {:?}", value.get_ref());
-        Err(self.source.problem(value.span(), message, format!("write {}", words.join(" or "))))
-    }
-
-    fn pull(&self, raw: RawPull) -> Result<Pull, Problem> {
-        let default = Pull::default();
-        let huggingface = self.choose("HF_ENDPOINT", raw.huggingface_url)?;
-        let pypi = self.choose("PIP_INDEX_URL", raw.pypi_url)?;
-        let text = |chosen: Option<Chosen<'_>>, default| chosen.map_or(default, |chosen| chosen.value);
-        Ok(Pull {
-            huggingface_url: text(huggingface, default.huggingface_url),
-            pypi_url: text(pypi, default.pypi_url),
-        })
-    }
-
-    fn local(&self, raw: RawLocal) -> Result<Local, Problem> {
-        let (source, default) = (&self.source, Local::default());
-        Ok(Local {
-            threads: source.whole("local.threads", raw.threads, 1..=MAX_THREADS)?,
-            context: source
-                .whole("local.context", raw.context, MIN_CONTEXT..=MAX_CONTEXT)?
-                .unwrap_or(default.context),
-            answers: source.whole("local.answers", raw.answers, 1..=MAX_ANSWERS)?.unwrap_or(default.answers),
-            loaded: source.whole("local.loaded", raw.loaded, 1..=MAX_LOADED)?.unwrap_or(default.loaded),
-        })
     }
 
     /// More of one user than of all is a mistake: the larger number would never be reached.
     fn model_calls(
         &self,
-        all: Option<Spanned<i64>>,
+        all: Option<usize>,
         of_one_user: Option<Spanned<i64>>,
     ) -> Result<CallShares, Problem> {
-        let all = self.source.whole("server.max_model_calls", all, 1..=MAX_MODEL_CALLS)?;
         let shares = all.map_or_else(CallShares::default, CallShares::of);
         let most = i64::try_from(shares.all).unwrap_or(MAX_MODEL_CALLS);
-        let of_one_user = self.source.whole("server.max_model_calls_per_user", of_one_user, 1..=most)?;
+        let of_one_user =
+            self.source.whole_number("server.max_model_calls_per_user", of_one_user, 1..=most)?;
         Ok(CallShares { of_one_user: of_one_user.unwrap_or(shares.of_one_user), ..shares })
     }
 
-    fn server(&self, raw: RawServer) -> Result<Server, Problem> {
-        let source = &self.source;
-        let default = Server::default();
-        let seconds = |field: &str, value, default| {
-            let read =
-                source.seconds(&format!("server.{field}_timeout_seconds"), value, 1..=MAX_TIMEOUT_SECONDS);
-            read.map(|seconds| seconds.unwrap_or(default))
-        };
-        Ok(Server {
-            max_body_bytes: source
-                .whole("server.max_body_bytes", raw.max_body_bytes, MIN_BODY_BYTES..=MAX_BODY_BYTES)?
-                .unwrap_or(default.max_body_bytes),
-            header_timeout: seconds("header", raw.header_timeout_seconds, default.header_timeout)?,
-            body_timeout: seconds("body", raw.body_timeout_seconds, default.body_timeout)?,
-            write_timeout: seconds("write", raw.write_timeout_seconds, default.write_timeout)?,
-            max_streams_per_user: source
-                .whole("server.max_streams_per_user", raw.max_streams_per_user, 1..=MAX_STREAMS_PER_USER)?
-                .unwrap_or(default.max_streams_per_user),
+    fn server(&self, raw: RawServer) -> Result<ServerConfig, Problem> {
+        let default = ServerConfig::default();
+        let chat_app = self.choose("RONDO_CHAT_APP", raw.chat_app)?;
+        Ok(ServerConfig {
+            max_body_bytes: raw.max_body_bytes.unwrap_or(default.max_body_bytes),
+            header_timeout: raw.header_timeout_seconds.unwrap_or(default.header_timeout),
+            body_timeout: raw.body_timeout_seconds.unwrap_or(default.body_timeout),
+            write_timeout: raw.write_timeout_seconds.unwrap_or(default.write_timeout),
+            max_streams_per_user: raw.max_streams_per_user.unwrap_or(default.max_streams_per_user),
             model_calls: self.model_calls(raw.max_model_calls, raw.max_model_calls_per_user)?,
-            document_bytes: source
-                .whole(
-                    "server.max_document_bytes_per_user",
-                    raw.max_document_bytes_per_user,
-                    MIN_DOCUMENT_BYTES..=MAX_DOCUMENT_BYTES,
-                )?
-                .unwrap_or(default.document_bytes),
-            heartbeat: source
-                .seconds("server.heartbeat_seconds", raw.heartbeat_seconds, 1..=MAX_HEARTBEAT_SECONDS)?
-                .unwrap_or(default.heartbeat),
-            drain: source
-                .seconds("server.drain_seconds", raw.drain_seconds, 0..=MAX_DRAIN_SECONDS)?
-                .unwrap_or(default.drain),
-            retention: source
-                .seconds("server.retention_seconds", raw.retention_seconds, 1..=MAX_RETENTION_SECONDS)?
-                .unwrap_or(default.retention),
-            undo_retention: source
-                .seconds(
-                    "server.undo_retention_seconds",
-                    raw.undo_retention_seconds,
-                    1..=MAX_RETENTION_SECONDS,
-                )?
-                .unwrap_or(default.undo_retention),
-            chat_app: self
-                .choose("RONDO_CHAT_APP", raw.chat_app)?
-                .map(|chosen| chosen.value.trim().to_owned()),
+            document_bytes: raw.max_document_bytes_per_user.unwrap_or(default.document_bytes),
+            heartbeat: raw.heartbeat_seconds.unwrap_or(default.heartbeat),
+            drain: raw.drain_seconds.unwrap_or(default.drain),
+            retention: raw.retention_seconds.unwrap_or(default.retention),
+            undo_retention: raw.undo_retention_seconds.unwrap_or(default.undo_retention),
+            chat_app: chat_app.map(|chosen| chosen.value.trim().to_owned()),
             proxying: self.proxying(raw.public_url, raw.trusted_proxies)?,
         })
     }
 
-    fn log(&self, raw: RawLog) -> Result<Log, Problem> {
-        let default = Config::default().log;
-        let level = match self.choose("RONDO_LOG", raw.level)? {
-            Some(chosen) => level(chosen)?,
-            None => default.level,
-        };
-        let format = match raw.format {
-            Some(RawFormat::Text) => LogFormat::Text,
-            Some(RawFormat::Json) => LogFormat::Json,
-            None => default.format,
-        };
-        Ok(Log { level, format })
+    fn log(&self, raw: RawLog) -> Result<LogConfig, Problem> {
+        let level = self.choose("RONDO_LOG", raw.level)?.map(level).transpose()?;
+        Ok(LogConfig { level: level.unwrap_or_else(|| Config::default().log.level), format: raw.format })
     }
+}
+
+/// One of a few words.
+fn one_of<'de, T: Copy, D: Deserializer<'de>>(
+    deserializer: D,
+    all: &[T],
+    name: fn(T) -> &'static str,
+) -> Result<Option<T>, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    if let Some(found) = all.iter().find(|one| name(**one) == word) {
+        return Ok(Some(*found));
+    }
+    let words: Vec<String> = all.iter().map(|one| format!("{:?}", name(*one))).collect();
+    Err(refusal(format!("{KEY} is {word:?}"), format!("write {}", words.join(" or "))))
+}
+
+/// A text of the file that says something.
+pub(super) fn non_empty<'de, T: From<String>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.trim().is_empty() { Err(refusal(EMPTY, EMPTY_REMEDY)) } else { Ok(text.into()) }
 }
 
 fn listen(chosen: &Chosen<'_>) -> Result<SocketAddr, Problem> {

@@ -3,9 +3,9 @@
 use std::fmt;
 
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
+pub(crate) struct ConfigSecret(String);
 
-impl Secret {
+impl ConfigSecret {
     /// The key without the white space around it. None when it could not be sent in a header, as when two lines were
     /// pasted into one variable.
     pub(crate) fn new(text: &str) -> Option<Self> {
@@ -20,8 +20,8 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ConfigSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
+        f.write_str("ConfigSecret(..)")
     }
 }

@@ -1,8 +1,8 @@
 //! Files and environments, good and bad.
 
+mod egress;
 mod knowledge;
 mod models;
-mod outside;
 mod providers;
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ fn variables(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> + use<> 
 }
 
 fn read(text: &str, pairs: &[(&str, &str)]) -> Result<Config, String> {
-    let source = Source { file: Path::new("rondo.toml"), text };
+    let source = FileText { file: Path::new("rondo.toml"), text };
     raw::read(source, &variables(pairs)).map_err(|problem| problem.to_string())
 }
 
@@ -49,10 +49,19 @@ fn the_default_file_shows_every_key() {
     for section in ["RawProvider {", "RawModel {", "RawPrice {", "RawEmbeddings {", "RawSecret {"] {
         assert!(shown.contains(section), "{section} is missing: {shown}");
     }
+    // These tables are read with their defaults, so a missing key is no `None`.
+    let file: toml::Table = uncommented(|_| true).parse().unwrap();
+    for table in ["pull", "local", "log"] {
+        let refused = read(&format!("[{table}]\nzzzz = 1"), &[]).unwrap_err();
+        let (_, keys) = refused.split_once("the keys here are ").unwrap();
+        for key in keys.split(", ") {
+            assert!(file[table].get(key).is_some(), "{table}.{key} is missing");
+        }
+    }
 }
 
 /// A model of which nothing is known.
-fn listing(provider: &Provider, name: &str) -> Listing {
+fn listing(provider: &ProviderConfig, name: &str) -> Listing {
     Listing {
         name: name.into(),
         provider: provider.name.clone(),
@@ -79,8 +88,8 @@ idle_timeout_seconds = 5
 level = "warn"
 format = "json"
 "#;
-    let usual = Provider::of(known::provider("openai").unwrap());
-    let openai = Provider {
+    let usual = ProviderConfig::of(known::provider("openai").unwrap());
+    let openai = ProviderConfig {
         wire: Some(Wire::Chat),
         base_url: "http://localhost:1/v1".into(),
         timeouts: Timeouts { idle: Duration::from_secs(5), ..Timeouts::default() },
@@ -94,7 +103,7 @@ format = "json"
         model: Some("file-model".into()),
         models: vec![listing(&openai, "file-model")],
         providers: vec![openai.clone()],
-        log: Log { level: "warn".into(), format: LogFormat::Json },
+        log: LogConfig { level: "warn".into(), format: LogFormat::Json },
         ..Config::default()
     };
     assert_eq!(read(text, &[]), Ok(file.clone()));
@@ -115,12 +124,12 @@ format = "json"
         model: Some("env-model".into()),
         models: vec![listing(&openai, "env-model")],
         discover: false,
-        providers: vec![Provider {
+        providers: vec![ProviderConfig {
             base_url: "https://example.com".into(),
-            api_key: Secret::new("sk-1"),
+            api_key: ConfigSecret::new("sk-1"),
             ..openai.clone()
         }],
-        log: Log { level: "info,agent=debug".into(), format: LogFormat::Json },
+        log: LogConfig { level: "info,agent=debug".into(), format: LogFormat::Json },
         ..Config::default()
     };
     assert_eq!(read(text, &environment), Ok(both));

@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use model::{MODEL_CHOICES, Model, Registry, Wire};
 
 use super::{Finding, PATIENCE};
-use crate::config::{Config, Provider};
+use crate::config::{Config, ProviderConfig};
 use crate::offers::{self, Offer};
 use crate::{assemble, catalogue};
 
@@ -24,7 +24,7 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
         Err(trouble) => return vec![Finding::Bad(trouble.to_string())],
     };
     let offers = join_all(config.providers.iter().map(|provider| offer(config, provider))).await;
-    let offers: Vec<(&Provider, Offer)> = config.providers.iter().zip(offers).collect();
+    let offers: Vec<(&ProviderConfig, Offer)> = config.providers.iter().zip(offers).collect();
     let mut findings: Vec<Finding> = offers.iter().map(|(provider, offer)| answer(provider, offer)).collect();
     let wanted = wanted(config, apps);
     findings.extend(wanted.iter().filter_map(|(name, by)| serves(name, by.as_deref(), &registry, &offers)));
@@ -49,14 +49,14 @@ pub(super) fn known(config: &Config, apps: &Apps, today: Date) -> Vec<Finding> {
     std::iter::once(fresh).chain(ending.map(|end| Finding::Note(format!("model {end}")))).collect()
 }
 
-async fn offer(config: &Config, provider: &Provider) -> Offer {
+async fn offer(config: &Config, provider: &ProviderConfig) -> Offer {
     if provider.wire.is_some() {
         return offers::ask(provider, PATIENCE).await;
     }
     Offer::Models(config.pulled.iter().map(|model| model.name.clone()).collect())
 }
 
-fn answer(provider: &Provider, offer: &Offer) -> Finding {
+fn answer(provider: &ProviderConfig, offer: &Offer) -> Finding {
     let (name, base) = (&provider.name, &provider.base_url);
     match offer {
         Offer::Models(ids) => {
@@ -101,7 +101,7 @@ fn serves(
     name: &str,
     named_by: Option<&str>,
     registry: &Registry,
-    offers: &[(&Provider, Offer)],
+    offers: &[(&ProviderConfig, Offer)],
 ) -> Option<Finding> {
     let by = named_by.map_or_else(|| "it is the default".to_owned(), |app| format!("app {app} names it"));
     let Some(model) = registry.find(name) else {
@@ -119,7 +119,7 @@ fn serves(
 }
 
 /// A provider's list need not be complete, so a default that nobody chose for an app may still answer.
-fn missing(model: &Model, provider: &Provider, ids: &[String], named: bool) -> Finding {
+fn missing(model: &Model, provider: &ProviderConfig, ids: &[String], named: bool) -> Finding {
     let (name, id) = (model.name(), &model.listing.id);
     let text = format!("model {name}: {} does not list {id}, but {}", provider.name, some(ids));
     if provider.wire == Some(Wire::Ollama) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use app::{App, Apps, McpServer, McpTransport};
+use app::{App, AppMcpServer, AppMcpTransport, Apps};
 use futures_util::future::join_all;
 use protocol::{McpServerView, McpToolState};
 
@@ -47,7 +47,7 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
 }
 
 async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String>) -> Vec<Finding> {
-    let all: Vec<(&App, &McpServer)> =
+    let all: Vec<(&App, &AppMcpServer)> =
         apps.values().flat_map(|app| app.mcp.iter().map(|server| (&**app, server))).collect();
     if all.is_empty() {
         return Vec::new();
@@ -59,7 +59,7 @@ async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String
         Ok(desk) => desk,
         Err(trouble) => return vec![Finding::Bad(format!("MCP servers: {trouble}"))],
     };
-    let look = async |(app, server): (&App, &McpServer)| {
+    let look = async |(app, server): (&App, &AppMcpServer)| {
         let about = format!("MCP server {} of {}", server.name.name, app.id);
         // A server that runs may have been given what this command was not.
         let wants =
@@ -72,7 +72,7 @@ async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String
     join_all(all.into_iter().map(look)).await
 }
 
-async fn look(desk: &Desk, about: &str, app: &App, server: &McpServer) -> Finding {
+async fn look(desk: &Desk, about: &str, app: &App, server: &AppMcpServer) -> Finding {
     if server.is_per_user() {
         let reason = "it needs a credential of each user's own, so it was not tried";
         return Finding::Note(format!("{about}: {reason}"));
@@ -88,7 +88,7 @@ async fn look(desk: &Desk, about: &str, app: &App, server: &McpServer) -> Findin
     }
 }
 
-fn seen(about: &str, server: &McpServer, view: &McpServerView) -> Finding {
+fn seen(about: &str, server: &AppMcpServer, view: &McpServerView) -> Finding {
     let offered = view.tools.iter().filter(|tool| tool.state != McpToolState::Gone).count();
     let count = match offered {
         1 => "1 tool".to_owned(),
@@ -108,20 +108,20 @@ fn seen(about: &str, server: &McpServer, view: &McpServerView) -> Finding {
 }
 
 /// The line that opens the host of a server.
-fn opening(server: &McpServer) -> Option<String> {
-    let McpTransport::Http { url, .. } = &server.transport else { return None };
+fn opening(server: &AppMcpServer) -> Option<String> {
+    let AppMcpTransport::Http { url, .. } = &server.transport else { return None };
     let url = reqwest::Url::parse(url).ok()?;
     let host = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
     Some(format!("add allow = [\"{host}\"] under [egress] in rondo.toml, or set RONDO_EGRESS_ALLOW={host}"))
 }
 
-fn remedy(server: &McpServer) -> String {
+fn remedy(server: &AppMcpServer) -> String {
     let place = format!("{}:{}", server.name.file.display(), server.name.line);
     match &server.transport {
-        McpTransport::Stdio { command, .. } => {
+        AppMcpTransport::Stdio { command, .. } => {
             format!("check that `{command}` runs by itself, and the lines from {place}")
         }
-        McpTransport::Http { url, .. } => format!("is {url} right? see {place}"),
+        AppMcpTransport::Http { url, .. } => format!("is {url} right? see {place}"),
     }
 }
 

@@ -40,7 +40,8 @@ pub(super) fn endings(registry: &Registry, config: &Config, today: Date) -> Stri
 
 /// The day on which a model ends, where that is known.
 fn end(model: &Model, config: &Config) -> Option<Date> {
-    let (provider, id) = config.asked(model.name()).filter(|(provider, _)| provider.is_at_its_own_url())?;
+    let (provider, id) =
+        config.provider_of_model(model.name()).filter(|(provider, _)| provider.is_at_its_own_url())?;
     config.knowledge.catalogue.retires_on(&provider.name, id)
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::Trouble;
-use crate::config::Provider;
+use crate::config::ProviderConfig;
 
 pub(super) const QUESTION: &str = "Say hello in one short sentence.";
 
@@ -38,7 +38,7 @@ struct Heard {
     took: Duration,
 }
 
-pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Result<(), Trouble> {
+pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str) -> Result<(), Trouble> {
     let name = model.name();
     let wire = provider.wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
     say(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
@@ -81,7 +81,7 @@ fn ask(model: &Model, question: &str) -> Request {
 }
 
 /// Tries an embedding model.
-pub(super) async fn embed(embedder: &dyn Embedder, provider: &Provider) -> Result<(), Trouble> {
+pub(super) async fn embed(embedder: &dyn Embedder, provider: &ProviderConfig) -> Result<(), Trouble> {
     let begun = Instant::now();
     let vectors = embedder.embed(&[QUESTION.to_owned()]).await.map_err(|error| {
         let remedy = remedy(&error, embedder.model(), provider);
@@ -243,7 +243,7 @@ fn total(usage: &Usage, model: &Model) -> String {
 }
 
 /// What the person who ran the test can do.
-fn remedy(error: &Error, name: &str, provider: &Provider) -> String {
+fn remedy(error: &Error, name: &str, provider: &ProviderConfig) -> String {
     let section = format!("[providers.{}]", provider.name);
     let Some(wire) = provider.wire else {
         return "`rondo models list` shows what is here, and [local] in rondo.toml how it is run".into();

@@ -33,13 +33,13 @@ use security::Credential;
 /// Operations that are named when one has to be chosen.
 const MAX_NAMED: usize = 500;
 
-const METHODS: [(&str, app::Method); 6] = [
-    ("get", app::Method::Get),
-    ("head", app::Method::Head),
-    ("post", app::Method::Post),
-    ("put", app::Method::Put),
-    ("patch", app::Method::Patch),
-    ("delete", app::Method::Delete),
+const METHODS: [(&str, app::HttpMethod); 6] = [
+    ("get", app::HttpMethod::Get),
+    ("head", app::HttpMethod::Head),
+    ("post", app::HttpMethod::Post),
+    ("put", app::HttpMethod::Put),
+    ("patch", app::HttpMethod::Patch),
+    ("delete", app::HttpMethod::Delete),
 ];
 
 /// What is wanted of a description.

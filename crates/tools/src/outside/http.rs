@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use app::{Answered, HttpTool, Method, Rendered, RenderedBody, Request};
+use app::{AnswerPart, HttpMethod, HttpTool, Rendered, RenderedBody, RequestTemplate};
 use async_trait::async_trait;
 use bytes::Bytes;
 use protocol::{Effect, MAX_JSON_DEPTH, json_depth};
@@ -69,14 +69,14 @@ impl HttpCall {
             };
         }
         match &self.tool.answer {
-            Answered::Whole => Ok(whole(&answer)?.into()),
-            Answered::Pointer(pointer) => match json_of(&answer)?.pointer_mut(pointer) {
+            AnswerPart::Whole => Ok(whole(&answer)?.into()),
+            AnswerPart::Pointer(pointer) => match json_of(&answer)?.pointer_mut(pointer) {
                 Some(value) => Ok(value.take().into()),
                 None => {
                     Err(Failed::uncertain("invalid_answer", format!("the answer has nothing at {pointer}")))
                 }
             },
-            Answered::Text(template) => {
+            AnswerPart::Text(template) => {
                 let output = json_of(&answer)?;
                 if let Some(values) = values.as_object_mut() {
                     values.insert("output".into(), output);
@@ -92,7 +92,7 @@ impl HttpCall {
     async fn exchange(
         &self,
         calling: &Calling<'_>,
-        request: &Request,
+        request: &RequestTemplate,
         values: &Value,
     ) -> Result<Incoming, Failed> {
         let rendered = request.render(values).map_err(|reason| Failed::new("invalid_arguments", reason))?;
@@ -142,8 +142,8 @@ impl Tool for HttpCall {
 
     fn undo_effect(&self) -> Option<Effect> {
         self.tool.undo.as_ref().map(|undo| match undo.method {
-            Method::Get | Method::Head | Method::Put | Method::Delete => Effect::Idempotent,
-            Method::Post | Method::Patch => Effect::Irreversible,
+            HttpMethod::Get | HttpMethod::Head | HttpMethod::Put | HttpMethod::Delete => Effect::Idempotent,
+            HttpMethod::Post | HttpMethod::Patch => Effect::Irreversible,
         })
     }
 
@@ -165,7 +165,7 @@ impl Tool for HttpCall {
     }
 }
 
-fn needs(request: &Request) -> Needs {
+fn needs(request: &RequestTemplate) -> Needs {
     Needs::new(request.secrets(), request.credentials())
 }
 
@@ -199,12 +199,12 @@ fn outgoing(rendered: Rendered, key: &str) -> Result<Outgoing, Failed> {
         headers.insert(name, value);
     }
     let method = match rendered.method {
-        Method::Get => reqwest::Method::GET,
-        Method::Head => reqwest::Method::HEAD,
-        Method::Post => reqwest::Method::POST,
-        Method::Put => reqwest::Method::PUT,
-        Method::Patch => reqwest::Method::PATCH,
-        Method::Delete => reqwest::Method::DELETE,
+        HttpMethod::Get => reqwest::Method::GET,
+        HttpMethod::Head => reqwest::Method::HEAD,
+        HttpMethod::Post => reqwest::Method::POST,
+        HttpMethod::Put => reqwest::Method::PUT,
+        HttpMethod::Patch => reqwest::Method::PATCH,
+        HttpMethod::Delete => reqwest::Method::DELETE,
     };
     Ok(Outgoing { method, url, headers, body })
 }

@@ -179,7 +179,7 @@ fn rendered<'a>(
         match section.render(&data) {
             Ok(text) if text.is_empty() => {}
             Ok(text) => {
-                let tokens = from.counter.text(&text.whole());
+                let tokens = from.counter.text(&text.full_text());
                 said.push(Said { place, section, text, tokens });
             }
             Err(error) => {

@@ -80,7 +80,7 @@ fn a_summary_follows_the_budget_unless_told_otherwise() {
     assert_eq!(after("budget = 900"), Some(600));
     assert_eq!(after("budget = 900\nsummarise_after = 900"), Some(900));
     assert_eq!(after("summarise = false\nsummarise_after = 900"), None);
-    assert_eq!(history("style = 'plain'\nsummarise = true"), History::default());
+    assert_eq!(history("style = 'plain'\nsummarise = true"), HistoryRules::default());
 }
 
 #[test]

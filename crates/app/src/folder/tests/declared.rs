@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{Adjusted, Declared, Does, Kind, Permission, RecordTool};
+use crate::{Adjusted, Declared, DeclaredRecordTool, Does, Permission, ToolKind};
 
 const PART: &str = r#"{"type": "object", "title": "part", "additionalProperties": false, "required": ["name"],
     "properties": {"name": {"type": "string"}, "status": {"type": "string"}, "source": {"type": "string"},
@@ -57,7 +57,7 @@ fn declared_tools_are_read_in_the_order_of_the_file() {
     let file = apps.path().join("demo/app.toml");
     let app = load(&apps.path().join("demo")).unwrap();
     let tool = |name: &str, line| ToolRef { name: name.into(), file: file.clone(), line, column: 7 };
-    let plain = |record: &str, does| RecordTool {
+    let plain = |record: &str, does| DeclaredRecordTool {
         record: record.into(),
         does,
         requires: BTreeMap::new(),
@@ -72,10 +72,10 @@ fn declared_tools_are_read_in_the_order_of_the_file() {
         permission: None,
         flows: Vec::new(),
         plausible: Vec::new(),
-        kind: Kind::Record(record),
+        kind: ToolKind::Record(record),
     };
     let object = |value: serde_json::Value| value.as_object().unwrap().clone();
-    let emerging = RecordTool {
+    let emerging = DeclaredRecordTool {
         requires: BTreeMap::from([("evidence".into(), 3)]),
         defaults: object(json!({ "status": "emerging" })),
         fixed: object(json!({ "source": "agent" })),
@@ -83,7 +83,7 @@ fn declared_tools_are_read_in_the_order_of_the_file() {
         ..plain("part", Does::Create)
     };
     let expected = vec![
-        declared(tool("searchParts", 4), RecordTool { limit: 5, ..plain("part", Does::Search) }),
+        declared(tool("searchParts", 4), DeclaredRecordTool { limit: 5, ..plain("part", Does::Search) }),
         Declared {
             description: Some("Creates a part.".into()),
             permission: Some(Permission::Ask),

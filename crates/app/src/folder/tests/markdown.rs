@@ -102,7 +102,7 @@ fn a_section_is_read_with_its_defaults() {
     let records = BTreeMap::from([("pill".to_owned(), vec![serde_json::json!({"name": "Aspirin"})])]);
     let (now, zone) = (jiff::Timestamp::UNIX_EPOCH, &TimeZone::UTC);
     let data = SectionData { records: &records, now, zone, targets: &[] };
-    assert_eq!(taken.render(&data).unwrap().whole(), "Taken:\n- Aspirin");
+    assert_eq!(taken.render(&data).unwrap().full_text(), "Taken:\n- Aspirin");
     assert_eq!((taken.items, pills.items), (SectionItems::Paragraphs, SectionItems::Lines));
 }
 

@@ -4,7 +4,7 @@ use protocol::Effect;
 use serde_json::json;
 
 use super::*;
-use crate::{McpServer, McpTransport, Names, Template};
+use crate::{AppMcpServer, AppMcpTransport, Names, TextTemplate};
 
 const SERVERS: &str = r#"
 [mcp.everything]
@@ -29,11 +29,11 @@ fn servers_are_read_in_the_order_of_the_file() {
     let apps = with(SERVERS, &[("servers/README.md", "")]);
     let dir = apps.path().join("demo");
     let app = load(&dir).unwrap();
-    let template = |source: &str| Template::new(source, Names::Connection).unwrap();
+    let template = |source: &str| TextTemplate::new(source, Names::Connection).unwrap();
     let named = |name: &str, line| ToolRef { name: name.into(), file: dir.join("app.toml"), line, column: 6 };
-    let everything = McpServer {
+    let everything = AppMcpServer {
         name: named("everything", 2),
-        transport: McpTransport::Stdio {
+        transport: AppMcpTransport::Stdio {
             command: "npx".into(),
             args: vec!["-y".into(), "server-everything".into(), "stdio".into()],
             env: vec![
@@ -45,9 +45,9 @@ fn servers_are_read_in_the_order_of_the_file() {
         tools: None,
         timeout: None,
     };
-    let github = McpServer {
+    let github = AppMcpServer {
         name: named("git-hub_2", 8),
-        transport: McpTransport::Http {
+        transport: AppMcpTransport::Http {
             url: "https://api.example.com/mcp".into(),
             headers: vec![
                 ("Authorization".into(), template("Bearer {{ credential.github }}")),

@@ -1,7 +1,7 @@
 //! `[memory]`, as it may be written and as it may not.
 
 use super::*;
-use crate::{Extraction, Inject, Memory};
+use crate::{ExtractionRules, Inject, MemoryRules};
 
 const PLAN: (&str, &str) = (
     "records/plan.json",
@@ -15,9 +15,9 @@ fn everything_about_memory_can_be_said() {
                 snapshot = ['plan', 'overview.md']\nextract = true\nextract_model = 'small'\nextract_context = ['plan']\n\
                 extract_delay_seconds = 0";
     let apps = with(toml, &[PLAN, ("extract.md", " Look for goals.\n")]);
-    let expected = Memory {
+    let expected = MemoryRules {
         inject: Inject::Top,
-        limit: Memory::TOP,
+        limit: MemoryRules::TOP,
         remember: false,
         forget: true,
         danger_words: vec!["suicid".into(), "kill".into()],
@@ -31,7 +31,7 @@ fn everything_about_memory_can_be_said() {
         review: vec!["level".into()],
         snapshot: vec!["plan".into()],
         snapshot_files: vec!["overview.md".into()],
-        extraction: Some(Extraction {
+        extraction: Some(ExtractionRules {
             prompt: Some("Look for goals.".into()),
             model: Some("small".into()),
             records: vec!["plan".into()],
@@ -80,7 +80,8 @@ fn what_is_looked_for_is_part_of_the_revision() {
 
 #[test]
 fn danger_is_seen_where_a_word_begins_with_it() {
-    let memory = Memory { danger_words: vec!["suicid".into(), "can't go on".into()], ..Memory::default() };
+    let memory =
+        MemoryRules { danger_words: vec!["suicid".into(), "can't go on".into()], ..MemoryRules::default() };
     for text in ["I am SUICIDAL", "about suicide", "I can\u{2019}t go on", "(suicid)"] {
         assert!(memory.speaks_of_danger(text), "{text}");
     }

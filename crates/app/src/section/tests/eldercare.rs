@@ -46,7 +46,7 @@ fn kalito(now: &str, own: Option<Vec<(&str, Value)>>) -> String {
     let section = |name: &str| app.sections.iter().find(|section| section.name == name).unwrap();
     let names = ["patient", "medications", "doses", "vitals", "appointments"];
     let texts = names.map(|name| section(name).render(&data).unwrap());
-    texts.iter().filter(|text| !text.is_empty()).map(SectionText::whole).collect::<Vec<_>>().join("\n\n")
+    texts.iter().filter(|text| !text.is_empty()).map(SectionText::full_text).collect::<Vec<_>>().join("\n\n")
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn a_section_that_is_too_long_is_shortened_by_whole_items_and_says_so() {
     let count = |text: &str| text.split_whitespace().count();
     let named = |item: &str| usize::from(item.contains("Pill 7"));
     let whole = list(9).within(1_000, count, named).unwrap();
-    assert_eq!((whole.shown, whole.all, whole.text), (9, 9, list(9).whole()));
+    assert_eq!((whole.shown, whole.all, whole.text), (9, 9, list(9).full_text()));
     let short = list(9).within(40, count, named).unwrap();
     let expected = "Pills:\n- Pill 1\n  Take 1\n- Pill 2\n  Take 2\n- Pill 7\n  Take 7\n[3 of 9 shown; the others are on record too.]";
     assert_eq!((short.shown, short.all, short.text.as_str()), (3, 9, expected));
@@ -30,7 +30,7 @@ fn what_is_said_of_one_person_stays_together() {
     let count = |text: &str| text.split_whitespace().count();
     let body = "- Name: Ann\n- Allergies: nuts\n- Notes: walks with a stick, and needs an arm on the stairs\n\n- Name: Bo\n- Allergies: none known";
     let text = SectionText::new("People", body, SectionItems::Paragraphs, false);
-    assert_eq!(text.whole(), format!("People:\n{body}"));
+    assert_eq!(text.full_text(), format!("People:\n{body}"));
     let short = text.within(22, count, |item| usize::from(item.contains("Bo"))).unwrap();
     assert_eq!(
         short.text,

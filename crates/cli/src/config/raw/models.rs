@@ -1,40 +1,45 @@
 //! `[models.…]`, `[embeddings]` and the default model as they are written, and the way from there to checked listings.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use app::Problem;
 use app::source::Spanned;
-use model::{Capabilities, Listing, Price, Tokens, Wire, known};
-use serde::Deserialize;
+use app::source::bounds::{number, text, whole_number};
+use model::{Capabilities, Kind, Listing, Price, Structured, Tokens, Wire, known};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::providers::MAX_CONTEXT_TOKENS;
-use super::{Chosen, Reader};
-use crate::config::{Config, Embeddings, Provider};
-use crate::local;
-use crate::pull::Kind;
+use super::providers::{MAX_CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, kind, structured};
+use super::{Chosen, Reader, non_empty, one_of};
+use crate::config::{Config, Embeddings, ProviderConfig};
+use crate::{local, pull};
 
 /// US dollars for a million tokens.
-const MAX_PRICE: f64 = 10_000.0;
+const MAX_PRICE: i32 = 10_000;
 const MAX_DIMENSIONS: i64 = 65_536;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawModel {
     provider: Option<Spanned<String>>,
-    id: Option<Spanned<String>>,
-    kind: Option<Spanned<String>>,
+    #[serde(deserialize_with = "non_empty")]
+    id: Option<String>,
+    #[serde(deserialize_with = "kind")]
+    kind: Option<Kind>,
     streaming: Option<bool>,
     tools: Option<bool>,
-    structured: Option<Spanned<String>>,
+    #[serde(deserialize_with = "structured")]
+    structured: Option<Structured>,
     vision: Option<bool>,
     sampling: Option<bool>,
     thinking: Option<bool>,
     tool_calls_in_text: Option<bool>,
-    context_window: Option<Spanned<i64>>,
-    max_output: Option<Spanned<i64>>,
-    tokens: Option<Spanned<String>>,
+    #[serde(deserialize_with = "whole_number::<MIN_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS, _, _>")]
+    context_window: Option<u32>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_CONTEXT_TOKENS, _, _>")]
+    max_output: Option<u32>,
+    #[serde(deserialize_with = "tokens")]
+    tokens: Option<Tokens>,
     price: Option<RawPrice>,
     extra: Option<Map<String, Value>>,
 }
@@ -42,9 +47,12 @@ pub(super) struct RawModel {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawPrice {
-    input: Spanned<f64>,
-    cached_input: Option<Spanned<f64>>,
-    output: Spanned<f64>,
+    #[serde(deserialize_with = "number::<0, MAX_PRICE, _, _>")]
+    input: f64,
+    #[serde(default, deserialize_with = "number::<0, MAX_PRICE, _, _>")]
+    cached_input: Option<f64>,
+    #[serde(deserialize_with = "number::<0, MAX_PRICE, _, _>")]
+    output: f64,
 }
 
 pub(super) type RawModels = BTreeMap<Spanned<String>, RawModel>;
@@ -53,8 +61,14 @@ pub(super) type RawModels = BTreeMap<Spanned<String>, RawModel>;
 #[serde(deny_unknown_fields)]
 pub(super) struct RawEmbeddings {
     provider: Spanned<String>,
-    model: Spanned<String>,
-    dimensions: Option<Spanned<i64>>,
+    #[serde(deserialize_with = "text")]
+    model: String,
+    #[serde(default, deserialize_with = "whole_number::<1, MAX_DIMENSIONS, _, _>")]
+    dimensions: Option<u32>,
+}
+
+fn tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tokens>, D::Error> {
+    one_of(deserializer, &Tokens::ALL, Tokens::name)
 }
 
 impl Reader<'_> {
@@ -65,19 +79,16 @@ impl Reader<'_> {
         name: &Spanned<String>,
         raw: RawModel,
     ) -> Result<Listing, Problem> {
-        let field = |key: &str| format!("models.{name}.{key}");
         let provider = self.provider_of(config, name, raw.provider)?;
-        let id = self.in_file(raw.id)?.map_or_else(|| name.get_ref().clone(), |chosen| chosen.value);
-        let kind = self.kind(&field("kind"), raw.kind)?.unwrap_or(provider.kind);
+        let id = raw.id.unwrap_or_else(|| name.get_ref().clone());
+        let kind = raw.kind.unwrap_or(provider.kind);
         let catalogue = &config.knowledge.catalogue;
         let usual = catalogue.describe(&provider.name, &id, &provider.capabilities).0;
         let usual_price = provider.prices().of(catalogue, &provider.name, &id);
         let usual_tools = if kind == provider.kind { usual.tools } else { Capabilities::of_kind(kind).tools };
-        let structured = self.structured(&field("structured"), raw.structured)?;
-        let window = self.context_window(&field("context_window"), raw.context_window)?;
-        let max_output = self.source.whole(&field("max_output"), raw.max_output, 1..=MAX_CONTEXT_TOKENS)?;
-        let tokens = self.one_of(&field("tokens"), raw.tokens, &Tokens::ALL, Tokens::name)?;
-        let price = raw.price.map(|price| self.price(&field("price"), price)).transpose()?;
+        let price = raw
+            .price
+            .map(|price| Price::flat(price.input, price.cached_input.unwrap_or(price.input), price.output));
         Ok(Listing {
             name: name.get_ref().clone(),
             provider: provider.name.clone(),
@@ -86,29 +97,29 @@ impl Reader<'_> {
             capabilities: Capabilities {
                 streaming: raw.streaming.unwrap_or(usual.streaming),
                 tools: raw.tools.unwrap_or(usual_tools),
-                structured: structured.unwrap_or(usual.structured),
+                structured: raw.structured.unwrap_or(usual.structured),
                 vision: raw.vision.unwrap_or(usual.vision),
                 sampling: raw.sampling.unwrap_or(usual.sampling),
                 thinking: raw.thinking.unwrap_or(usual.thinking),
                 calls_in_text: raw.tool_calls_in_text.unwrap_or(usual.calls_in_text),
-                context_window: window.unwrap_or(usual.context_window),
-                max_output: max_output.or(usual.max_output),
-                tokens: tokens.or(usual.tokens),
+                context_window: raw.context_window.unwrap_or(usual.context_window),
+                max_output: raw.max_output.or(usual.max_output),
+                tokens: raw.tokens.or(usual.tokens),
             },
             price: price.or(usual_price),
             extra: raw.extra.unwrap_or_default(),
         })
     }
 
-    /// Who serves a described model: the provider it names, the one its name leads to, or the only one there is.
+    /// The provider of a described model: the provider it names, the one its name leads to, or the only one there is.
     fn provider_of<'c>(
         &self,
         config: &'c Config,
         name: &Spanned<String>,
         provider: Option<Spanned<String>>,
-    ) -> Result<&'c Provider, Problem> {
+    ) -> Result<&'c ProviderConfig, Problem> {
         if let Some(provider) = provider {
-            return self.configured(config, &provider);
+            return self.configured_provider(config, &provider);
         }
         if let Some(provider) =
             config.known_provider_of(name.get_ref()).and_then(|known| config.provider(known))
@@ -120,7 +131,7 @@ impl Reader<'_> {
         {
             return Ok(provider);
         }
-        let remote: Vec<&Provider> =
+        let remote: Vec<&ProviderConfig> =
             config.providers.iter().filter(|provider| provider.wire.is_some()).collect();
         match remote.as_slice() {
             [only] => Ok(only),
@@ -135,7 +146,11 @@ impl Reader<'_> {
         }
     }
 
-    fn configured<'c>(&self, config: &'c Config, name: &Spanned<String>) -> Result<&'c Provider, Problem> {
+    fn configured_provider<'c>(
+        &self,
+        config: &'c Config,
+        name: &Spanned<String>,
+    ) -> Result<&'c ProviderConfig, Problem> {
         config.provider(name.get_ref()).ok_or_else(|| {
             let message = format!("the provider {:?} is not configured", name.get_ref());
             let known = known::provider(name.get_ref()).and_then(|known| known.key_variable);
@@ -152,27 +167,15 @@ impl Reader<'_> {
         })
     }
 
-    fn price(&self, field: &str, raw: RawPrice) -> Result<Price, Problem> {
-        let number = |key: &str, value: Spanned<f64>| {
-            let field = format!("{field}.{key}");
-            let read = self.source.number(&field, Some(value), Bound::Included(0.0), MAX_PRICE)?;
-            Ok(read.unwrap_or_default())
-        };
-        let input = number("input", raw.input)?;
-        let cached_input = raw.cached_input.map(|cached| number("cached_input", cached)).transpose()?;
-        Ok(Price::flat(input, cached_input.unwrap_or(input), number("output", raw.output)?))
-    }
-
     pub(super) fn embeddings(&self, config: &Config, raw: RawEmbeddings) -> Result<Embeddings, Problem> {
-        let provider = self.configured(config, &raw.provider)?;
+        let provider = self.configured_provider(config, &raw.provider)?;
         if matches!(provider.wire, Some(Wire::Anthropic(_))) {
             let message = format!("the provider {:?} has no embeddings", provider.name);
             return Err(self.source.problem(raw.provider.span(), message, "name another provider"));
         }
-        let dimensions = self.source.whole("embeddings.dimensions", raw.dimensions, 1..=MAX_DIMENSIONS)?;
-        let model = self.source.text("embeddings.model", Some(raw.model))?.unwrap_or_default();
+        let model = raw.model;
         let is_here =
-            config.pulled.iter().any(|pulled| pulled.name == model && pulled.kind == Kind::Embedding);
+            config.pulled.iter().any(|pulled| pulled.name == model && pulled.kind == pull::Kind::Embedding);
         if provider.wire.is_none() && !is_here {
             let message = format!("there are no weights of an embedding model called {model:?}");
             return Err(self.source.problem(
@@ -181,7 +184,7 @@ impl Reader<'_> {
                 "get them with `rondo models pull`",
             ));
         }
-        Ok(Embeddings { provider: provider.name.clone(), model, dimensions })
+        Ok(Embeddings { provider: provider.name.clone(), model, dimensions: raw.dimensions })
     }
 
     /// The default that somebody named must be one that can be asked, once there is anybody to ask.

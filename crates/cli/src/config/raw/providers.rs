@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use app::Problem;
 use app::source::Spanned;
+use app::source::bounds::whole_number;
 use model::known::{KnownProvider, PROVIDERS};
 use model::{Capabilities, Kind, Prices, Structured, Timeouts, Wire};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-use super::outside::RawSecret;
-use super::{Chosen, Reader};
-use crate::config::{Provider, Secret};
+use super::egress::RawSecret;
+use super::{Chosen, Reader, one_of};
+use crate::config::{ConfigSecret, ProviderConfig};
 use crate::local;
 
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 /// Less than this holds no prompt worth sending.
-const MIN_CONTEXT_TOKENS: i64 = 1024;
+pub(super) const MIN_CONTEXT_TOKENS: i64 = 1024;
 pub(super) const MAX_CONTEXT_TOKENS: i64 = 100_000_000;
 const OLLAMA_PORT: u16 = 11434;
 
@@ -26,29 +28,39 @@ const STRUCTURED: [Structured; 3] = [Structured::WithTools, Structured::Alone, S
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawProvider {
-    wire: Option<Spanned<String>>,
+    #[serde(deserialize_with = "wire")]
+    wire: Option<Wire>,
     base_url: Option<Spanned<String>>,
     api_key_env: Option<Spanned<String>>,
     api_key_file: Option<Spanned<String>>,
-    kind: Option<Spanned<String>>,
+    #[serde(deserialize_with = "kind")]
+    kind: Option<Kind>,
     open: Option<bool>,
-    prices: Option<Spanned<String>>,
+    #[serde(deserialize_with = "prices")]
+    prices: Option<Prices>,
     streaming: Option<bool>,
     tools: Option<bool>,
-    structured: Option<Spanned<String>>,
-    context_window: Option<Spanned<i64>>,
-    max_output: Option<Spanned<i64>>,
-    connect_timeout_seconds: Option<Spanned<i64>>,
-    first_byte_timeout_seconds: Option<Spanned<i64>>,
-    idle_timeout_seconds: Option<Spanned<i64>>,
-    total_timeout_seconds: Option<Spanned<i64>>,
+    #[serde(deserialize_with = "structured")]
+    structured: Option<Structured>,
+    #[serde(deserialize_with = "whole_number::<MIN_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS, _, _>")]
+    context_window: Option<u32>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_CONTEXT_TOKENS, _, _>")]
+    max_output: Option<u32>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    connect_timeout_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    first_byte_timeout_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    idle_timeout_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
+    total_timeout_seconds: Option<Duration>,
 }
 
 pub(super) type RawProviders = BTreeMap<Spanned<String>, RawProvider>;
 
 impl<'a> Reader<'a> {
     /// The providers that are on: the well-known ones in their order, then the others by name.
-    pub(super) fn providers(&self, mut raw: RawProviders) -> Result<Vec<Provider>, Problem> {
+    pub(super) fn providers(&self, mut raw: RawProviders) -> Result<Vec<ProviderConfig>, Problem> {
         let mut providers = Vec::new();
         for known in PROVIDERS {
             let section = raw.remove(known.name);
@@ -65,37 +77,35 @@ impl<'a> Reader<'a> {
         &self,
         known: &'static KnownProvider,
         section: Option<RawProvider>,
-    ) -> Result<Option<Provider>, Problem> {
+    ) -> Result<Option<ProviderConfig>, Problem> {
         let named = section.is_some();
         let raw = section.unwrap_or_default();
-        let field = |key: &str| format!("providers.{}.{key}", known.name);
-        let kind = self.kind(&field("kind"), raw.kind.clone())?.unwrap_or(known.kind);
+        let kind = raw.kind.unwrap_or(known.kind);
         let expected = Capabilities { structured: known.structured, ..Capabilities::of_kind(kind) };
-        let said = self.wire(&field("wire"), raw.wire.clone())?;
+        let said = raw.wire;
         let api_key = self.api_key(known.key_variable, &raw)?;
         let base_url = self.choose(known.url_variable, raw.base_url.clone())?;
         let elsewhere = said.unwrap_or(known.wire_elsewhere);
         let base_url = base_url.map(|chosen| base_url_of(&chosen, elsewhere)).transpose()?;
         let at_home = base_url.as_ref().is_none_or(|url| url == known.base_url);
         let wire = said.unwrap_or(if at_home { known.wire } else { known.wire_elsewhere });
-        let provider = Provider {
+        let provider = ProviderConfig {
             wire: Some(wire),
             kind,
             open: raw.open.unwrap_or(true),
-            capabilities: self.expected(&field, &raw, &expected)?,
-            timeouts: self.timeouts(&field, &raw)?,
-            prices: self.prices(&field("prices"), raw.prices.clone())?,
+            capabilities: raw.capabilities(&expected),
+            timeouts: raw.timeouts(),
+            prices: raw.prices,
             base_url: base_url.clone().unwrap_or_else(|| known.base_url.to_owned()),
             api_key,
-            ..Provider::of(known)
+            ..ProviderConfig::of(known)
         };
         let keyless = named && known.key_variable.is_none();
         Ok((keyless || base_url.is_some() || provider.api_key.is_some()).then_some(provider))
     }
 
     /// A provider that only the file knows.
-    fn own_provider(&self, name: &Spanned<String>, raw: &RawProvider) -> Result<Provider, Problem> {
-        let field = |key: &str| format!("providers.{name}.{key}");
+    fn own_provider(&self, name: &Spanned<String>, raw: &RawProvider) -> Result<ProviderConfig, Problem> {
         let taken = name.get_ref() == local::NAME;
         if taken || name.get_ref().trim().is_empty() || name.get_ref().contains('/') {
             let message = format!("a provider cannot be called {:?}", name.get_ref());
@@ -112,88 +122,64 @@ impl<'a> Reader<'a> {
             let remedy = format!("add its base_url, or use one of {}", known.join(", "));
             return Err(self.source.problem(name.span(), message, remedy));
         };
-        let wire = self.wire(&field("wire"), raw.wire.clone())?.unwrap_or(Wire::Chat);
+        let wire = raw.wire.unwrap_or(Wire::Chat);
         let usual = if wire == Wire::Ollama { Kind::Local } else { Kind::Cloud };
-        let kind = self.kind(&field("kind"), raw.kind.clone())?.unwrap_or(usual);
-        Ok(Provider {
+        let kind = raw.kind.unwrap_or(usual);
+        Ok(ProviderConfig {
             name: name.get_ref().clone(),
             wire: Some(wire),
             kind,
             base_url: base_url_of(&base_url, wire)?,
             api_key: self.api_key(None, raw)?,
             open: raw.open.unwrap_or(true),
-            capabilities: self.expected(&field, raw, &Capabilities::of_kind(kind))?,
-            timeouts: self.timeouts(&field, raw)?,
-            prices: self.prices(&field("prices"), raw.prices.clone())?,
+            capabilities: raw.capabilities(&Capabilities::of_kind(kind)),
+            timeouts: raw.timeouts(),
+            prices: raw.prices,
         })
     }
 
-    fn wire(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<Wire>, Problem> {
-        self.one_of(field, value, &Wire::ALL, Wire::name)
-    }
-
-    fn prices(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<Prices>, Problem> {
-        self.one_of(field, value, &Prices::WRITTEN, Prices::name)
-    }
-
-    pub(super) fn kind(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<Kind>, Problem> {
-        self.one_of(field, value, &KINDS, Kind::name)
-    }
-
-    pub(super) fn structured(
-        &self,
-        field: &str,
-        value: Option<Spanned<String>>,
-    ) -> Result<Option<Structured>, Problem> {
-        self.one_of(field, value, &STRUCTURED, Structured::name)
-    }
-
-    pub(super) fn context_window(
-        &self,
-        field: &str,
-        value: Option<Spanned<i64>>,
-    ) -> Result<Option<u32>, Problem> {
-        self.source.whole(field, value, MIN_CONTEXT_TOKENS..=MAX_CONTEXT_TOKENS)
-    }
-
-    fn expected(
-        &self,
-        field: &impl Fn(&str) -> String,
-        raw: &RawProvider,
-        usual: &Capabilities,
-    ) -> Result<Capabilities, Problem> {
-        let structured = self.structured(&field("structured"), raw.structured.clone())?;
-        let window = self.context_window(&field("context_window"), raw.context_window.clone())?;
-        let tokens = 1..=MAX_CONTEXT_TOKENS;
-        let max_output = self.source.whole(&field("max_output"), raw.max_output.clone(), tokens)?;
-        Ok(Capabilities {
-            streaming: raw.streaming.unwrap_or(usual.streaming),
-            tools: raw.tools.unwrap_or(usual.tools),
-            structured: structured.unwrap_or(usual.structured),
-            context_window: window.unwrap_or(usual.context_window),
-            max_output: max_output.or(usual.max_output),
-            ..*usual
-        })
-    }
-
-    fn timeouts(&self, field: &impl Fn(&str) -> String, raw: &RawProvider) -> Result<Timeouts, Problem> {
-        let default = Timeouts::default();
-        let seconds = |key: &str, value: &Option<Spanned<i64>>, default| {
-            let field = field(&format!("{key}_timeout_seconds"));
-            let read = self.source.seconds(&field, value.clone(), 1..=MAX_TIMEOUT_SECONDS);
-            read.map(|seconds| seconds.unwrap_or(default))
-        };
-        Ok(Timeouts {
-            connect: seconds("connect", &raw.connect_timeout_seconds, default.connect)?,
-            first_byte: seconds("first_byte", &raw.first_byte_timeout_seconds, default.first_byte)?,
-            idle: seconds("idle", &raw.idle_timeout_seconds, default.idle)?,
-            total: seconds("total", &raw.total_timeout_seconds, default.total)?,
-        })
-    }
-
-    fn api_key(&self, usual: Option<&str>, raw: &RawProvider) -> Result<Option<Secret>, Problem> {
+    fn api_key(&self, usual: Option<&str>, raw: &RawProvider) -> Result<Option<ConfigSecret>, Problem> {
         self.key(usual, RawSecret { env: raw.api_key_env.clone(), file: raw.api_key_file.clone() })
     }
+}
+
+impl RawProvider {
+    fn capabilities(&self, usual: &Capabilities) -> Capabilities {
+        Capabilities {
+            streaming: self.streaming.unwrap_or(usual.streaming),
+            tools: self.tools.unwrap_or(usual.tools),
+            structured: self.structured.unwrap_or(usual.structured),
+            context_window: self.context_window.unwrap_or(usual.context_window),
+            max_output: self.max_output.or(usual.max_output),
+            ..*usual
+        }
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        let default = Timeouts::default();
+        Timeouts {
+            connect: self.connect_timeout_seconds.unwrap_or(default.connect),
+            first_byte: self.first_byte_timeout_seconds.unwrap_or(default.first_byte),
+            idle: self.idle_timeout_seconds.unwrap_or(default.idle),
+            total: self.total_timeout_seconds.unwrap_or(default.total),
+        }
+    }
+}
+
+fn wire<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Wire>, D::Error> {
+    one_of(deserializer, &Wire::ALL, Wire::name)
+}
+
+fn prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Prices>, D::Error> {
+    one_of(deserializer, &Prices::WRITTEN, Prices::name)
+}
+
+pub(super) fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Kind>, D::Error> {
+    one_of(deserializer, &KINDS, Kind::name)
+}
+
+pub(super) fn structured<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Structured>, D::Error> {
+    one_of(deserializer, &STRUCTURED, Structured::name)
 }
 
 /// Checks a base URL and writes it the way the wire's adapter extends it.
@@ -210,7 +196,7 @@ fn base_url_of(chosen: &Chosen<'_>, wire: Wire) -> Result<String, Problem> {
     }
 }
 
-/// What `OLLAMA_HOST` may be: a host, a host and a port, or a URL; also the address that a server is told to listen on.
+/// The forms of `OLLAMA_HOST`: a host, a host and a port, or a URL; also the address that a server is told to listen on.
 fn ollama_url(chosen: &Chosen<'_>, text: &str) -> Result<String, Problem> {
     const EXAMPLE: &str = "http://127.0.0.1:11434";
     let mut url = if text.contains("://") {
@@ -253,8 +239,8 @@ pub(super) fn without_slash(url: &reqwest::Url) -> String {
 }
 
 /// Never quotes the key.
-pub(super) fn secret(origin: &Path, text: &str) -> Result<Secret, Problem> {
-    Secret::new(text).ok_or_else(|| {
+pub(super) fn secret(origin: &Path, text: &str) -> Result<ConfigSecret, Problem> {
+    ConfigSecret::new(text).ok_or_else(|| {
         Problem::of(
             origin,
             "this is not one key: it is empty or holds spaces or line breaks",

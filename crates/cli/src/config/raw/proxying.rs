@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What the variable says, separated by commas, or else the file.
+    /// The entries of the variable, separated by commas, or else of the file.
     fn entries(
         &self,
         variable: &'a str,

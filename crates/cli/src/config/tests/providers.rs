@@ -10,7 +10,7 @@ fn on(text: &str, pairs: &[(&str, &str)]) -> (Vec<String>, Option<String>) {
     (config.providers.into_iter().map(|provider| provider.name).collect(), config.model)
 }
 
-fn only(text: &str, pairs: &[(&str, &str)]) -> Provider {
+fn only(text: &str, pairs: &[(&str, &str)]) -> ProviderConfig {
     let mut providers = read(text, pairs).unwrap().providers;
     assert_eq!(providers.len(), 1, "{providers:?}");
     providers.remove(0)
@@ -53,12 +53,12 @@ connect_timeout_seconds = 1
 first_byte_timeout_seconds = 2
 idle_timeout_seconds = 3
 total_timeout_seconds = 4";
-    let expected = Provider {
+    let expected = ProviderConfig {
         name: "anthropic".into(),
         wire: Some(Wire::Anthropic(AnthropicVersion::V2023)),
         kind: Kind::Local,
         base_url: "https://api.anthropic.com/v1".into(),
-        api_key: Secret::new("sk-1"),
+        api_key: ConfigSecret::new("sk-1"),
         open: false,
         capabilities: Capabilities {
             streaming: false,
@@ -82,12 +82,12 @@ total_timeout_seconds = 4";
 #[test]
 fn a_provider_of_ones_own_speaks_chat_in_the_cloud_unless_it_says_otherwise() {
     let own = only("[providers.lan]\nbase_url = 'http://10.0.0.5:8000/v1/'", &[]);
-    let expected = Provider {
+    let expected = ProviderConfig {
         name: "lan".into(),
         base_url: "http://10.0.0.5:8000/v1".into(),
         wire: Some(Wire::Chat),
         capabilities: Capabilities::of_kind(Kind::Cloud),
-        ..Provider::of(known::provider("openai").unwrap())
+        ..ProviderConfig::of(known::provider("openai").unwrap())
     };
     assert_eq!(own, expected);
     let other = only("[providers.box]\nwire = 'ollama'\nbase_url = 'box'", &[]);
@@ -146,8 +146,11 @@ fn a_key_comes_from_the_variable_named_or_a_file() {
         let key = |pairs: &[(&str, &str)]| {
             read(&text, pairs).map(|config| config.provider(name).unwrap().api_key.clone())
         };
-        assert_eq!(key(&[("MINE", "sk-mine"), ("OPENAI_API_KEY", "sk-other")]), Ok(Secret::new("sk-mine")));
-        assert_eq!(key(&[]), Ok(Secret::new("sk-file")));
+        assert_eq!(
+            key(&[("MINE", "sk-mine"), ("OPENAI_API_KEY", "sk-other")]),
+            Ok(ConfigSecret::new("sk-mine"))
+        );
+        assert_eq!(key(&[]), Ok(ConfigSecret::new("sk-file")));
         fs::write(&file, "two\nlines").unwrap();
         let message = "this is not one key: it is empty or holds spaces or line breaks; put in the key alone";
         assert_eq!(key(&[]), Err(format!("{}: {message}", file.display())));

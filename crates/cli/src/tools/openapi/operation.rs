@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use app::{Method, Names, UrlTemplate};
+use app::{HttpMethod, Names, UrlTemplate};
 use protocol::Effect;
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ const MAX_FIELDS: usize = 64;
 #[derive(Clone, Copy)]
 pub(super) struct Found<'a> {
     pub(super) path: &'a str,
-    pub(super) method: Method,
+    pub(super) method: HttpMethod,
     pub(super) item: &'a Value,
     pub(super) operation: &'a Value,
 }
@@ -59,9 +59,9 @@ impl<'a> Found<'a> {
 
     fn effect(&self) -> Effect {
         match self.method {
-            Method::Get | Method::Head => Effect::Read,
-            Method::Put | Method::Delete => Effect::Idempotent,
-            Method::Post | Method::Patch => Effect::Irreversible,
+            HttpMethod::Get | HttpMethod::Head => Effect::Read,
+            HttpMethod::Put | HttpMethod::Delete => Effect::Idempotent,
+            HttpMethod::Post | HttpMethod::Patch => Effect::Irreversible,
         }
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn declare(
     }
     draft.parameters([found.item.get("parameters"), found.operation.get("parameters")])?;
     draft.fill_rest()?;
-    let can_have_body = !matches!(found.method, Method::Get | Method::Head);
+    let can_have_body = !matches!(found.method, HttpMethod::Get | HttpMethod::Head);
     let body = match found.operation.get("requestBody") {
         Some(raw) => draft.body(raw, can_have_body)?,
         None => None,

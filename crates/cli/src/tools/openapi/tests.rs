@@ -4,7 +4,7 @@ mod hostile;
 mod requests;
 mod schemas;
 
-use app::{App, Kind, RenderedBody};
+use app::{App, RenderedBody, ToolKind};
 use serde_json::{Value, json};
 
 use super::{Document, Imported, Wanted, import};
@@ -72,8 +72,8 @@ fn app(imported: &Imported) -> App {
 /// The arguments of the first tool, as the app has them.
 fn parameters(imported: &Imported) -> Value {
     match &app(imported).declared.first().unwrap().kind {
-        Kind::Http(tool) => tool.parameters.clone(),
-        Kind::Record(_) | Kind::Sandbox(_) => panic!("it is no HTTP tool"),
+        ToolKind::Http(tool) => tool.parameters.clone(),
+        ToolKind::Record(_) | ToolKind::Sandbox(_) => panic!("it is no HTTP tool"),
     }
 }
 
@@ -85,7 +85,7 @@ fn argument(imported: &Imported, name: &str) -> Value {
 /// What the first tool sends for these arguments: address, headers and body.
 fn sent(imported: &Imported, input: Value) -> (String, Vec<(String, String)>, Value) {
     let app = app(imported);
-    let Kind::Http(tool) = &app.declared.first().unwrap().kind else { panic!("it is no HTTP tool") };
+    let ToolKind::Http(tool) = &app.declared.first().unwrap().kind else { panic!("it is no HTTP tool") };
     let secrets: Value = tool.secrets().into_iter().map(|name| (name.to_owned(), json!("s3cret"))).collect();
     let mut values = json!({ "secret": secrets });
     values["input"] = input;

@@ -1,6 +1,6 @@
 //! What the model is told of a tool over records: its description and its arguments, made from the record's schema.
 
-use app::{Does, RECORD_FORMAT, RecordTool, RecordType};
+use app::{DeclaredRecordTool, Does, RECORD_FORMAT, RecordType};
 use serde_json::{Map, Value, json};
 
 use super::{ID, LIMIT, MAX_EVIDENCE, MAX_QUERY_CHARS, QUERY};
@@ -9,7 +9,7 @@ use crate::builtin::closed;
 /// What the id of a record looks like.
 const ID_PATTERN: &str = "^rec_[0-9a-f]{32}$";
 
-pub(super) fn description(declared: &RecordTool, record: &RecordType) -> String {
+pub(super) fn description(declared: &DeclaredRecordTool, record: &RecordType) -> String {
     let title = record.title();
     let mut words = match declared.does {
         Does::Search => format!("Finds {title} records by the words in them, best match first."),
@@ -34,7 +34,7 @@ pub(super) fn description(declared: &RecordTool, record: &RecordType) -> String 
     words
 }
 
-pub(super) fn parameters(declared: &RecordTool, record: &RecordType) -> Value {
+pub(super) fn parameters(declared: &DeclaredRecordTool, record: &RecordType) -> Value {
     let (properties, required) = match declared.does {
         Does::Search => {
             let about = "words to look for; the beginnings of words are enough";
@@ -63,7 +63,7 @@ pub(super) fn parameters(declared: &RecordTool, record: &RecordType) -> Value {
 
 type Fields = (Map<String, Value>, Vec<String>);
 
-fn create(declared: &RecordTool, record: &RecordType) -> Fields {
+fn create(declared: &DeclaredRecordTool, record: &RecordType) -> Fields {
     let properties: Map<String, Value> = given(declared, record).chain(evidence(declared)).collect();
     let needed = |name: &&String| {
         declared.requires.contains_key(*name)
@@ -73,7 +73,7 @@ fn create(declared: &RecordTool, record: &RecordType) -> Fields {
     (properties, required)
 }
 
-fn update(declared: &RecordTool, record: &RecordType) -> Fields {
+fn update(declared: &DeclaredRecordTool, record: &RecordType) -> Fields {
     let clearable = |(name, field): (String, Value)| {
         let field =
             if record.requires(&name) { field } else { json!({ "anyOf": [field, { "type": "null" }] }) };
@@ -85,7 +85,7 @@ fn update(declared: &RecordTool, record: &RecordType) -> Fields {
 }
 
 /// The fields that the model may give as they are.
-fn given(declared: &RecordTool, record: &RecordType) -> impl Iterator<Item = (String, Value)> {
+fn given(declared: &DeclaredRecordTool, record: &RecordType) -> impl Iterator<Item = (String, Value)> {
     let offered = |name: &String| {
         declared.fields.as_ref().is_none_or(|fields| fields.contains(name))
             && !declared.fixed.contains_key(name)
@@ -98,7 +98,7 @@ fn given(declared: &RecordTool, record: &RecordType) -> impl Iterator<Item = (St
 }
 
 /// The ids that the tool requires, each list under the name of the records' type.
-fn evidence(declared: &RecordTool) -> impl Iterator<Item = (String, Value)> {
+fn evidence(declared: &DeclaredRecordTool) -> impl Iterator<Item = (String, Value)> {
     declared.requires.iter().map(|(kind, count)| {
         let list = json!({
             "type": "array",

@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use app::{App, Does, Kind, Problem, RecordType, ToolRef};
+use app::{App, Does, Problem, RecordType, ToolKind, ToolRef};
 use async_trait::async_trait;
 use jsonschema::Validator;
 use protocol::{Effect, RecordId};
@@ -38,7 +38,7 @@ const RECORDS: &str = "records";
 
 pub(crate) struct RecordTool {
     spec: ToolSpec,
-    declared: app::RecordTool,
+    declared: app::DeclaredRecordTool,
     record: RecordType,
     whole: Validator,
     requirements: Vec<Requirement>,
@@ -63,7 +63,11 @@ struct Plan {
 
 impl RecordTool {
     /// The tool, or what is wrong with the schema or the values it is made from.
-    pub(crate) fn new(tool: &ToolRef, declared: &app::RecordTool, app: &App) -> Result<Self, Problem> {
+    pub(crate) fn new(
+        tool: &ToolRef,
+        declared: &app::DeclaredRecordTool,
+        app: &App,
+    ) -> Result<Self, Problem> {
         let unknown = || {
             tool.problem(format!("there is no record type {:?}", declared.record), "add it under records/")
         };
@@ -75,9 +79,9 @@ impl RecordTool {
         let whole = record.validator().map_err(|error| unfit(&error))?;
         check_values(tool, declared, record)?;
         let made_by = |kind: &str| {
-            let makes = |other: &Kind| match other {
-                Kind::Record(other) => other.does == Does::Create && other.record == kind,
-                Kind::Http(_) | Kind::Sandbox(_) => false,
+            let makes = |other: &ToolKind| match other {
+                ToolKind::Record(other) => other.does == Does::Create && other.record == kind,
+                ToolKind::Http(_) | ToolKind::Sandbox(_) => false,
             };
             app.declared.iter().find(|other| makes(&other.kind)).map(|other| other.tool.name.clone())
         };
@@ -288,7 +292,11 @@ fn view(row: &RecordRow) -> Value {
 }
 
 /// What the app sets by itself must fit the fields it is for.
-fn check_values(tool: &ToolRef, declared: &app::RecordTool, record: &RecordType) -> Result<(), Problem> {
+fn check_values(
+    tool: &ToolRef,
+    declared: &app::DeclaredRecordTool,
+    record: &RecordType,
+) -> Result<(), Problem> {
     let mut loose = record.schema.clone();
     if let Some(schema) = loose.as_object_mut() {
         schema.remove("required");

@@ -111,7 +111,7 @@ fn only_a_status_that_blames_the_request_says_that_nothing_happened() {
 #[test]
 fn a_header_of_the_app_stands_before_ours() {
     let rendered = |headers: &[(&str, &str)], body| Rendered {
-        method: Method::Post,
+        method: HttpMethod::Post,
         url: "https://a.example.com/x".into(),
         headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
         body,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use app::{McpServer, McpTransport, Template, header_values};
+use app::{AppMcpServer, AppMcpTransport, TextTemplate, header_values};
 use async_trait::async_trait;
 use protocol::{AppId, Effect, McpState, UserId};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, RequestMetaObject};
@@ -66,7 +66,7 @@ struct Notices {
 /// One server of one app.
 pub struct Server {
     app: AppId,
-    config: McpServer,
+    config: AppMcpServer,
     egress: Egress,
     secrets: Arc<Secrets>,
     env: Vec<(String, String)>,
@@ -115,13 +115,13 @@ impl Hub {
     }
 
     /// Lets go of those servers of an app that are not among these. A run that still uses one keeps it to its end.
-    pub fn keep(&self, app: &AppId, configs: &[McpServer]) {
+    pub fn keep(&self, app: &AppId, configs: &[AppMcpServer]) {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(of, _), server| of != app || configs.contains(&server.config));
     }
 
     /// The server of an app, with the lines it has already while its configuration is the same.
-    pub fn server(&self, app: &AppId, config: &McpServer) -> Arc<Server> {
+    pub fn server(&self, app: &AppId, config: &AppMcpServer) -> Arc<Server> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (app.clone(), config.name.name.clone());
         if let Some(known) = servers.get(&key).filter(|known| known.config == *config) {
@@ -149,7 +149,7 @@ impl Server {
     }
 
     pub fn is_process(&self) -> bool {
-        matches!(self.config.transport, McpTransport::Stdio { .. })
+        matches!(self.config.transport, AppMcpTransport::Stdio { .. })
     }
 
     /// Whether each user has a line of their own.
@@ -205,14 +205,14 @@ impl Server {
 
     fn address(&self, filling: &Filling) -> Result<Address, Failed> {
         let values = Value::Object(filling.values.clone());
-        let filled = |pairs: &[(String, Template)]| {
+        let filled = |pairs: &[(String, TextTemplate)]| {
             header_values(pairs, &values).map_err(|reason| Failed::new("not_configured", reason))
         };
         Ok(match &self.config.transport {
-            McpTransport::Http { url, headers } => {
+            AppMcpTransport::Http { url, headers } => {
                 Address::Host { url: url.clone(), headers: filled(headers)?, egress: self.egress.clone() }
             }
-            McpTransport::Stdio { command, args, env, cwd } => Address::Process {
+            AppMcpTransport::Stdio { command, args, env, cwd } => Address::Process {
                 command: command.clone(),
                 args: args.clone(),
                 env: self.env.iter().cloned().chain(filled(env)?).collect(),

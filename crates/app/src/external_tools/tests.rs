@@ -8,12 +8,12 @@ use super::*;
 
 const KIB: usize = 1024;
 
-fn template(source: &str) -> Template {
-    Template::new(source, Names::Undo).unwrap_or_else(|mistake| panic!("{source}: {mistake}"))
+fn template(source: &str) -> TextTemplate {
+    TextTemplate::new(source, Names::Undo).unwrap_or_else(|mistake| panic!("{source}: {mistake}"))
 }
 
 fn mistake(source: &str, names: Names) -> String {
-    let mistake = Template::read(source, names, Writing::Plain).unwrap_err();
+    let mistake = TextTemplate::read(source, names, Writing::Plain).unwrap_err();
     format!("{mistake}; {}", mistake.remedy)
 }
 
@@ -109,7 +109,7 @@ fn a_template_names_what_it_is_for_and_nothing_else() {
         ("{{ secret.a }}{{ user.id }}{{ app.id }}", Names::Connection),
         ("{{ input.a[:3] }}", Names::Call),
     ] {
-        Template::new(source, names).unwrap();
+        TextTemplate::new(source, names).unwrap();
     }
 }
 
@@ -327,12 +327,12 @@ proptest! {
     }
 }
 
-fn request() -> Request {
+fn request() -> RequestTemplate {
     let named = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(name, source)| ((*name).to_owned(), template(source))).collect::<Vec<_>>()
     };
-    Request {
-        method: Method::Post,
+    RequestTemplate {
+        method: HttpMethod::Post,
         url: url("https://a.example.com/x?a=1"),
         query: named(&[
             ("q", "{{ input.title }}"),
@@ -340,7 +340,10 @@ fn request() -> Request {
             ("key", "{{ secret.other }}"),
         ]),
         headers: named(&[("Authorization", "Bearer {{ secret.tickets }}"), ("X-None", "{{ input.none }}")]),
-        body: Some(Body::Form(named(&[("c", "{{ credential.github }}"), ("none", "{{ input.none }}")]))),
+        body: Some(BodyTemplate::Form(named(&[
+            ("c", "{{ credential.github }}"),
+            ("none", "{{ input.none }}"),
+        ]))),
         timeout: None,
     }
 }
@@ -368,14 +371,14 @@ fn a_header_cannot_end_its_line() {
     let values = json!({ "input": { "title": "Grüße" } });
     let expected = vec![("X-Title".to_owned(), "Grüße".to_owned())];
     assert_eq!(header_values(&header("{{ input.title }}"), &values), Ok(expected));
-    let failed = Request { body: None, query: header("{{ input.title|round }}"), ..request() };
+    let failed = RequestTemplate { body: None, query: header("{{ input.title|round }}"), ..request() };
     let expected = "query.X-Title: the template cannot be filled: invalid operation";
     assert_eq!(failed.render(&values).unwrap_err(), expected);
 }
 
 #[test]
 fn a_flow_allows_what_it_names() {
-    let flow = |from: Option<&[&str]>, input: Value| Flow {
+    let flow = |from: Option<&[&str]>, input: Value| FlowRule {
         from: from.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
         input: input.as_object().unwrap().clone(),
     };

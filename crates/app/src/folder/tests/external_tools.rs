@@ -4,7 +4,10 @@ use protocol::Effect;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Answered, Body, Flow, HttpTool, Kind, Method, Names, Permission, SandboxTool, Template};
+use crate::{
+    AnswerPart, BodyTemplate, FlowRule, HttpMethod, HttpTool, Names, Permission, SandboxTool, TextTemplate,
+    ToolKind,
+};
 
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
@@ -35,7 +38,7 @@ input = { project = ["a", "b"] }
 "#;
 
 fn http(app: &App) -> &HttpTool {
-    let Kind::Http(tool) = &app.declared[0].kind else { panic!("{:?}", app.declared) };
+    let ToolKind::Http(tool) = &app.declared[0].kind else { panic!("{:?}", app.declared) };
     tool
 }
 
@@ -46,11 +49,11 @@ fn a_request_is_read_as_it_is_declared() {
     assert_eq!((declared.tool.name.as_str(), declared.tool.line), ("createTicket", 2));
     assert_eq!(declared.description.as_deref(), Some("Opens a ticket."));
     assert_eq!(declared.permission, Some(Permission::Ask));
-    let flow = Flow {
+    let flow = FlowRule {
         from: Some(vec!["tavily_search".into(), "documents".into()]),
         input: json!({ "project": ["a", "b"] }).as_object().unwrap().clone(),
     };
-    assert_eq!(declared.flows, [flow, Flow { from: None, input: serde_json::Map::new() }]);
+    assert_eq!(declared.flows, [flow, FlowRule { from: None, input: serde_json::Map::new() }]);
     let tool = http(&app);
     assert_eq!(
         (tool.effect, tool.marker.as_deref(), tool.retry),
@@ -59,13 +62,16 @@ fn a_request_is_read_as_it_is_declared() {
     assert_eq!(tool.parameters["additionalProperties"], false);
     let names: Vec<&String> = tool.parameters["properties"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["title", "project", "also"], "in the order of the file");
-    assert_eq!(tool.answer, Answered::Pointer("/ticket".into()));
+    assert_eq!(tool.answer, AnswerPart::Pointer("/ticket".into()));
     assert_eq!(tool.accept_status, [404, 409]);
-    assert_eq!((tool.request.method, tool.request.timeout), (Method::Post, Some(Duration::from_secs(20))));
+    assert_eq!(
+        (tool.request.method, tool.request.timeout),
+        (HttpMethod::Post, Some(Duration::from_secs(20)))
+    );
     let headers: Vec<&str> = tool.request.headers.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(headers, ["Authorization", "X-Trace"]);
     let undo = tool.undo.as_ref().unwrap();
-    assert_eq!((undo.method, undo.timeout, undo.body.is_none()), (Method::Delete, None, true));
+    assert_eq!((undo.method, undo.timeout, undo.body.is_none()), (HttpMethod::Delete, None, true));
     assert_eq!(undo.credentials(), BTreeSet::from(["tickets"]));
     let values = json!({ "input": { "project": "a/b", "title": "T" }, "secret": { "tickets": "s" }, "call": { "key": "k" } });
     let rendered = tool.request.render(&values).unwrap();
@@ -90,15 +96,15 @@ fn what_a_request_does_follows_from_its_method() {
     }
     let app = demo(&tool("url = 'https://a.example.com/'\nretry = false"), PROMPT);
     let tool = http(&app);
-    assert_eq!((tool.request.method, tool.retry, &tool.answer), (Method::Get, false, &Answered::Whole));
+    assert_eq!((tool.request.method, tool.retry, &tool.answer), (HttpMethod::Get, false, &AnswerPart::Whole));
     assert_eq!(tool.parameters, json!({ "type": "object", "properties": {}, "additionalProperties": false }));
     let text = "url = 'https://a.example.com/'\nmethod = 'PUT'\ntext = 'x {{ input.a }}'\nresult_template = '{{ output.b }}'";
-    let app = demo(&super::outside::tool(text), PROMPT);
-    let expected = Template::new("{{ output.b }}", Names::Answer).unwrap();
-    assert_eq!(http(&app).answer, Answered::Text(expected));
+    let app = demo(&super::external_tools::tool(text), PROMPT);
+    let expected = TextTemplate::new("{{ output.b }}", Names::Answer).unwrap();
+    assert_eq!(http(&app).answer, AnswerPart::Text(expected));
     assert_eq!(
         http(&app).request.body,
-        Some(Body::Text(Template::new("x {{ input.a }}", Names::Call).unwrap()))
+        Some(BodyTemplate::Text(TextTemplate::new("x {{ input.a }}", Names::Call).unwrap()))
     );
 }
 
@@ -180,7 +186,7 @@ fn a_tool_is_of_one_kind_and_says_what_fits_it() {
     let marked = demo(&format!("[tool.x]\ndescription = 'd'\nmarker = '{}'\n{http}", "é".repeat(64)), PROMPT);
     assert_eq!(self::http(&marked).marker.as_ref().unwrap().chars().count(), 64);
     let undone = format!("[tool.x]\ndescription = 'd'\neffect = 'reversible'\n{http}\n{undo}");
-    assert_eq!(self::http(&demo(&undone, PROMPT)).undo.as_ref().unwrap().method, Method::Get);
+    assert_eq!(self::http(&demo(&undone, PROMPT)).undo.as_ref().unwrap().method, HttpMethod::Get);
     let listed =
         demo("tools = ['x']\n[tool.x]\nmarker = '…'\n[[tool.x.flow]]\ninput = { to = 'me' }", PROMPT);
     assert_eq!((listed.adjusted[0].marker.as_deref(), listed.adjusted[0].flows.len()), (Some("…"), 1));
@@ -325,7 +331,7 @@ fn code_in_a_sandbox_is_read_with_its_bounds() {
         memory_bytes: 16 * 1024 * 1024,
         timeout: Duration::from_secs(5),
     };
-    assert_eq!(app.declared[0].kind, Kind::Sandbox(expected.clone()));
+    assert_eq!(app.declared[0].kind, ToolKind::Sandbox(expected.clone()));
     let bounds = "module = 'slug.wasm'\nfuel = 1_000\nmemory_mb = 256\ntimeout_seconds = 60";
     let bounded = SandboxTool {
         fuel: 1000,
@@ -333,7 +339,7 @@ fn code_in_a_sandbox_is_read_with_its_bounds() {
         timeout: Duration::from_secs(60),
         ..expected
     };
-    assert_eq!(read(&sandbox(bounds, MODULE)).declared[0].kind, Kind::Sandbox(bounded));
+    assert_eq!(read(&sandbox(bounds, MODULE)).declared[0].kind, ToolKind::Sandbox(bounded));
     let other = read(&sandbox("module = 'slug.wasm'", b"\0asm\x01\0\0\0\0"));
     assert_ne!(app.revision, other.revision, "the code is part of the app");
 }

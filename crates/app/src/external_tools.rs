@@ -1,4 +1,4 @@
-//! Tools that reach outside, as an app declares them: requests over HTTP, code in a sandbox and MCP servers.
+//! External tools, as an app declares them: requests over HTTP, code in a sandbox and MCP servers.
 
 mod address;
 mod request;
@@ -6,7 +6,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use protocol::Effect;
 use serde_json::{Map, Value};
 
 pub use address::UrlTemplate;
-pub use request::{Body, Method, Rendered, RenderedBody, Request, header_values};
+pub use request::{BodyTemplate, HttpMethod, Rendered, RenderedBody, RequestTemplate, header_values};
 pub(crate) use template::Writing;
-pub use template::{JsonTemplate, Names, Template};
+pub use template::{JsonTemplate, Names, TextTemplate};
 
-use crate::{App, Kind, ToolRef};
+use crate::ToolRef;
 
 /// Stands between an MCP server's name and its tool's.
 const BETWEEN: &str = "__";
 
-/// What may cause a call after words from outside came into the prompt.
+/// A rule that allows a call after external text came into the prompt.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Flow {
+pub struct FlowRule {
     /// Tools whose words they were, or `documents`; any when absent.
     pub from: Option<Vec<String>>,
     /// Arguments that must be exactly so, or, where it is a list, one of these.
     pub input: Map<String, Value>,
 }
 
-impl Flow {
+impl FlowRule {
     pub fn allows(&self, source: &str, input: &Value) -> bool {
         let is_from = self.from.as_ref().is_none_or(|names| names.iter().any(|name| name == source));
         let fits = |(name, wanted): (&String, &Value)| match (input.get(name), wanted) {
@@ -53,10 +53,10 @@ pub struct HttpTool {
     pub marker: Option<String>,
     /// A JSON Schema of a closed object.
     pub parameters: Value,
-    pub request: Request,
-    /// What takes a call back; there for reversible tools, and only for them.
-    pub undo: Option<Request>,
-    pub answer: Answered,
+    pub request: RequestTemplate,
+    /// The request that undoes a call; present for reversible tools, and only for them.
+    pub undo: Option<RequestTemplate>,
+    pub answer: AnswerPart,
     /// Whether a request that failed is made again.
     pub retry: bool,
     /// Statuses beside 2xx that are answers and not failures.
@@ -65,17 +65,17 @@ pub struct HttpTool {
 
 impl HttpTool {
     pub fn secrets(&self) -> BTreeSet<&str> {
-        [&self.request].into_iter().chain(&self.undo).flat_map(Request::secrets).collect()
+        [&self.request].into_iter().chain(&self.undo).flat_map(RequestTemplate::secrets).collect()
     }
 }
 
-/// What of an answer the model gets.
+/// The part of an answer that the model gets.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answered {
+pub enum AnswerPart {
     Whole,
     /// A JSON pointer.
     Pointer(String),
-    Text(Template),
+    Text(TextTemplate),
 }
 
 /// A tool that is code of the app's, able to compute and nothing else.
@@ -104,10 +104,10 @@ impl std::fmt::Debug for SandboxTool {
 
 /// A server whose tools an app has.
 #[derive(Debug, Clone, PartialEq)]
-pub struct McpServer {
+pub struct AppMcpServer {
     /// Its name, and the place that names it.
     pub name: ToolRef,
-    pub transport: McpTransport,
+    pub transport: AppMcpTransport,
     /// Only these of its tools; all when absent.
     pub tools: Option<BTreeSet<String>>,
     /// Of one request to it.
@@ -116,61 +116,36 @@ pub struct McpServer {
 
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq)]
-pub enum McpTransport {
-    Stdio { command: String, args: Vec<String>, env: Vec<(String, Template)>, cwd: Option<PathBuf> },
-    Http { url: String, headers: Vec<(String, Template)> },
+pub enum AppMcpTransport {
+    Stdio { command: String, args: Vec<String>, env: Vec<(String, TextTemplate)>, cwd: Option<PathBuf> },
+    Http { url: String, headers: Vec<(String, TextTemplate)> },
 }
 
-impl McpServer {
+impl AppMcpServer {
     pub fn secrets(&self) -> BTreeSet<&str> {
-        self.templates().flat_map(Template::secrets).map(String::as_str).collect()
+        self.templates().flat_map(TextTemplate::secrets).map(String::as_str).collect()
     }
 
     pub fn credentials(&self) -> BTreeSet<&str> {
-        self.templates().flat_map(Template::credentials).map(String::as_str).collect()
+        self.templates().flat_map(TextTemplate::credentials).map(String::as_str).collect()
     }
 
     /// Whether each user needs a connection of their own.
     pub fn is_per_user(&self) -> bool {
-        self.templates().any(Template::is_per_user)
+        self.templates().any(TextTemplate::is_per_user)
     }
 
-    fn templates(&self) -> impl Iterator<Item = &Template> {
+    fn templates(&self) -> impl Iterator<Item = &TextTemplate> {
         let named = match &self.transport {
-            McpTransport::Stdio { env, .. } => env,
-            McpTransport::Http { headers, .. } => headers,
+            AppMcpTransport::Stdio { env, .. } => env,
+            AppMcpTransport::Http { headers, .. } => headers,
         };
         named.iter().map(|(_, template)| template)
     }
 }
 
-impl App {
-    /// The server that a tool of this name would be one of.
-    pub fn server_of(&self, tool: &str) -> Option<&McpServer> {
-        server_of(&self.mcp, tool)
-    }
-
-    /// The operator's secrets that its tools and servers name, each with the first place that does.
-    pub fn secrets(&self) -> BTreeMap<&str, &ToolRef> {
-        let of_tools = self.declared.iter().flat_map(|declared| {
-            let names = match &declared.kind {
-                Kind::Http(tool) => tool.secrets(),
-                Kind::Record(_) | Kind::Sandbox(_) => BTreeSet::new(),
-            };
-            names.into_iter().map(|name| (name, &declared.tool))
-        });
-        let of_servers =
-            self.mcp.iter().flat_map(|server| server.secrets().into_iter().map(|name| (name, &server.name)));
-        let mut first = BTreeMap::new();
-        for (name, place) in of_tools.chain(of_servers) {
-            first.entry(name).or_insert(place);
-        }
-        first
-    }
-}
-
 /// A server's name has no two underscores in a row and none at its end, so the first two end it.
-pub(crate) fn server_of<'a>(servers: &'a [McpServer], tool: &str) -> Option<&'a McpServer> {
+pub(crate) fn server_of<'a>(servers: &'a [AppMcpServer], tool: &str) -> Option<&'a AppMcpServer> {
     let (name, _) = tool.split_once(BETWEEN)?;
     servers.iter().find(|server| server.name.name == name)
 }

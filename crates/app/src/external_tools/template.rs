@@ -1,42 +1,44 @@
-//! Templates of what is sent outside: which names they may use, and what they make of the values of a call.
+//! Templates of requests: which names they may use, and which text they make of the values of a call.
 //!
-//! A template gets no secret but those it names plainly, so that none can be reached by a detour. What goes wrong while
-//! it is filled is told without any value.
+//! A template gets no secret but those it names plainly, so that none can be reached by a detour. An error while
+//! it is filled names no value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::ValueKind;
+use minijinja::value::{Serde, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value as Json};
 
 use crate::template::{Bounded, Mistake, environment};
 
-/// What one template, or one JSON value made of templates, may come to.
+/// The size that one template, or one JSON value made of templates, may have when it is filled.
 const MAX_RENDERED_BYTES: usize = 256 * 1024;
 const NAME: &str = "template";
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const SECRET: &str = "secret";
 const CREDENTIAL: &str = "credential";
 /// All else can give a name to a secret, or is of no use in one value.
 const STATEMENTS: &[&str] = &["if", "elif", "else", "endif", "for", "endfor"];
 
-/// What a template may name, by what it is for.
+/// Names that a template may use, by its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     /// The request of a call.
     Call,
-    /// The request that takes a call back.
+    /// The request that undoes a call.
     Undo,
-    /// What the model reads; no secret may come into it.
+    /// The answer that the model reads; no secret may come into it.
     Answer,
-    /// What is sent when a server is connected, before there is a call.
+    /// The headers or variables of a connection to a server, before there is a call.
     Connection,
 }
 
 impl Names {
-    /// Those without a dot may be followed by anything.
+    /// A name without a dot may be followed by anything.
     fn list(self) -> &'static [&'static str] {
         match self {
             Self::Call => {
@@ -84,7 +86,7 @@ pub(crate) enum Writing {
 
 /// A text with values of a call in it. Two are equal when their texts are.
 #[derive(Clone)]
-pub struct Template {
+pub struct TextTemplate {
     source: String,
     environment: Arc<Environment<'static>>,
     /// Of a template that is one `{{ expression }}` and nothing else.
@@ -94,7 +96,7 @@ pub struct Template {
     names_user: bool,
 }
 
-impl Template {
+impl TextTemplate {
     pub fn new(source: &str, names: Names) -> Result<Self, String> {
         Self::read(source, names, Writing::Plain).map_err(|mistake| mistake.to_string())
     }
@@ -104,8 +106,11 @@ impl Template {
         let mut environment = environment(SyntaxConfig::builder().keep_trailing_newline(true).build()?);
         environment.set_formatter(move |out, _, value| {
             let text = text(value)?;
-            let text = if writing == Writing::Encoded { encoded(&text) } else { text };
-            out.write_str(&text).map_err(Error::from)
+            match writing {
+                Writing::Plain => out.write_str(&text),
+                Writing::Encoded => write!(out, "{}", utf8_percent_encode(&text, ENCODED)),
+            }
+            .map_err(Error::from)
         });
         environment.add_template_owned(NAME, source.to_owned())?;
         let used = environment.get_template(NAME)?.undeclared_variables(true);
@@ -150,7 +155,7 @@ impl Template {
         match &self.expression {
             Some(expression) => {
                 let Some(value) = self.evaluate(expression, values)? else { return Ok(None) };
-                let text = text(&value).map_err(|error| told(&error))?;
+                let text = text(&value).map_err(|error| fill_error(&error))?;
                 within_bounds(text.len())?;
                 Ok(Some(text))
             }
@@ -178,7 +183,7 @@ impl Template {
         if written.is_full {
             return Err(too_long());
         }
-        result.map_err(|error| told(&error))?;
+        result.map_err(|error| fill_error(&error))?;
         Ok(written.text())
     }
 
@@ -190,16 +195,16 @@ impl Template {
     fn evaluate(&self, expression: &str, values: &Json) -> Result<Option<Value>, String> {
         let compiled = self.environment.compile_expression_owned(expression.to_owned());
         let value = compiled.and_then(|compiled| compiled.eval(self.context(values)));
-        let value = value.map_err(|error| told(&error))?;
+        let value = value.map_err(|error| fill_error(&error))?;
         Ok(Some(value).filter(|value| !value.is_undefined() && !value.is_none()))
     }
 
     fn context(&self, values: &Json) -> Value {
         let roots = values.as_object().into_iter().flatten().map(|(root, inner)| {
             let given = match root.as_str() {
-                SECRET => only(inner, &self.secrets),
-                CREDENTIAL => only(inner, &self.credentials),
-                _ => value(inner),
+                SECRET => named_values(inner, &self.secrets),
+                CREDENTIAL => named_values(inner, &self.credentials),
+                _ => Value::from(Serde(inner)),
             };
             (root.clone(), given)
         });
@@ -217,13 +222,13 @@ impl Template {
     }
 }
 
-impl fmt::Debug for Template {
+impl fmt::Debug for TextTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Template").field(&self.source).finish()
+        f.debug_tuple("TextTemplate").field(&self.source).finish()
     }
 }
 
-impl PartialEq for Template {
+impl PartialEq for TextTemplate {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }
@@ -236,7 +241,7 @@ pub struct JsonTemplate(Node);
 #[derive(Debug, Clone, PartialEq)]
 enum Node {
     Fixed(Json),
-    Text(Template),
+    Text(TextTemplate),
     List(Vec<Node>),
     Object(Vec<(String, Node)>),
 }
@@ -251,13 +256,13 @@ impl JsonTemplate {
         Node::read(value, names, "").map(Self)
     }
 
-    /// What has no value is left out of objects and lists.
+    /// A field or entry without a value is left out.
     pub fn render(&self, values: &Json) -> Result<Json, String> {
         let rendered = self.0.render(values, &mut 0)?;
         Ok(rendered.unwrap_or(Json::Null))
     }
 
-    pub(super) fn templates(&self) -> Vec<&Template> {
+    pub(super) fn templates(&self) -> Vec<&TextTemplate> {
         let mut found = Vec::new();
         self.0.collect(&mut found);
         found
@@ -268,8 +273,8 @@ impl Node {
     fn read(value: &Json, names: Names, place: &str) -> Result<Self, Mistake> {
         Ok(match value {
             Json::String(text) if is_template(text) => {
-                let template = Template::read(text, names, Writing::Plain);
-                Self::Text(template.map_err(|mistake| at(place, mistake))?)
+                let template = TextTemplate::read(text, names, Writing::Plain);
+                Self::Text(template.map_err(|mistake| at_place(place, mistake))?)
             }
             Json::Array(items) => {
                 let items = items.iter().enumerate();
@@ -315,7 +320,7 @@ impl Node {
         })
     }
 
-    fn collect<'a>(&'a self, found: &mut Vec<&'a Template>) {
+    fn collect<'a>(&'a self, found: &mut Vec<&'a TextTemplate>) {
         match self {
             Self::Fixed(_) => {}
             Self::Text(template) => found.push(template),
@@ -330,7 +335,7 @@ fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|start| text.contains(start))
 }
 
-fn at(place: &str, mistake: Mistake) -> Mistake {
+fn at_place(place: &str, mistake: Mistake) -> Mistake {
     if place.is_empty() {
         return mistake;
     }
@@ -348,7 +353,7 @@ fn check_statements(source: &str) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// What a template uses is not found everywhere it can stand, such as before `[1:]`. A secret that was missed would come
+/// A name that a template uses is not found everywhere it can stand, such as before `[1:]`. A secret that was missed would come
 /// out as nothing.
 fn check_followed(source: &str, root: &str, found: &BTreeSet<String>) -> Result<(), Mistake> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
@@ -370,7 +375,7 @@ fn check_followed(source: &str, root: &str, found: &BTreeSet<String>) -> Result<
     Ok(())
 }
 
-/// What stands between the braces, where there is one pair and nothing outside of it.
+/// The expression between the braces, where there is one pair and nothing outside of it.
 fn only_expression(source: &str, environment: &Environment<'static>) -> Option<String> {
     let inner = source.strip_prefix("{{")?.strip_suffix("}}")?;
     let signs = ['-', '+']; // they say what becomes of the blanks around
@@ -379,28 +384,9 @@ fn only_expression(source: &str, environment: &Environment<'static>) -> Option<S
     environment.compile_expression_owned(inner.to_owned()).ok().map(|_| inner.to_owned())
 }
 
-fn value(json: &Json) -> Value {
-    match json {
-        Json::Null => Value::from(()),
-        Json::Bool(yes) => Value::from(*yes),
-        Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(whole), _, _) => Value::from(whole),
-            (None, Some(whole), _) => Value::from(whole),
-            (None, None, Some(float)) => Value::from(float),
-            (None, None, None) => Value::UNDEFINED,
-        },
-        Json::String(text) => Value::from(text.as_str()),
-        Json::Array(items) => items.iter().map(value).collect(),
-        Json::Object(fields) => {
-            let fields = fields.iter().map(|(name, field)| (name.clone(), value(field)));
-            Value::from(fields.collect::<BTreeMap<String, Value>>())
-        }
-    }
-}
-
-fn only(values: &Json, names: &BTreeSet<String>) -> Value {
-    let given = names.iter().filter_map(|name| Some((name.clone(), value(values.get(name)?))));
-    Value::from(given.collect::<BTreeMap<String, Value>>())
+fn named_values(values: &Json, names: &BTreeSet<String>) -> Value {
+    let given = names.iter().filter_map(|name| Some((name, values.get(name)?)));
+    Value::from(Serde(given.collect::<BTreeMap<&String, &Json>>()))
 }
 
 fn text(value: &Value) -> Result<String, Error> {
@@ -414,18 +400,6 @@ fn text(value: &Value) -> Result<String, Error> {
     Ok(value.to_string())
 }
 
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
-
 fn within_bounds(bytes: usize) -> Result<(), String> {
     if bytes > MAX_RENDERED_BYTES { Err(too_long()) } else { Ok(()) }
 }
@@ -434,7 +408,7 @@ fn too_long() -> String {
     format!("it comes to more than {} KiB", MAX_RENDERED_BYTES / 1024)
 }
 
-/// What the error says in detail may quote a value, and a value may be a secret.
-fn told(error: &Error) -> String {
+/// The detail of the error may quote a value, and a value may be a secret.
+fn fill_error(error: &Error) -> String {
     format!("the template cannot be filled: {}", error.kind())
 }

@@ -2,11 +2,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::source::{Problem, Source, Spanned};
+use crate::source::{FileText, Problem, Spanned};
 
 /// Where a file or folder of the app is. `field` is the full name of what names it.
-pub(super) fn inside(
-    source: &Source<'_>,
+pub(super) fn app_path(
+    source: &FileText<'_>,
     dir: &Path,
     field: &str,
     name: &Spanned<String>,

@@ -10,7 +10,7 @@ use tools::{Allowed, NotAllowable};
 
 use super::providers::{http_url, secret, without_slash};
 use super::{Chosen, Reader};
-use crate::config::{Outside, Secret, TavilyAccount};
+use crate::config::{ConfigSecret, EgressConfig, TavilyAccount};
 
 const TAVILY_URL: &str = "https://api.tavily.com";
 const SEARXNG_EXAMPLE: &str = "http://127.0.0.1:8888";
@@ -40,14 +40,14 @@ pub(super) struct RawSearch {
 pub(super) type RawSecrets = BTreeMap<Spanned<String>, RawSecret>;
 
 impl Reader<'_> {
-    pub(super) fn outside(
+    pub(super) fn egress(
         &self,
         egress: RawEgress,
         secrets: RawSecrets,
         search: RawSearch,
-    ) -> Result<Outside, Problem> {
-        let (mut allow, opened) = self.allowed(egress)?;
-        // What the operator names as the address of a search may be reached, wherever it is.
+    ) -> Result<EgressConfig, Problem> {
+        let (mut allow, opened) = self.allowed_hosts(egress)?;
+        // The address of a search that the operator names may be reached, wherever it is.
         let mut open = |chosen: &Chosen<'_>, usual: &str| -> Result<String, Problem> {
             let url = without_slash(&http_url(chosen, chosen.value.trim(), usual)?);
             if url != TAVILY_URL {
@@ -64,11 +64,11 @@ impl Reader<'_> {
         let tavily = self
             .key(Some("TAVILY_API_KEY"), key)?
             .map(|key| TavilyAccount { base_url: tavily_url.unwrap_or_else(|| TAVILY_URL.to_owned()), key });
-        Ok(Outside { secrets: self.secrets(secrets)?, allow, opened, tavily, searxng })
+        Ok(EgressConfig { secrets: self.secrets(secrets)?, allow, opened, tavily, searxng })
     }
 
-    /// What is open beside public hosts, and the same as it is written. The variable adds to the file.
-    fn allowed(&self, egress: RawEgress) -> Result<(Allowed, Vec<String>), Problem> {
+    /// Hosts that are open beside public ones, parsed and as written. The variable adds to the file.
+    fn allowed_hosts(&self, egress: RawEgress) -> Result<(Allowed, Vec<String>), Problem> {
         const VARIABLE: &str = "RONDO_EGRESS_ALLOW";
         let (mut allow, mut opened) = (Allowed::default(), Vec::new());
         let mut open = |entry: &str| {
@@ -92,7 +92,7 @@ impl Reader<'_> {
         Ok((allow, opened))
     }
 
-    fn secrets(&self, raw: RawSecrets) -> Result<BTreeMap<String, Secret>, Problem> {
+    fn secrets(&self, raw: RawSecrets) -> Result<BTreeMap<String, ConfigSecret>, Problem> {
         let mut secrets = BTreeMap::new();
         for (name, raw) in raw {
             let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -115,7 +115,7 @@ impl Reader<'_> {
     }
 
     /// The value from the variable, or else from the file. A variable that somebody chose by name must be set.
-    pub(super) fn key(&self, usual: Option<&str>, raw: RawSecret) -> Result<Option<Secret>, Problem> {
+    pub(super) fn key(&self, usual: Option<&str>, raw: RawSecret) -> Result<Option<ConfigSecret>, Problem> {
         let chosen = self.in_file(raw.env)?;
         let name = chosen.as_ref().map(|chosen| chosen.value.as_str()).or(usual);
         if let Some((name, value)) = name.and_then(|name| Some((name, self.variable(name)?))) {

@@ -1,16 +1,16 @@
-//! What apps need of the operator for tools that reach outside: secrets by name, and somebody who searches the web.
+//! Settings of the operator that external tools of apps need: secrets by name, and a web search.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use app::{Apps, Problem, ToolRef};
 
-use super::{Environment, Outside, Secret};
+use super::{ConfigSecret, EgressConfig, Environment};
 
-/// What a variable that holds a secret begins with; the secret's name in capitals follows.
+/// The prefix of a variable that holds a secret; the secret's name in capitals follows.
 const PREFIX: &str = "RONDO_SECRET_";
 
-impl Outside {
+impl EgressConfig {
     /// The secrets that the apps name, the variable before the file, and a problem for each that nobody has set.
     pub(crate) fn secrets_for(
         &self,
@@ -22,12 +22,12 @@ impl Outside {
             let variable = format!("{PREFIX}{}", name.to_uppercase());
             let given = environment(&variable).filter(|value| !value.trim().is_empty());
             let value = match given {
-                Some(text) => Some(Secret::new(&text).ok_or_else(|| unusable(&variable))?),
+                Some(text) => Some(ConfigSecret::new(&text).ok_or_else(|| unusable_secret(&variable))?),
                 None => self.secrets.get(name).cloned(),
             };
             match value {
                 Some(value) => drop(values.insert(name.to_owned(), value.expose().to_owned())),
-                None => drop(missing.entry(name).or_insert_with(|| unset(name, place, &variable))),
+                None => drop(missing.entry(name).or_insert_with(|| unset_secret(name, place, &variable))),
             }
         }
         Ok((values, missing.into_values().collect()))
@@ -36,10 +36,10 @@ impl Outside {
     /// A problem for each app that lists a search which nobody does.
     pub(crate) fn missing_searches(&self, apps: &Apps) -> Vec<Problem> {
         let listed = apps.values().flat_map(|app| &app.tools);
-        listed.filter_map(|tool| Some((tool, self.search_setting(&tool.name)?))).map(unsearched).collect()
+        listed.filter_map(|tool| Some((tool, self.search_setting(&tool.name)?))).map(missing_search).collect()
     }
 
-    /// What to set for a search to be had; none when it can be, or when it is none.
+    /// The variable to set for a search; none when the search is set up, or when the tool is no search.
     fn search_setting(&self, tool: &str) -> Option<&'static str> {
         match (tool, &self.tavily, &self.searxng) {
             ("web_search", None, None) => Some("TAVILY_API_KEY or SEARXNG_URL"),
@@ -50,18 +50,18 @@ impl Outside {
     }
 }
 
-fn unsearched((tool, setting): (&ToolRef, &str)) -> Problem {
+fn missing_search((tool, setting): (&ToolRef, &str)) -> Problem {
     let message = format!("nobody is set up for {}, so the model does not get it", tool.name);
     tool.problem(message, format!("set {setting}, or remove it"))
 }
 
-fn unset(name: &str, place: &ToolRef, variable: &str) -> Problem {
+fn unset_secret(name: &str, place: &ToolRef, variable: &str) -> Problem {
     let remedy = format!("set {variable}, or add [secrets.{name}] to rondo.toml");
     place.problem(format!("the secret {name:?} is not set"), remedy)
 }
 
 /// Never quotes it.
-fn unusable(variable: &str) -> Problem {
+fn unusable_secret(variable: &str) -> Problem {
     let message = "this is not one secret: it holds spaces or line breaks";
     Problem::of(Path::new(variable), message, "put in the secret alone")
 }

@@ -3,10 +3,10 @@
 use serde_json::Value;
 use url::Url;
 
-use super::template::{Names, Template, Writing};
+use super::template::{Names, TextTemplate, Writing};
 use crate::template::Mistake;
 
-/// What servers commonly take.
+/// A length that servers commonly take.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
 /// An address whose path and query may hold values of a call, each of which stays within its segment or parameter.
@@ -15,12 +15,12 @@ pub struct UrlTemplate {
     /// Scheme, host and port.
     origin: String,
     segments: Vec<Segment>,
-    query: Option<Template>,
+    query: Option<TextTemplate>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Segment {
-    template: Template,
+    template: TextTemplate,
     /// Whether a call changes it.
     is_filled: bool,
 }
@@ -58,7 +58,7 @@ impl UrlTemplate {
         let origin = origin(head)?;
         let Parts { segments, query } = parts(tail)?;
         let read = |text: &str| {
-            let template = Template::read(text, names, Writing::Encoded)?;
+            let template = TextTemplate::read(text, names, Writing::Encoded)?;
             if template.secrets().is_empty() && template.credentials().is_empty() {
                 return Ok(template);
             }
@@ -187,7 +187,7 @@ fn tag_end(text: &str) -> Option<usize> {
     None
 }
 
-/// What the app wrote must be read by everybody as the same address.
+/// Every reader must read the text of the app as one and the same address.
 fn check_text(text: &str) -> Result<(), Mistake> {
     if text.contains("{%") || text.contains("{#") {
         return Err(Mistake::new("the url holds a statement", "write only {{ … }} into it"));

@@ -4,59 +4,47 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::{JsonTemplate, Template, UrlTemplate};
+use super::{JsonTemplate, TextTemplate, UrlTemplate};
+use crate::words::word_enum;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    #[default]
-    Get,
-    Head,
-    Post,
-    Put,
-    Patch,
-    Delete,
-}
-
-impl Method {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
+word_enum! {
+    #[derive(Default)]
+    pub enum HttpMethod {
+        #[default]
+        Get = "GET",
+        Head = "HEAD",
+        Post = "POST",
+        Put = "PUT",
+        Patch = "PATCH",
+        Delete = "DELETE",
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    pub method: Method,
+pub struct RequestTemplate {
+    pub method: HttpMethod,
     pub url: UrlTemplate,
     /// Parameters beside those of the address.
-    pub query: Vec<(String, Template)>,
-    pub headers: Vec<(String, Template)>,
-    pub body: Option<Body>,
+    pub query: Vec<(String, TextTemplate)>,
+    pub headers: Vec<(String, TextTemplate)>,
+    pub body: Option<BodyTemplate>,
     pub timeout: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Body {
+pub enum BodyTemplate {
     Json(JsonTemplate),
-    Form(Vec<(String, Template)>),
-    Text(Template),
+    Form(Vec<(String, TextTemplate)>),
+    Text(TextTemplate),
 }
 
 /// A request of one call. It may hold secrets.
 #[derive(Clone, PartialEq)]
 pub struct Rendered {
-    pub method: Method,
+    pub method: HttpMethod,
     /// With all parameters.
     pub url: String,
     pub headers: Vec<(String, String)>,
@@ -76,8 +64,8 @@ impl fmt::Debug for Rendered {
     }
 }
 
-impl Request {
-    /// What is sent for these values: an object of `input`, `secret`, `credential`, `user`, `app`, `thread`, `call` and,
+impl RequestTemplate {
+    /// The request for these values: an object of `input`, `secret`, `credential`, `user`, `app`, `thread`, `call` and,
     /// for an undo, `output`. The error names the part that is at fault, and no value.
     pub fn render(&self, values: &Value) -> Result<Rendered, String> {
         let mut url = self.url.render(values).map_err(|error| format!("url: {error}"))?;
@@ -89,12 +77,12 @@ impl Request {
         }
         let body = match &self.body {
             None => None,
-            Some(Body::Json(json)) => {
+            Some(BodyTemplate::Json(json)) => {
                 let json = json.render(values).map_err(|error| format!("body: {error}"))?;
                 Some(RenderedBody::Json(json))
             }
-            Some(Body::Form(fields)) => Some(RenderedBody::Form(texts("form", fields, values)?)),
-            Some(Body::Text(text)) => {
+            Some(BodyTemplate::Form(fields)) => Some(RenderedBody::Form(texts("form", fields, values)?)),
+            Some(BodyTemplate::Text(text)) => {
                 let text = text.text(values).map_err(|error| format!("text: {error}"))?;
                 Some(RenderedBody::Text(text.unwrap_or_default()))
             }
@@ -103,20 +91,20 @@ impl Request {
     }
 
     pub fn secrets(&self) -> BTreeSet<&str> {
-        self.templates().flat_map(Template::secrets).map(String::as_str).collect()
+        self.templates().flat_map(TextTemplate::secrets).map(String::as_str).collect()
     }
 
     pub fn credentials(&self) -> BTreeSet<&str> {
-        self.templates().flat_map(Template::credentials).map(String::as_str).collect()
+        self.templates().flat_map(TextTemplate::credentials).map(String::as_str).collect()
     }
 
-    /// Those that may hold secrets.
-    fn templates(&self) -> impl Iterator<Item = &Template> {
+    /// Header values that may hold secrets.
+    fn templates(&self) -> impl Iterator<Item = &TextTemplate> {
         let of_body = match &self.body {
             None => Vec::new(),
-            Some(Body::Json(json)) => json.templates(),
-            Some(Body::Form(fields)) => fields.iter().map(|(_, template)| template).collect(),
-            Some(Body::Text(text)) => vec![text],
+            Some(BodyTemplate::Json(json)) => json.templates(),
+            Some(BodyTemplate::Form(fields)) => fields.iter().map(|(_, template)| template).collect(),
+            Some(BodyTemplate::Text(text)) => vec![text],
         };
         self.query.iter().chain(&self.headers).map(|(_, template)| template).chain(of_body)
     }
@@ -124,7 +112,7 @@ impl Request {
 
 /// The headers that have a value. None can end its line.
 pub fn header_values(
-    headers: &[(String, Template)],
+    headers: &[(String, TextTemplate)],
     values: &Value,
 ) -> Result<Vec<(String, String)>, String> {
     let texts = texts("headers", headers, values)?;
@@ -136,7 +124,7 @@ pub fn header_values(
 
 fn texts(
     part: &str,
-    templates: &[(String, Template)],
+    templates: &[(String, TextTemplate)],
     values: &Value,
 ) -> Result<Vec<(String, String)>, String> {
     let mut texts = Vec::new();

@@ -1,5 +1,5 @@
-//! `[tool.NAME.http]`, `[tool.NAME.wasm]` and `[[tool.NAME.flow]]`: tools that reach outside or run in a sandbox, and
-//! what may cause a call.
+//! `[tool.NAME.http]`, `[tool.NAME.wasm]` and `[[tool.NAME.flow]]`: HTTP tools, tools in a sandbox, and
+//! rules for calls after external text.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,15 +11,16 @@ use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::declared::{RawTool, Reading};
-use super::inside::inside;
+use super::app_path::app_path;
+use super::declared::{RawTool, ToolTable, spans};
 use super::json::InOrder;
 use super::{is_tool_name, schema};
-use crate::outside::Writing;
-use crate::source::{Problem, Source, Spanned, read_file};
+use crate::external_tools::Writing;
+use crate::source::{FileText, Problem, Spanned, read_file};
 use crate::template::Mistake;
 use crate::{
-    Answered, Body, Flow, HttpTool, JsonTemplate, Method, Names, Request, SandboxTool, Template, UrlTemplate,
+    AnswerPart, BodyTemplate, FlowRule, HttpMethod, HttpTool, JsonTemplate, Names, RequestTemplate,
+    SandboxTool, TextTemplate, UrlTemplate,
 };
 
 /// Of a request, or of a connection to a server.
@@ -30,7 +31,7 @@ const MAX_ACCEPTED: usize = 20;
 const MAX_FLOWS: usize = 50;
 const MAX_SOURCES: usize = 128;
 const MAX_MODULE_BYTES: u64 = 8 * 1024 * 1024;
-/// What every WebAssembly module begins with.
+/// The first bytes of every WebAssembly module.
 const MAGIC: &[u8] = b"\0asm";
 const FUEL: std::ops::RangeInclusive<i64> = 1_000..=10_000_000_000;
 const DEFAULT_FUEL: u64 = 100_000_000;
@@ -48,7 +49,7 @@ pub(super) type RawTexts = BTreeMap<Spanned<String>, Spanned<String>>;
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawHttp {
-    method: Method,
+    method: HttpMethod,
     url: Option<Spanned<String>>,
     query: RawTexts,
     headers: RawTexts,
@@ -78,7 +79,7 @@ pub(super) struct RawFlow {
     input: Option<Spanned<InOrder>>,
 }
 
-impl Reading<'_> {
+impl ToolTable<'_> {
     pub(super) fn http(&self, http: Spanned<RawHttp>, raw: RawTool) -> Result<HttpTool, Problem> {
         self.refuse("an HTTP tool", self.of_records(&raw))?;
         let span = http.span();
@@ -104,7 +105,7 @@ impl Reading<'_> {
         };
         let retry = self.retry(http.retry.take(), effect)?;
         let answer = self.answer(http.result.take(), http.result_template.take())?;
-        let accept_status = self.accepted(http.accept_status.take())?;
+        let accept_status = self.accepted_statuses(http.accept_status.take())?;
         Ok(HttpTool {
             effect,
             marker: self.marker(raw.marker)?,
@@ -117,16 +118,10 @@ impl Reading<'_> {
         })
     }
 
-    fn undo(&self, raw: Spanned<RawHttp>) -> Result<Request, Problem> {
+    fn undo(&self, raw: Spanned<RawHttp>) -> Result<RequestTemplate, Problem> {
         let span = raw.span();
         let raw = raw.into_inner();
-        let beyond = [
-            ("result", raw.result.as_ref().map(Spanned::span)),
-            ("result_template", raw.result_template.as_ref().map(Spanned::span)),
-            ("retry", raw.retry.as_ref().map(Spanned::span)),
-            ("accept_status", raw.accept_status.as_ref().map(Spanned::span)),
-        ];
-        self.refuse("an undo", beyond)?;
+        self.refuse("an undo", spans!(raw, result, result_template, retry, accept_status))?;
         self.request("undo", span, raw, Names::Undo)
     }
 
@@ -147,9 +142,9 @@ impl Reading<'_> {
         &self,
         pointer: Option<Spanned<String>>,
         template: Option<Spanned<String>>,
-    ) -> Result<Answered, Problem> {
+    ) -> Result<AnswerPart, Problem> {
         match (pointer, template) {
-            (None, None) => Ok(Answered::Whole),
+            (None, None) => Ok(AnswerPart::Whole),
             (Some(pointer), None) => {
                 let text = pointer.get_ref();
                 let escapes = text.split('~').skip(1).all(|after| after.starts_with(['0', '1']));
@@ -158,11 +153,11 @@ impl Reading<'_> {
                     let remedy = "write a JSON pointer, such as \"/ticket/id\"";
                     return Err(self.source.problem(pointer.span(), message, remedy));
                 }
-                Ok(Answered::Pointer(pointer.into_inner()))
+                Ok(AnswerPart::Pointer(pointer.into_inner()))
             }
             (None, Some(template)) => {
                 let field = self.field("http.result_template");
-                Ok(Answered::Text(self::template(&self.source, &field, &template, Names::Answer)?))
+                Ok(AnswerPart::Text(self::template(&self.source, &field, &template, Names::Answer)?))
             }
             (Some(_), Some(template)) => {
                 let message = format!("{} has both result and result_template", self.field("http"));
@@ -171,7 +166,7 @@ impl Reading<'_> {
         }
     }
 
-    fn accepted(&self, raw: Option<Spanned<Vec<Spanned<i64>>>>) -> Result<Vec<u16>, Problem> {
+    fn accepted_statuses(&self, raw: Option<Spanned<Vec<Spanned<i64>>>>) -> Result<Vec<u16>, Problem> {
         let Some(raw) = raw else { return Ok(Vec::new()) };
         let field = self.field("http.accept_status");
         if raw.get_ref().len() > MAX_ACCEPTED {
@@ -180,43 +175,49 @@ impl Reading<'_> {
         }
         let mut accepted = Vec::new();
         for status in raw.into_inner() {
-            accepted.extend(self.source.whole::<u16>(&field, Some(status), 300..=599)?);
+            accepted.extend(self.source.whole_number::<u16>(&field, Some(status), 300..=599)?);
         }
         Ok(accepted)
     }
 
-    fn request(&self, key: &str, span: Range<usize>, raw: RawHttp, names: Names) -> Result<Request, Problem> {
+    fn request(
+        &self,
+        key: &str,
+        span: Range<usize>,
+        raw: RawHttp,
+        names: Names,
+    ) -> Result<RequestTemplate, Problem> {
         let field = |name: &str| self.field(&format!("{key}.{name}"));
         let Some(url) = raw.url else {
             let message = format!("{} has no url", self.field(key));
             return Err(self.source.problem(span, message, "add url = \"https://…\""));
         };
-        let at_url = |mistake| mistaken(&self.source, url.span(), &field("url"), &mistake);
+        let at_url = |mistake| template_problem(&self.source, url.span(), &field("url"), &mistake);
         let body = match (raw.body, raw.form, raw.text) {
             (None, None, None) => None,
             (Some(body), None, None) => Some(self.json_body(&field("body"), &body, names)?),
             (None, Some(form), None) => {
-                Some(Body::Form(texts(&self.source, &field("form"), form.into_inner(), names)?))
+                Some(BodyTemplate::Form(texts(&self.source, &field("form"), form.into_inner(), names)?))
             }
             (None, None, Some(text)) => {
-                Some(Body::Text(template(&self.source, &field("text"), &text, names)?))
+                Some(BodyTemplate::Text(template(&self.source, &field("text"), &text, names)?))
             }
             _ => {
                 let message = format!("{} has more than one of body, form and text", self.field(key));
                 return Err(self.source.problem(span, message, "keep one"));
             }
         };
-        if body.is_some() && matches!(raw.method, Method::Get | Method::Head) {
+        if body.is_some() && matches!(raw.method, HttpMethod::Get | HttpMethod::Head) {
             let message = format!("{} is a {} request with a body", self.field(key), raw.method.name());
             return Err(self.source.problem(span, message, "remove the body, or add method = \"POST\""));
         }
-        Ok(Request {
+        Ok(RequestTemplate {
             method: raw.method,
             url: UrlTemplate::read(url.get_ref(), names).map_err(at_url)?,
             query: texts(&self.source, &field("query"), raw.query, names)?,
             headers: headers(&self.source, &field("headers"), raw.headers, names)?,
             body,
-            timeout: self.source.seconds(
+            timeout: self.source.whole_number(
                 &field("timeout_seconds"),
                 raw.timeout_seconds,
                 1..=MAX_TIMEOUT_SECONDS,
@@ -224,9 +225,10 @@ impl Reading<'_> {
         })
     }
 
-    fn json_body(&self, field: &str, body: &Spanned<InOrder>, names: Names) -> Result<Body, Problem> {
+    fn json_body(&self, field: &str, body: &Spanned<InOrder>, names: Names) -> Result<BodyTemplate, Problem> {
         let json = JsonTemplate::read(&body.get_ref().0, names);
-        json.map(Body::Json).map_err(|mistake| mistaken(&self.source, body.span(), field, &mistake))
+        json.map(BodyTemplate::Json)
+            .map_err(|mistake| template_problem(&self.source, body.span(), field, &mistake))
     }
 
     /// The schema of the arguments, which are none where nothing is said.
@@ -244,7 +246,7 @@ impl Reading<'_> {
                 })
             }
             (None, Some(name)) => {
-                let file = inside(&self.source, self.beside.dir, &self.field("parameters_file"), &name)?;
+                let file = app_path(&self.source, self.beside.dir, &self.field("parameters_file"), &name)?;
                 let schema = schema::parse(&file, &read_file(&file, "create it")?)?;
                 schema::arguments(schema).map_err(|(message, remedy)| Problem::of(&file, message, remedy))
             }
@@ -260,10 +262,7 @@ impl Reading<'_> {
             let message = format!("{} runs in a sandbox, where it can change nothing", self.table);
             return Err(self.source.problem(effect.span(), message, "remove effect"));
         }
-        let beyond = [
-            ("marker", raw.marker.as_ref().map(Spanned::span)),
-            ("undo", raw.undo.as_ref().map(Spanned::span)),
-        ];
+        let beyond = spans!(raw, marker, undo);
         self.refuse("a tool in a sandbox", self.of_records(&raw).into_iter().chain(beyond))?;
         let span = wasm.span();
         let wasm = wasm.into_inner();
@@ -271,25 +270,25 @@ impl Reading<'_> {
             let message = format!("{} has no module", self.field("wasm"));
             return Err(self.source.problem(span, message, "add module = \"tools/….wasm\""));
         };
-        let file = inside(&self.source, self.beside.dir, &self.field("wasm.module"), &module)?;
+        let file = app_path(&self.source, self.beside.dir, &self.field("wasm.module"), &module)?;
         let source = &self.source;
         let memory_mb: Option<usize> =
-            source.whole(&self.field("wasm.memory_mb"), wasm.memory_mb, 1..=MAX_MEMORY_MB)?;
-        let timeout = source.seconds(
+            source.whole_number(&self.field("wasm.memory_mb"), wasm.memory_mb, 1..=MAX_MEMORY_MB)?;
+        let timeout = source.whole_number(
             &self.field("wasm.timeout_seconds"),
             wasm.timeout_seconds,
             1..=MAX_SANDBOX_SECONDS,
         )?;
         Ok(SandboxTool {
             parameters: self.parameters(raw.parameters, raw.parameters_file)?,
-            fuel: source.whole(&self.field("wasm.fuel"), wasm.fuel, FUEL)?.unwrap_or(DEFAULT_FUEL),
+            fuel: source.whole_number(&self.field("wasm.fuel"), wasm.fuel, FUEL)?.unwrap_or(DEFAULT_FUEL),
             memory_bytes: memory_mb.unwrap_or(DEFAULT_MEMORY_MB) * MEGABYTE,
             timeout: timeout.unwrap_or(DEFAULT_SANDBOX_SECONDS),
             module: module_bytes(&file)?.into(),
         })
     }
 
-    pub(super) fn flows(&self, raw: Vec<RawFlow>) -> Result<Vec<Flow>, Problem> {
+    pub(super) fn flows(&self, raw: Vec<RawFlow>) -> Result<Vec<FlowRule>, Problem> {
         if raw.len() > MAX_FLOWS {
             let message = format!("{} has more than {MAX_FLOWS} flows", self.table);
             return Err(self.problem(message, "put some of them together"));
@@ -297,9 +296,9 @@ impl Reading<'_> {
         raw.into_iter().map(|flow| self.flow(flow)).collect()
     }
 
-    fn flow(&self, raw: RawFlow) -> Result<Flow, Problem> {
+    fn flow(&self, raw: RawFlow) -> Result<FlowRule, Problem> {
         let from = raw.from.map(|from| self.flow_sources(&from)).transpose()?;
-        let Some(input) = raw.input else { return Ok(Flow { from, input: serde_json::Map::new() }) };
+        let Some(input) = raw.input else { return Ok(FlowRule { from, input: serde_json::Map::new() }) };
         let field = self.field("flow.input");
         let span = input.span();
         let at = |message: String, remedy: &str| self.source.problem(span, message, remedy);
@@ -308,7 +307,7 @@ impl Reading<'_> {
         };
         match input.iter().find(|(_, wanted)| wanted.as_array().is_some_and(Vec::is_empty)) {
             Some((name, _)) => Err(at(format!("{field}.{name} allows no value"), "name those it may have")),
-            None => Ok(Flow { from, input }),
+            None => Ok(FlowRule { from, input }),
         }
     }
 
@@ -328,22 +327,22 @@ impl Reading<'_> {
     }
 }
 
-/// What a method does where the app does not say.
-fn usual_effect(method: Method) -> Effect {
+/// The effect of a method where the app does not say.
+fn usual_effect(method: HttpMethod) -> Effect {
     match method {
-        Method::Get | Method::Head => Effect::Read,
-        Method::Put | Method::Delete => Effect::Idempotent,
-        Method::Post | Method::Patch => Effect::Irreversible,
+        HttpMethod::Get | HttpMethod::Head => Effect::Read,
+        HttpMethod::Put | HttpMethod::Delete => Effect::Idempotent,
+        HttpMethod::Post | HttpMethod::Patch => Effect::Irreversible,
     }
 }
 
 /// Headers in the order of the file.
 pub(super) fn headers(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     field: &str,
     raw: RawTexts,
     names: Names,
-) -> Result<Vec<(String, Template)>, Problem> {
+) -> Result<Vec<(String, TextTemplate)>, Problem> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     for name in raw.keys() {
         let text = name.get_ref();
@@ -367,11 +366,11 @@ pub(super) fn headers(
 
 /// Named templates in the order of the file.
 pub(super) fn texts(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     field: &str,
     raw: RawTexts,
     names: Names,
-) -> Result<Vec<(String, Template)>, Problem> {
+) -> Result<Vec<(String, TextTemplate)>, Problem> {
     let mut in_order: Vec<(Spanned<String>, Spanned<String>)> = raw.into_iter().collect();
     in_order.sort_by_key(|(name, _)| name.span().start);
     if let Some((beyond, _)) = in_order.get(MAX_FIELDS) {
@@ -390,16 +389,21 @@ pub(super) fn texts(
 }
 
 fn template(
-    source: &Source<'_>,
+    source: &FileText<'_>,
     field: &str,
     text: &Spanned<String>,
     names: Names,
-) -> Result<Template, Problem> {
-    Template::read(text.get_ref(), names, Writing::Plain)
-        .map_err(|mistake| mistaken(source, text.span(), field, &mistake))
+) -> Result<TextTemplate, Problem> {
+    TextTemplate::read(text.get_ref(), names, Writing::Plain)
+        .map_err(|mistake| template_problem(source, text.span(), field, &mistake))
 }
 
-pub(super) fn mistaken(source: &Source<'_>, span: Range<usize>, field: &str, mistake: &Mistake) -> Problem {
+pub(super) fn template_problem(
+    source: &FileText<'_>,
+    span: Range<usize>,
+    field: &str,
+    mistake: &Mistake,
+) -> Problem {
     source.problem(span, format!("{field}: {mistake}"), mistake.remedy.clone())
 }
 

@@ -7,7 +7,7 @@ use super::*;
 const REMEDY: &str = "write a name, an address or a network, the first two with or without a port, such as \
                       \"search.internal\", \"127.0.0.1:8080\", \"[::1]:8080\" or \"10.1.0.0/16\"";
 
-fn outside(text: &str, pairs: &[(&str, &str)]) -> Outside {
+fn outside(text: &str, pairs: &[(&str, &str)]) -> EgressConfig {
     read(text, pairs).unwrap().outside
 }
 
@@ -37,10 +37,17 @@ fn shown(folder: &tempfile::TempDir, problems: &[Problem]) -> Vec<String> {
 
 #[test]
 fn nothing_is_open_and_nobody_searches_unless_somebody_says_so() {
-    assert_eq!(outside("", &[]), Outside::default());
-    assert_eq!(outside("", &[("RONDO_EGRESS_ALLOW", " , "), ("TAVILY_API_KEY", " ")]), Outside::default());
+    assert_eq!(outside("", &[]), EgressConfig::default());
+    assert_eq!(
+        outside("", &[("RONDO_EGRESS_ALLOW", " , "), ("TAVILY_API_KEY", " ")]),
+        EgressConfig::default()
+    );
     let address = [("TAVILY_BASE_URL", "https://api.tavily.com/")];
-    assert_eq!(outside("", &address), Outside::default(), "an address is no key, and this one is public");
+    assert_eq!(
+        outside("", &address),
+        EgressConfig::default(),
+        "an address is no key, and this one is public"
+    );
 }
 
 #[test]
@@ -58,7 +65,7 @@ fn the_address_of_a_search_is_open_for_its_port() {
         "[web_search]\ntavily_url = 'http://proxy.internal:1/tavily/'\nsearxng_url = 'http://10.0.0.5:8888/'";
     let file = outside(text, &[("TAVILY_API_KEY", "tvly-1")]);
     let tavily = |base_url: &str| {
-        Some(TavilyAccount { base_url: base_url.into(), key: Secret::new("tvly-1").unwrap() })
+        Some(TavilyAccount { base_url: base_url.into(), key: ConfigSecret::new("tvly-1").unwrap() })
     };
     assert_eq!(file.tavily, tavily("http://proxy.internal:1/tavily"));
     assert_eq!(file.searxng.as_deref(), Some("http://10.0.0.5:8888"));
@@ -75,7 +82,7 @@ fn the_address_of_a_search_is_open_for_its_port() {
     assert_eq!(environment.searxng.as_deref(), Some("https://searx.example.com"));
     assert_eq!(environment.allow, allowed(&["127.0.0.1:2", "searx.example.com:443"]));
     let usual = outside("", &[("TAVILY_API_KEY", "tvly-1")]);
-    assert_eq!(usual, Outside { tavily: tavily("https://api.tavily.com"), ..Outside::default() });
+    assert_eq!(usual, EgressConfig { tavily: tavily("https://api.tavily.com"), ..EgressConfig::default() });
 }
 
 #[test]
@@ -89,7 +96,7 @@ fn keys_of_searches_and_secrets_come_from_variables_or_files() {
     );
     let of = |pairs: &[(&str, &str)]| {
         let outside = outside(&text, pairs);
-        let exposed = |secret: &Secret| secret.expose().to_owned();
+        let exposed = |secret: &ConfigSecret| secret.expose().to_owned();
         (exposed(&outside.tavily.unwrap().key), exposed(&outside.secrets["weather"]))
     };
     assert_eq!(of(&[]), ("from-file".into(), "from-file".into()));
@@ -167,7 +174,7 @@ fn a_secret_that_apps_name_comes_from_its_own_variable_before_the_file() {
     let (folder, apps) = apps(text);
     let file =
         outside("[secrets.weather]\nenv = 'MINE'\n[secrets.unused]\nenv = 'MINE'", &[("MINE", "in-file")]);
-    let of = |outside: &Outside, pairs: &[(&str, &str)]| {
+    let of = |outside: &EgressConfig, pairs: &[(&str, &str)]| {
         let (values, missing) = outside.secrets_for(&apps, &variables(pairs)).unwrap();
         (values.into_iter().collect::<Vec<_>>(), shown(&folder, &missing))
     };
@@ -182,7 +189,7 @@ fn a_secret_that_apps_name_comes_from_its_own_variable_before_the_file() {
     );
     let both = [("RONDO_SECRET_WEATHER", " in-variable\n"), ("RONDO_SECRET_MOON", "m")];
     assert_eq!(of(&file, &both), (vec![pair("Moon", "m"), pair("weather", "in-variable")], vec![]));
-    assert_eq!(of(&Outside::default(), &[]), (vec![], vec![moon.into(), weather.into()]));
+    assert_eq!(of(&EgressConfig::default(), &[]), (vec![], vec![moon.into(), weather.into()]));
     let refused = file.secrets_for(&apps, &variables(&[("RONDO_SECRET_MOON", "two words")])).unwrap_err();
     assert_eq!(
         refused.to_string(),
