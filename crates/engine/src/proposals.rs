@@ -136,7 +136,8 @@ impl Engine {
             return self.finish_undo(action, undone).await;
         }
         let tools = self.shared.apps.get(&action.scope.app).map(|serving| serving.tools());
-        if !tools.is_some_and(|tools| tools.is_beyond_knowing(&action.tool)) {
+        let tool = tools.as_ref().and_then(|tools| tools.get(&action.tool));
+        if !tool.is_some_and(|tool| tool.facts().is_beyond_knowing()) {
             return self.perform(action).await;
         }
         self.end_unknown(action).await
@@ -174,7 +175,7 @@ impl Engine {
 
     fn effect_of(&self, scope: &Scope, tool: &str) -> Effect {
         let tools = self.shared.apps.get(&scope.app).map(|serving| serving.tools());
-        tools.and_then(|tools| tools.effect(tool)).unwrap_or_default()
+        tools.and_then(|tools| Some(tools.get(tool)?.facts().effect)).unwrap_or_default()
     }
 
     /// Makes the call of an action whose intent is committed, and commits its outcome.
@@ -211,10 +212,14 @@ impl Engine {
             zone: profile::zone_in_app(&**self.store(), &action.scope, &serving.app).await,
             ..self.calling((id, &action.scope), action.input, (&vault, &stop))
         };
-        if let Err(failed) = tools.prepare(&action.tool, &calling, &Taint::new()).await {
-            return failed.into();
+        let tool = match tools.find(&action.tool) {
+            Ok(tool) => tool,
+            Err(failed) => return failed.into(),
+        };
+        match tool.prepare(&calling, &Taint::new()).await {
+            Ok(prepared) => prepared.run(calling, serving.app.limits.tool_timeout).await,
+            Err(failed) => failed.into(),
         }
-        tools.run(&action.tool, calling, serving.app.limits.tool_timeout).await
     }
 
     /// A call that no run makes.

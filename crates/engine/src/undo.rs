@@ -24,7 +24,9 @@ impl Engine {
         let tools = self.shared.apps.get(&action.scope.app).map(|serving| serving.tools());
         if self.outside_undo(action).is_some() {
             Elsewhere::Undo
-        } else if tools.is_some_and(|tools| tools.changes_elsewhere(&action.tool)) {
+        } else if tools
+            .is_some_and(|tools| tools.get(&action.tool).is_some_and(|tool| tool.facts().changes_elsewhere()))
+        {
             Elsewhere::Stays
         } else {
             Elsewhere::Nothing
@@ -35,7 +37,7 @@ impl Engine {
     pub(crate) fn outside_undo(&self, action: &ActionRow) -> Option<Effect> {
         let done = action.status == ToolStatus::Complete.name() && action.effect == Effect::Reversible;
         let tools = self.shared.apps.get(&action.scope.app).map(|serving| serving.tools());
-        tools.filter(|_| done && action.changes.is_empty())?.undo_effect(&action.tool)
+        tools.filter(|_| done && action.changes.is_empty())?.get(&action.tool)?.undo_effect()
     }
 
     /// Takes an action back outside, once. Gives the action that did so or was to, or why none may.
@@ -86,6 +88,9 @@ impl Engine {
             ..self.calling((id, &by.scope), undone.input.clone(), (&vault, &stop))
         };
         let timeout = serving.app.limits.tool_timeout;
-        serving.tools().undo(&undone.tool, calling, &undone.output, timeout).await
+        match serving.tools().find(&undone.tool) {
+            Ok(tool) => tool.undo(calling, &undone.output, timeout).await,
+            Err(failed) => failed.into(),
+        }
     }
 }

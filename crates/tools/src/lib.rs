@@ -5,9 +5,9 @@
 //! never an error of the program. A tool of ours never writes: it says what is to be written, and that is committed
 //! together with its result.
 
-mod adjusted;
 mod builtin;
 mod catalog;
+mod facts;
 pub mod files;
 mod outside;
 mod policy;
@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::memory::recall::Recall;
-use app::Flow;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -32,65 +31,20 @@ use tokio_util::sync::CancellationToken;
 
 pub use builtin::{Reference, known_already, references};
 pub use catalog::Catalog;
+pub use facts::ToolFacts;
 pub use model::ToolSpec;
 pub use outside::{
     Allowed, Egress, Health, Hub, NotAllowable, Outside, Search, Secrets, Server, Tavily, Vault,
     mcp_tool_name,
 };
-pub use policy::{Policy, Ruling};
-pub use registry::{MAX_OUTPUT_BYTES, Prepared, Registry};
+pub use policy::Ruling;
+pub use registry::{MAX_OUTPUT_BYTES, PreparedCall, RegisteredTool, Registry};
 
 /// Something a model can call.
 #[async_trait]
 pub trait Tool: Send + Sync + 'static {
     /// What the model is told of it. The schema is what arguments are checked against.
     fn spec(&self) -> ToolSpec;
-
-    /// What a call does to the world.
-    fn effect(&self) -> Effect {
-        Effect::Read
-    }
-
-    /// Whether it acts, or looks, beyond this server. Then nobody can know what became of a call that was cut, and its
-    /// output may hold anybody's words.
-    fn is_outside(&self) -> bool {
-        false
-    }
-
-    /// Whether it changes what later prompts are made of, such as memories and files.
-    fn is_lasting(&self) -> bool {
-        false
-    }
-
-    /// What the app or the tool itself says about asking first.
-    fn policy(&self) -> Policy {
-        Policy::ByEffect
-    }
-
-    /// What may cause a call once words from outside are in the prompt.
-    fn flows(&self) -> &[Flow] {
-        &[]
-    }
-
-    /// A text that stands for a call where there are no events to tell of it.
-    fn marker(&self) -> Option<&str> {
-        None
-    }
-
-    /// The longest that a call may take, tries again included, where that is less than the app allows.
-    fn patience(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Whether this very call needs the user's yes, though calls of this tool usually do not.
-    fn is_unusual(&self, _input: &Value) -> bool {
-        false
-    }
-
-    /// Calls of one run that name the same thing here are made one after the other.
-    fn exclusive(&self) -> Option<&str> {
-        None
-    }
 
     /// Looks at what the schema cannot say, before anybody is asked for a yes and before anything is begun.
     async fn check(&self, _calling: &Calling<'_>) -> Result<(), Failed> {
@@ -100,16 +54,37 @@ pub trait Tool: Send + Sync + 'static {
     /// Does it. The arguments have passed the schema. `stop` is cancelled when nobody wants the result any more; a few
     /// seconds later the future is dropped.
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed>;
+}
 
-    /// What taking back a call does to the world, for a tool that acts outside and has an undo of its own.
-    fn undo_effect(&self) -> Option<Effect> {
-        None
-    }
+/// A tool as an app offers it to the model.
+#[derive(Clone)]
+pub struct OfferedTool {
+    pub spec: ToolSpec,
+    pub facts: ToolFacts,
+    /// None where a call that acted outside cannot be undone by another call.
+    pub undo: Option<ToolUndo>,
+    tool: Arc<dyn Tool>,
+}
 
-    /// Takes back a call that had this output. The input is the call's; the key is the undo's own.
-    async fn undo(&self, _calling: Calling<'_>, _output: &Value) -> Result<Done, Failed> {
-        Err(Failed::new("cannot_undo", "the tool has no undo"))
+impl OfferedTool {
+    pub fn new(tool: impl Tool, facts: ToolFacts) -> Self {
+        Self { spec: tool.spec(), facts, undo: None, tool: Arc::new(tool) }
     }
+}
+
+/// The undo of a tool that acts outside.
+#[derive(Clone)]
+pub struct ToolUndo {
+    /// What an undo does to the world.
+    pub effect: Effect,
+    pub call: Arc<dyn UndoCall>,
+}
+
+/// A call that undoes another one outside.
+#[async_trait]
+pub trait UndoCall: Send + Sync + 'static {
+    /// Undoes a call that had this output. The input is the call's; the key is the undo's own.
+    async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<Done, Failed>;
 }
 
 /// Whose words from outside are in the prompt: the names of tools, and `documents`.

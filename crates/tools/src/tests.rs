@@ -154,8 +154,12 @@ impl World {
 
     /// What a call comes to, with nothing committed.
     pub(crate) async fn attempt(&self, name: &str, calling: Calling<'_>) -> Outcome {
-        match self.registry.prepare(name, &calling, &Taint::new()).await {
-            Ok(_) => self.registry.run(name, calling, Duration::from_secs(10)).await,
+        let tool = match self.registry.find(name) {
+            Ok(tool) => tool,
+            Err(failed) => return failed.into(),
+        };
+        match tool.prepare(&calling, &Taint::new()).await {
+            Ok(prepared) => prepared.run(calling, Duration::from_secs(10)).await,
             Err(failed) => failed.into(),
         }
     }
@@ -188,7 +192,7 @@ impl World {
         let submitted = self.store.submit(submission).await.unwrap();
         let principal = protocol::Principal::authenticated(self.scope.user.clone());
         let log = self.store.log(&self.store.run(&principal, submitted.run).await.unwrap());
-        let effect = self.registry.effect(name).unwrap();
+        let effect = self.registry.get(name).unwrap().facts().effect;
         let call = Call { id, name: name.into(), input: input.clone(), raw: None, provider_id: None };
         let start = ToolStart { call_id: id, name: name.into(), input, effect, marker: None };
         log.record(vec![step(call), Event::ToolStart(start)], vec![], vec![]).await.unwrap();

@@ -291,7 +291,7 @@ impl Run {
         }
         let end = collected.end(finish, None);
         // Who was offered tools and names one that nobody has is told which there are.
-        let is_unknown = |name: &str| !offered.is_empty() && self.tools.effect(name).is_none();
+        let is_unknown = |name: &str| !offered.is_empty() && self.tools.get(name).is_none();
         let is_offered = |name: &str| offered.iter().any(|tool| tool.name == name) || is_unknown(name);
         let refused: Vec<Event> =
             end.calls.iter().filter(|call| !is_offered(&call.name)).map(not_offered).collect();

@@ -116,13 +116,17 @@ impl Run {
         let begun_at = Instant::now();
         let (approved, begun) = match verdict {
             Verdict::Refuse(outcome) => return self.settle(&call, outcome, begun_at).await,
-            Verdict::Run { begun: true, .. } if self.tools.is_beyond_knowing(&call.name) => {
-                return self.settle(&call, Outcome::unknown(), begun_at).await;
-            }
             Verdict::Run { approved, begun } => (approved, begun),
         };
+        let tool = match self.tools.find(&call.name) {
+            Ok(tool) if begun && tool.facts().is_beyond_knowing() => {
+                return self.settle(&call, Outcome::unknown(), begun_at).await;
+            }
+            Ok(tool) => tool,
+            Err(failed) => return self.settle(&call, failed.into(), begun_at).await,
+        };
         let calling = Calling { zone: self.zone().await, ..self.calling(&call, &shared.stop) };
-        let prepared = match self.tools.prepare(&call.name, &calling, &shared.taint).await {
+        let prepared = match tool.prepare(&calling, &shared.taint).await {
             Ok(prepared) => prepared,
             Err(failed) => return self.settle(&call, failed.into(), begun_at).await,
         };
@@ -131,10 +135,11 @@ impl Run {
             Ruling::Ask => return self.propose(call).await,
             Ruling::Deny => return self.settle(&call, denied(), begun_at).await,
         }
-        let _lane = shared.lane(prepared.exclusive.as_deref()).await;
+        let _lane = shared.lane(tool.facts().exclusive).await;
         if !begun {
             let (call_id, name, input) = (call.id, call.name.clone(), call.input.clone());
-            let start = ToolStart { call_id, name, input, effect: prepared.effect, marker: prepared.marker };
+            let (effect, marker) = (tool.facts().effect, tool.facts().marker.clone());
+            let start = ToolStart { call_id, name, input, effect, marker };
             let recorded = match self.record(vec![Event::ToolStart(start)]).await {
                 Err(store::Error::Stopped(_)) => return Ok(Vec::new()),
                 recorded => recorded?,
@@ -142,7 +147,7 @@ impl Run {
             shared.begun.lock().await.extend(recorded);
         }
         let begun_at = Instant::now();
-        let outcome = self.tools.run(&call.name, calling, self.app.limits.tool_timeout).await;
+        let outcome = prepared.run(calling, self.app.limits.tool_timeout).await;
         self.settle(&call, outcome, begun_at).await
     }
 

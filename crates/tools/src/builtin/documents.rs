@@ -36,11 +36,6 @@ impl Tool for SearchDocuments {
         }
     }
 
-    /// It looks no further than the store, but what it finds is anybody's words.
-    fn is_outside(&self) -> bool {
-        true
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         let query = text(&calling.input, "query").unwrap_or_default();
         let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND);

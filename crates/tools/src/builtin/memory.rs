@@ -10,7 +10,7 @@ use memory::dates;
 use memory::index::{Among, Item, ItemId};
 use memory::recall::{Found, Question};
 use memory::{extract, secrets, suspicion};
-use protocol::{Effect, MAX_KIND_BYTES, MemoryId, Role};
+use protocol::{MAX_KIND_BYTES, MemoryId, Role};
 use serde_json::{Value, json};
 use store::{MAX_MEMORY_BYTES, NewMemory, Write};
 
@@ -24,8 +24,6 @@ const NEIGHBOURS: usize = 1;
 /// Bytes of one message that are shown.
 const MAX_SHOWN_BYTES: usize = 1_000;
 const MAX_QUERY_CHARS: usize = 1_000;
-/// Calls that keep something are made one after the other, so that the second sees the first.
-const MEMORIES: &str = "memories";
 
 pub(crate) struct SearchHistory;
 pub(crate) struct SearchMemories;
@@ -111,18 +109,6 @@ impl Tool for SaveMemory {
                 "Remembers a fact about the user for later conversations. Only what the user has said.".into(),
             parameters: closed(properties, &["text"]),
         }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Reversible
-    }
-
-    fn is_lasting(&self) -> bool {
-        true
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(MEMORIES)
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

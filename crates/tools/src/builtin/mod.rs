@@ -11,22 +11,48 @@ mod read_rest;
 mod records;
 mod undo;
 
+use std::sync::Arc;
+
+use protocol::{Clock, Effect};
 use serde_json::{Map, Value, json};
 
-use crate::Failed;
+use self::calculate::Calculate;
+use self::current_time::CurrentTime;
+use self::documents::SearchDocuments;
+use self::markdown::{CreateMarkdownFile, ListMarkdown, ReadMarkdown, WriteMarkdownSection};
+use self::memory::{SaveMemory, SearchHistory, SearchMemories};
+use self::profile::UpdateProfile;
+use self::read_rest::ReadRest;
+use self::undo::{ListRecentActions, UndoAction};
+use crate::{Failed, OfferedTool, ToolFacts};
 
-pub(crate) use calculate::Calculate;
-pub(crate) use current_time::CurrentTime;
-pub(crate) use documents::SearchDocuments;
-pub(crate) use markdown::{CreateMarkdownFile, ListMarkdown, ReadMarkdown, WriteMarkdownSection};
 pub use memory::known_already;
-pub(crate) use memory::{SaveMemory, SearchHistory, SearchMemories};
-pub(crate) use profile::UpdateProfile;
 pub(crate) use proposals::{CreateProposal, UpdateProposal};
-pub(crate) use read_rest::ReadRest;
 pub(crate) use records::RecordTool;
 pub use records::{Reference, references};
-pub(crate) use undo::{ListRecentActions, UndoAction};
+
+/// The tools that every app can list, each with its facts.
+pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 14] {
+    let read = ToolFacts::default;
+    // Documents and results may hold anybody's words, although nothing is looked up outside the store.
+    let foreign = || ToolFacts::external(Effect::Read);
+    [
+        OfferedTool::new(CurrentTime::new(clock), read()),
+        OfferedTool::new(Calculate, read()),
+        OfferedTool::new(ListMarkdown, read()),
+        OfferedTool::new(ReadMarkdown, read()),
+        OfferedTool::new(WriteMarkdownSection, ToolFacts::lasting("files")),
+        OfferedTool::new(CreateMarkdownFile, ToolFacts::lasting("files")),
+        OfferedTool::new(SearchDocuments, foreign()),
+        OfferedTool::new(ReadRest, foreign()),
+        OfferedTool::new(SearchMemories, read()),
+        OfferedTool::new(SearchHistory, read()),
+        OfferedTool::new(SaveMemory, ToolFacts::lasting("memories")),
+        OfferedTool::new(UpdateProfile, ToolFacts::lasting("profile")),
+        OfferedTool::new(UndoAction, ToolFacts::idempotent("undo")),
+        OfferedTool::new(ListRecentActions, read()),
+    ]
+}
 
 /// A schema of an object with these properties and no others.
 fn closed(properties: impl Into<Value>, required: &[&str]) -> Value {

@@ -6,7 +6,6 @@ mod tests;
 use async_trait::async_trait;
 use jiff::tz::TimeZone;
 use memory::{secrets, suspicion};
-use protocol::Effect;
 use serde_json::{Map, Value, json};
 use store::{MAX_PROFILE_BYTES, ProfileRow, Write};
 
@@ -19,8 +18,6 @@ const MAX_FIELDS_PER_CALL: usize = 16;
 const MAX_FIELDS: usize = 64;
 /// Characters of a field's value.
 const MAX_VALUE_CHARS: usize = 500;
-/// Calls that change the profile are made one after the other.
-const PROFILE: &str = "profile";
 
 pub(crate) struct UpdateProfile;
 
@@ -47,18 +44,6 @@ impl Tool for UpdateProfile {
                 .into(),
             parameters: closed(properties, &[]),
         }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Reversible
-    }
-
-    fn is_lasting(&self) -> bool {
-        true
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(PROFILE)
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use protocol::{Effect, ProposalId};
+use protocol::ProposalId;
 use serde_json::{Value, json};
 use store::{NewProposal, ProposalRow, Write};
 
@@ -19,8 +19,7 @@ use crate::{Calling, Done, Failed, Registry, Taint, Tool, ToolSpec};
 const MAX_NOTE_CHARS: usize = 2_000;
 const MAX_HOURS: i64 = 720;
 const DEFAULT_HOURS: i64 = 72;
-/// Calls that change proposals are made one after the other.
-const PROPOSALS: &str = "proposals";
+
 /// Proposes a call of one of the app's other tools.
 pub(crate) struct CreateProposal {
     /// What can be proposed: no proposal, and no undo.
@@ -55,14 +54,6 @@ impl Tool for CreateProposal {
                     .into(),
             parameters: closed(properties, &["tool", "input"]),
         }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Idempotent
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(PROPOSALS)
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -103,14 +94,6 @@ impl Tool for UpdateProposal {
                     .into(),
             parameters: closed(properties, &["proposalId"]),
         }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Idempotent
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(PROPOSALS)
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -159,7 +142,7 @@ fn withdraws(input: &Value) -> bool {
 async fn possible(others: &Registry, tool: &str, input: Value, calling: &Calling<'_>) -> Result<(), Failed> {
     let proposed = Calling { input, ..calling.clone() };
     // A proposal is put before the user in any case, so it does not matter where its words come from.
-    let prepared = others.prepare(tool, &proposed, &Taint::new()).await?;
+    let prepared = others.find(tool)?.prepare(&proposed, &Taint::new()).await?;
     match prepared.ruling {
         Ruling::Allow | Ruling::Ask => Ok(()),
         Ruling::Deny => Err(Failed::new("denied", format!("this app does not allow {tool}"))),

@@ -32,11 +32,6 @@ impl Tool for ReadRest {
         }
     }
 
-    /// Results and documents may hold anybody's words.
-    fn is_outside(&self) -> bool {
-        true
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         let id = text(&calling.input, "id").unwrap_or_default();
         let from = count(&calling.input, "from").unwrap_or(0);

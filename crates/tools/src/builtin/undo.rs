@@ -15,8 +15,6 @@ const MAX_LISTED: usize = 50;
 const DEFAULT_LISTED: usize = 20;
 /// Characters of a call's arguments that a list shows.
 const MAX_INPUT_CHARS: usize = 200;
-/// Undoing goes one step at a time.
-const UNDO: &str = "undo";
 
 pub(crate) struct ListRecentActions;
 pub(crate) struct UndoAction;
@@ -89,14 +87,6 @@ impl Tool for UndoAction {
                     .into(),
             parameters: closed(json!({ "actionId": id }), &["actionId"]),
         }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Idempotent
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(UNDO)
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

@@ -1,5 +1,6 @@
 //! Tools that an app declares as a request over HTTP, and that take back what they did by another.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use app::{Answered, HttpTool, Method, Rendered, RenderedBody, Request};
@@ -15,7 +16,7 @@ use super::border::Hidden;
 use super::egress::{Incoming, Outgoing, may_have_happened};
 use super::secrets::{Filling, Needs};
 use crate::registry::timed_out;
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec, ToolUndo, UndoCall};
 
 /// Where the key of a call stands, so that a server that sees it twice can tell.
 const KEY: &str = "idempotency-key";
@@ -36,26 +37,44 @@ const MAX_REASON_BYTES: usize = 2 * 1024;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const USUAL_PAUSE: Duration = Duration::from_secs(1);
 
-pub(crate) struct HttpCall {
+struct HttpCall {
     spec: ToolSpec,
     tool: HttpTool,
     outside: Outside,
     needs: Needs,
-    undo_needs: Needs,
+}
+
+/// The request that undoes what a call did.
+struct HttpUndo {
+    call: HttpCall,
+    request: Request,
+}
+
+/// The tool that an app declares, with its undo if there is one.
+pub(crate) fn http_tool(name: &str, description: &str, tool: &HttpTool, outside: &Outside) -> OfferedTool {
+    let (name, description) = (name.to_owned(), description.to_owned());
+    let call = |needs| HttpCall {
+        spec: ToolSpec {
+            name: name.clone(),
+            description: description.clone(),
+            parameters: tool.parameters.clone(),
+        },
+        needs,
+        tool: tool.clone(),
+        outside: outside.clone(),
+    };
+    let undo = tool.undo.as_ref().map(|request| ToolUndo {
+        effect: match request.method {
+            Method::Get | Method::Head | Method::Put | Method::Delete => Effect::Idempotent,
+            Method::Post | Method::Patch => Effect::Irreversible,
+        },
+        call: Arc::new(HttpUndo { call: call(needs(request)), request: request.clone() }),
+    });
+    let facts = ToolFacts { marker: tool.marker.clone(), ..ToolFacts::external(tool.effect) };
+    OfferedTool { undo, ..OfferedTool::new(call(needs(&tool.request)), facts) }
 }
 
 impl HttpCall {
-    pub(crate) fn new(name: &str, description: &str, tool: &HttpTool, outside: &Outside) -> Self {
-        let (name, description) = (name.to_owned(), description.to_owned());
-        Self {
-            spec: ToolSpec { name, description, parameters: tool.parameters.clone() },
-            needs: needs(&tool.request),
-            undo_needs: tool.undo.as_ref().map(needs).unwrap_or_default(),
-            tool: tool.clone(),
-            outside: outside.clone(),
-        }
-    }
-
     async fn answer(&self, calling: &Calling<'_>, filling: &Filling) -> Result<Done, Failed> {
         let mut values = Value::Object(filling.values.clone());
         let answer = self.exchange(calling, &self.tool.request, &values).await?;
@@ -123,44 +142,26 @@ impl Tool for HttpCall {
         self.spec.clone()
     }
 
-    fn effect(&self) -> Effect {
-        self.tool.effect
-    }
-
-    fn is_outside(&self) -> bool {
-        true
-    }
-
-    fn marker(&self) -> Option<&str> {
-        self.tool.marker.as_deref()
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
         let filling = Filling::gather(&calling, &self.outside.secrets, &self.needs).await?;
         filling.hidden.told(self.answer(&calling, &filling).await)
     }
+}
 
-    fn undo_effect(&self) -> Option<Effect> {
-        self.tool.undo.as_ref().map(|undo| match undo.method {
-            Method::Get | Method::Head | Method::Put | Method::Delete => Effect::Idempotent,
-            Method::Post | Method::Patch => Effect::Irreversible,
-        })
-    }
-
+#[async_trait]
+impl UndoCall for HttpUndo {
     async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<Done, Failed> {
-        let Some(undo) = &self.tool.undo else {
-            return Err(Failed::new("cannot_undo", "the app declares no undo for this tool"));
-        };
-        let mut filling = Filling::gather(&calling, &self.outside.secrets, &self.undo_needs).await?;
+        let Self { call, request } = self;
+        let mut filling = Filling::gather(&calling, &call.outside.secrets, &call.needs).await?;
         filling.values.insert("output".into(), output.clone());
-        let undone = async {
-            let answer = self.exchange(&calling, undo, &Value::Object(filling.values.clone())).await?;
-            if !is_success(&answer) {
-                return Err(refusal(&answer, false, &filling.hidden));
+        let values = Value::Object(filling.values.clone());
+        let undone = call.exchange(&calling, request, &values).await.and_then(|answer| {
+            if is_success(&answer) {
+                Ok(json!({ "status": answer.status }).into())
+            } else {
+                Err(refusal(&answer, false, &filling.hidden))
             }
-            Ok(json!({ "status": answer.status }).into())
-        };
-        let undone = undone.await;
+        });
         filling.hidden.told(undone)
     }
 }

@@ -16,10 +16,10 @@ pub use mcp::{Health, Hub, Server, mcp_tool_name};
 pub use search::{Search, Tavily};
 pub use secrets::{Secrets, Vault};
 
-pub(crate) use http::HttpCall;
+pub(crate) use http::http_tool;
 pub(crate) use mcp::McpTool;
 pub(crate) use sandbox::{Code, Sandboxed};
-pub(crate) use search::{SearxngSearch, TavilySearch};
+pub(crate) use search::{SearxngSearch, TavilySearch, search_facts};
 
 /// What tools that reach outside share. Cheap to clone.
 #[derive(Clone)]

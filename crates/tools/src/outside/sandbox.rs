@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::program::Program;
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
 
 /// Calls of one tool that compute at the same time; others wait, within their time.
 const MAX_CALLS_AT_ONCE: usize = 4;
@@ -59,6 +59,11 @@ impl Sandboxed {
             timeout,
             places: Arc::new(Semaphore::new(MAX_CALLS_AT_ONCE)),
         })
+    }
+
+    /// The tool with its facts: code that can only compute changes nothing and stays here.
+    pub(crate) fn offered(self) -> OfferedTool {
+        OfferedTool::new(self, ToolFacts::default())
     }
 
     async fn compute(&self, input: Value, stop: CancellationToken) -> Result<Value, Failed> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use protocol::Source;
+use protocol::{Effect, Source};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde::Deserialize;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use super::border::Hidden;
 use super::egress::{Egress, Incoming, Outgoing, Trouble};
 use super::http::{json_of, refusal};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Done, Failed, Tool, ToolFacts, ToolSpec};
 
 /// What front ends without events show while the web is searched.
 const MARKER: &str = "[SEARCHING_ONLINE]";
 
 /// How long a search may take, another try included: somebody waits for the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 const MAX_QUERY_CHARS: usize = 400;
 const MAX_RESULTS: usize = 5;
@@ -74,22 +74,16 @@ pub(crate) struct SearxngSearch {
     pub(crate) egress: Egress,
 }
 
+/// What holds for both searches.
+pub(crate) fn search_facts() -> ToolFacts {
+    let (marker, time_limit) = (Some(MARKER.to_owned()), Some(TIME_LIMIT));
+    ToolFacts { marker, time_limit, ..ToolFacts::external(Effect::Read) }
+}
+
 #[async_trait]
 impl Tool for TavilySearch {
     fn spec(&self) -> ToolSpec {
         spec("tavily_search")
-    }
-
-    fn is_outside(&self) -> bool {
-        true
-    }
-
-    fn marker(&self) -> Option<&str> {
-        Some(MARKER)
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
@@ -136,18 +130,6 @@ impl TavilySearch {
 impl Tool for SearxngSearch {
     fn spec(&self) -> ToolSpec {
         spec("searxng_search")
-    }
-
-    fn is_outside(&self) -> bool {
-        true
-    }
-
-    fn marker(&self) -> Option<&str> {
-        Some(MARKER)
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {

@@ -5,7 +5,6 @@ mod sections;
 mod tests;
 
 use async_trait::async_trait;
-use protocol::Effect;
 use serde_json::{Value, json};
 use store::{FileRow, MAX_FILE_BYTES, MAX_PATH_BYTES, Write};
 
@@ -14,8 +13,6 @@ use super::{closed, failed, text};
 use crate::files::check_path;
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
-/// Calls that change files are made one after the other.
-const FILES: &str = "files";
 /// Headings of one file that a list shows.
 const MAX_HEADINGS_SHOWN: usize = 20;
 /// Bytes of a list, and of a file, that fit into a result with room for the escapes of JSON.
@@ -118,18 +115,6 @@ impl Tool for CreateMarkdownFile {
         }
     }
 
-    fn effect(&self) -> Effect {
-        Effect::Reversible
-    }
-
-    fn is_lasting(&self) -> bool {
-        true
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(FILES)
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         create(calling).await.map(drop)
     }
@@ -180,18 +165,6 @@ impl Tool for WriteMarkdownSection {
                     .into(),
             parameters: closed(properties, &["path", "heading", "content", "mode"]),
         }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Reversible
-    }
-
-    fn is_lasting(&self) -> bool {
-        true
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(FILES)
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

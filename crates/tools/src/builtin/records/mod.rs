@@ -21,7 +21,7 @@ pub use references::{Reference, references};
 
 use super::{count, failed, object, text};
 use crate::registry::{MAX_OUTPUT_BYTES, validate};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
 
 const ID: &str = "id";
 const LIMIT: &str = "limit";
@@ -97,6 +97,17 @@ impl RecordTool {
             record: record.clone(),
             whole,
         })
+    }
+
+    /// The tool with its facts.
+    pub(crate) fn offered(self) -> OfferedTool {
+        let facts = match self.declared.does {
+            Does::Search | Does::Get | Does::List => ToolFacts::default(),
+            Does::Create | Does::Update | Does::Delete => {
+                ToolFacts { effect: Effect::Reversible, exclusive: Some(RECORDS), ..ToolFacts::default() }
+            }
+        };
+        OfferedTool::new(self, facts)
     }
 
     async fn plan(&self, calling: &Calling<'_>) -> Result<Plan, Failed> {
@@ -246,17 +257,6 @@ impl RecordTool {
 impl Tool for RecordTool {
     fn spec(&self) -> ToolSpec {
         self.spec.clone()
-    }
-
-    fn effect(&self) -> Effect {
-        match self.declared.does {
-            Does::Search | Does::Get | Does::List => Effect::Read,
-            Does::Create | Does::Update | Does::Delete => Effect::Reversible,
-        }
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        (self.effect() != Effect::Read).then_some(RECORDS)
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use app::{McpServer, McpTransport, Template, header_values};
 use async_trait::async_trait;
-use protocol::{AppId, Effect, McpState, UserId};
+use protocol::{AppId, McpState, UserId};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, RequestMetaObject};
 use rmcp::service::ServiceError;
 use serde_json::Value;
@@ -351,14 +351,6 @@ impl McpTool {
 impl Tool for McpTool {
     fn spec(&self) -> ToolSpec {
         self.spec.clone()
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Irreversible
-    }
-
-    fn is_outside(&self) -> bool {
-        true
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {

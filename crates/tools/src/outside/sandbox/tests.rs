@@ -85,11 +85,10 @@ async fn an_object_with_only_an_error_is_a_failure() {
 
 #[test]
 fn a_tool_reads_and_stays_inside() {
-    let tool = tool("unreachable");
-    let spec = tool.spec();
+    let OfferedTool { spec, facts, .. } = tool("unreachable").offered();
     assert_eq!((spec.name.as_str(), spec.description.as_str()), ("count", "Counts."));
     assert_eq!(spec.parameters, json!({ "type": "object" }));
-    assert_eq!((tool.effect(), tool.is_outside(), tool.is_lasting()), (Effect::Read, false, false));
+    assert_eq!((facts.effect, facts.external, facts.lasting), (Effect::Read, false, false));
 }
 
 #[test]
