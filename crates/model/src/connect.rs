@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::anthropic::Messages;
+use crate::anthropic::{AnthropicVersion, Messages};
 use crate::chat::ChatCompletions;
 use crate::ollama::Ollama;
 use crate::responses::Responses;
@@ -19,13 +19,6 @@ pub enum Wire {
     Anthropic(AnthropicVersion),
     /// Ollama's own chat, for what its copy of Chat Completions leaves out.
     Ollama,
-}
-
-/// The version of Anthropic's API. The newer one has no sampling parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnthropicVersion {
-    V2023,
-    V2026,
 }
 
 impl Wire {

@@ -8,8 +8,9 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use crate::anthropic::AnthropicVersion;
 use crate::capabilities::{Capabilities, Kind, Structured};
-use crate::connect::{AnthropicVersion, Wire};
+use crate::connect::Wire;
 
 pub use catalogue::{Catalogue, KnownEmbedding, KnownModel, ModelFamily};
 pub use changes::CatalogueChange;

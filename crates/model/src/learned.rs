@@ -1,20 +1,11 @@
-//! What a model turned out not to take, learned from refusals that name a setting.
-//!
-//! The request is asked again without that setting, at once and before anybody has seen a piece, and what helped is
-//! remembered for the model as long as this process lives. What did not help is not remembered.
+//! The settings that a model turned out not to take, learned from refusals that name a setting.
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use protocol::{Effort, Settings};
 
-use crate::breaker::Breaker;
 use crate::setting::{ModelSetting, SettingComplaint, Unsupported};
-use crate::{ChatModel, Error, PieceStream, Request, Wire};
-
-/// How often one request is asked again, each time without one more setting.
-const MAX_ASKED_AGAIN: usize = 6;
+use crate::{Request, Wire};
 
 /// What one model does not take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +24,7 @@ pub(crate) struct Learned {
 
 impl Learned {
     /// The request as this model takes it.
-    fn applied(&self, request: &Request) -> Request {
+    pub(crate) fn applied(&self, request: &Request) -> Request {
         let mut request = request.clone();
         for setting in &self.dropped {
             if *setting != ModelSetting::TokenLimit || !request.must_bound {
@@ -53,7 +44,7 @@ impl Learned {
     }
 
     /// Takes in what was said of a request as it was sent.
-    fn learn(&mut self, refused: &Unsupported, sent: &Request, wire: Wire) {
+    pub(crate) fn learn(&mut self, refused: &Unsupported, sent: &Request, wire: Wire) {
         let settings = &sent.settings;
         match refused.complaint {
             SettingComplaint::Together if settings.temperature.is_some() && settings.top_p.is_some() => {
@@ -97,7 +88,7 @@ impl Learned {
     }
 
     /// What of this was not known before, for the log.
-    fn beyond(&self, before: &Self) -> Vec<&'static str> {
+    pub(crate) fn beyond(&self, before: &Self) -> Vec<&'static str> {
         let dropped = self.dropped.iter().filter(|setting| !before.dropped.contains(setting));
         let mut names: Vec<_> = dropped.map(|setting| setting.name()).collect();
         let others = [
@@ -157,79 +148,5 @@ fn leave_out(setting: ModelSetting, request: &mut Request) {
     if names.iter().any(|name| request.extra.contains_key(*name)) {
         let extra = Arc::make_mut(&mut request.extra);
         extra.retain(|name, _| !names.contains(&name.as_str()));
-    }
-}
-
-/// A model that is asked for less, once its provider has said what it does not take.
-pub(crate) struct Learning {
-    chat: Arc<dyn ChatModel>,
-    wire: Wire,
-    /// Where it is remembered.
-    health: Arc<Breaker>,
-}
-
-impl Learning {
-    pub(crate) fn new(chat: Arc<dyn ChatModel>, wire: Wire, health: Arc<Breaker>) -> Self {
-        Self { chat, wire, health }
-    }
-
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
-        let before = self.health.learned(&request.model);
-        let first = match &before {
-            Some(learned) => self.chat.stream(&learned.applied(request)).await,
-            None => self.chat.stream(request).await,
-        };
-        match first {
-            Err(Error::Unsupported { status, summary, refused }) => {
-                let before = before.unwrap_or_default();
-                self.ask_again(request, before, (status, summary, refused)).await
-            }
-            answered => answered,
-        }
-    }
-
-    async fn ask_again(
-        &self,
-        request: &Request,
-        before: Learned,
-        (mut status, mut summary, mut refused): (u16, String, Unsupported),
-    ) -> Result<PieceStream, Error> {
-        let mut learned = before.clone();
-        let mut sent = before.applied(request);
-        for _ in 0..MAX_ASKED_AGAIN {
-            learned.learn(&refused, &sent, self.wire);
-            let next = learned.applied(request);
-            if next == sent {
-                break;
-            }
-            sent = next;
-            match self.chat.stream(&sent).await {
-                Err(Error::Unsupported { status: s, summary: why, refused: other }) => {
-                    (status, summary, refused) = (s, why, other);
-                }
-                Err(error) => return Err(error), // that was not it, or nobody knows yet
-                Ok(stream) => {
-                    self.remember(request, &learned, &before);
-                    return Ok(stream);
-                }
-            }
-        }
-        Err(Error::Rejected { status, summary })
-    }
-
-    fn remember(&self, request: &Request, learned: &Learned, before: &Learned) {
-        let left_out = learned.beyond(before).join(", ");
-        tracing::warn!(
-            model = request.model,
-            left_out,
-            "the provider refuses these settings of this model, so requests go without them from here on"
-        );
-        self.health.learn(&request.model, learned);
-    }
-}
-
-impl ChatModel for Learning {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
-        self.ask(request).boxed()
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use futures_util::{StreamExt, stream};
+use serde::Deserialize;
 
 use crate::http::{Answer, Body};
 use crate::lines::Lines;
@@ -15,13 +16,29 @@ pub(crate) trait Decode: Send + 'static {
     /// Decodes one event. A wire without names gives an empty one.
     fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error>;
     /// Decodes an answer that came as one JSON text.
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error>;
+    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+        self.event("", text, out)
+    }
     /// The bytes have ended. Hands out the last piece, or says that the answer was cut.
-    fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error>;
+    fn end(&mut self, _: &mut VecDeque<Piece>) -> Result<(), Error> {
+        if self.is_over() { Ok(()) } else { Err(cut_short()) }
+    }
     /// All was said, even if nothing more arrives.
-    fn has_finish(&self) -> bool;
+    fn has_finish(&self) -> bool {
+        self.is_over()
+    }
     /// The last piece was handed out.
     fn is_over(&self) -> bool;
+}
+
+/// An answer ended and nobody said why.
+pub(crate) fn cut_short() -> Error {
+    Error::Broken("ended without a finish reason".into())
+}
+
+/// An event's JSON as a type of its wire.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, Error> {
+    serde_json::from_str(data).map_err(|_| Error::Broken("an event that cannot be read".into()))
 }
 
 /// How events are told apart.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::breaker::Breaker;
 use crate::capabilities::{Capabilities, Kind, Price, Structured};
 use crate::known::Catalogue;
-use crate::learned::Learning;
+use crate::learning::Learning;
 use crate::prices::Prices;
 use crate::rescue::Rescued;
 use crate::tokens::{Counter, Counters};
@@ -239,5 +239,25 @@ impl Registry {
 
     fn provider(&self, name: &str) -> Option<&(Provider, Arc<Breaker>)> {
         self.providers.iter().find(|(provider, _)| provider.name == name)
+    }
+}
+
+impl Catalogue {
+    /// A model of a provider as it is when nobody says otherwise.
+    pub fn listing(&self, provider: &Provider, name: &str, id: &str) -> Listing {
+        let (capabilities, price) = if provider.known {
+            self.describe(&provider.name, id, &provider.capabilities)
+        } else {
+            (provider.capabilities.clone(), None)
+        };
+        Listing {
+            name: name.to_owned(),
+            provider: provider.name.clone(),
+            id: id.to_owned(),
+            kind: provider.kind,
+            capabilities,
+            price,
+            extra: Map::new(),
+        }
     }
 }

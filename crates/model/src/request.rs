@@ -131,6 +131,15 @@ pub struct Answered {
     pub success: bool,
 }
 
+/// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: what one server wants back, another
+/// cannot read or refuses.
+pub(crate) const PROVIDER: &str = "provider";
+
+/// What a provider sent with a turn, if it is the one that is asked now.
+pub(crate) fn sent_by<'a>(opaque: Option<&'a Value>, provider: &str) -> Option<&'a Value> {
+    opaque.filter(|opaque| opaque.get(PROVIDER).is_some_and(|name| name == provider))
+}
+
 /// A tool as the model is told of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {

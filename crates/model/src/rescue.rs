@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use protocol::Finish;
+use protocol::{Finish, JsonScanner};
 use serde_json::Value;
 
 use crate::{ChatModel, Error, Piece, PieceStream, Request, ToolSpec};
@@ -107,7 +107,7 @@ enum State {
     /// The first of JSON, or white space.
     Value(Block),
     /// JSON that begins at this byte of the held text.
-    Json(Block, usize, Depth),
+    Json(Block, usize, JsonScanner),
     /// More JSON, white space, or the next of the mark that ends the block, of which so many bytes have come.
     End(Block, usize),
 }
@@ -138,27 +138,9 @@ impl Block {
     }
 }
 
-/// How deep in JSON a character stands.
-#[derive(Clone, Copy, Default)]
-struct Depth {
-    open: usize,
-    in_string: bool,
-    escaped: bool,
-}
-
-impl Depth {
-    fn after(self, next: char) -> Self {
-        let Self { open, in_string, escaped } = self;
-        match next {
-            _ if escaped => Self { escaped: false, ..self },
-            '\\' => Self { escaped: in_string, ..self },
-            '"' => Self { in_string: !in_string, ..self },
-            _ if in_string => self,
-            '{' | '[' => Self { open: open + 1, ..self },
-            '}' | ']' => Self { open: open.saturating_sub(1), ..self },
-            _ => self,
-        }
-    }
+/// The scanner after a character. Characters beyond ASCII mean nothing to it.
+fn scanned(scanner: JsonScanner, next: char) -> JsonScanner {
+    u8::try_from(next).map_or(scanner, |byte| scanner.after(byte))
 }
 
 /// What becomes of a character.
@@ -237,7 +219,9 @@ impl Finder {
     fn hold(&mut self, next: char, state: State, said: &mut String) {
         self.held.push(next);
         self.state = state;
-        if let State::Json(block, begin, Depth { open: 0, .. }) = state {
+        if let State::Json(block, begin, scanner) = state
+            && scanner.depth() == 0
+        {
             self.state = match block {
                 Block::Nothing => State::Between,
                 Block::Fence | Block::Tag => State::End(block, 0),
@@ -263,7 +247,7 @@ impl Finder {
 
     fn step(&self, next: char) -> Step {
         let here = self.held.len();
-        let json = |block| Step::Hold(State::Json(block, here, Depth::default().after(next)));
+        let json = |block| Step::Hold(State::Json(block, here, scanned(JsonScanner::default(), next)));
         match self.state {
             State::Prose => begun(next).map_or(Step::Say, Step::Hold),
             State::Between | State::Value(_) | State::End(_, 0) if next.is_whitespace() => {
@@ -282,7 +266,9 @@ impl Finder {
             State::Language(begin) => self.language(begin, next),
             State::Value(block) | State::End(block, 0) if matches!(next, '{' | '[') => json(block),
             State::Value(_) => Step::Release,
-            State::Json(block, begin, depth) => Step::Hold(State::Json(block, begin, depth.after(next))),
+            State::Json(block, begin, scanner) => {
+                Step::Hold(State::Json(block, begin, scanned(scanner, next)))
+            }
             State::End(block, count) => match matched(block.end(), count, next) {
                 Some(true) => Step::Hold(State::Between),
                 Some(false) => Step::Hold(State::End(block, count + 1)),
@@ -301,7 +287,9 @@ impl Finder {
             return Step::Release;
         }
         match next {
-            '{' | '[' => Step::Hold(State::Json(Block::Fence, self.held.len(), Depth::default().after(next))),
+            '{' | '[' => {
+                Step::Hold(State::Json(Block::Fence, self.held.len(), scanned(JsonScanner::default(), next)))
+            }
             _ if next.is_whitespace() => Step::Hold(State::Value(Block::Fence)),
             _ => Step::Release,
         }

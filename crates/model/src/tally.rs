@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use protocol::Finish;
+use protocol::{Finish, Usage};
+use serde_json::Value;
 
 use crate::{Error, Piece};
 
@@ -19,12 +20,25 @@ const MAX_PLAUSIBLE_TOKENS: u64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
+    /// The model asked for, until the provider has named one.
+    asked: Option<String>,
     bytes: usize,
     /// Bytes of arguments, by call.
     calls: Vec<usize>,
 }
 
 impl Tally {
+    pub(crate) fn new(model: &str) -> Self {
+        Self { asked: Some(model.to_owned()), ..Self::default() }
+    }
+
+    /// Hands out the name by which the provider calls the model, if it is another than was asked for.
+    pub(crate) fn name_model(&mut self, name: &str, out: &mut VecDeque<Piece>) {
+        if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
+            out.push_back(Piece::Model(short(name)));
+        }
+    }
+
     /// How many calls have begun.
     pub(crate) fn calls(&self) -> usize {
         self.calls.len()
@@ -103,4 +117,27 @@ pub(crate) fn short(name: &str) -> String {
 /// A count of tokens, unless it cannot be true.
 pub(crate) fn plausible(count: u64) -> Option<u64> {
     (count <= MAX_PLAUSIBLE_TOKENS).then_some(count)
+}
+
+/// Where a provider writes its counts of tokens, as JSON pointers.
+pub(crate) struct UsagePointers {
+    pub(crate) input: &'static str,
+    pub(crate) output: &'static str,
+    pub(crate) cached: &'static str,
+    pub(crate) reasoning: &'static str,
+}
+
+impl UsagePointers {
+    /// None if the counts are missing or cannot be true; the caller then estimates.
+    pub(crate) fn read(&self, usage: &Value) -> Option<Usage> {
+        let count = |pointer| usage.pointer(pointer).and_then(Value::as_u64).and_then(plausible);
+        let (input, output) = (count(self.input)?, count(self.output)?);
+        Some(Usage {
+            input_tokens: input,
+            output_tokens: output,
+            cached_input_tokens: count(self.cached).unwrap_or_default().min(input),
+            reasoning_tokens: count(self.reasoning).unwrap_or_default().min(output),
+            ..Usage::default()
+        })
+    }
 }

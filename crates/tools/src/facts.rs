@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use app::{Flow, Permission, Plausible};
 use protocol::Effect;
-use protocol::planted::Bug;
 use serde_json::Value;
 
 /// The constant properties of a tool.
@@ -51,8 +50,7 @@ impl ToolFacts {
     /// Whether nobody can know what became of a call that was cut: it acts elsewhere, and a second call would do it
     /// twice.
     pub fn is_beyond_knowing(&self) -> bool {
-        let repeatable = is_repeatable(self.effect) || Bug::RerunNonidempotent.is_planted();
-        self.external && !repeatable
+        self.external && !is_repeatable(self.effect)
     }
 
     /// Whether a call may have changed something elsewhere, as soon as it has begun.

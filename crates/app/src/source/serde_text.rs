@@ -3,6 +3,8 @@
 //! Serde and toml offer errors only as text. A sentence that is not recognised is passed on as it is, so a change of
 //! theirs makes a message plainer, never wrong.
 
+use strsim::osa_distance;
+
 /// Letters of a name for each of the edits after which it is still the same name with a mistake.
 const LETTERS_FOR_AN_EDIT: usize = 3;
 
@@ -64,35 +66,9 @@ fn suggest(got: &str, known: &[&str]) -> String {
 pub fn did_you_mean(got: &str, known: &[&str]) -> Option<String> {
     let length = got.chars().count();
     let begins = |name: &str| length >= LETTERS_FOR_AN_EDIT && name.starts_with(got);
-    let edits = known.iter().map(|name| (if begins(name) { 0 } else { distance(got, name) }, *name));
+    let edits = known.iter().map(|name| (if begins(name) { 0 } else { osa_distance(got, name) }, *name));
     let (_, name) = edits.min().filter(|(edits, _)| *edits <= length / LETTERS_FOR_AN_EDIT)?;
     Some(format!("did you mean {name:?}?"))
-}
-
-/// Edits (insert, delete, replace, swap two neighbours) that turn one text into the other.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let first: Vec<usize> = (0..=to.len()).collect();
-    let mut rows = [Vec::new(), first]; // the two before the one in work
-    for (i, a) in from.iter().enumerate() {
-        let [earlier, above] = &rows;
-        let mut left = i + 1;
-        let mut row = vec![left];
-        for (j, b) in to.iter().enumerate() {
-            let cost = |cells: &[usize], place: usize| cells.get(place).copied().unwrap_or(usize::MAX / 2);
-            left = (cost(above, j) + usize::from(a != b)).min(cost(above, j + 1) + 1).min(left + 1);
-            let is_swap = i.checked_sub(1).and_then(|i| from.get(i)) == Some(b)
-                && j.checked_sub(1).and_then(|j| to.get(j)) == Some(a);
-            if is_swap {
-                left = left.min(cost(earlier, j - 1) + 1);
-            }
-            row.push(left);
-        }
-        let [_, above] = rows;
-        rows = [above, row];
-    }
-    let [_, last] = rows;
-    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -108,7 +84,7 @@ mod tests {
             ("modle", "model", 1),
             ("kitten", "sitting", 3),
         ] {
-            assert_eq!((distance(from, to), distance(to, from)), (edits, edits), "{from} {to}");
+            assert_eq!((osa_distance(from, to), osa_distance(to, from)), (edits, edits), "{from} {to}");
         }
     }
 

@@ -7,24 +7,22 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use protocol::{Finish, Usage};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::encode::{PROVIDER, THINKING};
+use super::encode::THINKING;
 use super::wire::{Answer, Delta, Event, Received};
-use crate::reading::Decode;
+use crate::reading::{Decode, cut_short, parse};
 use crate::refusal::Refusal;
-use crate::tally::{Tally, plausible, short};
+use crate::request::PROVIDER;
+use crate::tally::{Tally, plausible};
 use crate::{Error, Piece};
 
 /// What a block weighs beside its texts, so that blocks without any are bounded too.
 const BLOCK_BYTES: usize = 64;
 
 /// Decodes one answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The model asked for, until the stream has named one.
-    asked: Option<String>,
     provider: String,
     tally: Tally,
     /// The blocks that have begun and not ended, by the server's index.
@@ -112,7 +110,7 @@ impl Decode for Decoder {
         if self.over {
             return Ok(());
         }
-        let finish = self.finish.ok_or_else(|| Error::Broken("ended without a finish reason".into()))?;
+        let finish = self.finish.ok_or_else(cut_short)?;
         for (_, block) in std::mem::take(&mut self.open) {
             self.close(block, out)?;
         }
@@ -136,26 +134,12 @@ impl Decode for Decoder {
 
 impl Decoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
-        Self {
-            asked: Some(model.to_owned()),
-            provider: provider.to_owned(),
-            tally: Tally::default(),
-            open: BTreeMap::new(),
-            last: 0,
-            thoughts: Vec::new(),
-            counts: Counts::default(),
-            finish: None,
-            over: false,
-        }
+        Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
     /// The beginning of an answer, or a whole one, which differs only in having content and a reason.
     fn answer(&mut self, answer: Answer, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        if let Some(name) = answer.model.filter(|name| !name.is_empty())
-            && self.asked.take().is_some_and(|asked| asked != name)
-        {
-            out.push_back(Piece::Model(short(&name)));
-        }
+        self.tally.name_model(&answer.model.unwrap_or_default(), out);
         for (index, block) in (0..).zip(answer.content.unwrap_or_default()) {
             self.start(index, block, out)?;
             self.stop(index, out)?;
@@ -297,8 +281,4 @@ impl Counts {
 
 fn count(usage: Option<&Value>, name: &str) -> Option<u64> {
     usage?.get(name)?.as_u64().and_then(plausible)
-}
-
-fn parse<T: DeserializeOwned>(data: &str) -> Result<T, Error> {
-    serde_json::from_str(data).map_err(|_| Error::Broken("an event that cannot be read".into()))
 }

@@ -3,16 +3,15 @@
 use protocol::Effort;
 use serde_json::Value;
 
+use super::AnthropicVersion;
 use super::schema;
 use super::wire::{
     Block, Body, CacheControl, Content, Message, Object, OutputConfig, OutputFormat, Own, Role, Thinking,
     Tool,
 };
-use crate::{AnthropicVersion, Exchange, Format, Request, ToolSpec, request};
+use crate::request::sent_by;
+use crate::{Exchange, Format, Request, ToolSpec, request};
 
-/// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: what one server wants back,
-/// another refuses.
-pub(super) const PROVIDER: &str = "provider";
 /// The key under which blocks of thinking are kept, in their order.
 pub(super) const THINKING: &str = "thinking";
 
@@ -188,6 +187,5 @@ fn result(exchange: &Exchange) -> Content<'_> {
 
 /// The blocks of thinking that this provider sent with a turn.
 fn thinking<'a>(opaque: Option<&'a Value>, provider: &str) -> impl Iterator<Item = &'a Value> {
-    let own = opaque.filter(|opaque| opaque.get(PROVIDER).is_some_and(|name| name == provider));
-    own.and_then(|own| own.get(THINKING)?.as_array()).into_iter().flatten()
+    sent_by(opaque, provider).and_then(|own| own.get(THINKING)?.as_array()).into_iter().flatten()
 }

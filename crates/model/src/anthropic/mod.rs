@@ -13,10 +13,17 @@ use futures_util::future::BoxFuture;
 use self::decode::Decoder;
 use crate::http::{Client, Headers, KeyHeader};
 use crate::served::ServedModels;
-use crate::{AnthropicVersion, ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
 
 /// As many models as a list may have; twenty unless it is asked for more.
 const PAGE: (&str, &str) = ("limit", "1000");
+
+/// The version of Anthropic's API. The newer one has no sampling parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnthropicVersion {
+    V2023,
+    V2026,
+}
 
 /// A server that speaks Messages.
 #[derive(Debug, Clone)]

@@ -6,21 +6,27 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
-use protocol::{Finish, Usage};
+use protocol::Finish;
 use serde_json::{Map, Value, json};
 
-use super::encode::{EXTRA, PROVIDER};
+use super::encode::EXTRA;
 use super::wire::{CallDelta, Choice, Chunk, Delta, Text};
-use crate::reading::Decode;
+use crate::reading::{Decode, cut_short, parse};
 use crate::refusal::Refusal;
-use crate::tally::{Tally, plausible, short};
+use crate::request::PROVIDER;
+use crate::tally::{Tally, UsagePointers, short};
 use crate::{Error, Piece};
 
+const USAGE: UsagePointers = UsagePointers {
+    input: "/prompt_tokens",
+    output: "/completion_tokens",
+    cached: "/prompt_tokens_details/cached_tokens",
+    reasoning: "/completion_tokens_details/reasoning_tokens",
+};
+
 /// Decodes one answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The model asked for, until the stream has named one.
-    asked: Option<String>,
     provider: String,
     tally: Tally,
     /// The server's id of each call, empty where it gave none.
@@ -58,15 +64,11 @@ impl Decode for Decoder {
         }
     }
 
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        self.event("", text, out)
-    }
-
     fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
-        let finish = self.finish.ok_or_else(|| Error::Broken("ended without a finish reason".into()))?;
+        let finish = self.finish.ok_or_else(cut_short)?;
         self.over = true;
         if !self.extra.is_empty() {
             out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, EXTRA: self.extra })));
@@ -88,19 +90,7 @@ impl Decode for Decoder {
 
 impl Decoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
-        Self {
-            asked: Some(model.to_owned()),
-            provider: provider.to_owned(),
-            tally: Tally::default(),
-            ids: Vec::new(),
-            places: HashMap::new(),
-            extra: Map::new(),
-            refused: false,
-            spoke: false,
-            void: false,
-            finish: None,
-            over: false,
-        }
+        Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
     /// Some servers say that all was sent, and never why the answer ended. Words are then an answer; calls are not made,
@@ -115,26 +105,19 @@ impl Decoder {
     }
 
     fn chunk(&mut self, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        let chunk: Chunk<'_> =
-            serde_json::from_str(data).map_err(|_| Error::Broken("an event that cannot be read".into()))?;
+        let chunk: Chunk<'_> = parse(data)?;
         if let Some(error) = chunk.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));
         }
         if chunk.object.is_some_and(|Text(object)| object == "error") {
             return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
         }
-        self.model(&text(chunk.model), out);
+        self.tally.name_model(&text(chunk.model), out);
         if let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) {
             self.choice(choice, out)?;
         }
-        out.extend(chunk.usage.as_ref().and_then(usage).map(Piece::Usage));
+        out.extend(chunk.usage.as_ref().and_then(|usage| USAGE.read(usage)).map(Piece::Usage));
         Ok(())
-    }
-
-    fn model(&mut self, name: &str, out: &mut VecDeque<Piece>) {
-        if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
-            out.push_back(Piece::Model(short(name)));
-        }
     }
 
     fn choice(&mut self, choice: Choice<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
@@ -217,19 +200,4 @@ impl Decoder {
 
 fn text(text: Option<Text<'_>>) -> Cow<'_, str> {
     text.map(|Text(text)| text).unwrap_or_default()
-}
-
-/// None if the counts are missing or cannot be true; the caller then estimates.
-fn usage(usage: &Value) -> Option<Usage> {
-    let count = |pointer| usage.pointer(pointer).and_then(Value::as_u64).and_then(plausible);
-    let (input, output) = (count("/prompt_tokens")?, count("/completion_tokens")?);
-    Some(Usage {
-        input_tokens: input,
-        output_tokens: output,
-        cached_input_tokens: count("/prompt_tokens_details/cached_tokens").unwrap_or_default().min(input),
-        reasoning_tokens: count("/completion_tokens_details/reasoning_tokens")
-            .unwrap_or_default()
-            .min(output),
-        ..Usage::default()
-    })
 }

@@ -1,7 +1,6 @@
 //! A request as the body of a POST.
 
 use protocol::Effort;
-use protocol::planted::Bug;
 use serde_json::Value;
 
 use super::wire::{
@@ -9,11 +8,9 @@ use super::wire::{
     ToolFunction,
 };
 use super::{Quirks, TokenLimit};
+use crate::request::sent_by;
 use crate::{Exchange, Format, Request, ToolSpec, request};
 
-/// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: what one server wants back,
-/// another refuses.
-pub(super) const PROVIDER: &str = "provider";
 /// The key under which the extra content of calls is kept, by their index.
 pub(super) const EXTRA: &str = "extra";
 
@@ -61,30 +58,12 @@ fn messages<'a>(request: &'a Request, provider: &str) -> Vec<Message<'a>> {
             request::Message::System(content) => messages.push(Message::System { content }),
             request::Message::User(content) => messages.push(Message::User { content }),
             request::Message::Assistant { text, exchanges, provider: opaque } => {
-                let opaque = opaque
-                    .as_ref()
-                    .filter(|opaque| opaque.get(PROVIDER).is_some_and(|name| name == provider));
-                messages.push(assistant(text, exchanges, opaque));
+                messages.push(assistant(text, exchanges, sent_by(opaque.as_ref(), provider)));
                 messages.extend(exchanges.iter().map(result));
             }
         }
     }
-    if Bug::TrimBetweenPair.is_planted() {
-        trim(&mut messages);
-    }
     messages
-}
-
-/// Cuts a long conversation right after a call, as nobody should.
-fn trim(messages: &mut Vec<Message<'_>>) {
-    const LONG: usize = 8;
-    let calls = |message: &Message<'_>| match message {
-        Message::Assistant { tool_calls, .. } => !tool_calls.is_empty(),
-        Message::System { .. } | Message::User { .. } | Message::Tool { .. } => false,
-    };
-    if let Some(at) = messages.iter().position(calls).filter(|_| messages.len() > LONG) {
-        messages.drain(1..=at);
-    }
 }
 
 fn assistant<'a>(text: &'a str, exchanges: &'a [Exchange], opaque: Option<&'a Value>) -> Message<'a> {

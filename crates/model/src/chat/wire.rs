@@ -2,10 +2,9 @@
 //! the event.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use protocol::CallId;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -189,61 +188,26 @@ pub(super) struct FunctionDelta<'a> {
 /// anything else for nothing.
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Written<'a> {
+    Text(#[serde(borrow)] Cow<'a, str>),
+    Other(Value),
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor).map(Text)
+        Ok(Self(match Written::deserialize(deserializer)? {
+            Written::Text(text) => text,
+            Written::Other(Value::Array(parts)) => {
+                parts.iter().filter_map(part_text).collect::<String>().into()
+            }
+            Written::Other(object @ Value::Object(_)) => object.to_string().into(),
+            Written::Other(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => "".into(),
+        }))
     }
 }
 
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("text")
-    }
-
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(text.to_owned()))
-    }
-
-    fn visit_bool<E: de::Error>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_i64<E: de::Error>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_u64<E: de::Error>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
-        let mut text = String::new();
-        while let Some(part) = parts.next_element::<Value>()? {
-            if part.get("type").is_none_or(|kind| kind == "text") {
-                text.push_str(part.get("text").and_then(Value::as_str).unwrap_or_default());
-            }
-        }
-        Ok(Cow::Owned(text))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let value = Value::deserialize(de::value::MapAccessDeserializer::new(map))?;
-        Ok(Cow::Owned(value.to_string()))
-    }
+fn part_text(part: &Value) -> Option<&str> {
+    part.get("text").filter(|_| part.get("type").is_none_or(|kind| kind == "text"))?.as_str()
 }

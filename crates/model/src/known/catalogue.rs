@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 use serde::Deserialize;
-use serde_json::Map;
 
 use super::rules::{self, InvalidCatalogue};
 use crate::capabilities::{Capabilities, Price};
-use crate::registry::{Listing, Provider};
 
 /// The catalogue that this program was built with.
 const BUILT_IN: &str = include_str!("../known.toml");
@@ -161,24 +159,6 @@ impl Catalogue {
             ..expected.clone()
         };
         (capabilities, None)
-    }
-
-    /// A model of a provider as it is when nobody says otherwise.
-    pub fn listing(&self, provider: &Provider, name: &str, id: &str) -> Listing {
-        let (capabilities, price) = if provider.known {
-            self.describe(&provider.name, id, &provider.capabilities)
-        } else {
-            (provider.capabilities.clone(), None)
-        };
-        Listing {
-            name: name.to_owned(),
-            provider: provider.name.clone(),
-            id: id.to_owned(),
-            kind: provider.kind,
-            capabilities,
-            price,
-            extra: Map::new(),
-        }
     }
 }
 

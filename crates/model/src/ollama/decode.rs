@@ -9,16 +9,14 @@ use protocol::{Finish, Usage};
 use serde_json::Value;
 
 use super::wire::Chunk;
-use crate::reading::Decode;
+use crate::reading::{Decode, parse};
 use crate::refusal::Refusal;
-use crate::tally::{Tally, plausible, short};
+use crate::tally::{Tally, plausible};
 use crate::{Error, Piece};
 
 /// Decodes one answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The model asked for, until the server has named one.
-    asked: Option<String>,
     provider: String,
     tally: Tally,
     /// Text, reasoning or a call has come.
@@ -32,29 +30,13 @@ impl Decode for Decoder {
         if self.over || data.is_empty() {
             return Ok(());
         }
-        let chunk: Chunk =
-            serde_json::from_str(data).map_err(|_| Error::Broken("an event that cannot be read".into()))?;
+        let chunk: Chunk = parse(data)?;
         if !chunk.error.is_null() {
             return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
         }
-        let name = chunk.model.as_str().unwrap_or_default();
-        if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
-            out.push_back(Piece::Model(short(name)));
-        }
+        self.tally.name_model(chunk.model.as_str().unwrap_or_default(), out);
         self.message(&chunk.message, out)?;
         if chunk.done == true { self.finish(&chunk, out) } else { Ok(()) }
-    }
-
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        self.event("", text, out)
-    }
-
-    fn end(&mut self, _: &mut VecDeque<Piece>) -> Result<(), Error> {
-        if self.over { Ok(()) } else { Err(Error::Broken("ended without a finish reason".into())) }
-    }
-
-    fn has_finish(&self) -> bool {
-        self.over
     }
 
     fn is_over(&self) -> bool {
@@ -64,13 +46,7 @@ impl Decode for Decoder {
 
 impl Decoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
-        Self {
-            asked: Some(model.to_owned()),
-            provider: provider.to_owned(),
-            tally: Tally::default(),
-            answered: false,
-            over: false,
-        }
+        Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
     fn message(&mut self, message: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {

@@ -6,22 +6,28 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use protocol::{Finish, Usage};
+use protocol::Finish;
 use serde_json::{Map, Value, json};
 
 use super::calls::{Calls, Marks};
-use super::encode::{PROVIDER, REASONING};
+use super::encode::REASONING;
 use super::wire::Event;
-use crate::reading::Decode;
+use crate::reading::{Decode, parse};
 use crate::refusal::Refusal;
-use crate::tally::{Tally, plausible, short};
+use crate::request::PROVIDER;
+use crate::tally::{Tally, UsagePointers};
 use crate::{Error, Piece};
 
+const USAGE: UsagePointers = UsagePointers {
+    input: "/input_tokens",
+    output: "/output_tokens",
+    cached: "/input_tokens_details/cached_tokens",
+    reasoning: "/output_tokens_details/reasoning_tokens",
+};
+
 /// Decodes one answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The model asked for, until the server has named one.
-    asked: Option<String>,
     provider: String,
     tally: Tally,
     calls: Calls,
@@ -66,7 +72,7 @@ impl Decode for Decoder {
             "[DONE]" => self.end(out),
             data if name == "error" => Err(self.refusal(data)),
             data => {
-                let event: Event = serde_json::from_str(data).map_err(|_| unreadable())?;
+                let event: Event = parse(data)?;
                 let kind = event.kind.as_str().unwrap_or(name);
                 if kind == "error" || !event.error.is_null() {
                     return Err(self.refusal(data));
@@ -77,7 +83,7 @@ impl Decode for Decoder {
     }
 
     fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        let response: Value = serde_json::from_str(text).map_err(|_| unreadable())?;
+        let response: Value = parse(text)?;
         let is_error = response.get("error").is_some_and(|error| !error.is_null());
         if is_error || field(&response, "object") == "error" {
             return Err(self.refusal(text));
@@ -89,14 +95,6 @@ impl Decode for Decoder {
         ending.map_or(Ok(()), |ending| self.finish(ending, &response, out))
     }
 
-    fn end(&mut self, _: &mut VecDeque<Piece>) -> Result<(), Error> {
-        if self.over { Ok(()) } else { Err(Error::Broken("ended without a finish reason".into())) }
-    }
-
-    fn has_finish(&self) -> bool {
-        self.over
-    }
-
     fn is_over(&self) -> bool {
         self.over
     }
@@ -104,17 +102,7 @@ impl Decode for Decoder {
 
 impl Decoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
-        Self {
-            asked: Some(model.to_owned()),
-            provider: provider.to_owned(),
-            tally: Tally::default(),
-            calls: Calls::default(),
-            reasoning: Vec::new(),
-            said: false,
-            thought: false,
-            refused: false,
-            over: false,
-        }
+        Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
     fn told(&mut self, kind: &str, event: &Event, out: &mut VecDeque<Piece>) -> Result<(), Error> {
@@ -123,7 +111,7 @@ impl Decoder {
         let marks = Marks { ids: [event.item_id.as_str().unwrap_or_default(), ""], output };
         match kind {
             "response.created" | "response.in_progress" => {
-                self.model(&event.response, out);
+                self.tally.name_model(field(&event.response, "model"), out);
                 Ok(())
             }
             "response.output_text.delta" => self.say(delta, out),
@@ -168,13 +156,6 @@ impl Decoder {
     /// Parts of a summary stand apart.
     fn paragraph(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
         if self.thought { self.think("\n\n", out) } else { Ok(()) }
-    }
-
-    fn model(&mut self, response: &Value, out: &mut VecDeque<Piece>) {
-        let name = field(response, "model");
-        if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
-            out.push_back(Piece::Model(short(name)));
-        }
     }
 
     fn added(&mut self, item: &Value, output: Option<u64>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
@@ -278,7 +259,7 @@ impl Decoder {
     }
 
     fn finish(&mut self, ending: Ending, response: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        self.model(response, out);
+        self.tally.name_model(field(response, "model"), out);
         let cut = match ending {
             Ending::Completed => None,
             Ending::Incomplete => match response.pointer("/incomplete_details/reason") {
@@ -291,7 +272,7 @@ impl Decoder {
             }
         };
         self.rest(response, out)?;
-        out.extend(response.get("usage").and_then(usage).map(Piece::Usage));
+        out.extend(response.get("usage").and_then(|usage| USAGE.read(usage)).map(Piece::Usage));
         if !self.reasoning.is_empty() {
             let reasoning = std::mem::take(&mut self.reasoning);
             out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, REASONING: reasoning })));
@@ -321,10 +302,6 @@ impl Decoder {
     }
 }
 
-fn unreadable() -> Error {
-    Error::Broken("an event that cannot be read".into())
-}
-
 /// A field that is a text; what is not counts as empty.
 fn field<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -336,19 +313,4 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
 
 fn marks(item: &Value, output: Option<u64>) -> Marks<'_> {
     Marks { ids: [field(item, "id"), field(item, "call_id")], output }
-}
-
-/// None if the counts are missing or cannot be true; the caller then estimates.
-fn usage(usage: &Value) -> Option<Usage> {
-    let count = |pointer| usage.pointer(pointer).and_then(Value::as_u64).and_then(plausible);
-    let (input, output) = (count("/input_tokens")?, count("/output_tokens")?);
-    let kept = count("/input_tokens_details/cached_tokens").unwrap_or_default();
-    let reasoning = count("/output_tokens_details/reasoning_tokens").unwrap_or_default();
-    Some(Usage {
-        input_tokens: input,
-        output_tokens: output,
-        cached_input_tokens: kept.min(input),
-        reasoning_tokens: reasoning.min(output),
-        ..Usage::default()
-    })
 }

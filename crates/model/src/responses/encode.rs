@@ -4,10 +4,9 @@ use protocol::Effort;
 use serde_json::Value;
 
 use super::wire::{Body, Function, Item, Reasoning, Text, TextFormat, Tool};
+use crate::request::sent_by;
 use crate::{Exchange, Format, Message, Request, ToolSpec};
 
-/// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: only that server can read it.
-pub(super) const PROVIDER: &str = "provider";
 /// The key under which the items of the model's reasoning are kept.
 pub(super) const REASONING: &str = "reasoning";
 /// Reasoning that only the provider can read. It comes back with the next request, because nothing is stored there.
@@ -70,7 +69,7 @@ fn input<'a>(messages: &'a [Message], provider: &str) -> Vec<Item<'a>> {
                 }
                 // Reasoning that nothing follows is refused, and once the calls are answered it is of no more use.
                 if !exchanges.is_empty() {
-                    items.extend(opaque.iter().flat_map(|opaque| reasoning(opaque, provider)));
+                    items.extend(reasoning(opaque.as_ref(), provider));
                 }
                 items.extend(exchanges.iter().map(call));
                 items.extend(exchanges.iter().map(output));
@@ -80,9 +79,8 @@ fn input<'a>(messages: &'a [Message], provider: &str) -> Vec<Item<'a>> {
     items
 }
 
-fn reasoning<'a>(opaque: &'a Value, provider: &str) -> impl Iterator<Item = Item<'a>> {
-    let ours = opaque.get(PROVIDER).is_some_and(|name| name == provider);
-    let items = opaque.get(REASONING).and_then(Value::as_array).filter(|_| ours);
+fn reasoning<'a>(opaque: Option<&'a Value>, provider: &str) -> impl Iterator<Item = Item<'a>> {
+    let items = sent_by(opaque, provider).and_then(|own| own.get(REASONING)?.as_array());
     items.into_iter().flatten().map(Item::Opaque)
 }
 

@@ -8,6 +8,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use protocol::JsonScanner;
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Levels of arrays and objects in a line that its reader takes.
@@ -16,38 +17,12 @@ const MAX_LINE_DEPTH: usize = 126;
 /// The output of a process, which fails at a line that nests too deep.
 pub(super) struct DepthLimited<R> {
     from: R,
-    line: Line,
-}
-
-/// Where in a line it stands.
-#[derive(Default)]
-struct Line {
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
-}
-
-impl Line {
-    /// Takes some bytes in. False if they nest too deep.
-    fn take(&mut self, bytes: &[u8]) -> bool {
-        bytes.iter().all(|byte| {
-            match byte {
-                b'\n' => *self = Self::default(),
-                _ if self.escaped => self.escaped = false,
-                b'\\' if self.in_string => self.escaped = true,
-                b'"' => self.in_string = !self.in_string,
-                b'[' | b'{' if !self.in_string => self.depth += 1,
-                b']' | b'}' if !self.in_string => self.depth = self.depth.saturating_sub(1),
-                _ => {}
-            }
-            self.depth <= MAX_LINE_DEPTH
-        })
-    }
+    line: JsonScanner,
 }
 
 impl<R> DepthLimited<R> {
     pub(super) fn new(from: R) -> Self {
-        Self { from, line: Line::default() }
+        Self { from, line: JsonScanner::default() }
     }
 }
 
@@ -60,7 +35,11 @@ impl<R: AsyncRead + Unpin> AsyncRead for DepthLimited<R> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.from).poll_read(context, into))?;
         let new = into.filled().get(before..).unwrap_or_default();
-        if self.line.take(new) {
+        let fits = new.iter().all(|byte| {
+            self.line = if *byte == b'\n' { JsonScanner::default() } else { self.line.after(*byte) };
+            self.line.depth() <= MAX_LINE_DEPTH
+        });
+        if fits {
             return Poll::Ready(Ok(()));
         }
         into.set_filled(before);

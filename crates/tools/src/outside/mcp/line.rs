@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use model::{BreakerRules, CircuitBreaker};
 use protocol::McpState;
 use rmcp::model::Tool;
 use tokio::sync::Semaphore;
@@ -12,14 +13,13 @@ use tokio::time::Instant;
 use super::connection::{Address, Connection, Dial, Mark};
 use crate::Failed;
 
-/// Failures in a row after which a server is left alone.
-const MAX_FAILURES: u32 = 5;
-
-/// For so long.
-const REST: Duration = Duration::from_secs(60);
-
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// A server is tried again with growing pauses, and left alone after so many failures in a row.
+const RULES: BreakerRules = BreakerRules {
+    failures_to_open: 5,
+    rest: Duration::from_secs(60),
+    first_pause: Duration::from_millis(500),
+    longest_pause: Duration::from_secs(8),
+};
 
 /// How old what is known of a server's tools may be when one of them is called.
 const FRESH: Duration = Duration::from_secs(2);
@@ -44,8 +44,7 @@ struct State {
     mark: Option<Mark>,
     /// What it offers, as of when.
     listed: Option<(Instant, Arc<Vec<Tool>>)>,
-    failures: u32,
-    not_before: Option<Instant>,
+    breaker: CircuitBreaker,
     last_error: Option<String>,
     used: Option<Instant>,
 }
@@ -129,7 +128,8 @@ impl Line {
     /// A call was answered.
     pub(super) fn worked(&self) {
         let mut state = self.state();
-        (state.failures, state.not_before, state.last_error) = (0, None, None);
+        state.breaker.succeeded();
+        state.last_error = None;
     }
 
     /// A call was cut off.
@@ -143,15 +143,13 @@ impl Line {
 
     pub(super) fn health(&self) -> Health {
         let state = self.state();
-        let resting =
-            state.failures >= MAX_FAILURES && state.not_before.is_some_and(|at| at > Instant::now());
         let connected = state.connection.as_ref().is_some_and(|connection| !connection.is_closed());
         let last_error = state.last_error.clone();
-        let state = if resting {
+        let state = if state.breaker.is_open(&RULES) {
             McpState::Open
         } else if connected {
             McpState::Connected
-        } else if state.failures > 0 {
+        } else if state.breaker.failures() > 0 {
             McpState::Failing
         } else {
             McpState::Idle
@@ -177,25 +175,20 @@ impl State {
 
     /// Until when it makes no sense to try again; or that it makes none for so long that nobody waits.
     fn pause(&self, server: &str) -> Result<Option<Instant>, Failed> {
-        let Some(at) = self.not_before.filter(|at| *at > Instant::now()) else { return Ok(None) };
-        if self.failures < MAX_FAILURES {
-            return Ok(Some(at));
-        }
-        let seconds = at.saturating_duration_since(Instant::now()).as_secs() + 1;
+        let wait = self.breaker.wait();
+        let Some(until) = wait.filter(|_| self.breaker.is_open(&RULES)) else { return Ok(wait) };
+        let seconds = until.saturating_duration_since(Instant::now()).as_secs() + 1;
         let message = format!(
             "the server {server:?} has failed {} times; it is tried again in {seconds} s",
-            self.failures
+            self.breaker.failures()
         );
         Err(Failed::new("unavailable", message))
     }
 
     fn failed(&mut self, server: &str, reason: String) -> Failed {
-        self.failures = self.failures.saturating_add(1);
-        let doubled = FIRST_PAUSE.saturating_mul(1 << (self.failures - 1).min(8));
-        let pause = if self.failures >= MAX_FAILURES { REST } else { doubled.min(LONGEST_PAUSE) };
-        self.not_before = Some(Instant::now() + pause);
+        self.breaker.failed(&RULES);
         self.listed = None;
-        tracing::warn!(server, reason, failures = self.failures, "a server of tools failed");
+        tracing::warn!(server, reason, failures = self.breaker.failures(), "a server of tools failed");
         let message = format!("the server {server:?} cannot be used: {reason}");
         self.last_error = Some(reason);
         Failed::new("unavailable", message)

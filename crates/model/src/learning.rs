@@ -1,0 +1,91 @@
+//! A model that is asked again without a setting that its provider refuses.
+//!
+//! This happens at once and before anybody has seen a piece. A setting that helped is remembered for the model as long
+//! as this process lives, and one that did not help is forgotten.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::breaker::Breaker;
+use crate::learned::Learned;
+use crate::setting::Unsupported;
+use crate::{ChatModel, Error, PieceStream, Request, Wire};
+
+/// How often one request is asked again, each time without one more setting.
+const MAX_ASKED_AGAIN: usize = 6;
+
+/// A model that is asked for less, once its provider has said what it does not take.
+pub(crate) struct Learning {
+    chat: Arc<dyn ChatModel>,
+    wire: Wire,
+    /// Where it is remembered.
+    health: Arc<Breaker>,
+}
+
+impl Learning {
+    pub(crate) fn new(chat: Arc<dyn ChatModel>, wire: Wire, health: Arc<Breaker>) -> Self {
+        Self { chat, wire, health }
+    }
+
+    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+        let before = self.health.learned(&request.model);
+        let first = match &before {
+            Some(learned) => self.chat.stream(&learned.applied(request)).await,
+            None => self.chat.stream(request).await,
+        };
+        match first {
+            Err(Error::Unsupported { status, summary, refused }) => {
+                let before = before.unwrap_or_default();
+                self.ask_again(request, before, (status, summary, refused)).await
+            }
+            answered => answered,
+        }
+    }
+
+    async fn ask_again(
+        &self,
+        request: &Request,
+        before: Learned,
+        (mut status, mut summary, mut refused): (u16, String, Unsupported),
+    ) -> Result<PieceStream, Error> {
+        let mut learned = before.clone();
+        let mut sent = before.applied(request);
+        for _ in 0..MAX_ASKED_AGAIN {
+            learned.learn(&refused, &sent, self.wire);
+            let next = learned.applied(request);
+            if next == sent {
+                break;
+            }
+            sent = next;
+            match self.chat.stream(&sent).await {
+                Err(Error::Unsupported { status: s, summary: why, refused: other }) => {
+                    (status, summary, refused) = (s, why, other);
+                }
+                Err(error) => return Err(error), // that was not it, or nobody knows yet
+                Ok(stream) => {
+                    self.remember(request, &learned, &before);
+                    return Ok(stream);
+                }
+            }
+        }
+        Err(Error::Rejected { status, summary })
+    }
+
+    fn remember(&self, request: &Request, learned: &Learned, before: &Learned) {
+        let left_out = learned.beyond(before).join(", ");
+        tracing::warn!(
+            model = request.model,
+            left_out,
+            "the provider refuses these settings of this model, so requests go without them from here on"
+        );
+        self.health.learn(&request.model, learned);
+    }
+}
+
+impl ChatModel for Learning {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+        self.ask(request).boxed()
+    }
+}
