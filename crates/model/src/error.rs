@@ -78,29 +78,14 @@ impl Error {
 
     /// Whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
-        match self {
-            Error::RateLimited { .. } | Error::Unavailable { .. } | Error::Timeout(_) | Error::Broken(_) => {
-                true
-            }
-            Error::Quota
-            | Error::Auth { .. }
-            | Error::ContextLength
-            | Error::Rejected { .. }
-            | Error::Unsupported { .. } => false,
-        }
+        matches!(
+            self,
+            Error::RateLimited { .. } | Error::Unavailable { .. } | Error::Timeout(_) | Error::Broken(_)
+        )
     }
 
     /// How long the provider asked us to wait.
     pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Error::RateLimited { after } | Error::Unavailable { after, .. } => *after,
-            Error::Quota
-            | Error::Timeout(_)
-            | Error::Broken(_)
-            | Error::Auth { .. }
-            | Error::ContextLength
-            | Error::Rejected { .. }
-            | Error::Unsupported { .. } => None,
-        }
+        if let Error::RateLimited { after } | Error::Unavailable { after, .. } = self { *after } else { None }
     }
 }

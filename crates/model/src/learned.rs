@@ -103,15 +103,19 @@ impl Learned {
 
     /// Both together.
     pub(crate) fn join(&mut self, other: &Self) {
-        let dropped = other.dropped.iter().filter(|setting| !self.dropped.contains(setting));
-        let dropped: Vec<_> = dropped.copied().collect();
-        self.dropped.extend(dropped);
-        let efforts = other.efforts.iter().filter(|effort| !self.efforts.contains(effort));
-        let efforts: Vec<_> = efforts.copied().collect();
-        self.efforts.extend(efforts);
+        add_new(&mut self.dropped, &other.dropped);
+        add_new(&mut self.efforts, &other.efforts);
         self.one_of_two |= other.one_of_two;
         self.no_thought_with_tools |= other.no_thought_with_tools;
         self.other_limit |= other.other_limit;
+    }
+}
+
+fn add_new<T: Copy + PartialEq>(all: &mut Vec<T>, more: &[T]) {
+    for new in more {
+        if !all.contains(new) {
+            all.push(*new);
+        }
     }
 }
 
@@ -127,7 +131,7 @@ fn is_in(setting: ModelSetting, request: &Request) -> bool {
         ModelSetting::StreamOptions => request.stream && !request.no_stream_options,
         ModelSetting::Extra(_) => false,
     };
-    set || setting.names().into_iter().any(|name| request.extra.contains_key(name))
+    set || setting.names().any(|name| request.extra.contains_key(name))
 }
 
 fn leave_out(setting: ModelSetting, request: &mut Request) {
@@ -144,9 +148,8 @@ fn leave_out(setting: ModelSetting, request: &mut Request) {
         ModelSetting::StreamOptions => request.no_stream_options = true,
         ModelSetting::Extra(_) => {}
     }
-    let names = setting.names();
-    if names.iter().any(|name| request.extra.contains_key(*name)) {
+    if setting.names().any(|name| request.extra.contains_key(name)) {
         let extra = Arc::make_mut(&mut request.extra);
-        extra.retain(|name, _| !names.contains(&name.as_str()));
+        extra.retain(|name, _| !setting.names().any(|left_out| left_out == name));
     }
 }

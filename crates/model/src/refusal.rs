@@ -125,32 +125,17 @@ impl Refusal {
 
     /// Weaker than a code: some providers call a limit per minute a quota, but they say when to come back.
     fn speaks_of_money(&self) -> bool {
-        const PHRASES: [&str; 7] = [
-            "insufficient_quota",
-            "exceeded your current quota",
-            "billing",
-            "spend limit",
-            "spending limit",
-            "credit balance",
-            "insufficient balance",
-        ];
-        PHRASES.iter().any(|phrase| self.message.contains(phrase))
+        const PHRASES: &str = "insufficient_quota|exceeded your current quota|billing|spend limit|spending limit|\
+            credit balance|insufficient balance";
+        PHRASES.split('|').any(|phrase| self.message.contains(phrase))
     }
 
     fn is_context_length(&self) -> bool {
         const CODES: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
-        const PHRASES: [&str; 8] = [
-            "context length",
-            "context limit",
-            "context window",
-            "context size",
-            "prompt is too long",
-            "input is too long",
-            "maximum number of tokens allowed",
-            "reduce the length of",
-        ];
+        const PHRASES: &str = "context length|context limit|context window|context size|prompt is too long|\
+            input is too long|maximum number of tokens allowed|reduce the length of";
         self.codes.iter().any(|code| CODES.contains(&code.as_str()))
-            || PHRASES.iter().any(|phrase| self.message.contains(phrase))
+            || PHRASES.split('|').any(|phrase| self.message.contains(phrase))
     }
 }
 

@@ -124,6 +124,13 @@ pub struct Exchange {
     pub result: Answered,
 }
 
+impl Exchange {
+    /// The arguments as JSON. Anything but an object is written as an empty one, which is all that providers take.
+    pub(crate) fn arguments(&self) -> String {
+        if self.input.is_object() { self.input.to_string() } else { "{}".to_owned() }
+    }
+}
+
 /// What a call came to, as the model reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answered {

@@ -11,9 +11,7 @@ use app::{Adjusted, App, Declared, Kind, MAX_TOOLS, Problem, SandboxTool, ToolRe
 use protocol::{Clock, Effect};
 use store::McpToolRow;
 
-use crate::outside::{
-    Code, Hub, McpTool, Outside, Sandboxed, SearxngSearch, Server, TavilySearch, http_tool, search_facts,
-};
+use crate::outside::{Code, Hub, McpTool, Outside, Sandboxed, SearchEngine, Server, WebSearch, http_tool};
 use crate::{OfferedTool, Registry, ToolFacts, builtin};
 
 /// Tools that belong together, under the name by which an app can have all of them.
@@ -57,13 +55,10 @@ impl Catalog {
     /// The same, with a way outside.
     #[must_use]
     pub fn reaching(mut self, outside: Outside) -> Self {
-        if let Some(tavily) = outside.search.tavily.clone() {
-            let search = TavilySearch { tavily, egress: outside.egress.clone() };
-            self.add(OfferedTool::new(search, search_facts()));
-        }
-        if let Some(base_url) = outside.search.searxng.clone() {
-            let search = SearxngSearch { base_url, egress: outside.egress.clone() };
-            self.add(OfferedTool::new(search, search_facts()));
+        let tavily = outside.search.tavily.clone().map(SearchEngine::Tavily);
+        let searxng = outside.search.searxng.clone().map(SearchEngine::Searxng);
+        for engine in tavily.into_iter().chain(searxng) {
+            self.add(WebSearch { engine, egress: outside.egress.clone() }.offered());
         }
         Self { outside: Some(outside), ..self }
     }

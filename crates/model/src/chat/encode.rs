@@ -3,13 +3,10 @@
 use protocol::Effort;
 use serde_json::Value;
 
-use super::wire::{
-    Body, Call, CalledFunction, Function, JsonSchema, JsonText, Message, ResponseFormat, StreamOptions, Tool,
-    ToolFunction,
-};
+use super::wire::{Body, Call, CalledFunction, Function, JsonSchema, Message, ResponseFormat, StreamOptions};
 use super::{Quirks, TokenLimit};
 use crate::request::sent_by;
-use crate::{Exchange, Format, Request, ToolSpec, request};
+use crate::{Exchange, Format, Request, request};
 
 /// The key under which the extra content of calls is kept, by their index.
 pub(super) const EXTRA: &str = "extra";
@@ -23,7 +20,7 @@ pub(super) fn body(request: &Request, provider: &str, quirks: Quirks) -> Vec<u8>
     let body = Body {
         model: &request.model,
         messages: messages(request, provider),
-        tools: request.tools.iter().map(tool).collect(),
+        tools: request.tools.iter().map(Into::into).collect(),
         stream: request.stream,
         stream_options: counted.then_some(StreamOptions { include_usage: true }),
         response_format: response_format(&request.format),
@@ -71,7 +68,7 @@ fn assistant<'a>(text: &'a str, exchanges: &'a [Exchange], opaque: Option<&'a Va
     let tool_calls = exchanges.iter().enumerate().map(|(index, exchange)| Call {
         id: exchange.id,
         kind: Function::Function,
-        function: CalledFunction { name: &exchange.name, arguments: JsonText(&exchange.input) },
+        function: CalledFunction { name: &exchange.name, arguments: exchange.arguments() },
         extra_content: extra.and_then(|extra| extra.get(&index.to_string())),
     });
     let content = Some(text).filter(|text| !text.is_empty() || exchanges.is_empty());
@@ -81,10 +78,4 @@ fn assistant<'a>(text: &'a str, exchanges: &'a [Exchange], opaque: Option<&'a Va
 /// Whether the call succeeded is not told apart: this protocol has no place for it but the text.
 fn result(exchange: &Exchange) -> Message<'_> {
     Message::Tool { tool_call_id: exchange.id, content: &exchange.result.text }
-}
-
-fn tool(spec: &ToolSpec) -> Tool<'_> {
-    let function =
-        ToolFunction { name: &spec.name, description: &spec.description, parameters: &spec.parameters };
-    Tool { kind: Function::Function, function }
 }

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use self::decode::Decoder;
+pub(crate) use self::wire::FunctionTool;
 use crate::http::{Client, Headers};
 use crate::served::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};

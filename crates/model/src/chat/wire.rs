@@ -5,15 +5,16 @@ use std::borrow::Cow;
 
 use protocol::CallId;
 use serde::de::{Deserialize, Deserializer};
-use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
+
+use crate::ToolSpec;
 
 #[derive(serde::Serialize)]
 pub(super) struct Body<'a> {
     pub(super) model: &'a str,
     pub(super) messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<Tool<'a>>,
+    pub(super) tools: Vec<FunctionTool<'a>>,
     pub(super) stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stream_options: Option<StreamOptions>,
@@ -96,32 +97,30 @@ pub(super) enum Function {
 #[derive(serde::Serialize)]
 pub(super) struct CalledFunction<'a> {
     pub(super) name: &'a str,
-    pub(super) arguments: JsonText<'a>,
+    /// An object as a string that holds its JSON.
+    pub(super) arguments: String,
 }
 
-/// An object as a string that holds its JSON. Anything but an object is written as an empty one, which is all that
-/// providers take.
-pub(super) struct JsonText<'a>(pub(super) &'a Value);
-
-impl Serialize for JsonText<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.is_object() { serializer.collect_str(self.0) } else { serializer.serialize_str("{}") }
-    }
+/// A tool, as Ollama writes it too.
+#[derive(serde::Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub(crate) enum FunctionTool<'a> {
+    Function { function: ToolFunction<'a> },
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Tool<'a> {
-    #[serde(rename = "type")]
-    pub(super) kind: Function,
-    pub(super) function: ToolFunction<'a>,
-}
-
-#[derive(serde::Serialize)]
-pub(super) struct ToolFunction<'a> {
-    pub(super) name: &'a str,
+pub(crate) struct ToolFunction<'a> {
+    name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) description: &'a str,
-    pub(super) parameters: &'a Value,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> From<&'a ToolSpec> for FunctionTool<'a> {
+    fn from(spec: &'a ToolSpec) -> Self {
+        let ToolSpec { name, description, parameters } = spec;
+        Self::Function { function: ToolFunction { name, description, parameters } }
+    }
 }
 
 /// One event of a stream, or a whole answer, which differs only in saying `message` for `delta`.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use protocol::{Effort, Settings};
 use serde_json::{Map, Value};
 
-use super::wire::{Body, Call, CalledFunction, Message, Tool, ToolFunction};
-use crate::{Exchange, Format, Request, ToolSpec, request};
+use super::wire::{Body, Call, CalledFunction, Message};
+use crate::{Exchange, Format, Request, request};
 
 /// Fields of the provider's own that stand beside the options; all others are options.
 const BESIDE_OPTIONS: [&str; 4] = ["keep_alive", "think", "format", "logprobs"];
@@ -16,7 +16,7 @@ pub(super) fn body(request: &Request) -> Vec<u8> {
     let body = Body {
         model: &request.model,
         messages: messages(request),
-        tools: request.tools.iter().map(tool).collect(),
+        tools: request.tools.iter().map(Into::into).collect(),
         stream: request.stream,
         options: options(&request.settings, &request.extra),
         beside: beside(request),
@@ -88,10 +88,4 @@ fn call((index, exchange): (usize, &Exchange)) -> Call<'_> {
 /// Whether the call succeeded is not told apart: this protocol has no place for it but the text.
 fn result(exchange: &Exchange) -> Message<'_> {
     Message::Tool { tool_name: &exchange.name, tool_call_id: exchange.id, content: &exchange.result.text }
-}
-
-fn tool(spec: &ToolSpec) -> Tool<'_> {
-    let function =
-        ToolFunction { name: &spec.name, description: &spec.description, parameters: &spec.parameters };
-    Tool::Function { function }
 }

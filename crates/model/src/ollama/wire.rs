@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use protocol::CallId;
 use serde_json::{Map, Value};
 
+use crate::chat::FunctionTool;
+
 #[derive(serde::Serialize)]
 pub(super) struct Body<'a> {
     pub(super) model: &'a str,
     pub(super) messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<Tool<'a>>,
+    pub(super) tools: Vec<FunctionTool<'a>>,
     pub(super) stream: bool,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(super) options: Map<String, Value>,
@@ -52,20 +54,6 @@ pub(super) struct CalledFunction<'a> {
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) arguments: BTreeMap<&'a str, &'a Value>,
-}
-
-#[derive(serde::Serialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-pub(super) enum Tool<'a> {
-    Function { function: ToolFunction<'a> },
-}
-
-#[derive(serde::Serialize)]
-pub(super) struct ToolFunction<'a> {
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) description: &'a str,
-    pub(super) parameters: &'a Value,
 }
 
 /// One line of a stream, or a whole answer, which is a single line.

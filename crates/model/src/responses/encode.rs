@@ -84,11 +84,9 @@ fn reasoning<'a>(opaque: Option<&'a Value>, provider: &str) -> impl Iterator<Ite
     items.into_iter().flatten().map(Item::Opaque)
 }
 
-/// Anything but an object is written as an empty one, which is all that providers take.
 fn call(exchange: &Exchange) -> Item<'_> {
-    let Exchange { id, name, input, .. } = exchange;
-    let arguments = if input.is_object() { input.to_string() } else { "{}".to_owned() };
-    Item::Function(Function::Call { call_id: *id, name, arguments })
+    let arguments = exchange.arguments();
+    Item::Function(Function::Call { call_id: exchange.id, name: &exchange.name, arguments })
 }
 
 /// Whether the call succeeded is not told apart: this protocol has no place for it but the text.

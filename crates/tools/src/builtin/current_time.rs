@@ -22,6 +22,11 @@ impl CurrentTime {
 #[async_trait]
 impl Tool for CurrentTime {
     fn spec(&self) -> ToolSpec {
+        let timezone = json!({
+            "type": "string",
+            "description": "an IANA name such as Europe/Oslo; the user's when absent",
+            "maxLength": 64,
+        });
         ToolSpec {
             name: "current_time".into(),
             description:
@@ -29,13 +34,7 @@ impl Tool for CurrentTime {
                     .into(),
             parameters: json!({
                 "type": "object",
-                "properties": {
-                    "timezone": {
-                        "type": "string",
-                        "description": "an IANA name such as Europe/Oslo; the user's when absent",
-                        "maxLength": 64,
-                    },
-                },
+                "properties": { "timezone": timezone },
                 "additionalProperties": false,
             }),
         }

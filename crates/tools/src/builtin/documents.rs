@@ -8,7 +8,7 @@ use memory::recall::Passage;
 use protocol::DocumentId;
 use serde_json::{Value, json};
 
-use super::{closed, count, failed, text};
+use super::{closed_spec, count, failed, text};
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
 const MAX_FOUND: usize = 20;
@@ -26,14 +26,13 @@ impl Tool for SearchDocuments {
             "documentId": { "type": "string", "description": "only in this document; in all of the user's when absent" },
             "limit": { "type": "integer", "minimum": 1, "maximum": MAX_FOUND, "description": at_most },
         });
-        ToolSpec {
-            name: "search_documents".into(),
-            description:
-                "Searches the documents the user has uploaded. Each passage comes with its document and \
-                          place: name both when you use it. read_rest reads on in a document."
-                    .into(),
-            parameters: closed(properties, &["query"]),
-        }
+        closed_spec(
+            "search_documents",
+            "Searches the documents the user has uploaded. Each passage comes with its document and \
+                          place: name both when you use it. read_rest reads on in a document.",
+            properties,
+            &["query"],
+        )
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {

@@ -14,7 +14,7 @@ use protocol::{MAX_KIND_BYTES, MemoryId, Role};
 use serde_json::{Value, json};
 use store::{MAX_MEMORY_BYTES, NewMemory, Write};
 
-use super::{closed, count, failed, text};
+use super::{closed_spec, count, failed, text};
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
 const MAX_FOUND: usize = 20;
@@ -39,12 +39,12 @@ impl Tool for SearchHistory {
             "to": day("nothing from after this day"),
             "limit": limit(),
         });
-        ToolSpec {
-            name: "search_history".into(),
-            description: "Searches what was said in earlier conversations with the user, by you and by them."
-                .into(),
-            parameters: closed(properties, &["query"]),
-        }
+        closed_spec(
+            "search_history",
+            "Searches what was said in earlier conversations with the user, by you and by them.",
+            properties,
+            &["query"],
+        )
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
@@ -64,11 +64,12 @@ impl Tool for SearchHistory {
 #[async_trait]
 impl Tool for SearchMemories {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "search_memories".into(),
-            description: "Searches what is remembered about the user.".into(),
-            parameters: closed(json!({ "query": query("what to look for"), "limit": limit() }), &["query"]),
-        }
+        closed_spec(
+            "search_memories",
+            "Searches what is remembered about the user.",
+            json!({ "query": query("what to look for"), "limit": limit() }),
+            &["query"],
+        )
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
@@ -103,12 +104,12 @@ impl Tool for SaveMemory {
                                 before it where there is one, as in maths/level",
             },
         });
-        ToolSpec {
-            name: "save_memory".into(),
-            description:
-                "Remembers a fact about the user for later conversations. Only what the user has said.".into(),
-            parameters: closed(properties, &["text"]),
-        }
+        closed_spec(
+            "save_memory",
+            "Remembers a fact about the user for later conversations. Only what the user has said.",
+            properties,
+            &["text"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

@@ -24,7 +24,7 @@ use self::memory::{SaveMemory, SearchHistory, SearchMemories};
 use self::profile::UpdateProfile;
 use self::read_rest::ReadRest;
 use self::undo::{ListRecentActions, UndoAction};
-use crate::{Failed, OfferedTool, ToolFacts};
+use crate::{Failed, OfferedTool, ToolFacts, ToolSpec};
 
 pub use memory::known_already;
 pub(crate) use proposals::{CreateProposal, UpdateProposal};
@@ -52,6 +52,12 @@ pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 14] {
         OfferedTool::new(UndoAction, ToolFacts::idempotent("undo")),
         OfferedTool::new(ListRecentActions, read()),
     ]
+}
+
+/// A tool as the model is told of it: an object with these properties and no others is what it takes.
+fn closed_spec(name: &str, description: &str, properties: impl Into<Value>, required: &[&str]) -> ToolSpec {
+    let parameters = closed(properties, required);
+    ToolSpec { name: name.into(), description: description.into(), parameters }
 }
 
 /// A schema of an object with these properties and no others.

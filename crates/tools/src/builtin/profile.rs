@@ -9,7 +9,7 @@ use memory::{secrets, suspicion};
 use serde_json::{Map, Value, json};
 use store::{MAX_PROFILE_BYTES, ProfileRow, Write};
 
-use super::{closed, failed, text};
+use super::{closed_spec, failed, text};
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
 const MAX_NAME_CHARS: usize = 200;
@@ -37,13 +37,13 @@ impl Tool for UpdateProfile {
                 "description": "anything else the user says of themselves, such as pronouns or focus; null removes one",
             },
         });
-        ToolSpec {
-            name: "update_profile".into(),
-            description: "Changes what the user says of themselves to this app, which stands in every prompt. Only what \
-                          the user has said; what is left out stays."
-                .into(),
-            parameters: closed(properties, &[]),
-        }
+        closed_spec(
+            "update_profile",
+            "Changes what the user says of themselves to this app, which stands in every prompt. Only what \
+                          the user has said; what is left out stays.",
+            properties,
+            &[],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

@@ -12,7 +12,7 @@ use protocol::ProposalId;
 use serde_json::{Value, json};
 use store::{NewProposal, ProposalRow, Write};
 
-use super::{closed, failed, text};
+use super::{closed_spec, failed, text};
 use crate::policy::Ruling;
 use crate::{Calling, Done, Failed, Registry, Taint, Tool, ToolSpec};
 
@@ -46,14 +46,13 @@ impl Tool for CreateProposal {
                 "description": format!("how long it waits; {DEFAULT_HOURS} when absent"),
             },
         });
-        ToolSpec {
-            name: "createProposal".into(),
-            description:
-                "Proposes a call of another tool to the user, who may confirm it later. Returns at once; \
-                          nothing is done until the user says yes."
-                    .into(),
-            parameters: closed(properties, &["tool", "input"]),
-        }
+        closed_spec(
+            "createProposal",
+            "Proposes a call of another tool to the user, who may confirm it later. Returns at once; \
+                          nothing is done until the user says yes.",
+            properties,
+            &["tool", "input"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -86,14 +85,13 @@ impl Tool for UpdateProposal {
             "input": { "type": "object", "description": "new arguments in place of all earlier ones" },
             "withdraw": { "type": "boolean", "description": "true takes the proposal back" },
         });
-        ToolSpec {
-            name: "updateProposal".into(),
-            description:
-                "Changes an open proposal of createProposal, or takes it back. It cannot confirm one: only \
-                          the user can."
-                    .into(),
-            parameters: closed(properties, &["proposalId"]),
-        }
+        closed_spec(
+            "updateProposal",
+            "Changes an open proposal of createProposal, or takes it back. It cannot confirm one: only \
+                          the user can.",
+            properties,
+            &["proposalId"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use protocol::{ActionId, CallId, DocumentId, MessageId};
 use serde_json::json;
 
-use super::{closed, count, failed, text};
+use super::{closed_spec, count, failed, text};
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
 /// Bytes that one call gives.
@@ -22,14 +22,13 @@ impl Tool for ReadRest {
             "id": { "type": "string", "description": "of a message, a call or a document, as a note about the rest gives it" },
             "from": { "type": "integer", "minimum": 0, "description": "where to go on: a byte of a message or result, a piece of a document" },
         });
-        ToolSpec {
-            name: "read_rest".into(),
-            description:
-                "Reads on where something was too long to be shown whole. `next` says where the following \
-                          part begins."
-                    .into(),
-            parameters: closed(properties, &["id"]),
-        }
+        closed_spec(
+            "read_rest",
+            "Reads on where something was too long to be shown whole. `next` says where the following \
+                          part begins.",
+            properties,
+            &["id"],
+        )
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {

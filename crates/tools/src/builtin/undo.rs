@@ -8,7 +8,7 @@ use protocol::{ActionId, Effect};
 use serde_json::{Value, json};
 use store::{ActionFilter, ActionRow, Write};
 
-use super::{closed, count, failed, text};
+use super::{closed_spec, count, failed, text};
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
 const MAX_LISTED: usize = 50;
@@ -31,12 +31,12 @@ impl Tool for ListRecentActions {
             },
             "tool": { "type": "string", "maxLength": 64, "description": "only calls of this tool" },
         });
-        ToolSpec {
-            name: "listRecentActions".into(),
-            description:
-                "Lists what was done for the user lately, newest first, and what of it can be undone.".into(),
-            parameters: closed(properties, &[]),
-        }
+        closed_spec(
+            "listRecentActions",
+            "Lists what was done for the user lately, newest first, and what of it can be undone.",
+            properties,
+            &[],
+        )
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
@@ -80,13 +80,12 @@ impl Tool for UndoAction {
             "pattern": "^act_[0-9a-f]{32}$",
             "description": "the action's id, as listRecentActions gives it",
         });
-        ToolSpec {
-            name: "undoAction".into(),
-            description:
-                "Takes back what an action changed, if nothing has changed it since. Undo the newest first."
-                    .into(),
-            parameters: closed(json!({ "actionId": id }), &["actionId"]),
-        }
+        closed_spec(
+            "undoAction",
+            "Takes back what an action changed, if nothing has changed it since. Undo the newest first.",
+            json!({ "actionId": id }),
+            &["actionId"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

@@ -19,6 +19,8 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Client, Method, Response, Url, redirect, retry};
 
+use crate::Failed;
+
 pub use allow::{Allowed, NotAllowable};
 
 /// Bytes of an answer that are read. The rest is left where it is.
@@ -95,6 +97,13 @@ impl Trouble {
             Self::Closed(_) | Self::Redirected(_) | Self::Refused(_) => false,
             Self::Unreached(_) | Self::Broken(_) => true,
         }
+    }
+
+    /// The failure of a call for this reason. Another try is made if the caller wants one and it may help.
+    pub(super) fn failed(&self, retry: bool) -> Failed {
+        let again = (retry && self.is_passing()).then_some(Duration::ZERO);
+        let failed = Failed::new("unreachable", self.to_string());
+        Failed { uncertain: self.may_have_arrived(), again, ..failed }
     }
 
     /// Whether the request may have arrived.

@@ -128,11 +128,7 @@ impl HttpCall {
             sent = self.outside.egress.send(outgoing) => sent,
             () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),
         };
-        sent.map_err(|trouble| {
-            let again = self.tool.retry.then_some(Duration::ZERO).filter(|_| trouble.is_passing());
-            let failed = Failed::new("unreachable", trouble.to_string());
-            Failed { uncertain: trouble.may_have_arrived(), again, ..failed }
-        })
+        sent.map_err(|trouble| trouble.failed(self.tool.retry))
     }
 }
 
@@ -199,14 +195,8 @@ fn outgoing(rendered: Rendered, key: &str) -> Result<Outgoing, Failed> {
         value.set_sensitive(true); // it may hold a secret, which nothing is to write down
         headers.insert(name, value);
     }
-    let method = match rendered.method {
-        Method::Get => reqwest::Method::GET,
-        Method::Head => reqwest::Method::HEAD,
-        Method::Post => reqwest::Method::POST,
-        Method::Put => reqwest::Method::PUT,
-        Method::Patch => reqwest::Method::PATCH,
-        Method::Delete => reqwest::Method::DELETE,
-    };
+    let method = reqwest::Method::from_bytes(rendered.method.name().as_bytes());
+    let method = method.map_err(|_| impossible("the method"))?;
     Ok(Outgoing { method, url, headers, body })
 }
 

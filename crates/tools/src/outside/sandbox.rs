@@ -34,9 +34,7 @@ pub(crate) struct Code<'a> {
 }
 
 pub(crate) struct Sandboxed {
-    name: String,
-    description: String,
-    parameters: Value,
+    spec: ToolSpec,
     program: Arc<Program>,
     timeout: Duration,
     places: Arc<Semaphore>,
@@ -52,9 +50,7 @@ impl Sandboxed {
     ) -> Result<Self, String> {
         let Code { module, fuel, memory_bytes, timeout } = code;
         Ok(Self {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            parameters,
+            spec: ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters },
             program: Arc::new(Program::load(module, fuel, memory_bytes)?),
             timeout,
             places: Arc::new(Semaphore::new(MAX_CALLS_AT_ONCE)),
@@ -86,11 +82,7 @@ impl Sandboxed {
 #[async_trait]
 impl Tool for Sandboxed {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: self.name.clone(),
-            description: self.description.clone(),
-            parameters: self.parameters.clone(),
-        }
+        self.spec.clone()
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {

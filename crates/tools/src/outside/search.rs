@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::border::Hidden;
 use super::egress::{Egress, Incoming, Outgoing, Trouble};
 use super::http::{json_of, refusal};
-use crate::{Calling, Done, Failed, Tool, ToolFacts, ToolSpec};
+use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
 
 /// What front ends without events show while the web is searched.
 const MARKER: &str = "[SEARCHING_ONLINE]";
@@ -64,42 +64,36 @@ struct Page {
     content: Option<String>,
 }
 
-pub(crate) struct TavilySearch {
-    pub(crate) tavily: Tavily,
+/// A search of the web by one engine.
+pub(crate) struct WebSearch {
+    pub(crate) engine: SearchEngine,
     pub(crate) egress: Egress,
 }
 
-pub(crate) struct SearxngSearch {
-    pub(crate) base_url: String,
-    pub(crate) egress: Egress,
+pub(crate) enum SearchEngine {
+    Tavily(Tavily),
+    /// The address of a `SearXNG`.
+    Searxng(String),
 }
 
-/// What holds for both searches.
-pub(crate) fn search_facts() -> ToolFacts {
-    let (marker, time_limit) = (Some(MARKER.to_owned()), Some(TIME_LIMIT));
-    ToolFacts { marker, time_limit, ..ToolFacts::external(Effect::Read) }
-}
-
-#[async_trait]
-impl Tool for TavilySearch {
-    fn spec(&self) -> ToolSpec {
-        spec("tavily_search")
+impl WebSearch {
+    /// The tool with its facts.
+    pub(crate) fn offered(self) -> OfferedTool {
+        let (marker, time_limit) = (Some(MARKER.to_owned()), Some(TIME_LIMIT));
+        let facts = ToolFacts { marker, time_limit, ..ToolFacts::external(Effect::Read) };
+        OfferedTool::new(self, facts)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
-        let mut hidden = Hidden::default();
-        hidden.add("the key", &self.tavily.key);
-        let query = query(&calling);
-        let found = self.found(&calling, query, &hidden).await.map(|found| told(query, &found));
-        hidden.told(found)
-    }
-}
-
-impl TavilySearch {
-    async fn found(&self, calling: &Calling<'_>, query: &str, hidden: &Hidden) -> Result<Found, Failed> {
-        let url = address(&self.tavily.base_url, "search")?;
+    async fn tavily(
+        &self,
+        tavily: &Tavily,
+        calling: &Calling<'_>,
+        query: &str,
+        hidden: &Hidden,
+    ) -> Result<Found, Failed> {
+        let url = address(&tavily.base_url, "search")?;
         let mut headers = HeaderMap::new();
-        let key = HeaderValue::from_str(&format!("Bearer {}", self.tavily.key));
+        let key = HeaderValue::from_str(&format!("Bearer {}", tavily.key));
         let mut key = key.map_err(|_| Failed::new("not_configured", "the key cannot be sent"))?;
         key.set_sensitive(true);
         headers.insert(AUTHORIZATION, key);
@@ -124,24 +118,9 @@ impl TavilySearch {
         let said = answer.get("answer").and_then(Value::as_str).map(str::to_owned);
         Ok(Found { answer: said, pages: pages(&answer) })
     }
-}
 
-#[async_trait]
-impl Tool for SearxngSearch {
-    fn spec(&self) -> ToolSpec {
-        spec("searxng_search")
-    }
-
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
-        let query = query(&calling);
-        let found = self.found(&calling, query).await.map(|found| told(query, &found));
-        Hidden::default().told(found)
-    }
-}
-
-impl SearxngSearch {
-    async fn found(&self, calling: &Calling<'_>, query: &str) -> Result<Found, Failed> {
-        let mut url = address(&self.base_url, "search")?;
+    async fn searxng(&self, base_url: &str, calling: &Calling<'_>, query: &str) -> Result<Found, Failed> {
+        let mut url = address(base_url, "search")?;
         url.query_pairs_mut().append_pair("q", query).append_pair("format", "json");
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -157,6 +136,29 @@ impl SearxngSearch {
             first.as_str().or_else(|| first.get("answer").and_then(Value::as_str)).map(str::to_owned)
         });
         Ok(Found { answer: said, pages: pages(&answer) })
+    }
+}
+
+#[async_trait]
+impl Tool for WebSearch {
+    fn spec(&self) -> ToolSpec {
+        spec(match self.engine {
+            SearchEngine::Tavily(_) => "tavily_search",
+            SearchEngine::Searxng(_) => "searxng_search",
+        })
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+        let mut hidden = Hidden::default();
+        let query = query(&calling);
+        let found = match &self.engine {
+            SearchEngine::Tavily(tavily) => {
+                hidden.add("the key", &tavily.key);
+                self.tavily(tavily, &calling, query, &hidden).await
+            }
+            SearchEngine::Searxng(base_url) => self.searxng(base_url, &calling, query).await,
+        };
+        hidden.told(found.map(|found| told(query, &found)))
     }
 }
 

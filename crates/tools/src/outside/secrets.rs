@@ -91,14 +91,15 @@ impl Filling {
             hidden.add(name, &value);
             users.insert(name.clone(), value.into());
         }
-        let mut values = Map::new();
-        values.insert("input".into(), calling.input.clone());
-        values.insert("secret".into(), operators.into());
-        values.insert("credential".into(), users.into());
-        values.insert("user".into(), json!({ "id": calling.scope.user.as_str() }));
-        values.insert("app".into(), json!({ "id": calling.scope.app.as_str() }));
-        values.insert("thread".into(), json!({ "id": calling.thread }));
-        values.insert("call".into(), json!({ "key": calling.key() }));
+        let values = Map::from_iter([
+            ("input".into(), calling.input.clone()),
+            ("secret".into(), operators.into()),
+            ("credential".into(), users.into()),
+            ("user".into(), json!({ "id": calling.scope.user.as_str() })),
+            ("app".into(), json!({ "id": calling.scope.app.as_str() })),
+            ("thread".into(), json!({ "id": calling.thread })),
+            ("call".into(), json!({ "key": calling.key() })),
+        ]);
         Ok(Self { values, hidden })
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::{FileRow, MAX_FILE_BYTES, MAX_PATH_BYTES, Write};
 
 use self::sections::{MAX_HEADING_CHARS, Mode, Trouble, Wanted};
-use super::{closed, failed, text};
+use super::{closed_spec, failed, text};
 use crate::files::check_path;
 use crate::{Calling, Done, Failed, Tool, ToolSpec};
 
@@ -32,11 +32,12 @@ impl Tool for ListMarkdown {
             "maxLength": MAX_PATH_BYTES,
             "description": "only files whose path begins so, such as notes/",
         });
-        ToolSpec {
-            name: "listMarkdown".into(),
-            description: "Lists the user's Markdown files with their headings.".into(),
-            parameters: closed(json!({ "prefix": prefix }), &[]),
-        }
+        closed_spec(
+            "listMarkdown",
+            "Lists the user's Markdown files with their headings.",
+            json!({ "prefix": prefix }),
+            &[],
+        )
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
@@ -74,11 +75,12 @@ fn entry(file: &FileRow) -> Value {
 #[async_trait]
 impl Tool for ReadMarkdown {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "readMarkdown".into(),
-            description: "Reads one of the user's Markdown files.".into(),
-            parameters: closed(json!({ "path": path_schema() }), &["path"]),
-        }
+        closed_spec(
+            "readMarkdown",
+            "Reads one of the user's Markdown files.",
+            json!({ "path": path_schema() }),
+            &["path"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -106,13 +108,12 @@ impl Tool for CreateMarkdownFile {
     fn spec(&self) -> ToolSpec {
         let properties =
             json!({ "path": path_schema(), "content": content_schema("the whole text of the file") });
-        ToolSpec {
-            name: "createMarkdownFile".into(),
-            description:
-                "Creates a Markdown file for the user. Fails if the path is taken; then write sections."
-                    .into(),
-            parameters: closed(properties, &["path", "content"]),
-        }
+        closed_spec(
+            "createMarkdownFile",
+            "Creates a Markdown file for the user. Fails if the path is taken; then write sections.",
+            properties,
+            &["path", "content"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -158,13 +159,12 @@ impl Tool for WriteMarkdownSection {
             "content": content_schema("the text below the heading, without the heading itself"),
             "mode": mode,
         });
-        ToolSpec {
-            name: "writeMarkdownSection".into(),
-            description:
-                "Writes one section of a Markdown file of the user; everything else in it stays as it is."
-                    .into(),
-            parameters: closed(properties, &["path", "heading", "content", "mode"]),
-        }
+        closed_spec(
+            "writeMarkdownSection",
+            "Writes one section of a Markdown file of the user; everything else in it stays as it is.",
+            properties,
+            &["path", "heading", "content", "mode"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {

@@ -313,11 +313,7 @@ fn failure(error: &ServiceError) -> (Failed, bool) {
     }
     let sending = if let ServiceError::TransportSend(error) = error { trouble(&*error.error) } else { None };
     let failed = match sending {
-        Some(trouble) => {
-            let again = trouble.is_passing().then_some(Duration::ZERO);
-            let failed = Failed::new("unreachable", trouble.to_string());
-            Failed { uncertain: trouble.may_have_arrived(), again, ..failed }
-        }
+        Some(trouble) => trouble.failed(true),
         None => Failed::broken("the server broke off before it had answered"),
     };
     (failed, true)
