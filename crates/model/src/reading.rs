@@ -8,19 +8,20 @@ use serde::Deserialize;
 use crate::http::{Answer, Body};
 use crate::lines::Lines;
 use crate::sse::Parser;
+use crate::stream::Pieces;
 use crate::tally::MAX_ANSWER_BYTES;
 use crate::{Error, Piece, PieceStream};
 
 /// A provider's events as pieces. Pure; errors are final.
 pub(crate) trait Decode: Send + 'static {
     /// Decodes one event. A wire without names gives an empty one.
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error>;
+    fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error>;
     /// Decodes an answer that came as one JSON text.
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn whole(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         self.event("", text, out)
     }
     /// The bytes have ended. Hands out the last piece, or says that the answer was cut.
-    fn end(&mut self, _: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn end(&mut self, _: &mut Pieces) -> Result<(), Error> {
         if self.is_over() { Ok(()) } else { Err(cut_short()) }
     }
     /// All was said, even if nothing more arrives.
@@ -74,7 +75,7 @@ struct Reading<D> {
     body: Option<Body>,
     framing: Framing,
     decoder: D,
-    ready: VecDeque<Piece>,
+    ready: Pieces,
     failure: Option<Error>,
 }
 

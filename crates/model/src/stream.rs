@@ -1,5 +1,6 @@
 //! What a model says, piece by piece.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 
 use futures_util::future::BoxFuture;
@@ -36,6 +37,9 @@ pub enum Piece {
     /// The provider said that the answer is over. The last piece of a good stream; a stream without it was cut.
     Finish(Finish),
 }
+
+/// Pieces that were decoded and wait to be handed out.
+pub(crate) type Pieces = VecDeque<Piece>;
 
 /// An answer on its way. Dropping it closes the connection.
 pub type PieceStream = Pin<Box<dyn Stream<Item = Result<Piece, Error>> + Send>>;

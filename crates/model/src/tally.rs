@@ -1,10 +1,9 @@
 //! What an answer has come to so far: its bounds, kept by every decoder in the same way.
 
-use std::collections::VecDeque;
-
 use protocol::{Finish, Usage};
 use serde_json::Value;
 
+use crate::stream::Pieces;
 use crate::{Error, Piece};
 
 /// All text, reasoning and arguments of one answer together.
@@ -33,7 +32,7 @@ impl Tally {
     }
 
     /// Hands out the name by which the provider calls the model, if it is another than was asked for.
-    pub(crate) fn name_model(&mut self, name: &str, out: &mut VecDeque<Piece>) {
+    pub(crate) fn name_model(&mut self, name: &str, out: &mut Pieces) {
         if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
             out.push_back(Piece::Model(short(name)));
         }
@@ -67,7 +66,7 @@ impl Tally {
         &mut self,
         text: impl AsRef<str> + Into<String>,
         piece: fn(String) -> Piece,
-        out: &mut VecDeque<Piece>,
+        out: &mut Pieces,
     ) -> Result<(), Error> {
         if !text.as_ref().is_empty() {
             self.count(text.as_ref().len())?;
@@ -77,7 +76,7 @@ impl Tally {
     }
 
     /// Begins a call and gives its index.
-    pub(crate) fn begin(&mut self, id: &str, name: &str, out: &mut VecDeque<Piece>) -> Result<usize, Error> {
+    pub(crate) fn begin(&mut self, id: &str, name: &str, out: &mut Pieces) -> Result<usize, Error> {
         self.count(id.len() + name.len() + CALL_BYTES)?;
         let index = self.calls.len();
         self.calls.push(0);
@@ -91,7 +90,7 @@ impl Tally {
         &mut self,
         index: usize,
         json: impl AsRef<str> + Into<String>,
-        out: &mut VecDeque<Piece>,
+        out: &mut Pieces,
     ) -> Result<(), Error> {
         let bytes = json.as_ref().len();
         if bytes == 0 {

@@ -4,7 +4,7 @@
 //! Strict is only what safety needs: sizes are bounded, and without a stop reason there is no [`Piece::Finish`], so an
 //! answer that was cut is never taken for a whole one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use protocol::{Finish, Usage};
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use super::wire::{Answer, Delta, Event, Received};
 use crate::reading::{Decode, cut_short, parse};
 use crate::refusal::Refusal;
 use crate::request::PROVIDER;
+use crate::stream::Pieces;
 use crate::tally::{Tally, plausible};
 use crate::{Error, Piece};
 
@@ -64,7 +65,7 @@ struct Counts {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         let data = data.trim();
         if self.over || (data.is_empty() && name != "error") {
             return Ok(());
@@ -95,7 +96,7 @@ impl Decode for Decoder {
         }
     }
 
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn whole(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         let mut answer: Answer = parse(text)?;
         if let Some(error) = answer.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));
@@ -106,7 +107,7 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn end(&mut self, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
@@ -138,7 +139,7 @@ impl Decoder {
     }
 
     /// The beginning of an answer, or a whole one, which differs only in having content and a reason.
-    fn answer(&mut self, answer: Answer, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn answer(&mut self, answer: Answer, out: &mut Pieces) -> Result<(), Error> {
         self.tally.name_model(&answer.model.unwrap_or_default(), out);
         for (index, block) in (0..).zip(answer.content.unwrap_or_default()) {
             self.start(index, block, out)?;
@@ -149,7 +150,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn start(&mut self, index: u64, block: Received, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn start(&mut self, index: u64, block: Received, out: &mut Pieces) -> Result<(), Error> {
         self.tally.count(BLOCK_BYTES)?;
         self.last = index;
         let begun = match block.kind.as_deref().unwrap_or_default() {
@@ -185,7 +186,7 @@ impl Decoder {
         }
     }
 
-    fn delta(&mut self, index: u64, delta: Delta, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn delta(&mut self, index: u64, delta: Delta, out: &mut Pieces) -> Result<(), Error> {
         self.tally.say(delta.text.unwrap_or_default(), Piece::Text, out)?;
         match self.open.get_mut(&index) {
             Some(Block::Thought(place)) => {
@@ -208,7 +209,7 @@ impl Decoder {
         place: usize,
         more: Option<String>,
         signed: Option<String>,
-        out: &mut VecDeque<Piece>,
+        out: &mut Pieces,
     ) -> Result<(), Error> {
         let (more, signed) = (more.unwrap_or_default(), signed.unwrap_or_default());
         self.tally.count(signed.len())?;
@@ -219,11 +220,11 @@ impl Decoder {
         self.tally.say(more, Piece::Reasoning, out)
     }
 
-    fn stop(&mut self, index: u64, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn stop(&mut self, index: u64, out: &mut Pieces) -> Result<(), Error> {
         self.open.remove(&index).map_or(Ok(()), |block| self.close(block, out))
     }
 
-    fn close(&mut self, block: Block, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn close(&mut self, block: Block, out: &mut Pieces) -> Result<(), Error> {
         match block {
             Block::Call(place, Some(given)) => self.tally.input(place, given, out),
             Block::Call(_, None) | Block::Thought(_) | Block::Other => Ok(()),
@@ -241,7 +242,7 @@ impl Decoder {
     }
 
     /// What is reported with the end; at the beginning nobody knows how long the answer will be.
-    fn usage(&mut self, usage: Option<&Value>, out: &mut VecDeque<Piece>) {
+    fn usage(&mut self, usage: Option<&Value>, out: &mut Pieces) {
         self.counts.update_input(usage);
         out.extend(self.counts.usage(count(usage, "output_tokens")).map(Piece::Usage));
     }

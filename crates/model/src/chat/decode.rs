@@ -4,7 +4,7 @@
 //! farewell after words has no [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use protocol::Finish;
 use serde_json::{Map, Value, json};
@@ -14,6 +14,7 @@ use super::wire::{CallDelta, Choice, Chunk, Delta, Text};
 use crate::reading::{Decode, cut_short, parse};
 use crate::refusal::Refusal;
 use crate::request::PROVIDER;
+use crate::stream::Pieces;
 use crate::tally::{Tally, UsagePointers, short};
 use crate::{Error, Piece};
 
@@ -46,7 +47,7 @@ pub(super) struct Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
@@ -64,7 +65,7 @@ impl Decode for Decoder {
         }
     }
 
-    fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn end(&mut self, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
@@ -95,7 +96,7 @@ impl Decoder {
 
     /// Some servers say that all was sent, and never why the answer ended. Words are then an answer; calls are not made,
     /// because nobody said that they are whole.
-    fn farewell(&mut self, out: &mut VecDeque<Piece>) {
+    fn farewell(&mut self, out: &mut Pieces) {
         if self.finish.is_none() && self.spoke {
             self.finish = Some(Finish::Stop);
             self.void = true;
@@ -104,7 +105,7 @@ impl Decoder {
         }
     }
 
-    fn chunk(&mut self, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn chunk(&mut self, data: &str, out: &mut Pieces) -> Result<(), Error> {
         let chunk: Chunk<'_> = parse(data)?;
         if let Some(error) = chunk.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));
@@ -120,7 +121,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn choice(&mut self, choice: Choice<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn choice(&mut self, choice: Choice<'_>, out: &mut Pieces) -> Result<(), Error> {
         if let Some(delta) = choice.delta.or(choice.message) {
             self.delta(delta, out)?;
         }
@@ -138,7 +139,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Pieces) -> Result<(), Error> {
         let reasoning = delta.reasoning_content.filter(|Text(text)| !text.is_empty()).or(delta.reasoning);
         self.tally.say(text(reasoning), Piece::Reasoning, out)?;
         let content = text(delta.content);
@@ -153,7 +154,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn call(&mut self, delta: CallDelta<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn call(&mut self, delta: CallDelta<'_>, out: &mut Pieces) -> Result<(), Error> {
         let id = text(delta.id);
         let (name, arguments) = delta
             .function
@@ -182,13 +183,7 @@ impl Decoder {
         (!another).then_some(place)
     }
 
-    fn begin(
-        &mut self,
-        index: Option<u64>,
-        id: &str,
-        name: &str,
-        out: &mut VecDeque<Piece>,
-    ) -> Result<usize, Error> {
+    fn begin(&mut self, index: Option<u64>, id: &str, name: &str, out: &mut Pieces) -> Result<usize, Error> {
         let place = self.tally.begin(id, name, out)?;
         self.ids.push(short(id));
         if let Some(index) = index {

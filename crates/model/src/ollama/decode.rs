@@ -3,14 +3,13 @@
 //! Strict is only what safety needs: sizes are bounded, and without a line that says it is the last there is no
 //! [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
 
-use std::collections::VecDeque;
-
 use protocol::{Finish, Usage};
 use serde_json::Value;
 
 use super::wire::Chunk;
 use crate::reading::{Decode, parse};
 use crate::refusal::Refusal;
+use crate::stream::Pieces;
 use crate::tally::{Tally, plausible};
 use crate::{Error, Piece};
 
@@ -25,7 +24,7 @@ pub(super) struct Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, _: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn event(&mut self, _: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         let data = data.trim();
         if self.over || data.is_empty() {
             return Ok(());
@@ -49,7 +48,7 @@ impl Decoder {
         Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
-    fn message(&mut self, message: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn message(&mut self, message: &Value, out: &mut Pieces) -> Result<(), Error> {
         let text = |name| message.get(name).and_then(Value::as_str).unwrap_or_default();
         let (thinking, content) = (text("thinking"), text("content"));
         self.answered |= !thinking.is_empty() || !content.is_empty();
@@ -62,7 +61,7 @@ impl Decoder {
     }
 
     /// Calls come whole.
-    fn call(&mut self, call: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn call(&mut self, call: &Value, out: &mut Pieces) -> Result<(), Error> {
         let text = |pointer| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         self.answered = true;
         let index = self.tally.begin(text("/id"), text("/function/name"), out)?;
@@ -73,7 +72,7 @@ impl Decoder {
         }
     }
 
-    fn finish(&mut self, chunk: &Chunk, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn finish(&mut self, chunk: &Chunk, out: &mut Pieces) -> Result<(), Error> {
         let finish = match chunk.done_reason.as_str().unwrap_or_default() {
             "length" => Finish::Length,
             // Ollama says so when it made the model ready and asked it nothing.

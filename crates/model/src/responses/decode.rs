@@ -3,11 +3,9 @@
 //! Strict is only what safety needs: sizes are bounded, and only the event that ends the answer gives a
 //! [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
 
-use std::borrow::Cow;
-use std::collections::VecDeque;
-
 use protocol::Finish;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 use super::calls::{Calls, Marks};
 use super::encode::REASONING;
@@ -15,6 +13,7 @@ use super::wire::Event;
 use crate::reading::{Decode, parse};
 use crate::refusal::Refusal;
 use crate::request::PROVIDER;
+use crate::stream::Pieces;
 use crate::tally::{Tally, UsagePointers};
 use crate::{Error, Piece};
 
@@ -63,7 +62,7 @@ impl Ending {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
@@ -82,7 +81,7 @@ impl Decode for Decoder {
         }
     }
 
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn whole(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         let response: Value = parse(text)?;
         let is_error = response.get("error").is_some_and(|error| !error.is_null());
         if is_error || field(&response, "object") == "error" {
@@ -105,7 +104,7 @@ impl Decoder {
         Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
-    fn told(&mut self, kind: &str, event: &Event, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn told(&mut self, kind: &str, event: &Event, out: &mut Pieces) -> Result<(), Error> {
         let delta = event.delta.as_str().unwrap_or_default();
         let output = event.output_index.as_u64();
         let marks = Marks { ids: [event.item_id.as_str().unwrap_or_default(), ""], output };
@@ -143,22 +142,22 @@ impl Decoder {
         }
     }
 
-    fn say(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn say(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         self.said |= !text.is_empty();
         self.tally.say(text, Piece::Text, out)
     }
 
-    fn think(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn think(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         self.thought |= !text.is_empty();
         self.tally.say(text, Piece::Reasoning, out)
     }
 
     /// Parts of a summary stand apart.
-    fn paragraph(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn paragraph(&mut self, out: &mut Pieces) -> Result<(), Error> {
         if self.thought { self.think("\n\n", out) } else { Ok(()) }
     }
 
-    fn added(&mut self, item: &Value, output: Option<u64>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn added(&mut self, item: &Value, output: Option<u64>, out: &mut Pieces) -> Result<(), Error> {
         let marks = marks(item, output);
         if field(item, "type") == "function_call" && self.calls.known(marks).is_none() {
             self.begin(marks, item, out)?;
@@ -166,7 +165,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn done(&mut self, item: &Value, output: Option<u64>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn done(&mut self, item: &Value, output: Option<u64>, out: &mut Pieces) -> Result<(), Error> {
         match field(item, "type") {
             "function_call" => {
                 let marks = marks(item, output);
@@ -186,7 +185,7 @@ impl Decoder {
         }
     }
 
-    fn begin(&mut self, marks: Marks<'_>, item: &Value, out: &mut VecDeque<Piece>) -> Result<usize, Error> {
+    fn begin(&mut self, marks: Marks<'_>, item: &Value, out: &mut Pieces) -> Result<usize, Error> {
         let [item_id, call_id] = marks.ids;
         self.tally.count(item_id.len())?;
         let name = field(item, "name");
@@ -195,7 +194,7 @@ impl Decoder {
     }
 
     /// Takes all arguments of a call at once, unless they have come piece by piece.
-    fn arguments(&mut self, place: usize, arguments: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn arguments(&mut self, place: usize, arguments: &Value, out: &mut Pieces) -> Result<(), Error> {
         let arguments = match arguments {
             Value::String(text) => Cow::Borrowed(text.as_str()),
             Value::Object(_) => Cow::Owned(arguments.to_string()),
@@ -224,7 +223,7 @@ impl Decoder {
     }
 
     /// Takes from the whole answer what was not streamed.
-    fn rest(&mut self, response: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn rest(&mut self, response: &Value, out: &mut Pieces) -> Result<(), Error> {
         let (said, thought) = (self.said, self.thought);
         let (called, kept) = (self.tally.calls() > 0, !self.reasoning.is_empty());
         for item in list(response, "output") {
@@ -246,7 +245,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn message(&mut self, item: &Value, said: bool, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn message(&mut self, item: &Value, said: bool, out: &mut Pieces) -> Result<(), Error> {
         for part in list(item, "content") {
             let refusal = field(part, "refusal");
             self.refused |= !refusal.is_empty();
@@ -258,7 +257,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn finish(&mut self, ending: Ending, response: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn finish(&mut self, ending: Ending, response: &Value, out: &mut Pieces) -> Result<(), Error> {
         self.tally.name_model(field(response, "model"), out);
         let cut = match ending {
             Ending::Completed => None,
