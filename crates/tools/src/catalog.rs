@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::source::did_you_mean;
-use app::{Adjusted, App, Declared, Kind, MAX_TOOLS, Problem, SandboxTool, ToolRef};
+use app::{Adjusted, App, Declared, Kind, MAX_TOOLS, Problem, ToolRef};
 use protocol::{Clock, Effect};
 use store::McpToolRow;
 
@@ -114,9 +114,7 @@ impl Catalog {
             (Kind::Http(tool), Some(outside)) => Ok(http_tool(&place.name, description, tool, outside)),
             (Kind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
             (Kind::Sandbox(tool), _) => {
-                let SandboxTool { parameters, module, fuel, memory_bytes, timeout } = tool;
-                let code = Code { module, fuel: *fuel, memory_bytes: *memory_bytes, timeout: *timeout };
-                let made = Sandboxed::new(&place.name, description, parameters.clone(), code);
+                let made = Sandboxed::new(&place.name, description, tool);
                 let wrong = |reason| place.problem(reason, "mend the module and build it again");
                 Ok(made.map_err(wrong)?.offered())
             }

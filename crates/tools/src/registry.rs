@@ -112,14 +112,10 @@ impl RegisteredTool {
     }
 }
 
-impl<'a> PreparedCall<'a> {
-    pub fn facts(&self) -> &'a ToolFacts {
-        self.tool.facts()
-    }
-
+impl PreparedCall<'_> {
     /// Makes the call. Never fails: what goes wrong is told to the model.
     pub async fn run(&self, calling: Calling<'_>, timeout: Duration) -> Outcome {
-        let (tool, facts) = (&self.tool.offered.tool, self.facts());
+        let (tool, facts) = (&self.tool.offered.tool, self.tool.facts());
         let call = again_if_harmless(facts.effect, calling.stop, || tool.call(calling.clone()));
         let timeout = facts.time_limit.map_or(timeout, |most| most.min(timeout));
         let result = bounded(self.tool.name(), timeout, call).await;

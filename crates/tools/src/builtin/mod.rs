@@ -55,7 +55,12 @@ pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 14] {
 }
 
 /// A tool as the model is told of it: an object with these properties and no others is what it takes.
-fn closed_spec(name: &str, description: &str, properties: impl Into<Value>, required: &[&str]) -> ToolSpec {
+pub(crate) fn closed_spec(
+    name: &str,
+    description: &str,
+    properties: impl Into<Value>,
+    required: &[&str],
+) -> ToolSpec {
     let parameters = closed(properties, required);
     ToolSpec { name: name.into(), description: description.into(), parameters }
 }

@@ -172,23 +172,18 @@ fn outgoing(rendered: Rendered, key: &str) -> Result<Outgoing, Failed> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/*;q=0.9, */*;q=0.1"));
     headers.insert(KEY, HeaderValue::from_str(key).map_err(|_| impossible("the key"))?);
-    let body = match rendered.body {
-        None => None,
-        Some(RenderedBody::Json(value)) => {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            Some(Bytes::from(value.to_string()))
+    let body = rendered.body.map(|body| match body {
+        RenderedBody::Json(value) => ("application/json", value.to_string()),
+        RenderedBody::Form(fields) => {
+            let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+            ("application/x-www-form-urlencoded", form)
         }
-        Some(RenderedBody::Form(fields)) => {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
-            Some(Bytes::from(
-                url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish(),
-            ))
-        }
-        Some(RenderedBody::Text(text)) => {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-            Some(Bytes::from(text))
-        }
-    };
+        RenderedBody::Text(text) => ("text/plain; charset=utf-8", text),
+    });
+    if let Some((content_type, _)) = &body {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    let body = body.map(|(_, body)| Bytes::from(body));
     for (name, value) in rendered.headers {
         let name = HeaderName::try_from(name).map_err(|_| impossible("a header"))?;
         let mut value = HeaderValue::try_from(value).map_err(|_| impossible("a header"))?;

@@ -18,7 +18,7 @@ pub use secrets::{Secrets, Vault};
 
 pub(crate) use http::http_tool;
 pub(crate) use mcp::McpTool;
-pub(crate) use sandbox::{Code, Sandboxed};
+pub(crate) use sandbox::Sandboxed;
 pub(crate) use search::{SearchEngine, WebSearch};
 
 /// What tools that reach outside share. Cheap to clone.

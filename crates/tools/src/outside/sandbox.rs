@@ -12,6 +12,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use app::SandboxTool;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -23,16 +24,6 @@ use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
 /// Calls of one tool that compute at the same time; others wait, within their time.
 const MAX_CALLS_AT_ONCE: usize = 4;
 
-/// What the app gives: a module, and what one call of it may use.
-#[derive(Clone, Copy)]
-pub(crate) struct Code<'a> {
-    pub(crate) module: &'a [u8],
-    /// About one for each instruction.
-    pub(crate) fuel: u64,
-    pub(crate) memory_bytes: usize,
-    pub(crate) timeout: Duration,
-}
-
 pub(crate) struct Sandboxed {
     spec: ToolSpec,
     program: Arc<Program>,
@@ -42,17 +33,12 @@ pub(crate) struct Sandboxed {
 
 impl Sandboxed {
     /// Fails with what is wrong with the module, in words for whoever builds it.
-    pub(crate) fn new(
-        name: &str,
-        description: &str,
-        parameters: Value,
-        code: Code<'_>,
-    ) -> Result<Self, String> {
-        let Code { module, fuel, memory_bytes, timeout } = code;
+    pub(crate) fn new(name: &str, description: &str, tool: &SandboxTool) -> Result<Self, String> {
+        let (name, description) = (name.to_owned(), description.to_owned());
         Ok(Self {
-            spec: ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters },
-            program: Arc::new(Program::load(module, fuel, memory_bytes)?),
-            timeout,
+            spec: ToolSpec { name, description, parameters: tool.parameters.clone() },
+            program: Arc::new(Program::load(&tool.module, tool.fuel, tool.memory_bytes)?),
+            timeout: tool.timeout,
             places: Arc::new(Semaphore::new(MAX_CALLS_AT_ONCE)),
         })
     }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::border::Hidden;
 use super::egress::{Egress, Incoming, Outgoing, Trouble};
 use super::http::{json_of, refusal};
+use crate::builtin::closed_spec;
 use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
 
 /// What front ends without events show while the web is searched.
@@ -166,13 +167,8 @@ fn spec(name: &str) -> ToolSpec {
     let query = json!({
         "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": "The search query",
     });
-    ToolSpec {
-        name: name.into(),
-        description: "Search the web for current information. Name the pages you use.".into(),
-        parameters: json!({
-            "type": "object", "properties": { "query": query }, "required": ["query"], "additionalProperties": false,
-        }),
-    }
+    let description = "Search the web for current information. Name the pages you use.";
+    closed_spec(name, description, json!({ "query": query }), &["query"])
 }
 
 fn query<'a>(calling: &'a Calling<'_>) -> &'a str {

@@ -21,8 +21,12 @@ const ECHO: &str = "(func (export \"rondo_call\") (param i32 i32) (result i64)
     (i64.or (i64.shl (i64.extend_i32_u (local.get 0)) (i64.const 32)) (i64.extend_i32_u (local.get 1))))";
 
 fn load(module: &[u8]) -> Result<Sandboxed, String> {
-    let code = Code { module, fuel: FUEL, memory_bytes: MEMORY_BYTES, timeout: LONG };
-    Sandboxed::new("count", "Counts.", json!({ "type": "object" }), code)
+    Sandboxed::new("count", "Counts.", &declared(module, FUEL, MEMORY_BYTES, LONG))
+}
+
+fn declared(module: &[u8], fuel: u64, memory_bytes: usize, timeout: Duration) -> SandboxTool {
+    let parameters = json!({ "type": "object" });
+    SandboxTool { parameters, module: module.into(), fuel, memory_bytes, timeout }
 }
 
 /// A module with one page of memory, room for arguments at 1024, and what else it is to have.

@@ -11,9 +11,8 @@ const APP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/wasm-tool
 fn readability() -> Sandboxed {
     let app = app::load(Path::new(APP)).unwrap();
     let Kind::Sandbox(tool) = &app.declared[0].kind else { panic!("it is no sandboxed tool") };
-    let (module, fuel, memory_bytes) = (&*tool.module, tool.fuel, tool.memory_bytes);
-    let code = Code { module, fuel, memory_bytes, timeout: LONG };
-    Sandboxed::new("readability", "How hard a text is to read.", tool.parameters.clone(), code).unwrap()
+    let tool = SandboxTool { timeout: LONG, ..tool.clone() };
+    Sandboxed::new("readability", "How hard a text is to read.", &tool).unwrap()
 }
 
 #[tokio::test]

@@ -74,8 +74,8 @@ async fn code_without_end_runs_out_of_fuel() {
         (func (export \"rondo_call\") (param i32 i32) (result i64) (i64.const 0)))";
     let tool = load(&wat::parse_str(in_allocation).unwrap()).unwrap();
     assert_eq!(failure(&tool).await.0, "out_of_fuel");
-    let code = Code { module: &module(ECHO), fuel: 0, memory_bytes: MEMORY_BYTES, timeout: LONG };
-    let without = Sandboxed::new("none", "Nothing.", json!({}), code).unwrap();
+    let tool = declared(&module(ECHO), 0, MEMORY_BYTES, LONG);
+    let without = Sandboxed::new("none", "Nothing.", &tool).unwrap();
     assert_eq!(failure(&without).await.0, "out_of_fuel");
 }
 
@@ -132,8 +132,7 @@ async fn an_answer_has_at_most_a_mebibyte() {
                     (i64.const {length})))"
         );
         let module = wat::parse_str(text).unwrap();
-        let code = Code { module: &module, fuel: FUEL, memory_bytes: 17 << 16, timeout: LONG };
-        Sandboxed::new("long", "Long.", json!({}), code).unwrap()
+        Sandboxed::new("long", "Long.", &declared(&module, FUEL, 17 << 16, LONG)).unwrap()
     };
     assert_eq!(ask(&long(1 << 20), json!({})).await, Ok(json!(7)));
     let (error, message) = failure(&long((1 << 20) + 1)).await;
@@ -143,8 +142,7 @@ async fn an_answer_has_at_most_a_mebibyte() {
 
 fn endless(timeout: Duration) -> Sandboxed {
     let module = module(&format!("(func (export \"rondo_call\") (param i32 i32) (result i64) {FOREVER})"));
-    let code = Code { module: &module, fuel: u64::MAX, memory_bytes: MEMORY_BYTES, timeout };
-    Sandboxed::new("endless", "Without end.", json!({}), code).unwrap()
+    Sandboxed::new("endless", "Without end.", &declared(&module, u64::MAX, MEMORY_BYTES, timeout)).unwrap()
 }
 
 /// Waits until no code of the tool computes any more.
