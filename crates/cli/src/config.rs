@@ -19,7 +19,7 @@ use app::Problem;
 use app::source::{Source, read_file};
 use engine::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use model::known::KnownProvider;
-use model::{Capabilities, Kind, Listing, Prices, Timeouts, Wire, known};
+use model::{Capabilities, Listing, Prices, ProviderKind, ProviderWire, Timeouts, known};
 use server::Proxying;
 use tools::Allowed;
 
@@ -69,8 +69,8 @@ pub(crate) struct Config {
 pub(crate) struct Provider {
     pub(crate) name: String,
     /// None when it runs in this process.
-    pub(crate) wire: Option<Wire>,
-    pub(crate) kind: Kind,
+    pub(crate) wire: Option<ProviderWire>,
+    pub(crate) kind: ProviderKind,
     /// Without a trailing slash.
     pub(crate) base_url: String,
     /// None for servers that ask for none.
@@ -106,7 +106,7 @@ impl Provider {
         let here = self.wire.is_none() || is_loopback(&self.base_url);
         match self.prices {
             Some(written) => written,
-            None if self.kind == Kind::Local && here => Prices::Free,
+            None if self.kind == ProviderKind::Local && here => Prices::Free,
             None if self.is_at_its_own_url() => Prices::Known,
             None => Prices::Unknown,
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{Wire, known};
+use model::{ProviderWire, known};
 
 use crate::config::{Config, Provider};
 use crate::offers::{self, Offer};
@@ -23,7 +23,7 @@ pub(crate) async fn complete(mut config: Config) -> Config {
         return config;
     }
     for provider in config.providers.clone() {
-        if provider.wire != Some(Wire::Ollama) {
+        if provider.wire != Some(ProviderWire::Ollama) {
             continue;
         }
         match offers::ask(&provider, PATIENCE).await {

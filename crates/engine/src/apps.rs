@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use app::{App, Apps, Problem};
-use model::Registry as Models;
+use model::ModelRegistry as Models;
 use protocol::AppId;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tools::{Catalog, Registry};

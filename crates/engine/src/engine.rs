@@ -12,7 +12,7 @@ use app::{App, Apps, Problem};
 use futures_util::FutureExt;
 use jiff::Timestamp;
 use memory::recall::Recall;
-use model::{Counter, Model, Registry as Models};
+use model::{Counter, Model, ModelRegistry as Models};
 use protocol::{AppId, Clock, Failure, Ids, JobId, MemoryId, RunId, RunStatus, Scope, SummaryId, ThreadId};
 use store::{JobRow, PageOf, RunRow, Stop, Store};
 use tokio::sync::{Notify, OnceCell, Semaphore, watch};

@@ -9,7 +9,7 @@ use protocol::{
 use serde_json::json;
 use store::McpToolRow;
 use tokio_util::sync::CancellationToken;
-use tools::{Failed, Hub, Server, mcp_tool_name};
+use tools::{Failed, McpHub, McpServerHandle, mcp_tool_name};
 
 use crate::apps::Serving;
 use crate::{Engine, Error};
@@ -41,18 +41,18 @@ impl Engine {
     /// The same for those that need what one user has given.
     pub(crate) async fn look_at_personal_servers(self, scope: Scope) {
         let Some(serving) = self.shared.apps.get(&scope.app) else { return };
-        self.look_at_all(&serving, &scope, Server::is_personal).await;
+        self.look_at_all(&serving, &scope, McpServerHandle::is_personal).await;
     }
 
     /// Looks at those of an app's servers that are meant, side by side: one that never answers holds up no other.
-    async fn look_at_all(&self, serving: &Serving, scope: &Scope, meant: impl Fn(&Server) -> bool) {
+    async fn look_at_all(&self, serving: &Serving, scope: &Scope, meant: impl Fn(&McpServerHandle) -> bool) {
         let servers = self.shared.catalog.servers(&serving.app);
         let meant = servers.iter().filter(|server| meant(server));
         join_all(meant.map(|server| self.look_at(serving, server, scope))).await;
     }
 
     /// Takes in what calls have noticed.
-    pub(crate) async fn look_after_servers(self, hub: Arc<Hub>) {
+    pub(crate) async fn look_after_servers(self, hub: Arc<McpHub>) {
         loop {
             for app in hub.changed().await {
                 let Some(serving) = self.shared.apps.get(&app) else { continue };
@@ -63,13 +63,18 @@ impl Engine {
         }
     }
 
-    async fn look_at(&self, serving: &Serving, server: &Server, scope: &Scope) {
+    async fn look_at(&self, serving: &Serving, server: &McpServerHandle, scope: &Scope) {
         if let Err(failed) = self.try_look_at(serving, server, scope).await {
             tracing::warn!(app = %serving.app.id, server = server.name(), reason = failed.message, "a server of tools could not be looked at");
         }
     }
 
-    async fn try_look_at(&self, serving: &Serving, server: &Server, scope: &Scope) -> Result<(), Failed> {
+    async fn try_look_at(
+        &self,
+        serving: &Serving,
+        server: &McpServerHandle,
+        scope: &Scope,
+    ) -> Result<(), Failed> {
         let (stop, vault) = (CancellationToken::new(), self.vault());
         let calling = self.calling((CallId::new(self.fresh_id()), scope), json!({}), (&vault, &stop));
         let offers = server.offers(&calling).await?;
@@ -171,20 +176,20 @@ impl Engine {
         self.mcp_view(&serving, &server).await
     }
 
-    fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<Serving>, Arc<Server>), Error> {
+    fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<Serving>, Arc<McpServerHandle>), Error> {
         let missing = || Error::NotFound { what: "server" };
         let serving = self.shared.apps.get(&AppId::new(app)).ok_or(Error::NotFound { what: "app" })?;
         let servers = self.shared.catalog.servers(&serving.app);
         Ok((serving, servers.into_iter().find(|server| server.name() == name).ok_or_else(missing)?))
     }
 
-    async fn mcp_view(&self, serving: &Serving, server: &Server) -> Result<McpServerView, Error> {
+    async fn mcp_view(&self, serving: &Serving, server: &McpServerHandle) -> Result<McpServerView, Error> {
         let rows = self.store().mcp_tools(&serving.app.id).await?;
         Ok(view(&serving.app.id, server, &rows))
     }
 }
 
-fn view(app: &AppId, server: &Server, rows: &[McpToolRow]) -> McpServerView {
+fn view(app: &AppId, server: &McpServerHandle, rows: &[McpToolRow]) -> McpServerView {
     let health = server.health();
     McpServerView {
         app: app.to_string(),

@@ -1,6 +1,6 @@
 //! What the model saw: a run's prompt again, fragment by fragment, for its owner.
 
-use model::{Counter, Message, Model};
+use model::{Counter, Model, PromptMessage};
 use protocol::{Event, FragmentView, Principal, PromptLedger, PromptView, RunId, StepEnd, Warning};
 use serde_json::{Value, json};
 use store::RunRow;
@@ -95,7 +95,7 @@ fn fragments(assembled: &Assembled, counter: &Counter) -> Vec<FragmentView> {
     let texts = |parts: &[(&'static str, String)]| -> Vec<FragmentView> {
         parts.iter().map(|(name, text)| view(name, counter.text(text), text.clone())).collect()
     };
-    let said = |name: &str, messages: &[Message]| -> Option<FragmentView> {
+    let said = |name: &str, messages: &[PromptMessage]| -> Option<FragmentView> {
         let tokens = messages.iter().map(|message| counter.message(message)).sum();
         let text: Vec<String> = messages.iter().map(written).collect();
         (!messages.is_empty()).then(|| view(name, tokens, text.join("\n\n")))
@@ -108,11 +108,11 @@ fn fragments(assembled: &Assembled, counter: &Counter) -> Vec<FragmentView> {
     out
 }
 
-fn written(message: &Message) -> String {
+fn written(message: &PromptMessage) -> String {
     match message {
-        Message::System(text) => format!("system: {text}"),
-        Message::User(text) => format!("user: {text}"),
-        Message::Assistant { text, exchanges, .. } => {
+        PromptMessage::System(text) => format!("system: {text}"),
+        PromptMessage::User(text) => format!("user: {text}"),
+        PromptMessage::Assistant { text, exchanges, .. } => {
             let calls = exchanges.iter().map(|call| {
                 format!("\ncalled {} with {}\nresult: {}", call.name, call.input, call.result.text)
             });
@@ -129,9 +129,9 @@ fn messages(assembled: &Assembled) -> Vec<Value> {
     }
     for message in assembled.messages() {
         match message {
-            Message::System(text) => out.push(json!({ "role": "system", "content": text })),
-            Message::User(text) => out.push(json!({ "role": "user", "content": text })),
-            Message::Assistant { text, exchanges, .. } => {
+            PromptMessage::System(text) => out.push(json!({ "role": "system", "content": text })),
+            PromptMessage::User(text) => out.push(json!({ "role": "user", "content": text })),
+            PromptMessage::Assistant { text, exchanges, .. } => {
                 let call =
                     |call: &model::Exchange| json!({ "id": call.id, "name": call.name, "input": call.input });
                 let calls: Vec<Value> = exchanges.iter().map(call).collect();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use store::{ActionEnd, ActionRow, NewAction, Once, PageOf, ProposalRow};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tools::{Calling, Outcome, Taint, Vault};
+use tools::{CallOutcome, Calling, Taint, Vault};
 
 use crate::request::{self, PageQuery};
 use crate::{Engine, Error, profile, views};
@@ -167,7 +167,7 @@ impl Engine {
 
     /// Ends an action of which nobody knows what became.
     pub(crate) async fn end_unknown(&self, action: ActionRow) -> Result<(), Error> {
-        let Outcome { status, output, writes, .. } = Outcome::unknown();
+        let CallOutcome { status, output, writes, .. } = CallOutcome::unknown();
         let end = ActionEnd { status, output, duration_ms: 0, writes };
         self.end_action(&action.scope, action.id, end).await?;
         Ok(())
@@ -182,7 +182,7 @@ impl Engine {
     async fn perform(&self, action: ActionRow) -> Result<(), Error> {
         let began = Instant::now();
         let (scope, id) = (action.scope.clone(), action.id);
-        let Outcome { status, output, writes, .. } = self.outcome_of(action).await;
+        let CallOutcome { status, output, writes, .. } = self.outcome_of(action).await;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let end = ActionEnd { status, output, duration_ms, writes };
         match self.end_action(&scope, id, end).await {
@@ -201,7 +201,7 @@ impl Engine {
         Ok(())
     }
 
-    async fn outcome_of(&self, action: ActionRow) -> Outcome {
+    async fn outcome_of(&self, action: ActionRow) -> CallOutcome {
         let Some(serving) = self.shared.apps.get(&action.scope.app) else {
             return tools::Failed::new("app_gone", "the app of this call is no longer there").into();
         };

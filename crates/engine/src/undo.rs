@@ -4,7 +4,7 @@ use protocol::{CallId, Effect, Principal, ToolStatus};
 use store::{ActionEnd, ActionRow, NewAction, Once};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tools::{Calling, Outcome};
+use tools::{CallOutcome, Calling};
 
 use crate::{Engine, Error};
 
@@ -71,13 +71,13 @@ impl Engine {
 
     async fn take_back(&self, by: ActionRow, undone: ActionRow) -> Result<ActionRow, Error> {
         let began = Instant::now();
-        let Outcome { status, output, .. } = self.outcome_of_undo(&by, &undone).await;
+        let CallOutcome { status, output, .. } = self.outcome_of_undo(&by, &undone).await;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let end = ActionEnd { status, output, duration_ms, writes: Vec::new() };
         Ok(self.end_action(&by.scope, by.id, end).await?)
     }
 
-    async fn outcome_of_undo(&self, by: &ActionRow, undone: &ActionRow) -> Outcome {
+    async fn outcome_of_undo(&self, by: &ActionRow, undone: &ActionRow) -> CallOutcome {
         let Some(serving) = self.shared.apps.get(&by.scope.app) else {
             return tools::Failed::new("app_gone", "the app of this call is no longer there").into();
         };

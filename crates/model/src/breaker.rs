@@ -23,7 +23,7 @@ const MAX_LEARNED_MODELS: usize = 256;
 
 /// One provider's health, shared by all of its models.
 #[derive(Debug, Default)]
-pub struct Breaker {
+pub struct ProviderHealth {
     /// Locked for a look, never over an await.
     breaker: Mutex<CircuitBreaker>,
     /// It refused tools and a schema in one request.
@@ -32,7 +32,7 @@ pub struct Breaker {
     learned: Mutex<HashMap<String, Learned>>,
 }
 
-impl Breaker {
+impl ProviderHealth {
     fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,7 +84,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_provider_that_keeps_failing_is_left_alone_for_a_while() {
-        let breaker = Breaker::default();
+        let breaker = ProviderHealth::default();
         for _ in 0..RULES.failures_to_open {
             assert!(breaker.admits());
             breaker.failed();
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_must_come_in_a_row() {
-        let breaker = Breaker::default();
+        let breaker = ProviderHealth::default();
         for _ in 0..RULES.failures_to_open * 2 {
             breaker.failed();
             breaker.succeeded();

@@ -10,16 +10,16 @@ const PER: f64 = 1e6;
 
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProviderKind {
     Cloud,
     Local,
 }
 
-impl Kind {
+impl ProviderKind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Cloud => "cloud",
-            Kind::Local => "local",
+            ProviderKind::Cloud => "cloud",
+            ProviderKind::Local => "local",
         }
     }
 }
@@ -30,7 +30,7 @@ pub struct Capabilities {
     /// Its answer comes piece by piece.
     pub streaming: bool,
     pub tools: bool,
-    pub structured: Structured,
+    pub structured: SchemaSupport,
     pub vision: bool,
     /// It takes temperature, top-p and penalties; models that think at length refuse them.
     pub sampling: bool,
@@ -48,7 +48,7 @@ pub struct Capabilities {
 
 /// How a model is held to a JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Structured {
+pub enum SchemaSupport {
     /// It takes tools and a schema in one call.
     WithTools,
     /// It takes a schema, but not together with tools.
@@ -57,25 +57,25 @@ pub enum Structured {
     Prompt,
 }
 
-impl Structured {
+impl SchemaSupport {
     pub fn name(self) -> &'static str {
         match self {
-            Structured::WithTools => "with_tools",
-            Structured::Alone => "alone",
-            Structured::Prompt => "prompt",
+            SchemaSupport::WithTools => "with_tools",
+            SchemaSupport::Alone => "alone",
+            SchemaSupport::Prompt => "prompt",
         }
     }
 }
 
 impl Capabilities {
     /// What may be expected of a model nobody described.
-    pub fn of_kind(kind: Kind) -> Self {
-        let cloud = kind == Kind::Cloud;
+    pub fn of_kind(kind: ProviderKind) -> Self {
+        let cloud = kind == ProviderKind::Cloud;
         Self {
             streaming: true,
             // Small local models call tools at random; one that can says so in its entry.
             tools: cloud,
-            structured: if cloud { Structured::WithTools } else { Structured::Alone },
+            structured: if cloud { SchemaSupport::WithTools } else { SchemaSupport::Alone },
             vision: false,
             sampling: true,
             thinking: true,

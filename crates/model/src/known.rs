@@ -9,8 +9,8 @@ mod rules;
 mod tests;
 
 use crate::anthropic::AnthropicVersion;
-use crate::capabilities::{Capabilities, Kind, Structured};
-use crate::connect::Wire;
+use crate::capabilities::{Capabilities, ProviderKind, SchemaSupport};
+use crate::connect::ProviderWire;
 
 pub use catalogue::{Catalogue, KnownEmbedding, KnownModel, ModelFamily};
 pub use changes::CatalogueChange;
@@ -22,17 +22,17 @@ pub use rules::{InvalidCatalogue, MAX_CATALOGUE_BYTES};
 pub struct KnownProvider {
     pub name: &'static str,
     /// What it speaks at its own base URL.
-    pub wire: Wire,
+    pub wire: ProviderWire,
     /// What a server at another base URL speaks under its name.
-    pub wire_elsewhere: Wire,
-    pub kind: Kind,
+    pub wire_elsewhere: ProviderWire,
+    pub kind: ProviderKind,
     pub base_url: &'static str,
     /// The variable its key is in; it is used as soon as that is set.
     pub key_variable: Option<&'static str>,
     /// The variable that names another base URL.
     pub url_variable: &'static str,
     /// How its models are held to a schema.
-    pub structured: Structured,
+    pub structured: SchemaSupport,
 }
 
 const fn cloud(
@@ -42,13 +42,13 @@ const fn cloud(
 ) -> KnownProvider {
     KnownProvider {
         name,
-        wire: Wire::Chat,
-        wire_elsewhere: Wire::Chat,
-        kind: Kind::Cloud,
+        wire: ProviderWire::Chat,
+        wire_elsewhere: ProviderWire::Chat,
+        kind: ProviderKind::Cloud,
         base_url,
         key_variable: Some(key),
         url_variable,
-        structured: Structured::WithTools,
+        structured: SchemaSupport::WithTools,
     }
 }
 
@@ -56,16 +56,16 @@ const fn cloud(
 pub const PROVIDERS: &[KnownProvider] = &[
     KnownProvider {
         // Over Chat Completions, its models since gpt-5.6 take no tools while they think.
-        wire: Wire::Responses,
+        wire: ProviderWire::Responses,
         ..cloud("openai", "https://api.openai.com/v1", ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     },
     KnownProvider {
-        wire: Wire::Anthropic(AnthropicVersion::V2026),
-        wire_elsewhere: Wire::Anthropic(AnthropicVersion::V2026),
+        wire: ProviderWire::Anthropic(AnthropicVersion::V2026),
+        wire_elsewhere: ProviderWire::Anthropic(AnthropicVersion::V2026),
         ..cloud("anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"))
     },
     KnownProvider {
-        structured: Structured::Alone,
+        structured: SchemaSupport::Alone,
         ..cloud(
             "gemini",
             "https://generativelanguage.googleapis.com/v1beta/openai",
@@ -74,26 +74,26 @@ pub const PROVIDERS: &[KnownProvider] = &[
     },
     cloud("openrouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY", "OPENROUTER_BASE_URL")),
     KnownProvider {
-        structured: Structured::Alone,
+        structured: SchemaSupport::Alone,
         ..cloud("mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY", "MISTRAL_BASE_URL"))
     },
     KnownProvider {
-        structured: Structured::Alone,
+        structured: SchemaSupport::Alone,
         ..cloud("groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY", "GROQ_BASE_URL"))
     },
     KnownProvider {
-        structured: Structured::Prompt,
+        structured: SchemaSupport::Prompt,
         ..cloud("deepseek", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY", "DEEPSEEK_BASE_URL"))
     },
     KnownProvider {
         name: "ollama",
-        wire: Wire::Ollama,
-        wire_elsewhere: Wire::Ollama,
-        kind: Kind::Local,
+        wire: ProviderWire::Ollama,
+        wire_elsewhere: ProviderWire::Ollama,
+        kind: ProviderKind::Local,
         base_url: "http://127.0.0.1:11434",
         key_variable: None,
         url_variable: "OLLAMA_HOST",
-        structured: Structured::Alone,
+        structured: SchemaSupport::Alone,
     },
 ];
 

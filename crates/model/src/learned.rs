@@ -5,7 +5,7 @@ use std::sync::Arc;
 use protocol::{Effort, Settings};
 
 use crate::setting::{ModelSetting, SettingComplaint, Unsupported};
-use crate::{Request, Wire};
+use crate::{ModelRequest, ProviderWire};
 
 /// What one model does not take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Learned {
 
 impl Learned {
     /// The request as this model takes it.
-    pub(crate) fn applied(&self, request: &Request) -> Request {
+    pub(crate) fn applied(&self, request: &ModelRequest) -> ModelRequest {
         let mut request = request.clone();
         for setting in &self.dropped {
             if *setting != ModelSetting::TokenLimit || !request.must_bound {
@@ -44,7 +44,7 @@ impl Learned {
     }
 
     /// Takes in what was said of a request as it was sent.
-    pub(crate) fn learn(&mut self, refused: &Unsupported, sent: &Request, wire: Wire) {
+    pub(crate) fn learn(&mut self, refused: &Unsupported, sent: &ModelRequest, wire: ProviderWire) {
         let settings = &sent.settings;
         match refused.complaint {
             SettingComplaint::Together if settings.temperature.is_some() && settings.top_p.is_some() => {
@@ -71,13 +71,13 @@ impl Learned {
         &mut self,
         setting: ModelSetting,
         complaint: SettingComplaint,
-        sent: &Request,
-        wire: Wire,
+        sent: &ModelRequest,
+        wire: ProviderWire,
     ) {
         match (setting, sent.settings.reasoning_effort) {
             // What was asked for is too much, which is no matter of the name.
             (ModelSetting::TokenLimit, _) if complaint == SettingComplaint::Value => {}
-            (ModelSetting::TokenLimit, _) if wire == Wire::Chat && !sent.other_limit => {
+            (ModelSetting::TokenLimit, _) if wire == ProviderWire::Chat && !sent.other_limit => {
                 self.other_limit = true
             }
             (ModelSetting::Effort, Some(effort)) if complaint == SettingComplaint::Value => {
@@ -119,7 +119,7 @@ fn add_new<T: Copy + PartialEq>(all: &mut Vec<T>, more: &[T]) {
     }
 }
 
-fn is_in(setting: ModelSetting, request: &Request) -> bool {
+fn is_in(setting: ModelSetting, request: &ModelRequest) -> bool {
     let Settings { temperature, top_p, frequency_penalty, repeat_penalty, .. } = &request.settings;
     let set = match setting {
         ModelSetting::Temperature => temperature.is_some(),
@@ -134,7 +134,7 @@ fn is_in(setting: ModelSetting, request: &Request) -> bool {
     set || setting.names().any(|name| request.extra.contains_key(name))
 }
 
-fn leave_out(setting: ModelSetting, request: &mut Request) {
+fn leave_out(setting: ModelSetting, request: &mut ModelRequest) {
     let settings = &mut request.settings;
     match setting {
         ModelSetting::Temperature => settings.temperature = None,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::breaker::Breaker;
+use crate::breaker::ProviderHealth;
 use crate::learned::Learned;
 use crate::setting::Unsupported;
-use crate::{ChatModel, Error, PieceStream, Request, Wire};
+use crate::{ChatModel, Error, ModelRequest, PieceStream, ProviderWire};
 
 /// How often one request is asked again, each time without one more setting.
 const MAX_ASKED_AGAIN: usize = 6;
@@ -19,17 +19,17 @@ const MAX_ASKED_AGAIN: usize = 6;
 /// A model that is asked for less, once its provider has said what it does not take.
 pub(crate) struct Learning {
     chat: Arc<dyn ChatModel>,
-    wire: Wire,
+    wire: ProviderWire,
     /// Where it is remembered.
-    health: Arc<Breaker>,
+    health: Arc<ProviderHealth>,
 }
 
 impl Learning {
-    pub(crate) fn new(chat: Arc<dyn ChatModel>, wire: Wire, health: Arc<Breaker>) -> Self {
+    pub(crate) fn new(chat: Arc<dyn ChatModel>, wire: ProviderWire, health: Arc<ProviderHealth>) -> Self {
         Self { chat, wire, health }
     }
 
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+    async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let before = self.health.learned(&request.model);
         let first = match &before {
             Some(learned) => self.chat.stream(&learned.applied(request)).await,
@@ -46,7 +46,7 @@ impl Learning {
 
     async fn ask_again(
         &self,
-        request: &Request,
+        request: &ModelRequest,
         before: Learned,
         (mut status, mut summary, mut refused): (u16, String, Unsupported),
     ) -> Result<PieceStream, Error> {
@@ -73,7 +73,7 @@ impl Learning {
         Err(Error::Rejected { status, summary })
     }
 
-    fn remember(&self, request: &Request, learned: &Learned, before: &Learned) {
+    fn remember(&self, request: &ModelRequest, learned: &Learned, before: &Learned) {
         let left_out = learned.beyond(before).join(", ");
         tracing::warn!(
             model = request.model,
@@ -85,7 +85,7 @@ impl Learning {
 }
 
 impl ChatModel for Learning {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
     }
 }

@@ -1,7 +1,7 @@
 //! Which prices hold for models of a provider that nobody has given one.
 
 use crate::known::{self, Catalogue};
-use crate::{Capabilities, Kind, Price};
+use crate::{Capabilities, Price, ProviderKind};
 
 /// What is known of the prices of a provider's models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Catalogue {
             Some(_) => provider,
             None => self.provider_of(id, |_| true)?,
         };
-        self.describe(owner, id, &Capabilities::of_kind(Kind::Cloud)).1
+        self.describe(owner, id, &Capabilities::of_kind(ProviderKind::Cloud)).1
     }
 }
 

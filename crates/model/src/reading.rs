@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 
-use crate::http::{Answer, Body};
-use crate::lines::Lines;
-use crate::sse::Parser;
+use crate::http::{AnswerBody, HttpAnswer};
+use crate::lines::LineSplitter;
+use crate::sse::SseParser;
 use crate::stream::Pieces;
 use crate::tally::MAX_ANSWER_BYTES;
-use crate::{Error, Piece, PieceStream};
+use crate::{AnswerPiece, Error, PieceStream};
 
 /// A provider's events as pieces. Pure; errors are final.
 pub(crate) trait Decode: Send + 'static {
@@ -44,16 +44,16 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, Error> {
 
 /// How events are told apart.
 enum Framing {
-    Events(Parser),
-    Lines(Lines),
+    Events(SseParser),
+    Lines(LineSplitter),
 }
 
 /// The pieces of an answer.
-pub(crate) async fn pieces(answer: Answer, mut decoder: impl Decode) -> Result<PieceStream, Error> {
+pub(crate) async fn pieces(answer: HttpAnswer, mut decoder: impl Decode) -> Result<PieceStream, Error> {
     let (body, framing) = match answer {
-        Answer::Events(body) => (body, Framing::Events(Parser::default())),
-        Answer::Lines(body) => (body, Framing::Lines(Lines::default())),
-        Answer::Whole(body) => {
+        HttpAnswer::Events(body) => (body, Framing::Events(SseParser::default())),
+        HttpAnswer::Lines(body) => (body, Framing::Lines(LineSplitter::default())),
+        HttpAnswer::Whole(body) => {
             let text = body.whole(MAX_ANSWER_BYTES).await?;
             let mut ready = VecDeque::new();
             decoder.whole(&String::from_utf8_lossy(&text), &mut ready)?;
@@ -72,7 +72,7 @@ pub(crate) async fn pieces(answer: Answer, mut decoder: impl Decode) -> Result<P
 /// A stream being read. Pieces that were decoded before a failure are handed out before it.
 struct Reading<D> {
     /// None once nothing more is to be read.
-    body: Option<Body>,
+    body: Option<AnswerBody>,
     framing: Framing,
     decoder: D,
     ready: Pieces,
@@ -80,7 +80,7 @@ struct Reading<D> {
 }
 
 impl<D: Decode> Reading<D> {
-    async fn next(&mut self) -> Option<Result<Piece, Error>> {
+    async fn next(&mut self) -> Option<Result<AnswerPiece, Error>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
                 return Some(Ok(piece));

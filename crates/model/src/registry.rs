@@ -7,14 +7,14 @@ use std::sync::Arc;
 use protocol::{Settings, Usage};
 use serde_json::{Map, Value};
 
-use crate::breaker::Breaker;
-use crate::capabilities::{Capabilities, Kind, Price, Structured};
+use crate::breaker::ProviderHealth;
+use crate::capabilities::{Capabilities, Price, ProviderKind, SchemaSupport};
 use crate::known::Catalogue;
 use crate::learning::Learning;
 use crate::prices::Prices;
 use crate::rescue::Rescued;
 use crate::tokens::{Counter, Counters};
-use crate::{ChatModel, Message, Request, ToolSpec, Wire};
+use crate::{ChatModel, ModelRequest, PromptMessage, ProviderWire, ToolSpec};
 
 /// What to do when there is no model. Whoever says that there is none says this.
 pub const MODEL_CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or add \
@@ -22,11 +22,11 @@ pub const MODEL_CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPE
 
 /// Who serves models.
 #[derive(Clone)]
-pub struct Provider {
+pub struct ModelProvider {
     pub name: String,
     /// None when it runs in this process.
-    pub wire: Option<Wire>,
-    pub kind: Kind,
+    pub wire: Option<ProviderWire>,
+    pub kind: ProviderKind,
     pub chat: Arc<dyn ChatModel>,
     /// Whether it is asked for names that nobody listed.
     pub open: bool,
@@ -46,7 +46,7 @@ pub struct Listing {
     pub provider: String,
     /// The provider's own name for it.
     pub id: String,
-    pub kind: Kind,
+    pub kind: ProviderKind,
     pub capabilities: Capabilities,
     pub price: Option<Price>,
     /// Fields of the provider's own, added to each request.
@@ -59,7 +59,7 @@ pub struct Model {
     pub listing: Listing,
     pub chat: Arc<dyn ChatModel>,
     /// Its provider's health.
-    pub health: Arc<Breaker>,
+    pub health: Arc<ProviderHealth>,
     tokens: Arc<Counter>,
     extra: Arc<Map<String, Value>>,
 }
@@ -71,14 +71,19 @@ impl fmt::Debug for Model {
 }
 
 impl Model {
-    fn new(listing: Listing, provider: &Provider, health: &Arc<Breaker>, tokens: Arc<Counter>) -> Self {
+    fn new(
+        listing: Listing,
+        provider: &ModelProvider,
+        health: &Arc<ProviderHealth>,
+        tokens: Arc<Counter>,
+    ) -> Self {
         let chat: Arc<dyn ChatModel> = match provider.wire {
             Some(wire) => Arc::new(Learning::new(Arc::clone(&provider.chat), wire, Arc::clone(health))),
             None => Arc::clone(&provider.chat), // it runs in this process, and takes what it is given
         };
         let chat = if listing.capabilities.calls_in_text { Arc::new(Rescued(chat)) } else { chat };
         let mut extra = listing.extra.clone();
-        if provider.wire == Some(Wire::Ollama) {
+        if provider.wire == Some(ProviderWire::Ollama) {
             // Without it, Ollama cuts a long prompt to its own default and says nothing.
             extra.entry("num_ctx").or_insert_with(|| listing.capabilities.context_window.into());
         }
@@ -99,7 +104,7 @@ impl Model {
     }
 
     /// A request as this model takes it: under its own name, and without what it cannot do.
-    pub fn request(&self, system: String, messages: Vec<Message>, settings: &Settings) -> Request {
+    pub fn request(&self, system: String, messages: Vec<PromptMessage>, settings: &Settings) -> ModelRequest {
         let can = &self.listing.capabilities;
         let max_tokens = match (settings.max_tokens, can.max_output) {
             (Some(asked), Some(most)) => Some(asked.min(most)),
@@ -112,12 +117,12 @@ impl Model {
             let output_format = settings.output_format;
             Settings { max_tokens, output_format, reasoning_effort, ..Settings::default() }
         };
-        Request {
+        ModelRequest {
             settings,
             stream: can.streaming,
             max_output: can.max_output,
             extra: Arc::clone(&self.extra),
-            ..Request::new(self.listing.id.clone(), system, messages)
+            ..ModelRequest::new(self.listing.id.clone(), system, messages)
         }
     }
 
@@ -127,10 +132,10 @@ impl Model {
     }
 
     /// How it is held to a schema, as far as is known by now.
-    pub fn structured(&self) -> Structured {
+    pub fn structured(&self) -> SchemaSupport {
         let listed = self.listing.capabilities.structured;
-        let refused = listed == Structured::WithTools && self.health.is_kept_apart();
-        if refused { Structured::Alone } else { listed }
+        let refused = listed == SchemaSupport::WithTools && self.health.is_kept_apart();
+        if refused { SchemaSupport::Alone } else { listed }
     }
 
     /// The usage with what it costs.
@@ -141,8 +146,8 @@ impl Model {
 
 /// All models of a server.
 #[derive(Clone, Default)]
-pub struct Registry {
-    providers: Vec<(Provider, Arc<Breaker>)>,
+pub struct ModelRegistry {
+    providers: Vec<(ModelProvider, Arc<ProviderHealth>)>,
     models: BTreeMap<String, Arc<Model>>,
     default: Option<String>,
     counters: Arc<Counters>,
@@ -150,11 +155,11 @@ pub struct Registry {
     catalogue: Arc<Catalogue>,
 }
 
-impl Registry {
+impl ModelRegistry {
     /// Models of a provider that is not there are left out. `default` is who answers when nobody is named.
-    pub fn new(providers: Vec<Provider>, listings: Vec<Listing>, default: Option<String>) -> Self {
+    pub fn new(providers: Vec<ModelProvider>, listings: Vec<Listing>, default: Option<String>) -> Self {
         let providers: Vec<_> =
-            providers.into_iter().map(|provider| (provider, Arc::<Breaker>::default())).collect();
+            providers.into_iter().map(|provider| (provider, Arc::<ProviderHealth>::default())).collect();
         let mut registry = Self {
             providers,
             models: BTreeMap::new(),
@@ -218,7 +223,7 @@ impl Registry {
         provider.chat.serves(&model.listing.id).await
     }
 
-    fn model(&self, listing: Listing, (provider, health): &(Provider, Arc<Breaker>)) -> Model {
+    fn model(&self, listing: Listing, (provider, health): &(ModelProvider, Arc<ProviderHealth>)) -> Model {
         let tokens = self.counters.of(&provider.name, &listing.id, listing.capabilities.tokens);
         Model::new(listing, provider, health, tokens)
     }
@@ -237,14 +242,14 @@ impl Registry {
         self.providers.len()
     }
 
-    fn provider(&self, name: &str) -> Option<&(Provider, Arc<Breaker>)> {
+    fn provider(&self, name: &str) -> Option<&(ModelProvider, Arc<ProviderHealth>)> {
         self.providers.iter().find(|(provider, _)| provider.name == name)
     }
 }
 
 impl Catalogue {
     /// A model of a provider as it is when nobody says otherwise.
-    pub fn listing(&self, provider: &Provider, name: &str, id: &str) -> Listing {
+    pub fn listing(&self, provider: &ModelProvider, name: &str, id: &str) -> Listing {
         let (capabilities, price) = if provider.known {
             self.describe(&provider.name, id, &provider.capabilities)
         } else {

@@ -12,7 +12,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use protocol::{Finish, JsonScanner};
 use serde_json::Value;
 
-use crate::{ChatModel, Error, Piece, PieceStream, Request, ToolSpec};
+use crate::{AnswerPiece, ChatModel, Error, ModelRequest, PieceStream, ToolSpec};
 
 /// The most text that is held back.
 const MAX_HELD_BYTES: usize = 64 << 10;
@@ -24,13 +24,13 @@ const LANGUAGES: [&str; 3] = ["json", "tool_call", "tool_calls"];
 pub(crate) struct Rescued(pub(crate) Arc<dyn ChatModel>);
 
 impl ChatModel for Rescued {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
     }
 }
 
 impl Rescued {
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+    async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let pieces = self.0.stream(request).await?;
         if request.tools.is_empty() {
             return Ok(pieces);
@@ -51,11 +51,11 @@ struct Reading {
     pieces: Option<PieceStream>,
     finder: Finder,
     /// What came of the last piece.
-    ready: VecDeque<Result<Piece, Error>>,
+    ready: VecDeque<Result<AnswerPiece, Error>>,
 }
 
 impl Reading {
-    async fn next(&mut self) -> Option<Result<Piece, Error>> {
+    async fn next(&mut self) -> Option<Result<AnswerPiece, Error>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
                 return Some(piece);
@@ -159,44 +159,47 @@ impl Finder {
         Self { tools, state, held, calls, said: false, native: false }
     }
 
-    fn take(&mut self, piece: Piece) -> Vec<Piece> {
+    fn take(&mut self, piece: AnswerPiece) -> Vec<AnswerPiece> {
         match piece {
-            Piece::Text(text) if !self.native => text_pieces(self.search(&text)),
-            Piece::CallStart { .. } | Piece::CallsVoid => {
+            AnswerPiece::Text(text) if !self.native => text_pieces(self.search(&text)),
+            AnswerPiece::CallStart { .. } | AnswerPiece::CallsVoid => {
                 self.native = true;
                 let mut pieces = self.give_up();
                 pieces.push(piece);
                 pieces
             }
-            Piece::Finish(finish) => self.finish(finish),
-            Piece::Text(_)
-            | Piece::Reasoning(_)
-            | Piece::CallInput { .. }
-            | Piece::Model(_)
-            | Piece::Usage(_)
-            | Piece::Provider(_) => vec![piece],
+            AnswerPiece::Finish(finish) => self.finish(finish),
+            AnswerPiece::Text(_)
+            | AnswerPiece::Reasoning(_)
+            | AnswerPiece::CallInput { .. }
+            | AnswerPiece::Model(_)
+            | AnswerPiece::Usage(_)
+            | AnswerPiece::Provider(_) => vec![piece],
         }
     }
 
     /// Hands out what is held as the text it is.
-    fn give_up(&mut self) -> Vec<Piece> {
+    fn give_up(&mut self) -> Vec<AnswerPiece> {
         let mut text = String::new();
         self.release(&mut text);
         text_pieces(text)
     }
 
-    fn finish(&mut self, finish: Finish) -> Vec<Piece> {
+    fn finish(&mut self, finish: Finish) -> Vec<AnswerPiece> {
         let is_whole = matches!(self.state, State::Between | State::End(..)) && !self.calls.is_empty();
         if !is_whole || !matches!(finish, Finish::Stop | Finish::ToolCalls) {
             let mut pieces = self.give_up();
-            pieces.push(Piece::Finish(finish));
+            pieces.push(AnswerPiece::Finish(finish));
             return pieces;
         }
         self.held.clear();
         let calls = self.calls.drain(..).enumerate().flat_map(|(index, Call { name, json })| {
-            [Piece::CallStart { index, provider_id: None, name }, Piece::CallInput { index, json }]
+            [
+                AnswerPiece::CallStart { index, provider_id: None, name },
+                AnswerPiece::CallInput { index, json },
+            ]
         });
-        calls.chain([Piece::Finish(Finish::ToolCalls)]).collect()
+        calls.chain([AnswerPiece::Finish(Finish::ToolCalls)]).collect()
     }
 
     /// Takes text in and gives what of it, and of what was held, is words.
@@ -311,8 +314,8 @@ fn matched(mark: &str, count: usize, next: char) -> Option<bool> {
     Some(rest.is_empty())
 }
 
-fn text_pieces(text: String) -> Vec<Piece> {
-    if text.is_empty() { Vec::new() } else { vec![Piece::Text(text)] }
+fn text_pieces(text: String) -> Vec<AnswerPiece> {
+    if text.is_empty() { Vec::new() } else { vec![AnswerPiece::Text(text)] }
 }
 
 /// The calls that a JSON text stands for, if it stands for nothing else.

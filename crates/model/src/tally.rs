@@ -4,7 +4,7 @@ use protocol::{Finish, Usage};
 use serde_json::Value;
 
 use crate::stream::Pieces;
-use crate::{Error, Piece};
+use crate::{AnswerPiece, Error};
 
 /// All text, reasoning and arguments of one answer together.
 pub(crate) const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -34,7 +34,7 @@ impl Tally {
     /// Hands out the name by which the provider calls the model, if it is another than was asked for.
     pub(crate) fn name_model(&mut self, name: &str, out: &mut Pieces) {
         if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
-            out.push_back(Piece::Model(short(name)));
+            out.push_back(AnswerPiece::Model(short(name)));
         }
     }
 
@@ -65,7 +65,7 @@ impl Tally {
     pub(crate) fn say(
         &mut self,
         text: impl AsRef<str> + Into<String>,
-        piece: fn(String) -> Piece,
+        piece: fn(String) -> AnswerPiece,
         out: &mut Pieces,
     ) -> Result<(), Error> {
         if !text.as_ref().is_empty() {
@@ -81,7 +81,7 @@ impl Tally {
         let index = self.calls.len();
         self.calls.push(0);
         let provider_id = Some(short(id)).filter(|id| !id.is_empty());
-        out.push_back(Piece::CallStart { index, provider_id, name: short(name) });
+        out.push_back(AnswerPiece::CallStart { index, provider_id, name: short(name) });
         Ok(index)
     }
 
@@ -103,7 +103,7 @@ impl Tally {
                 return Err(Error::Broken(format!("arguments longer than {MAX_CALL_INPUT_BYTES} bytes")));
             }
         }
-        out.push_back(Piece::CallInput { index, json: json.into() });
+        out.push_back(AnswerPiece::CallInput { index, json: json.into() });
         Ok(())
     }
 }

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use protocol::Effect;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tools::{Calling, Catalog, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec, ToolUndo, UndoCall};
+use tools::{
+    Calling, Catalog, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec, ToolUndo, UndoCall,
+};
 
 use crate::boundary::Fuse;
 use crate::still::StandingClock;
@@ -76,7 +78,7 @@ impl Tool for Echo {
         spec("echo", parameters)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(calling.input.into())
     }
 }
@@ -87,7 +89,7 @@ impl Tool for Hang {
         spec("hang", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         std::future::pending().await
     }
 }
@@ -98,7 +100,7 @@ impl Tool for Panic {
         spec("panic", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         panic!("a tool for tests panics")
     }
 }
@@ -123,7 +125,7 @@ impl Tool for PanicEarly {
         panic!("a tool for tests panics early")
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(json!("never").into())
     }
 }
@@ -134,7 +136,7 @@ impl Tool for Huge {
         spec("huge", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(Value::from("ü".repeat(512 * 1024)).into())
     }
 }
@@ -145,7 +147,7 @@ impl Tool for Deep {
         spec("deep", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(nested(127).into())
     }
 }
@@ -166,7 +168,7 @@ impl Tool for Refuse {
         spec("refuse", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Err(Failed::new("not_today", "the tool does not want to"))
     }
 }
@@ -177,7 +179,7 @@ impl Tool for Meet {
         spec("meet", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         let _guest = Guest::of(self);
         self.here.subscribe().wait_for(|(_, met)| *met).await.expect("the sender is ours");
         Ok(json!("met").into())
@@ -190,7 +192,7 @@ impl Tool for Gated {
         spec("gated", anything())
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         match calling.stop.run_until_cancelled(self.gate.pass()).await {
             Some(()) => Ok(json!("passed").into()),
             None => Err(Failed::new("stopped", "the tool was told to stop")),
@@ -240,7 +242,7 @@ impl Arrivals {
 
 impl Act {
     /// Arrives, and is done when the gate opens. A server that has died neither sends anything nor hears of it.
-    async fn act(&self, calling: Calling<'_>, undo: bool) -> Result<Done, Failed> {
+    async fn act(&self, calling: Calling<'_>, undo: bool) -> Result<ToolOutput, Failed> {
         let goes_on = |place| self.fuse.as_ref().is_none_or(|fuse| fuse.pass(place));
         let died = || Failed::new("died", "the server is no more");
         if self.fuse.as_ref().is_some_and(Fuse::is_blown) {
@@ -262,14 +264,14 @@ impl Tool for Act {
         spec(self.name, anything())
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         self.act(calling, false).await
     }
 }
 
 #[async_trait]
 impl UndoCall for Act {
-    async fn undo(&self, calling: Calling<'_>, _: &Value) -> Result<Done, Failed> {
+    async fn undo(&self, calling: Calling<'_>, _: &Value) -> Result<ToolOutput, Failed> {
         self.act(calling, true).await
     }
 }
@@ -283,7 +285,7 @@ impl Tool for Risky {
         spec("risky", anything())
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(json!({ "did": calling.input }).into())
     }
 }

@@ -11,8 +11,10 @@ use app::{Adjusted, App, Declared, Kind, MAX_TOOLS, Problem, ToolRef};
 use protocol::{Clock, Effect};
 use store::McpToolRow;
 
-use crate::outside::{Code, Hub, McpTool, Outside, Sandboxed, SearchEngine, Server, WebSearch, http_tool};
-use crate::{OfferedTool, Registry, ToolFacts, builtin};
+use crate::outside::{
+    ExternalAccess, McpHub, McpServerHandle, McpTool, SearchEngine, WasmCode, WasmTool, WebSearch, http_tool,
+};
+use crate::{OfferedTool, ToolFacts, ToolRegistry, builtin};
 
 /// Tools that belong together, under the name by which an app can have all of them.
 const FAMILIES: &[(&str, &[&str])] = &[
@@ -34,7 +36,7 @@ const UNDO_ACTION: &str = "undoAction";
 pub struct Catalog {
     tools: BTreeMap<String, OfferedTool>,
     /// Without it, no tool that reaches outside can be had.
-    outside: Option<Outside>,
+    outside: Option<ExternalAccess>,
 }
 
 /// A tool that an app has, with the place that names it.
@@ -54,7 +56,7 @@ impl Catalog {
 
     /// The same, with a way outside.
     #[must_use]
-    pub fn reaching(mut self, outside: Outside) -> Self {
+    pub fn reaching(mut self, outside: ExternalAccess) -> Self {
         let tavily = outside.search.tavily.clone().map(SearchEngine::Tavily);
         let searxng = outside.search.searxng.clone().map(SearchEngine::Searxng);
         for engine in tavily.into_iter().chain(searxng) {
@@ -64,14 +66,15 @@ impl Catalog {
     }
 
     /// All servers of tools, if any can be reached.
-    pub fn hub(&self) -> Option<&Arc<Hub>> {
+    pub fn hub(&self) -> Option<&Arc<McpHub>> {
         self.outside.as_ref().map(|outside| &outside.mcp)
     }
 
     /// The servers of tools of an app.
-    pub fn servers(&self, app: &App) -> Vec<Arc<Server>> {
-        let server =
-            |outside: &Outside| app.mcp.iter().map(|config| outside.mcp.server(&app.id, config)).collect();
+    pub fn servers(&self, app: &App) -> Vec<Arc<McpServerHandle>> {
+        let server = |outside: &ExternalAccess| {
+            app.mcp.iter().map(|config| outside.mcp.server(&app.id, config)).collect()
+        };
         self.outside.as_ref().map(server).unwrap_or_default()
     }
 
@@ -82,7 +85,7 @@ impl Catalog {
 
     /// The tools an app lists and declares, and those of its servers that are approved; or the line that is wrong about
     /// one of them.
-    pub fn registry(&self, app: &App, pinned: &[McpToolRow]) -> Result<Registry, Problem> {
+    pub fn registry(&self, app: &App, pinned: &[McpToolRow]) -> Result<ToolRegistry, Problem> {
         let mut chosen = Vec::new();
         for listed in &app.tools {
             for name in members(&listed.name) {
@@ -114,7 +117,7 @@ impl Catalog {
             (Kind::Http(tool), Some(outside)) => Ok(http_tool(&place.name, description, tool, outside)),
             (Kind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
             (Kind::Sandbox(tool), _) => {
-                let made = Sandboxed::new(&place.name, description, tool);
+                let made = WasmTool::new(&place.name, description, tool);
                 let wrong = |reason| place.problem(reason, "mend the module and build it again");
                 Ok(made.map_err(wrong)?.offered())
             }
@@ -252,9 +255,9 @@ fn add_proposals(chosen: &mut [Chosen<'_>], changes: &[Adjusted]) -> Result<(), 
     Ok(())
 }
 
-fn build(chosen: &[&Chosen<'_>]) -> Result<Registry, Problem> {
+fn build(chosen: &[&Chosen<'_>]) -> Result<ToolRegistry, Problem> {
     let tools = chosen.iter().filter_map(|chosen| chosen.tool.clone()).collect();
-    Registry::new(tools).map_err(|(name, reason)| {
+    ToolRegistry::new(tools).map_err(|(name, reason)| {
         let named = chosen.iter().find(|chosen| chosen.name == name).map(|chosen| chosen.place);
         let remedy = "mend the tool's schema, or remove the tool";
         named.map_or_else(

@@ -34,11 +34,11 @@ pub use catalog::Catalog;
 pub use facts::ToolFacts;
 pub use model::ToolSpec;
 pub use outside::{
-    Allowed, Egress, Health, Hub, NotAllowable, Outside, Search, Secrets, Server, Tavily, Vault,
-    mcp_tool_name,
+    Allowed, Egress, ExternalAccess, McpHealth, McpHub, McpServerHandle, NotAllowable, Secrets, TavilyConfig,
+    Vault, WebSearchConfig, mcp_tool_name,
 };
 pub use policy::Ruling;
-pub use registry::{MAX_OUTPUT_BYTES, PreparedCall, RegisteredTool, Registry};
+pub use registry::{MAX_OUTPUT_BYTES, PreparedCall, RegisteredTool, ToolRegistry};
 
 /// Something a model can call.
 #[async_trait]
@@ -53,7 +53,7 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Does it. The arguments have passed the schema. `stop` is cancelled when nobody wants the result any more; a few
     /// seconds later the future is dropped.
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed>;
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed>;
 }
 
 /// A tool as an app offers it to the model.
@@ -84,7 +84,7 @@ pub struct ToolUndo {
 #[async_trait]
 pub trait UndoCall: Send + Sync + 'static {
     /// Undoes a call that had this output. The input is the call's; the key is the undo's own.
-    async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<Done, Failed>;
+    async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<ToolOutput, Failed>;
 }
 
 /// Whose words from outside are in the prompt: the names of tools, and `documents`.
@@ -120,7 +120,7 @@ impl Calling<'_> {
 
 /// What a call has come to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Done {
+pub struct ToolOutput {
     pub output: Value,
     /// To be committed with the result, or not at all.
     pub writes: Vec<Write>,
@@ -128,14 +128,14 @@ pub struct Done {
     pub sources: Vec<Source>,
 }
 
-impl Done {
+impl ToolOutput {
     /// A result that is committed with what it writes.
     pub fn writing(output: Value, write: Write) -> Self {
         Self { output, writes: vec![write], sources: Vec::new() }
     }
 }
 
-impl From<Value> for Done {
+impl From<Value> for ToolOutput {
     /// A result that changes nothing.
     fn from(output: Value) -> Self {
         Self { output, ..Self::default() }
@@ -185,7 +185,7 @@ const UNKNOWN: &str =
 
 /// What became of a call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct CallOutcome {
     pub status: ToolStatus,
     /// The result, or `{error, message}`.
     pub output: Value,
@@ -195,7 +195,7 @@ pub struct Outcome {
     pub outside: bool,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// A call that came to nothing.
     pub fn refused(status: ToolStatus, error: &str, message: &str) -> Self {
         let output = serde_json::json!({ "error": error, "message": message });
@@ -213,7 +213,7 @@ impl Outcome {
     }
 }
 
-impl From<Failed> for Outcome {
+impl From<Failed> for CallOutcome {
     fn from(failed: Failed) -> Self {
         let status =
             if failed.error == Failed::CANCELLED { ToolStatus::Cancelled } else { ToolStatus::Failed };

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::facts::is_repeatable;
 use crate::policy::{self, Ruling};
-use crate::{Calling, Done, Failed, OfferedTool, Outcome, Taint, ToolFacts, ToolSpec};
+use crate::{CallOutcome, Calling, Failed, OfferedTool, Taint, ToolFacts, ToolOutput, ToolSpec};
 
 /// Bytes of a result that are kept. The rest is cut, with a note.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
@@ -29,7 +29,7 @@ const MAX_VIOLATIONS: usize = 5;
 const IDENTITIES: &[&str] = &["userId", "user_id", "user", "appId", "app_id", "app", "scope", "tenant"];
 
 /// An app's tools.
-pub struct Registry {
+pub struct ToolRegistry {
     tools: HashMap<String, RegisteredTool>,
     /// In the order the app names them, so that the prompt's prefix stays the same.
     specs: Arc<[ToolSpec]>,
@@ -47,7 +47,7 @@ pub struct PreparedCall<'a> {
     pub ruling: Ruling,
 }
 
-impl Registry {
+impl ToolRegistry {
     /// Fails with the name of a tool whose parameters are not a JSON Schema, and why.
     pub fn new(tools: Vec<OfferedTool>) -> Result<Self, (String, String)> {
         let specs: Arc<[ToolSpec]> = tools.iter().map(|tool| tool.spec.clone()).collect();
@@ -99,7 +99,7 @@ impl RegisteredTool {
     }
 
     /// Undoes a call that acted outside. Never fails: what goes wrong is told in the outcome.
-    pub async fn undo(&self, calling: Calling<'_>, output: &Value, timeout: Duration) -> Outcome {
+    pub async fn undo(&self, calling: Calling<'_>, output: &Value, timeout: Duration) -> CallOutcome {
         let Some(undo) = &self.offered.undo else {
             return Failed::new("cannot_undo", "the tool has no undo").into();
         };
@@ -114,21 +114,21 @@ impl RegisteredTool {
 
 impl PreparedCall<'_> {
     /// Makes the call. Never fails: what goes wrong is told to the model.
-    pub async fn run(&self, calling: Calling<'_>, timeout: Duration) -> Outcome {
+    pub async fn run(&self, calling: Calling<'_>, timeout: Duration) -> CallOutcome {
         let (tool, facts) = (&self.tool.offered.tool, self.tool.facts());
         let call = again_if_harmless(facts.effect, calling.stop, || tool.call(calling.clone()));
         let timeout = facts.time_limit.map_or(timeout, |most| most.min(timeout));
         let result = bounded(self.tool.name(), timeout, call).await;
-        Outcome { outside: facts.external, ..outcome(result, facts.changes_elsewhere()) }
+        CallOutcome { outside: facts.external, ..outcome(result, facts.changes_elsewhere()) }
     }
 }
 
 /// A call, and once more after a failure that another try may mend, where that does no harm.
-async fn again_if_harmless<F: Future<Output = Result<Done, Failed>>>(
+async fn again_if_harmless<F: Future<Output = Result<ToolOutput, Failed>>>(
     effect: Effect,
     stop: &CancellationToken,
     call: impl Fn() -> F,
-) -> Result<Done, Failed> {
+) -> Result<ToolOutput, Failed> {
     match call().await {
         Err(failed) if is_repeatable(effect) => match failed.again {
             Some(pause) if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() => {
@@ -144,8 +144,8 @@ async fn again_if_harmless<F: Future<Output = Result<Done, Failed>>>(
 async fn bounded(
     name: &str,
     timeout: Duration,
-    call: impl Future<Output = Result<Done, Failed>>,
-) -> Result<Done, Failed> {
+    call: impl Future<Output = Result<ToolOutput, Failed>>,
+) -> Result<ToolOutput, Failed> {
     match tokio::time::timeout(timeout, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(result) => result.unwrap_or_else(|_| Err(crashed(name))),
         Err(_) => Err(timed_out(timeout)),
@@ -153,18 +153,22 @@ async fn bounded(
 }
 
 /// Nobody says of a call that changes things elsewhere that it failed, when it may have happened.
-fn outcome(result: Result<Done, Failed>, changes: bool) -> Outcome {
+fn outcome(result: Result<ToolOutput, Failed>, changes: bool) -> CallOutcome {
     match result {
-        Ok(Done { output, writes, sources }) => {
-            Outcome { status: ToolStatus::Complete, output: capped(output), writes, sources, outside: false }
-        }
+        Ok(ToolOutput { output, writes, sources }) => CallOutcome {
+            status: ToolStatus::Complete,
+            output: capped(output),
+            writes,
+            sources,
+            outside: false,
+        },
         Err(failed) => {
             let outcome = if failed.uncertain && changes {
-                Outcome::unknown_because(&failed.message)
+                CallOutcome::unknown_because(&failed.message)
             } else {
-                Outcome::from(failed)
+                CallOutcome::from(failed)
             };
-            Outcome { output: capped(outcome.output), ..outcome }
+            CallOutcome { output: capped(outcome.output), ..outcome }
         }
     }
 }

@@ -16,7 +16,7 @@ use store::{Ask, Publish, Request, Sqlite, Store, Submission, Target};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Calling, Catalog, Failed, Outcome, Registry, Taint, Vault};
+use crate::{CallOutcome, Calling, Catalog, Failed, Taint, ToolRegistry, Vault};
 
 const PART: &str = r#"{"type": "object", "title": "part", "description": "an inner part", "additionalProperties": false,
     "required": ["name", "status"], "properties": {
@@ -86,7 +86,7 @@ pub(crate) struct World {
     pub(crate) recall: Arc<Recall>,
     pub(crate) scope: Scope,
     pub(crate) ids: Arc<dyn Ids>,
-    registry: Registry,
+    registry: ToolRegistry,
     pub(crate) vault: Arc<dyn Vault>,
     stop: CancellationToken,
     _folder: TempDir,
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// What a call comes to, with nothing committed.
-    pub(crate) async fn attempt(&self, name: &str, calling: Calling<'_>) -> Outcome {
+    pub(crate) async fn attempt(&self, name: &str, calling: Calling<'_>) -> CallOutcome {
         let tool = match self.registry.find(name) {
             Ok(tool) => tool,
             Err(failed) => return failed.into(),

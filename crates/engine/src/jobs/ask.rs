@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use model::{Error, Model, Phase, Piece, Request};
+use model::{AnswerPiece, Error, Model, ModelRequest, Phase};
 use protocol::{SpendGrant, Usage};
 use store::{JobRow, Spent};
 
@@ -51,7 +51,7 @@ pub(super) async fn ask(
     engine: &Engine,
     job: &JobRow,
     model: &Model,
-    mut request: Request,
+    mut request: ModelRequest,
     most: usize,
 ) -> Result<(String, Spent), Unanswered> {
     if !model.health.is_closed() {
@@ -75,7 +75,12 @@ pub(super) async fn ask(
 }
 
 /// Holds what the call may use, if the app bounds that.
-async fn fund(engine: &Engine, job: &JobRow, model: &Model, request: &mut Request) -> Result<(), Unanswered> {
+async fn fund(
+    engine: &Engine,
+    job: &JobRow,
+    model: &Model,
+    request: &mut ModelRequest,
+) -> Result<(), Unanswered> {
     let Some(app) = engine.app(&job.scope.app) else { return Ok(()) };
     let bounds = spending::bounds_of_user(&app);
     if bounds.is_none() {
@@ -104,7 +109,7 @@ struct Heard {
 
 impl Heard {
     /// As the provider counted it, or else as it is estimated.
-    fn spent(&self, model: &Model, request: &Request) -> Spent {
+    fn spent(&self, model: &Model, request: &ModelRequest) -> Spent {
         let estimated = || Usage {
             input_tokens: model.tokens().request(request) as u64,
             output_tokens: model.tokens().text(&self.answer) as u64,
@@ -116,20 +121,22 @@ impl Heard {
     }
 }
 
-async fn listen(model: &Model, request: &Request, most: usize, heard: &mut Heard) -> Result<(), Error> {
+async fn listen(model: &Model, request: &ModelRequest, most: usize, heard: &mut Heard) -> Result<(), Error> {
     let mut stream = model.chat.stream(request).await?;
     while let Some(piece) = stream.next().await {
         match piece? {
-            Piece::Text(text) if heard.answer.len() + text.len() <= most => heard.answer.push_str(&text),
-            Piece::Usage(counted) => heard.usage = Some(counted),
-            Piece::Text(_)
-            | Piece::Reasoning(_)
-            | Piece::CallStart { .. }
-            | Piece::CallInput { .. }
-            | Piece::CallsVoid
-            | Piece::Model(_)
-            | Piece::Provider(_)
-            | Piece::Finish(_) => {}
+            AnswerPiece::Text(text) if heard.answer.len() + text.len() <= most => {
+                heard.answer.push_str(&text)
+            }
+            AnswerPiece::Usage(counted) => heard.usage = Some(counted),
+            AnswerPiece::Text(_)
+            | AnswerPiece::Reasoning(_)
+            | AnswerPiece::CallStart { .. }
+            | AnswerPiece::CallInput { .. }
+            | AnswerPiece::CallsVoid
+            | AnswerPiece::Model(_)
+            | AnswerPiece::Provider(_)
+            | AnswerPiece::Finish(_) => {}
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use memory::index::{Among, ItemId};
 use memory::recall::Question;
 use memory::remember::{self, Asked};
 use memory::tombstone::Forgotten;
-use model::{Counter, Error, Format, Message, Model, Schema, Structured};
+use model::{AnswerFormat, Counter, Error, Model, PromptMessage, Schema, SchemaSupport};
 use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId};
 use serde_json::Value;
 use store::{
@@ -275,18 +275,21 @@ fn fit(window: u32, turns: &mut [Turn], known: &mut Vec<Known>, extra: &mut Stri
 }
 
 /// What the model is asked, in the form that it takes.
-fn request(model: &Model, ask: &extract::Ask) -> model::Request {
+fn request(model: &Model, ask: &extract::Ask) -> model::ModelRequest {
     let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
     let schema = || Schema { name: "memories".into(), schema: ask.schema.clone() };
     let (format, told) = match model.structured() {
-        Structured::WithTools | Structured::Alone => (Format::Schema(Arc::new(schema())), String::new()),
-        Structured::Prompt => {
-            (Format::Text, format!("\n\nAnswer with one JSON object of this schema alone:\n{}", ask.schema))
+        SchemaSupport::WithTools | SchemaSupport::Alone => {
+            (AnswerFormat::Schema(Arc::new(schema())), String::new())
         }
+        SchemaSupport::Prompt => (
+            AnswerFormat::Text,
+            format!("\n\nAnswer with one JSON object of this schema alone:\n{}", ask.schema),
+        ),
     };
     let system = format!("{}{told}", ask.system);
-    let request = model.request(system, vec![Message::User(ask.user.clone())], &settings);
-    model::Request { format, ..request }
+    let request = model.request(system, vec![PromptMessage::User(ask.user.clone())], &settings);
+    model::ModelRequest { format, ..request }
 }
 
 /// The object in an answer, though there may be words around it.

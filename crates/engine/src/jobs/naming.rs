@@ -1,7 +1,7 @@
 //! A name for a thread: by the model if the app says how, else by its first words. These do, too, when the model does
 //! not answer: a thread always gets a name.
 
-use model::Message;
+use model::PromptMessage;
 use protocol::{Event, Settings, ThreadNamed};
 use store::{JobRow, MessageRow, Spent};
 
@@ -69,7 +69,7 @@ async fn ask(
         return Ok(None);
     };
     let settings = Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() };
-    let shown = vec![Message::User(capped(first, MAX_SHOWN_BYTES))];
+    let shown = vec![PromptMessage::User(capped(first, MAX_SHOWN_BYTES))];
     let request = model.request(prompt.clone(), shown, &settings);
     match super::ask::ask(engine, job, model, request, MAX_TITLE_BYTES).await {
         Ok((title, spent)) => Ok(Some((title, Some(spent)))),

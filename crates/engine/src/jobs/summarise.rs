@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use app::{App, Summarise};
-use model::{Message, Model};
+use model::{Model, PromptMessage};
 use protocol::{MessageId, Role, Settings, Summary, ThreadId};
 use store::{JobRow, MessageRow, SummaryRow};
 
@@ -68,7 +68,7 @@ pub(super) async fn summarise(engine: &Engine, job: &JobRow) -> Result<Done, Unf
     let tokens = (app.history.budget / SHARE).clamp(MIN_TOKENS, MAX_TOKENS);
     let settings = Settings { max_tokens: Some(tokens), ..Settings::default() };
     let prompt = how.prompt.as_deref().unwrap_or(DEFAULT_PROMPT).trim().to_owned();
-    let said = Message::User(engine.fence(thread).wrap(&work.text));
+    let said = PromptMessage::User(engine.fence(thread).wrap(&work.text));
     let request = model.request(prompt, vec![said], &settings);
     let most = (tokens * BYTES_PER_TOKEN) as usize;
     let (answer, spent) = match ask(engine, job, &model, request, most).await {

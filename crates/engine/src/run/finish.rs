@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::tools::Outcome;
+use ::tools::CallOutcome;
 use app::Fragment;
 use memory::words::Words;
 use protocol::{
@@ -110,7 +110,7 @@ pub(crate) fn forced(error: Failure, ids: &dyn Ids) -> ForcedEnd {
         error,
         message: ids.message(),
         cancelled: NOT_FINISHED.into(),
-        unknown: Outcome::unknown().output,
+        unknown: CallOutcome::unknown().output,
     }
 }
 
@@ -165,7 +165,7 @@ pub(super) fn last_events(
 /// The result of a call that the end of its run left without one.
 pub(super) fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
     let (status, output) = if unsure {
-        let Outcome { status, output, .. } = Outcome::unknown();
+        let CallOutcome { status, output, .. } = CallOutcome::unknown();
         (status, output)
     } else {
         (ToolStatus::Cancelled, NOT_FINISHED.into())

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::model::{Error, Format, MODEL_CHOICES, Model, Request, ToolSpec};
-use ::tools::Outcome;
+use ::model::{AnswerFormat, Error, MODEL_CHOICES, Model, ModelRequest, ToolSpec};
+use ::tools::CallOutcome;
 use futures_util::StreamExt;
 use protocol::{
     Call, Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart, ToolComplete, ToolStatus,
@@ -127,7 +127,7 @@ impl Run {
         collected.ledger = Some(ledger);
         let stopped = self.attempt(&model, &request, &mut collected).await;
         let rejected = matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. })));
-        let both = !request.tools.is_empty() && matches!(request.format, Format::Schema(_));
+        let both = !request.tools.is_empty() && matches!(request.format, AnswerFormat::Schema(_));
         if rejected && both && !tries.apart {
             // Not every server that might take both does.
             tries.apart = true;
@@ -212,7 +212,7 @@ impl Run {
     async fn attempt(
         &mut self,
         model: &Model,
-        request: &Request,
+        request: &ModelRequest,
         into: &mut Collected,
     ) -> Result<Finish, Stopped> {
         let _place = self.place(model).await.map_err(Stopped::Halted)?;
@@ -236,7 +236,7 @@ impl Run {
     async fn stream(
         &self,
         model: &Model,
-        request: &Request,
+        request: &ModelRequest,
         into: &mut Collected,
     ) -> Result<Finish, Stopped> {
         let halted = self.halted();
@@ -253,7 +253,7 @@ impl Run {
                 piece = stream.next() => piece,
             };
             match piece {
-                Some(Ok(::model::Piece::Finish(finish))) => return Ok(finish),
+                Some(Ok(::model::AnswerPiece::Finish(finish))) => return Ok(finish),
                 Some(Ok(piece)) => {
                     if let Some(delta) = into.take(piece, &*self.ids) {
                         self.push(delta).await?;
@@ -399,7 +399,7 @@ fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event 
 fn not_offered(call: &Call) -> Event {
     let message =
         "no such tool was offered, so the call was not run; answer in words, and say what you cannot do";
-    let Outcome { status, output, .. } = Outcome::refused(ToolStatus::Denied, NOT_OFFERED, message);
+    let CallOutcome { status, output, .. } = CallOutcome::refused(ToolStatus::Denied, NOT_OFFERED, message);
     let (call_id, name) = (call.id, call.name.clone());
     let (duration_ms, outside, suspicious) = (0, false, false);
     Event::ToolComplete(ToolComplete { call_id, name, status, output, duration_ms, outside, suspicious })

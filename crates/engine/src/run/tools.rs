@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::tools::{Calling, Outcome, Ruling, Taint};
+use ::tools::{CallOutcome, Calling, Ruling, Taint};
 use futures_util::StreamExt;
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -37,7 +37,7 @@ enum Verdict {
         approved: bool,
         begun: bool,
     },
-    Refuse(Outcome),
+    Refuse(CallOutcome),
 }
 
 /// What the calls of one step share.
@@ -120,7 +120,7 @@ impl Run {
         };
         let tool = match self.tools.find(&call.name) {
             Ok(tool) if begun && tool.facts().is_beyond_knowing() => {
-                return self.settle(&call, Outcome::unknown(), begun_at).await;
+                return self.settle(&call, CallOutcome::unknown(), begun_at).await;
             }
             Ok(tool) => tool,
             Err(failed) => return self.settle(&call, failed.into(), begun_at).await,
@@ -197,10 +197,10 @@ impl Run {
     async fn settle(
         &self,
         call: &Call,
-        outcome: Outcome,
+        outcome: CallOutcome,
         begun: Instant,
     ) -> Result<Vec<Event>, store::Error> {
-        let Outcome { status, output, writes, sources, outside } = outcome;
+        let CallOutcome { status, output, writes, sources, outside } = outcome;
         let event = |status, output| {
             let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let (call_id, name) = (call.id, call.name.clone());
@@ -252,8 +252,8 @@ fn add_texts(output: &Value, texts: &mut String) {
     }
 }
 
-fn denied() -> Outcome {
-    Outcome::refused(ToolStatus::Denied, "denied", "the app does not allow this call")
+fn denied() -> CallOutcome {
+    CallOutcome::refused(ToolStatus::Denied, "denied", "the app does not allow this call")
 }
 
 /// Decides for each call of the step whether it runs, counting the ones before it.
@@ -264,7 +264,7 @@ fn verdicts(state: &RunState, calls: &[Call]) -> Vec<Verdict> {
 }
 
 fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: usize) -> Verdict {
-    let refuse = |status, error, message: &str| Verdict::Refuse(Outcome::refused(status, error, message));
+    let refuse = |status, error, message: &str| Verdict::Refuse(CallOutcome::refused(status, error, message));
     if call.raw.is_some() {
         let message =
             "the arguments were not a complete JSON object, or nested too deep; the call was not run";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::Answered;
+use model::CallResult;
 
 use super::*;
 use crate::gguf::Gguf;
@@ -21,7 +21,7 @@ fn conversation() -> Request {
         id: "call_00000000000070008000000000000001".parse().unwrap(),
         name: "add".into(),
         input: json!({"a": 1, "b": "<&>"}),
-        result: Answered { text: "3".into(), success: true },
+        result: CallResult { text: "3".into(), success: true },
     };
     let said = Message::Assistant { text: "Hm.".into(), exchanges: vec![exchange], provider: None };
     let mut request = Request::new("m", "Be kind.", vec![Message::User("Hi".into()), said]);

@@ -1,7 +1,7 @@
 //! Events of a stream as pieces of an answer. Blocks may be open side by side, fields may be missing, and events and
 //! blocks of unknown kinds are passed over.
 //!
-//! Strict is only what safety needs: sizes are bounded, and without a stop reason there is no [`Piece::Finish`], so an
+//! Strict is only what safety needs: sizes are bounded, and without a stop reason there is no [`AnswerPiece::Finish`], so an
 //! answer that was cut is never taken for a whole one.
 
 use std::collections::BTreeMap;
@@ -10,20 +10,20 @@ use protocol::{Finish, Usage};
 use serde_json::{Value, json};
 
 use super::encode::THINKING;
-use super::wire::{Answer, Delta, Event, Received};
+use super::wire::{AnthropicAnswer, AnthropicDelta, AnthropicEvent, AnthropicReceivedBlock};
 use crate::reading::{Decode, cut_short, parse};
 use crate::refusal::Refusal;
 use crate::request::PROVIDER;
 use crate::stream::Pieces;
 use crate::tally::{Tally, plausible};
-use crate::{Error, Piece};
+use crate::{AnswerPiece, Error};
 
 /// What a block weighs beside its texts, so that blocks without any are bounded too.
 const BLOCK_BYTES: usize = 64;
 
 /// Decodes one answer.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(super) struct AnthropicDecoder {
     provider: String,
     tally: Tally,
     /// The blocks that have begun and not ended, by the server's index.
@@ -64,7 +64,7 @@ struct Counts {
     written: Option<u64>,
 }
 
-impl Decode for Decoder {
+impl Decode for AnthropicDecoder {
     fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         let data = data.trim();
         if self.over || (data.is_empty() && name != "error") {
@@ -73,7 +73,7 @@ impl Decode for Decoder {
         if name == "error" {
             return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
         }
-        let event: Event = parse(data)?;
+        let event: AnthropicEvent = parse(data)?;
         if let Some(error) = event.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));
         }
@@ -97,7 +97,7 @@ impl Decode for Decoder {
     }
 
     fn whole(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
-        let mut answer: Answer = parse(text)?;
+        let mut answer: AnthropicAnswer = parse(text)?;
         if let Some(error) = answer.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));
         }
@@ -118,9 +118,9 @@ impl Decode for Decoder {
         self.over = true;
         let thoughts: Vec<Value> = self.thoughts.drain(..).filter_map(Thought::into_json).collect();
         if !thoughts.is_empty() {
-            out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, THINKING: thoughts })));
+            out.push_back(AnswerPiece::Provider(json!({ PROVIDER: self.provider, THINKING: thoughts })));
         }
-        out.push_back(Piece::Finish(self.tally.finish(finish)));
+        out.push_back(AnswerPiece::Finish(self.tally.finish(finish)));
         Ok(())
     }
 
@@ -133,13 +133,13 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl AnthropicDecoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
         Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
     /// The beginning of an answer, or a whole one, which differs only in having content and a reason.
-    fn answer(&mut self, answer: Answer, out: &mut Pieces) -> Result<(), Error> {
+    fn answer(&mut self, answer: AnthropicAnswer, out: &mut Pieces) -> Result<(), Error> {
         self.tally.name_model(&answer.model.unwrap_or_default(), out);
         for (index, block) in (0..).zip(answer.content.unwrap_or_default()) {
             self.start(index, block, out)?;
@@ -150,12 +150,12 @@ impl Decoder {
         Ok(())
     }
 
-    fn start(&mut self, index: u64, block: Received, out: &mut Pieces) -> Result<(), Error> {
+    fn start(&mut self, index: u64, block: AnthropicReceivedBlock, out: &mut Pieces) -> Result<(), Error> {
         self.tally.count(BLOCK_BYTES)?;
         self.last = index;
         let begun = match block.kind.as_deref().unwrap_or_default() {
             "text" => {
-                self.tally.say(block.text.unwrap_or_default(), Piece::Text, out)?;
+                self.tally.say(block.text.unwrap_or_default(), AnswerPiece::Text, out)?;
                 Block::Other
             }
             "thinking" => {
@@ -186,8 +186,8 @@ impl Decoder {
         }
     }
 
-    fn delta(&mut self, index: u64, delta: Delta, out: &mut Pieces) -> Result<(), Error> {
-        self.tally.say(delta.text.unwrap_or_default(), Piece::Text, out)?;
+    fn delta(&mut self, index: u64, delta: AnthropicDelta, out: &mut Pieces) -> Result<(), Error> {
+        self.tally.say(delta.text.unwrap_or_default(), AnswerPiece::Text, out)?;
         match self.open.get_mut(&index) {
             Some(Block::Thought(place)) => {
                 let place = *place;
@@ -217,7 +217,7 @@ impl Decoder {
             text.push_str(&more);
             signature.push_str(&signed);
         }
-        self.tally.say(more, Piece::Reasoning, out)
+        self.tally.say(more, AnswerPiece::Reasoning, out)
     }
 
     fn stop(&mut self, index: u64, out: &mut Pieces) -> Result<(), Error> {
@@ -244,7 +244,7 @@ impl Decoder {
     /// What is reported with the end; at the beginning nobody knows how long the answer will be.
     fn usage(&mut self, usage: Option<&Value>, out: &mut Pieces) {
         self.counts.update_input(usage);
-        out.extend(self.counts.usage(count(usage, "output_tokens")).map(Piece::Usage));
+        out.extend(self.counts.usage(count(usage, "output_tokens")).map(AnswerPiece::Usage));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events of a stream as pieces of an answer: a small state machine that forgives what servers get wrong.
 //!
 //! Strict is only what safety needs: sizes are bounded, and a stream that ends with neither a finish reason nor a
-//! farewell after words has no [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
+//! farewell after words has no [`AnswerPiece::Finish`], so an answer that was cut is never taken for a whole one.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,13 +10,13 @@ use protocol::Finish;
 use serde_json::{Map, Value, json};
 
 use super::encode::EXTRA;
-use super::wire::{CallDelta, Choice, Chunk, Delta, Text};
+use super::wire::{CallDelta, ChatChoice, ChatChunk, ChatDelta, LooseText};
 use crate::reading::{Decode, cut_short, parse};
 use crate::refusal::Refusal;
 use crate::request::PROVIDER;
 use crate::stream::Pieces;
 use crate::tally::{Tally, UsagePointers, short};
-use crate::{Error, Piece};
+use crate::{AnswerPiece, Error};
 
 const USAGE: UsagePointers = UsagePointers {
     input: "/prompt_tokens",
@@ -27,7 +27,7 @@ const USAGE: UsagePointers = UsagePointers {
 
 /// Decodes one answer.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(super) struct ChatDecoder {
     provider: String,
     tally: Tally,
     /// The server's id of each call, empty where it gave none.
@@ -46,7 +46,7 @@ pub(super) struct Decoder {
     over: bool,
 }
 
-impl Decode for Decoder {
+impl Decode for ChatDecoder {
     fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
@@ -72,11 +72,11 @@ impl Decode for Decoder {
         let finish = self.finish.ok_or_else(cut_short)?;
         self.over = true;
         if !self.extra.is_empty() {
-            out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, EXTRA: self.extra })));
+            out.push_back(AnswerPiece::Provider(json!({ PROVIDER: self.provider, EXTRA: self.extra })));
         }
         let finish = if self.void { finish } else { self.tally.finish(finish) };
         let filtered = self.refused && matches!(finish, Finish::Stop | Finish::ToolCalls);
-        out.push_back(Piece::Finish(if filtered { Finish::ContentFilter } else { finish }));
+        out.push_back(AnswerPiece::Finish(if filtered { Finish::ContentFilter } else { finish }));
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl ChatDecoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
         Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
@@ -101,27 +101,27 @@ impl Decoder {
             self.finish = Some(Finish::Stop);
             self.void = true;
             self.extra.clear();
-            out.push_back(Piece::CallsVoid);
+            out.push_back(AnswerPiece::CallsVoid);
         }
     }
 
     fn chunk(&mut self, data: &str, out: &mut Pieces) -> Result<(), Error> {
-        let chunk: Chunk<'_> = parse(data)?;
+        let chunk: ChatChunk<'_> = parse(data)?;
         if let Some(error) = chunk.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));
         }
-        if chunk.object.is_some_and(|Text(object)| object == "error") {
+        if chunk.object.is_some_and(|LooseText(object)| object == "error") {
             return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
         }
         self.tally.name_model(&text(chunk.model), out);
         if let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) {
             self.choice(choice, out)?;
         }
-        out.extend(chunk.usage.as_ref().and_then(|usage| USAGE.read(usage)).map(Piece::Usage));
+        out.extend(chunk.usage.as_ref().and_then(|usage| USAGE.read(usage)).map(AnswerPiece::Usage));
         Ok(())
     }
 
-    fn choice(&mut self, choice: Choice<'_>, out: &mut Pieces) -> Result<(), Error> {
+    fn choice(&mut self, choice: ChatChoice<'_>, out: &mut Pieces) -> Result<(), Error> {
         if let Some(delta) = choice.delta.or(choice.message) {
             self.delta(delta, out)?;
         }
@@ -139,15 +139,16 @@ impl Decoder {
         Ok(())
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut Pieces) -> Result<(), Error> {
-        let reasoning = delta.reasoning_content.filter(|Text(text)| !text.is_empty()).or(delta.reasoning);
-        self.tally.say(text(reasoning), Piece::Reasoning, out)?;
+    fn delta(&mut self, delta: ChatDelta<'_>, out: &mut Pieces) -> Result<(), Error> {
+        let reasoning =
+            delta.reasoning_content.filter(|LooseText(text)| !text.is_empty()).or(delta.reasoning);
+        self.tally.say(text(reasoning), AnswerPiece::Reasoning, out)?;
         let content = text(delta.content);
         self.spoke |= !content.trim().is_empty();
-        self.tally.say(content, Piece::Text, out)?;
+        self.tally.say(content, AnswerPiece::Text, out)?;
         let refusal = text(delta.refusal);
         self.refused |= !refusal.is_empty();
-        self.tally.say(refusal, Piece::Text, out)?;
+        self.tally.say(refusal, AnswerPiece::Text, out)?;
         for call in delta.tool_calls.unwrap_or_default() {
             self.call(call, out)?;
         }
@@ -193,6 +194,6 @@ impl Decoder {
     }
 }
 
-fn text(text: Option<Text<'_>>) -> Cow<'_, str> {
-    text.map(|Text(text)| text).unwrap_or_default()
+fn text(text: Option<LooseText<'_>>) -> Cow<'_, str> {
+    text.map(|LooseText(text)| text).unwrap_or_default()
 }

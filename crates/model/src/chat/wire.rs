@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::ToolSpec;
 
 #[derive(serde::Serialize)]
-pub(super) struct Body<'a> {
+pub(super) struct ChatBody<'a> {
     pub(super) model: &'a str,
-    pub(super) messages: Vec<Message<'a>>,
+    pub(super) messages: Vec<CompletionMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<FunctionTool<'a>>,
     pub(super) stream: bool,
@@ -40,11 +40,11 @@ pub(super) struct Body<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ResponseFormat<'a> {
     JsonObject,
-    JsonSchema { json_schema: JsonSchema<'a> },
+    JsonSchema { json_schema: ChatJsonSchema<'a> },
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct JsonSchema<'a> {
+pub(super) struct ChatJsonSchema<'a> {
     pub(super) name: &'a str,
     pub(super) strict: bool,
     pub(super) schema: &'a Value,
@@ -57,7 +57,7 @@ pub(super) struct StreamOptions {
 
 #[derive(serde::Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-pub(super) enum Message<'a> {
+pub(super) enum CompletionMessage<'a> {
     System {
         content: &'a str,
     },
@@ -68,7 +68,7 @@ pub(super) enum Message<'a> {
         /// Null when there are only calls.
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call<'a>>,
+        tool_calls: Vec<ChatCall<'a>>,
     },
     Tool {
         tool_call_id: CallId,
@@ -77,11 +77,11 @@ pub(super) enum Message<'a> {
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Call<'a> {
+pub(super) struct ChatCall<'a> {
     pub(super) id: CallId,
     #[serde(rename = "type")]
-    pub(super) kind: Function,
-    pub(super) function: CalledFunction<'a>,
+    pub(super) kind: ChatFunctionTag,
+    pub(super) function: ChatCalledFunction<'a>,
     /// What the server sent with the call and wants back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) extra_content: Option<&'a Value>,
@@ -90,12 +90,12 @@ pub(super) struct Call<'a> {
 /// The constant `"function"`.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Function {
+pub(super) enum ChatFunctionTag {
     Function,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct CalledFunction<'a> {
+pub(super) struct ChatCalledFunction<'a> {
     pub(super) name: &'a str,
     /// An object as a string that holds its JSON.
     pub(super) arguments: String,
@@ -125,14 +125,14 @@ impl<'a> From<&'a ToolSpec> for FunctionTool<'a> {
 
 /// One event of a stream, or a whole answer, which differs only in saying `message` for `delta`.
 #[derive(serde::Deserialize)]
-pub(super) struct Chunk<'a> {
+pub(super) struct ChatChunk<'a> {
     #[serde(borrow, default)]
-    pub(super) model: Option<Text<'a>>,
+    pub(super) model: Option<LooseText<'a>>,
     /// `"error"` where the event itself is the error.
     #[serde(borrow, default)]
-    pub(super) object: Option<Text<'a>>,
+    pub(super) object: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    pub(super) choices: Option<Vec<ChatChoice<'a>>>,
     #[serde(default)]
     pub(super) usage: Option<Value>,
     #[serde(default)]
@@ -140,25 +140,25 @@ pub(super) struct Chunk<'a> {
 }
 
 #[derive(serde::Deserialize)]
-pub(super) struct Choice<'a> {
+pub(super) struct ChatChoice<'a> {
     #[serde(borrow, default)]
-    pub(super) delta: Option<Delta<'a>>,
+    pub(super) delta: Option<ChatDelta<'a>>,
     #[serde(borrow, default)]
-    pub(super) message: Option<Delta<'a>>,
+    pub(super) message: Option<ChatDelta<'a>>,
     #[serde(borrow, default)]
-    pub(super) finish_reason: Option<Text<'a>>,
+    pub(super) finish_reason: Option<LooseText<'a>>,
 }
 
 #[derive(serde::Deserialize)]
-pub(super) struct Delta<'a> {
+pub(super) struct ChatDelta<'a> {
     #[serde(borrow, default)]
-    pub(super) content: Option<Text<'a>>,
+    pub(super) content: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) refusal: Option<Text<'a>>,
+    pub(super) refusal: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) reasoning_content: Option<Text<'a>>,
+    pub(super) reasoning_content: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) reasoning: Option<Text<'a>>,
+    pub(super) reasoning: Option<LooseText<'a>>,
     #[serde(borrow, default)]
     pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
 }
@@ -168,7 +168,7 @@ pub(super) struct CallDelta<'a> {
     #[serde(default)]
     pub(super) index: Option<u64>,
     #[serde(borrow, default)]
-    pub(super) id: Option<Text<'a>>,
+    pub(super) id: Option<LooseText<'a>>,
     #[serde(borrow, default)]
     pub(super) function: Option<FunctionDelta<'a>>,
     #[serde(default)]
@@ -178,14 +178,14 @@ pub(super) struct CallDelta<'a> {
 #[derive(serde::Deserialize)]
 pub(super) struct FunctionDelta<'a> {
     #[serde(borrow, default)]
-    pub(super) name: Option<Text<'a>>,
+    pub(super) name: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) arguments: Option<Text<'a>>,
+    pub(super) arguments: Option<LooseText<'a>>,
 }
 
 /// A string, or what some server sends in its place: a list of parts stands for their text, an object for its JSON,
 /// anything else for nothing.
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(super) struct LooseText<'a>(pub(super) Cow<'a, str>);
 
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
@@ -194,7 +194,7 @@ enum Written<'a> {
     Other(Value),
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LooseText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(match Written::deserialize(deserializer)? {
             Written::Text(text) => text,

@@ -92,7 +92,7 @@ fn the_documentation_shows_what_is_known() {
 
 #[test]
 fn a_dated_name_is_the_model_it_continues() {
-    let (catalogue, expected) = (Catalogue::built_in(), Capabilities::of_kind(Kind::Cloud));
+    let (catalogue, expected) = (Catalogue::built_in(), Capabilities::of_kind(ProviderKind::Cloud));
     let price = |id: &str| catalogue.describe("openai", id, &expected).1.map(|price| price.input);
     assert_eq!(price("gpt-4o-2024-08-06"), Some(2.5));
     assert_eq!(price("gpt-4o-audio"), None, "another model");
@@ -106,7 +106,7 @@ fn a_dated_name_is_the_model_it_continues() {
 
 #[test]
 fn an_unknown_model_of_a_known_family_has_its_properties_and_no_price() {
-    let (catalogue, expected) = (Catalogue::built_in(), Capabilities::of_kind(Kind::Cloud));
+    let (catalogue, expected) = (Catalogue::built_in(), Capabilities::of_kind(ProviderKind::Cloud));
     let (newer, price) = catalogue.describe("openai", "gpt-6.7-comet", &expected);
     assert_eq!((newer.context_window, newer.max_output, price), (1_050_000, Some(128_000), None));
     assert!(!newer.sampling && newer.vision && newer.thinking);

@@ -1,21 +1,21 @@
 //! Lines of a stream as pieces of an answer.
 //!
 //! Strict is only what safety needs: sizes are bounded, and without a line that says it is the last there is no
-//! [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
+//! [`AnswerPiece::Finish`], so an answer that was cut is never taken for a whole one.
 
 use protocol::{Finish, Usage};
 use serde_json::Value;
 
-use super::wire::Chunk;
+use super::wire::OllamaChunk;
 use crate::reading::{Decode, parse};
 use crate::refusal::Refusal;
 use crate::stream::Pieces;
 use crate::tally::{Tally, plausible};
-use crate::{Error, Piece};
+use crate::{AnswerPiece, Error};
 
 /// Decodes one answer.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(super) struct OllamaDecoder {
     provider: String,
     tally: Tally,
     /// Text, reasoning or a call has come.
@@ -23,13 +23,13 @@ pub(super) struct Decoder {
     over: bool,
 }
 
-impl Decode for Decoder {
+impl Decode for OllamaDecoder {
     fn event(&mut self, _: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         let data = data.trim();
         if self.over || data.is_empty() {
             return Ok(());
         }
-        let chunk: Chunk = parse(data)?;
+        let chunk: OllamaChunk = parse(data)?;
         if !chunk.error.is_null() {
             return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
         }
@@ -43,7 +43,7 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl OllamaDecoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
         Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
@@ -52,8 +52,8 @@ impl Decoder {
         let text = |name| message.get(name).and_then(Value::as_str).unwrap_or_default();
         let (thinking, content) = (text("thinking"), text("content"));
         self.answered |= !thinking.is_empty() || !content.is_empty();
-        self.tally.say(thinking, Piece::Reasoning, out)?;
-        self.tally.say(content, Piece::Text, out)?;
+        self.tally.say(thinking, AnswerPiece::Reasoning, out)?;
+        self.tally.say(content, AnswerPiece::Text, out)?;
         for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             self.call(call, out)?;
         }
@@ -72,7 +72,7 @@ impl Decoder {
         }
     }
 
-    fn finish(&mut self, chunk: &Chunk, out: &mut Pieces) -> Result<(), Error> {
+    fn finish(&mut self, chunk: &OllamaChunk, out: &mut Pieces) -> Result<(), Error> {
         let finish = match chunk.done_reason.as_str().unwrap_or_default() {
             "length" => Finish::Length,
             // Ollama says so when it made the model ready and asked it nothing.
@@ -82,15 +82,15 @@ impl Decoder {
             _ if self.tally.calls() > 0 => Finish::ToolCalls,
             _ => Finish::Stop,
         };
-        out.extend(usage(chunk).map(Piece::Usage));
-        out.push_back(Piece::Finish(finish));
+        out.extend(usage(chunk).map(AnswerPiece::Usage));
+        out.push_back(AnswerPiece::Finish(finish));
         self.over = true;
         Ok(())
     }
 }
 
 /// None if the counts are missing or cannot be true; the caller then estimates.
-fn usage(chunk: &Chunk) -> Option<Usage> {
+fn usage(chunk: &OllamaChunk) -> Option<Usage> {
     let count = |value: &Value| value.as_u64().and_then(plausible);
     Some(Usage {
         input_tokens: count(&chunk.prompt_eval_count)?,

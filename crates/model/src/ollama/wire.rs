@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use crate::chat::FunctionTool;
 
 #[derive(serde::Serialize)]
-pub(super) struct Body<'a> {
+pub(super) struct OllamaBody<'a> {
     pub(super) model: &'a str,
-    pub(super) messages: Vec<Message<'a>>,
+    pub(super) messages: Vec<OllamaMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<FunctionTool<'a>>,
     pub(super) stream: bool,
@@ -24,7 +24,7 @@ pub(super) struct Body<'a> {
 
 #[derive(serde::Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-pub(super) enum Message<'a> {
+pub(super) enum OllamaMessage<'a> {
     System {
         content: &'a str,
     },
@@ -34,7 +34,7 @@ pub(super) enum Message<'a> {
     Assistant {
         content: &'a str,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call<'a>>,
+        tool_calls: Vec<OllamaCall<'a>>,
     },
     Tool {
         tool_name: &'a str,
@@ -44,13 +44,13 @@ pub(super) enum Message<'a> {
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Call<'a> {
+pub(super) struct OllamaCall<'a> {
     pub(super) id: CallId,
-    pub(super) function: CalledFunction<'a>,
+    pub(super) function: OllamaCalledFunction<'a>,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct CalledFunction<'a> {
+pub(super) struct OllamaCalledFunction<'a> {
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) arguments: BTreeMap<&'a str, &'a Value>,
@@ -59,7 +59,7 @@ pub(super) struct CalledFunction<'a> {
 /// One line of a stream, or a whole answer, which is a single line.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct Chunk {
+pub(super) struct OllamaChunk {
     pub(super) model: Value,
     pub(super) message: Value,
     pub(super) done: Value,

@@ -1,21 +1,21 @@
 //! Events of a stream as pieces of an answer, forgiving what servers leave out.
 //!
 //! Strict is only what safety needs: sizes are bounded, and only the event that ends the answer gives a
-//! [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
+//! [`AnswerPiece::Finish`], so an answer that was cut is never taken for a whole one.
 
 use protocol::Finish;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-use super::calls::{Calls, Marks};
+use super::calls::{ResponsesCallMarks, ResponsesCalls};
 use super::encode::REASONING;
-use super::wire::Event;
+use super::wire::ResponsesEvent;
 use crate::reading::{Decode, parse};
 use crate::refusal::Refusal;
 use crate::request::PROVIDER;
 use crate::stream::Pieces;
 use crate::tally::{Tally, UsagePointers};
-use crate::{Error, Piece};
+use crate::{AnswerPiece, Error};
 
 const USAGE: UsagePointers = UsagePointers {
     input: "/input_tokens",
@@ -26,10 +26,10 @@ const USAGE: UsagePointers = UsagePointers {
 
 /// Decodes one answer.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(super) struct ResponsesDecoder {
     provider: String,
     tally: Tally,
-    calls: Calls,
+    calls: ResponsesCalls,
     /// Items the provider wants back.
     reasoning: Vec<Value>,
     /// Text has come.
@@ -61,7 +61,7 @@ impl Ending {
     }
 }
 
-impl Decode for Decoder {
+impl Decode for ResponsesDecoder {
     fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
@@ -71,7 +71,7 @@ impl Decode for Decoder {
             "[DONE]" => self.end(out),
             data if name == "error" => Err(self.refusal(data)),
             data => {
-                let event: Event = parse(data)?;
+                let event: ResponsesEvent = parse(data)?;
                 let kind = event.kind.as_str().unwrap_or(name);
                 if kind == "error" || !event.error.is_null() {
                     return Err(self.refusal(data));
@@ -99,15 +99,15 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl ResponsesDecoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
         Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
-    fn told(&mut self, kind: &str, event: &Event, out: &mut Pieces) -> Result<(), Error> {
+    fn told(&mut self, kind: &str, event: &ResponsesEvent, out: &mut Pieces) -> Result<(), Error> {
         let delta = event.delta.as_str().unwrap_or_default();
         let output = event.output_index.as_u64();
-        let marks = Marks { ids: [event.item_id.as_str().unwrap_or_default(), ""], output };
+        let marks = ResponsesCallMarks { ids: [event.item_id.as_str().unwrap_or_default(), ""], output };
         match kind {
             "response.created" | "response.in_progress" => {
                 self.tally.name_model(field(&event.response, "model"), out);
@@ -144,12 +144,12 @@ impl Decoder {
 
     fn say(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         self.said |= !text.is_empty();
-        self.tally.say(text, Piece::Text, out)
+        self.tally.say(text, AnswerPiece::Text, out)
     }
 
     fn think(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         self.thought |= !text.is_empty();
-        self.tally.say(text, Piece::Reasoning, out)
+        self.tally.say(text, AnswerPiece::Reasoning, out)
     }
 
     /// Parts of a summary stand apart.
@@ -185,7 +185,12 @@ impl Decoder {
         }
     }
 
-    fn begin(&mut self, marks: Marks<'_>, item: &Value, out: &mut Pieces) -> Result<usize, Error> {
+    fn begin(
+        &mut self,
+        marks: ResponsesCallMarks<'_>,
+        item: &Value,
+        out: &mut Pieces,
+    ) -> Result<usize, Error> {
         let [item_id, call_id] = marks.ids;
         self.tally.count(item_id.len())?;
         let name = field(item, "name");
@@ -271,12 +276,12 @@ impl Decoder {
             }
         };
         self.rest(response, out)?;
-        out.extend(response.get("usage").and_then(|usage| USAGE.read(usage)).map(Piece::Usage));
+        out.extend(response.get("usage").and_then(|usage| USAGE.read(usage)).map(AnswerPiece::Usage));
         if !self.reasoning.is_empty() {
             let reasoning = std::mem::take(&mut self.reasoning);
-            out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, REASONING: reasoning })));
+            out.push_back(AnswerPiece::Provider(json!({ PROVIDER: self.provider, REASONING: reasoning })));
         }
-        out.push_back(Piece::Finish(match cut {
+        out.push_back(AnswerPiece::Finish(match cut {
             Some(cut) => cut,
             None if self.refused => Finish::ContentFilter,
             None if self.tally.calls() > 0 => Finish::ToolCalls,
@@ -310,6 +315,6 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn marks(item: &Value, output: Option<u64>) -> Marks<'_> {
-    Marks { ids: [field(item, "id"), field(item, "call_id")], output }
+fn marks(item: &Value, output: Option<u64>) -> ResponsesCallMarks<'_> {
+    ResponsesCallMarks { ids: [field(item, "id"), field(item, "call_id")], output }
 }

@@ -5,7 +5,7 @@ use exmex::{Express, FlatEx};
 use serde_json::{Value, json};
 
 use super::{closed_spec, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 /// Bytes of an expression that are worth evaluating.
 const MAX_EXPRESSION_BYTES: usize = 1_000;
@@ -35,7 +35,7 @@ impl Tool for Calculate {
         )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let expression = text(&calling.input, "expression").unwrap_or_default();
         let value = number(evaluate(expression)?);
         Ok(json!({ "expression": expression, "value": value }).into())

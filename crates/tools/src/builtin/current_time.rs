@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use protocol::Clock;
 use serde_json::{Value, json};
 
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 pub(crate) struct CurrentTime {
     clock: Arc<dyn Clock>,
@@ -40,7 +40,7 @@ impl Tool for CurrentTime {
         }
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let input = &calling.input;
         let wrong = |_| {
             Failed::new(

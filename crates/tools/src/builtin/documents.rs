@@ -9,7 +9,7 @@ use protocol::DocumentId;
 use serde_json::{Value, json};
 
 use super::{closed_spec, count, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 const MAX_FOUND: usize = 20;
 const DEFAULT_FOUND: usize = 5;
@@ -35,7 +35,7 @@ impl Tool for SearchDocuments {
         )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let query = text(&calling.input, "query").unwrap_or_default();
         let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND);
         let among = match text(&calling.input, "documentId") {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use store::{MAX_MEMORY_BYTES, NewMemory, Write};
 
 use super::{closed_spec, count, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 const MAX_FOUND: usize = 20;
 const DEFAULT_FOUND: usize = 5;
@@ -47,7 +47,7 @@ impl Tool for SearchHistory {
         )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         check_on(&calling).await?;
         let mut question = question(&calling, Among::Messages);
         question.within = within(&calling)?;
@@ -72,7 +72,7 @@ impl Tool for SearchMemories {
         )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         check_on(&calling).await?;
         let found = calling.recall.search(calling.scope, question(&calling, Among::Memories)).await;
         let memory = |found: &Found| match found.item.id {
@@ -133,7 +133,7 @@ impl Tool for SaveMemory {
         Ok(())
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let fact = text(&calling.input, "text").unwrap_or_default().trim().to_owned();
         let known = calling.recall.duplicate(calling.scope, &fact, calling.now).await.map_err(failed)?;
         if let Some(memory) = known {
@@ -153,7 +153,7 @@ impl Tool for SaveMemory {
             created_at: None,
         };
         let output = json!({ "memoryId": id, "saved": true });
-        Ok(Done::writing(output, Write::Remember(memory)))
+        Ok(ToolOutput::writing(output, Write::Remember(memory)))
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{Failed, OfferedTool, ToolFacts, ToolSpec};
 
 pub use memory::known_already;
 pub(crate) use proposals::{CreateProposal, UpdateProposal};
-pub(crate) use records::RecordTool;
+pub(crate) use records::RecordTypeTool;
 pub use records::{Reference, references};
 
 /// The tools that every app can list, each with its facts.

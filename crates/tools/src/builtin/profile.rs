@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use store::{MAX_PROFILE_BYTES, ProfileRow, Write};
 
 use super::{closed_spec, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 const MAX_NAME_CHARS: usize = 200;
 /// Fields that one call may change, and that a profile may have.
@@ -51,12 +51,12 @@ impl Tool for UpdateProfile {
         changed(&standing, &calling.input).map(drop)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
         let profile = changed(&standing, &calling.input)?;
         let ProfileRow { name, timezone, locale, fields, .. } = &profile;
         let output = json!({ "name": name, "timezone": timezone, "locale": locale, "fields": fields });
-        Ok(Done::writing(output, Write::Profile(profile)))
+        Ok(ToolOutput::writing(output, Write::Profile(profile)))
     }
 }
 

@@ -14,7 +14,7 @@ use store::{NewProposal, ProposalRow, Write};
 
 use super::{closed_spec, failed, text};
 use crate::policy::Ruling;
-use crate::{Calling, Done, Failed, Registry, Taint, Tool, ToolSpec};
+use crate::{Calling, Failed, Taint, Tool, ToolOutput, ToolRegistry, ToolSpec};
 
 const MAX_NOTE_CHARS: usize = 2_000;
 const MAX_HOURS: i64 = 720;
@@ -23,12 +23,12 @@ const DEFAULT_HOURS: i64 = 72;
 /// Proposes a call of one of the app's other tools.
 pub(crate) struct CreateProposal {
     /// What can be proposed: no proposal, and no undo.
-    pub(crate) others: Arc<Registry>,
+    pub(crate) others: Arc<ToolRegistry>,
 }
 
 /// Rewords a proposal or takes it back.
 pub(crate) struct UpdateProposal {
-    pub(crate) others: Arc<Registry>,
+    pub(crate) others: Arc<ToolRegistry>,
 }
 
 #[async_trait]
@@ -60,7 +60,7 @@ impl Tool for CreateProposal {
         possible(&self.others, text(&calling.input, "tool").unwrap_or_default(), input, calling).await
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let input = &calling.input;
         let hours = input.get("expiresInHours").and_then(Value::as_i64).unwrap_or(DEFAULT_HOURS);
         let expires_at = in_hours(calling.now, hours)?;
@@ -72,7 +72,7 @@ impl Tool for CreateProposal {
             expires_at,
         };
         let output = json!({ "proposalId": proposal.id, "status": "open", "expiresAt": expires_at });
-        Ok(Done::writing(output, Write::Propose(proposal)))
+        Ok(ToolOutput::writing(output, Write::Propose(proposal)))
     }
 }
 
@@ -112,16 +112,16 @@ impl Tool for UpdateProposal {
         }
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let proposal = open(&calling).await?;
         let (id, input) = (proposal.id, &calling.input);
         if withdraws(input) {
             let output = json!({ "proposalId": id, "status": "withdrawn" });
-            return Ok(Done::writing(output, Write::Withdraw { id }));
+            return Ok(ToolOutput::writing(output, Write::Withdraw { id }));
         }
         let note = text(input, "note").map(str::to_owned);
         let output = json!({ "proposalId": id, "status": "open", "expiresAt": proposal.expires_at });
-        Ok(Done::writing(output, Write::Reword { id, input: input.get("input").cloned(), note }))
+        Ok(ToolOutput::writing(output, Write::Reword { id, input: input.get("input").cloned(), note }))
     }
 }
 
@@ -137,7 +137,12 @@ fn withdraws(input: &Value) -> bool {
 }
 
 /// Whether the proposed call could be made as things are now.
-async fn possible(others: &Registry, tool: &str, input: Value, calling: &Calling<'_>) -> Result<(), Failed> {
+async fn possible(
+    others: &ToolRegistry,
+    tool: &str,
+    input: Value,
+    calling: &Calling<'_>,
+) -> Result<(), Failed> {
     let proposed = Calling { input, ..calling.clone() };
     // A proposal is put before the user in any case, so it does not matter where its words come from.
     let prepared = others.find(tool)?.prepare(&proposed, &Taint::new()).await?;

@@ -5,7 +5,7 @@ use protocol::{ActionId, CallId, DocumentId, MessageId};
 use serde_json::json;
 
 use super::{closed_spec, count, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 /// Bytes that one call gives.
 const MAX_BYTES: usize = 12 * 1024;
@@ -31,7 +31,7 @@ impl Tool for ReadRest {
         )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let id = text(&calling.input, "id").unwrap_or_default();
         let from = count(&calling.input, "from").unwrap_or(0);
         if let Ok(document) = id.parse() {
@@ -71,7 +71,7 @@ async fn result(calling: &Calling<'_>, call: CallId) -> Result<Option<String>, F
     }
 }
 
-async fn pieces(calling: &Calling<'_>, document: DocumentId, from: usize) -> Result<Done, Failed> {
+async fn pieces(calling: &Calling<'_>, document: DocumentId, from: usize) -> Result<ToolOutput, Failed> {
     let first = u32::try_from(from).unwrap_or(u32::MAX);
     let chunks = calling.store.chunks(calling.scope, document, first, MAX_PIECES).await.map_err(failed)?;
     if chunks.is_empty() {

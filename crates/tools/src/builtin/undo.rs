@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::{ActionFilter, ActionRow, Write};
 
 use super::{closed_spec, count, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 const MAX_LISTED: usize = 50;
 const DEFAULT_LISTED: usize = 20;
@@ -39,7 +39,7 @@ impl Tool for ListRecentActions {
         )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_LISTED).min(MAX_LISTED);
         let filter =
             ActionFilter { tool: text(&calling.input, "tool").map(str::to_owned), ..ActionFilter::default() };
@@ -96,10 +96,10 @@ impl Tool for UndoAction {
         }
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let action = find(&calling).await?;
         let output = json!({ "actionId": action.id, "tool": action.tool, "undone": true });
-        Ok(Done::writing(output, Write::Undo { action: action.id }))
+        Ok(ToolOutput::writing(output, Write::Undo { action: action.id }))
     }
 }
 

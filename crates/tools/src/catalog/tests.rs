@@ -127,8 +127,8 @@ fn families_count_as_many_as_they_are() {
             let parameters = json!({ "type": "object" });
             crate::ToolSpec { name: format!("t{}", self.0), description: String::new(), parameters }
         }
-        async fn call(&self, _: crate::Calling<'_>) -> Result<crate::Done, crate::Failed> {
-            Ok(crate::Done::default())
+        async fn call(&self, _: crate::Calling<'_>) -> Result<crate::ToolOutput, crate::Failed> {
+            Ok(crate::ToolOutput::default())
         }
     }
     let offered = |number| crate::OfferedTool::new(Numbered(number), ToolFacts::default());

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::{Done, Failed};
+use crate::{Failed, ToolOutput};
 
 /// A value shorter than this is not looked for: it would be found in everything.
 const MIN_SECRET_BYTES: usize = 4;
@@ -62,7 +62,7 @@ impl Hidden {
     }
 
     /// What a call has come to, fit to be told.
-    pub(crate) fn told(&self, result: Result<Done, Failed>) -> Result<Done, Failed> {
+    pub(crate) fn told(&self, result: Result<ToolOutput, Failed>) -> Result<ToolOutput, Failed> {
         match result {
             Ok(done) => {
                 let mut sources = done.sources;
@@ -71,7 +71,7 @@ impl Hidden {
                     source.title = self.text(&source.title);
                     source.place = self.text(&source.place);
                 }
-                Ok(Done { output: self.value(done.output), sources, ..done })
+                Ok(ToolOutput { output: self.value(done.output), sources, ..done })
             }
             Err(failed) => Err(Failed { message: self.text(&failed.message), ..failed }),
         }

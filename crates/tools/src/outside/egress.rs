@@ -74,7 +74,7 @@ pub(crate) struct Incoming {
 
 /// Why there is no answer, in words that tell nothing of what is behind the border.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum EgressError {
     #[error(
         "tools may not reach {0}: it is not a public address. The operator can open it with [egress] allow"
     )]
@@ -90,7 +90,7 @@ pub(crate) enum Trouble {
     Refused(u16),
 }
 
-impl Trouble {
+impl EgressError {
     /// Whether another try may do.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
@@ -133,7 +133,7 @@ impl Egress {
     }
 
     /// Sends a request and reads the answer. Redirects are followed where nothing but a look is asked for.
-    pub(crate) async fn send(&self, request: Outgoing) -> Result<Incoming, Trouble> {
+    pub(crate) async fn send(&self, request: Outgoing) -> Result<Incoming, EgressError> {
         let Outgoing { method, mut url, mut headers, mut body } = request;
         for _ in 0..=MAX_REDIRECTS {
             let hop = Outgoing {
@@ -152,11 +152,11 @@ impl Egress {
             }
             url = next;
         }
-        Err(Trouble::Redirected(host(&url)))
+        Err(EgressError::Redirected(host(&url)))
     }
 
     /// Sends a request and gives the answer as it begins. No redirect is followed.
-    pub(super) async fn open(&self, request: Outgoing) -> Result<Response, Trouble> {
+    pub(super) async fn open(&self, request: Outgoing) -> Result<Response, EgressError> {
         let Outgoing { method, url, headers, body } = request;
         let mut sending = self.client(&url)?.request(method, url.clone()).headers(headers);
         if let Some(body) = body {
@@ -166,8 +166,8 @@ impl Egress {
     }
 
     /// The client that may speak to the host of a URL. It follows no redirect.
-    fn client(&self, url: &Url) -> Result<&Client, Trouble> {
-        let closed = || Trouble::Closed(host(url));
+    fn client(&self, url: &Url) -> Result<&Client, EgressError> {
+        let closed = || EgressError::Closed(host(url));
         if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some()
         {
             return Err(closed());
@@ -205,8 +205,8 @@ fn client(resolver: Resolver) -> Result<Client, reqwest::Error> {
 }
 
 /// Where a redirect leads, if it is followed at all: what changes something is not sent to anybody else.
-fn followed(method: &Method, url: &Url, response: &Response) -> Result<Url, Trouble> {
-    let refused = || Trouble::Redirected(host(url));
+fn followed(method: &Method, url: &Url, response: &Response) -> Result<Url, EgressError> {
+    let refused = || EgressError::Redirected(host(url));
     if !matches!(*method, Method::GET | Method::HEAD) {
         return Err(refused());
     }
@@ -221,7 +221,7 @@ fn stripped(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// Reads an answer to its end, or to the bound.
-pub(super) async fn read(response: Response) -> Result<Incoming, Trouble> {
+pub(super) async fn read(response: Response) -> Result<Incoming, EgressError> {
     let url = response.url().clone();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let (mut body, mut cut) = (Vec::new(), false);
@@ -238,17 +238,17 @@ pub(super) async fn read(response: Response) -> Result<Incoming, Trouble> {
     Ok(Incoming { status, headers, body, cut })
 }
 
-fn trouble(url: &Url, error: reqwest::Error) -> Trouble {
+fn trouble(url: &Url, error: reqwest::Error) -> EgressError {
     if is_closed(&error) {
-        return Trouble::Closed(host(url));
+        return EgressError::Closed(host(url));
     }
     // The reason may name addresses, so it is for whoever runs the server; the URL may hold a secret.
     let error = error.without_url();
     tracing::warn!(host = %host(url), error = ?error, "a tool could not reach a host");
     if error.is_connect() || error.is_builder() {
-        Trouble::Unreached(host(url))
+        EgressError::Unreached(host(url))
     } else {
-        Trouble::Broken(host(url))
+        EgressError::Broken(host(url))
     }
 }
 

@@ -11,12 +11,12 @@ use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
 
-use super::Outside;
+use super::ExternalAccess;
 use super::border::Hidden;
 use super::egress::{Incoming, Outgoing, may_have_happened};
 use super::secrets::{Filling, Needs};
 use crate::registry::timed_out;
-use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec, ToolUndo, UndoCall};
+use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec, ToolUndo, UndoCall};
 
 /// Where the key of a call stands, so that a server that sees it twice can tell.
 const KEY: &str = "idempotency-key";
@@ -40,7 +40,7 @@ const USUAL_PAUSE: Duration = Duration::from_secs(1);
 struct HttpCall {
     spec: ToolSpec,
     tool: HttpTool,
-    outside: Outside,
+    outside: ExternalAccess,
     needs: Needs,
 }
 
@@ -51,7 +51,12 @@ struct HttpUndo {
 }
 
 /// The tool that an app declares, with its undo if there is one.
-pub(crate) fn http_tool(name: &str, description: &str, tool: &HttpTool, outside: &Outside) -> OfferedTool {
+pub(crate) fn http_tool(
+    name: &str,
+    description: &str,
+    tool: &HttpTool,
+    outside: &ExternalAccess,
+) -> OfferedTool {
     let (name, description) = (name.to_owned(), description.to_owned());
     let call = |needs| HttpCall {
         spec: ToolSpec {
@@ -75,7 +80,7 @@ pub(crate) fn http_tool(name: &str, description: &str, tool: &HttpTool, outside:
 }
 
 impl HttpCall {
-    async fn answer(&self, calling: &Calling<'_>, filling: &Filling) -> Result<Done, Failed> {
+    async fn answer(&self, calling: &Calling<'_>, filling: &Filling) -> Result<ToolOutput, Failed> {
         let mut values = Value::Object(filling.values.clone());
         let answer = self.exchange(calling, &self.tool.request, &values).await?;
         if !is_success(&answer) {
@@ -138,7 +143,7 @@ impl Tool for HttpCall {
         self.spec.clone()
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let filling = Filling::gather(&calling, &self.outside.secrets, &self.needs).await?;
         filling.hidden.told(self.answer(&calling, &filling).await)
     }
@@ -146,7 +151,7 @@ impl Tool for HttpCall {
 
 #[async_trait]
 impl UndoCall for HttpUndo {
-    async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<Done, Failed> {
+    async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<ToolOutput, Failed> {
         let Self { call, request } = self;
         let mut filling = Filling::gather(&calling, &call.outside.secrets, &call.needs).await?;
         filling.values.insert("output".into(), output.clone());

@@ -12,22 +12,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use egress::{Allowed, Egress, NotAllowable};
-pub use mcp::{Health, Hub, Server, mcp_tool_name};
-pub use search::{Search, Tavily};
+pub use mcp::{McpHealth, McpHub, McpServerHandle, mcp_tool_name};
+pub use search::{TavilyConfig, WebSearchConfig};
 pub use secrets::{Secrets, Vault};
 
 pub(crate) use http::http_tool;
 pub(crate) use mcp::McpTool;
-pub(crate) use sandbox::Sandboxed;
+pub(crate) use sandbox::WasmTool;
 pub(crate) use search::{SearchEngine, WebSearch};
 
 /// What tools that reach outside share. Cheap to clone.
 #[derive(Clone)]
-pub struct Outside {
+pub struct ExternalAccess {
     pub egress: Egress,
     pub secrets: Arc<Secrets>,
-    pub search: Search,
-    pub mcp: Arc<Hub>,
+    pub search: WebSearchConfig,
+    pub mcp: Arc<McpHub>,
 }
 
 /// Ends when the time is over, if there is a limit.

@@ -18,26 +18,26 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use self::program::Program;
-use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
+use self::program::WasmProgram;
+use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec};
 
 /// Calls of one tool that compute at the same time; others wait, within their time.
 const MAX_CALLS_AT_ONCE: usize = 4;
 
-pub(crate) struct Sandboxed {
+pub(crate) struct WasmTool {
     spec: ToolSpec,
-    program: Arc<Program>,
+    program: Arc<WasmProgram>,
     timeout: Duration,
     places: Arc<Semaphore>,
 }
 
-impl Sandboxed {
+impl WasmTool {
     /// Fails with what is wrong with the module, in words for whoever builds it.
     pub(crate) fn new(name: &str, description: &str, tool: &SandboxTool) -> Result<Self, String> {
         let (name, description) = (name.to_owned(), description.to_owned());
         Ok(Self {
             spec: ToolSpec { name, description, parameters: tool.parameters.clone() },
-            program: Arc::new(Program::load(&tool.module, tool.fuel, tool.memory_bytes)?),
+            program: Arc::new(WasmProgram::load(&tool.module, tool.fuel, tool.memory_bytes)?),
             timeout: tool.timeout,
             places: Arc::new(Semaphore::new(MAX_CALLS_AT_ONCE)),
         })
@@ -66,17 +66,17 @@ impl Sandboxed {
 }
 
 #[async_trait]
-impl Tool for Sandboxed {
+impl Tool for WasmTool {
     fn spec(&self) -> ToolSpec {
         self.spec.clone()
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let stop = calling.stop.child_token();
         // However this call ends, by its time or by being dropped, the code ends soon after.
         let _end = stop.clone().drop_guard();
         match tokio::time::timeout(self.timeout, self.compute(calling.input, stop)).await {
-            Ok(answer) => answer.map(Done::from),
+            Ok(answer) => answer.map(ToolOutput::from),
             Err(_) => {
                 let message = format!("the tool gave no answer within {:?}", self.timeout);
                 Err(Failed::new("timeout", message))

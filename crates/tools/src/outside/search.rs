@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::border::Hidden;
-use super::egress::{Egress, Incoming, Outgoing, Trouble};
+use super::egress::{Egress, EgressError, Incoming, Outgoing};
 use super::http::{json_of, refusal};
 use crate::builtin::closed_spec;
-use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
+use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec};
 
 /// What front ends without events show while the web is searched.
 const MARKER: &str = "[SEARCHING_ONLINE]";
@@ -37,14 +37,14 @@ const OK: u16 = 200;
 
 /// Who searches the web.
 #[derive(Clone, Default)]
-pub struct Search {
-    pub tavily: Option<Tavily>,
+pub struct WebSearchConfig {
+    pub tavily: Option<TavilyConfig>,
     /// The address of a `SearXNG`.
     pub searxng: Option<String>,
 }
 
 #[derive(Clone)]
-pub struct Tavily {
+pub struct TavilyConfig {
     pub base_url: String,
     pub key: String,
 }
@@ -72,7 +72,7 @@ pub(crate) struct WebSearch {
 }
 
 pub(crate) enum SearchEngine {
-    Tavily(Tavily),
+    Tavily(TavilyConfig),
     /// The address of a `SearXNG`.
     Searxng(String),
 }
@@ -87,7 +87,7 @@ impl WebSearch {
 
     async fn tavily(
         &self,
-        tavily: &Tavily,
+        tavily: &TavilyConfig,
         calling: &Calling<'_>,
         query: &str,
         hidden: &Hidden,
@@ -149,7 +149,7 @@ impl Tool for WebSearch {
         })
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let mut hidden = Hidden::default();
         let query = query(&calling);
         let found = match &self.engine {
@@ -200,13 +200,13 @@ async fn ask(
 }
 
 /// Why there is no answer. Where the search stands is for whoever runs the server, so only the log names it.
-fn unanswered(trouble: &Trouble) -> Failed {
+fn unanswered(trouble: &EgressError) -> Failed {
     tracing::warn!(%trouble, "a search of the web had no answer");
     let message = match trouble {
-        Trouble::Closed(_) => "the web search may not be reached from here; tell the user",
-        Trouble::Unreached(_) => "the web search could not be reached",
-        Trouble::Redirected(_) => "the web search redirects elsewhere, which is not followed",
-        Trouble::Broken(_) | Trouble::Refused(_) => "the web search broke off before it had answered",
+        EgressError::Closed(_) => "the web search may not be reached from here; tell the user",
+        EgressError::Unreached(_) => "the web search could not be reached",
+        EgressError::Redirected(_) => "the web search redirects elsewhere, which is not followed",
+        EgressError::Broken(_) | EgressError::Refused(_) => "the web search broke off before it had answered",
     };
     let again = trouble.is_passing().then_some(Duration::ZERO);
     Failed { again, ..Failed::new("unreachable", message) }
@@ -236,7 +236,7 @@ fn page(result: &Value) -> Option<Page> {
 }
 
 /// What was found, as a text for the model, with where it is from.
-fn told(query: &str, found: &Found) -> Done {
+fn told(query: &str, found: &Found) -> ToolOutput {
     let mut parts = Vec::new();
     if let Some(answer) = found.answer.as_deref().map(str::trim).filter(|answer| !answer.is_empty()) {
         parts.push(format!("In short: {}", first(answer, MAX_CONTENT_CHARS)));
@@ -254,7 +254,10 @@ fn told(query: &str, found: &Found) -> Done {
         title: title(page),
         place: page.url.clone(),
     };
-    Done { sources: found.pages.iter().map(source).collect(), ..Value::String(parts.join("\n\n")).into() }
+    ToolOutput {
+        sources: found.pages.iter().map(source).collect(),
+        ..Value::String(parts.join("\n\n")).into()
+    }
 }
 
 fn title(page: &Page) -> String {

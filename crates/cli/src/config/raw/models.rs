@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use app::Problem;
 use app::source::Spanned;
-use model::{Capabilities, Listing, Price, Tokens, Wire, known};
+use model::{Capabilities, Listing, Price, ProviderWire, Tokens, known};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -165,7 +165,7 @@ impl Reader<'_> {
 
     pub(super) fn embeddings(&self, config: &Config, raw: RawEmbeddings) -> Result<Embeddings, Problem> {
         let provider = self.configured(config, &raw.provider)?;
-        if matches!(provider.wire, Some(Wire::Anthropic(_))) {
+        if matches!(provider.wire, Some(ProviderWire::Anthropic(_))) {
             let message = format!("the provider {:?} has no embeddings", provider.name);
             return Err(self.source.problem(raw.provider.span(), message, "name another provider"));
         }

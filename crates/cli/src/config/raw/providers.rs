@@ -6,7 +6,7 @@ use std::path::Path;
 use app::Problem;
 use app::source::Spanned;
 use model::known::{KnownProvider, PROVIDERS};
-use model::{Capabilities, Kind, Prices, Structured, Timeouts, Wire};
+use model::{Capabilities, Prices, ProviderKind, ProviderWire, SchemaSupport, Timeouts};
 use serde::Deserialize;
 
 use super::outside::RawSecret;
@@ -20,8 +20,9 @@ const MIN_CONTEXT_TOKENS: i64 = 1024;
 pub(super) const MAX_CONTEXT_TOKENS: i64 = 100_000_000;
 const OLLAMA_PORT: u16 = 11434;
 
-const KINDS: [Kind; 2] = [Kind::Cloud, Kind::Local];
-const STRUCTURED: [Structured; 3] = [Structured::WithTools, Structured::Alone, Structured::Prompt];
+const KINDS: [ProviderKind; 2] = [ProviderKind::Cloud, ProviderKind::Local];
+const STRUCTURED: [SchemaSupport; 3] =
+    [SchemaSupport::WithTools, SchemaSupport::Alone, SchemaSupport::Prompt];
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -112,8 +113,8 @@ impl<'a> Reader<'a> {
             let remedy = format!("add its base_url, or use one of {}", known.join(", "));
             return Err(self.source.problem(name.span(), message, remedy));
         };
-        let wire = self.wire(&field("wire"), raw.wire.clone())?.unwrap_or(Wire::Chat);
-        let usual = if wire == Wire::Ollama { Kind::Local } else { Kind::Cloud };
+        let wire = self.wire(&field("wire"), raw.wire.clone())?.unwrap_or(ProviderWire::Chat);
+        let usual = if wire == ProviderWire::Ollama { ProviderKind::Local } else { ProviderKind::Cloud };
         let kind = self.kind(&field("kind"), raw.kind.clone())?.unwrap_or(usual);
         Ok(Provider {
             name: name.get_ref().clone(),
@@ -128,24 +129,28 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn wire(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<Wire>, Problem> {
-        self.one_of(field, value, &Wire::ALL, Wire::name)
+    fn wire(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<ProviderWire>, Problem> {
+        self.one_of(field, value, &ProviderWire::ALL, ProviderWire::name)
     }
 
     fn prices(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<Prices>, Problem> {
         self.one_of(field, value, &Prices::WRITTEN, Prices::name)
     }
 
-    pub(super) fn kind(&self, field: &str, value: Option<Spanned<String>>) -> Result<Option<Kind>, Problem> {
-        self.one_of(field, value, &KINDS, Kind::name)
+    pub(super) fn kind(
+        &self,
+        field: &str,
+        value: Option<Spanned<String>>,
+    ) -> Result<Option<ProviderKind>, Problem> {
+        self.one_of(field, value, &KINDS, ProviderKind::name)
     }
 
     pub(super) fn structured(
         &self,
         field: &str,
         value: Option<Spanned<String>>,
-    ) -> Result<Option<Structured>, Problem> {
-        self.one_of(field, value, &STRUCTURED, Structured::name)
+    ) -> Result<Option<SchemaSupport>, Problem> {
+        self.one_of(field, value, &STRUCTURED, SchemaSupport::name)
     }
 
     pub(super) fn context_window(
@@ -197,16 +202,18 @@ impl<'a> Reader<'a> {
 }
 
 /// Checks a base URL and writes it the way the wire's adapter extends it.
-fn base_url_of(chosen: &Chosen<'_>, wire: Wire) -> Result<String, Problem> {
+fn base_url_of(chosen: &Chosen<'_>, wire: ProviderWire) -> Result<String, Problem> {
     let text = chosen.value.trim();
-    if wire == Wire::Ollama {
+    if wire == ProviderWire::Ollama {
         return ollama_url(chosen, text);
     }
     let url = http_url(chosen, text, "https://api.openai.com/v1")?;
     match wire {
         // Anthropic's own tools take the URL without the version.
-        Wire::Anthropic(_) if url.path() == "/" => Ok(format!("{}v1", url.as_str())),
-        Wire::Anthropic(_) | Wire::Chat | Wire::Responses | Wire::Ollama => Ok(without_slash(&url)),
+        ProviderWire::Anthropic(_) if url.path() == "/" => Ok(format!("{}v1", url.as_str())),
+        ProviderWire::Anthropic(_) | ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Ollama => {
+            Ok(without_slash(&url))
+        }
     }
 }
 

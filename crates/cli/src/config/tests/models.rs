@@ -1,6 +1,6 @@
 //! Which models are listed, what is said of each, and which is the default.
 
-use model::{Price, Structured, Tokens};
+use model::{Price, SchemaSupport, Tokens};
 use serde_json::json;
 
 use super::*;
@@ -63,7 +63,7 @@ provider = "openai"
         capabilities: Capabilities {
             streaming: false,
             tools: true,
-            structured: Structured::Alone,
+            structured: SchemaSupport::Alone,
             vision: false,
             sampling: false,
             thinking: false,

@@ -63,7 +63,7 @@ total_timeout_seconds = 4";
         capabilities: Capabilities {
             streaming: false,
             tools: true,
-            structured: model::Structured::Prompt,
+            structured: model::SchemaSupport::Prompt,
             context_window: 2000,
             max_output: Some(1000),
             ..Capabilities::of_kind(Kind::Local)

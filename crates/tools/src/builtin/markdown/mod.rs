@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use store::{FileRow, MAX_FILE_BYTES, MAX_PATH_BYTES, Write};
 
-use self::sections::{MAX_HEADING_CHARS, Mode, Trouble, Wanted};
+use self::sections::{MAX_HEADING_CHARS, Mode, SectionError, SectionHeading};
 use super::{closed_spec, failed, text};
 use crate::files::check_path;
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 /// Headings of one file that a list shows.
 const MAX_HEADINGS_SHOWN: usize = 20;
@@ -40,7 +40,7 @@ impl Tool for ListMarkdown {
         )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let prefix = text(&calling.input, "prefix").unwrap_or_default();
         let files = calling.store.files(calling.scope).await.map_err(failed)?;
         let mut listed = Vec::new();
@@ -87,7 +87,7 @@ impl Tool for ReadMarkdown {
         path(&calling.input).map(drop)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let path = path(&calling.input)?;
         let Some(file) = existing(&calling, path).await? else {
             let message = format!("there is no file {path}; listMarkdown shows those there are");
@@ -120,7 +120,7 @@ impl Tool for CreateMarkdownFile {
         create(calling).await.map(drop)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let (path, content) = create(&calling).await?;
         // A file that was deleted keeps its version.
         let expected = calling.store.file_version(calling.scope, path).await.map_err(failed)?;
@@ -171,7 +171,7 @@ impl Tool for WriteMarkdownSection {
         section(calling).await.map(drop)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let (file, content) = section(&calling).await?;
         if content == file.content {
             return Ok(json!({ "path": file.path, "version": file.version, "unchanged": true }).into());
@@ -189,19 +189,19 @@ async fn section(calling: &Calling<'_>) -> Result<(FileRow, String), Failed> {
         return Err(Failed::new("not_found", message));
     };
     let heading = text(input, "heading").unwrap_or_default();
-    let wanted = Wanted::parse(heading).ok_or_else(|| {
+    let wanted = SectionHeading::parse(heading).ok_or_else(|| {
         let message = format!("a heading is one line of 1 to {MAX_HEADING_CHARS} characters");
         Failed::new("invalid_heading", message)
     })?;
     let mode = if text(input, "mode") == Some("append") { Mode::Append } else { Mode::Replace };
     let content = text(input, "content").unwrap_or_default();
     let content = sections::write(&file.content, &wanted, content, mode).map_err(|trouble| match trouble {
-        Trouble::Ambiguous(lines) => {
+        SectionError::Ambiguous(lines) => {
             let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
             let message = format!("{heading:?} is the heading on lines {}; make them different", lines.join(", "));
             Failed::new("ambiguous_heading", message)
         }
-        Trouble::Spills { level } => {
+        SectionError::Spills { level } => {
             let message = format!(
                 "the content would change other sections; close its code blocks and comments, and use headings \
                  below level {level} only"
@@ -213,9 +213,9 @@ async fn section(calling: &Calling<'_>) -> Result<(FileRow, String), Failed> {
     Ok((file, content))
 }
 
-fn written(path: &str, content: String, expected: u64) -> Done {
+fn written(path: &str, content: String, expected: u64) -> ToolOutput {
     let output = json!({ "path": path, "version": expected + 1, "bytes": content.len() });
-    Done::writing(output, Write::File { path: path.to_owned(), content: Some(content), expected })
+    ToolOutput::writing(output, Write::File { path: path.to_owned(), content: Some(content), expected })
 }
 
 fn path(input: &Value) -> Result<&str, Failed> {

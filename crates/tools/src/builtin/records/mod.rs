@@ -21,7 +21,7 @@ pub use references::{Reference, references};
 
 use super::{count, failed, object, text};
 use crate::registry::{MAX_OUTPUT_BYTES, validate};
-use crate::{Calling, Done, Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
+use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec};
 
 const ID: &str = "id";
 const LIMIT: &str = "limit";
@@ -36,7 +36,7 @@ const MAX_LIST_BYTES: usize = MAX_OUTPUT_BYTES - 1024;
 /// Calls that change records are made one after the other.
 const RECORDS: &str = "records";
 
-pub(crate) struct RecordTool {
+pub(crate) struct RecordTypeTool {
     spec: ToolSpec,
     declared: app::RecordTool,
     record: RecordType,
@@ -61,7 +61,7 @@ struct Plan {
     changed: bool,
 }
 
-impl RecordTool {
+impl RecordTypeTool {
     /// The tool, or what is wrong with the schema or the values it is made from.
     pub(crate) fn new(tool: &ToolRef, declared: &app::RecordTool, app: &App) -> Result<Self, Problem> {
         let unknown = || {
@@ -208,7 +208,7 @@ impl RecordTool {
         Ok(())
     }
 
-    async fn write(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
+    async fn write(&self, calling: &Calling<'_>) -> Result<ToolOutput, Failed> {
         let Plan { id, data, version, changed } = self.plan(calling).await?;
         let kind = self.record.name.clone();
         let data = Value::Object(data);
@@ -216,16 +216,16 @@ impl RecordTool {
             return Ok(json!({ "id": id, "type": kind, "version": version, "data": data }).into());
         }
         let output = json!({ "id": id, "type": kind, "version": version + 1, "data": data });
-        Ok(Done::writing(output, Write::Record { id, kind, data: Some(data), expected: version }))
+        Ok(ToolOutput::writing(output, Write::Record { id, kind, data: Some(data), expected: version }))
     }
 
-    async fn delete(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
+    async fn delete(&self, calling: &Calling<'_>) -> Result<ToolOutput, Failed> {
         let RecordRow { id, kind, version, .. } = self.existing(calling).await?;
         let output = json!({ "id": id, "type": kind, "deleted": true });
-        Ok(Done::writing(output, Write::Record { id, kind, data: None, expected: version }))
+        Ok(ToolOutput::writing(output, Write::Record { id, kind, data: None, expected: version }))
     }
 
-    async fn find(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
+    async fn find(&self, calling: &Calling<'_>) -> Result<ToolOutput, Failed> {
         let mut fields = object(&calling.input);
         let limit = count(&calling.input, LIMIT).unwrap_or(self.declared.limit).min(self.declared.limit);
         fields.remove(LIMIT);
@@ -254,7 +254,7 @@ impl RecordTool {
 }
 
 #[async_trait]
-impl Tool for RecordTool {
+impl Tool for RecordTypeTool {
     fn spec(&self) -> ToolSpec {
         self.spec.clone()
     }
@@ -267,7 +267,7 @@ impl Tool for RecordTool {
         }
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         match self.declared.does {
             Does::Create | Does::Update => self.write(&calling).await,
             Does::Delete => self.delete(&calling).await,

@@ -78,16 +78,16 @@ async fn what_the_operator_opens_is_reached_and_nothing_else_on_this_machine() {
     let egress = egress(&[&open.url]);
     let answer = egress.send(get(&open.url)).await.unwrap();
     assert_eq!((answer.status, &*answer.body, answer.cut), (200, &b"hello"[..], false));
-    assert!(matches!(egress.send(get(&closed.url)).await, Err(Trouble::Closed(_))));
+    assert!(matches!(egress.send(get(&closed.url)).await, Err(EgressError::Closed(_))));
     let by_name = closed.url.replace("127.0.0.1", "localhost");
-    assert!(matches!(egress.send(get(&by_name)).await, Err(Trouble::Closed(_))));
+    assert!(matches!(egress.send(get(&by_name)).await, Err(EgressError::Closed(_))));
     assert_eq!((open.arrivals(), closed.arrivals()), (1, 0));
 }
 
 #[tokio::test]
 async fn a_name_that_leads_inside_is_closed_even_on_the_usual_ports() {
     let error = egress(&[]).send(get("http://localhost/")).await.unwrap_err();
-    assert_eq!(error, Trouble::Closed("localhost".into()));
+    assert_eq!(error, EgressError::Closed("localhost".into()));
     assert!(!error.may_have_arrived());
     assert!(!error.to_string().contains("127.0.0.1"), "it does not tell where the name leads");
 }
@@ -116,7 +116,7 @@ async fn every_spelling_of_an_inner_address_is_closed() {
         "http://example.com:6379/",
     ] {
         let error = egress(&[]).client(&Url::parse(url).unwrap()).unwrap_err();
-        assert!(matches!(error, Trouble::Closed(_)), "{url}: {error}");
+        assert!(matches!(error, EgressError::Closed(_)), "{url}: {error}");
     }
 }
 
@@ -128,7 +128,7 @@ async fn a_redirect_is_checked_like_any_other_address() {
     {
         let outer = Listener::answering(redirect(target)).await;
         let result = egress(&[&outer.url]).send(get(&outer.url)).await;
-        assert!(matches!(result, Err(Trouble::Closed(_))), "{target}: {result:?}");
+        assert!(matches!(result, Err(EgressError::Closed(_))), "{target}: {result:?}");
     }
     assert_eq!(inner.arrivals(), 0);
 }
@@ -154,7 +154,7 @@ async fn a_redirect_of_what_changes_something_is_not_followed() {
         let first = Listener::answering(redirect(&other.url).replace("302 Found", status)).await;
         let request = Outgoing { method: Method::POST, body: Some(Bytes::from("pay")), ..get(&first.url) };
         let error = egress(&[&first.url, &other.url]).send(request).await.unwrap_err();
-        assert!(matches!(error, Trouble::Redirected(_)) && error.may_have_arrived(), "{status}: {error}");
+        assert!(matches!(error, EgressError::Redirected(_)) && error.may_have_arrived(), "{status}: {error}");
     }
     assert_eq!(other.arrivals(), 0);
 }
@@ -166,10 +166,10 @@ async fn redirects_in_a_circle_end() {
     drop(listener);
     let circle = Listener::answering(redirect("/again")).await;
     let error = egress(&[&circle.url]).send(get(&circle.url)).await.unwrap_err();
-    assert!(matches!(error, Trouble::Redirected(_)), "{error}");
+    assert!(matches!(error, EgressError::Redirected(_)), "{error}");
     assert_eq!(circle.arrivals(), MAX_REDIRECTS + 1);
     let nobody = egress(&[&url]).send(get(&url)).await.unwrap_err();
-    assert!(matches!(nobody, Trouble::Unreached(_)) && !nobody.may_have_arrived());
+    assert!(matches!(nobody, EgressError::Unreached(_)) && !nobody.may_have_arrived());
 }
 
 #[tokio::test]
@@ -186,5 +186,5 @@ async fn an_endless_answer_is_read_to_the_bound() {
 async fn an_answer_that_breaks_off_may_have_arrived() {
     let listener = Listener::answering("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf".into()).await;
     let error = egress(&[&listener.url]).send(get(&listener.url)).await.unwrap_err();
-    assert!(matches!(error, Trouble::Broken(_)) && error.may_have_arrived());
+    assert!(matches!(error, EgressError::Broken(_)) && error.may_have_arrived());
 }

@@ -29,7 +29,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::depth_limit::DepthLimited;
-use super::http::{Out, trouble};
+use super::http::{McpEgress, trouble};
 use crate::outside::border::Hidden;
 use crate::outside::egress::{Egress, MAX_ANSWER_BYTES};
 
@@ -55,10 +55,10 @@ pub(super) enum Address {
 }
 
 /// Tells addresses apart without holding what is in them.
-pub(super) type Mark = [u8; 32];
+pub(super) type AddressDigest = [u8; 32];
 
 impl Address {
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> AddressDigest {
         let pairs = match self {
             Self::Process { env, .. } => env,
             Self::Host { headers, .. } => headers,
@@ -164,7 +164,7 @@ async fn connect(address: Address, dial: &Dial<'_>) -> Result<Connection, String
             let config = StreamableHttpClientTransportConfig::with_uri(url)
                 .custom_headers(headers_of(headers)?)
                 .reinit_on_expired_session(false);
-            let transport = StreamableHttpClientTransport::with_client(Out { egress }, config);
+            let transport = StreamableHttpClientTransport::with_client(McpEgress { egress }, config);
             (handler.serve_with_lifecycle(transport, lifecycle()).await, None)
         }
         Address::Process { command, args, env, folder } => {

@@ -3,7 +3,7 @@
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
-use crate::{Done, Failed};
+use crate::{Failed, ToolOutput};
 
 /// Bytes of what a failing tool, or its server, says of itself.
 const MAX_REASON_BYTES: usize = 4 * 1024;
@@ -14,7 +14,7 @@ pub(super) fn reason(said: &str) -> &str {
 }
 
 /// The answer of a call. What the tool itself calls an error has failed.
-pub(super) fn told(result: CallToolResult) -> Result<Done, Failed> {
+pub(super) fn told(result: CallToolResult) -> Result<ToolOutput, Failed> {
     let text = || result.content.iter().map(block).collect::<Vec<_>>().join("\n");
     if result.is_error == Some(true) {
         let text = text();

@@ -17,12 +17,12 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
-use crate::outside::egress::{Egress, Incoming, MAX_ANSWER_BYTES, Outgoing, Trouble, read};
+use crate::outside::egress::{Egress, EgressError, Incoming, MAX_ANSWER_BYTES, Outgoing, read};
 
-type Failure = StreamableHttpError<Trouble>;
+type Failure = StreamableHttpError<EgressError>;
 
 /// Why the way out did not work, if that is what an error rests on.
-pub(super) fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Trouble> {
+pub(super) fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a EgressError> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(Failure::Client(trouble)) = error.downcast_ref::<Failure>() {
@@ -35,12 +35,12 @@ pub(super) fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Optio
 
 /// Speaks for one server of tools.
 #[derive(Clone)]
-pub(super) struct Out {
+pub(super) struct McpEgress {
     pub(super) egress: Egress,
 }
 
-impl StreamableHttpClient for Out {
-    type Error = Trouble;
+impl StreamableHttpClient for McpEgress {
+    type Error = EgressError;
 
     async fn post_message(
         &self,
@@ -140,7 +140,7 @@ fn taken(
                 Some(said @ JsonRpcMessage::Error(_)) if client_error => {
                     Ok(StreamableHttpPostResponse::Json(said, session))
                 }
-                _ => Err(StreamableHttpError::Client(Trouble::Refused(answer.status))),
+                _ => Err(StreamableHttpError::Client(EgressError::Refused(answer.status))),
             }
         }
     }

@@ -10,7 +10,7 @@ use rmcp::model::Tool;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::connection::{Address, Connection, Dial, Mark};
+use super::connection::{Address, AddressDigest, Connection, Dial};
 use crate::Failed;
 
 /// A server is tried again with growing pauses, and left alone after so many failures in a row.
@@ -24,14 +24,14 @@ const RULES: BreakerRules = BreakerRules {
 /// How old what is known of a server's tools may be when one of them is called.
 const FRESH: Duration = Duration::from_secs(2);
 
-pub(super) struct Line {
+pub(super) struct McpSession {
     /// Held by whoever opens the line or asks what the server offers, so that others wait for the same answer.
     turn: Semaphore,
     /// Held for a few lines at a time, never over an await.
     state: Mutex<State>,
 }
 
-impl Default for Line {
+impl Default for McpSession {
     fn default() -> Self {
         Self { turn: Semaphore::new(1), state: Mutex::default() }
     }
@@ -41,7 +41,7 @@ impl Default for Line {
 struct State {
     connection: Option<Arc<Connection>>,
     /// Of the address it was opened with: another credential is another address.
-    mark: Option<Mark>,
+    mark: Option<AddressDigest>,
     /// What it offers, as of when.
     listed: Option<(Instant, Arc<Vec<Tool>>)>,
     breaker: CircuitBreaker,
@@ -51,38 +51,38 @@ struct State {
 
 /// How a line is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
+pub struct McpHealth {
     pub state: McpState,
     pub last_error: Option<String>,
 }
 
 /// A server that can be asked, and the tools it offers.
-pub(super) struct Reached {
+pub(super) struct ReachedMcpServer {
     pub(super) connection: Arc<Connection>,
     pub(super) tools: Arc<Vec<Tool>>,
 }
 
-impl Line {
+impl McpSession {
     /// The server with its tools as of a moment ago. Nothing has been asked of it if this fails.
     pub(super) async fn reach(
         &self,
         server: &str,
         address: Address,
         dial: &Dial<'_>,
-    ) -> Result<Reached, Failed> {
+    ) -> Result<ReachedMcpServer, Failed> {
         let _turn = self.turn.acquire().await; // never closed
         let connection = self.connected(server, address, dial).await?;
         if connection.take_changed() || dial.anew {
             self.state().listed = None;
         }
         if let Some(tools) = self.state().fresh() {
-            return Ok(Reached { connection, tools });
+            return Ok(ReachedMcpServer { connection, tools });
         }
         match connection.tools().await {
             Ok(tools) => {
                 let tools = Arc::new(tools);
                 self.state().listed = Some((Instant::now(), Arc::clone(&tools)));
-                Ok(Reached { connection, tools })
+                Ok(ReachedMcpServer { connection, tools })
             }
             Err(reason) => {
                 let mut state = self.state();
@@ -141,7 +141,7 @@ impl Line {
         state.failed(server, reason);
     }
 
-    pub(super) fn health(&self) -> Health {
+    pub(super) fn health(&self) -> McpHealth {
         let state = self.state();
         let connected = state.connection.as_ref().is_some_and(|connection| !connection.is_closed());
         let last_error = state.last_error.clone();
@@ -154,7 +154,7 @@ impl Line {
         } else {
             McpState::Idle
         };
-        Health { state, last_error }
+        McpHealth { state, last_error }
     }
 
     /// When it was last needed; none while somebody waits for it.

@@ -24,14 +24,14 @@ use tokio_util::task::TaskTracker;
 
 use self::connection::{Address, Dial};
 use self::http::trouble;
-use self::line::{Line, Reached};
+use self::line::{McpSession, ReachedMcpServer};
 use super::egress::Egress;
 use super::secrets::{Filling, Needs, Secrets};
 use crate::registry::timed_out;
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 pub use self::definition::mcp_tool_name;
-pub use self::line::Health;
+pub use self::line::McpHealth;
 
 /// Users who have a line of their own to one server at once.
 const MAX_LINES: usize = 64;
@@ -46,12 +46,12 @@ const FAREWELL: Duration = Duration::from_secs(4);
 const KEY: &str = "dev.rondo/idempotency-key";
 
 /// All servers of tools of all apps.
-pub struct Hub {
+pub struct McpHub {
     egress: Egress,
     secrets: Arc<Secrets>,
     /// What a process is told of its surroundings, such as where programs are.
     env: Vec<(String, String)>,
-    servers: Mutex<BTreeMap<(AppId, String), Arc<Server>>>,
+    servers: Mutex<BTreeMap<(AppId, String), Arc<McpServerHandle>>>,
     notices: Arc<Notices>,
     tasks: TaskTracker,
 }
@@ -64,7 +64,7 @@ struct Notices {
 }
 
 /// One server of one app.
-pub struct Server {
+pub struct McpServerHandle {
     app: AppId,
     config: McpServer,
     egress: Egress,
@@ -74,10 +74,10 @@ pub struct Server {
     tasks: TaskTracker,
     needs: Needs,
     /// One for all, or one for each user where the user's own credentials are needed.
-    lines: Mutex<HashMap<Option<UserId>, Arc<Line>>>,
+    lines: Mutex<HashMap<Option<UserId>, Arc<McpSession>>>,
 }
 
-impl Hub {
+impl McpHub {
     pub fn new(egress: Egress, secrets: Arc<Secrets>, env: Vec<(String, String)>) -> Self {
         Self {
             egress,
@@ -103,7 +103,7 @@ impl Hub {
 
     /// Lets go of every server, and waits a moment until its processes have ended.
     pub async fn close(&self) {
-        let servers: Vec<Arc<Server>> = {
+        let servers: Vec<Arc<McpServerHandle>> = {
             let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *servers).into_values().collect()
         };
@@ -121,13 +121,13 @@ impl Hub {
     }
 
     /// The server of an app, with the lines it has already while its configuration is the same.
-    pub fn server(&self, app: &AppId, config: &McpServer) -> Arc<Server> {
+    pub fn server(&self, app: &AppId, config: &McpServer) -> Arc<McpServerHandle> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (app.clone(), config.name.name.clone());
         if let Some(known) = servers.get(&key).filter(|known| known.config == *config) {
             return Arc::clone(known);
         }
-        let server = Arc::new(Server {
+        let server = Arc::new(McpServerHandle {
             app: app.clone(),
             needs: Needs::new(config.secrets(), config.credentials()),
             config: config.clone(),
@@ -143,7 +143,7 @@ impl Hub {
     }
 }
 
-impl Server {
+impl McpServerHandle {
     pub fn name(&self) -> &str {
         &self.config.name.name
     }
@@ -158,17 +158,22 @@ impl Server {
     }
 
     /// How the line is; of a server with a line for each user, the worst of them.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> McpHealth {
         let lines = self.open_lines();
         let worst = lines.iter().map(|line| line.health()).max_by_key(|health| health.state);
-        worst.unwrap_or(Health { state: McpState::Idle, last_error: None })
+        worst.unwrap_or(McpHealth { state: McpState::Idle, last_error: None })
     }
 
-    fn open_lines(&self) -> Vec<Arc<Line>> {
+    fn open_lines(&self) -> Vec<Arc<McpSession>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
     }
 
-    async fn reach(&self, line: &Line, filling: &Filling, anew: bool) -> Result<Reached, Failed> {
+    async fn reach(
+        &self,
+        line: &McpSession,
+        filling: &Filling,
+        anew: bool,
+    ) -> Result<ReachedMcpServer, Failed> {
         let dial = Dial { anew, hidden: &filling.hidden, tasks: &self.tasks };
         line.reach(self.name(), self.address(filling)?, &dial).await
     }
@@ -182,12 +187,12 @@ impl Server {
         Ok(self.wanted(&reached))
     }
 
-    fn wanted(&self, reached: &Reached) -> Vec<McpOffer> {
+    fn wanted(&self, reached: &ReachedMcpServer) -> Vec<McpOffer> {
         let wanted = |tool: &str| self.config.tools.as_ref().is_none_or(|names| names.contains(tool));
         reached.tools.iter().filter(|tool| wanted(&tool.name)).map(definition::offer).collect()
     }
 
-    fn line(&self, calling: &Calling<'_>) -> Arc<Line> {
+    fn line(&self, calling: &Calling<'_>) -> Arc<McpSession> {
         let whose = self.is_personal().then(|| calling.scope.user.clone());
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() >= MAX_LINES && !lines.contains_key(&whose) {
@@ -221,7 +226,7 @@ impl Server {
         })
     }
 
-    async fn call(&self, calling: &Calling<'_>, tool: &Pinned) -> Result<Done, Failed> {
+    async fn call(&self, calling: &Calling<'_>, tool: &Pinned) -> Result<ToolOutput, Failed> {
         let filling = Filling::gather(calling, &self.secrets, &self.needs).await?;
         let result = self.try_call(calling, tool, &filling).await;
         filling.hidden.told(result)
@@ -232,7 +237,7 @@ impl Server {
         calling: &Calling<'_>,
         tool: &Pinned,
         filling: &Filling,
-    ) -> Result<Done, Failed> {
+    ) -> Result<ToolOutput, Failed> {
         let line = self.line(calling);
         let reached = tokio::select! {
             reached = self.reach(&line, filling, false) => reached?,
@@ -266,7 +271,12 @@ impl Server {
     }
 
     /// A tool is called only while its server says of it what was approved.
-    async fn check(&self, calling: &Calling<'_>, tool: &Pinned, reached: &Reached) -> Result<(), Failed> {
+    async fn check(
+        &self,
+        calling: &Calling<'_>,
+        tool: &Pinned,
+        reached: &ReachedMcpServer,
+    ) -> Result<(), Failed> {
         let offers = self.wanted(reached);
         match offers.iter().find(|offer| offer.tool == tool.tool) {
             Some(offer) if offer.hash == tool.hash => return Ok(()),
@@ -328,14 +338,14 @@ struct Pinned {
 /// A tool of a server. What the server hints about it changes nothing: it counts as irreversible until the app says
 /// otherwise.
 pub(crate) struct McpTool {
-    server: Arc<Server>,
+    server: Arc<McpServerHandle>,
     pinned: Pinned,
     spec: ToolSpec,
 }
 
 impl McpTool {
     /// None for one that may not be used as it is offered now.
-    pub(crate) fn new(server: &Arc<Server>, row: &McpToolRow) -> Option<Self> {
+    pub(crate) fn new(server: &Arc<McpServerHandle>, row: &McpToolRow) -> Option<Self> {
         let approved = row.approved.as_ref().filter(|approved| row.present && approved.hash == row.hash)?;
         let spec = definition::spec(server.name(), &row.tool, &approved.definition);
         let pinned = Pinned { tool: row.tool.clone(), hash: approved.hash.clone() };
@@ -349,7 +359,7 @@ impl Tool for McpTool {
         self.spec.clone()
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         self.server.call(&calling, &self.pinned).await
     }
 }

@@ -31,14 +31,14 @@ pub(super) const CALL: &str = "rondo_call";
 const CONTRACT: &str = "a tool exports `memory`, `rondo_alloc(i32) -> i32` and `rondo_call(i32, i32) -> i64`, \
                         and imports nothing";
 
-pub(super) struct Program {
+pub(super) struct WasmProgram {
     engine: Engine,
     module: Module,
     fuel: u64,
     memory_bytes: usize,
 }
 
-impl Program {
+impl WasmProgram {
     pub(super) fn load(module: &[u8], fuel: u64, memory_bytes: usize) -> Result<Self, String> {
         let engine = Engine::new(&config());
         let module = Module::new(&engine, module)

@@ -20,8 +20,8 @@ const LONG: Duration = Duration::from_secs(600);
 const ECHO: &str = "(func (export \"rondo_call\") (param i32 i32) (result i64)
     (i64.or (i64.shl (i64.extend_i32_u (local.get 0)) (i64.const 32)) (i64.extend_i32_u (local.get 1))))";
 
-fn load(module: &[u8]) -> Result<Sandboxed, String> {
-    Sandboxed::new("count", "Counts.", &declared(module, FUEL, MEMORY_BYTES, LONG))
+fn load(module: &[u8]) -> Result<WasmTool, String> {
+    WasmTool::new("count", "Counts.", &declared(module, FUEL, MEMORY_BYTES, LONG))
 }
 
 fn declared(module: &[u8], fuel: u64, memory_bytes: usize, timeout: Duration) -> SandboxTool {
@@ -41,12 +41,12 @@ fn module(rest: &str) -> Vec<u8> {
 }
 
 /// A tool whose `rondo_call` has this body.
-fn tool(body: &str) -> Sandboxed {
+fn tool(body: &str) -> WasmTool {
     load(&module(&format!("(func (export \"rondo_call\") (param i32 i32) (result i64) {body})"))).unwrap()
 }
 
 /// A tool that always gives these bytes.
-fn answering(bytes: &[u8]) -> Sandboxed {
+fn answering(bytes: &[u8]) -> WasmTool {
     let data: String = bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
     let rest = format!(
         "(data (i32.const 16) \"{data}\")
@@ -56,12 +56,12 @@ fn answering(bytes: &[u8]) -> Sandboxed {
     load(&module(&rest)).unwrap()
 }
 
-async fn ask(tool: &Sandboxed, input: Value) -> Result<Value, Failed> {
+async fn ask(tool: &WasmTool, input: Value) -> Result<Value, Failed> {
     let world = World::new();
     tool.call(world.calling(input)).await.map(|done| done.output)
 }
 
-async fn failure(tool: &Sandboxed) -> (&'static str, String) {
+async fn failure(tool: &WasmTool) -> (&'static str, String) {
     let Failed { error, message, .. } = ask(tool, json!({})).await.unwrap_err();
     (error, message)
 }
@@ -235,7 +235,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        if let Ok(program) = Program::load(&bytes, 100_000, MEMORY_BYTES) {
+        if let Ok(program) = WasmProgram::load(&bytes, 100_000, MEMORY_BYTES) {
             let _ = program.run(&json!({ "text": arguments }).to_string(), &CancellationToken::new());
         }
     }

@@ -8,11 +8,11 @@ use super::*;
 
 const APP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/wasm-tool/app");
 
-fn readability() -> Sandboxed {
+fn readability() -> WasmTool {
     let app = app::load(Path::new(APP)).unwrap();
     let Kind::Sandbox(tool) = &app.declared[0].kind else { panic!("it is no sandboxed tool") };
     let tool = SandboxTool { timeout: LONG, ..tool.clone() };
-    Sandboxed::new("readability", "How hard a text is to read.", &tool).unwrap()
+    WasmTool::new("readability", "How hard a text is to read.", &tool).unwrap()
 }
 
 #[tokio::test]

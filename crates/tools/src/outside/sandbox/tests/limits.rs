@@ -43,7 +43,7 @@ fn needed(bytes: &[u8]) -> u64 {
     let (mut less, mut enough) = (0, FUEL);
     while less + 1 < enough {
         let middle = less.midpoint(enough);
-        let program = Program::load(bytes, middle, MEMORY_BYTES).unwrap();
+        let program = WasmProgram::load(bytes, middle, MEMORY_BYTES).unwrap();
         match program.run("{}", &CancellationToken::new()) {
             Ok(answer) => {
                 assert_eq!(answer, json!(mixed()));
@@ -75,12 +75,12 @@ async fn code_without_end_runs_out_of_fuel() {
     let tool = load(&wat::parse_str(in_allocation).unwrap()).unwrap();
     assert_eq!(failure(&tool).await.0, "out_of_fuel");
     let tool = declared(&module(ECHO), 0, MEMORY_BYTES, LONG);
-    let without = Sandboxed::new("none", "Nothing.", &tool).unwrap();
+    let without = WasmTool::new("none", "Nothing.", &tool).unwrap();
     assert_eq!(failure(&without).await.0, "out_of_fuel");
 }
 
 /// Answers with one digit: the value of an expression.
-fn digit(rest: &str, expression: &str) -> Sandboxed {
+fn digit(rest: &str, expression: &str) -> WasmTool {
     load(&module(&format!(
         "{rest} (func (export \"rondo_call\") (param i32 i32) (result i64)
             (i32.store8 (i32.const 0) (i32.add (i32.const 48) {expression}))
@@ -132,7 +132,7 @@ async fn an_answer_has_at_most_a_mebibyte() {
                     (i64.const {length})))"
         );
         let module = wat::parse_str(text).unwrap();
-        Sandboxed::new("long", "Long.", &declared(&module, FUEL, 17 << 16, LONG)).unwrap()
+        WasmTool::new("long", "Long.", &declared(&module, FUEL, 17 << 16, LONG)).unwrap()
     };
     assert_eq!(ask(&long(1 << 20), json!({})).await, Ok(json!(7)));
     let (error, message) = failure(&long((1 << 20) + 1)).await;
@@ -140,19 +140,19 @@ async fn an_answer_has_at_most_a_mebibyte() {
     assert_eq!(failure(&tool("(i64.const -1)")).await.0, "bad_answer");
 }
 
-fn endless(timeout: Duration) -> Sandboxed {
+fn endless(timeout: Duration) -> WasmTool {
     let module = module(&format!("(func (export \"rondo_call\") (param i32 i32) (result i64) {FOREVER})"));
-    Sandboxed::new("endless", "Without end.", &declared(&module, u64::MAX, MEMORY_BYTES, timeout)).unwrap()
+    WasmTool::new("endless", "Without end.", &declared(&module, u64::MAX, MEMORY_BYTES, timeout)).unwrap()
 }
 
 /// Waits until no code of the tool computes any more.
-async fn idle(tool: &Sandboxed) {
+async fn idle(tool: &WasmTool) {
     let all = Arc::clone(&tool.places).acquire_many_owned(u32::try_from(MAX_CALLS_AT_ONCE).unwrap());
     drop(tokio::time::timeout(Duration::from_secs(20), all).await.unwrap().unwrap());
 }
 
 /// Waits until so many places are free.
-async fn free(tool: &Sandboxed, places: usize) {
+async fn free(tool: &WasmTool, places: usize) {
     while tool.places.available_permits() != places {
         tokio::task::yield_now().await;
     }
