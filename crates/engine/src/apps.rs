@@ -98,7 +98,7 @@ impl Engine {
         }
         self.shared.apps.change(|served| drop(served.insert(id.clone(), Arc::clone(&serving))));
         if let Some(hub) = self.shared.catalog.hub() {
-            hub.keep(&id, &serving.app.mcp);
+            hub.keep_servers(&id, &serving.app.mcp);
         }
         self.in_background(self.clone().look_at_servers_of(serving));
         self.welcome_app(&id);
@@ -110,7 +110,7 @@ impl Engine {
     pub fn remove_app(&self, app: &AppId) {
         self.shared.apps.change(|served| drop(served.remove(app)));
         if let Some(hub) = self.shared.catalog.hub() {
-            hub.keep(app, &[]);
+            hub.keep_servers(app, &[]);
         }
     }
 

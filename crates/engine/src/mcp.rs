@@ -54,7 +54,7 @@ impl Engine {
     /// Takes in what calls have noticed.
     pub(crate) async fn look_after_servers(self, hub: Arc<McpHub>) {
         loop {
-            for app in hub.changed().await {
+            for app in hub.changed_apps().await {
                 let Some(serving) = self.shared.apps.get(&app) else { continue };
                 if let Err(error) = self.offer_again(&serving).await {
                     tracing::error!(%app, %error, "the tools of an app's servers could not be read");

@@ -101,7 +101,7 @@ impl HttpEmbeddings {
         let HttpAnswer::Whole(answer) = self.client.post(body).await? else {
             return Err(Error::Broken("a stream instead of vectors".into()));
         };
-        let answer = answer.whole(MAX_ANSWER_BYTES).await?;
+        let answer = answer.read_all(MAX_ANSWER_BYTES).await?;
         let unreadable = |_| Error::Broken("vectors that cannot be read".into());
         let answer: Embedded = serde_json::from_slice(&answer).map_err(unreadable)?;
         match answer.error {

@@ -161,7 +161,7 @@ impl Client {
         if response.status() != 200 {
             return Err(self.refused(response).await);
         }
-        AnswerBody { response, timeouts: self.timeouts, begun, arrived: false }.whole(limit).await
+        AnswerBody { response, timeouts: self.timeouts, begun, arrived: false }.read_all(limit).await
     }
 
     pub(crate) fn host(&self) -> &str {
@@ -311,7 +311,7 @@ impl AnswerBody {
     }
 
     /// All of it, if it is no longer than `limit` bytes.
-    pub(crate) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, Error> {
+    pub(crate) async fn read_all(mut self, limit: usize) -> Result<Vec<u8>, Error> {
         let mut whole = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if whole.len() + chunk.len() > limit {

@@ -24,7 +24,7 @@ pub(crate) struct Learned {
 
 impl Learned {
     /// The request as this model takes it.
-    pub(crate) fn applied(&self, request: &ModelRequest) -> ModelRequest {
+    pub(crate) fn apply_to(&self, request: &ModelRequest) -> ModelRequest {
         let mut request = request.clone();
         for setting in &self.dropped {
             if *setting != ModelSetting::TokenLimit || !request.must_bound {
@@ -88,7 +88,7 @@ impl Learned {
     }
 
     /// What of this was not known before, for the log.
-    pub(crate) fn beyond(&self, before: &Self) -> Vec<&'static str> {
+    pub(crate) fn new_names(&self, before: &Self) -> Vec<&'static str> {
         let dropped = self.dropped.iter().filter(|setting| !before.dropped.contains(setting));
         let mut names: Vec<_> = dropped.map(|setting| setting.name()).collect();
         let others = [

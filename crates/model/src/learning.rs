@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::breaker::ProviderHealth;
+use crate::health::ProviderHealth;
 use crate::learned::Learned;
 use crate::setting::Unsupported;
 use crate::{ChatModel, Error, ModelRequest, PieceStream, ProviderWire};
@@ -32,7 +32,7 @@ impl Learning {
     async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let before = self.health.learned(&request.model);
         let first = match &before {
-            Some(learned) => self.chat.stream(&learned.applied(request)).await,
+            Some(learned) => self.chat.stream(&learned.apply_to(request)).await,
             None => self.chat.stream(request).await,
         };
         match first {
@@ -51,10 +51,10 @@ impl Learning {
         (mut status, mut summary, mut refused): (u16, String, Unsupported),
     ) -> Result<PieceStream, Error> {
         let mut learned = before.clone();
-        let mut sent = before.applied(request);
+        let mut sent = before.apply_to(request);
         for _ in 0..MAX_ASKED_AGAIN {
             learned.learn(&refused, &sent, self.wire);
-            let next = learned.applied(request);
+            let next = learned.apply_to(request);
             if next == sent {
                 break;
             }
@@ -74,7 +74,7 @@ impl Learning {
     }
 
     fn remember(&self, request: &ModelRequest, learned: &Learned, before: &Learned) {
-        let left_out = learned.beyond(before).join(", ");
+        let left_out = learned.new_names(before).join(", ");
         tracing::warn!(
             model = request.model,
             left_out,

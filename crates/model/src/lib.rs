@@ -6,13 +6,13 @@
 //! readers that text they have seen is void; an [`Error`] says what may be done.
 
 pub mod anthropic;
-mod breaker;
 mod capabilities;
 pub mod chat;
 mod circuit_breaker;
 mod connect;
 mod embeddings;
 mod error;
+mod health;
 mod http;
 pub mod known;
 mod learned;
@@ -34,12 +34,12 @@ mod tally;
 mod tokens;
 
 pub use anthropic::AnthropicVersion;
-pub use breaker::ProviderHealth;
 pub use capabilities::{Capabilities, LongPrice, Price, ProviderKind, SchemaSupport};
 pub use circuit_breaker::{BreakerRules, CircuitBreaker};
 pub use connect::{ProviderWire, connect};
 pub use embeddings::{CachedEmbeddings, Embedder, HttpEmbeddings};
 pub use error::{Error, Phase};
+pub use health::ProviderHealth;
 pub use http::{Endpoint, InvalidEndpoint, ProviderKey, Timeouts};
 pub use known::Catalogue;
 pub use prices::Prices;

@@ -17,7 +17,7 @@ pub(crate) trait Decode: Send + 'static {
     /// Decodes one event. A wire without names gives an empty one.
     fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error>;
     /// Decodes an answer that came as one JSON text.
-    fn whole(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
+    fn whole_answer(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         self.event("", text, out)
     }
     /// The bytes have ended. Hands out the last piece, or says that the answer was cut.
@@ -54,9 +54,9 @@ pub(crate) async fn pieces(answer: HttpAnswer, mut decoder: impl Decode) -> Resu
         HttpAnswer::Events(body) => (body, Framing::Events(SseParser::default())),
         HttpAnswer::Lines(body) => (body, Framing::Lines(LineSplitter::default())),
         HttpAnswer::Whole(body) => {
-            let text = body.whole(MAX_ANSWER_BYTES).await?;
+            let text = body.read_all(MAX_ANSWER_BYTES).await?;
             let mut ready = VecDeque::new();
-            decoder.whole(&String::from_utf8_lossy(&text), &mut ready)?;
+            decoder.whole_answer(&String::from_utf8_lossy(&text), &mut ready)?;
             decoder.end(&mut ready)?;
             return Ok(stream::iter(ready).map(Ok).boxed());
         }

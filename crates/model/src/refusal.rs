@@ -57,7 +57,9 @@ impl Refusal {
             status: code
                 .and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()))
                 .and_then(status_of),
-            message: text("message").or(error.as_str()).map_or_else(|| told(error), str::to_lowercase),
+            message: text("message")
+                .or(error.as_str())
+                .map_or_else(|| details_text(error), str::to_lowercase),
             places: places(error),
         }
     }
@@ -150,7 +152,7 @@ fn places(error: &Value) -> Vec<String> {
 }
 
 /// What the details say, where there is no message beside them.
-fn told(error: &Value) -> String {
+fn details_text(error: &Value) -> String {
     let texts = details(error).filter_map(|detail| detail.get("msg")?.as_str());
     texts.collect::<Vec<_>>().join("; ").to_lowercase()
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use protocol::{Settings, Usage};
 use serde_json::{Map, Value};
 
-use crate::breaker::ProviderHealth;
 use crate::capabilities::{Capabilities, Price, ProviderKind, SchemaSupport};
+use crate::health::ProviderHealth;
 use crate::known::Catalogue;
 use crate::learning::Learning;
 use crate::prices::Prices;

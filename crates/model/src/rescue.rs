@@ -139,7 +139,7 @@ impl Block {
 }
 
 /// The scanner after a character. Characters beyond ASCII mean nothing to it.
-fn scanned(scanner: JsonScanner, next: char) -> JsonScanner {
+fn scan_char(scanner: JsonScanner, next: char) -> JsonScanner {
     u8::try_from(next).map_or(scanner, |byte| scanner.after(byte))
 }
 
@@ -250,15 +250,15 @@ impl Finder {
 
     fn step(&self, next: char) -> Step {
         let here = self.held.len();
-        let json = |block| Step::Hold(State::Json(block, here, scanned(JsonScanner::default(), next)));
+        let json = |block| Step::Hold(State::Json(block, here, scan_char(JsonScanner::default(), next)));
         match self.state {
-            State::Prose => begun(next).map_or(Step::Say, Step::Hold),
+            State::Prose => mark_begun_by(next).map_or(Step::Say, Step::Hold),
             State::Between | State::Value(_) | State::End(_, 0) if next.is_whitespace() => {
                 Step::Hold(self.state)
             }
             State::Between if matches!(next, '{' | '[') && !self.said => json(Block::Nothing),
-            State::Between => begun(next).map_or(Step::Release, Step::Hold),
-            State::Mark(block, count) => match matched(block.begin(), count, next) {
+            State::Between => mark_begun_by(next).map_or(Step::Release, Step::Hold),
+            State::Mark(block, count) => match match_mark(block.begin(), count, next) {
                 Some(true) => Step::Hold(match block {
                     Block::Fence => State::Language(here + next.len_utf8()),
                     Block::Nothing | Block::Tag => State::Value(block),
@@ -270,9 +270,9 @@ impl Finder {
             State::Value(block) | State::End(block, 0) if matches!(next, '{' | '[') => json(block),
             State::Value(_) => Step::Release,
             State::Json(block, begin, scanner) => {
-                Step::Hold(State::Json(block, begin, scanned(scanner, next)))
+                Step::Hold(State::Json(block, begin, scan_char(scanner, next)))
             }
-            State::End(block, count) => match matched(block.end(), count, next) {
+            State::End(block, count) => match match_mark(block.end(), count, next) {
                 Some(true) => Step::Hold(State::Between),
                 Some(false) => Step::Hold(State::End(block, count + 1)),
                 None => Step::Release,
@@ -290,9 +290,11 @@ impl Finder {
             return Step::Release;
         }
         match next {
-            '{' | '[' => {
-                Step::Hold(State::Json(Block::Fence, self.held.len(), scanned(JsonScanner::default(), next)))
-            }
+            '{' | '[' => Step::Hold(State::Json(
+                Block::Fence,
+                self.held.len(),
+                scan_char(JsonScanner::default(), next),
+            )),
             _ if next.is_whitespace() => Step::Hold(State::Value(Block::Fence)),
             _ => Step::Release,
         }
@@ -300,7 +302,7 @@ impl Finder {
 }
 
 /// A mark that this character begins.
-fn begun(next: char) -> Option<State> {
+fn mark_begun_by(next: char) -> Option<State> {
     match next {
         '`' => Some(State::Mark(Block::Fence, 1)),
         '<' => Some(State::Mark(Block::Tag, 1)),
@@ -309,7 +311,7 @@ fn begun(next: char) -> Option<State> {
 }
 
 /// Whether a character is the next of a mark and, if so, its last. Marks are ASCII.
-fn matched(mark: &str, count: usize, next: char) -> Option<bool> {
+fn match_mark(mark: &str, count: usize, next: char) -> Option<bool> {
     let rest = mark.get(count..)?.strip_prefix(next)?;
     Some(rest.is_empty())
 }

@@ -11,7 +11,7 @@ use app::{Adjusted, App, Declared, Kind, MAX_TOOLS, Problem, ToolRef};
 use protocol::{Clock, Effect};
 use store::McpToolRow;
 
-use crate::outside::{
+use crate::external::{
     ExternalAccess, McpHub, McpServerHandle, McpTool, SearchEngine, WasmCode, WasmTool, WebSearch, http_tool,
 };
 use crate::{OfferedTool, ToolFacts, ToolRegistry, builtin};

@@ -7,9 +7,9 @@
 
 mod builtin;
 mod catalog;
+mod external;
 mod facts;
 pub mod files;
-mod outside;
 mod policy;
 mod registry;
 #[cfg(test)]
@@ -31,12 +31,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use builtin::{Reference, known_already, references};
 pub use catalog::Catalog;
-pub use facts::ToolFacts;
-pub use model::ToolSpec;
-pub use outside::{
+pub use external::{
     Allowed, Egress, ExternalAccess, McpHealth, McpHub, McpServerHandle, NotAllowable, Secrets, TavilyConfig,
     Vault, WebSearchConfig, mcp_tool_name,
 };
+pub use facts::ToolFacts;
+pub use model::ToolSpec;
 pub use policy::Ruling;
 pub use registry::{MAX_OUTPUT_BYTES, PreparedCall, RegisteredTool, ToolRegistry};
 

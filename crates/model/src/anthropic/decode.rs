@@ -96,7 +96,7 @@ impl Decode for AnthropicDecoder {
         }
     }
 
-    fn whole(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
+    fn whole_answer(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         let mut answer: AnthropicAnswer = parse(text)?;
         if let Some(error) = answer.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));

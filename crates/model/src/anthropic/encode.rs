@@ -11,7 +11,7 @@ use super::wire::{
     Thinking,
 };
 use crate::request::sent_by;
-use crate::{AnswerFormat, Exchange, ModelRequest, ToolSpec, request};
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
 
 /// The key under which blocks of thinking are kept, in their order.
 pub(super) const THINKING: &str = "thinking";
@@ -73,17 +73,15 @@ fn tokens(request: &ModelRequest, provider: &str, version: AnthropicVersion) -> 
 /// When the last message holds results, the provider refuses to think unless it thought before each of the calls. For
 /// calls that another provider made it has not.
 fn may_think(request: &ModelRequest, provider: &str) -> bool {
-    let has_thought = |message: &request::PromptMessage| match message {
-        request::PromptMessage::Assistant { exchanges, provider: opaque, .. } if !exchanges.is_empty() => {
+    let has_thought = |message: &PromptMessage| match message {
+        PromptMessage::Assistant { exchanges, provider: opaque, .. } if !exchanges.is_empty() => {
             Some(thinking(opaque.as_ref(), provider).next().is_some())
         }
-        request::PromptMessage::Assistant { .. }
-        | request::PromptMessage::User(_)
-        | request::PromptMessage::System(_) => None,
+        PromptMessage::Assistant { .. } | PromptMessage::User(_) | PromptMessage::System(_) => None,
     };
     // What the user or the system says after results goes into one message with them.
     let messages = request.messages.iter().rev();
-    let calling = messages.skip_while(|message| !matches!(message, request::PromptMessage::Assistant { .. }));
+    let calling = messages.skip_while(|message| !matches!(message, PromptMessage::Assistant { .. }));
     calling.map_while(has_thought).all(|thought| thought)
 }
 
@@ -97,7 +95,7 @@ fn output_config(request: &ModelRequest, version: AnthropicVersion) -> Option<Ou
     let format = match &request.format {
         AnswerFormat::Text | AnswerFormat::Json => None,
         AnswerFormat::Schema(schema) => {
-            Some(AnthropicOutputFormat::JsonSchema { schema: schema::taken(&schema.schema) })
+            Some(AnthropicOutputFormat::JsonSchema { schema: schema::accepted_schema(&schema.schema) })
         }
     };
     (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
@@ -135,14 +133,14 @@ fn tool(spec: &ToolSpec) -> AnthropicTool<'_> {
 /// Messages in which the roles alternate, beginning with the user's. The last block is marked, so that the next request
 /// of a growing conversation finds everything up to here kept. The system has no turn of its own, and speaks in the
 /// user's.
-fn messages<'a>(turns: &'a [request::PromptMessage], provider: &str) -> Vec<AnthropicMessage<'a>> {
+fn messages<'a>(turns: &'a [PromptMessage], provider: &str) -> Vec<AnthropicMessage<'a>> {
     let mut messages = Vec::with_capacity(turns.len() * 2);
     for message in turns {
         match message {
-            request::PromptMessage::User(said) | request::PromptMessage::System(said) => {
+            PromptMessage::User(said) | PromptMessage::System(said) => {
                 append(&mut messages, AnthropicRole::User, text(said))
             }
-            request::PromptMessage::Assistant { text: said, exchanges, provider: opaque } => {
+            PromptMessage::Assistant { text: said, exchanges, provider: opaque } => {
                 let mut said = text(said).into_iter().chain(exchanges.iter().map(call)).peekable();
                 // The provider refuses a message that ends with thinking.
                 if said.peek().is_some() {

@@ -33,10 +33,10 @@ fn pieces(events: &[Value]) -> Vec<AnswerPiece> {
     pieces
 }
 
-fn whole(message: &Value) -> (Vec<AnswerPiece>, Option<Error>) {
+fn whole_answer(message: &Value) -> (Vec<AnswerPiece>, Option<Error>) {
     let mut decoder = AnthropicDecoder::new("m", "test");
     let mut out = VecDeque::new();
-    let outcome = decoder.whole(&message.to_string(), &mut out).and_then(|()| decoder.end(&mut out));
+    let outcome = decoder.whole_answer(&message.to_string(), &mut out).and_then(|()| decoder.end(&mut out));
     (out.into(), outcome.err())
 }
 

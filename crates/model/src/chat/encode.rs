@@ -9,7 +9,7 @@ use super::wire::{
 };
 use super::{Quirks, TokenLimit};
 use crate::request::sent_by;
-use crate::{AnswerFormat, Exchange, ModelRequest, request};
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage};
 
 /// The key under which the extra content of calls is kept, by their index.
 pub(super) const EXTRA: &str = "extra";
@@ -55,9 +55,9 @@ fn messages<'a>(request: &'a ModelRequest, provider: &str) -> Vec<CompletionMess
     }
     for message in &request.messages {
         match message {
-            request::PromptMessage::System(content) => messages.push(CompletionMessage::System { content }),
-            request::PromptMessage::User(content) => messages.push(CompletionMessage::User { content }),
-            request::PromptMessage::Assistant { text, exchanges, provider: opaque } => {
+            PromptMessage::System(content) => messages.push(CompletionMessage::System { content }),
+            PromptMessage::User(content) => messages.push(CompletionMessage::User { content }),
+            PromptMessage::Assistant { text, exchanges, provider: opaque } => {
                 messages.push(assistant(text, exchanges, sent_by(opaque.as_ref(), provider)));
                 messages.extend(exchanges.iter().map(result));
             }

@@ -6,7 +6,7 @@ use protocol::{Effort, Settings};
 use serde_json::{Map, Value};
 
 use super::wire::{OllamaBody, OllamaCall, OllamaCalledFunction, OllamaMessage};
-use crate::{AnswerFormat, Exchange, ModelRequest, request};
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage};
 
 /// Fields of the provider's own that stand beside the options; all others are options.
 const BESIDE_OPTIONS: [&str; 4] = ["keep_alive", "think", "format", "logprobs"];
@@ -19,7 +19,7 @@ pub(super) fn body(request: &ModelRequest) -> Vec<u8> {
         tools: request.tools.iter().map(Into::into).collect(),
         stream: request.stream,
         options: options(&request.settings, &request.extra),
-        beside: beside(request),
+        beside: fields_beside_options(request),
     };
     serde_json::to_vec(&body).unwrap_or_default() // string keys only: serialising cannot fail
 }
@@ -38,7 +38,7 @@ fn options(settings: &Settings, extra: &Map<String, Value>) -> Map<String, Value
     set.chain(own.map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-fn beside(request: &ModelRequest) -> BTreeMap<&str, Value> {
+fn fields_beside_options(request: &ModelRequest) -> BTreeMap<&str, Value> {
     let format = match &request.format {
         AnswerFormat::Text => None,
         AnswerFormat::Json => Some(Value::from("json")),
@@ -66,9 +66,9 @@ fn messages(request: &ModelRequest) -> Vec<OllamaMessage<'_>> {
     }
     for message in &request.messages {
         match message {
-            request::PromptMessage::System(content) => messages.push(OllamaMessage::System { content }),
-            request::PromptMessage::User(content) => messages.push(OllamaMessage::User { content }),
-            request::PromptMessage::Assistant { text, exchanges, provider: _ } => {
+            PromptMessage::System(content) => messages.push(OllamaMessage::System { content }),
+            PromptMessage::User(content) => messages.push(OllamaMessage::User { content }),
+            PromptMessage::Assistant { text, exchanges, provider: _ } => {
                 let tool_calls = exchanges.iter().enumerate().map(call).collect();
                 messages.push(OllamaMessage::Assistant { content: text, tool_calls });
                 messages.extend(exchanges.iter().map(result));

@@ -97,7 +97,7 @@ fn a_whole_answer_is_one_line() {
     let mut out = VecDeque::new();
     let answer = json!({"model": "m:latest", "message": {"role": "assistant", "content": "Hi"}, "done": true,
         "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 2});
-    decoder.whole(&answer.to_string(), &mut out).and_then(|()| decoder.end(&mut out)).unwrap();
+    decoder.whole_answer(&answer.to_string(), &mut out).and_then(|()| decoder.end(&mut out)).unwrap();
     let usage = Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() };
     assert_eq!(out, [AnswerPiece::Model("m:latest".into()), said("Hi"), AnswerPiece::Usage(usage), stop()]);
 }

@@ -76,12 +76,12 @@ impl Decode for ResponsesDecoder {
                 if kind == "error" || !event.error.is_null() {
                     return Err(self.refusal(data));
                 }
-                self.told(kind, &event, out)
+                self.decode_kind(kind, &event, out)
             }
         }
     }
 
-    fn whole(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
+    fn whole_answer(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         let response: Value = parse(text)?;
         let is_error = response.get("error").is_some_and(|error| !error.is_null());
         if is_error || field(&response, "object") == "error" {
@@ -104,7 +104,7 @@ impl ResponsesDecoder {
         Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
-    fn told(&mut self, kind: &str, event: &ResponsesEvent, out: &mut Pieces) -> Result<(), Error> {
+    fn decode_kind(&mut self, kind: &str, event: &ResponsesEvent, out: &mut Pieces) -> Result<(), Error> {
         let delta = event.delta.as_str().unwrap_or_default();
         let output = event.output_index.as_u64();
         let marks = ResponsesCallMarks { ids: [event.item_id.as_str().unwrap_or_default(), ""], output };
@@ -123,14 +123,14 @@ impl ResponsesDecoder {
             }
             "response.reasoning_summary_part.added" => self.paragraph(out),
             "response.output_item.added" => self.added(&event.item, output, out),
-            "response.function_call_arguments.delta" => match self.calls.growing(marks) {
+            "response.function_call_arguments.delta" => match self.calls.growing_call(marks) {
                 Some(place) if !delta.is_empty() => {
-                    self.calls.hear(place);
+                    self.calls.note_arguments(place);
                     self.tally.input(place, delta, out)
                 }
                 _ => Ok(()),
             },
-            "response.function_call_arguments.done" => match self.calls.complete(marks) {
+            "response.function_call_arguments.done" => match self.calls.complete_call(marks) {
                 Some(place) => self.arguments(place, &event.arguments, out),
                 None => Ok(()),
             },
@@ -159,7 +159,7 @@ impl ResponsesDecoder {
 
     fn added(&mut self, item: &Value, output: Option<u64>, out: &mut Pieces) -> Result<(), Error> {
         let marks = marks(item, output);
-        if field(item, "type") == "function_call" && self.calls.known(marks).is_none() {
+        if field(item, "type") == "function_call" && self.calls.call_of(marks).is_none() {
             self.begin(marks, item, out)?;
         }
         Ok(())
@@ -170,11 +170,11 @@ impl ResponsesDecoder {
             "function_call" => {
                 let marks = marks(item, output);
                 let name = field(item, "name");
-                let place = match self.calls.over(marks, name) {
+                let place = match self.calls.end_call(marks, name) {
                     Some(place) => place,
                     None => {
                         let place = self.begin(marks, item, out)?;
-                        self.calls.over(marks, name);
+                        self.calls.end_call(marks, name);
                         place
                     }
                 };
@@ -205,7 +205,7 @@ impl ResponsesDecoder {
             Value::Object(_) => Cow::Owned(arguments.to_string()),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Cow::Borrowed(""),
         };
-        if arguments.is_empty() || self.calls.hear(place) {
+        if arguments.is_empty() || self.calls.note_arguments(place) {
             return Ok(());
         }
         self.tally.input(place, arguments, out)

@@ -70,10 +70,10 @@ fn pieces(events: &[Value]) -> Vec<AnswerPiece> {
     pieces
 }
 
-fn whole(response: &Value) -> (Vec<AnswerPiece>, Option<Error>) {
+fn whole_answer(response: &Value) -> (Vec<AnswerPiece>, Option<Error>) {
     let mut decoder = ResponsesDecoder::new("m", "test");
     let mut out = VecDeque::new();
-    let outcome = decoder.whole(&response.to_string(), &mut out).and_then(|()| decoder.end(&mut out));
+    let outcome = decoder.whole_answer(&response.to_string(), &mut out).and_then(|()| decoder.end(&mut out));
     (out.into(), outcome.err())
 }
 

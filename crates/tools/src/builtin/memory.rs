@@ -208,15 +208,15 @@ fn within(calling: &Calling<'_>) -> Result<Option<dates::Span>, Failed> {
 async fn message(calling: &Calling<'_>, item: &Item) -> Result<Value, Failed> {
     let ItemId::Message(id) = item.id else { return Ok(Value::Null) };
     let around = calling.recall.around(calling.scope, id, NEIGHBOURS).await.map_err(failed)?;
-    let others: Vec<Value> = around.iter().filter(|other| other.id != item.id).map(said).collect();
-    let mut shown = said(item);
+    let others: Vec<Value> = around.iter().filter(|other| other.id != item.id).map(message_json).collect();
+    let mut shown = message_json(item);
     if let Some(shown) = shown.as_object_mut() {
         shown.insert("around".into(), others.into());
     }
     Ok(shown)
 }
 
-fn said(item: &Item) -> Value {
+fn message_json(item: &Item) -> Value {
     let end = item.text.floor_char_boundary(MAX_SHOWN_BYTES);
     let more = if end < item.text.len() { "…" } else { "" };
     let by = match item.role {

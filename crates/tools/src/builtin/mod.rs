@@ -61,12 +61,12 @@ pub(crate) fn closed_spec(
     properties: impl Into<Value>,
     required: &[&str],
 ) -> ToolSpec {
-    let parameters = closed(properties, required);
+    let parameters = closed_schema(properties, required);
     ToolSpec { name: name.into(), description: description.into(), parameters }
 }
 
 /// A schema of an object with these properties and no others.
-fn closed(properties: impl Into<Value>, required: &[&str]) -> Value {
+fn closed_schema(properties: impl Into<Value>, required: &[&str]) -> Value {
     json!({
         "type": "object",
         "properties": properties.into(),

@@ -48,12 +48,12 @@ impl Tool for UpdateProfile {
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
-        changed(&standing, &calling.input).map(drop)
+        changed_profile(&standing, &calling.input).map(drop)
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
-        let profile = changed(&standing, &calling.input)?;
+        let profile = changed_profile(&standing, &calling.input)?;
         let ProfileRow { name, timezone, locale, fields, .. } = &profile;
         let output = json!({ "name": name, "timezone": timezone, "locale": locale, "fields": fields });
         Ok(ToolOutput::writing(output, Write::Profile(profile)))
@@ -61,7 +61,7 @@ impl Tool for UpdateProfile {
 }
 
 /// The profile with what a call says, if that may stand there.
-fn changed(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, Failed> {
+fn changed_profile(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, Failed> {
     let wrong = |message: String| Failed::new("invalid_arguments", message);
     let said =
         |name: &str| text(input, name).map(|said| said.trim().to_owned()).filter(|said| !said.is_empty());
@@ -74,7 +74,7 @@ fn changed(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, Failed> {
         name: said("name").or_else(|| standing.name.clone()),
         timezone: timezone.transpose()?.or_else(|| standing.timezone.clone()),
         locale: said("locale").or_else(|| standing.locale.clone()),
-        fields: merged(&standing.fields, input),
+        fields: merged_fields(&standing.fields, input),
         ..standing.clone()
     };
     if profile == *standing {
@@ -102,7 +102,7 @@ fn changed(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, Failed> {
 }
 
 /// The fields with what the call changes; null removes one.
-fn merged(standing: &Value, input: &Value) -> Value {
+fn merged_fields(standing: &Value, input: &Value) -> Value {
     let mut fields = standing.as_object().cloned().unwrap_or_default();
     for (name, value) in input.get("fields").and_then(Value::as_object).into_iter().flatten() {
         if value.is_null() {

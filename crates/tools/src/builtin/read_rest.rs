@@ -38,7 +38,7 @@ impl Tool for ReadRest {
             return pieces(&calling, document, from).await;
         }
         let whole = match (id.parse::<MessageId>(), id.parse::<CallId>()) {
-            (Ok(message), _) => said(&calling, message).await?,
+            (Ok(message), _) => message_text(&calling, message).await?,
             (_, Ok(call)) => result(&calling, call).await?,
             (Err(_), Err(_)) => None,
         };
@@ -54,7 +54,7 @@ fn missing() -> Failed {
     Failed::new("not_found", "there is nothing of that id to read; take the id from the note about the rest")
 }
 
-async fn said(calling: &Calling<'_>, message: MessageId) -> Result<Option<String>, Failed> {
+async fn message_text(calling: &Calling<'_>, message: MessageId) -> Result<Option<String>, Failed> {
     let found = calling.recall.messages(calling.scope, &[message]).await.map_err(failed)?;
     Ok(found.first().map(|item| item.text.to_string()))
 }

@@ -14,7 +14,7 @@ pub(super) fn reason(said: &str) -> &str {
 }
 
 /// The answer of a call. What the tool itself calls an error has failed.
-pub(super) fn told(result: CallToolResult) -> Result<ToolOutput, Failed> {
+pub(super) fn tool_output(result: CallToolResult) -> Result<ToolOutput, Failed> {
     let text = || result.content.iter().map(block).collect::<Vec<_>>().join("\n");
     if result.is_error == Some(true) {
         let text = text();

@@ -159,7 +159,7 @@ impl Tool for WebSearch {
             }
             SearchEngine::Searxng(base_url) => self.searxng(base_url, &calling, query).await,
         };
-        hidden.told(found.map(|found| told(query, &found)))
+        hidden.hide_in_result(found.map(|found| search_output(query, &found)))
     }
 }
 
@@ -236,7 +236,7 @@ fn page(result: &Value) -> Option<Page> {
 }
 
 /// What was found, as a text for the model, with where it is from.
-fn told(query: &str, found: &Found) -> ToolOutput {
+fn search_output(query: &str, found: &Found) -> ToolOutput {
     let mut parts = Vec::new();
     if let Some(answer) = found.answer.as_deref().map(str::trim).filter(|answer| !answer.is_empty()) {
         parts.push(format!("In short: {}", first(answer, MAX_CONTENT_CHARS)));

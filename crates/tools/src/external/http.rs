@@ -87,13 +87,13 @@ impl HttpCall {
             // What is picked out of an answer is part of one that did what was asked.
             let accepted = self.tool.accept_status.contains(&answer.status);
             return if accepted {
-                Ok(whole(&answer)?.into())
+                Ok(whole_answer(&answer)?.into())
             } else {
                 Err(refusal(&answer, self.tool.retry, &filling.hidden))
             };
         }
         match &self.tool.answer {
-            Answered::Whole => Ok(whole(&answer)?.into()),
+            Answered::Whole => Ok(whole_answer(&answer)?.into()),
             Answered::Pointer(pointer) => match json_of(&answer)?.pointer_mut(pointer) {
                 Some(value) => Ok(value.take().into()),
                 None => {
@@ -145,7 +145,7 @@ impl Tool for HttpCall {
 
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let filling = Filling::gather(&calling, &self.outside.secrets, &self.needs).await?;
-        filling.hidden.told(self.answer(&calling, &filling).await)
+        filling.hidden.hide_in_result(self.answer(&calling, &filling).await)
     }
 }
 
@@ -163,7 +163,7 @@ impl UndoCall for HttpUndo {
                 Err(refusal(&answer, false, &filling.hidden))
             }
         });
-        filling.hidden.told(undone)
+        filling.hidden.hide_in_result(undone)
     }
 }
 
@@ -201,7 +201,7 @@ fn outgoing(rendered: Rendered, key: &str) -> Result<Outgoing, Failed> {
 }
 
 /// All of an answer: as JSON if it is some, else as text.
-fn whole(answer: &Incoming) -> Result<Value, Failed> {
+fn whole_answer(answer: &Incoming) -> Result<Value, Failed> {
     if answer.body.is_empty() {
         return Ok(json!({ "status": answer.status }));
     }

@@ -4,9 +4,9 @@ mod border;
 mod egress;
 mod http;
 mod mcp;
-mod sandbox;
 mod search;
 mod secrets;
+mod wasm;
 
 use std::sync::Arc;
 use std::time::Duration;

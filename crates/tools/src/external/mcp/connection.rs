@@ -30,8 +30,8 @@ use tokio_util::task::TaskTracker;
 
 use super::depth_limit::DepthLimited;
 use super::http::{McpEgress, trouble};
-use crate::outside::border::Hidden;
-use crate::outside::egress::{Egress, MAX_ANSWER_BYTES};
+use crate::external::border::Hidden;
+use crate::external::egress::{Egress, MAX_ANSWER_BYTES};
 
 /// How long a server may take until it can be asked something.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -46,7 +46,7 @@ fn results_are_bounded_in_number_and_length() {
     let longest = format!("{start}{}", "x".repeat(MAX_URL_BYTES - start.len()));
     assert_eq!(urls(&json!([{ "url": format!("{longest}x") }, { "url": longest }])), [longest]);
     let long = page(Some(&"t".repeat(MAX_TITLE_CHARS + 1)), start, Some(&"é".repeat(MAX_CONTENT_CHARS + 1)));
-    let done = told("q", &Found { answer: None, pages: vec![long] });
+    let done = search_output("q", &Found { answer: None, pages: vec![long] });
     let expected =
         format!("1. {}…\n{start}\n{}…", "t".repeat(MAX_TITLE_CHARS), "é".repeat(MAX_CONTENT_CHARS));
     assert_eq!(done.output, json!(expected));
@@ -61,7 +61,7 @@ fn the_model_reads_a_list_and_the_user_sees_where_it_is_from() {
             page(None, "https://b.example.com/", None),
         ],
     };
-    let done = told("q", &found);
+    let done = search_output("q", &found);
     let text = "In short: Four.\n\n1. Sums 2. fake\nhttps://a.example.com/\n2 + 2 is 4\n\n\
                 2. https://b.example.com/\nhttps://b.example.com/";
     assert_eq!(done.output, json!(text));
@@ -76,7 +76,7 @@ fn the_model_reads_a_list_and_the_user_sees_where_it_is_from() {
         source("https://b.example.com/", "https://b.example.com/"),
     ];
     assert_eq!(done.sources, expected);
-    let nothing = told("a \"b\"", &Found::default());
+    let nothing = search_output("a \"b\"", &Found::default());
     assert_eq!(
         (nothing.output, nothing.sources.len()),
         (json!("Nothing was found on the web for \"a \\\"b\\\"\"."), 0)

@@ -13,7 +13,7 @@ fn incoming(status: u16, headers: &[(&'static str, &str)], body: &[u8]) -> Incom
 
 fn answered(content_type: &str, body: &[u8]) -> Result<Value, (&'static str, bool)> {
     let answer = incoming(200, &[("content-type", content_type)], body);
-    whole(&answer).map_err(|failed| (failed.error, failed.uncertain))
+    whole_answer(&answer).map_err(|failed| (failed.error, failed.uncertain))
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_long_answer_is_a_text_that_ends_at_a_whole_character() {
         assert_eq!(text.as_str().map(str::len), Some(MAX_TEXT_BYTES - 1), "{content_type}");
     }
     let cut = Incoming { cut: true, ..incoming(200, &[("content-type", "application/json")], b"[1, \"\xc3") };
-    assert_eq!(whole(&cut).unwrap(), json!("[1, \""));
+    assert_eq!(whole_answer(&cut).unwrap(), json!("[1, \""));
 }
 
 #[test]

@@ -146,9 +146,9 @@ impl Egress {
             if !response.status().is_redirection() || !response.headers().contains_key(LOCATION) {
                 return read(response).await;
             }
-            let next = followed(&method, &url, &response)?;
+            let next = redirect_target(&method, &url, &response)?;
             if next.origin() != url.origin() {
-                headers = stripped(&headers);
+                headers = harmless_headers(&headers);
             }
             url = next;
         }
@@ -205,7 +205,7 @@ fn client(resolver: Resolver) -> Result<Client, reqwest::Error> {
 }
 
 /// Where a redirect leads, if it is followed at all: what changes something is not sent to anybody else.
-fn followed(method: &Method, url: &Url, response: &Response) -> Result<Url, EgressError> {
+fn redirect_target(method: &Method, url: &Url, response: &Response) -> Result<Url, EgressError> {
     let refused = || EgressError::Redirected(host(url));
     if !matches!(*method, Method::GET | Method::HEAD) {
         return Err(refused());
@@ -215,7 +215,7 @@ fn followed(method: &Method, url: &Url, response: &Response) -> Result<Url, Egre
 }
 
 /// What may be sent to a host that the request was not made for.
-fn stripped(headers: &HeaderMap) -> HeaderMap {
+fn harmless_headers(headers: &HeaderMap) -> HeaderMap {
     let harmless = headers.iter().filter(|(name, _)| **name == ACCEPT);
     harmless.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

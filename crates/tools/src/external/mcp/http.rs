@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
-use crate::outside::egress::{Egress, EgressError, Incoming, MAX_ANSWER_BYTES, Outgoing, read};
+use crate::external::egress::{Egress, EgressError, Incoming, MAX_ANSWER_BYTES, Outgoing, read};
 
 type Failure = StreamableHttpError<EgressError>;
 
@@ -69,7 +69,7 @@ impl StreamableHttpClient for McpEgress {
             return Ok(StreamableHttpPostResponse::Sse(events(response, id(&message)), given));
         }
         let answer = read(response).await.map_err(StreamableHttpError::Client)?;
-        taken(&message, session.is_some(), &answer, given)
+        message_answer(&message, session.is_some(), &answer, given)
     }
 
     async fn delete_session(
@@ -114,7 +114,7 @@ fn request(
 }
 
 /// An answer that is one message.
-fn taken(
+fn message_answer(
     asked: &ClientJsonRpcMessage,
     in_session: bool,
     answer: &Incoming,
@@ -133,7 +133,8 @@ fn taken(
         }
         said => {
             let client_error = (400..500).contains(&answer.status) && !matches!(answer.status, 401 | 403);
-            if let Some(older) = older(asked, said.as_ref()).filter(|_| client_error && !in_session) {
+            if let Some(older) = older_protocol(asked, said.as_ref()).filter(|_| client_error && !in_session)
+            {
                 return Ok(older);
             }
             match said {
@@ -161,7 +162,7 @@ fn is_stray(message: &str, asked: Option<&Value>) -> bool {
 
 /// A server of the older protocol does not know the question that the newer one begins with. It is told to the
 /// negotiation as an answer to that question, whatever the server made of it.
-fn older(
+fn older_protocol(
     asked: &ClientJsonRpcMessage,
     said: Option<&ServerJsonRpcMessage>,
 ) -> Option<StreamableHttpPostResponse> {

@@ -5,7 +5,7 @@ mod content;
 mod definition;
 mod depth_limit;
 mod http;
-mod line;
+mod session;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -24,14 +24,14 @@ use tokio_util::task::TaskTracker;
 
 use self::connection::{Address, Dial};
 use self::http::trouble;
-use self::line::{McpSession, ReachedMcpServer};
+use self::session::{McpSession, ReachedMcpServer};
 use super::egress::Egress;
 use super::secrets::{Filling, Needs, Secrets};
 use crate::registry::timed_out;
 use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 pub use self::definition::mcp_tool_name;
-pub use self::line::McpHealth;
+pub use self::session::McpHealth;
 
 /// Users who have a line of their own to one server at once.
 const MAX_LINES: usize = 64;
@@ -90,7 +90,7 @@ impl McpHub {
     }
 
     /// Waits until a server offers something else than is known, and gives the apps of which that is so.
-    pub async fn changed(&self) -> BTreeSet<AppId> {
+    pub async fn changed_apps(&self) -> BTreeSet<AppId> {
         loop {
             let more = self.notices.more.notified();
             let apps = std::mem::take(&mut *self.notices.apps.lock().unwrap_or_else(PoisonError::into_inner));
@@ -115,7 +115,7 @@ impl McpHub {
     }
 
     /// Lets go of those servers of an app that are not among these. A run that still uses one keeps it to its end.
-    pub fn keep(&self, app: &AppId, configs: &[McpServer]) {
+    pub fn keep_servers(&self, app: &AppId, configs: &[McpServer]) {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(of, _), server| of != app || configs.contains(&server.config));
     }
@@ -183,11 +183,11 @@ impl McpServerHandle {
         let filling = Filling::gather(calling, &self.secrets, &self.needs).await?;
         let line = self.line(calling);
         let reached = self.reach(&line, &filling, true).await?;
-        line.worked();
-        Ok(self.wanted(&reached))
+        line.note_success();
+        Ok(self.wanted_offers(&reached))
     }
 
-    fn wanted(&self, reached: &ReachedMcpServer) -> Vec<McpOffer> {
+    fn wanted_offers(&self, reached: &ReachedMcpServer) -> Vec<McpOffer> {
         let wanted = |tool: &str| self.config.tools.as_ref().is_none_or(|names| names.contains(tool));
         reached.tools.iter().filter(|tool| wanted(&tool.name)).map(definition::offer).collect()
     }
@@ -229,7 +229,7 @@ impl McpServerHandle {
     async fn call(&self, calling: &Calling<'_>, tool: &Pinned) -> Result<ToolOutput, Failed> {
         let filling = Filling::gather(calling, &self.secrets, &self.needs).await?;
         let result = self.try_call(calling, tool, &filling).await;
-        filling.hidden.told(result)
+        filling.hidden.hide_in_result(result)
     }
 
     async fn try_call(
@@ -252,18 +252,22 @@ impl McpServerHandle {
         };
         match answer {
             Ok(CallToolResponse::Complete(result)) => {
-                line.worked();
-                content::told(result)
+                line.note_success();
+                content::tool_output(result)
             }
             Ok(_) => {
-                line.worked();
+                line.note_success();
                 let message = "the server wants to ask the user something, or to go on by itself; that cannot be done here";
                 Err(Failed::uncertain("unsupported", message))
             }
             Err(error) => {
                 let (failed, broken) = failure(&error);
                 if broken {
-                    line.broke(self.name(), &reached.connection, filling.hidden.text(&error.to_string()));
+                    line.note_break(
+                        self.name(),
+                        &reached.connection,
+                        filling.hidden.text(&error.to_string()),
+                    );
                 }
                 Err(failed)
             }
@@ -277,7 +281,7 @@ impl McpServerHandle {
         tool: &Pinned,
         reached: &ReachedMcpServer,
     ) -> Result<(), Failed> {
-        let offers = self.wanted(reached);
+        let offers = self.wanted_offers(reached);
         match offers.iter().find(|offer| offer.tool == tool.tool) {
             Some(offer) if offer.hash == tool.hash => return Ok(()),
             Some(_) | None => {}

@@ -126,14 +126,14 @@ impl McpSession {
     }
 
     /// A call was answered.
-    pub(super) fn worked(&self) {
+    pub(super) fn note_success(&self) {
         let mut state = self.state();
         state.breaker.succeeded();
         state.last_error = None;
     }
 
     /// A call was cut off.
-    pub(super) fn broke(&self, server: &str, connection: &Arc<Connection>, reason: String) {
+    pub(super) fn note_break(&self, server: &str, connection: &Arc<Connection>, reason: String) {
         let mut state = self.state();
         if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
             state.connection = None;

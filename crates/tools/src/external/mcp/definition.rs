@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use store::McpOffer;
 
-use crate::outside::border::clean;
+use crate::external::border::clean;
 
 /// What providers accept as a tool's name.
 const MAX_NAME: usize = 64;

@@ -62,7 +62,7 @@ impl Hidden {
     }
 
     /// What a call has come to, fit to be told.
-    pub(crate) fn told(&self, result: Result<ToolOutput, Failed>) -> Result<ToolOutput, Failed> {
+    pub(crate) fn hide_in_result(&self, result: Result<ToolOutput, Failed>) -> Result<ToolOutput, Failed> {
         match result {
             Ok(done) => {
                 let mut sources = done.sources;
@@ -215,12 +215,12 @@ mod tests {
         hidden.add("weather", "hushhush");
         hidden.add("short", "abc");
         let output = json!({ "a": ["x hushhush", { "hushhush": 1 }], "b": "abc" });
-        let done = hidden.told(Ok(output.into())).unwrap();
+        let done = hidden.hide_in_result(Ok(output.into())).unwrap();
         assert_eq!(
             done.output,
             json!({ "a": ["x [weather is hidden]", { "[weather is hidden]": 1 }], "b": "abc" })
         );
-        let failed = hidden.told(Err(Failed::new("http_error", "401 for hushhush"))).unwrap_err();
+        let failed = hidden.hide_in_result(Err(Failed::new("http_error", "401 for hushhush"))).unwrap_err();
         assert_eq!(failed.message, "401 for [weather is hidden]");
     }
 }
