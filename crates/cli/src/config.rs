@@ -18,8 +18,8 @@ use std::time::Duration;
 use app::Problem;
 use app::source::{Source, read_file};
 use engine::{CallShares, DEFAULT_DOCUMENT_BYTES};
-use model::known::KnownProvider;
-use model::{Capabilities, Listing, Prices, ProviderKind, ProviderWire, Timeouts, known};
+use model::known_models::KnownProvider;
+use model::{Capabilities, Listing, Prices, ProviderKind, ProviderWire, Timeouts, known_models};
 use server::Proxying;
 use tools::Allowed;
 
@@ -114,7 +114,7 @@ impl Provider {
 
     /// Whether it is where everybody knows it to be, so that what is known of its models holds.
     pub(crate) fn is_at_its_own_url(&self) -> bool {
-        known::provider(&self.name).is_some_and(|known| known.base_url == self.base_url)
+        known_models::provider(&self.name).is_some_and(|known| known.base_url == self.base_url)
     }
 
     /// Whether the catalogue describes its models: it is at its own URL, or the operator says that list prices hold, and so
@@ -125,7 +125,7 @@ impl Provider {
 
     /// What to set when its base URL is wrong.
     pub(crate) fn url_setting(&self) -> String {
-        match known::provider(&self.name) {
+        match known_models::provider(&self.name) {
             Some(known) => known.url_variable.to_owned(),
             None => format!("base_url in [providers.{}]", self.name),
         }
@@ -133,7 +133,7 @@ impl Provider {
 
     /// What to set when its key is missing or wrong.
     pub(crate) fn key_setting(&self) -> String {
-        match known::provider(&self.name).and_then(|known| known.key_variable) {
+        match known_models::provider(&self.name).and_then(|known| known.key_variable) {
             Some(variable) => variable.to_owned(),
             None => format!("api_key_env in [providers.{}]", self.name),
         }

@@ -1,6 +1,6 @@
 //! Which prices hold for models of a provider that nobody has given one.
 
-use crate::known::{self, Catalogue};
+use crate::known_models::{self, Catalogue};
 use crate::{Capabilities, Price, ProviderKind};
 
 /// What is known of the prices of a provider's models.
@@ -40,7 +40,7 @@ impl Prices {
 impl Catalogue {
     /// The list price. Behind a provider that only this server knows, it is that of whoever the name leads to.
     pub fn list_price(&self, provider: &str, id: &str) -> Option<Price> {
-        let owner = match known::provider(provider) {
+        let owner = match known_models::provider(provider) {
             Some(_) => provider,
             None => self.provider_of(id, |_| true)?,
         };

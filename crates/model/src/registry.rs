@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::capabilities::{Capabilities, Price, ProviderKind, SchemaSupport};
 use crate::health::ProviderHealth;
-use crate::known::Catalogue;
+use crate::known_models::Catalogue;
 use crate::learning::Learning;
 use crate::prices::Prices;
 use crate::rescue::Rescued;

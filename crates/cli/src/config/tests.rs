@@ -79,7 +79,7 @@ idle_timeout_seconds = 5
 level = "warn"
 format = "json"
 "#;
-    let usual = Provider::of(known::provider("openai").unwrap());
+    let usual = Provider::of(known_models::provider("openai").unwrap());
     let openai = Provider {
         wire: Some(Wire::Chat),
         base_url: "http://localhost:1/v1".into(),

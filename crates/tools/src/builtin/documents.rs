@@ -8,23 +8,18 @@ use memory::recall::Passage;
 use protocol::DocumentId;
 use serde_json::{Value, json};
 
-use super::{closed_spec, count, failed, text};
+use super::{closed_spec, failed, found_limit, limit_schema, query_schema, text};
 use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
-
-const MAX_FOUND: usize = 20;
-const DEFAULT_FOUND: usize = 5;
-const MAX_QUERY_CHARS: usize = 1_000;
 
 pub(crate) struct SearchDocuments;
 
 #[async_trait]
 impl Tool for SearchDocuments {
     fn spec(&self) -> ToolSpec {
-        let at_most = format!("at most so many; {DEFAULT_FOUND} when absent");
         let properties = json!({
-            "query": { "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": "what to look for" },
+            "query": query_schema("what to look for"),
             "documentId": { "type": "string", "description": "only in this document; in all of the user's when absent" },
-            "limit": { "type": "integer", "minimum": 1, "maximum": MAX_FOUND, "description": at_most },
+            "limit": limit_schema(),
         });
         closed_spec(
             "search_documents",
@@ -37,7 +32,7 @@ impl Tool for SearchDocuments {
 
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let query = text(&calling.input, "query").unwrap_or_default();
-        let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND);
+        let limit = found_limit(&calling.input);
         let among = match text(&calling.input, "documentId") {
             Some(id) => Some(vec![document(id)?]),
             None => None,

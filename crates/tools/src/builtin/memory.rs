@@ -14,16 +14,13 @@ use protocol::{MAX_KIND_BYTES, MemoryId, Role};
 use serde_json::{Value, json};
 use store::{MAX_MEMORY_BYTES, NewMemory, Write};
 
-use super::{closed_spec, count, failed, text};
+use super::{closed_spec, failed, found_limit, limit_schema, query_schema, text};
 use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
-const MAX_FOUND: usize = 20;
-const DEFAULT_FOUND: usize = 5;
 /// Messages shown before and after one that was found.
 const NEIGHBOURS: usize = 1;
 /// Bytes of one message that are shown.
 const MAX_SHOWN_BYTES: usize = 1_000;
-const MAX_QUERY_CHARS: usize = 1_000;
 
 pub(crate) struct SearchHistory;
 pub(crate) struct SearchMemories;
@@ -34,10 +31,10 @@ impl Tool for SearchHistory {
     fn spec(&self) -> ToolSpec {
         let day = |which: &str| json!({ "type": "string", "format": "date", "description": which });
         let properties = json!({
-            "query": query("what to look for, in words; times such as \"last Tuesday\" are understood"),
+            "query": query_schema("what to look for, in words; times such as \"last Tuesday\" are understood"),
             "from": day("nothing from before this day, as in 2026-05-01"),
             "to": day("nothing from after this day"),
-            "limit": limit(),
+            "limit": limit_schema(),
         });
         closed_spec(
             "search_history",
@@ -67,7 +64,7 @@ impl Tool for SearchMemories {
         closed_spec(
             "search_memories",
             "Searches what is remembered about the user.",
-            json!({ "query": query("what to look for"), "limit": limit() }),
+            json!({ "query": query_schema("what to look for"), "limit": limit_schema() }),
             &["query"],
         )
     }
@@ -162,17 +159,8 @@ pub fn known_already(memory: MemoryId) -> Value {
     json!({ "memoryId": memory, "saved": false, "note": "this is known already" })
 }
 
-fn query(description: &str) -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": description })
-}
-
-fn limit() -> Value {
-    let description = format!("at most so many; {DEFAULT_FOUND} when absent");
-    json!({ "type": "integer", "minimum": 1, "maximum": MAX_FOUND, "description": description })
-}
-
 fn question<'a>(calling: &'a Calling<'_>, among: Among) -> Question<'a> {
-    let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND);
+    let limit = found_limit(&calling.input);
     let question =
         Question::new(text(&calling.input, "query").unwrap_or_default(), calling.now, limit, among);
     Question { zone: calling.zone.clone(), ..question }

@@ -31,6 +31,11 @@ pub(crate) use proposals::{CreateProposal, UpdateProposal};
 pub(crate) use records::RecordTypeTool;
 pub use records::{Reference, references};
 
+/// What a search of memories or documents gives at most, and when nobody says how much.
+const MAX_FOUND: usize = 20;
+const DEFAULT_FOUND: usize = 5;
+const MAX_QUERY_CHARS: usize = 1_000;
+
 /// The tools that every app can list, each with its facts.
 pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 14] {
     let read = ToolFacts::default;
@@ -88,6 +93,29 @@ fn count(input: &Value, name: &str) -> Option<usize> {
 /// The arguments of a call; the schema has made sure that they are an object.
 fn object(input: &Value) -> Map<String, Value> {
     input.as_object().cloned().unwrap_or_default()
+}
+
+/// The words that a search is for.
+fn query_schema(description: &str) -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": description })
+}
+
+fn limit_schema() -> Value {
+    let description = format!("at most so many; {DEFAULT_FOUND} when absent");
+    json!({ "type": "integer", "minimum": 1, "maximum": MAX_FOUND, "description": description })
+}
+
+/// How much a search gives.
+fn found_limit(input: &Value) -> usize {
+    count(input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND)
+}
+
+/// What the store has found, if it is there.
+fn present<T>(found: Result<T, store::Error>) -> Result<Option<T>, Failed> {
+    match found {
+        Err(store::Error::NotFound(_)) => Ok(None),
+        found => found.map(Some).map_err(failed),
+    }
 }
 
 /// A store that cannot be asked. What is not there is for each tool to explain.

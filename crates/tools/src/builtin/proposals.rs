@@ -12,7 +12,7 @@ use protocol::ProposalId;
 use serde_json::{Value, json};
 use store::{NewProposal, ProposalRow, Write};
 
-use super::{closed_spec, failed, text};
+use super::{closed_spec, present, text};
 use crate::policy::Ruling;
 use crate::{Calling, Failed, Taint, Tool, ToolOutput, ToolRegistry, ToolSpec};
 
@@ -158,11 +158,9 @@ async fn open(calling: &Calling<'_>) -> Result<ProposalRow, Failed> {
         || Failed::new("not_found", "there is no open proposal with that id; it may have been decided");
     let wanted: ProposalId =
         text(&calling.input, "proposalId").and_then(|id| id.parse().ok()).ok_or_else(missing)?;
-    match calling.store.proposal_of(calling.scope, wanted).await {
-        Err(store::Error::NotFound(_)) => Err(missing()),
-        Ok(decided) if decided.decision.is_some() => Err(missing()),
-        found => of_the_model(found.map_err(failed)?, calling),
-    }
+    let proposal = present(calling.store.proposal_of(calling.scope, wanted).await)?;
+    let open = proposal.filter(|proposal| proposal.decision.is_none());
+    of_the_model(open.ok_or_else(missing)?, calling)
 }
 
 fn of_the_model(proposal: ProposalRow, calling: &Calling<'_>) -> Result<ProposalRow, Failed> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use protocol::{ActionId, CallId, DocumentId, MessageId};
 use serde_json::json;
 
-use super::{closed_spec, count, failed, text};
+use super::{closed_spec, count, failed, present, text};
 use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 /// Bytes that one call gives.
@@ -60,15 +60,11 @@ async fn message_text(calling: &Calling<'_>, message: MessageId) -> Result<Optio
 }
 
 async fn result(calling: &Calling<'_>, call: CallId) -> Result<Option<String>, Failed> {
-    match calling.store.action_of(calling.scope, ActionId::from(call)).await {
-        Ok(mut action) => {
-            let forgotten = calling.recall.forgotten(calling.scope).await.map_err(failed)?;
-            forgotten.clear_json(&mut action.output, action.started_at);
-            Ok(Some(action.output.as_str().map_or_else(|| action.output.to_string(), str::to_owned)))
-        }
-        Err(store::Error::NotFound(_)) => Ok(None),
-        Err(error) => Err(failed(error)),
-    }
+    let action = present(calling.store.action_of(calling.scope, ActionId::from(call)).await)?;
+    let Some(mut action) = action else { return Ok(None) };
+    let forgotten = calling.recall.forgotten(calling.scope).await.map_err(failed)?;
+    forgotten.clear_json(&mut action.output, action.started_at);
+    Ok(Some(action.output.as_str().map_or_else(|| action.output.to_string(), str::to_owned)))
 }
 
 async fn pieces(calling: &Calling<'_>, document: DocumentId, from: usize) -> Result<ToolOutput, Failed> {

@@ -8,7 +8,7 @@ use protocol::{ActionId, Effect};
 use serde_json::{Value, json};
 use store::{ActionFilter, ActionRow, Write};
 
-use super::{closed_spec, count, failed, text};
+use super::{closed_spec, count, failed, present, text};
 use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 const MAX_LISTED: usize = 50;
@@ -127,8 +127,5 @@ async fn find(calling: &Calling<'_>) -> Result<ActionRow, Failed> {
     let missing = || Failed::new("not_found", "there is no such action; listRecentActions shows the newest");
     let wanted: ActionId =
         text(&calling.input, "actionId").and_then(|id| id.parse().ok()).ok_or_else(missing)?;
-    match calling.store.action_of(calling.scope, wanted).await {
-        Err(store::Error::NotFound(_)) => Err(missing()),
-        found => found.map_err(failed),
-    }
+    present(calling.store.action_of(calling.scope, wanted).await)?.ok_or_else(missing)
 }

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use app::Problem;
 use app::source::Spanned;
-use model::{Capabilities, Listing, Price, ProviderWire, Tokens, known};
+use model::{Capabilities, Listing, Price, ProviderWire, Tokens, known_models};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -138,7 +138,7 @@ impl Reader<'_> {
     fn configured<'c>(&self, config: &'c Config, name: &Spanned<String>) -> Result<&'c Provider, Problem> {
         config.provider(name.get_ref()).ok_or_else(|| {
             let message = format!("the provider {:?} is not configured", name.get_ref());
-            let known = known::provider(name.get_ref()).and_then(|known| known.key_variable);
+            let known = known_models::provider(name.get_ref()).and_then(|known| known.key_variable);
             let mend = match known {
                 _ if name.get_ref() == local::NAME => "get weights with `rondo models pull`".to_owned(),
                 Some(variable) => format!("set {variable}"),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use app::Problem;
 use app::source::Spanned;
-use model::known::{KnownProvider, PROVIDERS};
+use model::known_models::{KnownProvider, PROVIDERS};
 use model::{Capabilities, Prices, ProviderKind, ProviderWire, SchemaSupport, Timeouts};
 use serde::Deserialize;
 

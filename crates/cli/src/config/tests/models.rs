@@ -16,7 +16,7 @@ fn names(config: &Config) -> Vec<&str> {
 fn known_models_are_listed_where_the_provider_is_where_everybody_knows_it() {
     let config = read("", &[KEY, ("ANTHROPIC_API_KEY", "sk-2")]).unwrap();
     let catalogue = model::Catalogue::built_in();
-    let ours = |model: &&known::KnownModel| ["openai", "anthropic"].contains(&model.provider.as_str());
+    let ours = |model: &&known_models::KnownModel| ["openai", "anthropic"].contains(&model.provider.as_str());
     let known: Vec<&str> = catalogue.listed().filter(ours).map(|model| model.name.as_str()).collect();
     assert_eq!(names(&config), known);
     let luna = config.listing("gpt-6-luna").unwrap();

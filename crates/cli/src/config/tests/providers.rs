@@ -87,7 +87,7 @@ fn a_provider_of_ones_own_speaks_chat_in_the_cloud_unless_it_says_otherwise() {
         base_url: "http://10.0.0.5:8000/v1".into(),
         wire: Some(Wire::Chat),
         capabilities: Capabilities::of_kind(Kind::Cloud),
-        ..Provider::of(known::provider("openai").unwrap())
+        ..Provider::of(known_models::provider("openai").unwrap())
     };
     assert_eq!(own, expected);
     let other = only("[providers.box]\nwire = 'ollama'\nbase_url = 'box'", &[]);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::{FileRow, MAX_FILE_BYTES, MAX_PATH_BYTES, Write};
 
 use self::sections::{MAX_HEADING_CHARS, Mode, SectionError, SectionHeading};
-use super::{closed_spec, failed, text};
+use super::{closed_spec, failed, present, text};
 use crate::files::check_path;
 use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
@@ -225,11 +225,7 @@ fn path(input: &Value) -> Result<&str, Failed> {
 }
 
 async fn existing(calling: &Calling<'_>, path: &str) -> Result<Option<FileRow>, Failed> {
-    match calling.store.file(calling.scope, path).await {
-        Ok(file) => Ok(Some(file)),
-        Err(store::Error::NotFound(_)) => Ok(None),
-        Err(error) => Err(failed(error)),
-    }
+    present(calling.store.file(calling.scope, path).await)
 }
 
 fn fits(content: &str) -> Result<(), Failed> {

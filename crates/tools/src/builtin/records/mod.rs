@@ -19,7 +19,7 @@ use store::{MAX_RECORD_BYTES, RecordQuery, RecordRow, Write};
 
 pub use references::{Reference, references};
 
-use super::{count, failed, object, text};
+use super::{count, failed, object, present, text};
 use crate::registry::{MAX_OUTPUT_BYTES, validate};
 use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec};
 
@@ -161,11 +161,7 @@ impl RecordTypeTool {
         let id = text(&calling.input, ID).unwrap_or_default();
         let missing = || Failed::new("not_found", format!("there is no {kind} record with the id {id}"));
         let id: RecordId = id.parse().map_err(|_| missing())?;
-        match calling.store.record_of(calling.scope, kind, id).await {
-            Ok(row) => Ok(row),
-            Err(store::Error::NotFound(_)) => Err(missing()),
-            Err(error) => Err(failed(error)),
-        }
+        present(calling.store.record_of(calling.scope, kind, id).await)?.ok_or_else(missing)
     }
 
     async fn check_evidence(&self, calling: &Calling<'_>, given: &Map<String, Value>) -> Result<(), Failed> {

@@ -45,33 +45,29 @@ const FAREWELL: Duration = Duration::from_secs(4);
 /// Where a call's key stands, so that a server that sees it twice can tell.
 const KEY: &str = "dev.rondo/idempotency-key";
 
-/// All servers of tools of all apps.
+/// All MCP servers of all apps.
 pub struct McpHub {
+    parts: Arc<McpParts>,
+    servers: Mutex<BTreeMap<(AppId, String), Arc<McpServerHandle>>>,
+}
+
+/// What all MCP servers share.
+struct McpParts {
     egress: Egress,
     secrets: Arc<Secrets>,
     /// What a process is told of its surroundings, such as where programs are.
     env: Vec<(String, String)>,
-    servers: Mutex<BTreeMap<(AppId, String), Arc<McpServerHandle>>>,
-    notices: Arc<Notices>,
+    /// Apps whose servers offer something else than is known.
+    changed: Mutex<BTreeSet<AppId>>,
+    more: Notify,
     tasks: TaskTracker,
 }
 
-/// Apps whose servers offer something else than is known.
-#[derive(Default)]
-struct Notices {
-    apps: Mutex<BTreeSet<AppId>>,
-    more: Notify,
-}
-
-/// One server of one app.
+/// One MCP server of one app.
 pub struct McpServerHandle {
     app: AppId,
     config: McpServer,
-    egress: Egress,
-    secrets: Arc<Secrets>,
-    env: Vec<(String, String)>,
-    notices: Arc<Notices>,
-    tasks: TaskTracker,
+    parts: Arc<McpParts>,
     needs: Needs,
     /// One for all, or one for each user where the user's own credentials are needed.
     lines: Mutex<HashMap<Option<UserId>, Arc<McpSession>>>,
@@ -79,21 +75,17 @@ pub struct McpServerHandle {
 
 impl McpHub {
     pub fn new(egress: Egress, secrets: Arc<Secrets>, env: Vec<(String, String)>) -> Self {
-        Self {
-            egress,
-            secrets,
-            env,
-            servers: Mutex::default(),
-            notices: Arc::default(),
-            tasks: TaskTracker::new(),
-        }
+        let (changed, more, tasks) = (Mutex::default(), Notify::new(), TaskTracker::new());
+        let parts = Arc::new(McpParts { egress, secrets, env, changed, more, tasks });
+        Self { parts, servers: Mutex::default() }
     }
 
     /// Waits until a server offers something else than is known, and gives the apps of which that is so.
     pub async fn changed_apps(&self) -> BTreeSet<AppId> {
         loop {
-            let more = self.notices.more.notified();
-            let apps = std::mem::take(&mut *self.notices.apps.lock().unwrap_or_else(PoisonError::into_inner));
+            let more = self.parts.more.notified();
+            let apps =
+                std::mem::take(&mut *self.parts.changed.lock().unwrap_or_else(PoisonError::into_inner));
             if !apps.is_empty() {
                 return apps;
             }
@@ -110,8 +102,8 @@ impl McpHub {
         for line in servers.iter().flat_map(|server| server.open_lines()) {
             line.close();
         }
-        self.tasks.close();
-        let _ = tokio::time::timeout(FAREWELL, self.tasks.wait()).await;
+        self.parts.tasks.close();
+        let _ = tokio::time::timeout(FAREWELL, self.parts.tasks.wait()).await;
     }
 
     /// Lets go of those servers of an app that are not among these. A run that still uses one keeps it to its end.
@@ -131,11 +123,7 @@ impl McpHub {
             app: app.clone(),
             needs: Needs::new(config.secrets(), config.credentials()),
             config: config.clone(),
-            egress: self.egress.clone(),
-            secrets: Arc::clone(&self.secrets),
-            env: self.env.clone(),
-            notices: Arc::clone(&self.notices),
-            tasks: self.tasks.clone(),
+            parts: Arc::clone(&self.parts),
             lines: Mutex::default(),
         });
         servers.insert(key, Arc::clone(&server));
@@ -174,13 +162,13 @@ impl McpServerHandle {
         filling: &Filling,
         anew: bool,
     ) -> Result<ReachedMcpServer, Failed> {
-        let dial = Dial { anew, hidden: &filling.hidden, tasks: &self.tasks };
+        let dial = Dial { anew, hidden: &filling.hidden, tasks: &self.parts.tasks };
         line.reach(self.name(), self.address(filling)?, &dial).await
     }
 
     /// What the server offers now, of what the app wants of it.
     pub async fn offers(&self, calling: &Calling<'_>) -> Result<Vec<McpOffer>, Failed> {
-        let filling = Filling::gather(calling, &self.secrets, &self.needs).await?;
+        let filling = Filling::gather(calling, &self.parts.secrets, &self.needs).await?;
         let line = self.line(calling);
         let reached = self.reach(&line, &filling, true).await?;
         line.note_success();
@@ -214,20 +202,22 @@ impl McpServerHandle {
             header_values(pairs, &values).map_err(|reason| Failed::new("not_configured", reason))
         };
         Ok(match &self.config.transport {
-            McpTransport::Http { url, headers } => {
-                Address::Host { url: url.clone(), headers: filled(headers)?, egress: self.egress.clone() }
-            }
+            McpTransport::Http { url, headers } => Address::Host {
+                url: url.clone(),
+                headers: filled(headers)?,
+                egress: self.parts.egress.clone(),
+            },
             McpTransport::Stdio { command, args, env, cwd } => Address::Process {
                 command: command.clone(),
                 args: args.clone(),
-                env: self.env.iter().cloned().chain(filled(env)?).collect(),
+                env: self.parts.env.iter().cloned().chain(filled(env)?).collect(),
                 folder: cwd.clone().unwrap_or_else(|| PathBuf::from(".")),
             },
         })
     }
 
     async fn call(&self, calling: &Calling<'_>, tool: &Pinned) -> Result<ToolOutput, Failed> {
-        let filling = Filling::gather(calling, &self.secrets, &self.needs).await?;
+        let filling = Filling::gather(calling, &self.parts.secrets, &self.needs).await?;
         let result = self.try_call(calling, tool, &filling).await;
         filling.hidden.hide_in_result(result)
     }
@@ -290,8 +280,8 @@ impl McpServerHandle {
         if let Err(error) = calling.store.put_mcp_tools(&self.app, self.name(), offers).await {
             tracing::error!(%error, server = self.name(), "what a server offers was not kept");
         }
-        self.notices.apps.lock().unwrap_or_else(PoisonError::into_inner).insert(self.app.clone());
-        self.notices.more.notify_one();
+        self.parts.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(self.app.clone());
+        self.parts.more.notify_one();
         Err(if gone {
             Failed::new("tool_gone", "its server no longer offers this tool")
         } else {
