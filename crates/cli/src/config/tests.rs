@@ -81,7 +81,7 @@ format = "json"
 "#;
     let usual = Provider::of(known_models::provider("openai").unwrap());
     let openai = Provider {
-        wire: Some(Wire::Chat),
+        wire: Some(ProviderWire::Chat),
         base_url: "http://localhost:1/v1".into(),
         timeouts: Timeouts { idle: Duration::from_secs(5), ..Timeouts::default() },
         capabilities: Capabilities { context_window: 8000, ..usual.capabilities.clone() },

@@ -18,10 +18,10 @@ fn options() -> Options {
     Options { threads: Some(2), ..Options::default() }
 }
 
-fn request(text: &str, tokens: u32) -> Request {
+fn request(text: &str, tokens: u32) -> ModelRequest {
     let settings = Settings { max_tokens: Some(tokens), temperature: Some(0.0), ..Settings::default() };
     let extra = Arc::new(Map::from_iter([("seed".into(), json!(5))]));
-    Request { settings, extra, ..Request::new("tiny", "", vec![PromptMessage::User(text.into())]) }
+    ModelRequest { settings, extra, ..ModelRequest::new("tiny", "", vec![PromptMessage::User(text.into())]) }
 }
 
 /// Text, usage and the end.
@@ -37,7 +37,7 @@ async fn read(pieces: PieceStream) -> (String, Usage, Option<Finish>) {
     (text, *usage, Some(*finish))
 }
 
-async fn answer(chat: &LocalChat, request: &Request) -> (String, Usage, Option<Finish>) {
+async fn answer(chat: &LocalChat, request: &ModelRequest) -> (String, Usage, Option<Finish>) {
     read(chat.stream(request).await.unwrap()).await
 }
 
@@ -47,7 +47,7 @@ async fn the_same_seed_gives_the_same_answer_whatever_else_is_asked() {
     assert_eq!(chat.context(), tiny::CONTEXT as usize);
     let ask = |text| {
         let request = request(text, 40);
-        Request { settings: Settings { temperature: Some(1.0), ..request.settings }, ..request }
+        ModelRequest { settings: Settings { temperature: Some(1.0), ..request.settings }, ..request }
     };
     let (alone, usage, _) = answer(&chat, &ask("hello")).await;
     assert_eq!(usage.cached_input_tokens, 0);
@@ -85,7 +85,7 @@ async fn memory_is_reported_and_has_a_bound() {
 }
 
 /// Words, and calls with their arguments.
-async fn called(chat: &LocalChat, request: &Request) -> (String, Vec<(String, Value)>, Option<Finish>) {
+async fn called(chat: &LocalChat, request: &ModelRequest) -> (String, Vec<(String, Value)>, Option<Finish>) {
     let (mut words, mut calls, mut finish) = (String::new(), Vec::new(), None);
     for piece in chat.stream(request).await.unwrap().map(Result::unwrap).collect::<Vec<_>>().await {
         match piece {

@@ -59,7 +59,7 @@ provider = "openai"
         name: "gpt-5.4-mini".into(),
         provider: "openai".into(),
         id: "gpt-5.4-mini-2026-03-17".into(),
-        kind: Kind::Cloud,
+        kind: ProviderKind::Cloud,
         capabilities: Capabilities {
             streaming: false,
             tools: true,
