@@ -12,7 +12,7 @@ use protocol::{Clock, Effect};
 use store::McpToolRow;
 
 use crate::external::{
-    ExternalAccess, McpHub, McpServerHandle, McpTool, SearchEngine, WasmCode, WasmTool, WebSearch, http_tool,
+    ExternalAccess, McpHub, McpServerHandle, McpTool, SearchEngine, WasmTool, WebSearch, http_tool,
 };
 use crate::{OfferedTool, ToolFacts, ToolRegistry, builtin};
 
@@ -113,7 +113,7 @@ impl Catalog {
     fn made(&self, declared: &Declared, app: &App) -> Result<OfferedTool, Problem> {
         let (place, description) = (&declared.tool, declared.description.as_deref().unwrap_or_default());
         match (&declared.kind, &self.outside) {
-            (Kind::Record(tool), _) => Ok(builtin::RecordTool::new(place, tool, app)?.offered()),
+            (Kind::Record(tool), _) => Ok(builtin::RecordTypeTool::new(place, tool, app)?.offered()),
             (Kind::Http(tool), Some(outside)) => Ok(http_tool(&place.name, description, tool, outside)),
             (Kind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
             (Kind::Sandbox(tool), _) => {

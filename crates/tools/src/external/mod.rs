@@ -18,8 +18,8 @@ pub use secrets::{Secrets, Vault};
 
 pub(crate) use http::http_tool;
 pub(crate) use mcp::McpTool;
-pub(crate) use sandbox::WasmTool;
 pub(crate) use search::{SearchEngine, WebSearch};
+pub(crate) use wasm::WasmTool;
 
 /// What tools that reach outside share. Cheap to clone.
 #[derive(Clone)]
