@@ -1,4 +1,4 @@
-//! What a model can do, and what it costs.
+//! The capabilities of a model, and its price.
 
 use protocol::{Cost, Usage};
 use serde::Deserialize;
@@ -24,7 +24,7 @@ impl ProviderKind {
     }
 }
 
-/// What a model can do. What it cannot is not asked of it.
+/// The capabilities of a model. Nothing else is asked of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capabilities {
     /// Its answer comes piece by piece.
@@ -68,7 +68,7 @@ impl SchemaSupport {
 }
 
 impl Capabilities {
-    /// What may be expected of a model nobody described.
+    /// The capabilities of a model that nobody described.
     pub fn of_kind(kind: ProviderKind) -> Self {
         let cloud = kind == ProviderKind::Cloud;
         Self {
@@ -95,7 +95,7 @@ pub struct Price {
     /// Tokens of the prompt that the provider had kept.
     pub cached_input: f64,
     pub output: f64,
-    /// What holds in place of these once the prompt is long, if anything does.
+    /// The prices in place of these once the prompt is long, if there are any.
     #[serde(default)]
     pub long: Option<LongPrice>,
 }
@@ -112,12 +112,12 @@ pub struct LongPrice {
 }
 
 impl Price {
-    /// The same for prompts of every length.
+    /// One price for prompts of every length.
     pub const fn flat(input: f64, cached_input: f64, output: f64) -> Self {
         Self { input, cached_input, output, long: None }
     }
 
-    /// What holds for a prompt of so many tokens.
+    /// The price for a prompt of so many tokens.
     pub fn for_prompt(&self, input_tokens: u64) -> Self {
         match self.long {
             Some(long) if input_tokens > long.above => Self::flat(long.input, long.cached_input, long.output),

@@ -16,7 +16,7 @@ pub struct BreakerRules {
     pub longest_pause: Duration,
 }
 
-/// What is known of the failures of one provider or server.
+/// The failures of one provider or server.
 #[derive(Debug, Default)]
 pub struct CircuitBreaker {
     failures: u32,

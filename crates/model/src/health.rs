@@ -1,4 +1,4 @@
-//! What is learned of a provider while it is used: that it keeps failing and is best left alone for a while, and what it
+//! The health of a provider, learned while it is used: that it keeps failing and is best left alone for a while, and what it
 //! does not take although it might be expected to.
 
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub struct ProviderHealth {
     breaker: Mutex<CircuitBreaker>,
     /// It refused tools and a schema in one request.
     apart: AtomicBool,
-    /// What its models do not take, by the provider's names for them. Locked for a look, never over an await.
+    /// The settings that its models do not take, by the provider's names for them. Locked for a look, never over an await.
     learned: Mutex<HashMap<String, Learned>>,
 }
 
@@ -57,7 +57,7 @@ impl ProviderHealth {
         self.apart.load(Ordering::Relaxed)
     }
 
-    /// What a model turned out not to take.
+    /// The settings that a model turned out not to take.
     pub(crate) fn learned(&self, model: &str) -> Option<Learned> {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner).get(model).cloned()
     }

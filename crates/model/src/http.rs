@@ -26,7 +26,7 @@ const FAREWELL: Duration = Duration::from_millis(50);
 /// Where a provider answers, and how long we wait for it.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// What people call it; it appears in errors.
+    /// The name that people use; it appears in errors.
     pub provider: String,
     /// With the version, such as `https://api.openai.com/v1`.
     pub base_url: String,
@@ -98,7 +98,7 @@ pub(crate) struct Client {
     timeouts: Timeouts,
 }
 
-/// What came back with status 200.
+/// An answer with status 200.
 pub(crate) enum HttpAnswer {
     /// A stream of server-sent events.
     Events(AnswerBody),
@@ -145,7 +145,7 @@ impl Client {
         })
     }
 
-    /// The same with one more pair in its query.
+    /// The client with one more pair in its query.
     pub(crate) fn with_query(mut self, pair: Option<(&str, &str)>) -> Self {
         if let Some((name, value)) = pair {
             self.url.query_pairs_mut().append_pair(name, value);

@@ -21,9 +21,9 @@ pub use rules::{InvalidCatalogue, MAX_CATALOGUE_BYTES};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownProvider {
     pub name: &'static str,
-    /// What it speaks at its own base URL.
+    /// The wire at its own base URL.
     pub wire: ProviderWire,
-    /// What a server at another base URL speaks under its name.
+    /// The wire of a server at another base URL under its name.
     pub wire_elsewhere: ProviderWire,
     pub kind: ProviderKind,
     pub base_url: &'static str,
@@ -103,7 +103,7 @@ pub fn provider(name: &str) -> Option<&'static KnownProvider> {
 }
 
 impl KnownProvider {
-    /// What may be expected of a model of its that nobody described.
+    /// The capabilities of a model of its that nobody described.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities { structured: self.structured, ..Capabilities::of_kind(self.kind) }
     }

@@ -7,7 +7,7 @@ use protocol::{Effort, Settings};
 use crate::setting::{ModelSetting, SettingComplaint, Unsupported};
 use crate::{ModelRequest, ProviderWire};
 
-/// What one model does not take.
+/// The settings that one model does not take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Learned {
     /// Left out of every request.
@@ -87,7 +87,7 @@ impl Learned {
         }
     }
 
-    /// What of this was not known before, for the log.
+    /// The names of what was not known before, for the log.
     pub(crate) fn new_names(&self, before: &Self) -> Vec<&'static str> {
         let dropped = self.dropped.iter().filter(|setting| !before.dropped.contains(setting));
         let mut names: Vec<_> = dropped.map(|setting| setting.name()).collect();

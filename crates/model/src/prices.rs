@@ -3,7 +3,7 @@
 use crate::known_models::{self, Catalogue};
 use crate::{Capabilities, Price, ProviderKind};
 
-/// What is known of the prices of a provider's models.
+/// The knowledge of the prices of a provider's models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Prices {
     /// Nothing: it answers at a place of which nobody knows what it asks.
@@ -16,7 +16,7 @@ pub enum Prices {
 }
 
 impl Prices {
-    /// Those that an operator can write.
+    /// The values that an operator can write.
     pub const WRITTEN: [Prices; 2] = [Prices::Known, Prices::Free];
 
     pub fn name(self) -> &'static str {

@@ -1,4 +1,4 @@
-//! What a provider's error means for the caller.
+//! The meaning of a provider's error for the caller.
 //!
 //! Providers agree on little: the object may be nested, at the top or in a list, and codes may be words or numbers. Of
 //! what they write, only a code that looks like a code is passed on; their message is looked at and dropped, because it
@@ -151,7 +151,7 @@ fn places(error: &Value) -> Vec<String> {
     param.into_iter().chain(located).take(MAX_PLACES).map(|place| place.to_lowercase()).collect()
 }
 
-/// What the details say, where there is no message beside them.
+/// The text of the details, where there is no message beside them.
 fn details_text(error: &Value) -> String {
     let texts = details(error).filter_map(|detail| detail.get("msg")?.as_str());
     texts.collect::<Vec<_>>().join("; ").to_lowercase()

@@ -16,7 +16,7 @@ use crate::rescue::Rescued;
 use crate::tokens::{Counter, Counters};
 use crate::{ChatModel, ModelRequest, PromptMessage, ProviderWire, ToolSpec};
 
-/// What to do when there is no model. Whoever says that there is none says this.
+/// The remedy when there is no model, for every message that says so.
 pub const MODEL_CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or add \
     a provider to rondo.toml, or start Ollama, or get a small model for this process with `rondo models pull smollm2-135m`";
 
@@ -32,16 +32,16 @@ pub struct ModelProvider {
     pub open: bool,
     /// Whether what is known of models by its name holds for those it serves: it is who everybody knows by that name.
     pub known: bool,
-    /// What may be expected of a model of its that nobody described.
+    /// The capabilities of a model of its that nobody described.
     pub capabilities: Capabilities,
-    /// What its models cost that nobody has given a price.
+    /// The prices of its models that nobody has given one.
     pub prices: Prices,
 }
 
 /// A model as it is listed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// What apps and requests call it.
+    /// The name that apps and requests use.
     pub name: String,
     pub provider: String,
     /// The provider's own name for it.
@@ -98,7 +98,7 @@ impl Model {
         &self.listing.capabilities
     }
 
-    /// What counts the tokens of its prompts.
+    /// The counter of the tokens of its prompts.
     pub fn tokens(&self) -> &Counter {
         &self.tokens
     }
@@ -151,7 +151,7 @@ pub struct ModelRegistry {
     models: BTreeMap<String, Arc<Model>>,
     default: Option<String>,
     counters: Arc<Counters>,
-    /// What is known of models that nobody listed.
+    /// The catalogue of models that nobody listed.
     catalogue: Arc<Catalogue>,
 }
 
@@ -182,7 +182,7 @@ impl ModelRegistry {
         Self { catalogue, ..self }
     }
 
-    /// What everybody pays for a model, wherever it is served here.
+    /// The list price of a model, wherever it is served here.
     pub fn list_price(&self, provider: &str, id: &str) -> Option<Price> {
         self.catalogue.list_price(provider, id)
     }

@@ -1,4 +1,4 @@
-//! What a model is asked, free of any provider's shape.
+//! The request to a model, free of any provider's shape.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ pub enum PromptMessage {
         text: String,
         /// A call and its result travel together, so a prompt in which one lacks the other cannot be written down.
         exchanges: Vec<Exchange>,
-        /// What the provider sent with this turn and wants back unchanged.
+        /// Items that the provider sent with this turn and wants back unchanged.
         provider: Option<Value>,
     },
 }
@@ -131,7 +131,7 @@ impl Exchange {
     }
 }
 
-/// What a call came to, as the model reads it.
+/// The result of a call, as the model reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallResult {
     pub text: String,
@@ -142,7 +142,7 @@ pub struct CallResult {
 /// cannot read or refuses.
 pub(crate) const PROVIDER: &str = "provider";
 
-/// What a provider sent with a turn, if it is the one that is asked now.
+/// The items that a provider sent with a turn, if it is the one that is asked now.
 pub(crate) fn sent_by<'a>(opaque: Option<&'a Value>, provider: &str) -> Option<&'a Value> {
     opaque.filter(|opaque| opaque.get(PROVIDER).is_some_and(|name| name == provider))
 }

@@ -17,7 +17,7 @@ use crate::{AnswerPiece, ChatModel, Error, ModelRequest, PieceStream, ToolSpec};
 /// The most text that is held back.
 const MAX_HELD_BYTES: usize = 64 << 10;
 
-/// What a fenced block with calls may say it is.
+/// The languages of a fenced block with calls.
 const LANGUAGES: [&str; 3] = ["json", "tool_call", "tool_calls"];
 
 /// A model whose text may hold calls.
@@ -50,7 +50,7 @@ struct Reading {
     /// None once nothing more is to be read.
     pieces: Option<PieceStream>,
     finder: Finder,
-    /// What came of the last piece.
+    /// Pieces made of the last one.
     ready: VecDeque<Result<AnswerPiece, Error>>,
 }
 
@@ -93,7 +93,7 @@ struct Call {
     json: String,
 }
 
-/// What the next character is expected to be.
+/// The character that is expected next.
 #[derive(Clone, Copy)]
 enum State {
     /// The beginning of a call, or white space.
@@ -112,7 +112,7 @@ enum State {
     End(Block, usize),
 }
 
-/// What stands around JSON.
+/// The marks around JSON.
 #[derive(Clone, Copy)]
 enum Block {
     Nothing,
@@ -143,13 +143,13 @@ fn scan_char(scanner: JsonScanner, next: char) -> JsonScanner {
     u8::try_from(next).map_or(scanner, |byte| scanner.after(byte))
 }
 
-/// What becomes of a character.
+/// The next step with a character.
 enum Step {
     /// It is held, and this is expected after it.
     Hold(State),
     /// It is words.
     Say,
-    /// What is held is no call, and neither is this the next of one.
+    /// The held text is no call, and this character does not continue one.
     Release,
 }
 

@@ -1,4 +1,4 @@
-//! What a provider says it serves, asked for when somebody names a model that nobody has listed.
+//! The list of models that a provider serves, asked for when somebody names a model that nobody has listed.
 //!
 //! A list holds for a while. Where it cannot be had, or does not say all, nothing is known: then the model is asked, and
 //! the provider says for itself that it has none of that name.

@@ -23,15 +23,15 @@ pub enum ModelSetting {
     Extra(&'static str),
 }
 
-/// What a provider said of settings that it does not take.
+/// The complaint of a provider about settings that it does not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
-    /// What it named, in that order.
+    /// The settings it named, in that order.
     pub(crate) named: Vec<ModelSetting>,
     pub(crate) complaint: SettingComplaint,
 }
 
-/// What is wrong with the setting.
+/// The fault of the setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SettingComplaint {
     /// The model does not take it.
@@ -84,7 +84,7 @@ impl ModelSetting {
     }
 }
 
-/// What a refusal says of settings, if it says that one is not taken. `places` are the names it gives outside its
+/// The complaint of a refusal about settings, if it says that one is not taken. `places` are the names it gives outside its
 /// sentence; `code` and `message` are in lower case.
 pub(crate) fn unsupported(places: &[String], codes: &[String], message: &str) -> Option<Unsupported> {
     let codes = |wanted: &[&str]| codes.iter().any(|code| wanted.contains(&code.as_str()));

@@ -22,7 +22,7 @@ pub struct SseEvent<'a> {
     pub data: Cow<'a, str>,
 }
 
-/// What is too long to be read.
+/// The part of a stream that is too long to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SseTooLong {
     #[error("a line longer than {MAX_LINE_BYTES} bytes")]

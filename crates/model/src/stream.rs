@@ -1,4 +1,4 @@
-//! What a model says, piece by piece.
+//! The answer of a model, piece by piece.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What an answer has come to so far: its bounds, kept by every decoder in the same way.
+//! The tally of an answer: its bounds, kept by every decoder in the same way.
 
 use protocol::{Finish, Usage};
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub(crate) const MAX_ANSWER_BYTES: usize = 16 << 20;
 pub(crate) const MAX_CALL_INPUT_BYTES: usize = 1 << 20;
 /// A model's name, a tool's name or a provider's id; what is longer is cut.
 const MAX_NAME_BYTES: usize = 256;
-/// What a call weighs beside its texts, so that calls without any are bounded too.
+/// The weight of a call beside its texts, so that calls without any are bounded too.
 const CALL_BYTES: usize = 64;
 /// More tokens than any model takes; such a count is a mistake.
 const MAX_PLAUSIBLE_TOKENS: u64 = 1_000_000_000;

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::counts::{Counts, Table};
 
-/// What the ratio is before anything is known: a little more than most tokenizers need.
+/// The ratio before anything is known: a little more than most tokenizers need.
 const FIRST_RATIO: f32 = 1.25;
 const MIN_RATIO: f32 = 0.5;
 const MAX_RATIO: f32 = 4.0;
-/// What is kept above the ratio that was seen, because a prompt that is cut too early is better than one that is refused.
+/// The margin above the ratio that was seen, because a prompt that is cut too early is better than one that is refused.
 const SAFETY: f32 = 1.05;
 
 /// Shorter prompts, in tokens, say more of what a provider adds to each than of its tokenizer.

@@ -54,7 +54,7 @@ impl Catalog {
         Self { tools: tools.into(), outside: None }
     }
 
-    /// The same, with a way outside.
+    /// The catalog with the tools that reach outside.
     #[must_use]
     pub fn reaching(mut self, outside: ExternalAccess) -> Self {
         let tavily = outside.search.tavily.clone().map(SearchEngine::Tavily);
@@ -65,12 +65,12 @@ impl Catalog {
         Self { outside: Some(outside), ..self }
     }
 
-    /// All servers of tools, if any can be reached.
+    /// The hub of all MCP servers, if any can be reached.
     pub fn hub(&self) -> Option<&Arc<McpHub>> {
         self.outside.as_ref().map(|outside| &outside.mcp)
     }
 
-    /// The servers of tools of an app.
+    /// The MCP servers of an app.
     pub fn servers(&self, app: &App) -> Vec<Arc<McpServerHandle>> {
         let server = |outside: &ExternalAccess| {
             app.mcp.iter().map(|config| outside.mcp.server(&app.id, config)).collect()
@@ -195,7 +195,7 @@ impl OfferedTool {
     }
 }
 
-/// What an app says about a tool must be about one that it has. Which tools an MCP server has is known only once it
+/// The words of an app about a tool must be about one that it has. Which tools an MCP server has is known only once it
 /// has answered.
 fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
     for Adjusted { tool, .. } in &app.adjusted {

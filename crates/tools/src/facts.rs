@@ -1,4 +1,4 @@
-//! What holds for every call of a tool, as data. An app changes it by writing another value.
+//! The constant properties of a tool, as data. An app changes one by writing another value.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// The constant properties of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolFacts {
-    /// What a call does to the world.
+    /// The effect of a call on the world.
     pub effect: Effect,
     /// Whether a call acts, or looks, beyond this server. Then nobody can know what became of a call that was cut, and
     /// its output may hold anybody's words.

@@ -43,7 +43,7 @@ pub use registry::{MAX_OUTPUT_BYTES, PreparedCall, RegisteredTool, ToolRegistry}
 /// Something a model can call.
 #[async_trait]
 pub trait Tool: Send + Sync + 'static {
-    /// What the model is told of it. The schema is what arguments are checked against.
+    /// The tool as the model is told of it. Arguments are checked against its schema.
     fn spec(&self) -> ToolSpec;
 
     /// Looks at what the schema cannot say, before anybody is asked for a yes and before anything is begun.
@@ -75,7 +75,7 @@ impl OfferedTool {
 /// The undo of a tool that acts outside.
 #[derive(Clone)]
 pub struct ToolUndo {
-    /// What an undo does to the world.
+    /// The effect of an undo on the world.
     pub effect: Effect,
     pub call: Arc<dyn UndoCall>,
 }
@@ -87,7 +87,7 @@ pub trait UndoCall: Send + Sync + 'static {
     async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<ToolOutput, Failed>;
 }
 
-/// Whose words from outside are in the prompt: the names of tools, and `documents`.
+/// The sources of words from outside that are in the prompt: the names of tools, and `documents`.
 pub type Taint = BTreeSet<String>;
 
 /// A call on its way to a tool. Who is speaking comes from here, never from the arguments.
@@ -112,19 +112,19 @@ pub struct Calling<'a> {
 }
 
 impl Calling<'_> {
-    /// The same for every attempt at this call, so that whoever gets it twice can tell.
+    /// The key of the call, which every attempt at it has, so that a server that gets it twice can tell.
     pub fn key(&self) -> String {
         self.id.to_string()
     }
 }
 
-/// What a call has come to.
+/// The output of a call that succeeded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
     pub output: Value,
     /// To be committed with the result, or not at all.
     pub writes: Vec<Write>,
-    /// What the output is taken from.
+    /// The sources of the output.
     pub sources: Vec<Source>,
 }
 
@@ -148,7 +148,7 @@ pub struct Failed {
     /// A stable word, such as `timeout`.
     pub error: &'static str,
     pub message: String,
-    /// What was asked for may have happened all the same.
+    /// The call may have had its effect all the same.
     pub uncertain: bool,
     /// Another try may do, after this long; it is made where that does no harm.
     pub again: Option<Duration>,
@@ -162,12 +162,12 @@ impl Failed {
         Self { error, message: message.into(), uncertain: false, again: None }
     }
 
-    /// The same where nobody can say that nothing has happened.
+    /// A failure of which nobody can say that nothing has happened.
     pub fn uncertain(error: &'static str, message: impl Into<String>) -> Self {
         Self { uncertain: true, ..Self::new(error, message) }
     }
 
-    /// The same for a connection that broke in the middle of a call, which another try may mend.
+    /// A failure of a connection that broke in the middle of a call, which another try may mend.
     pub(crate) fn broken(message: impl Into<String>) -> Self {
         Self { again: Some(Duration::ZERO), ..Self::uncertain("broken", message) }
     }
@@ -179,11 +179,11 @@ impl fmt::Display for Failed {
     }
 }
 
-/// What is said of a call that may or may not have happened.
+/// The message for a call that may or may not have happened.
 const UNKNOWN: &str =
     "it is not known whether this call took effect; do not repeat it without asking the user";
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOutcome {
     pub status: ToolStatus,
@@ -207,7 +207,7 @@ impl CallOutcome {
         Self::refused(ToolStatus::Unknown, "unknown", UNKNOWN)
     }
 
-    /// The same, with why nobody knows.
+    /// A call that may or may not have happened, with the reason.
     pub fn unknown_because(reason: &str) -> Self {
         Self::refused(ToolStatus::Unknown, "unknown", &format!("{UNKNOWN} ({reason})"))
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Taint, ToolFacts};
 
-/// What holds for one call.
+/// The decision about one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ruling {
     Allow,

@@ -85,7 +85,7 @@ impl RegisteredTool {
         &self.offered.facts
     }
 
-    /// What an undo of a call of this tool does, if the tool itself can undo it.
+    /// The effect of an undo of a call of this tool, if the tool itself can undo it.
     pub fn undo_effect(&self) -> Option<Effect> {
         self.offered.undo.as_ref().map(|undo| undo.effect)
     }
@@ -178,12 +178,12 @@ fn crashed(name: &str) -> Failed {
     Failed::uncertain("crashed", "the tool crashed; nothing is known of its result")
 }
 
-/// What is said of a call that took too long.
+/// The failure of a call that took too long.
 pub(crate) fn timed_out(timeout: Duration) -> Failed {
     Failed::uncertain(TIMEOUT, format!("the tool gave no answer within {} s", timeout.as_secs()))
 }
 
-/// What does not fit, in words for the model.
+/// Checks a value, and says in words for the model where it does not fit.
 pub(crate) fn validate(schema: &Validator, value: &Value) -> Result<(), Failed> {
     let violations: Vec<String> = schema
         .iter_errors(value)

@@ -18,7 +18,7 @@ use crate::stream::Pieces;
 use crate::tally::{Tally, plausible};
 use crate::{AnswerPiece, Error};
 
-/// What a block weighs beside its texts, so that blocks without any are bounded too.
+/// The weight of a block beside its texts, so that blocks without any are bounded too.
 const BLOCK_BYTES: usize = 64;
 
 /// Decodes one answer.
@@ -241,7 +241,7 @@ impl AnthropicDecoder {
         };
     }
 
-    /// What is reported with the end; at the beginning nobody knows how long the answer will be.
+    /// Takes the usage that is reported with the end; at the beginning nobody knows how long the answer will be.
     fn usage(&mut self, usage: Option<&Value>, out: &mut Pieces) {
         self.counts.update_input(usage);
         out.extend(self.counts.usage(count(usage, "output_tokens")).map(AnswerPiece::Usage));

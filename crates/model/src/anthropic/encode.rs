@@ -25,9 +25,9 @@ const HIGH_BUDGET: u32 = 16_384;
 /// The smallest budget the provider takes.
 const LEAST_BUDGET: u32 = 1024;
 
-/// What stands for the user where a conversation does not begin with them.
+/// The words in place of the user's where a conversation does not begin with them.
 const GOES_ON: &str = "(the conversation goes on)";
-/// What stands for a result without text, because the provider refuses an empty one that is an error.
+/// The words in place of a result without text, because the provider refuses an empty one that is an error.
 const EMPTY: &str = "(empty)";
 
 /// The request's JSON. Pure: the same request gives the same bytes.

@@ -161,7 +161,7 @@ pub(super) struct AnthropicReceivedBlock {
     pub(super) text: Option<String>,
     pub(super) thinking: Option<String>,
     pub(super) signature: Option<String>,
-    /// What a block of thinking that must not be read holds.
+    /// The content of a block of thinking that must not be read.
     pub(super) data: Option<String>,
     pub(super) id: Option<String>,
     pub(super) name: Option<String>,

@@ -34,7 +34,7 @@ pub(super) struct ChatDecoder {
     ids: Vec<String>,
     /// The server's index of a call to its place among the calls.
     places: HashMap<u64, usize>,
-    /// What the server wants back, by place of the call.
+    /// Content that the server wants back, by place of the call.
     extra: Map<String, Value>,
     refused: bool,
     /// Words have come that are not white space.

@@ -57,7 +57,7 @@ pub struct ChatCompletions {
 }
 
 impl ChatCompletions {
-    /// What the server takes is guessed from its host; see [`Self::with_quirks`].
+    /// The quirks of the server are guessed from its host; see [`Self::with_quirks`].
     pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
         let client = Client::new(endpoint, &["chat", "completions"], Headers::default())?;
         let quirks = Quirks::of_host(client.host());

@@ -82,7 +82,7 @@ pub(super) struct ChatCall<'a> {
     #[serde(rename = "type")]
     pub(super) kind: ChatFunctionTag,
     pub(super) function: ChatCalledFunction<'a>,
-    /// What the server sent with the call and wants back.
+    /// Content that the server sent with the call and wants back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) extra_content: Option<&'a Value>,
 }

@@ -1,4 +1,4 @@
-//! What is known of models, as `known.toml` says it: read, checked, and asked for by provider and name.
+//! The catalogue of models, as `known.toml` has it: read, checked, and asked for by provider and name.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::capabilities::{Capabilities, Price};
 /// The catalogue that this program was built with.
 const BUILT_IN: &str = include_str!("../known.toml");
 
-/// What is known of models, as of a day.
+/// Facts about models, as of a day.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
@@ -48,13 +48,13 @@ pub struct KnownModel {
     pub price: Option<Price>,
     /// The day from which it is no longer served.
     pub retires_on: Option<Date>,
-    /// What to choose when it is retired.
+    /// The model to choose when it is retired.
     pub instead: Option<String>,
     /// Where this entry is from, if not from where the others are.
     pub source: Option<String>,
 }
 
-/// What holds for models of a provider of which nothing else is known, going by how their names begin.
+/// Facts about models of a provider of which nothing else is known, by the beginning of their names.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelFamily {
@@ -117,7 +117,7 @@ impl Catalogue {
         by_model.chain(by_family).find(|provider| is_there(provider)).map(String::as_str)
     }
 
-    /// What is known of a provider's model: of this very name, or of the one that a dated name continues.
+    /// The facts about a provider's model: of this very name, or of the one that a dated name continues.
     pub fn model(&self, provider: &str, id: &str) -> Option<&KnownModel> {
         self.models.iter().find(|model| model.provider == provider && model.is(id))
     }
@@ -131,7 +131,7 @@ impl Catalogue {
         self.families.iter().filter(fits).max_by_key(|family| family.pattern.len())
     }
 
-    /// What a provider's model can do and costs, as far as it is known; `expected` is for the rest.
+    /// The capabilities and the price of a provider's model, as far as they are known; `expected` is for the rest.
     pub fn describe(
         &self,
         provider: &str,

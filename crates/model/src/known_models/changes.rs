@@ -43,7 +43,7 @@ fn shown(price: Option<&Price>) -> String {
 }
 
 impl Catalogue {
-    /// What is different in the newer one: models that came and went, prices, ends and defaults.
+    /// The differences of the newer one: models that came and went, prices, ends and defaults.
     pub fn changes(&self, newer: &Self) -> Vec<CatalogueChange> {
         let added = newer.models.iter().filter(|model| self.entry(model).is_none());
         let removed = self.models.iter().filter(|model| newer.entry(model).is_none());

@@ -16,7 +16,7 @@ pub struct Retirement {
     pub day: Date,
     /// Whether the day has come.
     pub over: bool,
-    /// What to choose in its place, where that is known.
+    /// The model to choose in its place, where that is known.
     pub instead: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a catalogue must be like before anybody relies on it: in a form that this program knows, complete, with numbers
+//! The rules that a catalogue must keep before anybody relies on it: in a form that this program knows, complete, with numbers
 //! that can be true and references that lead somewhere.
 
 use std::collections::BTreeSet;

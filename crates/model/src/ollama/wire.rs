@@ -17,7 +17,7 @@ pub(super) struct OllamaBody<'a> {
     pub(super) stream: bool,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(super) options: Map<String, Value>,
-    /// What stands beside the options.
+    /// The fields beside the options.
     #[serde(flatten)]
     pub(super) beside: BTreeMap<&'a str, Value>,
 }

@@ -22,7 +22,7 @@ struct Call {
     open: bool,
 }
 
-/// What an event says of the call it is about: the id of the item, that of the call, and its place in the output.
+/// The marks of a call in an event: the id of the item, that of the call, and its place in the output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponsesCallMarks<'a> {
     pub(super) ids: [&'a str; 2],

@@ -54,7 +54,7 @@ pub(super) enum ResponsesItem<'a> {
         content: &'a str,
     },
     Function(ResponsesFunction<'a>),
-    /// What the provider sent and wants back unchanged.
+    /// An item that the provider sent and wants back unchanged.
     Opaque(&'a Value),
 }
 

@@ -6,13 +6,13 @@ use serde_json::Value;
 use super::Counter;
 use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
 
-/// What OpenAI puts around a message: three tokens, and the name of its role.
+/// Tokens that OpenAI puts around a message: three tokens, and the name of its role.
 const MESSAGE: usize = 4;
-/// What begins the answer.
+/// Tokens that begin the answer.
 const REPLY: usize = 3;
-/// What is around a call; its result is a message.
+/// Tokens around a call; its result is a message.
 const CALL: usize = 8;
-/// What is around a tool's description, or around the schema of the answer.
+/// Tokens around a tool's description, or around the schema of the answer.
 const TOOL: usize = 12;
 /// Nobody but the provider can read what it wants back, so that its size is all there is to go by.
 const OPAQUE_BYTES_PER_TOKEN: usize = 3;

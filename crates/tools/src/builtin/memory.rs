@@ -154,7 +154,7 @@ impl Tool for SaveMemory {
     }
 }
 
-/// What a call to keep something answers when a memory says it.
+/// The answer of a call to save a memory that is there already.
 pub fn known_already(memory: MemoryId) -> Value {
     json!({ "memoryId": memory, "saved": false, "note": "this is known already" })
 }

@@ -31,7 +31,7 @@ pub(crate) use proposals::{CreateProposal, UpdateProposal};
 pub(crate) use records::RecordTypeTool;
 pub use records::{Reference, references};
 
-/// What a search of memories or documents gives at most, and when nobody says how much.
+/// Results of a search of memories or documents: at most, and when nobody says how many.
 const MAX_FOUND: usize = 20;
 const DEFAULT_FOUND: usize = 5;
 const MAX_QUERY_CHARS: usize = 1_000;
@@ -110,7 +110,7 @@ fn found_limit(input: &Value) -> usize {
     count(input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND)
 }
 
-/// What the store has found, if it is there.
+/// A row of the store, if it is there.
 fn present<T>(found: Result<T, store::Error>) -> Result<Option<T>, Failed> {
     match found {
         Err(store::Error::NotFound(_)) => Ok(None),

@@ -22,7 +22,7 @@ const DEFAULT_HOURS: i64 = 72;
 
 /// Proposes a call of one of the app's other tools.
 pub(crate) struct CreateProposal {
-    /// What can be proposed: no proposal, and no undo.
+    /// The tools whose calls can be proposed: no proposal, and no undo.
     pub(crate) others: Arc<ToolRegistry>,
 }
 

@@ -1,4 +1,4 @@
-//! What comes back over the border: without controls that hide or reorder text, and without secrets.
+//! Results that come back over the border: without controls that hide or reorder text, and without secrets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -10,7 +10,7 @@ use crate::{Failed, ToolOutput};
 /// A value shorter than this is not looked for: it would be found in everything.
 const MIN_SECRET_BYTES: usize = 4;
 
-/// What is encoded in URLs: all but letters and digits, or less, as RFC 3986, forms and JavaScript have it.
+/// The characters that are encoded in URLs: all but letters and digits, or less, as RFC 3986, forms and JavaScript have it.
 const ENCODINGS: &[&AsciiSet] = &[
     NON_ALPHANUMERIC,
     &PLAINER.remove(b'~'),
@@ -19,7 +19,7 @@ const ENCODINGS: &[&AsciiSet] = &[
 ];
 const PLAINER: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// What must not be told, in every spelling in which it may come back.
+/// Secrets that must stay hidden, in every spelling in which they may come back.
 #[derive(Clone, Default)]
 pub(crate) struct Hidden {
     /// The spelling, and what stands in its place.
@@ -61,7 +61,7 @@ impl Hidden {
         self.spellings.sort_by_key(|(spelling, _)| std::cmp::Reverse(spelling.len()));
     }
 
-    /// What a call has come to, fit to be told.
+    /// The result of a call without secrets.
     pub(crate) fn hide_in_result(&self, result: Result<ToolOutput, Failed>) -> Result<ToolOutput, Failed> {
         match result {
             Ok(done) => {
@@ -99,7 +99,7 @@ impl Hidden {
     }
 }
 
-/// The same with the digits of each `%2F` written small.
+/// The text with the digits of each `%2F` in lower case.
 fn in_small_digits(encoded: &str) -> String {
     let mut parts = encoded.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -214,7 +214,7 @@ fn redirect_target(method: &Method, url: &Url, response: &Response) -> Result<Ur
     location.and_then(|location| url.join(location).ok()).ok_or_else(refused)
 }
 
-/// What may be sent to a host that the request was not made for.
+/// The headers that may be sent to a host that the request was not made for.
 fn harmless_headers(headers: &HeaderMap) -> HeaderMap {
     let harmless = headers.iter().filter(|(name, _)| **name == ACCEPT);
     harmless.map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -242,7 +242,7 @@ pub(super) fn json_of(answer: &Incoming) -> Result<Value, Failed> {
         .map_err(|_| Failed::uncertain("invalid_answer", "the answer is not the JSON that it should be"))
 }
 
-/// What a server says that does not do what was asked.
+/// The failure of a call that a server refused, with the server's words.
 pub(super) fn refusal(answer: &Incoming, retry: bool, hidden: &Hidden) -> Failed {
     // Hidden before it is cut: of a secret that the bound falls into, a part would be left.
     let said = answer.body.get(..MAX_TEXT_BYTES).unwrap_or(&answer.body);

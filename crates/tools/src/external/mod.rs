@@ -21,7 +21,7 @@ pub(crate) use mcp::McpTool;
 pub(crate) use search::{SearchEngine, WebSearch};
 pub(crate) use wasm::WasmTool;
 
-/// What tools that reach outside share. Cheap to clone.
+/// The handles that external tools share. Cheap to clone.
 #[derive(Clone)]
 pub struct ExternalAccess {
     pub egress: Egress,

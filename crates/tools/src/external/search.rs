@@ -16,7 +16,7 @@ use super::http::{json_of, refusal};
 use crate::builtin::closed_spec;
 use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec};
 
-/// What front ends without events show while the web is searched.
+/// The text that front ends without events show while the web is searched.
 const MARKER: &str = "[SEARCHING_ONLINE]";
 
 /// How long a search may take, another try included: somebody waits for the answer.
@@ -49,7 +49,7 @@ pub struct TavilyConfig {
     pub key: String,
 }
 
-/// What a search has found.
+/// The results of a search.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     answer: Option<String>,
@@ -221,7 +221,7 @@ fn read(answer: &Incoming, hidden: &Hidden) -> Result<Value, Failed> {
     Err(Failed { message, ..refusal(answer, true, hidden) })
 }
 
-/// Those that can be read and followed. One that is out of shape does not cost the others.
+/// Pages that can be read and followed. One that is out of shape does not cost the others.
 fn pages(answer: &Value) -> Vec<Page> {
     let results = answer.get("results").and_then(Value::as_array);
     results.into_iter().flatten().filter_map(page).take(MAX_RESULTS).collect()
@@ -235,7 +235,7 @@ fn page(result: &Value) -> Option<Page> {
     (url.len() <= MAX_URL_BYTES).then_some(Page { url, ..page })
 }
 
-/// What was found, as a text for the model, with where it is from.
+/// The results as a text for the model, with their sources.
 fn search_output(query: &str, found: &Found) -> ToolOutput {
     let mut parts = Vec::new();
     if let Some(answer) = found.answer.as_deref().map(str::trim).filter(|answer| !answer.is_empty()) {

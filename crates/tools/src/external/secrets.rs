@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::border::Hidden;
 use crate::{Calling, Failed};
 
-/// What the operator has given for templates to name.
+/// The operator's secrets, which templates name.
 #[derive(Default)]
 pub struct Secrets {
     /// Locked for a look, never over an await.
@@ -51,7 +51,7 @@ pub trait Vault: Send + Sync + 'static {
     async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<String>, Failed>;
 }
 
-/// What the templates of one call name.
+/// The secrets and credentials that the templates of one call name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Needs {
     pub(super) secrets: BTreeSet<String>,
@@ -65,7 +65,7 @@ impl Needs {
     }
 }
 
-/// What templates are filled with, and what of that must not be told.
+/// The values that fill templates, and the secrets among them.
 pub(super) struct Filling {
     pub(super) values: Map<String, Value>,
     pub(super) hidden: Hidden,

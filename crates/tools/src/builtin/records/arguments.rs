@@ -1,4 +1,4 @@
-//! What the model is told of a tool over records: its description and its arguments, made from the record's schema.
+//! The spec of a tool over records: its description and its arguments, made from the record's schema.
 
 use app::{Does, RECORD_FORMAT, RecordTool, RecordType};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{ID, LIMIT, MAX_EVIDENCE, MAX_QUERY_CHARS, QUERY};
 use crate::builtin::closed_schema;
 
-/// What the id of a record looks like.
+/// The form of a record's id.
 const ID_PATTERN: &str = "^rec_[0-9a-f]{32}$";
 
 pub(super) fn description(declared: &RecordTool, record: &RecordType) -> String {

@@ -1,6 +1,6 @@
 //! Tools over the records of an app, as its folder declares them: one type of record, one thing to do with it.
 //!
-//! What a call may give is made from the record's JSON Schema, and what comes of it is checked against the whole schema
+//! The arguments of a call are made from the record's JSON Schema, and the new record is checked against the whole schema
 //! again. Evidence counts only as ids of records that exist; what the model says about them does not.
 
 mod arguments;
@@ -52,7 +52,7 @@ struct Requirement {
     made_by: Option<String>,
 }
 
-/// What a call would write.
+/// The record that a call would write.
 struct Plan {
     id: RecordId,
     data: Map<String, Value>,
@@ -283,7 +283,7 @@ fn view(row: &RecordRow) -> Value {
     })
 }
 
-/// What the app sets by itself must fit the fields it is for.
+/// Values that the app sets by itself must fit their fields.
 fn check_values(tool: &ToolRef, declared: &app::RecordTool, record: &RecordType) -> Result<(), Problem> {
     let mut loose = record.schema.clone();
     if let Some(schema) = loose.as_object_mut() {

@@ -24,7 +24,7 @@ const CLOSED_V4: &[([u8; 4], u32)] = &[
     ([224, 0, 0, 0], 3),
 ];
 
-/// The same within the global unicast range of IPv6, outside of which everything is closed. Ranges that stand for
+/// Closed ranges within the global unicast range of IPv6, outside of which everything is closed. Ranges that stand for
 /// addresses of IPv4 are closed as a whole: whoever can be reached that way can be reached directly.
 const CLOSED_V6: &[([u16; 8], u32)] = &[
     ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),

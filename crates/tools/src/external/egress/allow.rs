@@ -1,4 +1,4 @@
-//! What an operator opens beside the public internet: hosts, addresses and networks.
+//! The operator's list of what is open beside the public internet: hosts, addresses and networks.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use ipnet::IpNet;
 /// Ports that are open on every public host.
 const PORTS: &[u16] = &[80, 443];
 
-/// What tools may reach beside public hosts on the usual ports.
+/// The places that tools may reach beside public hosts on the usual ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed {
     entries: Vec<Entry>,
@@ -55,7 +55,7 @@ impl Allowed {
         Ok(())
     }
 
-    /// The same for the host of a URL that the operator has written, and for its port alone.
+    /// Opens the host of a URL that the operator has written, for its port alone.
     pub fn add_url(&mut self, url: &str) -> Result<(), NotAllowable> {
         let refused = || NotAllowable(url.to_owned());
         let url = reqwest::Url::parse(url).map_err(|_| refused())?;

@@ -1,4 +1,4 @@
-//! A live connection to a server of tools: a process of ours over its standard input and output, or a host over HTTP.
+//! A live connection to an MCP server: a process of ours over its standard input and output, or a host over HTTP.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -72,9 +72,9 @@ impl Address {
     }
 }
 
-/// What it takes to reach a server, beside its address.
+/// The means to reach a server, beside its address.
 pub(super) struct Dial<'a> {
-    /// What it offers is asked for even if that is known.
+    /// The list of tools is asked for even if it is known.
     pub(super) anew: bool,
     /// Must not be told.
     pub(super) hidden: &'a Hidden,
@@ -89,7 +89,7 @@ pub(super) struct Connection {
     _process: Option<DropGuard>,
 }
 
-/// What this side of a connection is to the other.
+/// This side of a connection.
 struct Client {
     /// The server has said that its tools are others now.
     changed: Arc<AtomicBool>,
@@ -256,7 +256,7 @@ fn watch((mut child, group): (Child, Option<Pid>), dial: &Dial<'_>, command: Str
             () = ending.cancelled() => tokio::time::timeout(EXIT_GRACE, child.wait()).await.ok().and_then(Result::ok),
         };
         if let Some(status) = ended {
-            tracing::info!(command, %status, "a server of tools has ended");
+            tracing::info!(command, %status, "an MCP server has ended");
         }
         // What the process has started may still be there.
         if let Some(group) = group {
@@ -267,7 +267,7 @@ fn watch((mut child, group): (Child, Option<Pid>), dial: &Dial<'_>, command: Str
     over.drop_guard()
 }
 
-/// What a process says beside its answers is for whoever looks for a mistake.
+/// Logs the lines that a process writes beside its answers.
 async fn listen(remarks: ChildStderr, hidden: Hidden, command: String) {
     let mut remarks = BufReader::new(remarks);
     let mut line = Vec::new();
@@ -277,7 +277,7 @@ async fn listen(remarks: ChildStderr, hidden: Hidden, command: String) {
             Ok(0) | Err(_) => return,
             Ok(_) => {
                 let said = hidden.text(String::from_utf8_lossy(&line).trim_end());
-                tracing::debug!(command, said, "a server of tools says");
+                tracing::debug!(command, said, "an MCP server says");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a server of tools answers, as a model can read it.
+//! The answer of an MCP server, as a model can read it.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;

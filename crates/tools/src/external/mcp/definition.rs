@@ -1,4 +1,4 @@
-//! What a server says of a tool: pinned by a hash over all of it, and named so that no two servers get in each other's way.
+//! The definition of a tool by its MCP server: pinned by a hash over all of it, and named so that no two servers get in each other's way.
 
 use model::ToolSpec;
 use protocol::canonical;
@@ -8,7 +8,7 @@ use store::McpOffer;
 
 use crate::external::border::clean;
 
-/// What providers accept as a tool's name.
+/// Bytes of a tool's name that providers accept.
 const MAX_NAME: usize = 64;
 
 /// Stands between the server's name and the tool's.
@@ -49,7 +49,7 @@ pub fn mcp_tool_name(server: &str, tool: &str) -> String {
     format!("{}_{digest}", name.get(..end).unwrap_or_default())
 }
 
-/// What a model is told of a tool: the approved words, without what a reader would not see.
+/// The spec of a tool: the approved words, without what a reader would not see.
 pub(super) fn spec(server: &str, tool: &str, definition: &Value) -> ToolSpec {
     let said = |key: &str| definition.get(key).and_then(Value::as_str);
     let description = said("description").or_else(|| said("title")).unwrap_or(tool);

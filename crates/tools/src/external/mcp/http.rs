@@ -33,7 +33,7 @@ pub(super) fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Optio
     None
 }
 
-/// Speaks for one server of tools.
+/// Speaks HTTP for one MCP server.
 #[derive(Clone)]
 pub(super) struct McpEgress {
     pub(super) egress: Egress,
@@ -83,7 +83,7 @@ impl StreamableHttpClient for McpEgress {
         self.egress.open(request).await.map(drop).map_err(StreamableHttpError::Client)
     }
 
-    /// What a server has to say between calls is asked for when it is needed, and a call that broke off is not taken up
+    /// Notices of a server between calls are asked for when they are needed, and a call that broke off is not taken up
     /// again: nobody could tell whose it was.
     async fn get_stream(
         &self,

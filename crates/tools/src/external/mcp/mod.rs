@@ -1,4 +1,4 @@
-//! Servers of tools that speak MCP: reached when they are needed, used only as their definitions were approved.
+//! MCP servers: reached when they are needed, used only as their definitions were approved.
 
 mod connection;
 mod content;
@@ -51,11 +51,11 @@ pub struct McpHub {
     servers: Mutex<BTreeMap<(AppId, String), Arc<McpServerHandle>>>,
 }
 
-/// What all MCP servers share.
+/// The handles that all MCP servers share.
 struct McpParts {
     egress: Egress,
     secrets: Arc<Secrets>,
-    /// What a process is told of its surroundings, such as where programs are.
+    /// The environment of a process, such as where programs are.
     env: Vec<(String, String)>,
     /// Apps whose servers offer something else than is known.
     changed: Mutex<BTreeSet<AppId>>,
@@ -166,7 +166,7 @@ impl McpServerHandle {
         line.reach(self.name(), self.address(filling)?, &dial).await
     }
 
-    /// What the server offers now, of what the app wants of it.
+    /// The tools that the server offers now, of those that the app wants.
     pub async fn offers(&self, calling: &Calling<'_>) -> Result<Vec<McpOffer>, Failed> {
         let filling = Filling::gather(calling, &self.parts.secrets, &self.needs).await?;
         let line = self.line(calling);
@@ -301,7 +301,7 @@ fn params(calling: &Calling<'_>, tool: &Pinned) -> CallToolRequestParams {
     params
 }
 
-/// What a failure means for the call, and whether the connection is of no more use.
+/// The failure of the call, and whether the connection is of no more use.
 fn failure(error: &ServiceError) -> (Failed, bool) {
     if let ServiceError::McpError(error) = error {
         let refused = [

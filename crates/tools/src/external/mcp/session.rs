@@ -1,4 +1,4 @@
-//! The line to a server for one user, or for all: opened when it is needed, opened again with patience after it broke, and
+//! The session with an MCP server for one user, or for all: opened when it is needed, opened again with patience after it broke, and
 //! left alone for a while once it has broken too often.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +42,7 @@ struct State {
     connection: Option<Arc<Connection>>,
     /// Of the address it was opened with: another credential is another address.
     mark: Option<AddressDigest>,
-    /// What it offers, as of when.
+    /// The tools it offers, as of when.
     listed: Option<(Instant, Arc<Vec<Tool>>)>,
     breaker: CircuitBreaker,
     last_error: Option<String>,
@@ -168,7 +168,7 @@ impl McpSession {
 }
 
 impl State {
-    /// What the server offers, if that is known well enough.
+    /// The tools that the server offers, if they are known well enough.
     fn fresh(&self) -> Option<Arc<Vec<Tool>>> {
         self.listed.as_ref().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, tools)| Arc::clone(tools))
     }
@@ -188,7 +188,7 @@ impl State {
     fn failed(&mut self, server: &str, reason: String) -> Failed {
         self.breaker.failed(&RULES);
         self.listed = None;
-        tracing::warn!(server, reason, failures = self.breaker.failures(), "a server of tools failed");
+        tracing::warn!(server, reason, failures = self.breaker.failures(), "an MCP server failed");
         let message = format!("the server {server:?} cannot be used: {reason}");
         self.last_error = Some(reason);
         Failed::new("unavailable", message)

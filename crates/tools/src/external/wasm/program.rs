@@ -19,7 +19,7 @@ const MAX_STACK_BYTES: usize = 1024 * 1024;
 const MAX_TABLES: usize = 4;
 const MAX_TABLE_ELEMENTS: usize = 64 * 1024;
 
-/// What a start function may use. It cannot be interrupted, so this is little.
+/// The fuel of a start function. It cannot be interrupted, so this is little.
 const MAX_START_FUEL: u64 = 10_000_000;
 
 const BYTES_PER_PAGE: u64 = 64 * 1024;
@@ -52,7 +52,7 @@ impl WasmProgram {
         Ok(program)
     }
 
-    /// What the module answers to the arguments. Ends soon after `stop` is cancelled.
+    /// The answer of the module to the arguments. Ends soon after `stop` is cancelled.
     pub(super) fn run(&self, arguments: &str, stop: &CancellationToken) -> Result<Value, Failed> {
         let (store, instance, left) = self
             .instance()
@@ -140,7 +140,7 @@ fn not_started(error: &wasmi::Error) -> String {
     }
 }
 
-/// What one instance may have. What is beyond is refused to the code, which may go on without.
+/// The limits of one instance. The code is refused more, and may go on without.
 fn limits(memory_bytes: usize, table_elements: usize) -> StoreLimits {
     StoreLimitsBuilder::new()
         .memory_size(memory_bytes)
