@@ -8,7 +8,7 @@ use app::{App, Apps, Problem};
 use model::ModelRegistry as Models;
 use protocol::AppId;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tools::{Catalog, Registry};
+use tools::{Catalog, ToolRegistry};
 
 use crate::models::model_problems;
 use crate::{Engine, Error};
@@ -17,7 +17,7 @@ use crate::{Engine, Error};
 pub(crate) struct Serving {
     pub(crate) app: Arc<App>,
     /// Others when what is approved of the app's servers changes. Locked for a look, never over an await.
-    tools: RwLock<Arc<Registry>>,
+    tools: RwLock<Arc<ToolRegistry>>,
     /// Held by whoever makes its tools anew.
     offering: Semaphore,
     /// Why its folder, as it is now, is not what is served.
@@ -35,7 +35,7 @@ impl Serving {
     }
 
     /// Its tools as of now. A run keeps those it began with.
-    pub(crate) fn tools(&self) -> Arc<Registry> {
+    pub(crate) fn tools(&self) -> Arc<ToolRegistry> {
         Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -44,7 +44,7 @@ impl Serving {
         self.offering.acquire().await.ok() // never closed
     }
 
-    pub(crate) fn set_tools(&self, tools: Registry) {
+    pub(crate) fn set_tools(&self, tools: ToolRegistry) {
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
     }
 
