@@ -307,7 +307,9 @@ pub(crate) fn catalog((width, fuse): (usize, Option<&Fuse>), gate: &Gate, arriva
         let act = Act { name, gate, arrivals, fuse };
         let facts = ToolFacts { permission: Some(permission), ..ToolFacts::external(effect) };
         let undo = undo.map(|effect| ToolUndo { effect, call: Arc::new(act.clone()) });
-        catalog.add(OfferedTool { undo, ..OfferedTool::new(act, facts) });
+        let mut tool = OfferedTool::new(act, facts);
+        tool.undo = undo;
+        catalog.add(tool);
     }
     let risky = ToolFacts { effect: Effect::Irreversible, ..ToolFacts::default() };
     catalog.add(OfferedTool::new(Risky, risky));
