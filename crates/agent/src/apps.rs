@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use app::{App, Apps, Problem};
-use model::Registry as Models;
+use model::ModelRegistry as Models;
 use protocol::AppId;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tools::{Catalog, Registry};
+use tools::{Catalog, ToolRegistry};
 
 use crate::models::model_problems;
 
@@ -16,7 +16,7 @@ use crate::models::model_problems;
 pub struct Serving {
     pub app: Arc<App>,
     /// Others when what is approved of the app's servers changes. Locked for a look, never over an await.
-    tools: RwLock<Arc<Registry>>,
+    tools: RwLock<Arc<ToolRegistry>>,
     /// Held by whoever makes its tools anew.
     offering: Semaphore,
     /// Why its folder, as it is now, is not what is served.
@@ -34,7 +34,7 @@ impl Serving {
     }
 
     /// Its tools as of now. A run keeps those it began with.
-    pub fn tools(&self) -> Arc<Registry> {
+    pub fn tools(&self) -> Arc<ToolRegistry> {
         Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -43,7 +43,7 @@ impl Serving {
         self.offering.acquire().await.ok() // never closed
     }
 
-    pub(crate) fn set_tools(&self, tools: Registry) {
+    pub(crate) fn set_tools(&self, tools: ToolRegistry) {
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
     }
 

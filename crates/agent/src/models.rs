@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use app::{App, Problem};
-use model::{Model, Registry as Models};
+use model::{Model, ModelRegistry as Models};
 
 use crate::Error;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Counter, Message, Model};
+use model::{Counter, PromptMessage, Model};
 use protocol::{Event, FragmentView, PromptLedger, PromptView, StepEnd, Warning};
 use serde_json::{Value, json};
 use store::RunRow;
@@ -92,7 +92,7 @@ fn fragments(assembled: &Assembled, counter: &Counter) -> Vec<FragmentView> {
     let texts = |parts: &[(&'static str, String)]| -> Vec<FragmentView> {
         parts.iter().map(|(name, text)| view(name, counter.text(text), text.clone())).collect()
     };
-    let said = |name: &str, messages: &[Message]| -> Option<FragmentView> {
+    let said = |name: &str, messages: &[PromptMessage]| -> Option<FragmentView> {
         let tokens = messages.iter().map(|message| counter.message(message)).sum();
         let text: Vec<String> = messages.iter().map(message_text).collect();
         (!messages.is_empty()).then(|| view(name, tokens, text.join("\n\n")))
@@ -105,11 +105,11 @@ fn fragments(assembled: &Assembled, counter: &Counter) -> Vec<FragmentView> {
     out
 }
 
-fn message_text(message: &Message) -> String {
+fn message_text(message: &PromptMessage) -> String {
     match message {
-        Message::System(text) => format!("system: {text}"),
-        Message::User(text) => format!("user: {text}"),
-        Message::Assistant { text, exchanges, .. } => {
+        PromptMessage::System(text) => format!("system: {text}"),
+        PromptMessage::User(text) => format!("user: {text}"),
+        PromptMessage::Assistant { text, exchanges, .. } => {
             let calls = exchanges.iter().map(|call| {
                 format!("\ncalled {} with {}\nresult: {}", call.name, call.input, call.result.text)
             });
@@ -126,9 +126,9 @@ fn messages(assembled: &Assembled) -> Vec<Value> {
     }
     for message in assembled.messages() {
         match message {
-            Message::System(text) => out.push(json!({ "role": "system", "content": text })),
-            Message::User(text) => out.push(json!({ "role": "user", "content": text })),
-            Message::Assistant { text, exchanges, .. } => {
+            PromptMessage::System(text) => out.push(json!({ "role": "system", "content": text })),
+            PromptMessage::User(text) => out.push(json!({ "role": "user", "content": text })),
+            PromptMessage::Assistant { text, exchanges, .. } => {
                 let call =
                     |call: &model::Exchange| json!({ "id": call.id, "name": call.name, "input": call.input });
                 let calls: Vec<Value> = exchanges.iter().map(call).collect();

@@ -1,7 +1,7 @@
 //! The most that a model call is going to use, and what an app lets it use.
 
 use app::App;
-use model::{Model, Request};
+use model::{Model, ModelRequest};
 use protocol::{Cost, Effort, PlannedCall, SpendBounds, Usage};
 
 /// Tokens of the longest answer of a model of which nobody knows how long its answers can be. Only where something is
@@ -32,7 +32,7 @@ pub(crate) fn bounds_of_user(app: &App) -> SpendBounds {
 /// The most that the call is going to use. None if money is bounded and nobody knows what the model costs.
 pub(crate) fn planned(
     model: &Model,
-    request: &Request,
+    request: &ModelRequest,
     input_tokens: u64,
     bounds: &SpendBounds,
 ) -> Option<PlannedCall> {
@@ -53,7 +53,7 @@ pub(crate) fn planned(
 
 /// Holds the model to an answer of at most so many tokens, its thinking included. It is told only where that is less
 /// than it would write by itself, or than anybody knows.
-pub(crate) fn bound_answer(request: &mut Request, output_tokens: u64) {
+pub(crate) fn bound_answer(request: &mut ModelRequest, output_tokens: u64) {
     let most = u32::try_from(output_tokens).unwrap_or(u32::MAX);
     let is_known = request.settings.max_tokens.is_some() || request.max_output.is_some();
     if !is_known || longest_answer(request) > most {
@@ -63,8 +63,8 @@ pub(crate) fn bound_answer(request: &mut Request, output_tokens: u64) {
     request.max_output = Some(request.max_output.map_or(most, |longest| longest.min(most)));
 }
 
-/// The tokens that one answer may have: what was asked for, or what the model can do. Thinking may come on top of what was asked.
-fn longest_answer(request: &Request) -> u32 {
+/// The tokens of one answer may have: what was asked for, or what the model can do. Thinking may come on top of what was asked.
+fn longest_answer(request: &ModelRequest) -> u32 {
     let thinks = request.settings.reasoning_effort.is_some_and(|effort| effort != Effort::None);
     match (request.settings.max_tokens, request.max_output) {
         (Some(asked), _) if !thinks => asked,
@@ -79,13 +79,13 @@ mod tests {
 
     use super::*;
 
-    fn request(max_tokens: Option<u32>, max_output: Option<u32>, effort: Option<Effort>) -> Request {
+    fn request(max_tokens: Option<u32>, max_output: Option<u32>, effort: Option<Effort>) -> ModelRequest {
         let settings = Settings { max_tokens, reasoning_effort: effort, ..Settings::default() };
-        Request { settings, max_output, ..Request::new("m", "", Vec::new()) }
+        ModelRequest { settings, max_output, ..ModelRequest::new("m", "", Vec::new()) }
     }
 
     /// The bounds that are sent when this much is granted.
-    fn bounded(mut request: Request, granted: u64) -> (Option<u32>, Option<u32>) {
+    fn bounded(mut request: ModelRequest, granted: u64) -> (Option<u32>, Option<u32>) {
         bound_answer(&mut request, granted);
         (request.settings.max_tokens, request.max_output)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, stream};
-use model::{ChatModel, Message, Piece, PieceStream, Request};
+use model::{AnswerPiece, ChatModel, ModelRequest, PieceStream, PromptMessage};
 use protocol::{Finish, NewRun, Principal, PromptLedger, ThreadId, UserId};
 use service::{AcceptedRun, Service};
 use store::sqlite::Coalesce;
@@ -33,12 +33,12 @@ struct Listener {
 }
 
 impl ChatModel for Listener {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, model::Error>> {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, model::Error>> {
         // A job that summarises asks something else.
-        if matches!(request.messages.last(), Some(Message::User(text)) if text == WORDS) {
+        if matches!(request.messages.last(), Some(PromptMessage::User(text)) if text == WORDS) {
             *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
-        let pieces = [Ok(Piece::Text(WORDS.to_owned())), Ok(Piece::Finish(Finish::Stop))];
+        let pieces = [Ok(AnswerPiece::Text(WORDS.to_owned())), Ok(AnswerPiece::Finish(Finish::Stop))];
         let stream: PieceStream = Box::pin(stream::iter(pieces));
         async { Ok(stream) }.boxed()
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, stream};
-use model::{ChatModel, Piece, PieceStream, Request};
+use model::{AnswerPiece, ChatModel, ModelRequest, PieceStream};
 use protocol::{Event, Finish, NewRun, Principal, UserId};
 use service::Service;
 use store::sqlite::Coalesce;
@@ -24,9 +24,9 @@ struct Talker {
 }
 
 impl ChatModel for Talker {
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<PieceStream, model::Error>> {
-        let pieces = stream::iter(0..self.deltas).map(|_| Ok(Piece::Text(DELTA.to_owned())));
-        let end = stream::iter([Ok(Piece::Finish(Finish::Stop))]);
+    fn stream<'a>(&'a self, _: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, model::Error>> {
+        let pieces = stream::iter(0..self.deltas).map(|_| Ok(AnswerPiece::Text(DELTA.to_owned())));
+        let end = stream::iter([Ok(AnswerPiece::Finish(Finish::Stop))]);
         let stream: PieceStream = Box::pin(pieces.chain(end));
         async { Ok(stream) }.boxed()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory::recall::Recall;
-use model::{Capabilities, ChatModel, Kind, Prices, Provider, Registry, Wire};
+use model::{Capabilities, ChatModel, ModelProvider, ModelRegistry, Prices, ProviderKind, ProviderWire};
 use protocol::{SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::sqlite::{Coalesce, Options};
@@ -27,14 +27,14 @@ pub(crate) fn engine(
     let clock = Arc::new(SystemClock);
     let options = Options { coalesce, ..Options::default() };
     let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), options)?;
-    let provider = Provider {
+    let provider = ModelProvider {
         name: "bench".into(),
-        wire: Some(Wire::Chat),
-        kind: Kind::Cloud,
+        wire: Some(ProviderWire::Chat),
+        kind: ProviderKind::Cloud,
         chat,
         open: true,
         known: false,
-        capabilities: Capabilities::of_kind(Kind::Cloud),
+        capabilities: Capabilities::of_kind(ProviderKind::Cloud),
         prices: Prices::Unknown,
     };
     let store: Arc<dyn Store> = Arc::new(store);
@@ -44,7 +44,7 @@ pub(crate) fn engine(
         bus,
         apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,
         tools: Catalog::default(),
-        models: Registry::new(vec![provider], Vec::new(), Some("talker".into())),
+        models: ModelRegistry::new(vec![provider], Vec::new(), Some("talker".into())),
         clock,
         ids: Arc::new(TimeOrderedIds),
         retention: Duration::from_hours(24),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use app::{App, Apps, Problem};
 use clap::Subcommand;
-use model::Registry;
+use model::ModelRegistry;
 use serde_json::{Value, json};
 
 use crate::config::Config;
@@ -134,7 +134,7 @@ fn with_surroundings(config: &Config, mut all: Vec<Found>) -> Result<Vec<Found>,
     Ok(all)
 }
 
-fn unknown_models(folder: &Path, app: &App, models: &Registry) -> Vec<Problem> {
+fn unknown_models(folder: &Path, app: &App, models: &ModelRegistry) -> Vec<Problem> {
     if models.is_empty() {
         return Vec::new(); // nobody has set one up; `rondo doctor` says so
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use app::Apps;
 use memory::recall::Recall;
-use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, Registry, Secret, Wire};
+use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, ModelRegistry, ProviderKey, ProviderWire};
 use protocol::{SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
 use store::{Sqlite, Store};
-use tools::{Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
+use tools::{Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebSearchConfig};
 
 use crate::config::{self, Config, Embeddings, ProviderConfig};
 use crate::extract::Apart;
@@ -61,7 +61,7 @@ const SURROUNDINGS: &[&str] =
     &["PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "SystemRoot", "APPDATA"];
 
 /// The way outside, with the secrets that the apps name.
-fn outside(config: &Config, apps: &Apps) -> Result<Outside, Trouble> {
+fn outside(config: &Config, apps: &Apps) -> Result<ExternalAccess, Trouble> {
     let settings = &config.outside;
     let untrusted = |error| format!("tools cannot reach anybody: {error}; install the root certificates");
     let egress = Egress::new(settings.allow.clone()).map_err(untrusted)?;
@@ -72,13 +72,13 @@ fn outside(config: &Config, apps: &Apps) -> Result<Outside, Trouble> {
     let secrets = Arc::new(Secrets::new(values));
     let given = |name: &&str| Some(((*name).to_owned(), config::process_environment(name)?));
     let env = SURROUNDINGS.iter().filter_map(given).collect();
-    let tavily = settings
-        .tavily
-        .as_ref()
-        .map(|account| Tavily { base_url: account.base_url.clone(), key: account.key.expose().to_owned() });
-    let search = Search { tavily, searxng: settings.searxng.clone() };
-    let mcp = Arc::new(Hub::new(egress.clone(), Arc::clone(&secrets), env));
-    Ok(Outside { egress, secrets, search, mcp })
+    let tavily = settings.tavily.as_ref().map(|account| TavilyConfig {
+        base_url: account.base_url.clone(),
+        key: account.key.expose().to_owned(),
+    });
+    let search = WebSearchConfig { tavily, searxng: settings.searxng.clone() };
+    let mcp = Arc::new(McpHub::new(egress.clone(), Arc::clone(&secrets), env));
+    Ok(ExternalAccess { egress, secrets, search, mcp })
 }
 
 /// Uploads are read in processes of their own; in this one where that cannot be.
@@ -107,21 +107,21 @@ fn unusable(config: &Config, error: store::Error) -> Trouble {
 }
 
 /// The models of this configuration. Nobody is asked anything yet.
-pub(crate) fn registry(config: &Config) -> Result<Registry, Trouble> {
+pub(crate) fn registry(config: &Config) -> Result<ModelRegistry, Trouble> {
     let providers: Result<_, Trouble> =
         config.providers.iter().map(|provider| connected(config, provider)).collect();
-    let registry = Registry::new(providers?, config.models.clone(), config.model.clone());
+    let registry = ModelRegistry::new(providers?, config.models.clone(), config.model.clone());
     Ok(registry.with_catalogue(Arc::clone(&config.knowledge.catalogue)))
 }
 
-fn connected(config: &Config, provider: &ProviderConfig) -> Result<model::Provider, Trouble> {
+fn connected(config: &Config, provider: &ProviderConfig) -> Result<model::ModelProvider, Trouble> {
     let chat = match provider.wire {
         Some(wire) => {
             model::connect(wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?
         }
         None => local::chat(config),
     };
-    Ok(model::Provider {
+    Ok(model::ModelProvider {
         name: provider.name.clone(),
         wire: provider.wire,
         kind: provider.kind,
@@ -147,7 +147,7 @@ fn endpoint(provider: &ProviderConfig) -> Endpoint {
     Endpoint {
         provider: provider.name.clone(),
         base_url: provider.base_url.clone(),
-        key: provider.api_key.as_ref().map(|key| Secret::new(key.expose())),
+        key: provider.api_key.as_ref().map(|key| ProviderKey::new(key.expose())),
         timeouts: provider.timeouts,
     }
 }
@@ -169,7 +169,7 @@ pub(crate) fn embedder(config: &Config) -> Result<Option<Embeds<'_>>, Trouble> {
 fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> Result<Option<Embeds<'c>>, Trouble> {
     let Some(provider) = config.provider(&embeddings.provider) else { return Ok(None) };
     let mut endpoint = endpoint(provider);
-    if provider.wire == Some(Wire::Ollama) {
+    if provider.wire == Some(ProviderWire::Ollama) {
         endpoint.base_url.push_str("/v1"); // where it speaks OpenAI's embeddings
     }
     let embedder = HttpEmbeddings::new(&endpoint, embeddings.model.clone(), embeddings.dimensions);

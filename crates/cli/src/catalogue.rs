@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use model::Catalogue;
-use model::known::{CatalogueChange, MAX_CATALOGUE_BYTES, Retirement};
+use model::known_models::{CatalogueChange, MAX_CATALOGUE_BYTES, Retirement};
 use protocol::{Clock, SystemClock};
 use reqwest::Url;
 

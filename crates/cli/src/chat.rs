@@ -7,7 +7,7 @@ mod screen;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use model::sse::Parser;
+use model::sse::SseParser;
 use protocol::{
     Event, ProposalId, ProposalOpen, ProposalView, RunEnd, RunId, RunStatus, Snapshot, TextDelta, ThreadId,
     ThreadView,
@@ -171,7 +171,7 @@ impl Chat {
         response: Response,
         shown: &mut usize,
     ) -> Result<Option<RunEnd>, Trouble> {
-        let (mut parser, mut count, mut end) = (Parser::default(), 0, None);
+        let (mut parser, mut count, mut end) = (SseParser::default(), 0, None);
         let mut stream = response.bytes_stream();
         let (mut asked, mut open) = (false, Vec::new());
         while end.is_none() {

@@ -18,8 +18,8 @@ use std::time::Duration;
 use app::Problem;
 use app::source::bounds::whole_number;
 use app::source::{FileText, read_file};
-use model::known::KnownProvider;
-use model::{Capabilities, Kind, Listing, Prices, Timeouts, Wire, known};
+use model::known_models::KnownProvider;
+use model::{Capabilities, ProviderKind, Listing, Prices, Timeouts, ProviderWire, known_models};
 use serde::Deserialize;
 use server::Proxying;
 use service::{CallShares, DEFAULT_DOCUMENT_BYTES};
@@ -71,8 +71,8 @@ pub(crate) struct Config {
 pub(crate) struct ProviderConfig {
     pub(crate) name: String,
     /// None when it runs in this process.
-    pub(crate) wire: Option<Wire>,
-    pub(crate) kind: Kind,
+    pub(crate) wire: Option<ProviderWire>,
+    pub(crate) kind: ProviderKind,
     /// Without a trailing slash.
     pub(crate) base_url: String,
     /// None for servers that ask for none.
@@ -108,7 +108,7 @@ impl ProviderConfig {
         let here = self.wire.is_none() || is_loopback(&self.base_url);
         match self.prices {
             Some(written) => written,
-            None if self.kind == Kind::Local && here => Prices::Free,
+            None if self.kind == ProviderKind::Local && here => Prices::Free,
             None if self.is_at_its_own_url() => Prices::Known,
             None => Prices::Unknown,
         }
@@ -116,7 +116,7 @@ impl ProviderConfig {
 
     /// Whether it is where everybody knows it to be, so that what is known of its models holds.
     pub(crate) fn is_at_its_own_url(&self) -> bool {
-        known::provider(&self.name).is_some_and(|known| known.base_url == self.base_url)
+        known_models::provider(&self.name).is_some_and(|known| known.base_url == self.base_url)
     }
 
     /// Whether the catalogue describes its models: it is at its own URL, or the operator says that list prices hold, and so
@@ -127,7 +127,7 @@ impl ProviderConfig {
 
     /// The setting to change when its base URL is wrong.
     pub(crate) fn url_setting(&self) -> String {
-        match known::provider(&self.name) {
+        match known_models::provider(&self.name) {
             Some(known) => known.url_variable.to_owned(),
             None => format!("base_url in [providers.{}]", self.name),
         }
@@ -135,7 +135,7 @@ impl ProviderConfig {
 
     /// The setting to change when its key is missing or wrong.
     pub(crate) fn key_setting(&self) -> String {
-        match known::provider(&self.name).and_then(|known| known.key_variable) {
+        match known_models::provider(&self.name).and_then(|known| known.key_variable) {
             Some(variable) => variable.to_owned(),
             None => format!("api_key_env in [providers.{}]", self.name),
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{Wire, known};
+use model::{ProviderWire, known_models};
 
 use crate::config::{Config, ProviderConfig};
 use crate::offers::{self, Offer};
@@ -16,14 +16,14 @@ const LOCAL: &str = "ollama";
 /// The configuration with what was found in it.
 pub(crate) async fn complete(mut config: Config) -> Config {
     if !config.has_remote() {
-        if let Some(ollama) = known::provider(LOCAL).filter(|_| config.discover).map(ProviderConfig::of) {
+        if let Some(ollama) = known_models::provider(LOCAL).filter(|_| config.discover).map(ProviderConfig::of) {
             config = adopt(config, ollama).await;
         }
         config.settle_default();
         return config;
     }
     for provider in config.providers.clone() {
-        if provider.wire != Some(Wire::Ollama) {
+        if provider.wire != Some(ProviderWire::Ollama) {
             continue;
         }
         match offers::ask(&provider, PATIENCE).await {
@@ -79,7 +79,7 @@ mod tests {
             let length = models.len();
             write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{models}").unwrap();
         });
-        ProviderConfig { base_url, ..ProviderConfig::of(known::provider(LOCAL).unwrap()) }
+        ProviderConfig { base_url, ..ProviderConfig::of(known_models::provider(LOCAL).unwrap()) }
     }
 
     #[tokio::test]
@@ -99,7 +99,7 @@ mod tests {
         let gone = {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let base_url = format!("http://{}", listener.local_addr().unwrap());
-            ProviderConfig { base_url, ..ProviderConfig::of(known::provider(LOCAL).unwrap()) }
+            ProviderConfig { base_url, ..ProviderConfig::of(known_models::provider(LOCAL).unwrap()) }
         };
         assert_eq!(adopt(Config::default(), gone).await, Config::default());
     }

@@ -11,7 +11,7 @@ mod speed;
 
 use std::path::Path;
 
-use model::{Capabilities, Kind, Timeouts};
+use model::{Capabilities, ProviderKind, Timeouts};
 
 use crate::config::{Config, Local, ProviderConfig};
 use crate::pull::{self, Pulled};
@@ -41,11 +41,14 @@ pub(crate) fn provider(local: &Local) -> ProviderConfig {
     ProviderConfig {
         name: NAME.to_owned(),
         wire: None,
-        kind: Kind::Local,
+        kind: ProviderKind::Local,
         base_url: "this process".to_owned(),
         api_key: None,
         open: false,
-        capabilities: Capabilities { context_window: local.context, ..Capabilities::of_kind(Kind::Local) },
+        capabilities: Capabilities {
+            context_window: local.context,
+            ..Capabilities::of_kind(ProviderKind::Local)
+        },
         timeouts: Timeouts::default(),
         prices: None,
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{AnthropicVersion, Wire};
+use model::{AnthropicVersion, ProviderWire};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, redirect};
 use serde_json::Value;
 
@@ -54,26 +54,28 @@ pub(crate) async fn ask(provider: &ProviderConfig, patience: Duration) -> Offer 
     }
 }
 
-fn request(provider: &ProviderConfig, wire: Wire, client: &Client) -> RequestBuilder {
+fn request(provider: &ProviderConfig, wire: ProviderWire, client: &Client) -> RequestBuilder {
     let base = &provider.base_url;
     let path = match wire {
-        Wire::Chat | Wire::Responses => "/models",
-        Wire::Anthropic(_) => "/models?limit=1000", // a page would be twenty
-        Wire::Ollama => "/api/tags",
+        ProviderWire::Chat | ProviderWire::Responses => "/models",
+        ProviderWire::Anthropic(_) => "/models?limit=1000", // a page would be twenty
+        ProviderWire::Ollama => "/api/tags",
     };
     let request = client.get(format!("{base}{path}"));
     let key = provider.api_key.as_ref().map(|key| key.expose());
     match (wire, key) {
-        (Wire::Anthropic(AnthropicVersion::V2023), key) => {
+        (ProviderWire::Anthropic(AnthropicVersion::V2023), key) => {
             let request = request.header("anthropic-version", "2023-06-01");
             key.into_iter().fold(request, |request, key| request.header("x-api-key", key))
         }
-        (Wire::Anthropic(AnthropicVersion::V2026), key) => {
+        (ProviderWire::Anthropic(AnthropicVersion::V2026), key) => {
             let request = request.header("anthropic-version", "2026-10-21");
             key.into_iter().fold(request, RequestBuilder::bearer_auth)
         }
-        (Wire::Chat | Wire::Responses | Wire::Ollama, Some(key)) => request.bearer_auth(key),
-        (Wire::Chat | Wire::Responses | Wire::Ollama, None) => request,
+        (ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Ollama, Some(key)) => {
+            request.bearer_auth(key)
+        }
+        (ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Ollama, None) => request,
     }
 }
 
@@ -89,10 +91,10 @@ async fn read(mut response: Response) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-fn names(list: &Value, wire: Wire) -> Vec<String> {
+fn names(list: &Value, wire: ProviderWire) -> Vec<String> {
     let (key, name) = match wire {
-        Wire::Chat | Wire::Responses | Wire::Anthropic(_) => ("data", "id"),
-        Wire::Ollama => ("models", "name"),
+        ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Anthropic(_) => ("data", "id"),
+        ProviderWire::Ollama => ("models", "name"),
     };
     let talks = |model: &&Value| {
         let family = model.pointer("/details/family").and_then(Value::as_str);
@@ -126,13 +128,13 @@ mod tests {
     #[test]
     fn a_list_is_read_as_its_wire_writes_it() {
         let list = json!({"data": [{"id": "gpt-5"}, {"id": "models/gemini-2.5-pro"}, {"name": "no id"}, 3]});
-        assert_eq!(names(&list, Wire::Chat), ["gpt-5", "gemini-2.5-pro"]);
+        assert_eq!(names(&list, ProviderWire::Chat), ["gpt-5", "gemini-2.5-pro"]);
         let list = json!({"models": [
             {"name": "nomic-embed-text:latest", "details": {"family": "nomic-bert"}},
             {"name": "llama3.2:latest", "details": {"family": "llama"}},
         ]});
-        assert_eq!(names(&list, Wire::Ollama), ["llama3.2:latest"]);
-        assert_eq!(names(&json!("nonsense"), Wire::Ollama), Vec::<String>::new());
+        assert_eq!(names(&list, ProviderWire::Ollama), ["llama3.2:latest"]);
+        assert_eq!(names(&json!("nonsense"), ProviderWire::Ollama), Vec::<String>::new());
     }
 
     #[test]

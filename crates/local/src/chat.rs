@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use model::{ChatModel, Error, PieceStream, Request, ToolSpec};
+use model::{ChatModel, Error, ModelRequest, PieceStream, ToolSpec};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -131,7 +131,7 @@ impl LocalChat {
         ModelMemory { weights: self.weights, cache, max_cache: self.max_cache }
     }
 
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+    async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let (shared, request) = (Arc::clone(&self.shared), request.clone());
         let prepared = tokio::task::spawn_blocking(move || shared.prepare(&request)).await;
         let (job, pieces) = prepared.map_err(|_| thread_ended())??;
@@ -154,15 +154,15 @@ fn rejected(summary: String) -> Error {
 }
 
 impl ChatModel for LocalChat {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
     }
 }
 
-type Pieces = mpsc::Receiver<Result<model::Piece, Error>>;
+type Pieces = mpsc::Receiver<Result<model::AnswerPiece, Error>>;
 
 impl Shared {
-    fn prepare(&self, request: &Request) -> Result<(ChatJob, Pieces), Error> {
+    fn prepare(&self, request: &ModelRequest) -> Result<(ChatJob, Pieces), Error> {
         let (tools, choice) = offered(request);
         let prompt = self.template.render(request, tools, &self.tokenizer);
         let prompt = prompt.map_err(|error| rejected(format!("the model's template failed: {error}")))?;
@@ -191,7 +191,7 @@ impl Shared {
 }
 
 /// The tools that the answer may call, and whether it has to. `tool_choice` is what others call that.
-fn offered(request: &Request) -> (&[ToolSpec], ToolChoice) {
+fn offered(request: &ModelRequest) -> (&[ToolSpec], ToolChoice) {
     match request.extra.get("tool_choice").and_then(Value::as_str) {
         Some("none") => (&[], ToolChoice::Free),
         Some("required") => (&request.tools, ToolChoice::Required),

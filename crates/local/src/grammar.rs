@@ -10,7 +10,7 @@ use std::sync::Arc;
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{Matcher, ParserFactory};
-use model::{Format, ToolSpec};
+use model::{AnswerFormat, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::llama::LlamaLoadError;
@@ -53,14 +53,14 @@ impl Grammars {
     /// The matcher that holds an answer to its form, if it has one. The error says what in a schema cannot be followed.
     pub(crate) fn matcher(
         &self,
-        format: &Format,
+        format: &AnswerFormat,
         tools: &[ToolSpec],
         choice: ToolChoice,
     ) -> Result<Option<Matcher>, String> {
         let schema = match format {
-            Format::Text => None,
-            Format::Json => Some(compact(&json!({"type": "object"}))),
-            Format::Schema(schema) => Some(compact(&schema.schema)),
+            AnswerFormat::Text => None,
+            AnswerFormat::Json => Some(compact(&json!({"type": "object"}))),
+            AnswerFormat::Schema(schema) => Some(compact(&schema.schema)),
         };
         let grammar = match schema {
             None if tools.is_empty() => return Ok(None),

@@ -9,7 +9,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, context};
 use minijinja_contrib::pycompat::unknown_method_callback;
-use model::{Exchange, Message, Request, ToolSpec};
+use model::{Exchange, ModelRequest, ModelRequest, ToolSpec};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Value as Json, json};
@@ -76,7 +76,7 @@ impl ChatTemplate {
     /// template's, in words.
     pub(crate) fn render(
         &self,
-        request: &Request,
+        request: &ModelRequest,
         tools: &[ToolSpec],
         tokenizer: &Tokenizer,
     ) -> Result<String, String> {
@@ -113,7 +113,7 @@ fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 
 /// The conversation in the words that templates know. How a turn with calls is put is the last argument's to say.
 /// Templates know one system message, the first: later ones are part of the user's turn beside them.
-fn messages(system: &str, turns: &[Message], called: fn(&str, &[Exchange]) -> Vec<Json>) -> Vec<Json> {
+fn messages(system: &str, turns: &[PromptMessage], called: fn(&str, &[Exchange]) -> Vec<Json>) -> Vec<Json> {
     let mut list = Vec::new();
     if !system.is_empty() {
         list.push(json!({"role": "system", "content": system}));
@@ -121,15 +121,15 @@ fn messages(system: &str, turns: &[Message], called: fn(&str, &[Exchange]) -> Ve
     let mut after_system = false;
     for message in turns {
         match message {
-            Message::System(text) => add_to_user(&mut list, text),
-            Message::User(text) if after_system => add_to_user(&mut list, text),
-            Message::User(text) => list.push(json!({"role": "user", "content": text})),
-            Message::Assistant { text, exchanges, provider: _ } if exchanges.is_empty() => {
+            PromptMessage::System(text) => add_to_user(&mut list, text),
+            PromptMessage::User(text) if after_system => add_to_user(&mut list, text),
+            PromptMessage::User(text) => list.push(json!({"role": "user", "content": text})),
+            PromptMessage::Assistant { text, exchanges, provider: _ } if exchanges.is_empty() => {
                 list.push(json!({"role": "assistant", "content": text}));
             }
-            Message::Assistant { text, exchanges, provider: _ } => list.extend(called(text, exchanges)),
+            PromptMessage::Assistant { text, exchanges, provider: _ } => list.extend(called(text, exchanges)),
         }
-        after_system = matches!(message, Message::System(_));
+        after_system = matches!(message, PromptMessage::System(_));
     }
     list
 }

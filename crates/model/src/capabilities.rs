@@ -1,4 +1,4 @@
-//! What a model can do, and what it costs.
+//! The capabilities of a model, and its price.
 
 use protocol::{Cost, Usage};
 use serde::Deserialize;
@@ -10,27 +10,27 @@ const PER: f64 = 1e6;
 
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProviderKind {
     Cloud,
     Local,
 }
 
-impl Kind {
+impl ProviderKind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Cloud => "cloud",
-            Kind::Local => "local",
+            ProviderKind::Cloud => "cloud",
+            ProviderKind::Local => "local",
         }
     }
 }
 
-/// What a model can do. What it cannot is not asked of it.
+/// The capabilities of a model. Nothing else is asked of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capabilities {
     /// Its answer comes piece by piece.
     pub streaming: bool,
     pub tools: bool,
-    pub structured: Structured,
+    pub structured: SchemaSupport,
     pub vision: bool,
     /// It takes temperature, top-p and penalties; models that think at length refuse them.
     pub sampling: bool,
@@ -48,7 +48,7 @@ pub struct Capabilities {
 
 /// How a model is held to a JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Structured {
+pub enum SchemaSupport {
     /// It takes tools and a schema in one call.
     WithTools,
     /// It takes a schema, but not together with tools.
@@ -57,25 +57,25 @@ pub enum Structured {
     Prompt,
 }
 
-impl Structured {
+impl SchemaSupport {
     pub fn name(self) -> &'static str {
         match self {
-            Structured::WithTools => "with_tools",
-            Structured::Alone => "alone",
-            Structured::Prompt => "prompt",
+            SchemaSupport::WithTools => "with_tools",
+            SchemaSupport::Alone => "alone",
+            SchemaSupport::Prompt => "prompt",
         }
     }
 }
 
 impl Capabilities {
-    /// What may be expected of a model nobody described.
-    pub fn of_kind(kind: Kind) -> Self {
-        let cloud = kind == Kind::Cloud;
+    /// The capabilities of a model that nobody described.
+    pub fn of_kind(kind: ProviderKind) -> Self {
+        let cloud = kind == ProviderKind::Cloud;
         Self {
             streaming: true,
             // Small local models call tools at random; one that can says so in its entry.
             tools: cloud,
-            structured: if cloud { Structured::WithTools } else { Structured::Alone },
+            structured: if cloud { SchemaSupport::WithTools } else { SchemaSupport::Alone },
             vision: false,
             sampling: true,
             thinking: true,
@@ -95,7 +95,7 @@ pub struct Price {
     /// Tokens of the prompt that the provider had kept.
     pub cached_input: f64,
     pub output: f64,
-    /// What holds in place of these once the prompt is long, if anything does.
+    /// The prices in place of these once the prompt is long, if there are any.
     #[serde(default)]
     pub long: Option<LongPrice>,
 }
@@ -112,12 +112,12 @@ pub struct LongPrice {
 }
 
 impl Price {
-    /// The same for prompts of every length.
+    /// One price for prompts of every length.
     pub const fn flat(input: f64, cached_input: f64, output: f64) -> Self {
         Self { input, cached_input, output, long: None }
     }
 
-    /// What holds for a prompt of so many tokens.
+    /// The price for a prompt of so many tokens.
     pub fn for_prompt(&self, input_tokens: u64) -> Self {
         match self.long {
             Some(long) if input_tokens > long.above => Self::flat(long.input, long.cached_input, long.output),

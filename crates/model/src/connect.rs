@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::anthropic::Messages;
+use crate::anthropic::{AnthropicMessages, AnthropicVersion};
 use crate::chat::ChatCompletions;
-use crate::ollama::Ollama;
-use crate::responses::Responses;
+use crate::ollama::OllamaChat;
+use crate::responses::OpenAiResponses;
 use crate::{ChatModel, Endpoint, InvalidEndpoint};
 
 /// A provider's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire {
+pub enum ProviderWire {
     /// OpenAI's Chat Completions, which most servers copy.
     Chat,
     /// OpenAI's Responses.
@@ -21,30 +21,23 @@ pub enum Wire {
     Ollama,
 }
 
-/// The version of Anthropic's API. The newer one has no sampling parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnthropicVersion {
-    V2023,
-    V2026,
-}
-
-impl Wire {
-    pub const ALL: [Wire; 5] = [
-        Wire::Chat,
-        Wire::Responses,
-        Wire::Anthropic(AnthropicVersion::V2023),
-        Wire::Anthropic(AnthropicVersion::V2026),
-        Wire::Ollama,
+impl ProviderWire {
+    pub const ALL: [ProviderWire; 5] = [
+        ProviderWire::Chat,
+        ProviderWire::Responses,
+        ProviderWire::Anthropic(AnthropicVersion::V2023),
+        ProviderWire::Anthropic(AnthropicVersion::V2026),
+        ProviderWire::Ollama,
     ];
 
     /// As configuration writes it.
     pub fn name(self) -> &'static str {
         match self {
-            Wire::Chat => "chat",
-            Wire::Responses => "responses",
-            Wire::Anthropic(AnthropicVersion::V2023) => "anthropic-2023-06-01",
-            Wire::Anthropic(AnthropicVersion::V2026) => "anthropic",
-            Wire::Ollama => "ollama",
+            ProviderWire::Chat => "chat",
+            ProviderWire::Responses => "responses",
+            ProviderWire::Anthropic(AnthropicVersion::V2023) => "anthropic-2023-06-01",
+            ProviderWire::Anthropic(AnthropicVersion::V2026) => "anthropic",
+            ProviderWire::Ollama => "ollama",
         }
     }
 
@@ -54,11 +47,11 @@ impl Wire {
 }
 
 /// Opens nothing yet: connections are made when somebody asks.
-pub fn connect(wire: Wire, endpoint: &Endpoint) -> Result<Arc<dyn ChatModel>, InvalidEndpoint> {
+pub fn connect(wire: ProviderWire, endpoint: &Endpoint) -> Result<Arc<dyn ChatModel>, InvalidEndpoint> {
     Ok(match wire {
-        Wire::Chat => Arc::new(ChatCompletions::new(endpoint)?),
-        Wire::Anthropic(version) => Arc::new(Messages::new(endpoint, version)?),
-        Wire::Responses => Arc::new(Responses::new(endpoint)?),
-        Wire::Ollama => Arc::new(Ollama::new(endpoint)?),
+        ProviderWire::Chat => Arc::new(ChatCompletions::new(endpoint)?),
+        ProviderWire::Anthropic(version) => Arc::new(AnthropicMessages::new(endpoint, version)?),
+        ProviderWire::Responses => Arc::new(OpenAiResponses::new(endpoint)?),
+        ProviderWire::Ollama => Arc::new(OllamaChat::new(endpoint)?),
     })
 }

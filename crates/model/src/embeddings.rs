@@ -13,7 +13,7 @@ use serde_json::Value;
 
 pub use self::cache::CachedEmbeddings;
 use self::vector::Vector;
-use crate::http::{Answer, Client, Headers};
+use crate::http::{Client, Headers, HttpAnswer};
 use crate::refusal::Refusal;
 use crate::{Endpoint, Error, InvalidEndpoint};
 
@@ -98,10 +98,10 @@ impl HttpEmbeddings {
         let Self { model, dimensions, .. } = self;
         let body = Body { model, input: texts, encoding_format: "float", dimensions: *dimensions };
         let body = serde_json::to_vec(&body).unwrap_or_default(); // string keys only: serialising cannot fail
-        let Answer::Whole(answer) = self.client.post(body).await? else {
+        let HttpAnswer::Whole(answer) = self.client.post(body).await? else {
             return Err(Error::Broken("a stream instead of vectors".into()));
         };
-        let answer = answer.whole(MAX_ANSWER_BYTES).await?;
+        let answer = answer.read_all(MAX_ANSWER_BYTES).await?;
         let unreadable = |_| Error::Broken("vectors that cannot be read".into());
         let answer: Embedded = serde_json::from_slice(&answer).map_err(unreadable)?;
         match answer.error {

@@ -1,4 +1,4 @@
-//! What can go wrong with a model, by what the caller can do about it.
+//! Errors of a model, by what the caller can do about them.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub enum Error {
     /// Any other 4xx. The same request will be refused again.
     #[error("the model provider refused the request (status {status}): {summary}")]
     Rejected { status: u16, summary: String },
-    /// The same, where the provider names a setting that it does not take. Without that it may take the request; a
+    /// Any other 4xx that names a setting which the provider does not take. Without that it may take the request; a
     /// model of the registry tries, so that its callers see this only as [`Error::Rejected`].
     #[error("the model provider refused the request (status {status}): {summary}")]
     Unsupported { status: u16, summary: String, refused: Unsupported },
@@ -78,29 +78,14 @@ impl Error {
 
     /// Whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
-        match self {
-            Error::RateLimited { .. } | Error::Unavailable { .. } | Error::Timeout(_) | Error::Broken(_) => {
-                true
-            }
-            Error::Quota
-            | Error::Auth { .. }
-            | Error::ContextLength
-            | Error::Rejected { .. }
-            | Error::Unsupported { .. } => false,
-        }
+        matches!(
+            self,
+            Error::RateLimited { .. } | Error::Unavailable { .. } | Error::Timeout(_) | Error::Broken(_)
+        )
     }
 
     /// How long the provider asked us to wait.
     pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Error::RateLimited { after } | Error::Unavailable { after, .. } => *after,
-            Error::Quota
-            | Error::Timeout(_)
-            | Error::Broken(_)
-            | Error::Auth { .. }
-            | Error::ContextLength
-            | Error::Rejected { .. }
-            | Error::Unsupported { .. } => None,
-        }
+        if let Error::RateLimited { after } | Error::Unavailable { after, .. } = self { *after } else { None }
     }
 }

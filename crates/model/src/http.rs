@@ -1,7 +1,7 @@
 //! The one place that opens sockets to a model provider.
 //!
 //! A request is one POST of JSON; the answer is read chunk by chunk under four bounds of time. Nothing is followed,
-//! unpacked or taken from the environment: no redirects, no compression, no proxies. Dropping a [`Body`] closes the
+//! unpacked or taken from the environment: no redirects, no compression, no proxies. Dropping a [`AnswerBody`] closes the
 //! connection.
 
 use std::fmt;
@@ -26,26 +26,26 @@ const FAREWELL: Duration = Duration::from_millis(50);
 /// Where a provider answers, and how long we wait for it.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// What people call it; it appears in errors.
+    /// The name that people use; it appears in errors.
     pub provider: String,
     /// With the version, such as `https://api.openai.com/v1`.
     pub base_url: String,
     /// Sent as a bearer token; none for a local server.
-    pub key: Option<Secret>,
+    pub key: Option<ProviderKey>,
     pub timeouts: Timeouts,
 }
 
 /// A text that must not be seen: it cannot be printed, and only the header it is sent in reads it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct ProviderKey(String);
 
-impl Secret {
+impl ProviderKey {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ProviderKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
@@ -98,14 +98,14 @@ pub(crate) struct Client {
     timeouts: Timeouts,
 }
 
-/// What came back with status 200.
-pub(crate) enum Answer {
+/// An answer with status 200.
+pub(crate) enum HttpAnswer {
     /// A stream of server-sent events.
-    Events(Body),
+    Events(AnswerBody),
     /// A stream of JSON texts, one a line.
-    Lines(Body),
+    Lines(AnswerBody),
     /// One JSON text, asked for or not.
-    Whole(Body),
+    Whole(AnswerBody),
 }
 
 /// How requests of a wire are dressed.
@@ -145,7 +145,7 @@ impl Client {
         })
     }
 
-    /// The same with one more pair in its query.
+    /// The client with one more pair in its query.
     pub(crate) fn with_query(mut self, pair: Option<(&str, &str)>) -> Self {
         if let Some((name, value)) = pair {
             self.url.query_pairs_mut().append_pair(name, value);
@@ -161,7 +161,7 @@ impl Client {
         if response.status() != 200 {
             return Err(self.refused(response).await);
         }
-        Body { response, timeouts: self.timeouts, begun, arrived: false }.whole(limit).await
+        AnswerBody { response, timeouts: self.timeouts, begun, arrived: false }.read_all(limit).await
     }
 
     pub(crate) fn host(&self) -> &str {
@@ -169,7 +169,7 @@ impl Client {
     }
 
     /// Sends the request and waits for the head of the answer.
-    pub(crate) async fn post(&self, json: Vec<u8>) -> Result<Answer, Error> {
+    pub(crate) async fn post(&self, json: Vec<u8>) -> Result<HttpAnswer, Error> {
         let begun = Instant::now();
         let request = self.inner.post(self.url.clone()).headers(self.headers.clone()).body(json);
         let (deadline, phase) = self.first_deadline(begun);
@@ -185,12 +185,12 @@ impl Client {
             return Err(Error::Broken("a compressed answer, which was not asked for".into()));
         }
         let kind = response.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
-        let body = Body { response, timeouts: self.timeouts, begun, arrived: false };
+        let body = AnswerBody { response, timeouts: self.timeouts, begun, arrived: false };
         match kind.as_deref() {
-            None => Ok(Answer::Events(body)),
-            Some(kind) if kind.starts_with(b"text/event-stream") => Ok(Answer::Events(body)),
-            Some(kind) if kind.starts_with(b"application/x-ndjson") => Ok(Answer::Lines(body)),
-            Some(kind) if kind.starts_with(b"application/json") => Ok(Answer::Whole(body)),
+            None => Ok(HttpAnswer::Events(body)),
+            Some(kind) if kind.starts_with(b"text/event-stream") => Ok(HttpAnswer::Events(body)),
+            Some(kind) if kind.starts_with(b"application/x-ndjson") => Ok(HttpAnswer::Lines(body)),
+            Some(kind) if kind.starts_with(b"application/json") => Ok(HttpAnswer::Whole(body)),
             Some(_) => Err(Error::Broken("neither an event stream nor JSON".into())),
         }
     }
@@ -232,7 +232,7 @@ fn connector(url: &Url, timeouts: Timeouts) -> Result<reqwest::Client, InvalidEn
 }
 
 impl Headers {
-    fn with(self, key: Option<&Secret>) -> Result<HeaderMap, InvalidEndpoint> {
+    fn with(self, key: Option<&ProviderKey>) -> Result<HeaderMap, InvalidEndpoint> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(
@@ -242,7 +242,7 @@ impl Headers {
         for (name, value) in self.fixed {
             headers.insert(*name, HeaderValue::from_static(value));
         }
-        if let Some(Secret(key)) = key {
+        if let Some(ProviderKey(key)) = key {
             let (name, value) = match self.key {
                 KeyHeader::Bearer => (AUTHORIZATION, format!("Bearer {key}")),
                 KeyHeader::ApiKey => (HeaderName::from_static("x-api-key"), key.clone()),
@@ -278,14 +278,14 @@ fn sooner(one: (Instant, Phase), other: (Instant, Phase)) -> (Instant, Phase) {
 
 /// The bytes of an answer on their way.
 #[derive(Debug)]
-pub(crate) struct Body {
+pub(crate) struct AnswerBody {
     response: Response,
     timeouts: Timeouts,
     begun: Instant,
     arrived: bool,
 }
 
-impl Body {
+impl AnswerBody {
     /// The next chunk, or none at the end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let next = if self.arrived {
@@ -311,7 +311,7 @@ impl Body {
     }
 
     /// All of it, if it is no longer than `limit` bytes.
-    pub(crate) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, Error> {
+    pub(crate) async fn read_all(mut self, limit: usize) -> Result<Vec<u8>, Error> {
         let mut whole = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if whole.len() + chunk.len() > limit {
@@ -331,7 +331,7 @@ mod tests {
         Endpoint {
             provider: "test".into(),
             base_url: base_url.into(),
-            key: Some(Secret::new("sk-planted")),
+            key: Some(ProviderKey::new("sk-planted")),
             timeouts: Timeouts::default(),
         }
     }
@@ -365,7 +365,7 @@ mod tests {
             assert_eq!(refused(&endpoint(wrong)), Some(InvalidEndpoint::Url), "{wrong:?}");
         }
         assert_eq!(refused(&endpoint("http://a:b@h/v1")), Some(InvalidEndpoint::Credentials));
-        let key = Some(Secret::new("line\nbreak"));
+        let key = Some(ProviderKey::new("line\nbreak"));
         assert_eq!(refused(&Endpoint { key, ..endpoint("http://h/v1") }), Some(InvalidEndpoint::Key));
     }
 }

@@ -1,22 +1,13 @@
-//! What a model turned out not to take, learned from refusals that name a setting.
-//!
-//! The request is asked again without that setting, at once and before anybody has seen a piece, and what helped is
-//! remembered for the model as long as this process lives. What did not help is not remembered.
+//! The settings that a model turned out not to take, learned from refusals that name a setting.
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use protocol::{Effort, Settings};
 
-use crate::breaker::Breaker;
 use crate::setting::{ModelSetting, SettingComplaint, Unsupported};
-use crate::{ChatModel, Error, PieceStream, Request, Wire};
+use crate::{ModelRequest, ProviderWire};
 
-/// How often one request is asked again, each time without one more setting.
-const MAX_ASKED_AGAIN: usize = 6;
-
-/// What one model does not take.
+/// The settings that one model does not take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Learned {
     /// Left out of every request.
@@ -33,7 +24,7 @@ pub(crate) struct Learned {
 
 impl Learned {
     /// The request as this model takes it.
-    fn applied(&self, request: &Request) -> Request {
+    pub(crate) fn apply_to(&self, request: &ModelRequest) -> ModelRequest {
         let mut request = request.clone();
         for setting in &self.dropped {
             if *setting != ModelSetting::TokenLimit || !request.must_bound {
@@ -53,7 +44,7 @@ impl Learned {
     }
 
     /// Takes in what was said of a request as it was sent.
-    fn learn(&mut self, refused: &Unsupported, sent: &Request, wire: Wire) {
+    pub(crate) fn learn(&mut self, refused: &Unsupported, sent: &ModelRequest, wire: ProviderWire) {
         let settings = &sent.settings;
         match refused.complaint {
             SettingComplaint::Together if settings.temperature.is_some() && settings.top_p.is_some() => {
@@ -80,13 +71,13 @@ impl Learned {
         &mut self,
         setting: ModelSetting,
         complaint: SettingComplaint,
-        sent: &Request,
-        wire: Wire,
+        sent: &ModelRequest,
+        wire: ProviderWire,
     ) {
         match (setting, sent.settings.reasoning_effort) {
             // What was asked for is too much, which is no matter of the name.
             (ModelSetting::TokenLimit, _) if complaint == SettingComplaint::Value => {}
-            (ModelSetting::TokenLimit, _) if wire == Wire::Chat && !sent.other_limit => {
+            (ModelSetting::TokenLimit, _) if wire == ProviderWire::Chat && !sent.other_limit => {
                 self.other_limit = true
             }
             (ModelSetting::Effort, Some(effort)) if complaint == SettingComplaint::Value => {
@@ -96,8 +87,8 @@ impl Learned {
         }
     }
 
-    /// What of this was not known before, for the log.
-    fn beyond(&self, before: &Self) -> Vec<&'static str> {
+    /// The names of what was not known before, for the log.
+    pub(crate) fn new_names(&self, before: &Self) -> Vec<&'static str> {
         let dropped = self.dropped.iter().filter(|setting| !before.dropped.contains(setting));
         let mut names: Vec<_> = dropped.map(|setting| setting.name()).collect();
         let others = [
@@ -112,19 +103,23 @@ impl Learned {
 
     /// Both together.
     pub(crate) fn join(&mut self, other: &Self) {
-        let dropped = other.dropped.iter().filter(|setting| !self.dropped.contains(setting));
-        let dropped: Vec<_> = dropped.copied().collect();
-        self.dropped.extend(dropped);
-        let efforts = other.efforts.iter().filter(|effort| !self.efforts.contains(effort));
-        let efforts: Vec<_> = efforts.copied().collect();
-        self.efforts.extend(efforts);
+        add_new(&mut self.dropped, &other.dropped);
+        add_new(&mut self.efforts, &other.efforts);
         self.one_of_two |= other.one_of_two;
         self.no_thought_with_tools |= other.no_thought_with_tools;
         self.other_limit |= other.other_limit;
     }
 }
 
-fn is_in(setting: ModelSetting, request: &Request) -> bool {
+fn add_new<T: Copy + PartialEq>(all: &mut Vec<T>, more: &[T]) {
+    for new in more {
+        if !all.contains(new) {
+            all.push(*new);
+        }
+    }
+}
+
+fn is_in(setting: ModelSetting, request: &ModelRequest) -> bool {
     let Settings { temperature, top_p, frequency_penalty, repeat_penalty, .. } = &request.settings;
     let set = match setting {
         ModelSetting::Temperature => temperature.is_some(),
@@ -136,10 +131,10 @@ fn is_in(setting: ModelSetting, request: &Request) -> bool {
         ModelSetting::StreamOptions => request.stream && !request.no_stream_options,
         ModelSetting::Extra(_) => false,
     };
-    set || setting.names().into_iter().any(|name| request.extra.contains_key(name))
+    set || setting.names().any(|name| request.extra.contains_key(name))
 }
 
-fn leave_out(setting: ModelSetting, request: &mut Request) {
+fn leave_out(setting: ModelSetting, request: &mut ModelRequest) {
     let settings = &mut request.settings;
     match setting {
         ModelSetting::Temperature => settings.temperature = None,
@@ -153,83 +148,8 @@ fn leave_out(setting: ModelSetting, request: &mut Request) {
         ModelSetting::StreamOptions => request.no_stream_options = true,
         ModelSetting::Extra(_) => {}
     }
-    let names = setting.names();
-    if names.iter().any(|name| request.extra.contains_key(*name)) {
+    if setting.names().any(|name| request.extra.contains_key(name)) {
         let extra = Arc::make_mut(&mut request.extra);
-        extra.retain(|name, _| !names.contains(&name.as_str()));
-    }
-}
-
-/// A model that is asked for less, once its provider has said what it does not take.
-pub(crate) struct Learning {
-    chat: Arc<dyn ChatModel>,
-    wire: Wire,
-    /// Where it is remembered.
-    health: Arc<Breaker>,
-}
-
-impl Learning {
-    pub(crate) fn new(chat: Arc<dyn ChatModel>, wire: Wire, health: Arc<Breaker>) -> Self {
-        Self { chat, wire, health }
-    }
-
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
-        let before = self.health.learned(&request.model);
-        let first = match &before {
-            Some(learned) => self.chat.stream(&learned.applied(request)).await,
-            None => self.chat.stream(request).await,
-        };
-        match first {
-            Err(Error::Unsupported { status, summary, refused }) => {
-                let before = before.unwrap_or_default();
-                self.ask_again(request, before, (status, summary, refused)).await
-            }
-            answered => answered,
-        }
-    }
-
-    async fn ask_again(
-        &self,
-        request: &Request,
-        before: Learned,
-        (mut status, mut summary, mut refused): (u16, String, Unsupported),
-    ) -> Result<PieceStream, Error> {
-        let mut learned = before.clone();
-        let mut sent = before.applied(request);
-        for _ in 0..MAX_ASKED_AGAIN {
-            learned.learn(&refused, &sent, self.wire);
-            let next = learned.applied(request);
-            if next == sent {
-                break;
-            }
-            sent = next;
-            match self.chat.stream(&sent).await {
-                Err(Error::Unsupported { status: s, summary: why, refused: other }) => {
-                    (status, summary, refused) = (s, why, other);
-                }
-                Err(error) => return Err(error), // that was not it, or nobody knows yet
-                Ok(stream) => {
-                    self.remember(request, &learned, &before);
-                    return Ok(stream);
-                }
-            }
-        }
-        Err(Error::Rejected { status, summary })
-    }
-
-    fn remember(&self, request: &Request, learned: &Learned, before: &Learned) {
-        let left_out = learned.beyond(before).join(", ");
-        tracing::warn!(
-            model = request.model,
-            left_out,
-            "the provider refuses these settings of this model, so requests go without them from here on"
-        );
-        self.health.learn(&request.model, learned);
-    }
-}
-
-impl ChatModel for Learning {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
-        self.ask(request).boxed()
+        extra.retain(|name, _| !setting.names().any(|left_out| left_out == name));
     }
 }

@@ -1,4 +1,4 @@
-//! Talk to a language model: one [`Request`] in, one stream of [`Piece`]s out, one [`Error`].
+//! Talk to a language model: one [`ModelRequest`] in, one stream of [`AnswerPiece`]s out, one [`Error`].
 //!
 //! Each wire is a folder of `wire` (its JSON as types), `encode` (request to wire) and `decode` (wire to pieces), all
 //! pure; `http` is the only part that opens a socket and `reading` the only one that reads from it. `registry` knows
@@ -6,15 +6,17 @@
 //! readers that text they have seen is void; an [`Error`] says what may be done.
 
 pub mod anthropic;
-mod breaker;
 mod capabilities;
 pub mod chat;
+mod circuit_breaker;
 mod connect;
 mod embeddings;
 mod error;
+mod health;
 mod http;
-pub mod known;
+pub mod known_models;
 mod learned;
+mod learning;
 mod lines;
 pub mod ollama;
 mod prices;
@@ -31,16 +33,18 @@ mod stream;
 mod tally;
 mod tokens;
 
-pub use breaker::Breaker;
-pub use capabilities::{Capabilities, Kind, LongPrice, Price, Structured};
-pub use connect::{AnthropicVersion, Wire, connect};
+pub use anthropic::AnthropicVersion;
+pub use capabilities::{Capabilities, LongPrice, Price, ProviderKind, SchemaSupport};
+pub use circuit_breaker::{BreakerRules, CircuitBreaker};
+pub use connect::{ProviderWire, connect};
 pub use embeddings::{CachedEmbeddings, Embedder, HttpEmbeddings};
 pub use error::{Error, Phase};
-pub use http::{Endpoint, InvalidEndpoint, Secret, Timeouts};
-pub use known::Catalogue;
+pub use health::ProviderHealth;
+pub use http::{Endpoint, InvalidEndpoint, ProviderKey, Timeouts};
+pub use known_models::Catalogue;
 pub use prices::Prices;
-pub use registry::{Listing, MODEL_CHOICES, Model, Provider, Registry};
-pub use request::{Answered, Exchange, Format, Message, Request, Schema, ToolSpec};
+pub use registry::{Listing, MODEL_CHOICES, Model, ModelProvider, ModelRegistry};
+pub use request::{AnswerFormat, CallResult, Exchange, ModelRequest, PromptMessage, Schema, ToolSpec};
 pub use setting::{ModelSetting, Unsupported};
-pub use stream::{ChatModel, Piece, PieceStream};
+pub use stream::{AnswerPiece, ChatModel, PieceStream};
 pub use tokens::{Counter, Tokens};

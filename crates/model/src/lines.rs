@@ -7,12 +7,12 @@ const MAX_LINE_BYTES: usize = 4 << 20;
 
 /// Cuts bytes into lines, wherever chunks end.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineSplitter {
     /// The beginning of a line whose end has not come.
     rest: Vec<u8>,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes a chunk in and hands out every line that it completes. Bytes that are not UTF-8 are replaced.
     pub(crate) fn feed(
         &mut self,
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     fn lines(chunks: &[&[u8]]) -> Vec<String> {
-        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        let (mut lines, mut found) = (LineSplitter::default(), Vec::new());
         let mut take = |line: &str| {
             found.push(line.to_owned());
             Ok(())
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_refused() {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let long = vec![b'x'; MAX_LINE_BYTES];
         assert!(lines.feed(&long, |_| Ok(())).is_ok());
         assert!(matches!(lines.feed(b"y", |_| Ok(())), Err(Error::Broken(_))));

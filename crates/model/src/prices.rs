@@ -1,9 +1,9 @@
 //! Which prices hold for models of a provider that nobody has given one.
 
-use crate::known::{self, Catalogue};
-use crate::{Capabilities, Kind, Price};
+use crate::known_models::{self, Catalogue};
+use crate::{Capabilities, Price, ProviderKind};
 
-/// What is known of the prices of a provider's models.
+/// The knowledge of the prices of a provider's models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Prices {
     /// Nothing: it answers at a place of which nobody knows what it asks.
@@ -16,7 +16,7 @@ pub enum Prices {
 }
 
 impl Prices {
-    /// Those that an operator can write.
+    /// The values that an operator can write.
     pub const WRITTEN: [Prices; 2] = [Prices::Known, Prices::Free];
 
     pub fn name(self) -> &'static str {
@@ -40,11 +40,11 @@ impl Prices {
 impl Catalogue {
     /// The list price. Behind a provider that only this server knows, it is that of whoever the name leads to.
     pub fn list_price(&self, provider: &str, id: &str) -> Option<Price> {
-        let owner = match known::provider(provider) {
+        let owner = match known_models::provider(provider) {
             Some(_) => provider,
             None => self.provider_of(id, |_| true)?,
         };
-        self.describe(owner, id, &Capabilities::of_kind(Kind::Cloud)).1
+        self.describe(owner, id, &Capabilities::of_kind(ProviderKind::Cloud)).1
     }
 }
 

@@ -3,42 +3,60 @@
 use std::collections::VecDeque;
 
 use futures_util::{StreamExt, stream};
+use serde::Deserialize;
 
-use crate::http::{Answer, Body};
-use crate::lines::Lines;
-use crate::sse::Parser;
+use crate::http::{AnswerBody, HttpAnswer};
+use crate::lines::LineSplitter;
+use crate::sse::SseParser;
+use crate::stream::Pieces;
 use crate::tally::MAX_ANSWER_BYTES;
-use crate::{Error, Piece, PieceStream};
+use crate::{AnswerPiece, Error, PieceStream};
 
 /// A provider's events as pieces. Pure; errors are final.
 pub(crate) trait Decode: Send + 'static {
     /// Decodes one event. A wire without names gives an empty one.
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error>;
+    fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error>;
     /// Decodes an answer that came as one JSON text.
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error>;
+    fn whole_answer(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
+        self.event("", text, out)
+    }
     /// The bytes have ended. Hands out the last piece, or says that the answer was cut.
-    fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error>;
+    fn end(&mut self, _: &mut Pieces) -> Result<(), Error> {
+        if self.is_over() { Ok(()) } else { Err(cut_short()) }
+    }
     /// All was said, even if nothing more arrives.
-    fn has_finish(&self) -> bool;
+    fn has_finish(&self) -> bool {
+        self.is_over()
+    }
     /// The last piece was handed out.
     fn is_over(&self) -> bool;
 }
 
+/// An answer ended and nobody said why.
+pub(crate) fn cut_short() -> Error {
+    Error::Broken("ended without a finish reason".into())
+}
+
+/// An event's JSON as a type of its wire.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, Error> {
+    serde_json::from_str(data).map_err(|_| Error::Broken("an event that cannot be read".into()))
+}
+
 /// How events are told apart.
 enum Framing {
-    Events(Parser),
-    Lines(Lines),
+    Events(SseParser),
+    Lines(LineSplitter),
 }
 
 /// The pieces of an answer.
-pub(crate) async fn pieces(answer: Answer, mut decoder: impl Decode) -> Result<PieceStream, Error> {
+pub(crate) async fn pieces(answer: HttpAnswer, mut decoder: impl Decode) -> Result<PieceStream, Error> {
     let (body, framing) = match answer {
-        Answer::Events(body) => (body, Framing::Events(Parser::default())),
-        Answer::Lines(body) => (body, Framing::Lines(Lines::default())),
-        Answer::Whole(body) => {
-            let text = body.whole(MAX_ANSWER_BYTES).await?;
+        HttpAnswer::Events(body) => (body, Framing::Events(SseParser::default())),
+        HttpAnswer::Lines(body) => (body, Framing::Lines(LineSplitter::default())),
+        HttpAnswer::Whole(body) => {
+            let text = body.read_all(MAX_ANSWER_BYTES).await?;
             let mut ready = VecDeque::new();
-            decoder.whole(&String::from_utf8_lossy(&text), &mut ready)?;
+            decoder.whole_answer(&String::from_utf8_lossy(&text), &mut ready)?;
             decoder.end(&mut ready)?;
             return Ok(stream::iter(ready).map(Ok).boxed());
         }
@@ -54,15 +72,15 @@ pub(crate) async fn pieces(answer: Answer, mut decoder: impl Decode) -> Result<P
 /// A stream being read. Pieces that were decoded before a failure are handed out before it.
 struct Reading<D> {
     /// None once nothing more is to be read.
-    body: Option<Body>,
+    body: Option<AnswerBody>,
     framing: Framing,
     decoder: D,
-    ready: VecDeque<Piece>,
+    ready: Pieces,
     failure: Option<Error>,
 }
 
 impl<D: Decode> Reading<D> {
-    async fn next(&mut self) -> Option<Result<Piece, Error>> {
+    async fn next(&mut self) -> Option<Result<AnswerPiece, Error>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
                 return Some(Ok(piece));

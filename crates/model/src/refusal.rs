@@ -1,4 +1,4 @@
-//! What a provider's error means for the caller.
+//! The meaning of a provider's error for the caller.
 //!
 //! Providers agree on little: the object may be nested, at the top or in a list, and codes may be words or numbers. Of
 //! what they write, only a code that looks like a code is passed on; their message is looked at and dropped, because it
@@ -57,7 +57,9 @@ impl Refusal {
             status: code
                 .and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()))
                 .and_then(status_of),
-            message: text("message").or(error.as_str()).map_or_else(|| told(error), str::to_lowercase),
+            message: text("message")
+                .or(error.as_str())
+                .map_or_else(|| details_text(error), str::to_lowercase),
             places: places(error),
         }
     }
@@ -125,32 +127,17 @@ impl Refusal {
 
     /// Weaker than a code: some providers call a limit per minute a quota, but they say when to come back.
     fn speaks_of_money(&self) -> bool {
-        const PHRASES: [&str; 7] = [
-            "insufficient_quota",
-            "exceeded your current quota",
-            "billing",
-            "spend limit",
-            "spending limit",
-            "credit balance",
-            "insufficient balance",
-        ];
-        PHRASES.iter().any(|phrase| self.message.contains(phrase))
+        const PHRASES: &str = "insufficient_quota|exceeded your current quota|billing|spend limit|spending limit|\
+            credit balance|insufficient balance";
+        PHRASES.split('|').any(|phrase| self.message.contains(phrase))
     }
 
     fn is_context_length(&self) -> bool {
         const CODES: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
-        const PHRASES: [&str; 8] = [
-            "context length",
-            "context limit",
-            "context window",
-            "context size",
-            "prompt is too long",
-            "input is too long",
-            "maximum number of tokens allowed",
-            "reduce the length of",
-        ];
+        const PHRASES: &str = "context length|context limit|context window|context size|prompt is too long|\
+            input is too long|maximum number of tokens allowed|reduce the length of";
         self.codes.iter().any(|code| CODES.contains(&code.as_str()))
-            || PHRASES.iter().any(|phrase| self.message.contains(phrase))
+            || PHRASES.split('|').any(|phrase| self.message.contains(phrase))
     }
 }
 
@@ -164,8 +151,8 @@ fn places(error: &Value) -> Vec<String> {
     param.into_iter().chain(located).take(MAX_PLACES).map(|place| place.to_lowercase()).collect()
 }
 
-/// What the details say, where there is no message beside them.
-fn told(error: &Value) -> String {
+/// The text of the details, where there is no message beside them.
+fn details_text(error: &Value) -> String {
     let texts = details(error).filter_map(|detail| detail.get("msg")?.as_str());
     texts.collect::<Vec<_>>().join("; ").to_lowercase()
 }

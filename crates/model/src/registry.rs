@@ -7,46 +7,46 @@ use std::sync::Arc;
 use protocol::{Settings, Usage};
 use serde_json::{Map, Value};
 
-use crate::breaker::Breaker;
-use crate::capabilities::{Capabilities, Kind, Price, Structured};
-use crate::known::Catalogue;
-use crate::learned::Learning;
+use crate::capabilities::{Capabilities, Price, ProviderKind, SchemaSupport};
+use crate::health::ProviderHealth;
+use crate::known_models::Catalogue;
+use crate::learning::Learning;
 use crate::prices::Prices;
 use crate::rescue::Rescued;
 use crate::tokens::{Counter, Counters};
-use crate::{ChatModel, Message, Request, ToolSpec, Wire};
+use crate::{ChatModel, ModelRequest, PromptMessage, ProviderWire, ToolSpec};
 
-/// What to do when there is no model. Whoever says that there is none says this.
+/// The remedy when there is no model, for every message that says so.
 pub const MODEL_CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or add \
     a provider to rondo.toml, or start Ollama, or get a small model for this process with `rondo models pull smollm2-135m`";
 
 /// Who serves models.
 #[derive(Clone)]
-pub struct Provider {
+pub struct ModelProvider {
     pub name: String,
     /// None when it runs in this process.
-    pub wire: Option<Wire>,
-    pub kind: Kind,
+    pub wire: Option<ProviderWire>,
+    pub kind: ProviderKind,
     pub chat: Arc<dyn ChatModel>,
     /// Whether it is asked for names that nobody listed.
     pub open: bool,
     /// Whether what is known of models by its name holds for those it serves: it is who everybody knows by that name.
     pub known: bool,
-    /// What may be expected of a model of its that nobody described.
+    /// The capabilities of a model of its that nobody described.
     pub capabilities: Capabilities,
-    /// What its models cost that nobody has given a price.
+    /// The prices of its models that nobody has given one.
     pub prices: Prices,
 }
 
 /// A model as it is listed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// What apps and requests call it.
+    /// The name that apps and requests use.
     pub name: String,
     pub provider: String,
     /// The provider's own name for it.
     pub id: String,
-    pub kind: Kind,
+    pub kind: ProviderKind,
     pub capabilities: Capabilities,
     pub price: Option<Price>,
     /// Fields of the provider's own, added to each request.
@@ -59,7 +59,7 @@ pub struct Model {
     pub listing: Listing,
     pub chat: Arc<dyn ChatModel>,
     /// Its provider's health.
-    pub health: Arc<Breaker>,
+    pub health: Arc<ProviderHealth>,
     tokens: Arc<Counter>,
     extra: Arc<Map<String, Value>>,
 }
@@ -71,14 +71,19 @@ impl fmt::Debug for Model {
 }
 
 impl Model {
-    fn new(listing: Listing, provider: &Provider, health: &Arc<Breaker>, tokens: Arc<Counter>) -> Self {
+    fn new(
+        listing: Listing,
+        provider: &ModelProvider,
+        health: &Arc<ProviderHealth>,
+        tokens: Arc<Counter>,
+    ) -> Self {
         let chat: Arc<dyn ChatModel> = match provider.wire {
             Some(wire) => Arc::new(Learning::new(Arc::clone(&provider.chat), wire, Arc::clone(health))),
             None => Arc::clone(&provider.chat), // it runs in this process, and takes what it is given
         };
         let chat = if listing.capabilities.calls_in_text { Arc::new(Rescued(chat)) } else { chat };
         let mut extra = listing.extra.clone();
-        if provider.wire == Some(Wire::Ollama) {
+        if provider.wire == Some(ProviderWire::Ollama) {
             // Without it, Ollama cuts a long prompt to its own default and says nothing.
             extra.entry("num_ctx").or_insert_with(|| listing.capabilities.context_window.into());
         }
@@ -93,13 +98,13 @@ impl Model {
         &self.listing.capabilities
     }
 
-    /// What counts the tokens of its prompts.
+    /// The counter of the tokens of its prompts.
     pub fn tokens(&self) -> &Counter {
         &self.tokens
     }
 
     /// A request as this model takes it: under its own name, and without what it cannot do.
-    pub fn request(&self, system: String, messages: Vec<Message>, settings: &Settings) -> Request {
+    pub fn request(&self, system: String, messages: Vec<PromptMessage>, settings: &Settings) -> ModelRequest {
         let can = &self.listing.capabilities;
         let max_tokens = match (settings.max_tokens, can.max_output) {
             (Some(asked), Some(most)) => Some(asked.min(most)),
@@ -112,12 +117,12 @@ impl Model {
             let output_format = settings.output_format;
             Settings { max_tokens, output_format, reasoning_effort, ..Settings::default() }
         };
-        Request {
+        ModelRequest {
             settings,
             stream: can.streaming,
             max_output: can.max_output,
             extra: Arc::clone(&self.extra),
-            ..Request::new(self.listing.id.clone(), system, messages)
+            ..ModelRequest::new(self.listing.id.clone(), system, messages)
         }
     }
 
@@ -127,10 +132,10 @@ impl Model {
     }
 
     /// How it is held to a schema, as far as is known by now.
-    pub fn structured(&self) -> Structured {
+    pub fn structured(&self) -> SchemaSupport {
         let listed = self.listing.capabilities.structured;
-        let refused = listed == Structured::WithTools && self.health.is_kept_apart();
-        if refused { Structured::Alone } else { listed }
+        let refused = listed == SchemaSupport::WithTools && self.health.is_kept_apart();
+        if refused { SchemaSupport::Alone } else { listed }
     }
 
     /// The usage with what it costs.
@@ -141,20 +146,20 @@ impl Model {
 
 /// All models of a server.
 #[derive(Clone, Default)]
-pub struct Registry {
-    providers: Vec<(Provider, Arc<Breaker>)>,
+pub struct ModelRegistry {
+    providers: Vec<(ModelProvider, Arc<ProviderHealth>)>,
     models: BTreeMap<String, Arc<Model>>,
     default: Option<String>,
     counters: Arc<Counters>,
-    /// What is known of models that nobody listed.
+    /// The catalogue of models that nobody listed.
     catalogue: Arc<Catalogue>,
 }
 
-impl Registry {
+impl ModelRegistry {
     /// Models of a provider that is not there are left out. `default` is who answers when nobody is named.
-    pub fn new(providers: Vec<Provider>, listings: Vec<Listing>, default: Option<String>) -> Self {
+    pub fn new(providers: Vec<ModelProvider>, listings: Vec<Listing>, default: Option<String>) -> Self {
         let providers: Vec<_> =
-            providers.into_iter().map(|provider| (provider, Arc::<Breaker>::default())).collect();
+            providers.into_iter().map(|provider| (provider, Arc::<ProviderHealth>::default())).collect();
         let mut registry = Self {
             providers,
             models: BTreeMap::new(),
@@ -177,7 +182,7 @@ impl Registry {
         Self { catalogue, ..self }
     }
 
-    /// What everybody pays for a model, wherever it is served here.
+    /// The list price of a model, wherever it is served here.
     pub fn list_price(&self, provider: &str, id: &str) -> Option<Price> {
         self.catalogue.list_price(provider, id)
     }
@@ -218,7 +223,7 @@ impl Registry {
         provider.chat.serves(&model.listing.id).await
     }
 
-    fn model(&self, listing: Listing, (provider, health): &(Provider, Arc<Breaker>)) -> Model {
+    fn model(&self, listing: Listing, (provider, health): &(ModelProvider, Arc<ProviderHealth>)) -> Model {
         let tokens = self.counters.of(&provider.name, &listing.id, listing.capabilities.tokens);
         Model::new(listing, provider, health, tokens)
     }
@@ -237,7 +242,27 @@ impl Registry {
         self.providers.len()
     }
 
-    fn provider(&self, name: &str) -> Option<&(Provider, Arc<Breaker>)> {
+    fn provider(&self, name: &str) -> Option<&(ModelProvider, Arc<ProviderHealth>)> {
         self.providers.iter().find(|(provider, _)| provider.name == name)
+    }
+}
+
+impl Catalogue {
+    /// A model of a provider as it is when nobody says otherwise.
+    pub fn listing(&self, provider: &ModelProvider, name: &str, id: &str) -> Listing {
+        let (capabilities, price) = if provider.known {
+            self.describe(&provider.name, id, &provider.capabilities)
+        } else {
+            (provider.capabilities.clone(), None)
+        };
+        Listing {
+            name: name.to_owned(),
+            provider: provider.name.clone(),
+            id: id.to_owned(),
+            kind: provider.kind,
+            capabilities,
+            price,
+            extra: Map::new(),
+        }
     }
 }

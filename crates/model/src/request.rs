@@ -1,4 +1,4 @@
-//! What a model is asked, free of any provider's shape.
+//! The request to a model, free of any provider's shape.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 
 /// One model call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub struct ModelRequest {
     /// The provider's name of the model.
     pub model: String,
     pub system: String,
-    pub messages: Vec<Message>,
+    pub messages: Vec<PromptMessage>,
     /// The tools on offer; empty when the model must answer in words.
     pub tools: Arc<[ToolSpec]>,
     pub settings: Settings,
-    pub format: Format,
+    pub format: AnswerFormat,
     /// Whether the answer is to come piece by piece; false for a model that cannot.
     pub stream: bool,
     /// The longest answer the model can give, in tokens, where that is known.
@@ -31,16 +31,16 @@ pub struct Request {
     pub must_bound: bool,
 }
 
-impl Request {
+impl ModelRequest {
     /// A request without history, tools or settings, to be filled.
-    pub fn new(model: impl Into<String>, system: impl Into<String>, messages: Vec<Message>) -> Self {
+    pub fn new(model: impl Into<String>, system: impl Into<String>, messages: Vec<PromptMessage>) -> Self {
         Self {
             model: model.into(),
             system: system.into(),
             messages,
             tools: Arc::default(),
             settings: Settings::default(),
-            format: Format::Text,
+            format: AnswerFormat::Text,
             stream: true,
             max_output: None,
             extra: Arc::default(),
@@ -52,13 +52,13 @@ impl Request {
 
     /// The system messages before the first turn, and everything from it on: not every provider has a place for system
     /// messages among the turns, but each has one before them.
-    pub fn opening(&self) -> (impl Iterator<Item = &str>, &[Message]) {
-        let is_turn = |message: &Message| !matches!(message, Message::System(_));
+    pub fn opening(&self) -> (impl Iterator<Item = &str>, &[PromptMessage]) {
+        let is_turn = |message: &PromptMessage| !matches!(message, PromptMessage::System(_));
         let turns = self.messages.iter().position(is_turn).unwrap_or(self.messages.len());
         let (opening, turns) = self.messages.split_at_checked(turns).unwrap_or_default();
         let words = opening.iter().filter_map(|message| match message {
-            Message::System(words) => Some(words.as_str()),
-            Message::User(_) | Message::Assistant { .. } => None,
+            PromptMessage::System(words) => Some(words.as_str()),
+            PromptMessage::User(_) | PromptMessage::Assistant { .. } => None,
         });
         (words, turns)
     }
@@ -80,7 +80,7 @@ impl Request {
 
 /// The form the answer must have.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Format {
+pub enum AnswerFormat {
     Text,
     /// Some JSON object.
     Json,
@@ -99,7 +99,7 @@ pub struct Schema {
 
 /// A turn of the conversation, or what the model is told beside it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Message {
+pub enum PromptMessage {
     /// The system's words at this place. Providers without such a place read them before the first turn, or as part of
     /// what the user says.
     System(String),
@@ -108,7 +108,7 @@ pub enum Message {
         text: String,
         /// A call and its result travel together, so a prompt in which one lacks the other cannot be written down.
         exchanges: Vec<Exchange>,
-        /// What the provider sent with this turn and wants back unchanged.
+        /// Items that the provider sent with this turn and wants back unchanged.
         provider: Option<Value>,
     },
 }
@@ -121,14 +121,30 @@ pub struct Exchange {
     pub name: String,
     /// A JSON object.
     pub input: Value,
-    pub result: Answered,
+    pub result: CallResult,
 }
 
-/// What a call came to, as the model reads it.
+impl Exchange {
+    /// The arguments as JSON. Anything but an object is written as an empty one, which is all that providers take.
+    pub(crate) fn arguments(&self) -> String {
+        if self.input.is_object() { self.input.to_string() } else { "{}".to_owned() }
+    }
+}
+
+/// The result of a call, as the model reads it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answered {
+pub struct CallResult {
     pub text: String,
     pub success: bool,
+}
+
+/// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: what one server wants back, another
+/// cannot read or refuses.
+pub(crate) const PROVIDER: &str = "provider";
+
+/// The items that a provider sent with a turn, if it is the one that is asked now.
+pub(crate) fn sent_by<'a>(opaque: Option<&'a Value>, provider: &str) -> Option<&'a Value> {
+    opaque.filter(|opaque| opaque.get(PROVIDER).is_some_and(|name| name == provider))
 }
 
 /// A tool as the model is told of it.

@@ -9,28 +9,28 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use protocol::Finish;
+use protocol::{Finish, JsonScanner};
 use serde_json::Value;
 
-use crate::{ChatModel, Error, Piece, PieceStream, Request, ToolSpec};
+use crate::{AnswerPiece, ChatModel, Error, ModelRequest, PieceStream, ToolSpec};
 
 /// The most text that is held back.
 const MAX_HELD_BYTES: usize = 64 << 10;
 
-/// What a fenced block with calls may say it is.
+/// The languages of a fenced block with calls.
 const LANGUAGES: [&str; 3] = ["json", "tool_call", "tool_calls"];
 
 /// A model whose text may hold calls.
 pub(crate) struct Rescued(pub(crate) Arc<dyn ChatModel>);
 
 impl ChatModel for Rescued {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
     }
 }
 
 impl Rescued {
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+    async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let pieces = self.0.stream(request).await?;
         if request.tools.is_empty() {
             return Ok(pieces);
@@ -50,12 +50,12 @@ struct Reading {
     /// None once nothing more is to be read.
     pieces: Option<PieceStream>,
     finder: Finder,
-    /// What came of the last piece.
-    ready: VecDeque<Result<Piece, Error>>,
+    /// Pieces made of the last one.
+    ready: VecDeque<Result<AnswerPiece, Error>>,
 }
 
 impl Reading {
-    async fn next(&mut self) -> Option<Result<Piece, Error>> {
+    async fn next(&mut self) -> Option<Result<AnswerPiece, Error>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
                 return Some(piece);
@@ -93,7 +93,7 @@ struct Call {
     json: String,
 }
 
-/// What the next character is expected to be.
+/// The character that is expected next.
 #[derive(Clone, Copy)]
 enum State {
     /// The beginning of a call, or white space.
@@ -107,12 +107,12 @@ enum State {
     /// The first of JSON, or white space.
     Value(Block),
     /// JSON that begins at this byte of the held text.
-    Json(Block, usize, Depth),
+    Json(Block, usize, JsonScanner),
     /// More JSON, white space, or the next of the mark that ends the block, of which so many bytes have come.
     End(Block, usize),
 }
 
-/// What stands around JSON.
+/// The marks around JSON.
 #[derive(Clone, Copy)]
 enum Block {
     Nothing,
@@ -138,36 +138,18 @@ impl Block {
     }
 }
 
-/// How deep in JSON a character stands.
-#[derive(Clone, Copy, Default)]
-struct Depth {
-    open: usize,
-    in_string: bool,
-    escaped: bool,
+/// The scanner after a character. Characters beyond ASCII mean nothing to it.
+fn scan_char(scanner: JsonScanner, next: char) -> JsonScanner {
+    u8::try_from(next).map_or(scanner, |byte| scanner.after(byte))
 }
 
-impl Depth {
-    fn after(self, next: char) -> Self {
-        let Self { open, in_string, escaped } = self;
-        match next {
-            _ if escaped => Self { escaped: false, ..self },
-            '\\' => Self { escaped: in_string, ..self },
-            '"' => Self { in_string: !in_string, ..self },
-            _ if in_string => self,
-            '{' | '[' => Self { open: open + 1, ..self },
-            '}' | ']' => Self { open: open.saturating_sub(1), ..self },
-            _ => self,
-        }
-    }
-}
-
-/// What becomes of a character.
+/// The next step with a character.
 enum Step {
     /// It is held, and this is expected after it.
     Hold(State),
     /// It is words.
     Say,
-    /// What is held is no call, and neither is this the next of one.
+    /// The held text is no call, and this character does not continue one.
     Release,
 }
 
@@ -177,44 +159,47 @@ impl Finder {
         Self { tools, state, held, calls, said: false, native: false }
     }
 
-    fn take(&mut self, piece: Piece) -> Vec<Piece> {
+    fn take(&mut self, piece: AnswerPiece) -> Vec<AnswerPiece> {
         match piece {
-            Piece::Text(text) if !self.native => text_pieces(self.search(&text)),
-            Piece::CallStart { .. } | Piece::CallsVoid => {
+            AnswerPiece::Text(text) if !self.native => text_pieces(self.search(&text)),
+            AnswerPiece::CallStart { .. } | AnswerPiece::CallsVoid => {
                 self.native = true;
                 let mut pieces = self.give_up();
                 pieces.push(piece);
                 pieces
             }
-            Piece::Finish(finish) => self.finish(finish),
-            Piece::Text(_)
-            | Piece::Reasoning(_)
-            | Piece::CallInput { .. }
-            | Piece::Model(_)
-            | Piece::Usage(_)
-            | Piece::Provider(_) => vec![piece],
+            AnswerPiece::Finish(finish) => self.finish(finish),
+            AnswerPiece::Text(_)
+            | AnswerPiece::Reasoning(_)
+            | AnswerPiece::CallInput { .. }
+            | AnswerPiece::Model(_)
+            | AnswerPiece::Usage(_)
+            | AnswerPiece::Provider(_) => vec![piece],
         }
     }
 
     /// Hands out what is held as the text it is.
-    fn give_up(&mut self) -> Vec<Piece> {
+    fn give_up(&mut self) -> Vec<AnswerPiece> {
         let mut text = String::new();
         self.release(&mut text);
         text_pieces(text)
     }
 
-    fn finish(&mut self, finish: Finish) -> Vec<Piece> {
+    fn finish(&mut self, finish: Finish) -> Vec<AnswerPiece> {
         let is_whole = matches!(self.state, State::Between | State::End(..)) && !self.calls.is_empty();
         if !is_whole || !matches!(finish, Finish::Stop | Finish::ToolCalls) {
             let mut pieces = self.give_up();
-            pieces.push(Piece::Finish(finish));
+            pieces.push(AnswerPiece::Finish(finish));
             return pieces;
         }
         self.held.clear();
         let calls = self.calls.drain(..).enumerate().flat_map(|(index, Call { name, json })| {
-            [Piece::CallStart { index, provider_id: None, name }, Piece::CallInput { index, json }]
+            [
+                AnswerPiece::CallStart { index, provider_id: None, name },
+                AnswerPiece::CallInput { index, json },
+            ]
         });
-        calls.chain([Piece::Finish(Finish::ToolCalls)]).collect()
+        calls.chain([AnswerPiece::Finish(Finish::ToolCalls)]).collect()
     }
 
     /// Takes text in and gives what of it, and of what was held, is words.
@@ -237,7 +222,9 @@ impl Finder {
     fn hold(&mut self, next: char, state: State, said: &mut String) {
         self.held.push(next);
         self.state = state;
-        if let State::Json(block, begin, Depth { open: 0, .. }) = state {
+        if let State::Json(block, begin, scanner) = state
+            && scanner.depth() == 0
+        {
             self.state = match block {
                 Block::Nothing => State::Between,
                 Block::Fence | Block::Tag => State::End(block, 0),
@@ -263,15 +250,15 @@ impl Finder {
 
     fn step(&self, next: char) -> Step {
         let here = self.held.len();
-        let json = |block| Step::Hold(State::Json(block, here, Depth::default().after(next)));
+        let json = |block| Step::Hold(State::Json(block, here, scan_char(JsonScanner::default(), next)));
         match self.state {
-            State::Prose => begun(next).map_or(Step::Say, Step::Hold),
+            State::Prose => mark_begun_by(next).map_or(Step::Say, Step::Hold),
             State::Between | State::Value(_) | State::End(_, 0) if next.is_whitespace() => {
                 Step::Hold(self.state)
             }
             State::Between if matches!(next, '{' | '[') && !self.said => json(Block::Nothing),
-            State::Between => begun(next).map_or(Step::Release, Step::Hold),
-            State::Mark(block, count) => match matched(block.begin(), count, next) {
+            State::Between => mark_begun_by(next).map_or(Step::Release, Step::Hold),
+            State::Mark(block, count) => match match_mark(block.begin(), count, next) {
                 Some(true) => Step::Hold(match block {
                     Block::Fence => State::Language(here + next.len_utf8()),
                     Block::Nothing | Block::Tag => State::Value(block),
@@ -282,8 +269,10 @@ impl Finder {
             State::Language(begin) => self.language(begin, next),
             State::Value(block) | State::End(block, 0) if matches!(next, '{' | '[') => json(block),
             State::Value(_) => Step::Release,
-            State::Json(block, begin, depth) => Step::Hold(State::Json(block, begin, depth.after(next))),
-            State::End(block, count) => match matched(block.end(), count, next) {
+            State::Json(block, begin, scanner) => {
+                Step::Hold(State::Json(block, begin, scan_char(scanner, next)))
+            }
+            State::End(block, count) => match match_mark(block.end(), count, next) {
                 Some(true) => Step::Hold(State::Between),
                 Some(false) => Step::Hold(State::End(block, count + 1)),
                 None => Step::Release,
@@ -301,7 +290,11 @@ impl Finder {
             return Step::Release;
         }
         match next {
-            '{' | '[' => Step::Hold(State::Json(Block::Fence, self.held.len(), Depth::default().after(next))),
+            '{' | '[' => Step::Hold(State::Json(
+                Block::Fence,
+                self.held.len(),
+                scan_char(JsonScanner::default(), next),
+            )),
             _ if next.is_whitespace() => Step::Hold(State::Value(Block::Fence)),
             _ => Step::Release,
         }
@@ -309,7 +302,7 @@ impl Finder {
 }
 
 /// A mark that this character begins.
-fn begun(next: char) -> Option<State> {
+fn mark_begun_by(next: char) -> Option<State> {
     match next {
         '`' => Some(State::Mark(Block::Fence, 1)),
         '<' => Some(State::Mark(Block::Tag, 1)),
@@ -318,13 +311,13 @@ fn begun(next: char) -> Option<State> {
 }
 
 /// Whether a character is the next of a mark and, if so, its last. Marks are ASCII.
-fn matched(mark: &str, count: usize, next: char) -> Option<bool> {
+fn match_mark(mark: &str, count: usize, next: char) -> Option<bool> {
     let rest = mark.get(count..)?.strip_prefix(next)?;
     Some(rest.is_empty())
 }
 
-fn text_pieces(text: String) -> Vec<Piece> {
-    if text.is_empty() { Vec::new() } else { vec![Piece::Text(text)] }
+fn text_pieces(text: String) -> Vec<AnswerPiece> {
+    if text.is_empty() { Vec::new() } else { vec![AnswerPiece::Text(text)] }
 }
 
 /// The calls that a JSON text stands for, if it stands for nothing else.

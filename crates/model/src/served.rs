@@ -1,4 +1,4 @@
-//! What a provider says it serves, asked for when somebody names a model that nobody has listed.
+//! The list of models that a provider serves, asked for when somebody names a model that nobody has listed.
 //!
 //! A list holds for a while. Where it cannot be had, or does not say all, nothing is known: then the model is asked, and
 //! the provider says for itself that it has none of that name.
@@ -76,11 +76,11 @@ impl ServedModels {
 
     /// Whether there is a model of this id. None where nobody can say.
     pub(crate) async fn has(&self, id: &str) -> Option<bool> {
-        if let Some(answer) = self.known().answer(id) {
+        if let Some(answer) = self.known_models().answer(id) {
             return answer;
         }
         let _place = self.asking.acquire().await.ok()?;
-        if let Some(answer) = self.known().answer(id) {
+        if let Some(answer) = self.known_models().answer(id) {
             return answer; // somebody has asked meanwhile
         }
         let list = timeout(PATIENCE, self.client.get(MAX_LIST_BYTES)).await.ok().and_then(Result::ok);
@@ -88,13 +88,13 @@ impl ServedModels {
         if models.is_none() {
             tracing::debug!("a provider does not list its models");
         }
-        let mut known = self.known();
+        let mut known = self.known_models();
         known.asked = Some(Instant::now());
         known.models = models.map(|models| (Instant::now(), models));
         known.answer(id).flatten()
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known_models(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,15 +23,15 @@ pub enum ModelSetting {
     Extra(&'static str),
 }
 
-/// What a provider said of settings that it does not take.
+/// The complaint of a provider about settings that it does not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
-    /// What it named, in that order.
+    /// The settings it named, in that order.
     pub(crate) named: Vec<ModelSetting>,
     pub(crate) complaint: SettingComplaint,
 }
 
-/// What is wrong with the setting.
+/// The fault of the setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SettingComplaint {
     /// The model does not take it.
@@ -44,89 +44,52 @@ pub(crate) enum SettingComplaint {
     ThinkingWithTools,
 }
 
-/// The names that wires have for settings.
-const NAMES: [(&str, ModelSetting); 21] = [
-    ("temperature", ModelSetting::Temperature),
-    ("top_p", ModelSetting::TopP),
-    ("topp", ModelSetting::TopP),
-    ("frequency_penalty", ModelSetting::FrequencyPenalty),
-    ("frequencypenalty", ModelSetting::FrequencyPenalty),
-    ("repeat_penalty", ModelSetting::FrequencyPenalty),
-    ("presence_penalty", ModelSetting::PresencePenalty),
-    ("presencepenalty", ModelSetting::PresencePenalty),
-    ("max_tokens", ModelSetting::TokenLimit),
-    ("max_completion_tokens", ModelSetting::TokenLimit),
-    ("max_output_tokens", ModelSetting::TokenLimit),
-    ("num_predict", ModelSetting::TokenLimit),
-    ("reasoning_effort", ModelSetting::Effort),
-    ("reasoning.effort", ModelSetting::Effort),
-    ("reasoning", ModelSetting::Effort),
-    ("output_config.effort", ModelSetting::Effort),
-    ("effort", ModelSetting::Effort),
-    ("thinking", ModelSetting::Effort),
-    ("think", ModelSetting::Effort),
-    ("stream_options", ModelSetting::StreamOptions),
-    ("stream_options.include_usage", ModelSetting::StreamOptions),
+/// The names that wires have for each setting, the one that people use first.
+const NAMES: [(ModelSetting, &str); 7] = [
+    (ModelSetting::Temperature, "temperature"),
+    (ModelSetting::TopP, "top_p topp"),
+    (ModelSetting::FrequencyPenalty, "frequency_penalty frequencypenalty repeat_penalty"),
+    (ModelSetting::PresencePenalty, "presence_penalty presencepenalty"),
+    (ModelSetting::TokenLimit, "max_tokens max_completion_tokens max_output_tokens num_predict"),
+    (
+        ModelSetting::Effort,
+        "reasoning_effort reasoning.effort reasoning output_config.effort effort thinking think",
+    ),
+    (ModelSetting::StreamOptions, "stream_options stream_options.include_usage"),
 ];
 
 /// Fields that entries of models add for the sake of one provider.
-const EXTRAS: [&str; 18] = [
-    "stop",
-    "seed",
-    "tool_choice",
-    "parallel_tool_calls",
-    "verbosity",
-    "logprobs",
-    "top_logprobs",
-    "logit_bias",
-    "top_k",
-    "min_p",
-    "n",
-    "user",
-    "store",
-    "metadata",
-    "service_tier",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-];
+const EXTRAS: &str = "stop seed tool_choice parallel_tool_calls verbosity logprobs top_logprobs logit_bias top_k \
+    min_p n user store metadata service_tier safety_identifier prompt_cache_key \
+    prompt_cache_retention";
 
 impl ModelSetting {
     /// The setting of this name, as a wire writes it.
     fn of_name(name: &str) -> Option<Self> {
-        let known = NAMES.iter().find(|(known, _)| *known == name).map(|(_, setting)| *setting);
-        known.or_else(|| EXTRAS.iter().find(|extra| **extra == name).map(|extra| Self::Extra(extra)))
+        let has = |names: &str| names.split(' ').any(|known| known == name);
+        let known = NAMES.iter().find(|(_, names)| has(names)).map(|(setting, _)| *setting);
+        known.or_else(|| EXTRAS.split(' ').find(|extra| *extra == name).map(Self::Extra))
     }
 
-    /// Every name it may have among the fields of a request.
-    pub(crate) fn names(self) -> Vec<&'static str> {
-        if let Self::Extra(name) = self {
-            return vec![name];
-        }
-        NAMES.iter().filter(|(_, setting)| *setting == self).map(|(name, _)| *name).collect()
+    /// Every name it may have among the fields of a request, the one that people use first.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let own = if let Self::Extra(name) = self { Some(name) } else { None };
+        let known = NAMES.iter().filter(move |(setting, _)| *setting == self);
+        own.into_iter().chain(known.flat_map(|(_, names)| names.split(' ')))
     }
 
-    /// What people call it.
+    /// The name that people use.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Temperature => "temperature",
-            Self::TopP => "top_p",
-            Self::FrequencyPenalty => "frequency_penalty",
-            Self::PresencePenalty => "presence_penalty",
-            Self::TokenLimit => "max_tokens",
-            Self::Effort => "reasoning_effort",
-            Self::StreamOptions => "stream_options",
-            Self::Extra(name) => name,
-        }
+        self.names().next().unwrap_or_default()
     }
 }
 
-/// What a refusal says of settings, if it says that one is not taken. `places` are the names it gives outside its
+/// The complaint of a refusal about settings, if it says that one is not taken. `places` are the names it gives outside its
 /// sentence; `code` and `message` are in lower case.
 pub(crate) fn unsupported(places: &[String], codes: &[String], message: &str) -> Option<Unsupported> {
     let codes = |wanted: &[&str]| codes.iter().any(|code| wanted.contains(&code.as_str()));
-    let says = |phrases: &[&str]| phrases.iter().any(|phrase| message.contains(phrase));
-    if !codes(&REFUSING_CODES) && !says(&REFUSING_PHRASES) {
+    let says = |phrases: &str| phrases.split('|').any(|phrase| message.contains(phrase));
+    if !codes(&REFUSING_CODES) && !says(REFUSING_PHRASES) {
         return None;
     }
     let by_place =
@@ -140,13 +103,13 @@ pub(crate) fn unsupported(places: &[String], codes: &[String], message: &str) ->
     if named.is_empty() {
         return None;
     }
-    let complaint = if says(&["cannot both", "only one of", "mutually exclusive"]) {
+    let complaint = if says("cannot both|only one of|mutually exclusive") {
         SettingComplaint::Together
     } else if named.contains(&ModelSetting::Effort)
-        && says(&["reasoning_effort to 'none'", "reasoning_effort to \"none\""])
+        && says("reasoning_effort to 'none'|reasoning_effort to \"none\"")
     {
         SettingComplaint::ThinkingWithTools
-    } else if codes(&["unsupported_value"]) || says(&VALUE_PHRASES) {
+    } else if codes(&["unsupported_value"]) || says(VALUE_PHRASES) {
         SettingComplaint::Value
     } else {
         SettingComplaint::Refused
@@ -154,33 +117,15 @@ pub(crate) fn unsupported(places: &[String], codes: &[String], message: &str) ->
     Some(Unsupported { named, complaint })
 }
 
-const VALUE_PHRASES: [&str; 3] = ["unsupported value", "supported values are", "must be one of"];
+const VALUE_PHRASES: &str = "unsupported value|supported values are|must be one of";
 const REFUSING_CODES: [&str; 4] =
     ["unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden"];
 
 /// A value out of range is the caller's mistake, and none of these.
-const REFUSING_PHRASES: [&str; 20] = [
-    "may only be set to",
-    "only the default",
-    "unsupported",
-    "not supported",
-    "does not support",
-    "doesn't support",
-    "no longer supported",
-    "not permitted",
-    "not allowed",
-    "not accepted",
-    "not available",
-    "deprecated for this model",
-    "is deprecated",
-    "unrecognized",
-    "unknown parameter",
-    "unknown name",
-    "unknown field",
-    "cannot both",
-    "supported values are",
-    "must be one of",
-];
+const REFUSING_PHRASES: &str = "may only be set to|only the default|unsupported|not supported|does not support|\
+    doesn't support|no longer supported|not permitted|not allowed|not accepted|not available|\
+    deprecated for this model|is deprecated|unrecognized|unknown parameter|unknown name|\
+    unknown field|cannot both|supported values are|must be one of";
 
 /// The words of a sentence, where underscores and dots inside them belong to them.
 fn words(text: &str) -> impl Iterator<Item = &str> {

@@ -17,29 +17,29 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One event. `name` is empty when the stream gave none.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct SseEvent<'a> {
     pub name: Cow<'a, str>,
     pub data: Cow<'a, str>,
 }
 
-/// What is too long to be read.
+/// The part of a stream that is too long to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TooLong {
+pub enum SseTooLong {
     #[error("a line longer than {MAX_LINE_BYTES} bytes")]
     Line,
     #[error("an event longer than {MAX_EVENT_BYTES} bytes")]
     Event,
 }
 
-impl From<TooLong> for crate::Error {
-    fn from(error: TooLong) -> Self {
+impl From<SseTooLong> for crate::Error {
+    fn from(error: SseTooLong) -> Self {
         crate::Error::Broken(error.to_string())
     }
 }
 
 /// Turns chunks of bytes into events. Its buffers are kept from event to event, so a steady stream allocates nothing.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub struct SseParser {
     /// The beginning of a line whose end has not come yet.
     line: Vec<u8>,
     event: Pending,
@@ -57,13 +57,13 @@ struct Pending {
     has_data: bool,
 }
 
-impl Parser {
+impl SseParser {
     /// Reads a chunk and hands over each event that it completes. What is left unfinished when the stream ends is no
     /// event, as the standard has it.
-    pub fn feed<E: From<TooLong>>(
+    pub fn feed<E: From<SseTooLong>>(
         &mut self,
         chunk: &[u8],
-        mut on_event: impl FnMut(&Event<'_>) -> Result<(), E>,
+        mut on_event: impl FnMut(&SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut rest = chunk;
         if self.after_cr && !rest.is_empty() {
@@ -76,7 +76,7 @@ impl Parser {
             self.line_end(head, &mut on_event)?;
         }
         if self.line.len() + rest.len() > MAX_LINE_BYTES {
-            return Err(TooLong::Line.into());
+            return Err(SseTooLong::Line.into());
         }
         self.line.extend_from_slice(rest);
         Ok(())
@@ -95,13 +95,13 @@ impl Parser {
     }
 
     /// A line is complete: what was kept of it, and `head`.
-    fn line_end<E: From<TooLong>>(
+    fn line_end<E: From<SseTooLong>>(
         &mut self,
         head: &[u8],
-        on_event: &mut impl FnMut(&Event<'_>) -> Result<(), E>,
+        on_event: &mut impl FnMut(&SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.line.len() + head.len() > MAX_LINE_BYTES {
-            return Err(TooLong::Line.into());
+            return Err(SseTooLong::Line.into());
         }
         let line = if self.line.is_empty() {
             head
@@ -122,7 +122,7 @@ impl Parser {
 }
 
 impl Pending {
-    fn field(&mut self, line: &[u8]) -> Result<(), TooLong> {
+    fn field(&mut self, line: &[u8]) -> Result<(), SseTooLong> {
         let (name, value) = match memchr::memchr(b':', line) {
             Some(colon) => {
                 let (name, value) = line.split_at(colon);
@@ -142,9 +142,9 @@ impl Pending {
         Ok(())
     }
 
-    fn data(&mut self, value: &[u8]) -> Result<(), TooLong> {
+    fn data(&mut self, value: &[u8]) -> Result<(), SseTooLong> {
         if self.data.len() + value.len() + 1 > MAX_EVENT_BYTES {
-            return Err(TooLong::Event);
+            return Err(SseTooLong::Event);
         }
         if self.has_data {
             self.data.push(b'\n');
@@ -154,9 +154,9 @@ impl Pending {
         Ok(())
     }
 
-    fn dispatch<E>(&mut self, on_event: &mut impl FnMut(&Event<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn dispatch<E>(&mut self, on_event: &mut impl FnMut(&SseEvent<'_>) -> Result<(), E>) -> Result<(), E> {
         let outcome = if self.has_data {
-            on_event(&Event {
+            on_event(&SseEvent {
                 name: String::from_utf8_lossy(&self.name),
                 data: String::from_utf8_lossy(&self.data),
             })

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::counts::{Counts, Table};
 
-/// What the ratio is before anything is known: a little more than most tokenizers need.
+/// The ratio before anything is known: a little more than most tokenizers need.
 const FIRST_RATIO: f32 = 1.25;
 const MIN_RATIO: f32 = 0.5;
 const MAX_RATIO: f32 = 4.0;
-/// What is kept above the ratio that was seen, because a prompt that is cut too early is better than one that is refused.
+/// The margin above the ratio that was seen, because a prompt that is cut too early is better than one that is refused.
 const SAFETY: f32 = 1.05;
 
 /// Shorter prompts, in tokens, say more of what a provider adds to each than of its tokenizer.
@@ -60,26 +60,18 @@ impl Tokens {
 
     /// Exact for OpenAI's models, whoever serves them and under whichever prefix.
     pub fn of_model(id: &str) -> Self {
-        const BEGINNINGS: [(&str, Tokens); 11] = [
-            ("gpt-5", Tokens::O200k),
-            ("gpt-4o", Tokens::O200k),
-            ("gpt-4.1", Tokens::O200k),
-            ("gpt-4.5", Tokens::O200k),
-            ("chatgpt", Tokens::O200k),
-            ("o1", Tokens::O200k),
-            ("o3", Tokens::O200k),
-            ("o4", Tokens::O200k),
-            ("gpt-4", Tokens::Cl100k),
-            ("gpt-3.5", Tokens::Cl100k),
-            ("gpt-35", Tokens::Cl100k),
+        const BEGINNINGS: [(&str, Tokens); 2] = [
+            ("gpt-5 gpt-4o gpt-4.1 gpt-4.5 chatgpt o1 o3 o4", Tokens::O200k),
+            ("gpt-4 gpt-3.5 gpt-35", Tokens::Cl100k),
         ];
         let id = id.rsplit_once('/').map_or(id, |(_, id)| id);
         let id = id.strip_prefix("ft:").unwrap_or(id);
-        let begins = |(beginning, _): &&(&str, Tokens)| {
+        let begins = |beginning: &str| {
             let rest = id.strip_prefix(beginning);
             rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric()))
         };
-        BEGINNINGS.iter().find(begins).map_or(Tokens::Calibrated, |(_, tokens)| *tokens)
+        let known = BEGINNINGS.iter().find(|(beginnings, _)| beginnings.split(' ').any(begins));
+        known.map_or(Tokens::Calibrated, |(_, tokens)| *tokens)
     }
 
     fn table(self) -> Table {

@@ -11,24 +11,44 @@ pub const MAX_JSON_DEPTH: usize = 64;
 /// stored and a few times more before it is sent.
 pub const MAX_STORED_DEPTH: usize = 100;
 
-/// How deep the brackets of a text nest, outside strings. The parser judges whether they match.
-pub fn json_depth(text: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    let (mut in_string, mut escaped) = (false, false);
-    for byte in text.bytes() {
+/// Reads JSON byte by byte, as it comes, and knows how deep its brackets nest, outside strings. The parser judges
+/// whether they match.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JsonScanner {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl JsonScanner {
+    /// The scanner after one more byte.
+    #[must_use]
+    pub fn after(self, byte: u8) -> Self {
+        let Self { depth, in_string, escaped } = self;
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
+            _ if escaped => Self { escaped: false, ..self },
+            b'\\' => Self { escaped: in_string, ..self },
+            b'"' => Self { in_string: !in_string, ..self },
+            b'[' | b'{' if !in_string => Self { depth: depth + 1, ..self },
+            b']' | b'}' if !in_string => Self { depth: depth.saturating_sub(1), ..self },
+            _ => self,
         }
     }
-    deepest
+
+    /// Levels of arrays and objects that are open.
+    pub fn depth(self) -> usize {
+        self.depth
+    }
+}
+
+/// How deep the brackets of a text nest.
+pub fn json_depth(text: &str) -> usize {
+    let mut scanner = JsonScanner::default();
+    let depths = text.bytes().map(|byte| {
+        scanner = scanner.after(byte);
+        scanner.depth()
+    });
+    depths.max().unwrap_or_default()
 }
 
 /// How deep the arrays and objects of a value nest.

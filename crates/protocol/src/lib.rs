@@ -31,7 +31,7 @@ pub use context::{
     NewPin, PersonaPatch, PersonaSettings, PersonaView, PinView, ProfilePatch, ProfileView, PromptView,
     SummaryView,
 };
-pub use depth::{MAX_JSON_DEPTH, MAX_STORED_DEPTH, json_depth, value_depth};
+pub use depth::{JsonScanner, MAX_JSON_DEPTH, MAX_STORED_DEPTH, json_depth, value_depth};
 pub use event::{
     Call, ContextLoaded, Delta, Event, Failure, Finish, Forgetting, ForgettingOutcome, FragmentCost, Kind,
     LeftOut, MemoryUpdate, MessageUser, Part, Pinned, PromptLedger, ProposalClosed, ProposalOpen,

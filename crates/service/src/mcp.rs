@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agent::{Serving, look_at_server, offer_again};
 use protocol::{AppId, McpApproval, McpServerView, McpToolState, McpToolView, McpTransport};
 use store::McpToolRow;
-use tools::{Server, mcp_tool_name};
+use tools::{McpServerHandle, mcp_tool_name};
 
 use crate::{Error, Service};
 
@@ -87,20 +87,20 @@ impl Service {
         self.mcp_view(&serving, &server).await
     }
 
-    fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<Serving>, Arc<Server>), Error> {
+    fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<Serving>, Arc<McpServerHandle>), Error> {
         let missing = || Error::NotFound { what: "server" };
         let serving = self.world().apps.get(&AppId::new(app)).ok_or(Error::NotFound { what: "app" })?;
         let servers = self.world().catalog.servers(&serving.app);
         Ok((serving, servers.into_iter().find(|server| server.name() == name).ok_or_else(missing)?))
     }
 
-    async fn mcp_view(&self, serving: &Serving, server: &Server) -> Result<McpServerView, Error> {
+    async fn mcp_view(&self, serving: &Serving, server: &McpServerHandle) -> Result<McpServerView, Error> {
         let rows = self.store().mcp_tools(&serving.app.id).await?;
         Ok(view(&serving.app.id, server, &rows))
     }
 }
 
-fn view(app: &AppId, server: &Server, rows: &[McpToolRow]) -> McpServerView {
+fn view(app: &AppId, server: &McpServerHandle, rows: &[McpToolRow]) -> McpServerView {
     let health = server.health();
     McpServerView {
         app: app.to_string(),

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use memory::recall::Recall;
 use model::{
-    Capabilities, Embedder, Endpoint, Kind, Listing, Price, Prices, Provider, Registry, Timeouts, Wire,
+    Capabilities, Embedder, Endpoint, Listing, ModelProvider, ModelRegistry, Price, Prices, ProviderKind,
+    ProviderWire, Timeouts,
 };
 use protocol::Ids;
 use reqwest::{Client, Method, RequestBuilder};
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tools::{Allowed, Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
+use tools::{Allowed, Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebSearchConfig};
 
 use crate::boundary::Fuse;
 use crate::frames::{Frame, Frames};
@@ -47,7 +48,7 @@ pub struct Setup {
     pub limits: Limits,
     pub timeouts: Timeouts,
     /// The wire the upstream is spoken to in.
-    pub wire: Wire,
+    pub wire: ProviderWire,
     /// A real provider instead of the scripted upstream.
     pub base_url: Option<String>,
     /// What the models can do.
@@ -97,13 +98,18 @@ impl Reach {
         Egress::new(allowed).expect("there are root certificates")
     }
 
-    fn egress_tools(&self, egress: Egress) -> Outside {
+    fn egress_tools(&self, egress: Egress) -> ExternalAccess {
         let secrets = Arc::new(Secrets::new(self.secrets.iter().cloned().collect()));
-        let tavily = self.tavily.clone().map(|base_url| Tavily { base_url, key: TAVILY_KEY.into() });
+        let tavily = self.tavily.clone().map(|base_url| TavilyConfig { base_url, key: TAVILY_KEY.into() });
         let path = option_env!("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
         let env = vec![("PATH".to_owned(), path.to_owned())];
-        let mcp = Arc::new(Hub::new(egress.clone(), Arc::clone(&secrets), env));
-        Outside { egress, secrets, search: Search { tavily, searxng: self.searxng.clone() }, mcp }
+        let mcp = Arc::new(McpHub::new(egress.clone(), Arc::clone(&secrets), env));
+        ExternalAccess {
+            egress,
+            secrets,
+            search: WebSearchConfig { tavily, searxng: self.searxng.clone() },
+            mcp,
+        }
     }
 }
 
@@ -113,9 +119,9 @@ impl Default for Setup {
             app: "tools = [\"echo\"]".into(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
-            wire: Wire::Chat,
+            wire: ProviderWire::Chat,
             base_url: None,
-            capabilities: Capabilities::of_kind(Kind::Cloud),
+            capabilities: Capabilities::of_kind(ProviderKind::Cloud),
             price: None,
             meet: 2,
             model: true,
@@ -399,7 +405,7 @@ fn engine(
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),
         tools,
-        models: if setup.model { models(setup, upstreams) } else { Registry::default() },
+        models: if setup.model { models(setup, upstreams) } else { ModelRegistry::default() },
         clock,
         ids: ids as Arc<dyn Ids>,
         retention: Duration::from_secs(7 * 24 * 60 * 60),
@@ -422,8 +428,8 @@ fn stand_still(folder: &Path) {
 }
 
 /// `test-model` at the upstream, `backup-model` at its backup.
-fn models(setup: &Setup, (upstream, backup): (&Upstream, &Upstream)) -> Registry {
-    let provider = |name: &str, url: &str, open| Provider {
+fn models(setup: &Setup, (upstream, backup): (&Upstream, &Upstream)) -> ModelRegistry {
+    let provider = |name: &str, url: &str, open| ModelProvider {
         open,
         capabilities: setup.capabilities.clone(),
         ..provider(name, setup.wire, url, setup.timeouts)
@@ -432,7 +438,7 @@ fn models(setup: &Setup, (upstream, backup): (&Upstream, &Upstream)) -> Registry
         name: name.into(),
         provider: provider.into(),
         id: name.into(),
-        kind: Kind::Cloud,
+        kind: ProviderKind::Cloud,
         capabilities: setup.capabilities.clone(),
         price: setup.price,
         extra: serde_json::Map::new(),
@@ -442,32 +448,32 @@ fn models(setup: &Setup, (upstream, backup): (&Upstream, &Upstream)) -> Registry
     let main = real.map_or_else(|| base_url(upstream, setup.wire), String::clone);
     let spare = base_url(backup, setup.wire);
     let providers = vec![provider("openai", &main, true), provider("backup", &spare, false)];
-    Registry::new(providers, listings, Some("test-model".into()))
+    ModelRegistry::new(providers, listings, Some("test-model".into()))
 }
 
-fn base_url(upstream: &Upstream, wire: Wire) -> String {
+fn base_url(upstream: &Upstream, wire: ProviderWire) -> String {
     match wire {
-        Wire::Chat | Wire::Responses | Wire::Anthropic(_) => upstream.base_url(),
-        Wire::Ollama => upstream.root_url(),
+        ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Anthropic(_) => upstream.base_url(),
+        ProviderWire::Ollama => upstream.root_url(),
     }
 }
 
-fn provider(name: &str, wire: Wire, base_url: &str, timeouts: Timeouts) -> Provider {
+fn provider(name: &str, wire: ProviderWire, base_url: &str, timeouts: Timeouts) -> ModelProvider {
     let endpoint = Endpoint { provider: name.into(), base_url: base_url.into(), key: None, timeouts };
-    Provider {
+    ModelProvider {
         name: name.into(),
         wire: Some(wire),
-        kind: Kind::Cloud,
+        kind: ProviderKind::Cloud,
         chat: model::connect(wire, &endpoint).expect("the endpoint is good"),
         open: true,
         known: false,
-        capabilities: Capabilities::of_kind(Kind::Cloud),
+        capabilities: Capabilities::of_kind(ProviderKind::Cloud),
         prices: Prices::Unknown,
     }
 }
 
 /// One open provider at this address, whose default is `test-model`.
-pub fn registry(base_url: &str) -> Registry {
-    let provider = provider("openai", Wire::Chat, base_url, Timeouts::default());
-    Registry::new(vec![provider], Vec::new(), Some("test-model".into()))
+pub fn registry(base_url: &str) -> ModelRegistry {
+    let provider = provider("openai", ProviderWire::Chat, base_url, Timeouts::default());
+    ModelRegistry::new(vec![provider], Vec::new(), Some("test-model".into()))
 }

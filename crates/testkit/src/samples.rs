@@ -1,12 +1,16 @@
 //! Tools for tests: each does one thing that a real tool might do to us.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
+use app::Permission;
 use async_trait::async_trait;
 use protocol::Effect;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tools::{Calling, Catalog, Done, Failed, Policy, Tool, ToolSpec};
+use tools::{
+    Calling, Catalog, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec, ToolUndo, UndoCall,
+};
 
 use crate::boundary::Fuse;
 use crate::still::StandingClock;
@@ -74,7 +78,7 @@ impl Tool for Echo {
         spec("echo", parameters)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(calling.input.into())
     }
 }
@@ -85,7 +89,7 @@ impl Tool for Hang {
         spec("hang", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         std::future::pending().await
     }
 }
@@ -96,7 +100,7 @@ impl Tool for Panic {
         spec("panic", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         panic!("a tool for tests panics")
     }
 }
@@ -107,11 +111,21 @@ impl Tool for PanicEarly {
         spec("panic_early", anything())
     }
 
-    fn exclusive(&self) -> Option<&str> {
+    /// The panic comes before there is a future, whose panics are caught.
+    fn check<'a, 'b, 'c, 'd>(
+        &'a self,
+        _: &'b Calling<'c>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Failed>> + Send + 'd>>
+    where
+        'a: 'd,
+        'b: 'd,
+        'c: 'd,
+        Self: 'd,
+    {
         panic!("a tool for tests panics early")
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(json!("never").into())
     }
 }
@@ -122,7 +136,7 @@ impl Tool for Huge {
         spec("huge", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(Value::from("ü".repeat(512 * 1024)).into())
     }
 }
@@ -133,7 +147,7 @@ impl Tool for Deep {
         spec("deep", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(nested(127).into())
     }
 }
@@ -154,7 +168,7 @@ impl Tool for Refuse {
         spec("refuse", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Err(Failed::new("not_today", "the tool does not want to"))
     }
 }
@@ -165,7 +179,7 @@ impl Tool for Meet {
         spec("meet", anything())
     }
 
-    async fn call(&self, _: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         let _guest = Guest::of(self);
         self.here.subscribe().wait_for(|(_, met)| *met).await.expect("the sender is ours");
         Ok(json!("met").into())
@@ -178,7 +192,7 @@ impl Tool for Gated {
         spec("gated", anything())
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         match calling.stop.run_until_cancelled(self.gate.pass()).await {
             Some(()) => Ok(json!("passed").into()),
             None => Err(Failed::new("stopped", "the tool was told to stop")),
@@ -187,13 +201,9 @@ impl Tool for Gated {
 }
 
 /// Does something beyond this server: it notes that it was reached, then waits for the gate.
+#[derive(Clone)]
 struct Act {
     name: &'static str,
-    effect: Effect,
-    /// Whether somebody is asked first; mostly that is tested by itself.
-    policy: Policy,
-    /// What taking it back does, if it can be.
-    undo: Option<Effect>,
     gate: Gate,
     arrivals: Arrivals,
     /// Where the server dies, if it does.
@@ -232,7 +242,7 @@ impl Arrivals {
 
 impl Act {
     /// Arrives, and is done when the gate opens. A server that has died neither sends anything nor hears of it.
-    async fn act(&self, calling: Calling<'_>, undo: bool) -> Result<Done, Failed> {
+    async fn act(&self, calling: Calling<'_>, undo: bool) -> Result<ToolOutput, Failed> {
         let goes_on = |place| self.fuse.as_ref().is_none_or(|fuse| fuse.pass(place));
         let died = || Failed::new("died", "the server is no more");
         if self.fuse.as_ref().is_some_and(Fuse::is_blown) {
@@ -255,27 +265,14 @@ impl Tool for Act {
         spec(self.name, anything())
     }
 
-    fn effect(&self) -> Effect {
-        self.effect
-    }
-
-    fn is_outside(&self) -> bool {
-        true
-    }
-
-    fn policy(&self) -> Policy {
-        self.policy
-    }
-
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         self.act(calling, false).await
     }
+}
 
-    fn undo_effect(&self) -> Option<Effect> {
-        self.undo
-    }
-
-    async fn undo(&self, calling: Calling<'_>, _: &Value) -> Result<Done, Failed> {
+#[async_trait]
+impl UndoCall for Act {
+    async fn undo(&self, calling: Calling<'_>, _: &Value) -> Result<ToolOutput, Failed> {
         self.act(calling, true).await
     }
 }
@@ -289,11 +286,7 @@ impl Tool for Risky {
         spec("risky", anything())
     }
 
-    fn effect(&self) -> Effect {
-        Effect::Irreversible
-    }
-
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(json!({ "did": calling.input }).into())
     }
 }
@@ -302,27 +295,38 @@ impl Tool for Risky {
 pub(crate) fn catalog((width, fuse): (usize, Option<&Fuse>), gate: &Gate, arrivals: &Arrivals) -> Catalog {
     let mut catalog = Catalog::builtin(Arc::new(StandingClock));
     let acts = [
-        ("act_read", Effect::Read, Policy::Allow, None),
-        ("act_idempotent", Effect::Idempotent, Policy::Allow, None),
-        ("act_reversible", Effect::Reversible, Policy::Allow, None),
-        ("act_irreversible", Effect::Irreversible, Policy::Allow, None),
-        ("act_asked", Effect::Irreversible, Policy::Ask, None),
-        ("act_undone", Effect::Reversible, Policy::Allow, Some(Effect::Idempotent)),
-        ("act_undone_once", Effect::Reversible, Policy::Allow, Some(Effect::Irreversible)),
+        ("act_read", Effect::Read, Permission::Allow, None),
+        ("act_idempotent", Effect::Idempotent, Permission::Allow, None),
+        ("act_reversible", Effect::Reversible, Permission::Allow, None),
+        ("act_irreversible", Effect::Irreversible, Permission::Allow, None),
+        ("act_asked", Effect::Irreversible, Permission::Ask, None),
+        ("act_undone", Effect::Reversible, Permission::Allow, Some(Effect::Idempotent)),
+        ("act_undone_once", Effect::Reversible, Permission::Allow, Some(Effect::Irreversible)),
     ];
-    for (name, effect, policy, undo) in acts {
+    for (name, effect, permission, undo) in acts {
         let (gate, arrivals, fuse) = (gate.clone(), arrivals.clone(), fuse.cloned());
-        catalog.add(Act { name, effect, policy, undo, gate, arrivals, fuse });
+        let act = Act { name, gate, arrivals, fuse };
+        let facts = ToolFacts { permission: Some(permission), ..ToolFacts::external(effect) };
+        let undo = undo.map(|effect| ToolUndo { effect, call: Arc::new(act.clone()) });
+        let mut tool = OfferedTool::new(act, facts);
+        tool.undo = undo;
+        catalog.add(tool);
     }
-    catalog.add(Risky);
-    catalog.add(Echo);
-    catalog.add(Hang);
-    catalog.add(Panic);
-    catalog.add(PanicEarly);
-    catalog.add(Huge);
-    catalog.add(Deep);
-    catalog.add(Refuse);
-    catalog.add(Meet { width, here: watch::Sender::default() });
-    catalog.add(Gated { gate: gate.clone() });
+    let risky = ToolFacts { effect: Effect::Irreversible, ..ToolFacts::default() };
+    catalog.add(OfferedTool::new(Risky, risky));
+    let meet = Meet { width, here: watch::Sender::default() };
+    for tool in [
+        OfferedTool::new(Echo, ToolFacts::default()),
+        OfferedTool::new(Hang, ToolFacts::default()),
+        OfferedTool::new(Panic, ToolFacts::default()),
+        OfferedTool::new(PanicEarly, ToolFacts::default()),
+        OfferedTool::new(Huge, ToolFacts::default()),
+        OfferedTool::new(Deep, ToolFacts::default()),
+        OfferedTool::new(Refuse, ToolFacts::default()),
+        OfferedTool::new(meet, ToolFacts::default()),
+        OfferedTool::new(Gated { gate: gate.clone() }, ToolFacts::default()),
+    ] {
+        catalog.add(tool);
+    }
     catalog
 }

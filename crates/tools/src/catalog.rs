@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::source::did_you_mean;
-use app::{Adjusted, App, Declared, MAX_TOOLS, Problem, SandboxTool, ToolKind, ToolRef};
-use protocol::Clock;
+use app::{Adjusted, App, Declared, ToolKind, MAX_TOOLS, Problem, ToolRef};
+use protocol::{Clock, Effect};
 use store::McpToolRow;
 
-use crate::adjusted::{Changes, adjusted};
-use crate::outside::{Code, HttpCall, Hub, McpTool, Outside, Sandboxed, SearxngSearch, Server, TavilySearch};
-use crate::{Registry, Tool, builtin};
+use crate::external::{
+    ExternalAccess, McpHub, McpServerHandle, McpTool, SearchEngine, WasmTool, WebSearch, http_tool,
+};
+use crate::{OfferedTool, ToolFacts, ToolRegistry, builtin};
 
 /// Tools that belong together, under the name by which an app can have all of them.
 const FAMILIES: &[(&str, &[&str])] = &[
@@ -33,9 +34,9 @@ const UNDO_ACTION: &str = "undoAction";
 /// Tools by name.
 #[derive(Clone, Default)]
 pub struct Catalog {
-    tools: BTreeMap<String, Arc<dyn Tool>>,
+    tools: BTreeMap<String, OfferedTool>,
     /// Without it, no tool that reaches outside can be had.
-    outside: Option<Outside>,
+    outside: Option<ExternalAccess>,
 }
 
 /// A tool that an app has, with the place that names it.
@@ -43,73 +44,64 @@ struct Chosen<'a> {
     place: &'a ToolRef,
     name: String,
     /// None while it waits for the app's other tools.
-    tool: Option<Arc<dyn Tool>>,
+    tool: Option<OfferedTool>,
 }
 
 impl Catalog {
     /// The tools that come with Rondo.
     pub fn builtin(clock: Arc<dyn Clock>) -> Self {
-        let mut catalog = Self::default();
-        catalog.add(builtin::CurrentTime::new(clock));
-        catalog.add(builtin::Calculate);
-        catalog.add(builtin::ListMarkdown);
-        catalog.add(builtin::ReadMarkdown);
-        catalog.add(builtin::WriteMarkdownSection);
-        catalog.add(builtin::CreateMarkdownFile);
-        catalog.add(builtin::SearchDocuments);
-        catalog.add(builtin::ReadRest);
-        catalog.add(builtin::SearchMemories);
-        catalog.add(builtin::SearchHistory);
-        catalog.add(builtin::SaveMemory);
-        catalog.add(builtin::UpdateProfile);
-        catalog.add(builtin::UndoAction);
-        catalog.add(builtin::ListRecentActions);
-        catalog
+        let tools = builtin::tools(clock).map(|tool| (tool.spec.name.clone(), tool));
+        Self { tools: tools.into(), outside: None }
     }
 
-    /// The same, with a way outside.
+    /// The catalog with the tools that reach outside.
     #[must_use]
-    pub fn reaching(mut self, outside: Outside) -> Self {
-        if let Some(tavily) = outside.search.tavily.clone() {
-            self.add(TavilySearch { tavily, egress: outside.egress.clone() });
-        }
-        if let Some(base_url) = outside.search.searxng.clone() {
-            self.add(SearxngSearch { base_url, egress: outside.egress.clone() });
+    pub fn reaching(mut self, outside: ExternalAccess) -> Self {
+        let tavily = outside.search.tavily.clone().map(SearchEngine::Tavily);
+        let searxng = outside.search.searxng.clone().map(SearchEngine::Searxng);
+        for engine in tavily.into_iter().chain(searxng) {
+            self.add(WebSearch { engine, egress: outside.egress.clone() }.offered());
         }
         Self { outside: Some(outside), ..self }
     }
 
-    /// All servers of tools, if any can be reached.
-    pub fn hub(&self) -> Option<&Arc<Hub>> {
+    /// The hub of all MCP servers, if any can be reached.
+    pub fn hub(&self) -> Option<&Arc<McpHub>> {
         self.outside.as_ref().map(|outside| &outside.mcp)
     }
 
-    /// The servers of tools of an app.
-    pub fn servers(&self, app: &App) -> Vec<Arc<Server>> {
-        let server =
-            |outside: &Outside| app.mcp.iter().map(|config| outside.mcp.server(&app.id, config)).collect();
+    /// The MCP servers of an app.
+    pub fn servers(&self, app: &App) -> Vec<Arc<McpServerHandle>> {
+        let server = |outside: &ExternalAccess| {
+            app.mcp.iter().map(|config| outside.mcp.server(&app.id, config)).collect()
+        };
         self.outside.as_ref().map(server).unwrap_or_default()
     }
 
     /// Adds a tool under its own name, in place of an earlier one of that name.
-    pub fn add(&mut self, tool: impl Tool) {
-        self.tools.insert(tool.spec().name, Arc::new(tool));
+    pub fn add(&mut self, tool: OfferedTool) {
+        self.tools.insert(tool.spec.name.clone(), tool);
     }
 
     /// The tools an app lists and declares, and those of its servers that are approved; or the line that is wrong about
     /// one of them.
-    pub fn registry(&self, app: &App, pinned: &[McpToolRow]) -> Result<Registry, Problem> {
+    pub fn registry(&self, app: &App, pinned: &[McpToolRow]) -> Result<ToolRegistry, Problem> {
         let mut chosen = Vec::new();
-        for wanted in &app.tools {
-            for name in members(&wanted.name) {
-                if let Some(tool) = self.find(wanted, name, &app.adjusted)? {
-                    chosen.push(Chosen { place: wanted, name: name.to_owned(), tool: tool.into_tool() });
+        for listed in &app.tools {
+            for name in members(&listed.name) {
+                match self.tools.get(name).map(|tool| tool.clone().as_the_app_has_it(&app.adjusted)) {
+                    None if SEARCHES.contains(&name) => {} // nobody has set it up
+                    None if ![CREATE_PROPOSAL, UPDATE_PROPOSAL].contains(&name) => {
+                        let message = format!("there is no tool named \"{name}\"");
+                        return Err(listed.problem(message, self.remedy(name)));
+                    }
+                    tool => chosen.push(Chosen { place: listed, name: name.to_owned(), tool }),
                 }
             }
         }
         check_adjusted(app, &chosen)?;
         for declared in &app.declared {
-            let tool = adjusted(self.made(declared, app)?, own_changes(declared));
+            let tool = self.made(declared, app)?.adjusted(&own_words(declared));
             chosen.push(Chosen { place: &declared.tool, name: declared.tool.name.clone(), tool: Some(tool) });
         }
         check_names(&chosen)?;
@@ -118,30 +110,16 @@ impl Catalog {
         build(&chosen.iter().collect::<Vec<_>>())
     }
 
-    /// None for a search that nobody has set up.
-    fn find(&self, wanted: &ToolRef, name: &str, changes: &[Adjusted]) -> Result<Option<Listed>, Problem> {
-        match self.tools.get(name) {
-            Some(tool) => Ok(Some(Listed::Tool(as_the_app_has_it(Arc::clone(tool), name, changes)))),
-            None if name == CREATE_PROPOSAL || name == UPDATE_PROPOSAL => Ok(Some(Listed::OfOthers)),
-            None if SEARCHES.contains(&name) => Ok(None),
-            None => Err(wanted.problem(format!("there is no tool named \"{name}\""), self.remedy(name))),
-        }
-    }
-
-    fn made(&self, declared: &Declared, app: &App) -> Result<Arc<dyn Tool>, Problem> {
+    fn made(&self, declared: &Declared, app: &App) -> Result<OfferedTool, Problem> {
         let (place, description) = (&declared.tool, declared.description.as_deref().unwrap_or_default());
         match (&declared.kind, &self.outside) {
-            (ToolKind::Record(tool), _) => Ok(Arc::new(builtin::RecordTool::new(place, tool, app)?)),
-            (ToolKind::Http(tool), Some(outside)) => {
-                Ok(Arc::new(HttpCall::new(&place.name, description, tool, outside)))
-            }
+            (ToolKind::Record(tool), _) => Ok(builtin::RecordTypeTool::new(place, tool, app)?.offered()),
+            (ToolKind::Http(tool), Some(outside)) => Ok(http_tool(&place.name, description, tool, outside)),
             (ToolKind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
             (ToolKind::Sandbox(tool), _) => {
-                let SandboxTool { parameters, module, fuel, memory_bytes, timeout } = tool;
-                let code = Code { module, fuel: *fuel, memory_bytes: *memory_bytes, timeout: *timeout };
-                let made = Sandboxed::new(&place.name, description, parameters.clone(), code);
+                let made = WasmTool::new(&place.name, description, tool);
                 let wrong = |reason| place.problem(reason, "mend the module and build it again");
-                Ok(Arc::new(made.map_err(wrong)?))
+                Ok(made.map_err(wrong)?.offered())
             }
         }
     }
@@ -151,12 +129,13 @@ impl Catalog {
         for (server, config) in self.servers(app).iter().zip(&app.mcp) {
             let rows = pinned.iter().filter(|row| row.server == server.name());
             for tool in rows.filter_map(|row| McpTool::new(server, row)) {
-                let name = tool.spec().name;
+                let tool = OfferedTool::new(tool, ToolFacts::external(Effect::Irreversible));
+                let name = tool.spec.name.clone();
                 if chosen.len() >= MAX_TOOLS || chosen.iter().any(|chosen| chosen.name == name) {
                     tracing::warn!(app = %app.id, tool = name, "a tool of a server is not offered: there is no room, or another has its name");
                     continue;
                 }
-                let tool = as_the_app_has_it(Arc::new(tool), &name, &app.adjusted);
+                let tool = tool.as_the_app_has_it(&app.adjusted);
                 chosen.push(Chosen { place: &config.name, name, tool: Some(tool) });
             }
         }
@@ -182,55 +161,41 @@ fn members(name: &str) -> Vec<&str> {
     family.map_or_else(|| vec![name], |(_, members)| members.to_vec())
 }
 
-/// A tool that an app lists.
-enum Listed {
-    Tool(Arc<dyn Tool>),
-    /// It is made of the app's others.
-    OfOthers,
-}
-
-impl Listed {
-    fn into_tool(self) -> Option<Arc<dyn Tool>> {
-        match self {
-            Self::Tool(tool) => Some(tool),
-            Self::OfOthers => None,
-        }
-    }
-}
-
-/// What an app says about a tool that it declares itself. A description is part of the others.
-fn own_changes(declared: &Declared) -> Changes {
-    let description = match declared.kind {
-        ToolKind::Record(_) => declared.description.clone(),
-        ToolKind::Http(_) | ToolKind::Sandbox(_) => None,
-    };
-    Changes {
-        description,
+/// The part of an app about a tool that it declares itself.
+fn own_words(declared: &Declared) -> Adjusted {
+    Adjusted {
+        tool: declared.tool.clone(),
+        description: declared.description.clone(),
         permission: declared.permission,
+        effect: None,
         flows: declared.flows.clone(),
         plausible: declared.plausible.clone(),
-        ..Changes::default()
+        marker: None,
     }
 }
 
-fn as_the_app_has_it(tool: Arc<dyn Tool>, name: &str, changes: &[Adjusted]) -> Arc<dyn Tool> {
-    match changes.iter().find(|change| change.tool.name == name) {
-        Some(change) => adjusted(
-            tool,
-            Changes {
-                description: change.description.clone(),
-                permission: change.permission,
-                effect: change.effect,
-                flows: change.flows.clone(),
-                marker: change.marker.clone(),
-                plausible: change.plausible.clone(),
-            },
-        ),
-        None => tool,
+impl OfferedTool {
+    fn as_the_app_has_it(self, changes: &[Adjusted]) -> Self {
+        match changes.iter().find(|change| change.tool.name == self.spec.name) {
+            Some(change) => self.adjusted(change),
+            None => self,
+        }
+    }
+
+    /// The tool with what an app says about it.
+    fn adjusted(mut self, change: &Adjusted) -> Self {
+        let Adjusted { tool: _, description, permission, effect, flows, plausible, marker } = change.clone();
+        self.spec.description = description.unwrap_or(self.spec.description);
+        let facts = &mut self.facts;
+        facts.permission = permission.or(facts.permission);
+        facts.effect = effect.unwrap_or(facts.effect);
+        facts.marker = marker.or(facts.marker.take());
+        (facts.flows, facts.plausible) = (flows, plausible);
+        self
     }
 }
 
-/// What an app says about a tool must be about one that it has. Which tools an MCP server has is known only once it
+/// The words of an app about a tool must be about one that it has. Which tools an MCP server has is known only once it
 /// has answered.
 fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
     for Adjusted { tool, .. } in &app.adjusted {
@@ -279,19 +244,20 @@ fn add_proposals(chosen: &mut [Chosen<'_>], changes: &[Adjusted]) -> Result<(), 
     }
     for Chosen { name, tool, .. } in chosen.iter_mut().filter(|chosen| chosen.tool.is_none()) {
         let others = Arc::clone(&others);
-        let proposals: Arc<dyn Tool> = if *name == CREATE_PROPOSAL {
-            Arc::new(builtin::CreateProposal { others })
+        let facts = ToolFacts::idempotent("proposals");
+        let proposals = if *name == CREATE_PROPOSAL {
+            OfferedTool::new(builtin::CreateProposal { others }, facts)
         } else {
-            Arc::new(builtin::UpdateProposal { others })
+            OfferedTool::new(builtin::UpdateProposal { others }, facts)
         };
-        *tool = Some(as_the_app_has_it(proposals, name, changes));
+        *tool = Some(proposals.as_the_app_has_it(changes));
     }
     Ok(())
 }
 
-fn build(chosen: &[&Chosen<'_>]) -> Result<Registry, Problem> {
+fn build(chosen: &[&Chosen<'_>]) -> Result<ToolRegistry, Problem> {
     let tools = chosen.iter().filter_map(|chosen| chosen.tool.clone()).collect();
-    Registry::new(tools).map_err(|(name, reason)| {
+    ToolRegistry::new(tools).map_err(|(name, reason)| {
         let named = chosen.iter().find(|chosen| chosen.name == name).map(|chosen| chosen.place);
         let remedy = "mend the tool's schema, or remove the tool";
         named.map_or_else(

@@ -1,4 +1,4 @@
-//! What a path of a user's file looks like. Files are rows of the store, yet their paths end up in exports and archives,
+//! The form of a path of a user's file. Files are rows of the store, yet their paths end up in exports and archives,
 //! so nothing is taken that could mean something to a file system.
 
 use store::MAX_PATH_BYTES;

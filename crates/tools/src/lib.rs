@@ -5,11 +5,11 @@
 //! never an error of the program. A tool of ours never writes: it says what is to be written, and that is committed
 //! together with its result.
 
-mod adjusted;
 mod builtin;
 mod catalog;
+mod external;
+mod facts;
 pub mod files;
-mod outside;
 mod policy;
 mod registry;
 #[cfg(test)]
@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::memory::recall::Recall;
-use app::FlowRule;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -32,65 +31,20 @@ use tokio_util::sync::CancellationToken;
 
 pub use builtin::{Reference, known_already, references};
 pub use catalog::Catalog;
-pub use model::ToolSpec;
-pub use outside::{
-    Allowed, Egress, Health, Hub, NotAllowable, Outside, Search, Secrets, Server, Tavily, Vault,
-    mcp_tool_name,
+pub use external::{
+    Allowed, Egress, ExternalAccess, McpHealth, McpHub, McpServerHandle, NotAllowable, Secrets, TavilyConfig,
+    Vault, WebSearchConfig, mcp_tool_name,
 };
-pub use policy::{Policy, Ruling};
-pub use registry::{MAX_OUTPUT_BYTES, Prepared, Registry};
+pub use facts::ToolFacts;
+pub use model::ToolSpec;
+pub use policy::Ruling;
+pub use registry::{MAX_OUTPUT_BYTES, PreparedCall, RegisteredTool, ToolRegistry};
 
 /// Something a model can call.
 #[async_trait]
 pub trait Tool: Send + Sync + 'static {
-    /// What the model is told of it. The schema is what arguments are checked against.
+    /// The tool as the model is told of it. Arguments are checked against its schema.
     fn spec(&self) -> ToolSpec;
-
-    /// What a call does to the world.
-    fn effect(&self) -> Effect {
-        Effect::Read
-    }
-
-    /// Whether it acts, or looks, beyond this server. Then nobody can know what became of a call that was cut, and its
-    /// output may hold anybody's words.
-    fn is_outside(&self) -> bool {
-        false
-    }
-
-    /// Whether it changes what later prompts are made of, such as memories and files.
-    fn is_lasting(&self) -> bool {
-        false
-    }
-
-    /// What the app or the tool itself says about asking first.
-    fn policy(&self) -> Policy {
-        Policy::ByEffect
-    }
-
-    /// What may cause a call once words from outside are in the prompt.
-    fn flows(&self) -> &[FlowRule] {
-        &[]
-    }
-
-    /// A text that stands for a call where there are no events to tell of it.
-    fn marker(&self) -> Option<&str> {
-        None
-    }
-
-    /// The longest that a call may take, tries again included, where that is less than the app allows.
-    fn patience(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Whether this very call needs the user's yes, though calls of this tool usually do not.
-    fn is_unusual(&self, _input: &Value) -> bool {
-        false
-    }
-
-    /// Calls of one run that name the same thing here are made one after the other.
-    fn exclusive(&self) -> Option<&str> {
-        None
-    }
 
     /// Looks at what the schema cannot say, before anybody is asked for a yes and before anything is begun.
     async fn check(&self, _calling: &Calling<'_>) -> Result<(), Failed> {
@@ -99,20 +53,41 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Does it. The arguments have passed the schema. `stop` is cancelled when nobody wants the result any more; a few
     /// seconds later the future is dropped.
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed>;
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed>;
+}
 
-    /// What taking back a call does to the world, for a tool that acts outside and has an undo of its own.
-    fn undo_effect(&self) -> Option<Effect> {
-        None
-    }
+/// A tool as an app offers it to the model.
+#[derive(Clone)]
+pub struct OfferedTool {
+    pub spec: ToolSpec,
+    pub facts: ToolFacts,
+    /// None where a call that acted outside cannot be undone by another call.
+    pub undo: Option<ToolUndo>,
+    tool: Arc<dyn Tool>,
+}
 
-    /// Takes back a call that had this output. The input is the call's; the key is the undo's own.
-    async fn undo(&self, _calling: Calling<'_>, _output: &Value) -> Result<Done, Failed> {
-        Err(Failed::new("cannot_undo", "the tool has no undo"))
+impl OfferedTool {
+    pub fn new(tool: impl Tool, facts: ToolFacts) -> Self {
+        Self { spec: tool.spec(), facts, undo: None, tool: Arc::new(tool) }
     }
 }
 
-/// Whose words from outside are in the prompt: the names of tools, and `documents`.
+/// The undo of a tool that acts outside.
+#[derive(Clone)]
+pub struct ToolUndo {
+    /// The effect of an undo on the world.
+    pub effect: Effect,
+    pub call: Arc<dyn UndoCall>,
+}
+
+/// A call that undoes another one outside.
+#[async_trait]
+pub trait UndoCall: Send + Sync + 'static {
+    /// Undoes a call that had this output. The input is the call's; the key is the undo's own.
+    async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<ToolOutput, Failed>;
+}
+
+/// The sources of words from outside that are in the prompt: the names of tools, and `documents`.
 pub type Taint = BTreeSet<String>;
 
 /// A call on its way to a tool. Who is speaking comes from here, never from the arguments.
@@ -137,30 +112,30 @@ pub struct Calling<'a> {
 }
 
 impl Calling<'_> {
-    /// The same for every attempt at this call, so that whoever gets it twice can tell.
+    /// The key of the call, which every attempt at it has, so that a server that gets it twice can tell.
     pub fn key(&self) -> String {
         self.id.to_string()
     }
 }
 
-/// What a call has come to.
+/// The output of a call that succeeded.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Done {
+pub struct ToolOutput {
     pub output: Value,
     /// To be committed with the result, or not at all.
     pub writes: Vec<Write>,
-    /// What the output is taken from.
+    /// The sources of the output.
     pub sources: Vec<Source>,
 }
 
-impl Done {
+impl ToolOutput {
     /// A result that is committed with what it writes.
     pub fn writing(output: Value, write: Write) -> Self {
         Self { output, writes: vec![write], sources: Vec::new() }
     }
 }
 
-impl From<Value> for Done {
+impl From<Value> for ToolOutput {
     /// A result that changes nothing.
     fn from(output: Value) -> Self {
         Self { output, ..Self::default() }
@@ -173,7 +148,7 @@ pub struct Failed {
     /// A stable word, such as `timeout`.
     pub error: &'static str,
     pub message: String,
-    /// What was asked for may have happened all the same.
+    /// The call may have had its effect all the same.
     pub uncertain: bool,
     /// Another try may do, after this long; it is made where that does no harm.
     pub again: Option<Duration>,
@@ -187,12 +162,12 @@ impl Failed {
         Self { error, message: message.into(), uncertain: false, again: None }
     }
 
-    /// The same where nobody can say that nothing has happened.
+    /// A failure of which nobody can say that nothing has happened.
     pub fn uncertain(error: &'static str, message: impl Into<String>) -> Self {
         Self { uncertain: true, ..Self::new(error, message) }
     }
 
-    /// The same for a connection that broke in the middle of a call, which another try may mend.
+    /// A failure of a connection that broke in the middle of a call, which another try may mend.
     pub(crate) fn broken(message: impl Into<String>) -> Self {
         Self { again: Some(Duration::ZERO), ..Self::uncertain("broken", message) }
     }
@@ -204,13 +179,13 @@ impl fmt::Display for Failed {
     }
 }
 
-/// What is said of a call that may or may not have happened.
+/// The message for a call that may or may not have happened.
 const UNKNOWN: &str =
     "it is not known whether this call took effect; do not repeat it without asking the user";
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct CallOutcome {
     pub status: ToolStatus,
     /// The result, or `{error, message}`.
     pub output: Value,
@@ -220,7 +195,7 @@ pub struct Outcome {
     pub outside: bool,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// A call that came to nothing.
     pub fn refused(status: ToolStatus, error: &str, message: &str) -> Self {
         let output = serde_json::json!({ "error": error, "message": message });
@@ -232,13 +207,13 @@ impl Outcome {
         Self::refused(ToolStatus::Unknown, "unknown", UNKNOWN)
     }
 
-    /// The same, with why nobody knows.
+    /// A call that may or may not have happened, with the reason.
     pub fn unknown_because(reason: &str) -> Self {
         Self::refused(ToolStatus::Unknown, "unknown", &format!("{UNKNOWN} ({reason})"))
     }
 }
 
-impl From<Failed> for Outcome {
+impl From<Failed> for CallOutcome {
     fn from(failed: Failed) -> Self {
         let status =
             if failed.error == Failed::CANCELLED { ToolStatus::Cancelled } else { ToolStatus::Failed };

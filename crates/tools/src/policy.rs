@@ -1,23 +1,12 @@
 //! Whether a call may run: at once, after the user's yes, or not at all.
 
-use app::FlowRule;
+use app::Permission;
 use protocol::Effect;
 use serde_json::Value;
 
-use crate::Taint;
+use crate::{Taint, ToolFacts};
 
-/// What an app or a tool says about asking.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// As its effect suggests.
-    #[default]
-    ByEffect,
-    Allow,
-    Ask,
-    Deny,
-}
-
-/// What holds for one call.
+/// The decision about one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ruling {
     Allow,
@@ -25,54 +14,39 @@ pub enum Ruling {
     Deny,
 }
 
-/// A call as far as policy is concerned.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Subject<'a> {
-    pub(crate) effect: Effect,
-    pub(crate) outside: bool,
-    pub(crate) policy: Policy,
-    /// It changes what later prompts are made of: memories and files.
-    pub(crate) lasting: bool,
-    pub(crate) flows: &'a [FlowRule],
-    pub(crate) input: &'a Value,
-}
-
-/// Pure: the same call under the same circumstances is ruled the same. `taint` says whose words from outside are in the
-/// prompt; then what matters is asked for, unless the app allows exactly this flow.
-pub(crate) fn rule(subject: &Subject<'_>, taint: &Taint) -> Ruling {
-    let irreversible = subject.effect == Effect::Irreversible;
-    let changes = subject.effect != Effect::Read;
-    let consequential = irreversible || changes && (subject.outside || subject.lasting);
-    match subject.policy {
-        Policy::Deny => Ruling::Deny,
-        Policy::Ask => Ruling::Ask,
-        Policy::Allow | Policy::ByEffect if consequential && !taint.is_empty() => {
-            if is_allowed_flow(subject, taint) { Ruling::Allow } else { Ruling::Ask }
+/// Pure: a call is ruled by the facts of its tool, its arguments and the taint alone. `taint` says whose words from
+/// outside are in the prompt; then the user is asked about a call in consequences, unless the app allows its flow.
+pub(crate) fn rule(facts: &ToolFacts, input: &Value, taint: &Taint) -> Ruling {
+    let irreversible = facts.effect == Effect::Irreversible;
+    let changes = facts.effect != Effect::Read;
+    let consequential = irreversible || changes && (facts.external || facts.lasting);
+    let ruling = match facts.permission {
+        Some(Permission::Deny) => Ruling::Deny,
+        Some(Permission::Ask) => Ruling::Ask,
+        Some(Permission::Allow) | None if consequential && !taint.is_empty() => {
+            if is_allowed_flow(facts, input, taint) { Ruling::Allow } else { Ruling::Ask }
         }
-        Policy::ByEffect if irreversible => Ruling::Ask,
-        Policy::Allow | Policy::ByEffect => Ruling::Allow,
-    }
+        None if irreversible => Ruling::Ask,
+        Some(Permission::Allow) | None => Ruling::Allow,
+    };
+    if ruling == Ruling::Allow && facts.is_unusual(input) { Ruling::Ask } else { ruling }
 }
 
 /// Each source must be allowed to cause this call.
-fn is_allowed_flow(subject: &Subject<'_>, taint: &Taint) -> bool {
-    taint.iter().all(|source| subject.flows.iter().any(|flow| flow.allows(source, subject.input)))
+fn is_allowed_flow(facts: &ToolFacts, input: &Value, taint: &Taint) -> bool {
+    taint.iter().all(|source| facts.flows.iter().any(|flow| flow.allows(source, input)))
 }
 
 #[cfg(test)]
 mod tests {
+    use app::Flow;
     use serde_json::json;
 
     use super::*;
 
-    const PLAIN: Subject<'static> = Subject {
-        effect: Effect::Read,
-        outside: false,
-        policy: Policy::ByEffect,
-        lasting: false,
-        flows: &[],
-        input: &Value::Null,
-    };
+    fn ruled(facts: &ToolFacts, taint: &Taint) -> Ruling {
+        rule(facts, &Value::Null, taint)
+    }
 
     fn nothing() -> Taint {
         Taint::new()
@@ -90,20 +64,25 @@ mod tests {
             (Effect::Reversible, Ruling::Allow),
             (Effect::Irreversible, Ruling::Ask),
         ] {
-            assert_eq!(rule(&Subject { effect, ..PLAIN }, &nothing()), ruling, "{effect:?}");
+            assert_eq!(
+                ruled(&ToolFacts { effect, ..ToolFacts::default() }, &nothing()),
+                ruling,
+                "{effect:?}"
+            );
         }
     }
 
     #[test]
     fn once_words_from_outside_are_in_the_prompt_what_matters_is_asked_for() {
-        let reversible = Subject { effect: Effect::Reversible, ..PLAIN };
-        assert_eq!(rule(&reversible, &web()), Ruling::Allow, "it can be undone");
-        assert_eq!(rule(&Subject { lasting: true, ..reversible }, &web()), Ruling::Ask);
-        assert_eq!(rule(&Subject { outside: true, ..reversible }, &web()), Ruling::Ask);
-        assert_eq!(rule(&Subject { outside: true, ..PLAIN }, &web()), Ruling::Allow, "looking is no effect");
-        let allowed = Subject { policy: Policy::Allow, outside: true, effect: Effect::Irreversible, ..PLAIN };
-        assert_eq!(rule(&allowed, &nothing()), Ruling::Allow);
-        assert_eq!(rule(&allowed, &web()), Ruling::Ask, "being allowed is not being allowed to anybody");
+        let reversible = || ToolFacts { effect: Effect::Reversible, ..ToolFacts::default() };
+        assert_eq!(ruled(&reversible(), &web()), Ruling::Allow, "it can be undone");
+        assert_eq!(ruled(&ToolFacts { lasting: true, ..reversible() }, &web()), Ruling::Ask);
+        assert_eq!(ruled(&ToolFacts::external(Effect::Reversible), &web()), Ruling::Ask);
+        assert_eq!(ruled(&ToolFacts::external(Effect::Read), &web()), Ruling::Allow, "looking is no effect");
+        let allowed =
+            ToolFacts { permission: Some(Permission::Allow), ..ToolFacts::external(Effect::Irreversible) };
+        assert_eq!(ruled(&allowed, &nothing()), Ruling::Allow);
+        assert_eq!(ruled(&allowed, &web()), Ruling::Ask, "being allowed is not being allowed to anybody");
     }
 
     #[test]
@@ -113,25 +92,27 @@ mod tests {
             from: from.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
             input: [("to".to_owned(), json!(to))].into_iter().collect(),
         };
-        let ruled = |flows: &[FlowRule], taint: &Taint| {
-            let subject =
-                Subject { effect: Effect::Irreversible, outside: true, flows, input: &input, ..PLAIN };
-            rule(&subject, taint)
+        let flowing = |flows: &[FlowRule], taint: &Taint| {
+            let flows = flows.to_vec();
+            rule(&ToolFacts { flows, ..ToolFacts::external(Effect::Irreversible) }, &input, taint)
         };
         let mine = [flow(Some(&["tavily_search"]), "me@example.com")];
-        assert_eq!(ruled(&mine, &web()), Ruling::Allow);
-        assert_eq!(ruled(&mine, &nothing()), Ruling::Ask, "it is the rule for what came from there");
+        assert_eq!(flowing(&mine, &web()), Ruling::Allow);
+        assert_eq!(flowing(&mine, &nothing()), Ruling::Ask, "it is the rule for what came from there");
         let more: Taint = ["tavily_search".to_owned(), "documents".to_owned()].into();
-        assert_eq!(ruled(&mine, &more), Ruling::Ask, "other words are there too");
-        assert_eq!(ruled(&[flow(None, "me@example.com")], &more), Ruling::Allow);
-        assert_eq!(ruled(&[flow(None, "you@example.com")], &web()), Ruling::Ask);
-        let deny = Subject { policy: Policy::Deny, flows: &mine, input: &input, ..PLAIN };
-        assert_eq!(rule(&deny, &web()), Ruling::Deny);
+        assert_eq!(flowing(&mine, &more), Ruling::Ask, "other words are there too");
+        assert_eq!(flowing(&[flow(None, "me@example.com")], &more), Ruling::Allow);
+        assert_eq!(flowing(&[flow(None, "you@example.com")], &web()), Ruling::Ask);
+        let permission = Some(Permission::Deny);
+        let deny = ToolFacts { permission, flows: mine.to_vec(), ..ToolFacts::default() };
+        assert_eq!(rule(&deny, &input, &web()), Ruling::Deny);
     }
 
     #[test]
     fn what_the_app_says_counts_more_than_the_effect() {
-        assert_eq!(rule(&Subject { policy: Policy::Deny, ..PLAIN }, &nothing()), Ruling::Deny);
-        assert_eq!(rule(&Subject { policy: Policy::Ask, ..PLAIN }, &nothing()), Ruling::Ask);
+        for (permission, ruling) in [(Permission::Deny, Ruling::Deny), (Permission::Ask, Ruling::Ask)] {
+            let facts = ToolFacts { permission: Some(permission), ..ToolFacts::default() };
+            assert_eq!(ruled(&facts, &nothing()), ruling);
+        }
     }
 }

@@ -12,8 +12,9 @@ use protocol::{Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::policy::{self, Ruling, Subject};
-use crate::{Calling, Done, Failed, Outcome, Taint, Tool, ToolSpec};
+use crate::facts::is_repeatable;
+use crate::policy::{self, Ruling};
+use crate::{CallOutcome, Calling, Failed, OfferedTool, Taint, ToolFacts, ToolOutput, ToolSpec};
 
 /// Bytes of a result that are kept. The rest is cut, with a note.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
@@ -28,129 +29,50 @@ const MAX_VIOLATIONS: usize = 5;
 const IDENTITIES: &[&str] = &["userId", "user_id", "user", "appId", "app_id", "app", "scope", "tenant"];
 
 /// An app's tools.
-pub struct Registry {
-    tools: HashMap<String, Entry>,
+pub struct ToolRegistry {
+    tools: HashMap<String, RegisteredTool>,
     /// In the order the app names them, so that the prompt's prefix stays the same.
     specs: Arc<[ToolSpec]>,
 }
 
-/// A call that may begin, as far as its tool is concerned.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
-    pub effect: Effect,
-    pub outside: bool,
-    pub ruling: Ruling,
-    /// Calls that share this are made one after the other.
-    pub exclusive: Option<String>,
-    pub marker: Option<String>,
-}
-
-struct Entry {
-    tool: Arc<dyn Tool>,
+/// A tool of an app, with the schema that its arguments must fit.
+pub struct RegisteredTool {
+    offered: OfferedTool,
     arguments: Validator,
 }
 
-impl Registry {
-    /// Fails with the name of a tool whose schema is none, and why.
-    pub fn new(tools: Vec<Arc<dyn Tool>>) -> Result<Self, (String, String)> {
-        let specs: Arc<[ToolSpec]> = tools.iter().map(|tool| tool.spec()).collect();
-        let mut entries = HashMap::new();
-        for (tool, spec) in tools.into_iter().zip(specs.iter()) {
-            let arguments = jsonschema::validator_for(&spec.parameters).map_err(|error| {
-                (spec.name.clone(), format!("its parameters are not a JSON Schema: {error}"))
-            })?;
-            entries.insert(spec.name.clone(), Entry { tool, arguments });
+/// A call that may begin, as far as its tool is concerned.
+pub struct PreparedCall<'a> {
+    tool: &'a RegisteredTool,
+    pub ruling: Ruling,
+}
+
+impl ToolRegistry {
+    /// Fails with the name of a tool whose parameters are not a JSON Schema, and why.
+    pub fn new(tools: Vec<OfferedTool>) -> Result<Self, (String, String)> {
+        let specs: Arc<[ToolSpec]> = tools.iter().map(|tool| tool.spec.clone()).collect();
+        let mut registered = HashMap::new();
+        for offered in tools {
+            let name = offered.spec.name.clone();
+            let arguments = jsonschema::validator_for(&offered.spec.parameters)
+                .map_err(|error| (name.clone(), format!("its parameters are not a JSON Schema: {error}")))?;
+            registered.insert(name, RegisteredTool { offered, arguments });
         }
-        Ok(Self { tools: entries, specs })
+        Ok(Self { tools: registered, specs })
     }
 
     pub fn specs(&self) -> Arc<[ToolSpec]> {
         Arc::clone(&self.specs)
     }
 
-    /// Looks a call up, checks its arguments and rules on it. Nothing is begun.
-    pub async fn prepare(
-        &self,
-        name: &str,
-        calling: &Calling<'_>,
-        taint: &Taint,
-    ) -> Result<Prepared, Failed> {
-        let entry = self.entry(name)?;
-        validate(&entry.arguments, &calling.input)?;
-        let tool = &entry.tool;
-        let checked = AssertUnwindSafe(tool.check(calling)).catch_unwind().await;
-        checked.unwrap_or_else(|_| Err(crashed(name)))?;
-        let (effect, outside) = (tool.effect(), tool.is_outside());
-        let (policy, lasting, flows) = (tool.policy(), tool.is_lasting(), tool.flows());
-        let subject = Subject { effect, outside, policy, lasting, flows, input: &calling.input };
-        let ruling = match policy::rule(&subject, taint) {
-            Ruling::Allow if tool.is_unusual(&calling.input) => Ruling::Ask,
-            ruling @ (Ruling::Allow | Ruling::Ask | Ruling::Deny) => ruling,
-        };
-        let owned = |text: Option<&str>| text.map(str::to_owned);
-        Ok(Prepared {
-            effect,
-            outside,
-            ruling,
-            exclusive: owned(tool.exclusive()),
-            marker: owned(tool.marker()),
-        })
+    /// The tool of that name, if there is one.
+    pub fn get(&self, name: &str) -> Option<&RegisteredTool> {
+        self.tools.get(name)
     }
 
-    /// What a tool does to the world, if there is one of that name.
-    pub fn effect(&self, name: &str) -> Option<Effect> {
-        self.tools.get(name).map(|entry| entry.tool.effect())
-    }
-
-    /// Whether it acts beyond this server, if there is one of that name.
-    pub fn is_outside(&self, name: &str) -> bool {
-        self.tools.get(name).is_some_and(|entry| entry.tool.is_outside())
-    }
-
-    /// Whether nobody can know what became of a call to this tool that was cut: it acts elsewhere, and doing it again
-    /// would do it twice.
-    pub fn is_beyond_knowing(&self, name: &str) -> bool {
-        self.is_outside(name) && !self.effect(name).is_some_and(is_repeatable)
-    }
-
-    /// Whether a call of it may have changed something elsewhere, as soon as it has begun.
-    pub fn changes_elsewhere(&self, name: &str) -> bool {
-        self.is_outside(name) && self.effect(name) != Some(Effect::Read)
-    }
-
-    /// What taking back a call of this tool does, if the tool itself can.
-    pub fn undo_effect(&self, name: &str) -> Option<Effect> {
-        self.tools.get(name).and_then(|entry| entry.tool.undo_effect())
-    }
-
-    /// Runs a call that was prepared. Never fails: what goes wrong is told to the model.
-    pub async fn run(&self, name: &str, calling: Calling<'_>, timeout: Duration) -> Outcome {
-        let entry = match self.entry(name) {
-            Ok(entry) => entry,
-            Err(failed) => return failed.into(),
-        };
-        let (tool, effect, stop) = (&entry.tool, entry.tool.effect(), calling.stop);
-        let call = again_if_harmless(effect, stop, || tool.call(calling.clone()));
-        let timeout = tool.patience().map_or(timeout, |most| most.min(timeout));
-        let result = bounded(name, timeout, call).await;
-        let outcome = outcome(result, self.changes_elsewhere(name));
-        Outcome { outside: tool.is_outside(), ..outcome }
-    }
-
-    /// Takes back a call that acted outside. Never fails either.
-    pub async fn undo(&self, name: &str, calling: Calling<'_>, output: &Value, timeout: Duration) -> Outcome {
-        let entry = match self.entry(name) {
-            Ok(entry) => entry,
-            Err(failed) => return failed.into(),
-        };
-        let (tool, effect, stop) = (&entry.tool, entry.tool.undo_effect(), calling.stop);
-        let effect = effect.unwrap_or(Effect::Irreversible);
-        let call = again_if_harmless(effect, stop, || tool.undo(calling.clone(), output));
-        outcome(bounded(name, timeout, call).await, true)
-    }
-
-    fn entry(&self, name: &str) -> Result<&Entry, Failed> {
-        self.tools.get(name).ok_or_else(|| {
+    /// Takes tool of that name, or an answer to the model that names tools there is.
+    pub fn find(&self, name: &str) -> Result<&RegisteredTool, Failed> {
+        self.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
             let message = format!("there is no tool of that name; there are: {}", names.join(", "));
             Failed::new("unknown_tool", message)
@@ -158,12 +80,55 @@ impl Registry {
     }
 }
 
+impl RegisteredTool {
+    pub fn facts(&self) -> &ToolFacts {
+        &self.offered.facts
+    }
+
+    /// The effect of an undo of a call of this tool, if the tool itself can undo it.
+    pub fn undo_effect(&self) -> Option<Effect> {
+        self.offered.undo.as_ref().map(|undo| undo.effect)
+    }
+
+    /// Checks the arguments of a call and rules on it. Nothing is begun.
+    pub async fn prepare(&self, calling: &Calling<'_>, taint: &Taint) -> Result<PreparedCall<'_>, Failed> {
+        validate(&self.arguments, &calling.input)?;
+        let checked = AssertUnwindSafe(self.offered.tool.check(calling)).catch_unwind().await;
+        checked.unwrap_or_else(|_| Err(crashed(self.name())))?;
+        Ok(PreparedCall { tool: self, ruling: policy::rule(self.facts(), &calling.input, taint) })
+    }
+
+    /// Undoes a call that acted outside. Never fails: what goes wrong is told in the outcome.
+    pub async fn undo(&self, calling: Calling<'_>, output: &Value, timeout: Duration) -> CallOutcome {
+        let Some(undo) = &self.offered.undo else {
+            return Failed::new("cannot_undo", "the tool has no undo").into();
+        };
+        let call = again_if_harmless(undo.effect, calling.stop, || undo.call.undo(calling.clone(), output));
+        outcome(bounded(self.name(), timeout, call).await, true)
+    }
+
+    fn name(&self) -> &str {
+        &self.offered.spec.name
+    }
+}
+
+impl PreparedCall<'_> {
+    /// Makes the call. Never fails: what goes wrong is told to the model.
+    pub async fn run(&self, calling: Calling<'_>, timeout: Duration) -> CallOutcome {
+        let (tool, facts) = (&self.tool.offered.tool, self.tool.facts());
+        let call = again_if_harmless(facts.effect, calling.stop, || tool.call(calling.clone()));
+        let timeout = facts.time_limit.map_or(timeout, |most| most.min(timeout));
+        let result = bounded(self.tool.name(), timeout, call).await;
+        CallOutcome { outside: facts.external, ..outcome(result, facts.changes_elsewhere()) }
+    }
+}
+
 /// A call, and once more after a failure that another try may mend, where that does no harm.
-async fn again_if_harmless<F: Future<Output = Result<Done, Failed>>>(
+async fn again_if_harmless<F: Future<Output = Result<ToolOutput, Failed>>>(
     effect: Effect,
     stop: &CancellationToken,
     call: impl Fn() -> F,
-) -> Result<Done, Failed> {
+) -> Result<ToolOutput, Failed> {
     match call().await {
         Err(failed) if is_repeatable(effect) => match failed.again {
             Some(pause) if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() => {
@@ -179,8 +144,8 @@ async fn again_if_harmless<F: Future<Output = Result<Done, Failed>>>(
 async fn bounded(
     name: &str,
     timeout: Duration,
-    call: impl Future<Output = Result<Done, Failed>>,
-) -> Result<Done, Failed> {
+    call: impl Future<Output = Result<ToolOutput, Failed>>,
+) -> Result<ToolOutput, Failed> {
     match tokio::time::timeout(timeout, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(result) => result.unwrap_or_else(|_| Err(crashed(name))),
         Err(_) => Err(timed_out(timeout)),
@@ -188,18 +153,22 @@ async fn bounded(
 }
 
 /// Nobody says of a call that changes things elsewhere that it failed, when it may have happened.
-fn outcome(result: Result<Done, Failed>, changes: bool) -> Outcome {
+fn outcome(result: Result<ToolOutput, Failed>, changes: bool) -> CallOutcome {
     match result {
-        Ok(Done { output, writes, sources }) => {
-            Outcome { status: ToolStatus::Complete, output: capped(output), writes, sources, outside: false }
-        }
+        Ok(ToolOutput { output, writes, sources }) => CallOutcome {
+            status: ToolStatus::Complete,
+            output: capped(output),
+            writes,
+            sources,
+            outside: false,
+        },
         Err(failed) => {
             let outcome = if failed.uncertain && changes {
-                Outcome::unknown_because(&failed.message)
+                CallOutcome::unknown_because(&failed.message)
             } else {
-                Outcome::from(failed)
+                CallOutcome::from(failed)
             };
-            Outcome { output: capped(outcome.output), ..outcome }
+            CallOutcome { output: capped(outcome.output), ..outcome }
         }
     }
 }
@@ -209,20 +178,12 @@ fn crashed(name: &str) -> Failed {
     Failed::uncertain("crashed", "the tool crashed; nothing is known of its result")
 }
 
-/// What is said of a call that took too long.
+/// The failure of a call that took too long.
 pub(crate) fn timed_out(timeout: Duration) -> Failed {
     Failed::uncertain(TIMEOUT, format!("the tool gave no answer within {} s", timeout.as_secs()))
 }
 
-/// Whether doing it again does nothing more.
-pub(crate) fn is_repeatable(effect: Effect) -> bool {
-    match effect {
-        Effect::Read | Effect::Idempotent => true,
-        Effect::Reversible | Effect::Irreversible => false,
-    }
-}
-
-/// What does not fit, in words for the model.
+/// Checks a value, and says in words for the model where it does not fit.
 pub(crate) fn validate(schema: &Validator, value: &Value) -> Result<(), Failed> {
     let violations: Vec<String> = schema
         .iter_errors(value)

@@ -16,7 +16,7 @@ use store::{Ask, Publish, Request, Sqlite, Store, Submission, Target};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Calling, Catalog, Failed, Outcome, Registry, Taint, Vault};
+use crate::{CallOutcome, Calling, Catalog, Failed, Taint, ToolRegistry, Vault};
 
 const PART: &str = r#"{"type": "object", "title": "part", "description": "an inner part", "additionalProperties": false,
     "required": ["name", "status"], "properties": {
@@ -86,7 +86,7 @@ pub(crate) struct World {
     pub(crate) recall: Arc<Recall>,
     pub(crate) scope: Scope,
     pub(crate) ids: Arc<dyn Ids>,
-    registry: Registry,
+    registry: ToolRegistry,
     pub(crate) vault: Arc<dyn Vault>,
     stop: CancellationToken,
     _folder: TempDir,
@@ -153,9 +153,13 @@ impl World {
     }
 
     /// What a call comes to, with nothing committed.
-    pub(crate) async fn attempt(&self, name: &str, calling: Calling<'_>) -> Outcome {
-        match self.registry.prepare(name, &calling, &Taint::new()).await {
-            Ok(_) => self.registry.run(name, calling, Duration::from_secs(10)).await,
+    pub(crate) async fn attempt(&self, name: &str, calling: Calling<'_>) -> CallOutcome {
+        let tool = match self.registry.find(name) {
+            Ok(tool) => tool,
+            Err(failed) => return failed.into(),
+        };
+        match tool.prepare(&calling, &Taint::new()).await {
+            Ok(prepared) => prepared.run(calling, Duration::from_secs(10)).await,
             Err(failed) => failed.into(),
         }
     }
@@ -188,7 +192,7 @@ impl World {
         let submitted = self.store.submit(submission).await.unwrap();
         let principal = protocol::Principal::authenticated(self.scope.user.clone());
         let log = self.store.log(&self.store.run(&principal, submitted.run).await.unwrap());
-        let effect = self.registry.effect(name).unwrap();
+        let effect = self.registry.get(name).unwrap().facts().effect;
         let call = Call { id, name: name.into(), input: input.clone(), raw: None, provider_id: None };
         let start = ToolStart { call_id: id, name: name.into(), input, effect, marker: None };
         log.record(vec![step(call), Event::ToolStart(start)], vec![], vec![]).await.unwrap();

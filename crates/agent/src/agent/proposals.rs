@@ -6,7 +6,7 @@
 use protocol::{ActionId, CallId, Decision, Effect, Principal, Scope};
 use store::{ActionEnd, ActionRow, NewAction, Once, ProposalRow};
 use tokio_util::sync::CancellationToken;
-use tools::{Calling, Outcome};
+use tools::{CallOutcome, Calling};
 
 use super::Agent;
 use crate::run::{Executed, Executor};
@@ -93,7 +93,8 @@ impl Agent {
             return self.finish_undo(action, undone).await;
         }
         let tools = self.world.apps.get(&action.scope.app).map(|serving| serving.tools());
-        if !tools.is_some_and(|tools| tools.is_beyond_knowing(&action.tool)) {
+        let tool = tools.as_ref().and_then(|tools| tools.get(&action.tool));
+        if !tool.is_some_and(|tool| tool.facts().is_beyond_knowing()) {
             return self.perform(action).await;
         }
         self.end_unknown(action).await
@@ -123,7 +124,7 @@ impl Agent {
 
     /// Ends an action of which nobody knows what became.
     pub(crate) async fn end_unknown(&self, action: ActionRow) -> Result<(), Error> {
-        let Outcome { status, output, writes, .. } = Outcome::unknown();
+        let CallOutcome { status, output, writes, .. } = CallOutcome::unknown();
         let end = ActionEnd { status, output, duration_ms: 0, writes };
         self.end_action(&action.scope, action.id, end).await?;
         Ok(())
@@ -131,7 +132,7 @@ impl Agent {
 
     fn effect_of(&self, scope: &Scope, tool: &str) -> Effect {
         let tools = self.world.apps.get(&scope.app).map(|serving| serving.tools());
-        tools.and_then(|tools| tools.effect(tool)).unwrap_or_default()
+        tools.and_then(|tools| Some(tools.get(tool)?.facts().effect)).unwrap_or_default()
     }
 
     /// Makes the call of an action whose intent is committed, and commits its outcome.
@@ -148,12 +149,12 @@ impl Agent {
     async fn execute(&self, action: ActionRow) -> Executed {
         let Some(serving) = self.world.apps.get(&action.scope.app) else { return Executed::without_app() };
         let stop = CancellationToken::new();
-        let executor = Executor::of_app(&self.world, &action.scope, &serving, &stop);
+        let executor = Executor::new(&self.world, &action.scope, serving.app.limits.tool_timeout, &stop);
         let calling = Calling {
             thread: action.thread,
             zone: profile::zone_in_app(&*self.world.store, &action.scope, &serving.app).await,
             ..executor.calling(CallId::new(action.id.uuid()), action.input)
         };
-        executor.call_approved(&action.tool, calling).await
+        executor.call_approved(&serving.tools(), &action.tool, calling).await
     }
 }

@@ -29,7 +29,9 @@ impl OutsideEffect {
         let tools = apps.get(&action.scope.app).map(|serving| serving.tools());
         if outside_undo(apps, action).is_some() {
             Self::Undo
-        } else if tools.is_some_and(|tools| tools.changes_elsewhere(&action.tool)) {
+        } else if tools
+            .is_some_and(|tools| tools.get(&action.tool).is_some_and(|tool| tool.facts().changes_elsewhere()))
+        {
             Self::Stays
         } else {
             Self::Nothing
@@ -41,7 +43,7 @@ impl OutsideEffect {
 fn outside_undo(apps: &ServedApps, action: &ActionRow) -> Option<Effect> {
     let done = action.status == ToolStatus::Complete.name() && action.effect == Effect::Reversible;
     let tools = apps.get(&action.scope.app).map(|serving| serving.tools());
-    tools.filter(|_| done && action.changes.is_empty())?.undo_effect(&action.tool)
+    tools.filter(|_| done && action.changes.is_empty())?.get(&action.tool)?.undo_effect()
 }
 
 impl Agent {
@@ -103,10 +105,10 @@ impl Agent {
     async fn execute_undo(&self, by: &ActionRow, undone: &ActionRow) -> Executed {
         let Some(serving) = self.world.apps.get(&by.scope.app) else { return Executed::without_app() };
         let stop = CancellationToken::new();
-        let executor = Executor::of_app(&self.world, &by.scope, &serving, &stop);
+        let executor = Executor::new(&self.world, &by.scope, serving.app.limits.tool_timeout, &stop);
         let id = CallId::new(by.id.uuid());
         let calling = Calling { thread: undone.thread, ..executor.calling(id, undone.input.clone()) };
-        executor.undo(&undone.tool, calling, &undone.output).await
+        executor.undo(&serving.tools(), &undone.tool, calling, &undone.output).await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use app::Fragment;
-use model::{Counter, Message};
+use model::{Counter, PromptMessage};
 use protocol::{FragmentCost, ToolComplete};
 
 use super::compose::Cuts;
@@ -22,12 +22,12 @@ pub(crate) const FORMAT: &str = "format";
 pub(crate) struct Assembled {
     /// The system prompt, fragment by fragment.
     pub(crate) system: Vec<(&'static str, String)>,
-    pub(crate) history: Vec<Message>,
+    pub(crate) history: Vec<PromptMessage>,
     /// The fragments right before the message.
     pub(crate) before: Vec<(&'static str, String)>,
     pub(crate) message: String,
     /// The steps of this run so far.
-    pub(crate) steps: Vec<Message>,
+    pub(crate) steps: Vec<PromptMessage>,
 }
 
 pub(crate) fn assemble(context: &Context, state: &RunState, offer: ToolOffer, cuts: &Cuts) -> Assembled {
@@ -76,13 +76,13 @@ impl Assembled {
         joined(&self.system)
     }
 
-    pub(crate) fn messages(&self) -> Vec<Message> {
+    pub(crate) fn messages(&self) -> Vec<PromptMessage> {
         let before = joined(&self.before);
         let message = match before.is_empty() {
             true => self.message.clone(),
             false => format!("{before}\n\n{}", self.message),
         };
-        let said = std::iter::once(Message::User(message));
+        let said = std::iter::once(PromptMessage::User(message));
         self.history.iter().cloned().chain(said).chain(self.steps.iter().cloned()).collect()
     }
 
@@ -94,11 +94,11 @@ impl Assembled {
             parts.iter().map(|(name, text)| cost(name, counter.text(text) + 1)).collect()
         };
         let messages =
-            |messages: &[Message]| messages.iter().map(|said| counter.message(said)).sum::<usize>();
+            |messages: &[PromptMessage]| messages.iter().map(|said| counter.message(said)).sum::<usize>();
         let mut costs = texts(&self.system);
         costs.push(cost(Fragment::History.name(), messages(&self.history)));
         costs.extend(texts(&self.before));
-        costs.push(cost(MESSAGE, counter.message(&Message::User(self.message.clone()))));
+        costs.push(cost(MESSAGE, counter.message(&PromptMessage::User(self.message.clone()))));
         costs.push(cost(STEPS, messages(&self.steps)));
         costs.retain(|cost| cost.tokens > 0);
         costs
@@ -110,7 +110,7 @@ fn joined(parts: &[(&'static str, String)]) -> String {
 }
 
 /// One of this run's steps, with a word of warning where the model goes round in circles.
-fn step(context: &Context, done: &FinishedStep, state: &RunState, cuts: &Cuts) -> Message {
+fn step(context: &Context, done: &FinishedStep, state: &RunState, cuts: &Cuts) -> PromptMessage {
     let shown = context.shown(done);
     let result_of = |id| shown.results.iter().find(|result| result.call_id == id);
     let mut exchanges = Vec::with_capacity(shown.step.calls.len());
@@ -131,7 +131,11 @@ fn step(context: &Context, done: &FinishedStep, state: &RunState, cuts: &Cuts) -
         let names = done.step.dropped.join(", ");
         let _ = write!(last.result.text, "\n[not run, too many calls in one step: {names}]");
     }
-    Message::Assistant { text: shown.step.text.clone(), exchanges, provider: shown.step.provider.clone() }
+    PromptMessage::Assistant {
+        text: shown.step.text.clone(),
+        exchanges,
+        provider: shown.step.provider.clone(),
+    }
 }
 
 /// The results of tools, for a model that must answer in words.

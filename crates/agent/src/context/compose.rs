@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use app::Fragment;
-use model::{Format, Message, Model, Request, Structured, ToolSpec};
+use model::{AnswerFormat, Model, ModelRequest, PromptMessage, SchemaSupport, ToolSpec};
 use protocol::{FragmentCost, LeftOut, OutputFormat, PromptLedger};
 
 use super::assemble::{Assembled, FORMAT, MESSAGE, STEPS, TOOLS, assemble};
@@ -99,7 +99,7 @@ pub(crate) struct PromptTooLong {
 /// A request, what it is to be answered with, and what it is made of.
 #[derive(Debug)]
 pub(crate) struct Composed {
-    pub(crate) request: Request,
+    pub(crate) request: ModelRequest,
     pub(crate) wanted: WantedAnswer,
     pub(crate) ledger: PromptLedger,
 }
@@ -153,7 +153,7 @@ fn composed(
     }
     let ledger = ledger(&fit, &cuts, costs);
     let request = model.request(system, assembled.messages(), &context.settings);
-    Ok(Composed { request: Request { tools, format, ..request }, wanted, ledger })
+    Ok(Composed { request: ModelRequest { tools, format, ..request }, wanted, ledger })
 }
 
 /// The tokens of a prompt without half of what can be left out of it.
@@ -168,8 +168,8 @@ pub(crate) fn half(ledger: &PromptLedger) -> usize {
 }
 
 /// A message without words: what goes around one.
-fn frame() -> Message {
-    Message::System(String::new())
+fn frame() -> PromptMessage {
+    PromptMessage::System(String::new())
 }
 
 fn ledger(fit: &Fit<'_>, cuts: &Cuts, costs: Vec<FragmentCost>) -> PromptLedger {
@@ -271,19 +271,19 @@ impl Fit<'_> {
 }
 
 /// The answer that this model is to give, how its provider is told, and what it is told itself.
-pub(crate) fn form(context: &Context, model: &Model, tools: &[ToolSpec]) -> (WantedAnswer, Format, String) {
+pub(crate) fn form(context: &Context, model: &Model, tools: &[ToolSpec]) -> (WantedAnswer, AnswerFormat, String) {
     let Some(shape) = &context.shape else {
         return match context.settings.output_format {
             // Providers insist that the prompt says so too.
-            Some(OutputFormat::Json) => (WantedAnswer::Words, Format::Json, JSON_IN_WORDS.into()),
-            Some(OutputFormat::Text) | None => (WantedAnswer::Words, Format::Text, String::new()),
+            Some(OutputFormat::Json) => (WantedAnswer::Words, AnswerFormat::Json, JSON_IN_WORDS.into()),
+            Some(OutputFormat::Text) | None => (WantedAnswer::Words, AnswerFormat::Text, String::new()),
         };
     };
     let object = || WantedAnswer::Object(Arc::clone(shape));
     match model.structured() {
-        Structured::WithTools => (object(), shape.format(), String::new()),
-        Structured::Alone if tools.is_empty() => (object(), shape.format(), String::new()),
-        Structured::Alone => (WantedAnswer::Calls, Format::Text, String::new()),
-        Structured::Prompt => (object(), Format::Text, shape.in_words()),
+        SchemaSupport::WithTools => (object(), shape.format(), String::new()),
+        SchemaSupport::Alone if tools.is_empty() => (object(), shape.format(), String::new()),
+        SchemaSupport::Alone => (WantedAnswer::Calls, AnswerFormat::Text, String::new()),
+        SchemaSupport::Prompt => (object(), AnswerFormat::Text, shape.in_words()),
     }
 }

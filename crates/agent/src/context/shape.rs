@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use app::AnswerForm;
-use model::{Format, Schema};
+use model::{AnswerFormat, Schema};
 use serde_json::{Value, json};
 
 use super::object::{MEMORIES_FIELD, TEXT_FIELD};
@@ -86,8 +86,8 @@ impl AnswerShape {
         self.schema.schema.pointer(&format!("/properties/{TEXT_FIELD}/type")) == Some(&"string".into())
     }
 
-    pub(crate) fn format(&self) -> Format {
-        Format::Schema(Arc::clone(&self.schema))
+    pub(crate) fn format(&self) -> AnswerFormat {
+        AnswerFormat::Schema(Arc::clone(&self.schema))
     }
 
     /// The shape in words, for a model that no provider holds to a schema.

@@ -5,7 +5,7 @@ mod styles;
 
 use app::{ContextRules, Fragment, HistoryStyle};
 use model::chat::ChatCompletions;
-use model::{Endpoint, Message, Model, Request, ToolSpec};
+use model::{Endpoint, Model, ModelRequest, PromptMessage, ToolSpec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use protocol::{
@@ -173,7 +173,7 @@ fn model() -> std::sync::Arc<Model> {
     testkit::registry("http://127.0.0.1:9/v1").find("test-model").unwrap()
 }
 
-fn sent(request: &Request) -> Value {
+fn sent(request: &ModelRequest) -> Value {
     let endpoint = Endpoint {
         provider: "test".into(),
         base_url: "http://127.0.0.1:9/v1".into(),
@@ -219,7 +219,7 @@ proptest! {
         prop_assert!(composed.ledger.tokens <= tokens as u64);
         prop_assert_eq!(testkit::upstream::complaint(sent(request)), None);
         let (_, kept) = request.messages.split_last().unwrap();
-        prop_assert!(kept.first().is_none_or(|first| matches!(first, Message::User(_))));
+        prop_assert!(kept.first().is_none_or(|first| matches!(first, PromptMessage::User(_))));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Decisions on a tool call before it reaches its tool: loops, the bound on calls, and tools that were not offered.
 
-use ::tools::Outcome;
+use ::tools::CallOutcome;
 use protocol::{Call, ToolStatus};
 
 use crate::state::{INVALID_ARGUMENTS, NOT_OFFERED, RunState};
@@ -12,7 +12,7 @@ pub(crate) enum CallVerdict {
     /// Its tool and the policy of its app have the say.
     Run { approved: bool, begun: bool },
     /// It is not run, and this is its result.
-    Refuse(Outcome),
+    Refuse(CallOutcome),
 }
 
 /// Decides for each call of the step whether it runs, counting the ones before it.
@@ -23,7 +23,7 @@ pub(crate) fn call_verdicts(state: &RunState, calls: &[Call]) -> Vec<CallVerdict
 }
 
 fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: usize) -> CallVerdict {
-    let refuse = |status, error, message: &str| CallVerdict::Refuse(Outcome::refused(status, error, message));
+    let refuse = |status, error, message: &str| CallVerdict::Refuse(CallOutcome::refused(status, error, message));
     if call.raw.is_some() {
         let message =
             "the arguments were not a complete JSON object, or nested too deep; the call was not run";
@@ -46,9 +46,9 @@ fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: us
 
 /// Why a call is not run though its arguments are good: its request did not offer the tool. `is_known` says whether the
 /// app has a tool of a name. A model that was offered tools and names one that nobody has is told which there are.
-pub(crate) fn unoffered(call: &Call, offered: &[::tools::ToolSpec], is_known: bool) -> Option<Outcome> {
+pub(crate) fn unoffered(call: &Call, offered: &[::tools::ToolSpec], is_known: bool) -> Option<CallOutcome> {
     let is_offered = offered.iter().any(|tool| tool.name == call.name) || !offered.is_empty() && !is_known;
     let message =
         "no such tool was offered, so the call was not run; answer in words, and say what you cannot do";
-    (!is_offered).then(|| Outcome::refused(ToolStatus::Denied, NOT_OFFERED, message))
+    (!is_offered).then(|| CallOutcome::refused(ToolStatus::Denied, NOT_OFFERED, message))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use model::{Error, Model, Phase, Piece, Request};
+use model::{AnswerPiece, Error, Model, ModelRequest, Phase};
 use protocol::{SpendGrant, Usage};
 use store::{JobRow, Spent};
 
@@ -52,7 +52,7 @@ pub(super) async fn ask(
     world: &World,
     job: &JobRow,
     model: &Model,
-    mut request: Request,
+    mut request: ModelRequest,
     most: usize,
 ) -> Result<(String, Spent), Unanswered> {
     if !model.health.is_closed() {
@@ -76,7 +76,7 @@ pub(super) async fn ask(
 }
 
 /// Holds what the call may use, if the app bounds that.
-async fn fund(world: &World, job: &JobRow, model: &Model, request: &mut Request) -> Result<(), Unanswered> {
+async fn fund(world: &World, job: &JobRow, model: &Model, request: &mut ModelRequest) -> Result<(), Unanswered> {
     let Some(app) = world.app(&job.scope.app) else { return Ok(()) };
     let bounds = spending::bounds_of_user(&app);
     if bounds.is_none() {
@@ -105,7 +105,7 @@ struct Heard {
 
 impl Heard {
     /// As the provider counted it, or else as it is estimated.
-    fn spent(&self, model: &Model, request: &Request) -> Spent {
+    fn spent(&self, model: &Model, request: &ModelRequest) -> Spent {
         let estimated = || Usage {
             input_tokens: model.tokens().request(request) as u64,
             output_tokens: model.tokens().text(&self.answer) as u64,
@@ -117,13 +117,13 @@ impl Heard {
     }
 }
 
-async fn listen(model: &Model, request: &Request, most: usize, heard: &mut Heard) -> Result<(), Error> {
+async fn listen(model: &Model, request: &ModelRequest, most: usize, heard: &mut Heard) -> Result<(), Error> {
     let mut stream = model.chat.stream(request).await?;
     while let Some(piece) = stream.next().await {
         let piece = piece?;
-        if let Piece::Usage(counted) = piece {
+        if let AnswerPiece::Usage(counted) = piece {
             heard.usage = Some(counted);
-        } else if let Piece::Text(text) = piece
+        } else if let AnswerPiece::Text(text) = piece
             && heard.answer.len() + text.len() <= most
         {
             heard.answer.push_str(&text);

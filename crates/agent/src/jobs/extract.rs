@@ -9,7 +9,7 @@ use memory::extract::{self, ConversationTurn, ExtractedChange, ExtractionBatch, 
 use memory::index::{Among, ItemRef};
 use memory::recall::RecallQuestion;
 use memory::tombstone::Forgotten;
-use model::{Counter, Error, Format, Message, Model, Schema, Structured};
+use model::{Counter, Error, AnswerFormat, PromptMessage, Model, Schema, SchemaSupport};
 use protocol::{JobId, MemoryId, Role, Settings, ThreadId};
 use serde_json::Value;
 use store::{
@@ -282,18 +282,21 @@ fn fit(
 }
 
 /// The request to the model, in the form that it takes.
-fn request(model: &Model, ask: &extract::ExtractionPrompt) -> model::Request {
+fn request(model: &Model, ask: &extract::ExtractionPrompt) -> model::ModelRequest {
     let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
     let schema = || Schema { name: "memories".into(), schema: ask.schema.clone() };
     let (format, told) = match model.structured() {
-        Structured::WithTools | Structured::Alone => (Format::Schema(Arc::new(schema())), String::new()),
-        Structured::Prompt => {
-            (Format::Text, format!("\n\nAnswer with one JSON object of this schema alone:\n{}", ask.schema))
+        SchemaSupport::WithTools | SchemaSupport::Alone => {
+            (AnswerFormat::Schema(Arc::new(schema())), String::new())
         }
+        SchemaSupport::Prompt => (
+            AnswerFormat::Text,
+            format!("\n\nAnswer with one JSON object of this schema alone:\n{}", ask.schema),
+        ),
     };
     let system = format!("{}{told}", ask.system);
-    let request = model.request(system, vec![Message::User(ask.user.clone())], &settings);
-    model::Request { format, ..request }
+    let request = model.request(system, vec![PromptMessage::User(ask.user.clone())], &settings);
+    model::ModelRequest { format, ..request }
 }
 
 /// The object in an answer, though there may be words around it.

@@ -2,7 +2,7 @@
 //! not answer: a thread always gets a name.
 
 use async_trait::async_trait;
-use model::Message;
+use model::PromptMessage;
 use protocol::{Event, Settings, ThreadNamed};
 use store::{JobRow, MessageRow, Spent};
 
@@ -85,7 +85,7 @@ async fn ask(
         return Ok(None);
     };
     let settings = Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() };
-    let shown = vec![Message::User(capped(first, MAX_SHOWN_BYTES))];
+    let shown = vec![PromptMessage::User(capped(first, MAX_SHOWN_BYTES))];
     let request = model.request(prompt.clone(), shown, &settings);
     match super::ask::ask(world, job, model, request, MAX_TITLE_BYTES).await {
         Ok((title, spent)) => Ok(Some((title, Some(spent)))),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ::model::{Model, Piece, Request};
+use ::model::{AnswerPiece, Model, ModelRequest};
 use protocol::{
     Call, CallId, Delta, Failure, Finish, Ids, MAX_JSON_DEPTH, PromptLedger, StepEnd, Structured, Usage,
     json_depth, value_depth,
@@ -81,36 +81,36 @@ impl Collected {
     }
 
     /// Takes a piece in, and gives what readers get to see of it.
-    pub(super) fn take(&mut self, piece: Piece, ids: &dyn Ids) -> Option<Delta> {
+    pub(super) fn take(&mut self, piece: AnswerPiece, ids: &dyn Ids) -> Option<Delta> {
         let step = self.step;
         match piece {
-            Piece::Text(written) => {
+            AnswerPiece::Text(written) => {
                 let delta = self.read(written);
                 self.text.push_str(&delta);
                 (!delta.is_empty()).then_some(Delta::Text { step, delta })
             }
-            Piece::Reasoning(delta) => {
+            AnswerPiece::Reasoning(delta) => {
                 self.reasoning.push_str(&delta);
                 (!delta.is_empty()).then_some(Delta::Reasoning { step, delta })
             }
-            Piece::CallStart { index, provider_id, name } => {
+            AnswerPiece::CallStart { index, provider_id, name } => {
                 self.start_call(index, provider_id, name, ids);
                 None
             }
-            Piece::CallInput { index, json } => self.more_input(index, json),
-            Piece::CallsVoid => {
+            AnswerPiece::CallInput { index, json } => self.more_input(index, json),
+            AnswerPiece::CallsVoid => {
                 self.drop_calls();
                 None
             }
-            Piece::Model(name) => {
+            AnswerPiece::Model(name) => {
                 self.model = Some(name);
                 None
             }
-            Piece::Usage(usage) => {
+            AnswerPiece::Usage(usage) => {
                 self.usage = Some(usage);
                 None
             }
-            Piece::Provider(items) => {
+            AnswerPiece::Provider(items) => {
                 let fits = value_depth(&items) <= MAX_JSON_DEPTH;
                 if !fits {
                     tracing::warn!(step, "what the provider wants back nests too deep; it is left out");
@@ -118,7 +118,7 @@ impl Collected {
                 self.provider = fits.then_some(items);
                 None
             }
-            Piece::Finish(_) => None,
+            AnswerPiece::Finish(_) => None,
         }
     }
 
@@ -165,7 +165,7 @@ impl Collected {
 
     /// Fills in the tokens where the provider did not count them, and what they cost. Where it did, how we count is
     /// measured by it.
-    pub(super) fn count(&mut self, request: &Request, model: &Model) {
+    pub(super) fn count(&mut self, request: &ModelRequest, model: &Model) {
         let counter = model.tokens();
         let asked = self.ledger.as_ref().map_or(0, |ledger| ledger.tokens);
         if let Some(usage) = &self.usage {

@@ -1,9 +1,8 @@
 //! The one executor of tool calls: for runs, for proposals that outlive their run, and for undo.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use ::tools::{Calling, Failed, Outcome, Prepared, Registry, Taint};
+use ::tools::{CallOutcome, Calling, Failed, PreparedCall, Taint, ToolRegistry};
 use jiff::tz::TimeZone;
 use protocol::{CallId, Scope, ToolStatus};
 use serde_json::{Value, json};
@@ -11,14 +10,12 @@ use store::ActionEnd;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::apps::Serving;
 use crate::world::World;
 
 /// Makes calls of an app's tools for one user.
 pub(crate) struct Executor<'a> {
     world: &'a World,
     scope: &'a Scope,
-    tools: Arc<Registry>,
     /// How long one call may take.
     timeout: Duration,
     stop: &'a CancellationToken,
@@ -28,21 +25,10 @@ impl<'a> Executor<'a> {
     pub(crate) fn new(
         world: &'a World,
         scope: &'a Scope,
-        tools: Arc<Registry>,
         timeout: Duration,
         stop: &'a CancellationToken,
     ) -> Self {
-        Self { world, scope, tools, timeout, stop }
-    }
-
-    /// With the tools that the app has now.
-    pub(crate) fn of_app(
-        world: &'a World,
-        scope: &'a Scope,
-        serving: &Serving,
-        stop: &'a CancellationToken,
-    ) -> Self {
-        Self::new(world, scope, serving.tools(), serving.app.limits.tool_timeout, stop)
+        Self { world, scope, timeout, stop }
     }
 
     /// A call on its way, outside of any thread and in UTC.
@@ -50,35 +36,39 @@ impl<'a> Executor<'a> {
         calling(self.world, self.scope, id, input, self.stop)
     }
 
-    /// Looks the call up, checks its arguments and rules on it. Nothing is begun.
-    pub(crate) async fn prepare(
-        &self,
-        tool: &str,
-        calling: &Calling<'_>,
-        taint: &Taint,
-    ) -> Result<Prepared, Failed> {
-        self.tools.prepare(tool, calling, taint).await
-    }
-
     /// Makes a call that was prepared.
-    pub(crate) async fn call(&self, tool: &str, calling: Calling<'_>) -> Executed {
+    pub(crate) async fn call(&self, prepared: &PreparedCall<'_>, calling: Calling<'_>) -> Executed {
         let begun = Instant::now();
-        Executed::since(begun, self.tools.run(tool, calling, self.timeout).await)
+        Executed::since(begun, prepared.run(calling, self.timeout).await)
     }
 
     /// Makes a call that its user has approved, if it still can be made.
-    pub(crate) async fn call_approved(&self, tool: &str, calling: Calling<'_>) -> Executed {
+    pub(crate) async fn call_approved(&self, tools: &ToolRegistry, tool: &str, calling: Calling<'_>) -> Executed {
         let begun = Instant::now();
-        match self.prepare(tool, &calling, &Taint::new()).await {
-            Ok(_) => self.call(tool, calling).await,
-            Err(failed) => Executed::since(begun, failed.into()),
-        }
+        let outcome = match tools.find(tool) {
+            Ok(tool) => match tool.prepare(&calling, &Taint::new()).await {
+                Ok(prepared) => prepared.run(calling, self.timeout).await,
+                Err(failed) => failed.into(),
+            },
+            Err(failed) => failed.into(),
+        };
+        Executed::since(begun, outcome)
     }
 
-    /// Takes back a call that acted outside and had this output.
-    pub(crate) async fn undo(&self, tool: &str, calling: Calling<'_>, output: &Value) -> Executed {
+    /// Undoes a call that acted outside and had this output.
+    pub(crate) async fn undo(
+        &self,
+        tools: &ToolRegistry,
+        tool: &str,
+        calling: Calling<'_>,
+        output: &Value,
+    ) -> Executed {
         let begun = Instant::now();
-        Executed::since(begun, self.tools.undo(tool, calling, output, self.timeout).await)
+        let outcome = match tools.find(tool) {
+            Ok(tool) => tool.undo(calling, output, self.timeout).await,
+            Err(failed) => failed.into(),
+        };
+        Executed::since(begun, outcome)
     }
 }
 
@@ -108,12 +98,12 @@ pub(crate) fn calling<'a>(
 
 /// The outcome of a call, and how long the call took.
 pub(crate) struct Executed {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CallOutcome,
     pub(crate) duration_ms: u64,
 }
 
 impl Executed {
-    pub(crate) fn since(begun: Instant, outcome: Outcome) -> Self {
+    pub(crate) fn since(begun: Instant, outcome: CallOutcome) -> Self {
         let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Self { outcome, duration_ms }
     }
@@ -135,13 +125,13 @@ impl Executed {
             return Err(error);
         };
         let outside = self.outcome.outside;
-        let outcome = Outcome { status, output, writes: Vec::new(), sources: Vec::new(), outside };
+        let outcome = CallOutcome { status, output, writes: Vec::new(), sources: Vec::new(), outside };
         Ok(Self { outcome, ..self })
     }
 
     /// The end of an action that no run made.
     pub(crate) fn action_end(&self) -> ActionEnd {
-        let Outcome { status, output, writes, .. } = self.outcome.clone();
+        let CallOutcome { status, output, writes, .. } = self.outcome.clone();
         ActionEnd { status, output, duration_ms: self.duration_ms, writes }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::tools::Outcome;
+use ::tools::CallOutcome;
 use app::Fragment;
 use memory::words;
 use protocol::{
@@ -51,7 +51,9 @@ impl Run {
 
     async fn end(&self, state: &RunState, ending: RunEnding) -> Result<Vec<Event>, store::Error> {
         let completed = matches!(ending, RunEnding::Completed { .. });
-        let unsure = |call: &Call| state.has_begun(call.id) && self.tools.changes_elsewhere(&call.name);
+        let tool = |call: &Call| self.tools.get(&call.name);
+        let changes = |call: &Call| tool(call).is_some_and(|tool| tool.facts().changes_elsewhere());
+        let unsure = |call: &Call| state.has_begun(call.id) && changes(call);
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
         let mut events = last_events((self.id, self.thread), state, (ending, left), &*self.world.ids);
         for event in &mut events {
@@ -112,7 +114,7 @@ pub(crate) fn forced(error: Failure, ids: &dyn Ids) -> ForcedEnd {
         error,
         message: ids.message(),
         cancelled: NOT_FINISHED.into(),
-        unknown: Outcome::unknown().output,
+        unknown: CallOutcome::unknown().output,
     }
 }
 
@@ -166,7 +168,7 @@ pub(super) fn last_events(
 /// The result of a call that the end of its run left without one.
 pub(super) fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
     let (status, output) = if unsure {
-        let Outcome { status, output, .. } = Outcome::unknown();
+        let CallOutcome { status, output, .. } = CallOutcome::unknown();
         (status, output)
     } else {
         (ToolStatus::Cancelled, NOT_FINISHED.into())

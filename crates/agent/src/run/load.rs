@@ -100,7 +100,7 @@ impl Run {
             limit: PromptBudget::of_window(window, start.settings.max_tokens).prompt,
             tool_tokens: tools.iter().map(|tool| counter.tool(tool)).sum(),
             remembers: true,
-            proposes: self.tools.effect(CREATE_PROPOSAL).is_some(),
+            proposes: self.tools.get(CREATE_PROPOSAL).is_some(),
         }
     }
 

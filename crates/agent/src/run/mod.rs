@@ -44,7 +44,7 @@ pub(crate) struct Run {
     pub(crate) thread: ThreadId,
     pub(crate) scope: Scope,
     pub(crate) app: Arc<App>,
-    pub(crate) tools: Arc<::tools::Registry>,
+    pub(crate) tools: Arc<::tools::ToolRegistry>,
     /// The model to ask, and those to ask when it fails; empty when nothing is configured.
     pub(crate) models: Vec<Arc<Model>>,
     /// Marks what is data.

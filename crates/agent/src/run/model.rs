@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::model::{Error, Format, MODEL_CHOICES, Model, Request, ToolSpec};
-use ::tools::Outcome;
+use ::model::{AnswerFormat, Error, MODEL_CHOICES, Model, ModelRequest, ToolSpec};
+use ::tools::CallOutcome;
 use futures_util::StreamExt;
 use protocol::{Call, Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart, ToolComplete};
 use tokio::time::Instant;
@@ -87,7 +87,7 @@ impl Run {
         collected.ledger = Some(ledger);
         let stopped = self.attempt(&model, &request, &mut collected).await;
         let rejected = matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. })));
-        let both = !request.tools.is_empty() && matches!(request.format, Format::Schema(_));
+        let both = !request.tools.is_empty() && matches!(request.format, AnswerFormat::Schema(_));
         if tries.should_part(rejected, both) {
             tries.apart = true;
             model.health.keep_apart(true);
@@ -175,7 +175,7 @@ impl Run {
     async fn attempt(
         &mut self,
         model: &Model,
-        request: &Request,
+        request: &ModelRequest,
         into: &mut Collected,
     ) -> Result<Finish, Stopped> {
         let _place = self.place(model).await.map_err(Stopped::Halted)?;
@@ -199,7 +199,7 @@ impl Run {
     async fn stream(
         &self,
         model: &Model,
-        request: &Request,
+        request: &ModelRequest,
         into: &mut Collected,
     ) -> Result<Finish, Stopped> {
         let halted = self.halted();
@@ -216,7 +216,7 @@ impl Run {
                 piece = stream.next() => piece,
             };
             match piece {
-                Some(Ok(::model::Piece::Finish(finish))) => return Ok(finish),
+                Some(Ok(::model::AnswerPiece::Finish(finish))) => return Ok(finish),
                 Some(Ok(piece)) => {
                     if let Some(delta) = into.take(piece, &*self.world.ids) {
                         self.push(delta).await?;
@@ -257,7 +257,7 @@ impl Run {
             .calls
             .iter()
             .filter_map(|call| {
-                let is_known = self.tools.effect(&call.name).is_some();
+                let is_known = self.tools.get(&call.name).is_some();
                 Some(refused_call(call, unoffered(call, offered, is_known)?))
             })
             .collect();
@@ -349,8 +349,8 @@ fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event 
 }
 
 /// The result of a call that is not made.
-fn refused_call(call: &Call, outcome: Outcome) -> Event {
-    let Outcome { status, output, .. } = outcome;
+fn refused_call(call: &Call, outcome: CallOutcome) -> Event {
+    let CallOutcome { status, output, .. } = outcome;
     let (call_id, name) = (call.id, call.name.clone());
     let (duration_ms, outside, suspicious) = (0, false, false);
     Event::ToolComplete(ToolComplete { call_id, name, status, output, duration_ms, outside, suspicious })

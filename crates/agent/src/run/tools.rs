@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ::tools::{Calling, Outcome, Ruling, Taint};
+use ::tools::{CallOutcome, Calling, Ruling, Taint};
 use futures_util::StreamExt;
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long a call waits for a yes before it is denied.
 const PROPOSAL_LIFE: SignedDuration = SignedDuration::from_hours(24);
 
-/// State that the calls of one step share.
+/// State of the calls of one step share.
 #[derive(Default)]
 struct Shared {
     /// Sources outside this server whose words are in the prompt.
@@ -105,23 +105,27 @@ impl Run {
             return Ok(Vec::new());
         }
         let begun_at = Instant::now();
-        let settle = |outcome: Outcome| self.settle(&call, Executed::since(begun_at, outcome));
+        let settle = |outcome: CallOutcome| self.settle(&call, Executed::since(begun_at, outcome));
         let (approved, begun) = match verdict {
             CallVerdict::Refuse(outcome) => return settle(outcome).await,
-            CallVerdict::Run { begun: true, .. } if self.tools.is_beyond_knowing(&call.name) => {
-                return settle(Outcome::unknown()).await;
-            }
             CallVerdict::Run { approved, begun } => (approved, begun),
         };
-        let (tools, timeout) = (Arc::clone(&self.tools), self.app.limits.tool_timeout);
-        let executor = Executor::new(&self.world, &self.scope, tools, timeout, &shared.stop);
+        let tool = match self.tools.find(&call.name) {
+            Ok(tool) if begun && tool.facts().is_beyond_knowing() => {
+                return settle(CallOutcome::unknown()).await;
+            }
+            Ok(tool) => tool,
+            Err(failed) => return settle(failed.into()).await,
+        };
+        let executor =
+            Executor::new(&self.world, &self.scope, self.app.limits.tool_timeout, &shared.stop);
         let calling = Calling {
             thread: Some(self.thread),
             run: Some(self.id),
             zone: self.zone().await,
             ..executor.calling(call.id, call.input.clone())
         };
-        let prepared = match executor.prepare(&call.name, &calling, &shared.taint).await {
+        let prepared = match tool.prepare(&calling, &shared.taint).await {
             Ok(prepared) => prepared,
             Err(failed) => return settle(failed.into()).await,
         };
@@ -130,17 +134,18 @@ impl Run {
             Ruling::Ask => return self.propose(call).await,
             Ruling::Deny => return settle(denied()).await,
         }
-        let _lane = shared.lane(prepared.exclusive.as_deref()).await;
+        let _lane = shared.lane(tool.facts().exclusive).await;
         if !begun {
             let (call_id, name, input) = (call.id, call.name.clone(), call.input.clone());
-            let start = ToolStart { call_id, name, input, effect: prepared.effect, marker: prepared.marker };
+            let (effect, marker) = (tool.facts().effect, tool.facts().marker.clone());
+            let start = ToolStart { call_id, name, input, effect, marker };
             let recorded = match self.record(vec![Event::ToolStart(start)]).await {
                 Err(store::Error::Stopped(_)) => return Ok(Vec::new()),
                 recorded => recorded?,
             };
             shared.begun.lock().await.extend(recorded);
         }
-        self.settle(&call, executor.call(&call.name, calling).await).await
+        self.settle(&call, executor.call(&prepared, calling).await).await
     }
 
     /// Where the user lives; read once for all calls of a run.
@@ -170,7 +175,7 @@ impl Run {
 
     /// Commits the outcome with what the call writes. If that came too late, the call has failed and nothing is written.
     async fn settle(&self, call: &Call, executed: Executed) -> Result<Vec<Event>, store::Error> {
-        let Outcome { writes, sources, .. } = &executed.outcome;
+        let CallOutcome { writes, sources, .. } = &executed.outcome;
         let mut events = vec![complete(call, &executed)];
         events.extend(sources.iter().cloned().map(Event::Source));
         match self.record_with(events, Vec::new(), writes.clone()).await {
@@ -182,7 +187,7 @@ impl Run {
 
 /// The event that ends a call.
 fn complete(call: &Call, executed: &Executed) -> Event {
-    let Executed { outcome: Outcome { status, output, outside, .. }, duration_ms } = executed;
+    let Executed { outcome: CallOutcome { status, output, outside, .. }, duration_ms } = executed;
     Event::ToolComplete(ToolComplete {
         call_id: call.id,
         name: call.name.clone(),
@@ -216,6 +221,6 @@ fn add_texts(output: &Value, texts: &mut String) {
     }
 }
 
-fn denied() -> Outcome {
-    Outcome::refused(ToolStatus::Denied, "denied", "the app does not allow this call")
+fn denied() -> CallOutcome {
+    CallOutcome::refused(ToolStatus::Denied, "denied", "the app does not allow this call")
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use local::chat::{LocalChat, LocalChatOptions};
 use local::embed::LocalEmbedder;
-use model::{ChatModel, Embedder, Message, Request};
+use model::{ChatModel, Embedder, ModelRequest, PromptMessage};
 
 use super::{BenchFailure, chat, embed, fetched, share};
 
@@ -51,8 +51,11 @@ fn line(report: &mut String, name: &str, mut times: Vec<f64>) -> Result<(), Benc
 /// One answer after the other, until it is stopped.
 async fn write_on(chat: &LocalChat) -> Result<(), BenchFailure> {
     loop {
-        let request =
-            Request::new("local", "", vec![Message::User("Write a long story about the sea.".into())]);
+        let request = ModelRequest::new(
+            "local",
+            "",
+            vec![PromptMessage::User("Write a long story about the sea.".into())],
+        );
         let mut pieces = chat.stream(&request).await?;
         while let Some(piece) = pieces.next().await {
             piece?;

@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use local::chat::{LocalChat, LocalChatOptions};
 use local::gguf::Gguf;
 use local::llama::{Cache, Llama, Runner, StepPart, load};
-use model::{ChatModel, Message, Request};
+use model::{ChatModel, ModelRequest, ModelRequest};
 
 use super::peer::{Peer, field};
 use super::{BenchFailure, BenchLine, Better, ROUNDS, Wanted, best, fetched};
@@ -70,7 +70,7 @@ pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailu
 /// Through the queue and the stream, with a prompt that has nothing in common with the one before.
 async fn first_token(chat: &LocalChat, round: usize) -> Result<f64, BenchFailure> {
     let text = format!("{round}{}", " word".repeat(PROMPT as usize - 20));
-    let request = Request::new("local", format!("{round} Be kind."), vec![Message::User(text)]);
+    let request = ModelRequest::new("local", format!("{round} Be kind."), vec![PromptMessage::User(text)]);
     let begin = Instant::now();
     let mut pieces = chat.stream(&request).await?;
     pieces.next().await.ok_or("no answer")??;

@@ -88,9 +88,9 @@ idle_timeout_seconds = 5
 level = "warn"
 format = "json"
 "#;
-    let usual = ProviderConfig::of(known::provider("openai").unwrap());
+    let usual = ProviderConfig::of(known_models::provider("openai").unwrap());
     let openai = ProviderConfig {
-        wire: Some(Wire::Chat),
+        wire: Some(ProviderWire::Chat),
         base_url: "http://localhost:1/v1".into(),
         timeouts: Timeouts { idle: Duration::from_secs(5), ..Timeouts::default() },
         capabilities: Capabilities { context_window: 8000, ..usual.capabilities.clone() },

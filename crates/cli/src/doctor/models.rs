@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use app::Apps;
 use futures_util::future::join_all;
 use jiff::civil::Date;
-use model::{MODEL_CHOICES, Model, Registry, Wire};
+use model::{MODEL_CHOICES, Model, ModelRegistry, ProviderWire};
 
 use super::{Finding, PATIENCE};
 use crate::config::{Config, ProviderConfig};
@@ -100,7 +100,7 @@ fn wanted(config: &Config, apps: &Apps) -> BTreeMap<String, Option<String>> {
 fn serves(
     name: &str,
     named_by: Option<&str>,
-    registry: &Registry,
+    registry: &ModelRegistry,
     offers: &[(&ProviderConfig, Offer)],
 ) -> Option<Finding> {
     let by = named_by.map_or_else(|| "it is the default".to_owned(), |app| format!("app {app} names it"));
@@ -122,7 +122,7 @@ fn serves(
 fn missing(model: &Model, provider: &ProviderConfig, ids: &[String], named: bool) -> Finding {
     let (name, id) = (model.name(), &model.listing.id);
     let text = format!("model {name}: {} does not list {id}, but {}", provider.name, some(ids));
-    if provider.wire == Some(Wire::Ollama) {
+    if provider.wire == Some(ProviderWire::Ollama) {
         return Finding::Bad(format!("{text}; get it with `ollama pull {id}`"));
     }
     if named {
@@ -137,7 +137,7 @@ fn some(names: &[String]) -> String {
     shown.join(", ") + more
 }
 
-fn listed(registry: &Registry) -> String {
+fn listed(registry: &ModelRegistry) -> String {
     some(&registry.list().map(|model| model.name().to_owned()).collect::<Vec<_>>())
 }
 

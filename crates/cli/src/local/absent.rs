@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
-use model::{ChatModel, Embedder, Error, PieceStream, Request};
+use model::{ChatModel, Embedder, Error, ModelRequest, PieceStream};
 
 use crate::Trouble;
 use crate::config::Config;
@@ -18,7 +18,7 @@ fn refused() -> Error {
 }
 
 impl ChatModel for Absent {
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+    fn stream<'a>(&'a self, _: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         ready(Err(refused())).boxed()
     }
 }

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use local::chat::{LocalChat, LocalChatOptions};
 use local::gguf::Gguf;
-use model::{ChatModel, Error, PieceStream, Request};
+use model::{ChatModel, Error, ModelRequest, PieceStream};
 use tokio::sync::OnceCell;
 
 use crate::config::{Config, Local};
@@ -60,7 +60,7 @@ impl Shelf {
         place
     }
 
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+    async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let name = &request.model;
         let Some(file) = self.files.get(name) else {
             let summary = format!("there are no weights called {name}; `rondo models pull` gets them");
@@ -82,7 +82,7 @@ impl Shelf {
 }
 
 impl ChatModel for Shelf {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
     }
 }

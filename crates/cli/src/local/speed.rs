@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use local::kernels::Cpu;
-use model::{ChatModel, Embedder, Error, Message, Piece, Request};
+use model::{AnswerPiece, ChatModel, Embedder, Error, ModelRequest, PromptMessage};
 use protocol::Settings;
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,10 @@ async fn measure_chat(config: &Config, model: &Pulled) -> Result<String, Error> 
     let chat = chat::chat(&Config { pulled: vec![model.clone()], ..config.clone() });
     let request = |story: String, max_tokens| {
         let settings = Settings { max_tokens: Some(max_tokens), ..Settings::default() };
-        Request { settings, ..Request::new(model.name.clone(), String::new(), vec![Message::User(story)]) }
+        ModelRequest {
+            settings,
+            ..ModelRequest::new(model.name.clone(), String::new(), vec![PromptMessage::User(story)])
+        }
     };
     hear(&*chat, &request("Hello!".into(), 1)).await?; // loads it
     let read = hear(&*chat, &request(STORY.repeat(STORY_TIMES), 1)).await?;
@@ -77,21 +80,23 @@ struct Heard {
     took: Duration,
 }
 
-async fn hear(chat: &dyn ChatModel, request: &Request) -> Result<Heard, Error> {
+async fn hear(chat: &dyn ChatModel, request: &ModelRequest) -> Result<Heard, Error> {
     let begun = Instant::now();
     let (mut heard, mut first) = (Heard::default(), None);
     let mut pieces = chat.stream(request).await?;
     while let Some(piece) = pieces.next().await {
         match piece? {
-            Piece::Usage(usage) => (heard.input, heard.output) = (usage.input_tokens, usage.output_tokens),
-            Piece::Text(_)
-            | Piece::Reasoning(_)
-            | Piece::CallStart { .. }
-            | Piece::CallInput { .. }
-            | Piece::CallsVoid
-            | Piece::Model(_)
-            | Piece::Provider(_)
-            | Piece::Finish(_) => {
+            AnswerPiece::Usage(usage) => {
+                (heard.input, heard.output) = (usage.input_tokens, usage.output_tokens)
+            }
+            AnswerPiece::Text(_)
+            | AnswerPiece::Reasoning(_)
+            | AnswerPiece::CallStart { .. }
+            | AnswerPiece::CallInput { .. }
+            | AnswerPiece::CallsVoid
+            | AnswerPiece::Model(_)
+            | AnswerPiece::Provider(_)
+            | AnswerPiece::Finish(_) => {
                 first.get_or_insert_with(|| begun.elapsed());
             }
         }

@@ -2,7 +2,7 @@
 
 use indicatif::DecimalBytes;
 use jiff::civil::Date;
-use model::{Model, Price, Registry};
+use model::{Model, ModelRegistry, Price};
 use serde_json::{Value, json};
 
 use crate::config::Config;
@@ -26,13 +26,13 @@ const HEAD: [&str; 12] = [
 
 const PULLED_HEAD: [&str; 5] = ["NAME", "KIND", "SIZE", "QUANTISATION", "SPEED HERE"];
 
-pub(super) fn text(registry: &Registry, config: &Config) -> String {
+pub(super) fn text(registry: &ModelRegistry, config: &Config) -> String {
     let rows = registry.list().map(|model| row(model, config));
     lines(&std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect::<Vec<_>>())
 }
 
 /// What is to be said of listed models that have ended by `today` or will soon; empty when there are none.
-pub(super) fn endings(registry: &Registry, config: &Config, today: Date) -> String {
+pub(super) fn endings(registry: &ModelRegistry, config: &Config, today: Date) -> String {
     let ending = registry.list().filter_map(|model| catalogue::end_of(config, model.name(), today));
     let lines: String = ending.map(|end| format!("{end}\n")).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
@@ -101,7 +101,7 @@ fn row(model: &Model, config: &Config) -> [String; 12] {
     ]
 }
 
-pub(super) fn json(registry: &Registry, config: &Config) -> Result<String, Trouble> {
+pub(super) fn json(registry: &ModelRegistry, config: &Config) -> Result<String, Trouble> {
     let models: Vec<Value> = registry.list().map(|model| object(model, config)).collect();
     Ok(format!("{}\n", serde_json::to_string_pretty(&models)?))
 }

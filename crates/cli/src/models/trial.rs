@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use model::{Embedder, Error, Format, Message, Model, Piece, Request, Schema, Structured, ToolSpec};
+use model::{
+    AnswerFormat, AnswerPiece, Embedder, Error, Model, ModelRequest, PromptMessage, Schema, SchemaSupport,
+    ToolSpec,
+};
 use protocol::{Finish, Settings, Usage};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -55,16 +58,16 @@ pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str)
     if can.tools {
         let tools: Arc<[ToolSpec]> = Arc::new([weather()]);
         let question = "What is the weather in Paris? Use the tool.";
-        let heard = hear(model, Request { tools, ..ask(model, question) }).await;
+        let heard = hear(model, ModelRequest { tools, ..ask(model, question) }).await;
         say(&report("tool call", heard, &mut usage, model, called))?;
     } else {
         say("tool call   not tried: the model is not listed with tools\n")?;
     }
-    if can.structured == Structured::Prompt {
+    if can.structured == SchemaSupport::Prompt {
         say("structured  not tried: the model can only be told of a schema in words\n")?;
     } else {
-        let format = Format::Schema(Arc::new(schema()));
-        let heard = hear(model, Request { format, ..ask(model, "What is 6 times 7?") }).await;
+        let format = AnswerFormat::Schema(Arc::new(schema()));
+        let heard = hear(model, ModelRequest { format, ..ask(model, "What is 6 times 7?") }).await;
         say(&report("structured", heard, &mut usage, model, structured))?;
     }
     say(&total(&usage, model))
@@ -75,9 +78,13 @@ fn say(text: &str) -> Result<(), Trouble> {
     Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
 }
 
-fn ask(model: &Model, question: &str) -> Request {
+fn ask(model: &Model, question: &str) -> ModelRequest {
     let settings = Settings { max_tokens: Some(MAX_TOKENS), ..Settings::default() };
-    model.request("You are a helpful assistant.".into(), vec![Message::User(question.into())], &settings)
+    model.request(
+        "You are a helpful assistant.".into(),
+        vec![PromptMessage::User(question.into())],
+        &settings,
+    )
 }
 
 /// Tries an embedding model.
@@ -98,32 +105,32 @@ pub(super) async fn embed(embedder: &dyn Embedder, provider: &ProviderConfig) ->
 }
 
 /// Every wait is bounded by the provider's time-outs.
-async fn hear(model: &Model, request: Request) -> Result<Heard, Error> {
+async fn hear(model: &Model, request: ModelRequest) -> Result<Heard, Error> {
     let begun = Instant::now();
     let mut heard = Heard::default();
     let mut pieces = model.chat.stream(&request).await?;
     while let Some(piece) = pieces.next().await {
         match piece? {
-            Piece::Text(text) => {
+            AnswerPiece::Text(text) => {
                 heard.first.get_or_insert_with(|| begun.elapsed());
                 heard.text.push_str(&text);
             }
-            Piece::Reasoning(_) => {
+            AnswerPiece::Reasoning(_) => {
                 heard.first.get_or_insert_with(|| begun.elapsed());
             }
-            Piece::CallStart { name, .. } => {
+            AnswerPiece::CallStart { name, .. } => {
                 heard.first.get_or_insert_with(|| begun.elapsed());
                 heard.calls.push((name, String::new()));
             }
-            Piece::CallInput { index, json } => {
+            AnswerPiece::CallInput { index, json } => {
                 if let Some((_, arguments)) = heard.calls.get_mut(index) {
                     arguments.push_str(&json);
                 }
             }
-            Piece::CallsVoid => heard.calls.clear(),
-            Piece::Usage(usage) => heard.usage = usage,
-            Piece::Finish(finish) => heard.finish = Some(finish),
-            Piece::Model(_) | Piece::Provider(_) => {}
+            AnswerPiece::CallsVoid => heard.calls.clear(),
+            AnswerPiece::Usage(usage) => heard.usage = usage,
+            AnswerPiece::Finish(finish) => heard.finish = Some(finish),
+            AnswerPiece::Model(_) | AnswerPiece::Provider(_) => {}
         }
     }
     heard.took = begun.elapsed();

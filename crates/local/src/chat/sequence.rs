@@ -1,7 +1,7 @@
 //! One answer on its way.
 
 use llguidance::Matcher;
-use model::{Error, Piece};
+use model::{AnswerPiece, Error};
 use protocol::{Finish, Usage};
 use tokio::sync::mpsc;
 
@@ -24,7 +24,7 @@ pub(super) struct ChatJob {
     /// Finds the calls, where there may be some.
     pub(super) calls: Option<CallScanner>,
     /// Has room for every piece of the longest answer, so sending never waits.
-    pub(super) out: mpsc::Sender<Result<Piece, Error>>,
+    pub(super) out: mpsc::Sender<Result<AnswerPiece, Error>>,
 }
 
 pub(super) struct Sequence {
@@ -146,8 +146,8 @@ impl Sequence {
                 ChatAnswerPart::Call { index, name, json } => {
                     let held = self.job.stops.finish();
                     self.send_text(held);
-                    self.send(Ok(Piece::CallStart { index, provider_id: None, name }));
-                    self.send(Ok(Piece::CallInput { index, json }));
+                    self.send(Ok(AnswerPiece::CallStart { index, provider_id: None, name }));
+                    self.send(Ok(AnswerPiece::CallInput { index, json }));
                 }
             }
         }
@@ -168,10 +168,10 @@ impl Sequence {
             cached_input_tokens: self.reused as u64,
             ..Usage::default()
         };
-        self.send(Ok(Piece::Usage(usage)));
+        self.send(Ok(AnswerPiece::Usage(usage)));
         let called = self.job.calls.as_ref().is_some_and(CallScanner::found_any);
         let finish = if called && finish == Finish::Stop { Finish::ToolCalls } else { finish };
-        self.send(Ok(Piece::Finish(finish)));
+        self.send(Ok(AnswerPiece::Finish(finish)));
         SequenceState::Ended
     }
 
@@ -182,11 +182,11 @@ impl Sequence {
 
     fn send_text(&self, text: String) {
         if !text.is_empty() {
-            self.send(Ok(Piece::Text(text)));
+            self.send(Ok(AnswerPiece::Text(text)));
         }
     }
 
-    fn send(&self, piece: Result<Piece, Error>) {
+    fn send(&self, piece: Result<AnswerPiece, Error>) {
         // There is room, so it fails only when the reader is gone, which is looked for before the next step.
         let _ = self.job.out.try_send(piece);
     }

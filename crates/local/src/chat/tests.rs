@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, future};
-use model::{Format, Message, Piece, Schema};
+use model::{AnswerFormat, AnswerPiece, PromptMessage, Schema};
 use protocol::{Finish, Settings, Usage};
 use serde_json::{Map, json};
 
@@ -18,10 +18,10 @@ fn options() -> LocalChatOptions {
     LocalChatOptions { threads: Some(2), ..LocalChatOptions::default() }
 }
 
-fn request(text: &str, tokens: u32) -> Request {
+fn request(text: &str, tokens: u32) -> ModelRequest {
     let settings = Settings { max_tokens: Some(tokens), temperature: Some(0.0), ..Settings::default() };
     let extra = Arc::new(Map::from_iter([("seed".into(), json!(5))]));
-    Request { settings, extra, ..Request::new("tiny", "", vec![Message::User(text.into())]) }
+    ModelRequest { settings, extra, ..ModelRequest::new("tiny", "", vec![PromptMessage::User(text.into())]) }
 }
 
 /// Text, usage and the end.
@@ -29,15 +29,15 @@ async fn read(pieces: PieceStream) -> (String, Usage, Option<Finish>) {
     let pieces: Vec<_> = pieces.map(Result::unwrap).collect().await;
     let text = pieces
         .iter()
-        .filter_map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None });
+        .filter_map(|piece| if let AnswerPiece::Text(text) = piece { Some(text.as_str()) } else { None });
     let text = text.collect();
-    let [.., Piece::Usage(usage), Piece::Finish(finish)] = pieces.as_slice() else {
+    let [.., AnswerPiece::Usage(usage), AnswerPiece::Finish(finish)] = pieces.as_slice() else {
         panic!("it ends with its usage and the reason: {pieces:?}")
     };
     (text, *usage, Some(*finish))
 }
 
-async fn answer(chat: &LocalChat, request: &Request) -> (String, Usage, Option<Finish>) {
+async fn answer(chat: &LocalChat, request: &ModelRequest) -> (String, Usage, Option<Finish>) {
     read(chat.stream(request).await.unwrap()).await
 }
 
@@ -47,7 +47,7 @@ async fn the_same_seed_gives_the_same_answer_whatever_else_is_asked() {
     assert_eq!(chat.context(), tiny::CONTEXT as usize);
     let ask = |text| {
         let request = request(text, 40);
-        Request { settings: Settings { temperature: Some(1.0), ..request.settings }, ..request }
+        ModelRequest { settings: Settings { temperature: Some(1.0), ..request.settings }, ..request }
     };
     let (alone, usage, _) = answer(&chat, &ask("hello")).await;
     assert_eq!(usage.cached_input_tokens, 0);
@@ -85,19 +85,22 @@ async fn memory_is_reported_and_has_a_bound() {
 }
 
 /// Words, and calls with their arguments.
-async fn called(chat: &LocalChat, request: &Request) -> (String, Vec<(String, Value)>, Option<Finish>) {
+async fn called(chat: &LocalChat, request: &ModelRequest) -> (String, Vec<(String, Value)>, Option<Finish>) {
     let (mut words, mut calls, mut finish) = (String::new(), Vec::new(), None);
     for piece in chat.stream(request).await.unwrap().map(Result::unwrap).collect::<Vec<_>>().await {
         match piece {
-            Piece::Text(text) => words.push_str(&text),
-            Piece::CallStart { index, name, .. } => {
+            AnswerPiece::Text(text) => words.push_str(&text),
+            AnswerPiece::CallStart { index, name, .. } => {
                 assert_eq!(index, calls.len(), "they are counted");
                 calls.push((name, Value::Null));
             }
-            Piece::CallInput { index, json } => calls[index].1 = serde_json::from_str(&json).unwrap(),
-            Piece::Finish(found) => finish = Some(found),
-            Piece::Usage(_) => {}
-            other @ (Piece::Reasoning(_) | Piece::CallsVoid | Piece::Model(_) | Piece::Provider(_)) => {
+            AnswerPiece::CallInput { index, json } => calls[index].1 = serde_json::from_str(&json).unwrap(),
+            AnswerPiece::Finish(found) => finish = Some(found),
+            AnswerPiece::Usage(_) => {}
+            other @ (AnswerPiece::Reasoning(_)
+            | AnswerPiece::CallsVoid
+            | AnswerPiece::Model(_)
+            | AnswerPiece::Provider(_)) => {
                 panic!("{other:?}")
             }
         }
@@ -194,7 +197,8 @@ async fn whatever_the_model_would_say_the_schema_holds() {
     for seed in 0..20 {
         let mut request = request("how are you?", 100);
         request.settings.temperature = Some(2.0);
-        request.format = Format::Schema(Arc::new(Schema { name: "mood".into(), schema: schema.clone() }));
+        request.format =
+            AnswerFormat::Schema(Arc::new(Schema { name: "mood".into(), schema: schema.clone() }));
         request.extra = Arc::new(Map::from_iter([("seed".into(), json!(seed))]));
         let (text, _, finish) = answer(&chat, &request).await;
         let value: Value = serde_json::from_str(&text).unwrap();

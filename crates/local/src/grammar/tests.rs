@@ -22,7 +22,7 @@ fn tools() -> Vec<ToolSpec> {
 }
 
 /// Whether the whole text may be an answer.
-fn takes(format: &Format, choice: ToolChoice, text: &str) -> bool {
+fn takes(format: &AnswerFormat, choice: ToolChoice, text: &str) -> bool {
     let file = tiny::on_disk(&tiny::model());
     let tokenizer = Tokenizer::load(&Gguf::open(file.path()).unwrap()).unwrap();
     let grammars = Grammars::new(&tokenizer, tokenizer.vocabulary()).unwrap();
@@ -38,7 +38,7 @@ fn call(name: &str, arguments: &str) -> String {
 
 #[test]
 fn an_answer_in_words_may_call_the_tools_that_there_are() {
-    let takes = |text: &str| takes(&Format::Text, ToolChoice::Free, text);
+    let takes = |text: &str| takes(&AnswerFormat::Text, ToolChoice::Free, text);
     let rolled = call("roll_dice", r#"{"count": 3}"#);
     let felt = call("feel", r#"{"mood": "bad"}"#);
     for good in ["", "Hello <b> {\"a\": 1}\n", &rolled, &felt, &format!("Let me see.\n{rolled}\n{felt}")] {
@@ -60,7 +60,7 @@ fn an_answer_in_words_may_call_the_tools_that_there_are() {
 
 #[test]
 fn a_call_that_is_required_leaves_no_words() {
-    let takes = |text: &str| takes(&Format::Text, ToolChoice::Required, text);
+    let takes = |text: &str| takes(&AnswerFormat::Text, ToolChoice::Required, text);
     assert!(takes(&call("feel", r#"{"mood": "good"}"#)));
     assert!(!takes("Hello") && !takes("") && !takes(&format!("So: {}", call("feel", r#"{"mood": "good"}"#))));
 }
@@ -69,7 +69,7 @@ fn a_call_that_is_required_leaves_no_words() {
 fn a_schema_and_tools_leave_the_choice_between_the_two() {
     let schema = json!({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"],
         "additionalProperties": false});
-    let format = Format::Schema(Arc::new(Schema { name: "a".into(), schema }));
+    let format = AnswerFormat::Schema(Arc::new(Schema { name: "a".into(), schema }));
     let takes = |text: &str| takes(&format, ToolChoice::Free, text);
     assert!(takes(r#"{"a":1}"#) && takes(&call("feel", r#"{"mood": "good"}"#)));
     assert!(!takes("Hello") && !takes(r#"{"a":2}"#));
@@ -82,9 +82,9 @@ fn what_cannot_be_followed_in_a_tool_is_left_to_the_tool() {
     let grammars = Grammars::new(&tokenizer, tokenizer.vocabulary()).unwrap();
     let odd = json!({"type": "object", "properties": {"a": {"type": "string", "format": "no-such"}},
         "dependentRequired": {"a": ["b"]}});
-    assert!(grammars.matcher(&Format::Text, &[tool("odd", odd)], ToolChoice::Free).is_ok());
-    assert!(grammars.matcher(&Format::Text, &[], ToolChoice::Free).unwrap().is_none());
+    assert!(grammars.matcher(&AnswerFormat::Text, &[tool("odd", odd)], ToolChoice::Free).is_ok());
+    assert!(grammars.matcher(&AnswerFormat::Text, &[], ToolChoice::Free).unwrap().is_none());
     let absurd =
-        grammars.matcher(&Format::Text, &[tool("absurd", json!({"type": "none"}))], ToolChoice::Free);
+        grammars.matcher(&AnswerFormat::Text, &[tool("absurd", json!({"type": "none"}))], ToolChoice::Free);
     assert!(absurd.is_err());
 }

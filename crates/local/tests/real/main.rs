@@ -15,7 +15,9 @@ use local::chat::{LocalChat, LocalChatOptions};
 use local::gguf::Gguf;
 use local::llama::{Cache, Runner, StepPart, load};
 use local::tokenizer::Tokenizer;
-use model::{ChatModel, Error, Format, Message, Piece, PieceStream, Request, Schema, ToolSpec};
+use model::{
+    AnswerFormat, AnswerPiece, ChatModel, Error, ModelRequest, PieceStream, PromptMessage, Schema, ToolSpec,
+};
 use protocol::{Finish, Settings, Usage};
 use serde_json::{Map, Value, json};
 
@@ -30,11 +32,11 @@ fn chat(options: &LocalChatOptions) -> LocalChat {
     LocalChat::load(&file(), options).unwrap()
 }
 
-fn asked(text: &str) -> Request {
+fn asked(text: &str) -> ModelRequest {
     let settings = Settings { temperature: Some(0.0), max_tokens: Some(24), ..Settings::default() };
-    Request {
+    ModelRequest {
         settings,
-        ..Request::new("local", "You are a helpful assistant.", vec![Message::User(text.into())])
+        ..ModelRequest::new("local", "You are a helpful assistant.", vec![PromptMessage::User(text.into())])
     }
 }
 
@@ -51,12 +53,15 @@ async fn read(pieces: PieceStream) -> Answer {
     let mut answer = Answer { text, calls, usage: Usage::default(), finish: Finish::Failed };
     for piece in pieces.collect::<Vec<_>>().await {
         match piece.unwrap() {
-            Piece::Text(text) => answer.text.push_str(&text),
-            Piece::CallStart { name, .. } => answer.calls.push((name, String::new())),
-            Piece::CallInput { index, json } => answer.calls[index].1.push_str(&json),
-            Piece::Usage(usage) => answer.usage = usage,
-            Piece::Finish(finish) => answer.finish = finish,
-            other @ (Piece::Reasoning(_) | Piece::CallsVoid | Piece::Model(_) | Piece::Provider(_)) => {
+            AnswerPiece::Text(text) => answer.text.push_str(&text),
+            AnswerPiece::CallStart { name, .. } => answer.calls.push((name, String::new())),
+            AnswerPiece::CallInput { index, json } => answer.calls[index].1.push_str(&json),
+            AnswerPiece::Usage(usage) => answer.usage = usage,
+            AnswerPiece::Finish(finish) => answer.finish = finish,
+            other @ (AnswerPiece::Reasoning(_)
+            | AnswerPiece::CallsVoid
+            | AnswerPiece::Model(_)
+            | AnswerPiece::Provider(_)) => {
                 panic!("a local model does not send {other:?}")
             }
         }
@@ -64,7 +69,7 @@ async fn read(pieces: PieceStream) -> Answer {
     answer
 }
 
-async fn answer(chat: &LocalChat, request: &Request) -> Answer {
+async fn answer(chat: &LocalChat, request: &ModelRequest) -> Answer {
     read(chat.stream(request).await.unwrap()).await
 }
 
@@ -120,8 +125,12 @@ async fn a_question_is_answered_and_a_prompt_that_goes_on_is_not_read_twice() {
     assert_eq!((first.finish, first.usage.cached_input_tokens), (Finish::Stop, 0));
     let again = answer(&chat, &request).await;
     assert_eq!((&again.text, again.usage.cached_input_tokens), (&first.text, first.usage.input_tokens - 1));
-    request.messages.push(Message::Assistant { text: first.text, exchanges: Vec::new(), provider: None });
-    request.messages.push(Message::User("And of Italy?".into()));
+    request.messages.push(PromptMessage::Assistant {
+        text: first.text,
+        exchanges: Vec::new(),
+        provider: None,
+    });
+    request.messages.push(PromptMessage::User("And of Italy?".into()));
     let second = answer(&chat, &request).await;
     assert!(second.usage.cached_input_tokens >= first.usage.input_tokens, "{second:?}");
     let fresh = answer(&self::chat(&LocalChatOptions::default()), &request).await;
@@ -149,7 +158,7 @@ async fn answers_side_by_side_are_those_given_alone() {
 const STRUCTURED: u64 = 100;
 const MEMORIES: [&str; 4] = ["mem_7f3a", "mem_19c2", "mem_e04d", "mem_5b88"];
 
-fn choosing() -> (Request, Value) {
+fn choosing() -> (ModelRequest, Value) {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -162,7 +171,7 @@ fn choosing() -> (Request, Value) {
     });
     let mut request =
         asked("Which of the memories mem_7f3a (likes tea), mem_19c2 (has a dog) matter? Answer in JSON.");
-    request.format = Format::Schema(Arc::new(Schema { name: "choice".into(), schema: schema.clone() }));
+    request.format = AnswerFormat::Schema(Arc::new(Schema { name: "choice".into(), schema: schema.clone() }));
     request.settings =
         Settings { temperature: Some(1.5), top_p: Some(1.0), max_tokens: Some(200), ..request.settings };
     (request, schema)
@@ -177,7 +186,7 @@ async fn a_hundred_of_a_hundred_structured_answers_hold_to_the_schema_and_name_m
     let mut streams = Vec::new();
     for seed in 0..STRUCTURED {
         let extra = Arc::new(Map::from_iter([("seed".into(), json!(seed))]));
-        streams.push(chat.stream(&Request { extra, ..request.clone() }).await.unwrap());
+        streams.push(chat.stream(&ModelRequest { extra, ..request.clone() }).await.unwrap());
     }
     let answers = futures_util::future::join_all(streams.into_iter().map(read)).await;
     let mut different = std::collections::BTreeSet::new();
@@ -196,7 +205,7 @@ async fn a_schema_that_makes_no_sense_is_refused() {
     let chat = chat(&LocalChatOptions::default());
     let mut request = asked("hello");
     let absurd = json!({"type": "object", "properties": {"a": {"type": "no such type"}}, "required": ["a"]});
-    request.format = Format::Schema(Arc::new(Schema { name: "absurd".into(), schema: absurd }));
+    request.format = AnswerFormat::Schema(Arc::new(Schema { name: "absurd".into(), schema: absurd }));
     let refused = chat.stream(&request).await.err();
     assert!(matches!(refused, Some(Error::Rejected { status: 400, .. })), "{refused:?}");
 }
@@ -250,11 +259,15 @@ async fn an_answer_that_nobody_reads_stops_at_the_token_it_is_at() {
     answer(&chat, &asked("Who are you?")).await;
     let mut pieces = chat.stream(&request).await.unwrap();
     for _ in 0..10 {
-        assert!(matches!(pieces.next().await, Some(Ok(Piece::Text(_)))));
+        assert!(matches!(pieces.next().await, Some(Ok(AnswerPiece::Text(_)))));
     }
     drop(pieces);
     // What is kept of the story now is what was computed of it.
-    request.messages.push(Message::Assistant { text: whole.text, exchanges: Vec::new(), provider: None });
+    request.messages.push(PromptMessage::Assistant {
+        text: whole.text,
+        exchanges: Vec::new(),
+        provider: None,
+    });
     request.settings.max_tokens = Some(1);
     let kept = answer(&chat, &request).await.usage.cached_input_tokens;
     assert!((prompt + 5..prompt + 40).contains(&kept), "{kept} of {prompt} and 200");
@@ -290,7 +303,7 @@ async fn an_abandoned_answer_makes_room_and_a_full_queue_refuses() {
     endless.settings.repeat_penalty = Some(2.0);
     let mut first = chat.stream(&endless).await.unwrap();
     // Once it says something, it has left the queue.
-    assert!(matches!(first.next().await, Some(Ok(Piece::Text(_)))));
+    assert!(matches!(first.next().await, Some(Ok(AnswerPiece::Text(_)))));
     let waiting = chat.stream(&asked("What is the capital of France?")).await.unwrap();
     let refused = chat.stream(&asked("hello")).await.err();
     assert!(matches!(refused, Some(Error::RateLimited { after: Some(_) })), "{refused:?}");

@@ -1,30 +1,29 @@
 //! Events of a stream as pieces of an answer. Blocks may be open side by side, fields may be missing, and events and
 //! blocks of unknown kinds are passed over.
 //!
-//! Strict is only what safety needs: sizes are bounded, and without a stop reason there is no [`Piece::Finish`], so an
+//! Strict is only what safety needs: sizes are bounded, and without a stop reason there is no [`AnswerPiece::Finish`], so an
 //! answer that was cut is never taken for a whole one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use protocol::{Finish, Usage};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::encode::{PROVIDER, THINKING};
-use super::wire::{Answer, Delta, Event, Received};
-use crate::reading::Decode;
+use super::encode::THINKING;
+use super::wire::{AnthropicAnswer, AnthropicDelta, AnthropicEvent, AnthropicReceivedBlock};
+use crate::reading::{Decode, cut_short, parse};
 use crate::refusal::Refusal;
-use crate::tally::{Tally, plausible, short};
-use crate::{Error, Piece};
+use crate::request::PROVIDER;
+use crate::stream::Pieces;
+use crate::tally::{Tally, plausible};
+use crate::{AnswerPiece, Error};
 
-/// What a block weighs beside its texts, so that blocks without any are bounded too.
+/// The weight of a block beside its texts, so that blocks without any are bounded too.
 const BLOCK_BYTES: usize = 64;
 
 /// Decodes one answer.
-#[derive(Debug)]
-pub(super) struct Decoder {
-    /// The model asked for, until the stream has named one.
-    asked: Option<String>,
+#[derive(Debug, Default)]
+pub(super) struct AnthropicDecoder {
     provider: String,
     tally: Tally,
     /// The blocks that have begun and not ended, by the server's index.
@@ -65,8 +64,8 @@ struct Counts {
     written: Option<u64>,
 }
 
-impl Decode for Decoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+impl Decode for AnthropicDecoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         let data = data.trim();
         if self.over || (data.is_empty() && name != "error") {
             return Ok(());
@@ -74,7 +73,7 @@ impl Decode for Decoder {
         if name == "error" {
             return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
         }
-        let event: Event = parse(data)?;
+        let event: AnthropicEvent = parse(data)?;
         if let Some(error) = event.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));
         }
@@ -97,8 +96,8 @@ impl Decode for Decoder {
         }
     }
 
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        let mut answer: Answer = parse(text)?;
+    fn whole_answer(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
+        let mut answer: AnthropicAnswer = parse(text)?;
         if let Some(error) = answer.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));
         }
@@ -108,20 +107,20 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn end(&mut self, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
-        let finish = self.finish.ok_or_else(|| Error::Broken("ended without a finish reason".into()))?;
+        let finish = self.finish.ok_or_else(cut_short)?;
         for (_, block) in std::mem::take(&mut self.open) {
             self.close(block, out)?;
         }
         self.over = true;
         let thoughts: Vec<Value> = self.thoughts.drain(..).filter_map(Thought::into_json).collect();
         if !thoughts.is_empty() {
-            out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, THINKING: thoughts })));
+            out.push_back(AnswerPiece::Provider(json!({ PROVIDER: self.provider, THINKING: thoughts })));
         }
-        out.push_back(Piece::Finish(self.tally.finish(finish)));
+        out.push_back(AnswerPiece::Finish(self.tally.finish(finish)));
         Ok(())
     }
 
@@ -134,28 +133,14 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl AnthropicDecoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
-        Self {
-            asked: Some(model.to_owned()),
-            provider: provider.to_owned(),
-            tally: Tally::default(),
-            open: BTreeMap::new(),
-            last: 0,
-            thoughts: Vec::new(),
-            counts: Counts::default(),
-            finish: None,
-            over: false,
-        }
+        Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
     /// The beginning of an answer, or a whole one, which differs only in having content and a reason.
-    fn answer(&mut self, answer: Answer, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        if let Some(name) = answer.model.filter(|name| !name.is_empty())
-            && self.asked.take().is_some_and(|asked| asked != name)
-        {
-            out.push_back(Piece::Model(short(&name)));
-        }
+    fn answer(&mut self, answer: AnthropicAnswer, out: &mut Pieces) -> Result<(), Error> {
+        self.tally.name_model(&answer.model.unwrap_or_default(), out);
         for (index, block) in (0..).zip(answer.content.unwrap_or_default()) {
             self.start(index, block, out)?;
             self.stop(index, out)?;
@@ -165,12 +150,12 @@ impl Decoder {
         Ok(())
     }
 
-    fn start(&mut self, index: u64, block: Received, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn start(&mut self, index: u64, block: AnthropicReceivedBlock, out: &mut Pieces) -> Result<(), Error> {
         self.tally.count(BLOCK_BYTES)?;
         self.last = index;
         let begun = match block.kind.as_deref().unwrap_or_default() {
             "text" => {
-                self.tally.say(block.text.unwrap_or_default(), Piece::Text, out)?;
+                self.tally.say(block.text.unwrap_or_default(), AnswerPiece::Text, out)?;
                 Block::Other
             }
             "thinking" => {
@@ -201,8 +186,8 @@ impl Decoder {
         }
     }
 
-    fn delta(&mut self, index: u64, delta: Delta, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        self.tally.say(delta.text.unwrap_or_default(), Piece::Text, out)?;
+    fn delta(&mut self, index: u64, delta: AnthropicDelta, out: &mut Pieces) -> Result<(), Error> {
+        self.tally.say(delta.text.unwrap_or_default(), AnswerPiece::Text, out)?;
         match self.open.get_mut(&index) {
             Some(Block::Thought(place)) => {
                 let place = *place;
@@ -224,7 +209,7 @@ impl Decoder {
         place: usize,
         more: Option<String>,
         signed: Option<String>,
-        out: &mut VecDeque<Piece>,
+        out: &mut Pieces,
     ) -> Result<(), Error> {
         let (more, signed) = (more.unwrap_or_default(), signed.unwrap_or_default());
         self.tally.count(signed.len())?;
@@ -232,14 +217,14 @@ impl Decoder {
             text.push_str(&more);
             signature.push_str(&signed);
         }
-        self.tally.say(more, Piece::Reasoning, out)
+        self.tally.say(more, AnswerPiece::Reasoning, out)
     }
 
-    fn stop(&mut self, index: u64, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn stop(&mut self, index: u64, out: &mut Pieces) -> Result<(), Error> {
         self.open.remove(&index).map_or(Ok(()), |block| self.close(block, out))
     }
 
-    fn close(&mut self, block: Block, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn close(&mut self, block: Block, out: &mut Pieces) -> Result<(), Error> {
         match block {
             Block::Call(place, Some(given)) => self.tally.input(place, given, out),
             Block::Call(_, None) | Block::Thought(_) | Block::Other => Ok(()),
@@ -256,10 +241,10 @@ impl Decoder {
         };
     }
 
-    /// What is reported with the end; at the beginning nobody knows how long the answer will be.
-    fn usage(&mut self, usage: Option<&Value>, out: &mut VecDeque<Piece>) {
+    /// Takes the usage that is reported with the end; at the beginning nobody knows how long the answer will be.
+    fn usage(&mut self, usage: Option<&Value>, out: &mut Pieces) {
         self.counts.update_input(usage);
-        out.extend(self.counts.usage(count(usage, "output_tokens")).map(Piece::Usage));
+        out.extend(self.counts.usage(count(usage, "output_tokens")).map(AnswerPiece::Usage));
     }
 }
 
@@ -297,8 +282,4 @@ impl Counts {
 
 fn count(usage: Option<&Value>, name: &str) -> Option<u64> {
     usage?.get(name)?.as_u64().and_then(plausible)
-}
-
-fn parse<T: DeserializeOwned>(data: &str) -> Result<T, Error> {
-    serde_json::from_str(data).map_err(|_| Error::Broken("an event that cannot be read".into()))
 }

@@ -3,16 +3,16 @@
 use protocol::Effort;
 use serde_json::Value;
 
+use super::AnthropicVersion;
 use super::schema;
 use super::wire::{
-    Block, Body, CacheControl, Content, Message, Object, OutputConfig, OutputFormat, Own, Role, Thinking,
-    Tool,
+    AnthropicArguments, AnthropicBlock, AnthropicBody, AnthropicContent, AnthropicMessage,
+    AnthropicOutputFormat, AnthropicOwnBlock, AnthropicRole, AnthropicTool, CacheControl, OutputConfig,
+    Thinking,
 };
-use crate::{AnthropicVersion, Exchange, Format, Request, ToolSpec, request};
+use crate::request::sent_by;
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
 
-/// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: what one server wants back,
-/// another refuses.
-pub(super) const PROVIDER: &str = "provider";
 /// The key under which blocks of thinking are kept, in their order.
 pub(super) const THINKING: &str = "thinking";
 
@@ -25,19 +25,19 @@ const HIGH_BUDGET: u32 = 16_384;
 /// The smallest budget the provider takes.
 const LEAST_BUDGET: u32 = 1024;
 
-/// What stands for the user where a conversation does not begin with them.
+/// The words in place of the user's where a conversation does not begin with them.
 const GOES_ON: &str = "(the conversation goes on)";
-/// What stands for a result without text, because the provider refuses an empty one that is an error.
+/// The words in place of a result without text, because the provider refuses an empty one that is an error.
 const EMPTY: &str = "(empty)";
 
 /// The request's JSON. Pure: the same request gives the same bytes.
-pub(super) fn body(request: &Request, provider: &str, version: AnthropicVersion) -> Vec<u8> {
+pub(super) fn body(request: &ModelRequest, provider: &str, version: AnthropicVersion) -> Vec<u8> {
     let (max_tokens, budget) = tokens(request, provider, version);
     // Thinking and sampling exclude each other, and newer models take only one of the two parameters.
     let sampling = (version == AnthropicVersion::V2023 && budget.is_none()).then_some(&request.settings);
     let temperature = sampling.and_then(|settings| settings.temperature);
     let (opening, turns) = request.opening();
-    let body = Body {
+    let body = AnthropicBody {
         model: &request.model,
         max_tokens,
         system: system(&request.system, opening),
@@ -53,7 +53,7 @@ pub(super) fn body(request: &Request, provider: &str, version: AnthropicVersion)
 }
 
 /// The longest answer, and how much of it may be thinking. Both fit into what the model can give.
-fn tokens(request: &Request, provider: &str, version: AnthropicVersion) -> (u32, Option<u32>) {
+fn tokens(request: &ModelRequest, provider: &str, version: AnthropicVersion) -> (u32, Option<u32>) {
     let most = request.max_output.unwrap_or(u32::MAX);
     let asked = request.settings.max_tokens.or(request.max_output).unwrap_or(DEFAULT_MAX_TOKENS);
     let wanted = match (version, request.settings.reasoning_effort) {
@@ -72,20 +72,20 @@ fn tokens(request: &Request, provider: &str, version: AnthropicVersion) -> (u32,
 
 /// When the last message holds results, the provider refuses to think unless it thought before each of the calls. For
 /// calls that another provider made it has not.
-fn may_think(request: &Request, provider: &str) -> bool {
-    let has_thought = |message: &request::Message| match message {
-        request::Message::Assistant { exchanges, provider: opaque, .. } if !exchanges.is_empty() => {
+fn may_think(request: &ModelRequest, provider: &str) -> bool {
+    let has_thought = |message: &PromptMessage| match message {
+        PromptMessage::Assistant { exchanges, provider: opaque, .. } if !exchanges.is_empty() => {
             Some(thinking(opaque.as_ref(), provider).next().is_some())
         }
-        request::Message::Assistant { .. } | request::Message::User(_) | request::Message::System(_) => None,
+        PromptMessage::Assistant { .. } | PromptMessage::User(_) | PromptMessage::System(_) => None,
     };
     // What the user or the system says after results goes into one message with them.
     let messages = request.messages.iter().rev();
-    let calling = messages.skip_while(|message| !matches!(message, request::Message::Assistant { .. }));
+    let calling = messages.skip_while(|message| !matches!(message, PromptMessage::Assistant { .. }));
     calling.map_while(has_thought).all(|thought| thought)
 }
 
-fn output_config(request: &Request, version: AnthropicVersion) -> Option<OutputConfig> {
+fn output_config(request: &ModelRequest, version: AnthropicVersion) -> Option<OutputConfig> {
     let effort = match (version, request.settings.reasoning_effort) {
         (AnthropicVersion::V2023, _) | (_, None | Some(Effort::None)) => None,
         (AnthropicVersion::V2026, Some(Effort::Minimal | Effort::Low)) => Some("low"),
@@ -93,17 +93,19 @@ fn output_config(request: &Request, version: AnthropicVersion) -> Option<OutputC
         (AnthropicVersion::V2026, Some(Effort::High)) => Some("high"),
     };
     let format = match &request.format {
-        Format::Text | Format::Json => None,
-        Format::Schema(schema) => Some(OutputFormat::JsonSchema { schema: schema::taken(&schema.schema) }),
+        AnswerFormat::Text | AnswerFormat::Json => None,
+        AnswerFormat::Schema(schema) => {
+            Some(AnthropicOutputFormat::JsonSchema { schema: schema::accepted_schema(&schema.schema) })
+        }
     };
     (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
 }
 
 /// The system's text, and what it is told before the first turn. Only the first is marked, because it stays the same
 /// when the others change.
-fn system<'a>(first: &'a str, opening: impl Iterator<Item = &'a str>) -> Vec<Block<'a>> {
-    let mut blocks: Vec<Block<'_>> =
-        std::iter::once(first).chain(opening).filter_map(text).map(Block::from).collect();
+fn system<'a>(first: &'a str, opening: impl Iterator<Item = &'a str>) -> Vec<AnthropicBlock<'a>> {
+    let mut blocks: Vec<AnthropicBlock<'_>> =
+        std::iter::once(first).chain(opening).filter_map(text).map(AnthropicBlock::from).collect();
     if let Some(first) = blocks.first_mut() {
         first.cache_control = Some(CacheControl::Ephemeral);
     }
@@ -111,7 +113,7 @@ fn system<'a>(first: &'a str, opening: impl Iterator<Item = &'a str>) -> Vec<Blo
 }
 
 /// The last one is marked, so that the provider keeps them all.
-fn tools(request: &Request) -> Vec<Tool<'_>> {
+fn tools(request: &ModelRequest) -> Vec<AnthropicTool<'_>> {
     let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
     if let Some(last) = tools.last_mut() {
         last.cache_control = Some(CacheControl::Ephemeral);
@@ -119,8 +121,8 @@ fn tools(request: &Request) -> Vec<Tool<'_>> {
     tools
 }
 
-fn tool(spec: &ToolSpec) -> Tool<'_> {
-    Tool {
+fn tool(spec: &ToolSpec) -> AnthropicTool<'_> {
+    AnthropicTool {
         name: &spec.name,
         description: &spec.description,
         input_schema: &spec.parameters,
@@ -131,27 +133,27 @@ fn tool(spec: &ToolSpec) -> Tool<'_> {
 /// Messages in which the roles alternate, beginning with the user's. The last block is marked, so that the next request
 /// of a growing conversation finds everything up to here kept. The system has no turn of its own, and speaks in the
 /// user's.
-fn messages<'a>(turns: &'a [request::Message], provider: &str) -> Vec<Message<'a>> {
+fn messages<'a>(turns: &'a [PromptMessage], provider: &str) -> Vec<AnthropicMessage<'a>> {
     let mut messages = Vec::with_capacity(turns.len() * 2);
     for message in turns {
         match message {
-            request::Message::User(said) | request::Message::System(said) => {
-                append(&mut messages, Role::User, text(said))
+            PromptMessage::User(said) | PromptMessage::System(said) => {
+                append(&mut messages, AnthropicRole::User, text(said))
             }
-            request::Message::Assistant { text: said, exchanges, provider: opaque } => {
+            PromptMessage::Assistant { text: said, exchanges, provider: opaque } => {
                 let mut said = text(said).into_iter().chain(exchanges.iter().map(call)).peekable();
                 // The provider refuses a message that ends with thinking.
                 if said.peek().is_some() {
-                    let thoughts = thinking(opaque.as_ref(), provider).map(Content::Opaque);
-                    append(&mut messages, Role::Assistant, thoughts.chain(said));
+                    let thoughts = thinking(opaque.as_ref(), provider).map(AnthropicContent::Opaque);
+                    append(&mut messages, AnthropicRole::Assistant, thoughts.chain(said));
                 }
-                append(&mut messages, Role::User, exchanges.iter().map(result));
+                append(&mut messages, AnthropicRole::User, exchanges.iter().map(result));
             }
         }
     }
-    if messages.first().is_none_or(|message| message.role != Role::User) {
-        let begin = Content::Own(Own::Text { text: GOES_ON });
-        messages.insert(0, Message { role: Role::User, content: vec![begin.into()] });
+    if messages.first().is_none_or(|message| message.role != AnthropicRole::User) {
+        let begin = AnthropicContent::Own(AnthropicOwnBlock::Text { text: GOES_ON });
+        messages.insert(0, AnthropicMessage { role: AnthropicRole::User, content: vec![begin.into()] });
     }
     if let Some(last) = messages.last_mut().and_then(|message| message.content.last_mut()) {
         last.cache_control = Some(CacheControl::Ephemeral);
@@ -160,34 +162,45 @@ fn messages<'a>(turns: &'a [request::Message], provider: &str) -> Vec<Message<'a
 }
 
 /// Adds blocks to the last message if it is of this role, and as a new message if it is not.
-fn append<'a>(messages: &mut Vec<Message<'a>>, role: Role, blocks: impl IntoIterator<Item = Content<'a>>) {
-    let mut blocks = blocks.into_iter().map(Block::from).peekable();
+fn append<'a>(
+    messages: &mut Vec<AnthropicMessage<'a>>,
+    role: AnthropicRole,
+    blocks: impl IntoIterator<Item = AnthropicContent<'a>>,
+) {
+    let mut blocks = blocks.into_iter().map(AnthropicBlock::from).peekable();
     if blocks.peek().is_none() {
         return;
     }
     match messages.last_mut() {
         Some(message) if message.role == role => message.content.extend(blocks),
-        Some(_) | None => messages.push(Message { role, content: blocks.collect() }),
+        Some(_) | None => messages.push(AnthropicMessage { role, content: blocks.collect() }),
     }
 }
 
 /// Blank text is refused, so there is no block for it.
-fn text(text: &str) -> Option<Content<'_>> {
-    (!text.trim().is_empty()).then_some(Content::Own(Own::Text { text }))
+fn text(text: &str) -> Option<AnthropicContent<'_>> {
+    (!text.trim().is_empty()).then_some(AnthropicContent::Own(AnthropicOwnBlock::Text { text }))
 }
 
-fn call(exchange: &Exchange) -> Content<'_> {
-    Content::Own(Own::ToolUse { id: exchange.id, name: &exchange.name, input: Object(&exchange.input) })
+fn call(exchange: &Exchange) -> AnthropicContent<'_> {
+    AnthropicContent::Own(AnthropicOwnBlock::ToolUse {
+        id: exchange.id,
+        name: &exchange.name,
+        input: AnthropicArguments(&exchange.input),
+    })
 }
 
-fn result(exchange: &Exchange) -> Content<'_> {
+fn result(exchange: &Exchange) -> AnthropicContent<'_> {
     let text = &exchange.result.text;
     let content = if text.trim().is_empty() { EMPTY } else { text };
-    Content::Own(Own::ToolResult { tool_use_id: exchange.id, content, is_error: !exchange.result.success })
+    AnthropicContent::Own(AnthropicOwnBlock::ToolResult {
+        tool_use_id: exchange.id,
+        content,
+        is_error: !exchange.result.success,
+    })
 }
 
 /// The blocks of thinking that this provider sent with a turn.
 fn thinking<'a>(opaque: Option<&'a Value>, provider: &str) -> impl Iterator<Item = &'a Value> {
-    let own = opaque.filter(|opaque| opaque.get(PROVIDER).is_some_and(|name| name == provider));
-    own.and_then(|own| own.get(THINKING)?.as_array()).into_iter().flatten()
+    sent_by(opaque, provider).and_then(|own| own.get(THINKING)?.as_array()).into_iter().flatten()
 }

@@ -10,24 +10,31 @@ mod wire;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use self::decode::Decoder;
+use self::decode::AnthropicDecoder;
 use crate::http::{Client, Headers, KeyHeader};
 use crate::served::ServedModels;
-use crate::{AnthropicVersion, ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};
 
 /// As many models as a list may have; twenty unless it is asked for more.
 const PAGE: (&str, &str) = ("limit", "1000");
 
+/// The version of Anthropic's API. The newer one has no sampling parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnthropicVersion {
+    V2023,
+    V2026,
+}
+
 /// A server that speaks Messages.
 #[derive(Debug, Clone)]
-pub struct Messages {
+pub struct AnthropicMessages {
     client: Client,
     served: ServedModels,
     provider: String,
     version: AnthropicVersion,
 }
 
-impl Messages {
+impl AnthropicMessages {
     pub fn new(endpoint: &Endpoint, version: AnthropicVersion) -> Result<Self, InvalidEndpoint> {
         let client = Client::new(endpoint, &["messages"], headers(version))?;
         let served = ServedModels::new(endpoint, &["models"], Some(PAGE), headers(version))?;
@@ -35,13 +42,13 @@ impl Messages {
     }
 
     /// The bytes that asking `request` sends.
-    pub fn body(&self, request: &Request) -> Vec<u8> {
+    pub fn body(&self, request: &ModelRequest) -> Vec<u8> {
         encode::body(request, &self.provider, self.version)
     }
 
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+    async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let answer = self.client.post(self.body(request)).await?;
-        reading::pieces(answer, Decoder::new(&request.model, &self.provider)).await
+        reading::pieces(answer, AnthropicDecoder::new(&request.model, &self.provider)).await
     }
 }
 
@@ -56,8 +63,8 @@ fn headers(version: AnthropicVersion) -> Headers {
     }
 }
 
-impl ChatModel for Messages {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+impl ChatModel for AnthropicMessages {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
     }
 

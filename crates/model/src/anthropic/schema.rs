@@ -3,63 +3,42 @@
 use serde_json::Value;
 
 /// Keywords it refuses. The answer is checked against the whole schema by whoever asked for it.
-const REFUSED: [&str; 23] = [
-    "contains",
-    "dependentRequired",
-    "dependentSchemas",
-    "else",
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "if",
-    "maxContains",
-    "maxItems",
-    "maxLength",
-    "maxProperties",
-    "maximum",
-    "minContains",
-    "minLength",
-    "minProperties",
-    "minimum",
-    "multipleOf",
-    "not",
-    "pattern",
-    "patternProperties",
-    "propertyNames",
-    "then",
-    "uniqueItems",
-];
+const REFUSED: &str = "contains dependentRequired dependentSchemas else exclusiveMaximum exclusiveMinimum if \
+    maxContains maxItems maxLength maxProperties maximum minContains minLength minProperties \
+    minimum multipleOf not pattern patternProperties propertyNames then uniqueItems";
 
 /// The most items a list can be made to have.
 const MOST_MIN_ITEMS: u64 = 1;
 
 /// The schema without the keywords that are refused, wherever a schema stands in it.
-pub(super) fn taken(schema: &Value) -> Value {
+pub(super) fn accepted_schema(schema: &Value) -> Value {
     let Value::Object(keywords) = schema else {
         return schema.clone();
     };
     let is_taken = |keyword: &str, value: &Value| match keyword {
         "minItems" => value.as_u64().is_some_and(|least| least <= MOST_MIN_ITEMS),
-        _ => !REFUSED.contains(&keyword),
+        _ => !REFUSED.split(' ').any(|refused| refused == keyword),
     };
     let kept = keywords.iter().filter(|(keyword, value)| is_taken(keyword, value));
-    kept.map(|(keyword, value)| (renamed(keyword).to_owned(), inside(keyword, value))).collect()
+    kept.map(|(keyword, value)| (accepted_keyword(keyword).to_owned(), accepted_value(keyword, value)))
+        .collect()
 }
 
 /// One of several is refused, but any of several says nearly the same.
-fn renamed(keyword: &str) -> &str {
+fn accepted_keyword(keyword: &str) -> &str {
     if keyword == "oneOf" { "anyOf" } else { keyword }
 }
 
 /// A keyword's value. What stands for itself, such as an enumeration, is left alone even if it looks like a schema.
-fn inside(keyword: &str, value: &Value) -> Value {
+fn accepted_value(keyword: &str, value: &Value) -> Value {
     match (keyword, value) {
         ("properties" | "$defs" | "definitions", Value::Object(named)) => {
-            named.iter().map(|(name, schema)| (name.clone(), taken(schema))).collect()
+            named.iter().map(|(name, schema)| (name.clone(), accepted_schema(schema))).collect()
         }
         ("anyOf" | "allOf" | "oneOf" | "prefixItems" | "items", Value::Array(schemas)) => {
-            schemas.iter().map(taken).collect()
+            schemas.iter().map(accepted_schema).collect()
         }
-        ("items" | "additionalProperties", schema) => taken(schema),
+        ("items" | "additionalProperties", schema) => accepted_schema(schema),
         _ => value.clone(),
     }
 }

@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 use protocol::{Finish, Usage};
 use serde_json::{Value, json};
 
-use super::decode::Decoder;
+use super::decode::AnthropicDecoder;
 use crate::reading::Decode;
 use crate::tally::{MAX_ANSWER_BYTES, MAX_CALL_INPUT_BYTES};
-use crate::{Error, Piece};
+use crate::{AnswerPiece, Error};
 
 /// Decodes events, then the end of the stream: the pieces, and the error if there was one.
-fn decode(events: &[Value]) -> (Vec<Piece>, Option<Error>) {
-    let mut decoder = Decoder::new("m", "test");
+fn decode(events: &[Value]) -> (Vec<AnswerPiece>, Option<Error>) {
+    let mut decoder = AnthropicDecoder::new("m", "test");
     let mut out = VecDeque::new();
     let outcome = events
         .iter()
@@ -27,16 +27,16 @@ fn decode(events: &[Value]) -> (Vec<Piece>, Option<Error>) {
     (out.into(), outcome.err())
 }
 
-fn pieces(events: &[Value]) -> Vec<Piece> {
+fn pieces(events: &[Value]) -> Vec<AnswerPiece> {
     let (pieces, error) = decode(events);
     assert_eq!(error, None);
     pieces
 }
 
-fn whole(message: &Value) -> (Vec<Piece>, Option<Error>) {
-    let mut decoder = Decoder::new("m", "test");
+fn whole_answer(message: &Value) -> (Vec<AnswerPiece>, Option<Error>) {
+    let mut decoder = AnthropicDecoder::new("m", "test");
     let mut out = VecDeque::new();
-    let outcome = decoder.whole(&message.to_string(), &mut out).and_then(|()| decoder.end(&mut out));
+    let outcome = decoder.whole_answer(&message.to_string(), &mut out).and_then(|()| decoder.end(&mut out));
     (out.into(), outcome.err())
 }
 
@@ -73,20 +73,20 @@ fn reason(reason: &str) -> Value {
     json!({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null}})
 }
 
-fn said(text: &str) -> Piece {
-    Piece::Text(text.into())
+fn said(text: &str) -> AnswerPiece {
+    AnswerPiece::Text(text.into())
 }
 
-fn thought(text: &str) -> Piece {
-    Piece::Reasoning(text.into())
+fn thought(text: &str) -> AnswerPiece {
+    AnswerPiece::Reasoning(text.into())
 }
 
-fn start(index: usize, id: Option<&str>, name: &str) -> Piece {
-    Piece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
+fn start(index: usize, id: Option<&str>, name: &str) -> AnswerPiece {
+    AnswerPiece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
 }
 
-fn input(index: usize, json: &str) -> Piece {
-    Piece::CallInput { index, json: json.into() }
+fn input(index: usize, json: &str) -> AnswerPiece {
+    AnswerPiece::CallInput { index, json: json.into() }
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn thinking_text_and_calls_come_in_order() {
         start(0, Some("toolu_1"), "weather"),
         input(0, "{\"city\":"),
         input(0, "\"Oslo\"}"),
-        Piece::Usage(Usage { input_tokens: 3, output_tokens: 12, ..Usage::default() }),
-        Piece::Provider(json!({"provider": "test", "thinking": kept})),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Usage(Usage { input_tokens: 3, output_tokens: 12, ..Usage::default() }),
+        AnswerPiece::Provider(json!({"provider": "test", "thinking": kept})),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
     assert_eq!(pieces(&events), expected);
 }
@@ -156,10 +156,10 @@ fn a_server_that_leaves_much_out_is_understood() {
         input(1, "{}"),
         input(0, "{\"x\":1}"),
         said("said"),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
     assert_eq!(pieces(&events), expected);
-    let mut decoder = Decoder::new("m", "test");
+    let mut decoder = AnthropicDecoder::new("m", "test");
     let mut out = VecDeque::new();
     let (said_event, end) = (r#"{"delta": {"text": "x"}}"#, r#"{"delta": {"stop_reason": "end_turn"}}"#);
     for (name, data) in
@@ -167,7 +167,7 @@ fn a_server_that_leaves_much_out_is_understood() {
     {
         assert_eq!(decoder.event(name, data, &mut out), Ok(()), "the event's own name is enough");
     }
-    assert_eq!(out, [said("x"), Piece::Finish(Finish::Stop)]);
+    assert_eq!(out, [said("x"), AnswerPiece::Finish(Finish::Stop)]);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn unknown_events_and_blocks_are_passed_over() {
         stop(7),
         reason("end_turn"),
     ];
-    assert_eq!(pieces(&events), [Piece::Finish(Finish::Stop)]);
+    assert_eq!(pieces(&events), [AnswerPiece::Finish(Finish::Stop)]);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn arguments_that_come_with_the_call_count_if_no_others_come() {
         input(3, oslo),
         start(5, Some("six"), "a"),
         input(5, oslo),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
     assert_eq!(pieces(&events), expected);
 }
@@ -235,7 +235,7 @@ fn every_stop_reason() {
         ("model_context_window_exceeded", Finish::Length),
         ("refusal", Finish::ContentFilter),
     ] {
-        assert_eq!(pieces(&[text("x"), reason(word)]), [said("x"), Piece::Finish(expected)], "{word}");
+        assert_eq!(pieces(&[text("x"), reason(word)]), [said("x"), AnswerPiece::Finish(expected)], "{word}");
     }
     for (word, expected) in [
         ("end_turn", Finish::ToolCalls),
@@ -244,7 +244,7 @@ fn every_stop_reason() {
         ("refusal", Finish::ContentFilter),
     ] {
         let events = [block(0, &call("i", "a", &json!({}))), reason(word)];
-        assert_eq!(pieces(&events).last(), Some(&Piece::Finish(expected)), "{word}");
+        assert_eq!(pieces(&events).last(), Some(&AnswerPiece::Finish(expected)), "{word}");
     }
 }
 
@@ -253,7 +253,7 @@ fn the_tokens_of_the_prompt_are_all_of_them() {
     let first = json!({"input_tokens": 10, "cache_read_input_tokens": 200, "cache_creation_input_tokens": 30,
         "output_tokens": 1});
     let last = |usage: &Value| json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage});
-    let counted = |usage| [Piece::Usage(usage), Piece::Finish(Finish::Stop)];
+    let counted = |usage| [AnswerPiece::Usage(usage), AnswerPiece::Finish(Finish::Stop)];
     let expected =
         Usage { input_tokens: 240, output_tokens: 7, cached_input_tokens: 200, ..Usage::default() };
     assert_eq!(pieces(&[begin(&first), last(&json!({"output_tokens": 7}))]), counted(expected));
@@ -269,16 +269,20 @@ fn the_tokens_of_the_prompt_are_all_of_them() {
         (json!(null), json!({"output_tokens": 7})),
         (json!("none"), json!({"input_tokens": u64::MAX, "output_tokens": 7})),
     ] {
-        assert_eq!(pieces(&[begin(&first), last(&end)]), [Piece::Finish(Finish::Stop)], "{first} {end}");
+        assert_eq!(
+            pieces(&[begin(&first), last(&end)]),
+            [AnswerPiece::Finish(Finish::Stop)],
+            "{first} {end}"
+        );
     }
 }
 
 #[test]
 fn another_model_is_named() {
     let named = |name: &str| json!({"type": "message_start", "message": {"model": name}});
-    let expected = [Piece::Model("m-2026".into()), Piece::Finish(Finish::Stop)];
+    let expected = [AnswerPiece::Model("m-2026".into()), AnswerPiece::Finish(Finish::Stop)];
     assert_eq!(pieces(&[named(""), named("m-2026"), named("m-2027"), reason("end_turn")]), expected);
-    assert_eq!(pieces(&[named("m"), reason("end_turn")]), [Piece::Finish(Finish::Stop)]);
+    assert_eq!(pieces(&[named("m"), reason("end_turn")]), [AnswerPiece::Finish(Finish::Stop)]);
 }
 
 #[test]
@@ -302,7 +306,7 @@ fn errors_in_the_stream_before_and_after_content() {
             assert_eq!(whole(&event), (vec![], Some(error)));
         }
     }
-    let outcome = Decoder::new("m", "test").event("error", "it broke", &mut VecDeque::new());
+    let outcome = AnthropicDecoder::new("m", "test").event("error", "it broke", &mut VecDeque::new());
     assert_eq!(outcome, Err(unavailable("")));
 }
 
@@ -317,14 +321,14 @@ fn the_end_needs_a_stop_reason() {
 
 #[test]
 fn nothing_follows_the_end() {
-    let mut decoder = Decoder::new("m", "test");
+    let mut decoder = AnthropicDecoder::new("m", "test");
     let mut out = VecDeque::new();
     let end = json!({"type": "message_stop"}).to_string();
     for data in [&reason("end_turn").to_string(), "", &end, "not json", &text("x").to_string(), &end] {
         assert_eq!(decoder.event("", data, &mut out), Ok(()));
     }
     assert_eq!(decoder.end(&mut out), Ok(()));
-    assert_eq!(out, [Piece::Finish(Finish::Stop)]);
+    assert_eq!(out, [AnswerPiece::Finish(Finish::Stop)]);
     assert!(decoder.is_over() && decoder.has_finish());
 }
 
@@ -343,15 +347,15 @@ fn a_whole_answer_is_read_like_a_stream() {
     });
     let kept = json!([{"type": "thinking", "thinking": "Hm.", "signature": "sig"}]);
     let expected = vec![
-        Piece::Model("other".into()),
+        AnswerPiece::Model("other".into()),
         thought("Hm."),
         said("Hi"),
         start(0, Some("toolu_1"), "a"),
         input(0, "{\"x\":1}"),
         start(1, Some("toolu_2"), "a"),
-        Piece::Usage(Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() }),
-        Piece::Provider(json!({"provider": "test", "thinking": kept})),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Usage(Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() }),
+        AnswerPiece::Provider(json!({"provider": "test", "thinking": kept})),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
     assert_eq!(whole(&message), (expected, None));
     let broken = Some(Error::Broken("ended without a finish reason".into()));
@@ -384,7 +388,7 @@ fn sizes_are_bounded() {
 #[test]
 fn json_that_cannot_be_read() {
     for data in ["{", "{\"delta\": 3}", "{}\n{}", "\u{fffd}", "null x", "[]"] {
-        let outcome = Decoder::new("m", "test").event("", data, &mut VecDeque::new());
+        let outcome = AnthropicDecoder::new("m", "test").event("", data, &mut VecDeque::new());
         assert_eq!(outcome, Err(Error::Broken("an event that cannot be read".into())), "{data:?}");
     }
 }

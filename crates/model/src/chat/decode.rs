@@ -1,33 +1,40 @@
 //! Events of a stream as pieces of an answer: a small state machine that forgives what servers get wrong.
 //!
 //! Strict is only what safety needs: sizes are bounded, and a stream that ends with neither a finish reason nor a
-//! farewell after words has no [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
+//! farewell after words has no [`AnswerPiece::Finish`], so an answer that was cut is never taken for a whole one.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
-use protocol::{Finish, Usage};
+use protocol::Finish;
 use serde_json::{Map, Value, json};
 
-use super::encode::{EXTRA, PROVIDER};
-use super::wire::{CallDelta, Choice, Chunk, Delta, Text};
-use crate::reading::Decode;
+use super::encode::EXTRA;
+use super::wire::{CallDelta, ChatChoice, ChatChunk, ChatDelta, LooseText};
+use crate::reading::{Decode, cut_short, parse};
 use crate::refusal::Refusal;
-use crate::tally::{Tally, plausible, short};
-use crate::{Error, Piece};
+use crate::request::PROVIDER;
+use crate::stream::Pieces;
+use crate::tally::{Tally, UsagePointers, short};
+use crate::{AnswerPiece, Error};
+
+const USAGE: UsagePointers = UsagePointers {
+    input: "/prompt_tokens",
+    output: "/completion_tokens",
+    cached: "/prompt_tokens_details/cached_tokens",
+    reasoning: "/completion_tokens_details/reasoning_tokens",
+};
 
 /// Decodes one answer.
-#[derive(Debug)]
-pub(super) struct Decoder {
-    /// The model asked for, until the stream has named one.
-    asked: Option<String>,
+#[derive(Debug, Default)]
+pub(super) struct ChatDecoder {
     provider: String,
     tally: Tally,
     /// The server's id of each call, empty where it gave none.
     ids: Vec<String>,
     /// The server's index of a call to its place among the calls.
     places: HashMap<u64, usize>,
-    /// What the server wants back, by place of the call.
+    /// Content that the server wants back, by place of the call.
     extra: Map<String, Value>,
     refused: bool,
     /// Words have come that are not white space.
@@ -39,8 +46,8 @@ pub(super) struct Decoder {
     over: bool,
 }
 
-impl Decode for Decoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+impl Decode for ChatDecoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
@@ -58,22 +65,18 @@ impl Decode for Decoder {
         }
     }
 
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        self.event("", text, out)
-    }
-
-    fn end(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn end(&mut self, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
-        let finish = self.finish.ok_or_else(|| Error::Broken("ended without a finish reason".into()))?;
+        let finish = self.finish.ok_or_else(cut_short)?;
         self.over = true;
         if !self.extra.is_empty() {
-            out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, EXTRA: self.extra })));
+            out.push_back(AnswerPiece::Provider(json!({ PROVIDER: self.provider, EXTRA: self.extra })));
         }
         let finish = if self.void { finish } else { self.tally.finish(finish) };
         let filtered = self.refused && matches!(finish, Finish::Stop | Finish::ToolCalls);
-        out.push_back(Piece::Finish(if filtered { Finish::ContentFilter } else { finish }));
+        out.push_back(AnswerPiece::Finish(if filtered { Finish::ContentFilter } else { finish }));
         Ok(())
     }
 
@@ -86,58 +89,39 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl ChatDecoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
-        Self {
-            asked: Some(model.to_owned()),
-            provider: provider.to_owned(),
-            tally: Tally::default(),
-            ids: Vec::new(),
-            places: HashMap::new(),
-            extra: Map::new(),
-            refused: false,
-            spoke: false,
-            void: false,
-            finish: None,
-            over: false,
-        }
+        Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
     /// Some servers say that all was sent, and never why the answer ended. Words are then an answer; calls are not made,
     /// because nobody said that they are whole.
-    fn farewell(&mut self, out: &mut VecDeque<Piece>) {
+    fn farewell(&mut self, out: &mut Pieces) {
         if self.finish.is_none() && self.spoke {
             self.finish = Some(Finish::Stop);
             self.void = true;
             self.extra.clear();
-            out.push_back(Piece::CallsVoid);
+            out.push_back(AnswerPiece::CallsVoid);
         }
     }
 
-    fn chunk(&mut self, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        let chunk: Chunk<'_> =
-            serde_json::from_str(data).map_err(|_| Error::Broken("an event that cannot be read".into()))?;
+    fn chunk(&mut self, data: &str, out: &mut Pieces) -> Result<(), Error> {
+        let chunk: ChatChunk<'_> = parse(data)?;
         if let Some(error) = chunk.error {
             return Err(Refusal::from_json(&error).in_stream(&self.provider));
         }
-        if chunk.object.is_some_and(|Text(object)| object == "error") {
+        if chunk.object.is_some_and(|LooseText(object)| object == "error") {
             return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
         }
-        self.model(&text(chunk.model), out);
+        self.tally.name_model(&text(chunk.model), out);
         if let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) {
             self.choice(choice, out)?;
         }
-        out.extend(chunk.usage.as_ref().and_then(usage).map(Piece::Usage));
+        out.extend(chunk.usage.as_ref().and_then(|usage| USAGE.read(usage)).map(AnswerPiece::Usage));
         Ok(())
     }
 
-    fn model(&mut self, name: &str, out: &mut VecDeque<Piece>) {
-        if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
-            out.push_back(Piece::Model(short(name)));
-        }
-    }
-
-    fn choice(&mut self, choice: Choice<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn choice(&mut self, choice: ChatChoice<'_>, out: &mut Pieces) -> Result<(), Error> {
         if let Some(delta) = choice.delta.or(choice.message) {
             self.delta(delta, out)?;
         }
@@ -155,22 +139,23 @@ impl Decoder {
         Ok(())
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        let reasoning = delta.reasoning_content.filter(|Text(text)| !text.is_empty()).or(delta.reasoning);
-        self.tally.say(text(reasoning), Piece::Reasoning, out)?;
+    fn delta(&mut self, delta: ChatDelta<'_>, out: &mut Pieces) -> Result<(), Error> {
+        let reasoning =
+            delta.reasoning_content.filter(|LooseText(text)| !text.is_empty()).or(delta.reasoning);
+        self.tally.say(text(reasoning), AnswerPiece::Reasoning, out)?;
         let content = text(delta.content);
         self.spoke |= !content.trim().is_empty();
-        self.tally.say(content, Piece::Text, out)?;
+        self.tally.say(content, AnswerPiece::Text, out)?;
         let refusal = text(delta.refusal);
         self.refused |= !refusal.is_empty();
-        self.tally.say(refusal, Piece::Text, out)?;
+        self.tally.say(refusal, AnswerPiece::Text, out)?;
         for call in delta.tool_calls.unwrap_or_default() {
             self.call(call, out)?;
         }
         Ok(())
     }
 
-    fn call(&mut self, delta: CallDelta<'_>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn call(&mut self, delta: CallDelta<'_>, out: &mut Pieces) -> Result<(), Error> {
         let id = text(delta.id);
         let (name, arguments) = delta
             .function
@@ -199,13 +184,7 @@ impl Decoder {
         (!another).then_some(place)
     }
 
-    fn begin(
-        &mut self,
-        index: Option<u64>,
-        id: &str,
-        name: &str,
-        out: &mut VecDeque<Piece>,
-    ) -> Result<usize, Error> {
+    fn begin(&mut self, index: Option<u64>, id: &str, name: &str, out: &mut Pieces) -> Result<usize, Error> {
         let place = self.tally.begin(id, name, out)?;
         self.ids.push(short(id));
         if let Some(index) = index {
@@ -215,21 +194,6 @@ impl Decoder {
     }
 }
 
-fn text(text: Option<Text<'_>>) -> Cow<'_, str> {
-    text.map(|Text(text)| text).unwrap_or_default()
-}
-
-/// None if the counts are missing or cannot be true; the caller then estimates.
-fn usage(usage: &Value) -> Option<Usage> {
-    let count = |pointer| usage.pointer(pointer).and_then(Value::as_u64).and_then(plausible);
-    let (input, output) = (count("/prompt_tokens")?, count("/completion_tokens")?);
-    Some(Usage {
-        input_tokens: input,
-        output_tokens: output,
-        cached_input_tokens: count("/prompt_tokens_details/cached_tokens").unwrap_or_default().min(input),
-        reasoning_tokens: count("/completion_tokens_details/reasoning_tokens")
-            .unwrap_or_default()
-            .min(output),
-        ..Usage::default()
-    })
+fn text(text: Option<LooseText<'_>>) -> Cow<'_, str> {
+    text.map(|LooseText(text)| text).unwrap_or_default()
 }

@@ -9,10 +9,11 @@ mod wire;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use self::decode::Decoder;
+use self::decode::ChatDecoder;
+pub(crate) use self::wire::FunctionTool;
 use crate::http::{Client, Headers};
 use crate::served::ServedModels;
-use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};
 
 /// Where servers of this protocol differ in what they take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub struct ChatCompletions {
 }
 
 impl ChatCompletions {
-    /// What the server takes is guessed from its host; see [`Self::with_quirks`].
+    /// The quirks of the server are guessed from its host; see [`Self::with_quirks`].
     pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
         let client = Client::new(endpoint, &["chat", "completions"], Headers::default())?;
         let quirks = Quirks::of_host(client.host());
@@ -70,18 +71,18 @@ impl ChatCompletions {
     }
 
     /// The bytes that asking `request` sends.
-    pub fn body(&self, request: &Request) -> Vec<u8> {
+    pub fn body(&self, request: &ModelRequest) -> Vec<u8> {
         encode::body(request, &self.provider, self.quirks)
     }
 
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+    async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let answer = self.client.post(self.body(request)).await?;
-        reading::pieces(answer, Decoder::new(&request.model, &self.provider)).await
+        reading::pieces(answer, ChatDecoder::new(&request.model, &self.provider)).await
     }
 }
 
 impl ChatModel for ChatCompletions {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
     }
 

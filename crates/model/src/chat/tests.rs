@@ -5,15 +5,15 @@ use std::collections::VecDeque;
 use protocol::{Finish, Usage};
 use serde_json::{Value, json};
 
-use super::decode::Decoder;
+use super::decode::ChatDecoder;
 use super::{Quirks, TokenLimit};
 use crate::reading::Decode;
 use crate::tally::{MAX_ANSWER_BYTES, MAX_CALL_INPUT_BYTES};
-use crate::{Error, Piece};
+use crate::{AnswerPiece, Error};
 
 /// Decodes chunks, then the end of the stream: the pieces, and the error if there was one.
-fn decode(chunks: &[Value]) -> (Vec<Piece>, Option<Error>) {
-    let mut decoder = Decoder::new("m", "test");
+fn decode(chunks: &[Value]) -> (Vec<AnswerPiece>, Option<Error>) {
+    let mut decoder = ChatDecoder::new("m", "test");
     let mut out = VecDeque::new();
     let outcome = chunks
         .iter()
@@ -22,7 +22,7 @@ fn decode(chunks: &[Value]) -> (Vec<Piece>, Option<Error>) {
     (out.into(), outcome.err())
 }
 
-fn pieces(chunks: &[Value]) -> Vec<Piece> {
+fn pieces(chunks: &[Value]) -> Vec<AnswerPiece> {
     let (pieces, error) = decode(chunks);
     assert_eq!(error, None);
     pieces
@@ -36,16 +36,16 @@ fn finish(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
-fn said(text: &str) -> Piece {
-    Piece::Text(text.into())
+fn said(text: &str) -> AnswerPiece {
+    AnswerPiece::Text(text.into())
 }
 
-fn start(index: usize, id: Option<&str>, name: &str) -> Piece {
-    Piece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
+fn start(index: usize, id: Option<&str>, name: &str) -> AnswerPiece {
+    AnswerPiece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
 }
 
-fn input(index: usize, json: &str) -> Piece {
-    Piece::CallInput { index, json: json.into() }
+fn input(index: usize, json: &str) -> AnswerPiece {
+    AnswerPiece::CallInput { index, json: json.into() }
 }
 
 fn call(index: usize, id: &str, name: &str, arguments: &str) -> Value {
@@ -66,7 +66,8 @@ fn text_in_every_shape() {
         json!({"choices": [{"delta": {"content": "d"}, "message": {"role": "assistant", "content": "whole"}}]}),
         finish("stop"),
     ];
-    let expected = [said("a"), said("\"\u{e9}\n🎵"), said("pq"), said("d"), Piece::Finish(Finish::Stop)];
+    let expected =
+        [said("a"), said("\"\u{e9}\n🎵"), said("pq"), said("d"), AnswerPiece::Finish(Finish::Stop)];
     assert_eq!(pieces(&chunks), expected);
 }
 
@@ -79,14 +80,14 @@ fn reasoning_has_two_names() {
         delta(&json!({"reasoning_content": "", "reasoning": "three", "content": "said"})),
         finish("stop"),
     ];
-    let thought = |text: &str| Piece::Reasoning(text.into());
+    let thought = |text: &str| AnswerPiece::Reasoning(text.into());
     let expected = [
         thought("one"),
         thought("two"),
         thought("both"),
         thought("three"),
         said("said"),
-        Piece::Finish(Finish::Stop),
+        AnswerPiece::Finish(Finish::Stop),
     ];
     assert_eq!(pieces(&chunks), expected);
 }
@@ -109,7 +110,7 @@ fn parallel_calls_are_told_apart_by_index() {
         start(1, Some("call_2"), "weather"),
         input(1, "{\"city\":\"Rome\"}"),
         input(0, "\"Oslo\"}"),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
     assert_eq!(pieces(&chunks), expected);
 }
@@ -132,7 +133,7 @@ fn calls_without_an_index_begin_with_their_name() {
         input(1, "{\"x\":1}"),
         start(2, None, "b"),
         input(2, "{}"),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
     assert_eq!(pieces(&chunks), expected);
 }
@@ -157,7 +158,7 @@ fn odd_indices_and_ids() {
         start(2, Some("same"), "c"),
         start(3, Some(&"é".repeat(128)), "d"),
         start(4, None, ""),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
     assert_eq!(pieces(&chunks), expected);
 }
@@ -181,7 +182,7 @@ fn what_a_call_carries_is_kept_for_the_provider() {
         finish("tool_calls"),
     ];
     let found = pieces(&chunks);
-    assert_eq!(found[4], Piece::Provider(json!({"provider": "test", "extra": {"1": signature}})));
+    assert_eq!(found[4], AnswerPiece::Provider(json!({"provider": "test", "extra": {"1": signature}})));
 }
 
 #[test]
@@ -194,7 +195,7 @@ fn every_finish_reason() {
         ("content_filter", Finish::ContentFilter),
     ] {
         let chunks = [delta(&json!({"content": "x"})), finish(reason), finish("")];
-        assert_eq!(pieces(&chunks), [said("x"), Piece::Finish(expected)], "{reason}");
+        assert_eq!(pieces(&chunks), [said("x"), AnswerPiece::Finish(expected)], "{reason}");
     }
     for (reason, expected) in [
         ("stop", Finish::ToolCalls),
@@ -203,7 +204,7 @@ fn every_finish_reason() {
         ("content_filter", Finish::ContentFilter),
     ] {
         let chunks = [delta(&json!({"tool_calls": [call(0, "i", "a", "{")]})), finish(reason)];
-        assert_eq!(pieces(&chunks).last(), Some(&Piece::Finish(expected)), "{reason}");
+        assert_eq!(pieces(&chunks).last(), Some(&AnswerPiece::Finish(expected)), "{reason}");
     }
     let gave_up = Error::Unavailable { reason: "it gave up the answer".into(), after: None };
     assert_eq!(decode(&[finish("error")]), (vec![], Some(gave_up)));
@@ -212,9 +213,9 @@ fn every_finish_reason() {
 #[test]
 fn a_refusal_is_text_and_ends_as_filtered() {
     let chunks = [delta(&json!({"refusal": "I "})), delta(&json!({"refusal": "won't."})), finish("stop")];
-    assert_eq!(pieces(&chunks), [said("I "), said("won't."), Piece::Finish(Finish::ContentFilter)]);
+    assert_eq!(pieces(&chunks), [said("I "), said("won't."), AnswerPiece::Finish(Finish::ContentFilter)]);
     let chunks = [delta(&json!({"content": "yes", "refusal": false})), finish("stop")];
-    assert_eq!(pieces(&chunks), [said("yes"), Piece::Finish(Finish::Stop)]);
+    assert_eq!(pieces(&chunks), [said("yes"), AnswerPiece::Finish(Finish::Stop)]);
 }
 
 #[test]
@@ -223,7 +224,7 @@ fn usage_comes_anywhere_before_the_finish() {
         "prompt_tokens": 30, "completion_tokens": 7, "total_tokens": 37,
         "prompt_tokens_details": {"cached_tokens": 20}, "completion_tokens_details": {"reasoning_tokens": 4},
     });
-    let expected = Piece::Usage(Usage {
+    let expected = AnswerPiece::Usage(Usage {
         input_tokens: 30,
         output_tokens: 7,
         cached_input_tokens: 20,
@@ -233,7 +234,7 @@ fn usage_comes_anywhere_before_the_finish() {
     let own = [finish("stop"), json!({"choices": [], "usage": usage})];
     let last = [json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage})];
     for chunks in [&own[..], &last[..]] {
-        assert_eq!(pieces(chunks), [expected.clone(), Piece::Finish(Finish::Stop)]);
+        assert_eq!(pieces(chunks), [expected.clone(), AnswerPiece::Finish(Finish::Stop)]);
     }
 }
 
@@ -249,22 +250,22 @@ fn usage_that_cannot_be_true_is_ignored() {
         json!("none"),
     ] {
         let chunks = [finish("stop"), json!({"choices": [], "usage": usage})];
-        assert_eq!(pieces(&chunks), [Piece::Finish(Finish::Stop)], "{usage}");
+        assert_eq!(pieces(&chunks), [AnswerPiece::Finish(Finish::Stop)], "{usage}");
     }
     let details = json!({"cached_tokens": 9, "reasoning_tokens": -9});
     let usage = json!({"prompt_tokens": 1, "completion_tokens": 2, "prompt_tokens_details": details,
         "completion_tokens_details": details});
     let expected = Usage { input_tokens: 1, output_tokens: 2, cached_input_tokens: 1, ..Usage::default() };
-    assert_eq!(pieces(&[finish("stop"), json!({"usage": usage})])[0], Piece::Usage(expected));
+    assert_eq!(pieces(&[finish("stop"), json!({"usage": usage})])[0], AnswerPiece::Usage(expected));
 }
 
 #[test]
 fn another_model_is_named_once() {
     let named = |name: &str| json!({"model": name, "choices": [{"delta": {"content": "x"}}]});
-    let other = Piece::Model("m-2026".into());
-    let expected = [other, said("x"), said("x"), Piece::Finish(Finish::Stop)];
+    let other = AnswerPiece::Model("m-2026".into());
+    let expected = [other, said("x"), said("x"), AnswerPiece::Finish(Finish::Stop)];
     assert_eq!(pieces(&[named("m-2026"), named("m-2027"), finish("stop")]), expected);
-    assert_eq!(pieces(&[named("m"), finish("stop")]), [said("x"), Piece::Finish(Finish::Stop)]);
+    assert_eq!(pieces(&[named("m"), finish("stop")]), [said("x"), AnswerPiece::Finish(Finish::Stop)]);
 }
 
 #[test]
@@ -289,7 +290,7 @@ fn errors_in_the_stream_before_and_after_content() {
         let after = [delta(&json!({"content": "x"})), notice];
         assert_eq!(decode(&after), (vec![said("x")], Some(error)));
     }
-    let mut decoder = Decoder::new("m", "test");
+    let mut decoder = ChatDecoder::new("m", "test");
     let outcome = decoder.event("error", "it broke", &mut VecDeque::new());
     assert_eq!(outcome, Err(unavailable("")));
 }
@@ -299,7 +300,7 @@ fn the_end_needs_a_finish_reason() {
     let broken = Some(Error::Broken("ended without a finish reason".into()));
     assert_eq!(decode(&[]), (vec![], broken.clone()));
     assert_eq!(decode(&[delta(&json!({"content": "x"}))]), (vec![said("x")], broken.clone()));
-    let mut decoder = Decoder::new("m", "test");
+    let mut decoder = ChatDecoder::new("m", "test");
     let mut out = VecDeque::new();
     assert_eq!(decoder.event("", "[DONE]", &mut out).err(), broken);
     assert!(out.is_empty());
@@ -308,14 +309,14 @@ fn the_end_needs_a_finish_reason() {
 #[test]
 fn words_and_a_farewell_are_an_answer_whose_calls_are_not_made() {
     let said_and_done = |chunks: &[Value]| {
-        let mut decoder = Decoder::new("m", "test");
+        let mut decoder = ChatDecoder::new("m", "test");
         let mut out = VecDeque::new();
         let events = chunks.iter().map(Value::to_string).chain(["[DONE]".to_owned()]);
         let outcome = events.into_iter().try_for_each(|data| decoder.event("", &data, &mut out));
         (Vec::from(out), outcome.err())
     };
     let words = delta(&json!({"content": "x"}));
-    let end = [Piece::CallsVoid, Piece::Finish(Finish::Stop)];
+    let end = [AnswerPiece::CallsVoid, AnswerPiece::Finish(Finish::Stop)];
     let (pieces, error) = said_and_done(std::slice::from_ref(&words));
     assert_eq!((pieces, error), ([vec![said("x")], end.to_vec()].concat(), None));
     let called = delta(&json!({"tool_calls": [call(0, "i", "a", "{}")]}));
@@ -329,13 +330,13 @@ fn words_and_a_farewell_are_an_answer_whose_calls_are_not_made() {
 
 #[test]
 fn nothing_follows_the_end() {
-    let mut decoder = Decoder::new("m", "test");
+    let mut decoder = ChatDecoder::new("m", "test");
     let mut out = VecDeque::new();
     for data in [&finish("stop").to_string(), "", " [DONE] ", "not json", "[DONE]"] {
         assert_eq!(decoder.event("", data, &mut out), Ok(()));
     }
     assert_eq!(decoder.end(&mut out), Ok(()));
-    assert_eq!(out, [Piece::Finish(Finish::Stop)]);
+    assert_eq!(out, [AnswerPiece::Finish(Finish::Stop)]);
 }
 
 #[test]
@@ -358,7 +359,7 @@ fn sizes_are_bounded() {
 #[test]
 fn json_that_cannot_be_read() {
     for data in ["{", "{\"choices\": 3}", "{}\n{}", "\u{fffd}", "null x"] {
-        let outcome = Decoder::new("m", "test").event("", data, &mut VecDeque::new());
+        let outcome = ChatDecoder::new("m", "test").event("", data, &mut VecDeque::new());
         assert_eq!(outcome, Err(Error::Broken("an event that cannot be read".into())), "{data:?}");
     }
 }

@@ -2,19 +2,19 @@
 //! the event.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use protocol::CallId;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::ser::{Serialize, Serializer};
+use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::ToolSpec;
+
 #[derive(serde::Serialize)]
-pub(super) struct Body<'a> {
+pub(super) struct ChatBody<'a> {
     pub(super) model: &'a str,
-    pub(super) messages: Vec<Message<'a>>,
+    pub(super) messages: Vec<CompletionMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<Tool<'a>>,
+    pub(super) tools: Vec<FunctionTool<'a>>,
     pub(super) stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stream_options: Option<StreamOptions>,
@@ -40,11 +40,11 @@ pub(super) struct Body<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ResponseFormat<'a> {
     JsonObject,
-    JsonSchema { json_schema: JsonSchema<'a> },
+    JsonSchema { json_schema: ChatJsonSchema<'a> },
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct JsonSchema<'a> {
+pub(super) struct ChatJsonSchema<'a> {
     pub(super) name: &'a str,
     pub(super) strict: bool,
     pub(super) schema: &'a Value,
@@ -57,7 +57,7 @@ pub(super) struct StreamOptions {
 
 #[derive(serde::Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-pub(super) enum Message<'a> {
+pub(super) enum CompletionMessage<'a> {
     System {
         content: &'a str,
     },
@@ -68,7 +68,7 @@ pub(super) enum Message<'a> {
         /// Null when there are only calls.
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call<'a>>,
+        tool_calls: Vec<ChatCall<'a>>,
     },
     Tool {
         tool_call_id: CallId,
@@ -77,12 +77,12 @@ pub(super) enum Message<'a> {
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Call<'a> {
+pub(super) struct ChatCall<'a> {
     pub(super) id: CallId,
     #[serde(rename = "type")]
-    pub(super) kind: Function,
-    pub(super) function: CalledFunction<'a>,
-    /// What the server sent with the call and wants back.
+    pub(super) kind: ChatFunctionTag,
+    pub(super) function: ChatCalledFunction<'a>,
+    /// Content that the server sent with the call and wants back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) extra_content: Option<&'a Value>,
 }
@@ -90,51 +90,49 @@ pub(super) struct Call<'a> {
 /// The constant `"function"`.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Function {
+pub(super) enum ChatFunctionTag {
     Function,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct CalledFunction<'a> {
+pub(super) struct ChatCalledFunction<'a> {
     pub(super) name: &'a str,
-    pub(super) arguments: JsonText<'a>,
+    /// An object as a string that holds its JSON.
+    pub(super) arguments: String,
 }
 
-/// An object as a string that holds its JSON. Anything but an object is written as an empty one, which is all that
-/// providers take.
-pub(super) struct JsonText<'a>(pub(super) &'a Value);
-
-impl Serialize for JsonText<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.is_object() { serializer.collect_str(self.0) } else { serializer.serialize_str("{}") }
-    }
+/// A tool, as Ollama writes it too.
+#[derive(serde::Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub(crate) enum FunctionTool<'a> {
+    Function { function: ToolFunction<'a> },
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Tool<'a> {
-    #[serde(rename = "type")]
-    pub(super) kind: Function,
-    pub(super) function: ToolFunction<'a>,
-}
-
-#[derive(serde::Serialize)]
-pub(super) struct ToolFunction<'a> {
-    pub(super) name: &'a str,
+pub(crate) struct ToolFunction<'a> {
+    name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) description: &'a str,
-    pub(super) parameters: &'a Value,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> From<&'a ToolSpec> for FunctionTool<'a> {
+    fn from(spec: &'a ToolSpec) -> Self {
+        let ToolSpec { name, description, parameters } = spec;
+        Self::Function { function: ToolFunction { name, description, parameters } }
+    }
 }
 
 /// One event of a stream, or a whole answer, which differs only in saying `message` for `delta`.
 #[derive(serde::Deserialize)]
-pub(super) struct Chunk<'a> {
+pub(super) struct ChatChunk<'a> {
     #[serde(borrow, default)]
-    pub(super) model: Option<Text<'a>>,
+    pub(super) model: Option<LooseText<'a>>,
     /// `"error"` where the event itself is the error.
     #[serde(borrow, default)]
-    pub(super) object: Option<Text<'a>>,
+    pub(super) object: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    pub(super) choices: Option<Vec<ChatChoice<'a>>>,
     #[serde(default)]
     pub(super) usage: Option<Value>,
     #[serde(default)]
@@ -142,25 +140,25 @@ pub(super) struct Chunk<'a> {
 }
 
 #[derive(serde::Deserialize)]
-pub(super) struct Choice<'a> {
+pub(super) struct ChatChoice<'a> {
     #[serde(borrow, default)]
-    pub(super) delta: Option<Delta<'a>>,
+    pub(super) delta: Option<ChatDelta<'a>>,
     #[serde(borrow, default)]
-    pub(super) message: Option<Delta<'a>>,
+    pub(super) message: Option<ChatDelta<'a>>,
     #[serde(borrow, default)]
-    pub(super) finish_reason: Option<Text<'a>>,
+    pub(super) finish_reason: Option<LooseText<'a>>,
 }
 
 #[derive(serde::Deserialize)]
-pub(super) struct Delta<'a> {
+pub(super) struct ChatDelta<'a> {
     #[serde(borrow, default)]
-    pub(super) content: Option<Text<'a>>,
+    pub(super) content: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) refusal: Option<Text<'a>>,
+    pub(super) refusal: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) reasoning_content: Option<Text<'a>>,
+    pub(super) reasoning_content: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) reasoning: Option<Text<'a>>,
+    pub(super) reasoning: Option<LooseText<'a>>,
     #[serde(borrow, default)]
     pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
 }
@@ -170,7 +168,7 @@ pub(super) struct CallDelta<'a> {
     #[serde(default)]
     pub(super) index: Option<u64>,
     #[serde(borrow, default)]
-    pub(super) id: Option<Text<'a>>,
+    pub(super) id: Option<LooseText<'a>>,
     #[serde(borrow, default)]
     pub(super) function: Option<FunctionDelta<'a>>,
     #[serde(default)]
@@ -180,70 +178,35 @@ pub(super) struct CallDelta<'a> {
 #[derive(serde::Deserialize)]
 pub(super) struct FunctionDelta<'a> {
     #[serde(borrow, default)]
-    pub(super) name: Option<Text<'a>>,
+    pub(super) name: Option<LooseText<'a>>,
     #[serde(borrow, default)]
-    pub(super) arguments: Option<Text<'a>>,
+    pub(super) arguments: Option<LooseText<'a>>,
 }
 
 /// A string, or what some server sends in its place: a list of parts stands for their text, an object for its JSON,
 /// anything else for nothing.
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(super) struct LooseText<'a>(pub(super) Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Written<'a> {
+    Text(#[serde(borrow)] Cow<'a, str>),
+    Other(Value),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for LooseText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor).map(Text)
+        Ok(Self(match Written::deserialize(deserializer)? {
+            Written::Text(text) => text,
+            Written::Other(Value::Array(parts)) => {
+                parts.iter().filter_map(part_text).collect::<String>().into()
+            }
+            Written::Other(object @ Value::Object(_)) => object.to_string().into(),
+            Written::Other(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => "".into(),
+        }))
     }
 }
 
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("text")
-    }
-
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(text.to_owned()))
-    }
-
-    fn visit_bool<E: de::Error>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_i64<E: de::Error>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_u64<E: de::Error>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(""))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
-        let mut text = String::new();
-        while let Some(part) = parts.next_element::<Value>()? {
-            if part.get("type").is_none_or(|kind| kind == "text") {
-                text.push_str(part.get("text").and_then(Value::as_str).unwrap_or_default());
-            }
-        }
-        Ok(Cow::Owned(text))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let value = Value::deserialize(de::value::MapAccessDeserializer::new(map))?;
-        Ok(Cow::Owned(value.to_string()))
-    }
+fn part_text(part: &Value) -> Option<&str> {
+    part.get("text").filter(|_| part.get("type").is_none_or(|kind| kind == "text"))?.as_str()
 }

@@ -6,13 +6,13 @@ use serde_json::json;
 use testkit::upstream::{Reply, Upstream};
 
 use super::*;
-use crate::{Secret, Timeouts};
+use crate::{ProviderKey, Timeouts};
 
 fn embeddings(upstream: &Upstream, dimensions: Option<u32>) -> HttpEmbeddings {
     let endpoint = Endpoint {
         provider: "scripted".into(),
         base_url: upstream.base_url(),
-        key: Some(Secret::new("sk-planted")),
+        key: Some(ProviderKey::new("sk-planted")),
         timeouts: Timeouts::default(),
     };
     HttpEmbeddings::new(&endpoint, "embedder".into(), dimensions).unwrap()

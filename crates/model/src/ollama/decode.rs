@@ -1,24 +1,21 @@
 //! Lines of a stream as pieces of an answer.
 //!
 //! Strict is only what safety needs: sizes are bounded, and without a line that says it is the last there is no
-//! [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
-
-use std::collections::VecDeque;
+//! [`AnswerPiece::Finish`], so an answer that was cut is never taken for a whole one.
 
 use protocol::{Finish, Usage};
 use serde_json::Value;
 
-use super::wire::Chunk;
-use crate::reading::Decode;
+use super::wire::OllamaChunk;
+use crate::reading::{Decode, parse};
 use crate::refusal::Refusal;
-use crate::tally::{Tally, plausible, short};
-use crate::{Error, Piece};
+use crate::stream::Pieces;
+use crate::tally::{Tally, plausible};
+use crate::{AnswerPiece, Error};
 
 /// Decodes one answer.
-#[derive(Debug)]
-pub(super) struct Decoder {
-    /// The model asked for, until the server has named one.
-    asked: Option<String>,
+#[derive(Debug, Default)]
+pub(super) struct OllamaDecoder {
     provider: String,
     tally: Tally,
     /// Text, reasoning or a call has come.
@@ -26,35 +23,19 @@ pub(super) struct Decoder {
     over: bool,
 }
 
-impl Decode for Decoder {
-    fn event(&mut self, _: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+impl Decode for OllamaDecoder {
+    fn event(&mut self, _: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         let data = data.trim();
         if self.over || data.is_empty() {
             return Ok(());
         }
-        let chunk: Chunk =
-            serde_json::from_str(data).map_err(|_| Error::Broken("an event that cannot be read".into()))?;
+        let chunk: OllamaChunk = parse(data)?;
         if !chunk.error.is_null() {
             return Err(Refusal::read(data.as_bytes()).in_stream(&self.provider));
         }
-        let name = chunk.model.as_str().unwrap_or_default();
-        if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
-            out.push_back(Piece::Model(short(name)));
-        }
+        self.tally.name_model(chunk.model.as_str().unwrap_or_default(), out);
         self.message(&chunk.message, out)?;
         if chunk.done == true { self.finish(&chunk, out) } else { Ok(()) }
-    }
-
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        self.event("", text, out)
-    }
-
-    fn end(&mut self, _: &mut VecDeque<Piece>) -> Result<(), Error> {
-        if self.over { Ok(()) } else { Err(Error::Broken("ended without a finish reason".into())) }
-    }
-
-    fn has_finish(&self) -> bool {
-        self.over
     }
 
     fn is_over(&self) -> bool {
@@ -62,23 +43,17 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl OllamaDecoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
-        Self {
-            asked: Some(model.to_owned()),
-            provider: provider.to_owned(),
-            tally: Tally::default(),
-            answered: false,
-            over: false,
-        }
+        Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
-    fn message(&mut self, message: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn message(&mut self, message: &Value, out: &mut Pieces) -> Result<(), Error> {
         let text = |name| message.get(name).and_then(Value::as_str).unwrap_or_default();
         let (thinking, content) = (text("thinking"), text("content"));
         self.answered |= !thinking.is_empty() || !content.is_empty();
-        self.tally.say(thinking, Piece::Reasoning, out)?;
-        self.tally.say(content, Piece::Text, out)?;
+        self.tally.say(thinking, AnswerPiece::Reasoning, out)?;
+        self.tally.say(content, AnswerPiece::Text, out)?;
         for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             self.call(call, out)?;
         }
@@ -86,7 +61,7 @@ impl Decoder {
     }
 
     /// Calls come whole.
-    fn call(&mut self, call: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn call(&mut self, call: &Value, out: &mut Pieces) -> Result<(), Error> {
         let text = |pointer| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         self.answered = true;
         let index = self.tally.begin(text("/id"), text("/function/name"), out)?;
@@ -97,7 +72,7 @@ impl Decoder {
         }
     }
 
-    fn finish(&mut self, chunk: &Chunk, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn finish(&mut self, chunk: &OllamaChunk, out: &mut Pieces) -> Result<(), Error> {
         let finish = match chunk.done_reason.as_str().unwrap_or_default() {
             "length" => Finish::Length,
             // Ollama says so when it made the model ready and asked it nothing.
@@ -107,15 +82,15 @@ impl Decoder {
             _ if self.tally.calls() > 0 => Finish::ToolCalls,
             _ => Finish::Stop,
         };
-        out.extend(usage(chunk).map(Piece::Usage));
-        out.push_back(Piece::Finish(finish));
+        out.extend(usage(chunk).map(AnswerPiece::Usage));
+        out.push_back(AnswerPiece::Finish(finish));
         self.over = true;
         Ok(())
     }
 }
 
 /// None if the counts are missing or cannot be true; the caller then estimates.
-fn usage(chunk: &Chunk) -> Option<Usage> {
+fn usage(chunk: &OllamaChunk) -> Option<Usage> {
     let count = |value: &Value| value.as_u64().and_then(plausible);
     Some(Usage {
         input_tokens: count(&chunk.prompt_eval_count)?,

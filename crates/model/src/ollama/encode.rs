@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use protocol::{Effort, Settings};
 use serde_json::{Map, Value};
 
-use super::wire::{Body, Call, CalledFunction, Message, Tool, ToolFunction};
-use crate::{Exchange, Format, Request, ToolSpec, request};
+use super::wire::{OllamaBody, OllamaCall, OllamaCalledFunction, OllamaMessage};
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage};
 
 /// Fields of the provider's own that stand beside the options; all others are options.
 const BESIDE_OPTIONS: [&str; 4] = ["keep_alive", "think", "format", "logprobs"];
 
 /// The request's JSON. Pure: the same request gives the same bytes, which is what prompt caches go by.
-pub(super) fn body(request: &Request) -> Vec<u8> {
-    let body = Body {
+pub(super) fn body(request: &ModelRequest) -> Vec<u8> {
+    let body = OllamaBody {
         model: &request.model,
         messages: messages(request),
-        tools: request.tools.iter().map(tool).collect(),
+        tools: request.tools.iter().map(Into::into).collect(),
         stream: request.stream,
         options: options(&request.settings, &request.extra),
-        beside: beside(request),
+        beside: fields_beside_options(request),
     };
     serde_json::to_vec(&body).unwrap_or_default() // string keys only: serialising cannot fail
 }
@@ -38,11 +38,11 @@ fn options(settings: &Settings, extra: &Map<String, Value>) -> Map<String, Value
     set.chain(own.map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-fn beside(request: &Request) -> BTreeMap<&str, Value> {
+fn fields_beside_options(request: &ModelRequest) -> BTreeMap<&str, Value> {
     let format = match &request.format {
-        Format::Text => None,
-        Format::Json => Some(Value::from("json")),
-        Format::Schema(schema) => Some(schema.schema.clone()),
+        AnswerFormat::Text => None,
+        AnswerFormat::Json => Some(Value::from("json")),
+        AnswerFormat::Schema(schema) => Some(schema.schema.clone()),
     };
     let set = [("format", format), ("think", request.settings.reasoning_effort.map(think))];
     let set = set.into_iter().filter_map(|(name, value)| Some((name, value?)));
@@ -59,18 +59,18 @@ fn think(effort: Effort) -> Value {
     }
 }
 
-fn messages(request: &Request) -> Vec<Message<'_>> {
+fn messages(request: &ModelRequest) -> Vec<OllamaMessage<'_>> {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.is_empty() {
-        messages.push(Message::System { content: &request.system });
+        messages.push(OllamaMessage::System { content: &request.system });
     }
     for message in &request.messages {
         match message {
-            request::Message::System(content) => messages.push(Message::System { content }),
-            request::Message::User(content) => messages.push(Message::User { content }),
-            request::Message::Assistant { text, exchanges, provider: _ } => {
+            PromptMessage::System(content) => messages.push(OllamaMessage::System { content }),
+            PromptMessage::User(content) => messages.push(OllamaMessage::User { content }),
+            PromptMessage::Assistant { text, exchanges, provider: _ } => {
                 let tool_calls = exchanges.iter().enumerate().map(call).collect();
-                messages.push(Message::Assistant { content: text, tool_calls });
+                messages.push(OllamaMessage::Assistant { content: text, tool_calls });
                 messages.extend(exchanges.iter().map(result));
             }
         }
@@ -79,19 +79,17 @@ fn messages(request: &Request) -> Vec<Message<'_>> {
 }
 
 /// Anything but an object is written as an empty one, which is all that Ollama takes.
-fn call((index, exchange): (usize, &Exchange)) -> Call<'_> {
+fn call((index, exchange): (usize, &Exchange)) -> OllamaCall<'_> {
     let input = exchange.input.as_object().into_iter().flatten();
     let arguments = input.map(|(name, value)| (name.as_str(), value)).collect();
-    Call { id: exchange.id, function: CalledFunction { index, name: &exchange.name, arguments } }
+    OllamaCall { id: exchange.id, function: OllamaCalledFunction { index, name: &exchange.name, arguments } }
 }
 
 /// Whether the call succeeded is not told apart: this protocol has no place for it but the text.
-fn result(exchange: &Exchange) -> Message<'_> {
-    Message::Tool { tool_name: &exchange.name, tool_call_id: exchange.id, content: &exchange.result.text }
-}
-
-fn tool(spec: &ToolSpec) -> Tool<'_> {
-    let function =
-        ToolFunction { name: &spec.name, description: &spec.description, parameters: &spec.parameters };
-    Tool::Function { function }
+fn result(exchange: &Exchange) -> OllamaMessage<'_> {
+    OllamaMessage::Tool {
+        tool_name: &exchange.name,
+        tool_call_id: exchange.id,
+        content: &exchange.result.text,
+    }
 }

@@ -9,20 +9,20 @@ mod wire;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use self::decode::Decoder;
+use self::decode::OllamaDecoder;
 use crate::http::{Client, Headers};
 use crate::served::ServedModels;
-use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};
 
 /// An Ollama server. Its base URL has no version.
 #[derive(Debug, Clone)]
-pub struct Ollama {
+pub struct OllamaChat {
     client: Client,
     served: ServedModels,
     provider: String,
 }
 
-impl Ollama {
+impl OllamaChat {
     pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
         let client = Client::new(endpoint, &["api", "chat"], Headers::default())?;
         let served = ServedModels::new(endpoint, &["api", "tags"], None, Headers::default())?;
@@ -30,18 +30,18 @@ impl Ollama {
     }
 
     /// The bytes that asking `request` sends.
-    pub fn body(&self, request: &Request) -> Vec<u8> {
+    pub fn body(&self, request: &ModelRequest) -> Vec<u8> {
         encode::body(request)
     }
 
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+    async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let answer = self.client.post(self.body(request)).await?;
-        reading::pieces(answer, Decoder::new(&request.model, &self.provider)).await
+        reading::pieces(answer, OllamaDecoder::new(&request.model, &self.provider)).await
     }
 }
 
-impl ChatModel for Ollama {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+impl ChatModel for OllamaChat {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
     }
 

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use protocol::{Finish, Usage};
 use serde_json::{Value, json};
 
-use super::decode::Decoder;
-use crate::lines::Lines;
+use super::decode::OllamaDecoder;
+use crate::lines::LineSplitter;
 use crate::reading::Decode;
 use crate::tally::{MAX_ANSWER_BYTES, MAX_CALL_INPUT_BYTES};
-use crate::{Error, Piece};
+use crate::{AnswerPiece, Error};
 
 /// An answer with thinking and a call, byte for byte.
 const ANSWER: &str = r#"{"model":"m","created_at":"2026-11-15T02:00:00.000000Z","message":{"role":"assistant","content":"","thinking":"Hmm"},"done":false}
@@ -22,8 +22,8 @@ const ANSWER: &str = r#"{"model":"m","created_at":"2026-11-15T02:00:00.000000Z",
 "#;
 
 /// Decodes lines, then the end of the stream: the pieces, and the error if there was one.
-fn decode(lines: &[Value]) -> (Vec<Piece>, Option<Error>) {
-    let mut decoder = Decoder::new("m", "test");
+fn decode(lines: &[Value]) -> (Vec<AnswerPiece>, Option<Error>) {
+    let mut decoder = OllamaDecoder::new("m", "test");
     let mut out = VecDeque::new();
     let outcome = lines
         .iter()
@@ -32,7 +32,7 @@ fn decode(lines: &[Value]) -> (Vec<Piece>, Option<Error>) {
     (out.into(), outcome.err())
 }
 
-fn pieces(lines: &[Value]) -> Vec<Piece> {
+fn pieces(lines: &[Value]) -> Vec<AnswerPiece> {
     let (pieces, error) = decode(lines);
     assert_eq!(error, None);
     pieces
@@ -54,20 +54,20 @@ fn done(reason: &str) -> Value {
     json!({"model": "m", "message": {"role": "assistant", "content": ""}, "done": true, "done_reason": reason})
 }
 
-fn said(text: &str) -> Piece {
-    Piece::Text(text.into())
+fn said(text: &str) -> AnswerPiece {
+    AnswerPiece::Text(text.into())
 }
 
-fn start(index: usize, id: Option<&str>, name: &str) -> Piece {
-    Piece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
+fn start(index: usize, id: Option<&str>, name: &str) -> AnswerPiece {
+    AnswerPiece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
 }
 
-fn input(index: usize, json: &str) -> Piece {
-    Piece::CallInput { index, json: json.into() }
+fn input(index: usize, json: &str) -> AnswerPiece {
+    AnswerPiece::CallInput { index, json: json.into() }
 }
 
-fn stop() -> Piece {
-    Piece::Finish(Finish::Stop)
+fn stop() -> AnswerPiece {
+    AnswerPiece::Finish(Finish::Stop)
 }
 
 fn broken(reason: &str) -> Option<Error> {
@@ -76,29 +76,30 @@ fn broken(reason: &str) -> Option<Error> {
 
 #[test]
 fn an_answer_as_the_server_sends_it() {
-    let (mut lines, mut decoder, mut out) = (Lines::default(), Decoder::new("m", "test"), VecDeque::new());
+    let (mut lines, mut decoder, mut out) =
+        (LineSplitter::default(), OllamaDecoder::new("m", "test"), VecDeque::new());
     lines.feed(ANSWER.as_bytes(), |line| decoder.event("", line, &mut out)).unwrap();
     assert!(decoder.is_over());
     let expected = [
-        Piece::Reasoning("Hmm".into()),
+        AnswerPiece::Reasoning("Hmm".into()),
         start(0, Some("call_1"), "get_weather"),
         input(0, "{\"city\":\"Oslo\"}"),
         said("Hi"),
-        Piece::Usage(Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() }),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Usage(Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() }),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
     assert_eq!(out, expected);
 }
 
 #[test]
 fn a_whole_answer_is_one_line() {
-    let mut decoder = Decoder::new("m", "test");
+    let mut decoder = OllamaDecoder::new("m", "test");
     let mut out = VecDeque::new();
     let answer = json!({"model": "m:latest", "message": {"role": "assistant", "content": "Hi"}, "done": true,
         "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 2});
-    decoder.whole(&answer.to_string(), &mut out).and_then(|()| decoder.end(&mut out)).unwrap();
+    decoder.whole_answer(&answer.to_string(), &mut out).and_then(|()| decoder.end(&mut out)).unwrap();
     let usage = Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() };
-    assert_eq!(out, [Piece::Model("m:latest".into()), said("Hi"), Piece::Usage(usage), stop()]);
+    assert_eq!(out, [AnswerPiece::Model("m:latest".into()), said("Hi"), AnswerPiece::Usage(usage), stop()]);
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn calls_come_whole_and_in_order() {
         input(2, "{}"),
         start(3, None, "c"),
         start(4, None, ""),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
     assert_eq!(pieces(&lines), expected);
 }
@@ -149,8 +150,12 @@ fn every_reason_to_be_done() {
         ("length", Finish::Length, Finish::Length),
         ("load", Finish::Stop, Finish::ToolCalls),
     ] {
-        assert_eq!(pieces(&[text("x"), done(reason)]), [said("x"), Piece::Finish(after_text)], "{reason}");
-        assert_eq!(pieces(&[a_call.clone(), done(reason)])[1], Piece::Finish(after_call), "{reason}");
+        assert_eq!(
+            pieces(&[text("x"), done(reason)]),
+            [said("x"), AnswerPiece::Finish(after_text)],
+            "{reason}"
+        );
+        assert_eq!(pieces(&[a_call.clone(), done(reason)])[1], AnswerPiece::Finish(after_call), "{reason}");
     }
     assert_eq!(pieces(&[done("stop")]), [stop()]);
 }
@@ -197,7 +202,7 @@ fn the_end_needs_a_last_line() {
 
 #[test]
 fn nothing_follows_the_end() {
-    let mut decoder = Decoder::new("m", "test");
+    let mut decoder = OllamaDecoder::new("m", "test");
     let mut out = VecDeque::new();
     for data in ["", "\r", &done("stop").to_string(), &text("x").to_string(), "not json"] {
         assert_eq!(decoder.event("", data, &mut out), Ok(()));
@@ -224,7 +229,7 @@ fn sizes_are_bounded() {
 #[test]
 fn json_that_cannot_be_read() {
     for data in ["{", "3", "{}\n{}", "\u{fffd}", "null x", "data: {}"] {
-        let outcome = Decoder::new("m", "test").event("", data, &mut VecDeque::new());
+        let outcome = OllamaDecoder::new("m", "test").event("", data, &mut VecDeque::new());
         assert_eq!(outcome.err(), broken("an event that cannot be read"), "{data:?}");
     }
 }

@@ -6,23 +6,25 @@ use std::collections::BTreeMap;
 use protocol::CallId;
 use serde_json::{Map, Value};
 
+use crate::chat::FunctionTool;
+
 #[derive(serde::Serialize)]
-pub(super) struct Body<'a> {
+pub(super) struct OllamaBody<'a> {
     pub(super) model: &'a str,
-    pub(super) messages: Vec<Message<'a>>,
+    pub(super) messages: Vec<OllamaMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<Tool<'a>>,
+    pub(super) tools: Vec<FunctionTool<'a>>,
     pub(super) stream: bool,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(super) options: Map<String, Value>,
-    /// What stands beside the options.
+    /// The fields beside the options.
     #[serde(flatten)]
     pub(super) beside: BTreeMap<&'a str, Value>,
 }
 
 #[derive(serde::Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-pub(super) enum Message<'a> {
+pub(super) enum OllamaMessage<'a> {
     System {
         content: &'a str,
     },
@@ -32,7 +34,7 @@ pub(super) enum Message<'a> {
     Assistant {
         content: &'a str,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call<'a>>,
+        tool_calls: Vec<OllamaCall<'a>>,
     },
     Tool {
         tool_name: &'a str,
@@ -42,36 +44,22 @@ pub(super) enum Message<'a> {
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Call<'a> {
+pub(super) struct OllamaCall<'a> {
     pub(super) id: CallId,
-    pub(super) function: CalledFunction<'a>,
+    pub(super) function: OllamaCalledFunction<'a>,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct CalledFunction<'a> {
+pub(super) struct OllamaCalledFunction<'a> {
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) arguments: BTreeMap<&'a str, &'a Value>,
 }
 
-#[derive(serde::Serialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-pub(super) enum Tool<'a> {
-    Function { function: ToolFunction<'a> },
-}
-
-#[derive(serde::Serialize)]
-pub(super) struct ToolFunction<'a> {
-    pub(super) name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) description: &'a str,
-    pub(super) parameters: &'a Value,
-}
-
 /// One line of a stream, or a whole answer, which is a single line.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct Chunk {
+pub(super) struct OllamaChunk {
     pub(super) model: Value,
     pub(super) message: Value,
     pub(super) done: Value,

@@ -5,7 +5,7 @@ use protocol::Usage;
 use serde_json::json;
 
 use super::*;
-use crate::Message;
+use crate::PromptMessage;
 
 fn tools() -> Arc<[ToolSpec]> {
     let tool = |name: &str| ToolSpec {
@@ -19,30 +19,30 @@ fn tools() -> Arc<[ToolSpec]> {
 /// What comes of an answer in these parts: its words, its calls, and how it ended.
 fn found(parts: &[&str], finish: Finish) -> (String, Vec<(String, String)>, Finish) {
     let mut finder = Finder::new(tools());
-    let mut pieces: Vec<Piece> =
-        parts.iter().flat_map(|part| finder.take(Piece::Text((*part).to_owned()))).collect();
-    pieces.extend(finder.take(Piece::Finish(finish)));
+    let mut pieces: Vec<AnswerPiece> =
+        parts.iter().flat_map(|part| finder.take(AnswerPiece::Text((*part).to_owned()))).collect();
+    pieces.extend(finder.take(AnswerPiece::Finish(finish)));
     sorted(pieces)
 }
 
-fn sorted(pieces: Vec<Piece>) -> (String, Vec<(String, String)>, Finish) {
+fn sorted(pieces: Vec<AnswerPiece>) -> (String, Vec<(String, String)>, Finish) {
     let (mut text, mut calls, mut finish) = (String::new(), Vec::new(), None);
     for piece in pieces {
         assert_eq!(finish, None, "nothing follows the end");
         match piece {
-            Piece::Text(part) => text.push_str(&part),
-            Piece::CallStart { index, provider_id: None, name } => {
+            AnswerPiece::Text(part) => text.push_str(&part),
+            AnswerPiece::CallStart { index, provider_id: None, name } => {
                 assert_eq!(index, calls.len());
                 calls.push((name, String::new()));
             }
-            Piece::CallInput { index, json } => calls[index].1.push_str(&json),
-            Piece::Finish(reason) => finish = Some(reason),
-            Piece::CallStart { .. }
-            | Piece::Reasoning(_)
-            | Piece::CallsVoid
-            | Piece::Model(_)
-            | Piece::Usage(_)
-            | Piece::Provider(_) => panic!("{piece:?}"),
+            AnswerPiece::CallInput { index, json } => calls[index].1.push_str(&json),
+            AnswerPiece::Finish(reason) => finish = Some(reason),
+            AnswerPiece::CallStart { .. }
+            | AnswerPiece::Reasoning(_)
+            | AnswerPiece::CallsVoid
+            | AnswerPiece::Model(_)
+            | AnswerPiece::Usage(_)
+            | AnswerPiece::Provider(_) => panic!("{piece:?}"),
         }
     }
     (text, calls, finish.unwrap())
@@ -165,9 +165,9 @@ fn an_answer_that_was_cut_or_filtered_is_no_call() {
 #[test]
 fn words_are_handed_out_as_they_come() {
     let mut finder = Finder::new(tools());
-    let mut said = |text: &str| match finder.take(Piece::Text(text.into())).as_slice() {
+    let mut said = |text: &str| match finder.take(AnswerPiece::Text(text.into())).as_slice() {
         [] => String::new(),
-        [Piece::Text(text)] => text.clone(),
+        [AnswerPiece::Text(text)] => text.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(said(" "), "");
@@ -197,37 +197,41 @@ fn what_is_held_is_bounded() {
     assert_eq!(found(&[&over], Finish::Stop), (over.clone(), Vec::new(), Finish::Stop));
     let mut finder = Finder::new(tools());
     let begun = format!("{{{}", " ".repeat(MAX_HELD_BYTES));
-    assert_eq!(finder.take(Piece::Text(begun.clone())), [Piece::Text(begun)]);
+    assert_eq!(finder.take(AnswerPiece::Text(begun.clone())), [AnswerPiece::Text(begun)]);
 }
 
 /// A model that says what it was told to.
-struct Scripted(Vec<Result<Piece, Error>>);
+struct Scripted(Vec<Result<AnswerPiece, Error>>);
 
 impl ChatModel for Scripted {
-    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+    fn stream<'a>(&'a self, _: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         async { Ok(stream::iter(self.0.clone()).boxed()) }.boxed()
     }
 }
 
-async fn answer(script: Vec<Result<Piece, Error>>, tools: Arc<[ToolSpec]>) -> Vec<Result<Piece, Error>> {
-    let request = Request { tools, ..Request::new("m", "", vec![Message::User("hello".into())]) };
+async fn answer(
+    script: Vec<Result<AnswerPiece, Error>>,
+    tools: Arc<[ToolSpec]>,
+) -> Vec<Result<AnswerPiece, Error>> {
+    let request =
+        ModelRequest { tools, ..ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())]) };
     Rescued(Arc::new(Scripted(script))).stream(&request).await.unwrap().collect().await
 }
 
-fn said(text: &str) -> Result<Piece, Error> {
-    Ok(Piece::Text(text.into()))
+fn said(text: &str) -> Result<AnswerPiece, Error> {
+    Ok(AnswerPiece::Text(text.into()))
 }
 
 #[tokio::test]
 async fn a_stream_with_calls_in_its_text_ends_with_calls() {
-    let usage = Ok(Piece::Usage(Usage::default()));
+    let usage = Ok(AnswerPiece::Usage(Usage::default()));
     let (one, other) = SEARCH.split_at(20);
-    let script = vec![said(one), said(other), usage.clone(), Ok(Piece::Finish(Finish::Stop))];
+    let script = vec![said(one), said(other), usage.clone(), Ok(AnswerPiece::Finish(Finish::Stop))];
     let expected = vec![
         usage,
-        Ok(Piece::CallStart { index: 0, provider_id: None, name: "search".into() }),
-        Ok(Piece::CallInput { index: 0, json: r#"{"query":"Oslo"}"#.into() }),
-        Ok(Piece::Finish(Finish::ToolCalls)),
+        Ok(AnswerPiece::CallStart { index: 0, provider_id: None, name: "search".into() }),
+        Ok(AnswerPiece::CallInput { index: 0, json: r#"{"query":"Oslo"}"#.into() }),
+        Ok(AnswerPiece::Finish(Finish::ToolCalls)),
     ];
     assert_eq!(answer(script.clone(), tools()).await, expected);
     assert_eq!(answer(script.clone(), Arc::default()).await, script, "nothing was on offer");
@@ -235,9 +239,9 @@ async fn a_stream_with_calls_in_its_text_ends_with_calls() {
 
 #[tokio::test]
 async fn a_model_that_makes_calls_properly_is_left_alone() {
-    let start = Ok(Piece::CallStart { index: 0, provider_id: Some("c".into()), name: "now".into() });
-    let input = Ok(Piece::CallInput { index: 0, json: "{}".into() });
-    let end = Ok(Piece::Finish(Finish::ToolCalls));
+    let start = Ok(AnswerPiece::CallStart { index: 0, provider_id: Some("c".into()), name: "now".into() });
+    let input = Ok(AnswerPiece::CallInput { index: 0, json: "{}".into() });
+    let end = Ok(AnswerPiece::Finish(Finish::ToolCalls));
     let script = vec![said(SEARCH), start, input, said(SEARCH), end];
     assert_eq!(answer(script.clone(), tools()).await, script);
 }

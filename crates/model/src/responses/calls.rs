@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 /// The calls of one answer, in the order they began.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct ResponsesCalls {
     calls: Vec<Call>,
     /// By the id of the item and by that of the call; some servers know only one, or mix them up.
     ids: HashMap<String, usize>,
@@ -22,15 +22,15 @@ struct Call {
     open: bool,
 }
 
-/// What an event says of the call it is about: the id of the item, that of the call, and its place in the output.
+/// The marks of a call in an event: the id of the item, that of the call, and its place in the output.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Marks<'a> {
+pub(super) struct ResponsesCallMarks<'a> {
     pub(super) ids: [&'a str; 2],
     pub(super) output: Option<u64>,
 }
 
-impl Calls {
-    pub(super) fn begin(&mut self, marks: Marks<'_>, name: &str) {
+impl ResponsesCalls {
+    pub(super) fn begin(&mut self, marks: ResponsesCallMarks<'_>, name: &str) {
         let place = self.calls.len();
         self.calls.push(Call { name: name.to_owned(), heard: false, open: true });
         for id in marks.ids.into_iter().filter(|id| !id.is_empty()) {
@@ -42,24 +42,24 @@ impl Calls {
     }
 
     /// The call with one of these ids.
-    pub(super) fn known(&self, marks: Marks<'_>) -> Option<usize> {
+    pub(super) fn call_of(&self, marks: ResponsesCallMarks<'_>) -> Option<usize> {
         marks.ids.into_iter().find_map(|id| self.ids.get(id)).copied()
     }
 
     /// The call that has more to say.
-    pub(super) fn growing(&self, marks: Marks<'_>) -> Option<usize> {
+    pub(super) fn growing_call(&self, marks: ResponsesCallMarks<'_>) -> Option<usize> {
         let newest = || self.open(self.calls.len().checked_sub(1)?);
-        self.marked(marks).or_else(newest)
+        self.marked_call(marks).or_else(newest)
     }
 
     /// The call whose arguments are complete.
-    pub(super) fn complete(&mut self, marks: Marks<'_>) -> Option<usize> {
-        self.marked(marks).or_else(|| self.oldest())
+    pub(super) fn complete_call(&mut self, marks: ResponsesCallMarks<'_>) -> Option<usize> {
+        self.marked_call(marks).or_else(|| self.oldest())
     }
 
     /// The call that is over, or none if it has not even begun.
-    pub(super) fn over(&mut self, marks: Marks<'_>, name: &str) -> Option<usize> {
-        let place = match self.marked(marks) {
+    pub(super) fn end_call(&mut self, marks: ResponsesCallMarks<'_>, name: &str) -> Option<usize> {
+        let place = match self.marked_call(marks) {
             Some(place) => place,
             None => {
                 self.oldest().filter(|place| self.calls.get(*place).is_some_and(|call| call.name == name))?
@@ -70,12 +70,12 @@ impl Calls {
     }
 
     /// Notes that arguments have come and says whether some had before.
-    pub(super) fn hear(&mut self, place: usize) -> bool {
+    pub(super) fn note_arguments(&mut self, place: usize) -> bool {
         self.calls.get_mut(place).is_some_and(|call| std::mem::replace(&mut call.heard, true))
     }
 
-    fn marked(&self, marks: Marks<'_>) -> Option<usize> {
-        self.known(marks).or_else(|| self.open(*self.outputs.get(&marks.output?)?))
+    fn marked_call(&self, marks: ResponsesCallMarks<'_>) -> Option<usize> {
+        self.call_of(marks).or_else(|| self.open(*self.outputs.get(&marks.output?)?))
     }
 
     fn oldest(&mut self) -> Option<usize> {

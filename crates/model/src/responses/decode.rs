@@ -1,30 +1,35 @@
 //! Events of a stream as pieces of an answer, forgiving what servers leave out.
 //!
 //! Strict is only what safety needs: sizes are bounded, and only the event that ends the answer gives a
-//! [`Piece::Finish`], so an answer that was cut is never taken for a whole one.
+//! [`AnswerPiece::Finish`], so an answer that was cut is never taken for a whole one.
 
-use std::borrow::Cow;
-use std::collections::VecDeque;
-
-use protocol::{Finish, Usage};
+use protocol::Finish;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
-use super::calls::{Calls, Marks};
-use super::encode::{PROVIDER, REASONING};
-use super::wire::Event;
-use crate::reading::Decode;
+use super::calls::{ResponsesCallMarks, ResponsesCalls};
+use super::encode::REASONING;
+use super::wire::ResponsesEvent;
+use crate::reading::{Decode, parse};
 use crate::refusal::Refusal;
-use crate::tally::{Tally, plausible, short};
-use crate::{Error, Piece};
+use crate::request::PROVIDER;
+use crate::stream::Pieces;
+use crate::tally::{Tally, UsagePointers};
+use crate::{AnswerPiece, Error};
+
+const USAGE: UsagePointers = UsagePointers {
+    input: "/input_tokens",
+    output: "/output_tokens",
+    cached: "/input_tokens_details/cached_tokens",
+    reasoning: "/output_tokens_details/reasoning_tokens",
+};
 
 /// Decodes one answer.
-#[derive(Debug)]
-pub(super) struct Decoder {
-    /// The model asked for, until the server has named one.
-    asked: Option<String>,
+#[derive(Debug, Default)]
+pub(super) struct ResponsesDecoder {
     provider: String,
     tally: Tally,
-    calls: Calls,
+    calls: ResponsesCalls,
     /// Items the provider wants back.
     reasoning: Vec<Value>,
     /// Text has come.
@@ -56,8 +61,8 @@ impl Ending {
     }
 }
 
-impl Decode for Decoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+impl Decode for ResponsesDecoder {
+    fn event(&mut self, name: &str, data: &str, out: &mut Pieces) -> Result<(), Error> {
         if self.over {
             return Ok(());
         }
@@ -66,18 +71,18 @@ impl Decode for Decoder {
             "[DONE]" => self.end(out),
             data if name == "error" => Err(self.refusal(data)),
             data => {
-                let event: Event = serde_json::from_str(data).map_err(|_| unreadable())?;
+                let event: ResponsesEvent = parse(data)?;
                 let kind = event.kind.as_str().unwrap_or(name);
                 if kind == "error" || !event.error.is_null() {
                     return Err(self.refusal(data));
                 }
-                self.told(kind, &event, out)
+                self.decode_kind(kind, &event, out)
             }
         }
     }
 
-    fn whole(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        let response: Value = serde_json::from_str(text).map_err(|_| unreadable())?;
+    fn whole_answer(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
+        let response: Value = parse(text)?;
         let is_error = response.get("error").is_some_and(|error| !error.is_null());
         if is_error || field(&response, "object") == "error" {
             return Err(self.refusal(text));
@@ -89,41 +94,23 @@ impl Decode for Decoder {
         ending.map_or(Ok(()), |ending| self.finish(ending, &response, out))
     }
 
-    fn end(&mut self, _: &mut VecDeque<Piece>) -> Result<(), Error> {
-        if self.over { Ok(()) } else { Err(Error::Broken("ended without a finish reason".into())) }
-    }
-
-    fn has_finish(&self) -> bool {
-        self.over
-    }
-
     fn is_over(&self) -> bool {
         self.over
     }
 }
 
-impl Decoder {
+impl ResponsesDecoder {
     pub(super) fn new(model: &str, provider: &str) -> Self {
-        Self {
-            asked: Some(model.to_owned()),
-            provider: provider.to_owned(),
-            tally: Tally::default(),
-            calls: Calls::default(),
-            reasoning: Vec::new(),
-            said: false,
-            thought: false,
-            refused: false,
-            over: false,
-        }
+        Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
-    fn told(&mut self, kind: &str, event: &Event, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn decode_kind(&mut self, kind: &str, event: &ResponsesEvent, out: &mut Pieces) -> Result<(), Error> {
         let delta = event.delta.as_str().unwrap_or_default();
         let output = event.output_index.as_u64();
-        let marks = Marks { ids: [event.item_id.as_str().unwrap_or_default(), ""], output };
+        let marks = ResponsesCallMarks { ids: [event.item_id.as_str().unwrap_or_default(), ""], output };
         match kind {
             "response.created" | "response.in_progress" => {
-                self.model(&event.response, out);
+                self.tally.name_model(field(&event.response, "model"), out);
                 Ok(())
             }
             "response.output_text.delta" => self.say(delta, out),
@@ -136,14 +123,14 @@ impl Decoder {
             }
             "response.reasoning_summary_part.added" => self.paragraph(out),
             "response.output_item.added" => self.added(&event.item, output, out),
-            "response.function_call_arguments.delta" => match self.calls.growing(marks) {
+            "response.function_call_arguments.delta" => match self.calls.growing_call(marks) {
                 Some(place) if !delta.is_empty() => {
-                    self.calls.hear(place);
+                    self.calls.note_arguments(place);
                     self.tally.input(place, delta, out)
                 }
                 _ => Ok(()),
             },
-            "response.function_call_arguments.done" => match self.calls.complete(marks) {
+            "response.function_call_arguments.done" => match self.calls.complete_call(marks) {
                 Some(place) => self.arguments(place, &event.arguments, out),
                 None => Ok(()),
             },
@@ -155,46 +142,39 @@ impl Decoder {
         }
     }
 
-    fn say(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn say(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         self.said |= !text.is_empty();
-        self.tally.say(text, Piece::Text, out)
+        self.tally.say(text, AnswerPiece::Text, out)
     }
 
-    fn think(&mut self, text: &str, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn think(&mut self, text: &str, out: &mut Pieces) -> Result<(), Error> {
         self.thought |= !text.is_empty();
-        self.tally.say(text, Piece::Reasoning, out)
+        self.tally.say(text, AnswerPiece::Reasoning, out)
     }
 
     /// Parts of a summary stand apart.
-    fn paragraph(&mut self, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn paragraph(&mut self, out: &mut Pieces) -> Result<(), Error> {
         if self.thought { self.think("\n\n", out) } else { Ok(()) }
     }
 
-    fn model(&mut self, response: &Value, out: &mut VecDeque<Piece>) {
-        let name = field(response, "model");
-        if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
-            out.push_back(Piece::Model(short(name)));
-        }
-    }
-
-    fn added(&mut self, item: &Value, output: Option<u64>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn added(&mut self, item: &Value, output: Option<u64>, out: &mut Pieces) -> Result<(), Error> {
         let marks = marks(item, output);
-        if field(item, "type") == "function_call" && self.calls.known(marks).is_none() {
+        if field(item, "type") == "function_call" && self.calls.call_of(marks).is_none() {
             self.begin(marks, item, out)?;
         }
         Ok(())
     }
 
-    fn done(&mut self, item: &Value, output: Option<u64>, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn done(&mut self, item: &Value, output: Option<u64>, out: &mut Pieces) -> Result<(), Error> {
         match field(item, "type") {
             "function_call" => {
                 let marks = marks(item, output);
                 let name = field(item, "name");
-                let place = match self.calls.over(marks, name) {
+                let place = match self.calls.end_call(marks, name) {
                     Some(place) => place,
                     None => {
                         let place = self.begin(marks, item, out)?;
-                        self.calls.over(marks, name);
+                        self.calls.end_call(marks, name);
                         place
                     }
                 };
@@ -205,7 +185,12 @@ impl Decoder {
         }
     }
 
-    fn begin(&mut self, marks: Marks<'_>, item: &Value, out: &mut VecDeque<Piece>) -> Result<usize, Error> {
+    fn begin(
+        &mut self,
+        marks: ResponsesCallMarks<'_>,
+        item: &Value,
+        out: &mut Pieces,
+    ) -> Result<usize, Error> {
         let [item_id, call_id] = marks.ids;
         self.tally.count(item_id.len())?;
         let name = field(item, "name");
@@ -214,13 +199,13 @@ impl Decoder {
     }
 
     /// Takes all arguments of a call at once, unless they have come piece by piece.
-    fn arguments(&mut self, place: usize, arguments: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn arguments(&mut self, place: usize, arguments: &Value, out: &mut Pieces) -> Result<(), Error> {
         let arguments = match arguments {
             Value::String(text) => Cow::Borrowed(text.as_str()),
             Value::Object(_) => Cow::Owned(arguments.to_string()),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Cow::Borrowed(""),
         };
-        if arguments.is_empty() || self.calls.hear(place) {
+        if arguments.is_empty() || self.calls.note_arguments(place) {
             return Ok(());
         }
         self.tally.input(place, arguments, out)
@@ -243,7 +228,7 @@ impl Decoder {
     }
 
     /// Takes from the whole answer what was not streamed.
-    fn rest(&mut self, response: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn rest(&mut self, response: &Value, out: &mut Pieces) -> Result<(), Error> {
         let (said, thought) = (self.said, self.thought);
         let (called, kept) = (self.tally.calls() > 0, !self.reasoning.is_empty());
         for item in list(response, "output") {
@@ -265,7 +250,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn message(&mut self, item: &Value, said: bool, out: &mut VecDeque<Piece>) -> Result<(), Error> {
+    fn message(&mut self, item: &Value, said: bool, out: &mut Pieces) -> Result<(), Error> {
         for part in list(item, "content") {
             let refusal = field(part, "refusal");
             self.refused |= !refusal.is_empty();
@@ -277,8 +262,8 @@ impl Decoder {
         Ok(())
     }
 
-    fn finish(&mut self, ending: Ending, response: &Value, out: &mut VecDeque<Piece>) -> Result<(), Error> {
-        self.model(response, out);
+    fn finish(&mut self, ending: Ending, response: &Value, out: &mut Pieces) -> Result<(), Error> {
+        self.tally.name_model(field(response, "model"), out);
         let cut = match ending {
             Ending::Completed => None,
             Ending::Incomplete => match response.pointer("/incomplete_details/reason") {
@@ -291,12 +276,12 @@ impl Decoder {
             }
         };
         self.rest(response, out)?;
-        out.extend(response.get("usage").and_then(usage).map(Piece::Usage));
+        out.extend(response.get("usage").and_then(|usage| USAGE.read(usage)).map(AnswerPiece::Usage));
         if !self.reasoning.is_empty() {
             let reasoning = std::mem::take(&mut self.reasoning);
-            out.push_back(Piece::Provider(json!({ PROVIDER: self.provider, REASONING: reasoning })));
+            out.push_back(AnswerPiece::Provider(json!({ PROVIDER: self.provider, REASONING: reasoning })));
         }
-        out.push_back(Piece::Finish(match cut {
+        out.push_back(AnswerPiece::Finish(match cut {
             Some(cut) => cut,
             None if self.refused => Finish::ContentFilter,
             None if self.tally.calls() > 0 => Finish::ToolCalls,
@@ -321,10 +306,6 @@ impl Decoder {
     }
 }
 
-fn unreadable() -> Error {
-    Error::Broken("an event that cannot be read".into())
-}
-
 /// A field that is a text; what is not counts as empty.
 fn field<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -334,21 +315,6 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn marks(item: &Value, output: Option<u64>) -> Marks<'_> {
-    Marks { ids: [field(item, "id"), field(item, "call_id")], output }
-}
-
-/// None if the counts are missing or cannot be true; the caller then estimates.
-fn usage(usage: &Value) -> Option<Usage> {
-    let count = |pointer| usage.pointer(pointer).and_then(Value::as_u64).and_then(plausible);
-    let (input, output) = (count("/input_tokens")?, count("/output_tokens")?);
-    let kept = count("/input_tokens_details/cached_tokens").unwrap_or_default();
-    let reasoning = count("/output_tokens_details/reasoning_tokens").unwrap_or_default();
-    Some(Usage {
-        input_tokens: input,
-        output_tokens: output,
-        cached_input_tokens: kept.min(input),
-        reasoning_tokens: reasoning.min(output),
-        ..Usage::default()
-    })
+fn marks(item: &Value, output: Option<u64>) -> ResponsesCallMarks<'_> {
+    ResponsesCallMarks { ids: [field(item, "id"), field(item, "call_id")], output }
 }

@@ -3,11 +3,13 @@
 use protocol::Effort;
 use serde_json::Value;
 
-use super::wire::{Body, Function, Item, Reasoning, Text, TextFormat, Tool};
-use crate::{Exchange, Format, Message, Request, ToolSpec};
+use super::wire::{
+    ResponsesBody, ResponsesFunction, ResponsesItem, ResponsesReasoning, ResponsesText, ResponsesTool,
+    TextFormat,
+};
+use crate::request::sent_by;
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
 
-/// The key under which [`Piece::Provider`](crate::Piece::Provider) names who sent it: only that server can read it.
-pub(super) const PROVIDER: &str = "provider";
 /// The key under which the items of the model's reasoning are kept.
 pub(super) const REASONING: &str = "reasoning";
 /// Reasoning that only the provider can read. It comes back with the next request, because nothing is stored there.
@@ -18,11 +20,11 @@ const MIN_OUTPUT_TOKENS: u32 = 16;
 
 /// The request's JSON. Pure: the same request gives the same bytes, which is what prompt caches go by. This protocol
 /// has no penalties, so these are left out.
-pub(super) fn body(request: &Request, provider: &str) -> Vec<u8> {
+pub(super) fn body(request: &ModelRequest, provider: &str) -> Vec<u8> {
     let settings = &request.settings;
     let effort = settings.reasoning_effort.map(Effort::name);
     let (instructions, first) = system(request);
-    let body = Body {
+    let body = ResponsesBody {
         model: &request.model,
         instructions,
         input: first.into_iter().chain(input(&request.messages, provider)).collect(),
@@ -30,8 +32,8 @@ pub(super) fn body(request: &Request, provider: &str) -> Vec<u8> {
         stream: request.stream,
         store: false,
         include: effort.map(|_| [ENCRYPTED]),
-        reasoning: effort.map(|effort| Reasoning { effort, summary: "auto" }),
-        text: format(&request.format).map(|format| Text { format }),
+        reasoning: effort.map(|effort| ResponsesReasoning { effort, summary: "auto" }),
+        text: format(&request.format).map(|format| ResponsesText { format }),
         temperature: settings.temperature,
         top_p: settings.top_p,
         max_output_tokens: settings.max_tokens.map(|tokens| tokens.max(MIN_OUTPUT_TOKENS)),
@@ -40,37 +42,39 @@ pub(super) fn body(request: &Request, provider: &str) -> Vec<u8> {
 }
 
 /// The system's text as instructions, or as the first item: whoever wants JSON must say so in the input itself.
-fn system(request: &Request) -> (&str, Option<Item<'_>>) {
+fn system(request: &ModelRequest) -> (&str, Option<ResponsesItem<'_>>) {
     let content = request.system.as_str();
     match request.format {
-        Format::Json if !content.is_empty() => ("", Some(Item::Message { role: "system", content })),
-        Format::Text | Format::Json | Format::Schema(_) => (content, None),
+        AnswerFormat::Json if !content.is_empty() => {
+            ("", Some(ResponsesItem::Message { role: "system", content }))
+        }
+        AnswerFormat::Text | AnswerFormat::Json | AnswerFormat::Schema(_) => (content, None),
     }
 }
 
-fn format(format: &Format) -> Option<TextFormat<'_>> {
+fn format(format: &AnswerFormat) -> Option<TextFormat<'_>> {
     match format {
-        Format::Text => None,
-        Format::Json => Some(TextFormat::JsonObject),
-        Format::Schema(schema) => {
+        AnswerFormat::Text => None,
+        AnswerFormat::Json => Some(TextFormat::JsonObject),
+        AnswerFormat::Schema(schema) => {
             Some(TextFormat::JsonSchema { name: &schema.name, strict: true, schema: &schema.schema })
         }
     }
 }
 
-fn input<'a>(messages: &'a [Message], provider: &str) -> Vec<Item<'a>> {
+fn input<'a>(messages: &'a [PromptMessage], provider: &str) -> Vec<ResponsesItem<'a>> {
     let mut items = Vec::with_capacity(messages.len());
     for message in messages {
         match message {
-            Message::System(content) => items.push(Item::Message { role: "system", content }),
-            Message::User(content) => items.push(Item::Message { role: "user", content }),
-            Message::Assistant { text, exchanges, provider: opaque } => {
+            PromptMessage::System(content) => items.push(ResponsesItem::Message { role: "system", content }),
+            PromptMessage::User(content) => items.push(ResponsesItem::Message { role: "user", content }),
+            PromptMessage::Assistant { text, exchanges, provider: opaque } => {
                 if !text.is_empty() {
-                    items.push(Item::Message { role: "assistant", content: text });
+                    items.push(ResponsesItem::Message { role: "assistant", content: text });
                 }
                 // Reasoning that nothing follows is refused, and once the calls are answered it is of no more use.
                 if !exchanges.is_empty() {
-                    items.extend(opaque.iter().flat_map(|opaque| reasoning(opaque, provider)));
+                    items.extend(reasoning(opaque.as_ref(), provider));
                 }
                 items.extend(exchanges.iter().map(call));
                 items.extend(exchanges.iter().map(output));
@@ -80,26 +84,23 @@ fn input<'a>(messages: &'a [Message], provider: &str) -> Vec<Item<'a>> {
     items
 }
 
-fn reasoning<'a>(opaque: &'a Value, provider: &str) -> impl Iterator<Item = Item<'a>> {
-    let ours = opaque.get(PROVIDER).is_some_and(|name| name == provider);
-    let items = opaque.get(REASONING).and_then(Value::as_array).filter(|_| ours);
-    items.into_iter().flatten().map(Item::Opaque)
+fn reasoning<'a>(opaque: Option<&'a Value>, provider: &str) -> impl Iterator<Item = ResponsesItem<'a>> {
+    let items = sent_by(opaque, provider).and_then(|own| own.get(REASONING)?.as_array());
+    items.into_iter().flatten().map(ResponsesItem::Opaque)
 }
 
-/// Anything but an object is written as an empty one, which is all that providers take.
-fn call(exchange: &Exchange) -> Item<'_> {
-    let Exchange { id, name, input, .. } = exchange;
-    let arguments = if input.is_object() { input.to_string() } else { "{}".to_owned() };
-    Item::Function(Function::Call { call_id: *id, name, arguments })
+fn call(exchange: &Exchange) -> ResponsesItem<'_> {
+    let arguments = exchange.arguments();
+    ResponsesItem::Function(ResponsesFunction::Call { call_id: exchange.id, name: &exchange.name, arguments })
 }
 
 /// Whether the call succeeded is not told apart: this protocol has no place for it but the text.
-fn output(exchange: &Exchange) -> Item<'_> {
-    Item::Function(Function::Output { call_id: exchange.id, output: &exchange.result.text })
+fn output(exchange: &Exchange) -> ResponsesItem<'_> {
+    ResponsesItem::Function(ResponsesFunction::Output { call_id: exchange.id, output: &exchange.result.text })
 }
 
-fn tool(spec: &ToolSpec) -> Tool<'_> {
-    Tool::Function {
+fn tool(spec: &ToolSpec) -> ResponsesTool<'_> {
+    ResponsesTool::Function {
         name: &spec.name,
         description: &spec.description,
         parameters: &spec.parameters,

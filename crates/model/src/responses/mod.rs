@@ -10,20 +10,20 @@ mod wire;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use self::decode::Decoder;
+use self::decode::ResponsesDecoder;
 use crate::http::{Client, Headers};
 use crate::served::ServedModels;
-use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, PieceStream, Request, reading};
+use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};
 
 /// A server that speaks Responses.
 #[derive(Debug, Clone)]
-pub struct Responses {
+pub struct OpenAiResponses {
     client: Client,
     served: ServedModels,
     provider: String,
 }
 
-impl Responses {
+impl OpenAiResponses {
     pub fn new(endpoint: &Endpoint) -> Result<Self, InvalidEndpoint> {
         let client = Client::new(endpoint, &["responses"], Headers::default())?;
         let served = ServedModels::new(endpoint, &["models"], None, Headers::default())?;
@@ -31,18 +31,18 @@ impl Responses {
     }
 
     /// The bytes that asking `request` sends.
-    pub fn body(&self, request: &Request) -> Vec<u8> {
+    pub fn body(&self, request: &ModelRequest) -> Vec<u8> {
         encode::body(request, &self.provider)
     }
 
-    async fn ask(&self, request: &Request) -> Result<PieceStream, Error> {
+    async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let answer = self.client.post(self.body(request)).await?;
-        reading::pieces(answer, Decoder::new(&request.model, &self.provider)).await
+        reading::pieces(answer, ResponsesDecoder::new(&request.model, &self.provider)).await
     }
 }
 
-impl ChatModel for Responses {
-    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<PieceStream, Error>> {
+impl ChatModel for OpenAiResponses {
+    fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
         self.ask(request).boxed()
     }
 

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use protocol::{Finish, Usage};
 use serde_json::{Value, json};
 
-use super::decode::Decoder;
+use super::decode::ResponsesDecoder;
 use crate::reading::Decode;
-use crate::sse::Parser;
+use crate::sse::SseParser;
 use crate::tally::{MAX_ANSWER_BYTES, MAX_CALL_INPUT_BYTES};
-use crate::{Error, Piece};
+use crate::{AnswerPiece, Error};
 
 /// An answer with reasoning and a call as OpenAI sends it, but for most fields of the response.
 const TOOLS: &str = r#"event: response.created
@@ -54,8 +54,8 @@ data: {"type":"response.completed","response":{"id":"resp_1","object":"response"
 "#;
 
 /// Decodes events, then the end of the stream: the pieces, and the error if there was one.
-fn decode(events: &[Value]) -> (Vec<Piece>, Option<Error>) {
-    let mut decoder = Decoder::new("m", "test");
+fn decode(events: &[Value]) -> (Vec<AnswerPiece>, Option<Error>) {
+    let mut decoder = ResponsesDecoder::new("m", "test");
     let mut out = VecDeque::new();
     let outcome = events
         .iter()
@@ -64,16 +64,16 @@ fn decode(events: &[Value]) -> (Vec<Piece>, Option<Error>) {
     (out.into(), outcome.err())
 }
 
-fn pieces(events: &[Value]) -> Vec<Piece> {
+fn pieces(events: &[Value]) -> Vec<AnswerPiece> {
     let (pieces, error) = decode(events);
     assert_eq!(error, None);
     pieces
 }
 
-fn whole(response: &Value) -> (Vec<Piece>, Option<Error>) {
-    let mut decoder = Decoder::new("m", "test");
+fn whole_answer(response: &Value) -> (Vec<AnswerPiece>, Option<Error>) {
+    let mut decoder = ResponsesDecoder::new("m", "test");
     let mut out = VecDeque::new();
-    let outcome = decoder.whole(&response.to_string(), &mut out).and_then(|()| decoder.end(&mut out));
+    let outcome = decoder.whole_answer(&response.to_string(), &mut out).and_then(|()| decoder.end(&mut out));
     (out.into(), outcome.err())
 }
 
@@ -98,33 +98,34 @@ fn completed() -> Value {
     event("completed", json!({"response": {}}))
 }
 
-fn said(text: &str) -> Piece {
-    Piece::Text(text.into())
+fn said(text: &str) -> AnswerPiece {
+    AnswerPiece::Text(text.into())
 }
 
-fn thought(text: &str) -> Piece {
-    Piece::Reasoning(text.into())
+fn thought(text: &str) -> AnswerPiece {
+    AnswerPiece::Reasoning(text.into())
 }
 
-fn start(index: usize, id: Option<&str>, name: &str) -> Piece {
-    Piece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
+fn start(index: usize, id: Option<&str>, name: &str) -> AnswerPiece {
+    AnswerPiece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
 }
 
-fn input(index: usize, json: &str) -> Piece {
-    Piece::CallInput { index, json: json.into() }
+fn input(index: usize, json: &str) -> AnswerPiece {
+    AnswerPiece::CallInput { index, json: json.into() }
 }
 
-fn stop() -> Piece {
-    Piece::Finish(Finish::Stop)
+fn stop() -> AnswerPiece {
+    AnswerPiece::Finish(Finish::Stop)
 }
 
-fn called() -> Piece {
-    Piece::Finish(Finish::ToolCalls)
+fn called() -> AnswerPiece {
+    AnswerPiece::Finish(Finish::ToolCalls)
 }
 
 #[test]
 fn an_answer_as_the_provider_sends_it() {
-    let (mut parser, mut decoder, mut out) = (Parser::default(), Decoder::new("m", "test"), VecDeque::new());
+    let (mut parser, mut decoder, mut out) =
+        (SseParser::default(), ResponsesDecoder::new("m", "test"), VecDeque::new());
     parser.feed(TOOLS.as_bytes(), |event| decoder.event(&event.name, &event.data, &mut out)).unwrap();
     assert!(decoder.is_over());
     let kept = json!({"type": "reasoning", "id": "rs_1", "encrypted_content": "b3BhcXVl",
@@ -141,8 +142,8 @@ fn an_answer_as_the_provider_sends_it() {
         start(0, Some("call_1"), "get_weather"),
         input(0, "{\"city\":"),
         input(0, "\"Oslo\"}"),
-        Piece::Usage(usage),
-        Piece::Provider(json!({"provider": "test", "reasoning": [kept]})),
+        AnswerPiece::Usage(usage),
+        AnswerPiece::Provider(json!({"provider": "test", "reasoning": [kept]})),
         called(),
     ];
     assert_eq!(out, expected);
@@ -167,7 +168,7 @@ fn text_without_any_of_the_fields_around_it() {
 
 #[test]
 fn a_kind_may_be_told_by_the_name_of_the_event_alone() {
-    let mut decoder = Decoder::new("m", "test");
+    let mut decoder = ResponsesDecoder::new("m", "test");
     let mut out = VecDeque::new();
     decoder.event("response.output_text.delta", r#"{"delta":"x"}"#, &mut out).unwrap();
     decoder.event("response.completed", "{}", &mut out).unwrap();
@@ -202,7 +203,7 @@ fn reasoning_is_kept_only_if_it_can_come_back() {
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "eA"},
         {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "eQ"},
     ]);
-    let expected = Piece::Provider(json!({"provider": "test", "reasoning": kept}));
+    let expected = AnswerPiece::Provider(json!({"provider": "test", "reasoning": kept}));
     assert_eq!(pieces(&[done(&one), done(&other), completed()]), [expected, stop()]);
 }
 
@@ -237,7 +238,7 @@ fn parallel_calls_are_told_apart_by_any_mark() {
         ];
         let found = pieces(&events);
         let inputs: Vec<_> =
-            found.iter().filter(|piece| matches!(piece, Piece::CallInput { .. })).cloned().collect();
+            found.iter().filter(|piece| matches!(piece, AnswerPiece::CallInput { .. })).cloned().collect();
         assert_eq!(inputs, [input(0, "{\"x\":"), input(1, "{}"), input(0, "1}")]);
         assert_eq!(found.len(), 6, "{found:?}");
     }
@@ -333,7 +334,7 @@ fn a_refusal_is_text_and_ends_as_filtered() {
         event("refusal.delta", json!({"delta": "won't."})),
         completed(),
     ];
-    assert_eq!(pieces(&events), [said("I "), said("won't."), Piece::Finish(Finish::ContentFilter)]);
+    assert_eq!(pieces(&events), [said("I "), said("won't."), AnswerPiece::Finish(Finish::ContentFilter)]);
 }
 
 #[test]
@@ -346,8 +347,8 @@ fn an_answer_that_was_cut_says_why() {
     ] {
         let response = json!({"status": "incomplete", "incomplete_details": details});
         let incomplete = event("incomplete", json!({"response": response}));
-        assert_eq!(pieces(&[text("x"), incomplete]), [said("x"), Piece::Finish(expected)]);
-        assert_eq!(whole(&response), (vec![Piece::Finish(expected)], None));
+        assert_eq!(pieces(&[text("x"), incomplete]), [said("x"), AnswerPiece::Finish(expected)]);
+        assert_eq!(whole(&response), (vec![AnswerPiece::Finish(expected)], None));
     }
 }
 
@@ -365,7 +366,7 @@ fn a_whole_answer() {
         "output": [reasoning, message, {"type": "web_search_call"}, call(1), call(2)],
         "usage": {"input_tokens": 3, "output_tokens": 2}});
     let expected = vec![
-        Piece::Model("m-2026".into()),
+        AnswerPiece::Model("m-2026".into()),
         thought("One."),
         thought("\n\n"),
         thought("Two."),
@@ -375,15 +376,15 @@ fn a_whole_answer() {
         input(0, "{}"),
         start(1, Some("call_2"), "a"),
         input(1, "{}"),
-        Piece::Usage(Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() }),
-        Piece::Provider(json!({"provider": "test", "reasoning": [reasoning]})),
+        AnswerPiece::Usage(Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() }),
+        AnswerPiece::Provider(json!({"provider": "test", "reasoning": [reasoning]})),
         called(),
     ];
     assert_eq!(whole(&response), (expected.clone(), None));
     let last = event("completed", json!({"response": response}));
     assert_eq!(pieces(std::slice::from_ref(&last)), expected, "a stream without deltas");
     assert_eq!(
-        pieces(&[text("Hello!"), last]).iter().filter(|piece| matches!(piece, Piece::Text(_))).count(),
+        pieces(&[text("Hello!"), last]).iter().filter(|piece| matches!(piece, AnswerPiece::Text(_))).count(),
         1,
         "what was streamed is not said again"
     );
@@ -393,7 +394,7 @@ fn a_whole_answer() {
 fn a_whole_answer_may_lack_its_status_but_not_its_output() {
     let refusal =
         json!({"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}]});
-    assert_eq!(whole(&refusal), (vec![said("No."), Piece::Finish(Finish::ContentFilter)], None));
+    assert_eq!(whole(&refusal), (vec![said("No."), AnswerPiece::Finish(Finish::ContentFilter)], None));
     let broken = Some(Error::Broken("ended without a finish reason".into()));
     for response in
         [json!({}), json!([]), json!({"status": "in_progress", "output": []}), json!({"status": "queued"})]
@@ -418,7 +419,7 @@ fn usage_that_cannot_be_true_is_ignored() {
     let usage = json!({"input_tokens": 1, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 9},
         "output_tokens_details": {"reasoning_tokens": -9}});
     let expected = Usage { input_tokens: 1, output_tokens: 2, cached_input_tokens: 1, ..Usage::default() };
-    assert_eq!(pieces(&[with(&usage)])[0], Piece::Usage(expected));
+    assert_eq!(pieces(&[with(&usage)])[0], AnswerPiece::Usage(expected));
 }
 
 #[test]
@@ -426,7 +427,7 @@ fn another_model_is_named_once() {
     let named = |kind: &str, name: &str| event(kind, json!({"response": {"model": name}}));
     let events =
         [named("created", "m-2026"), named("in_progress", "m-2027"), text("x"), named("completed", "m-2026")];
-    assert_eq!(pieces(&events), [Piece::Model("m-2026".into()), said("x"), stop()]);
+    assert_eq!(pieces(&events), [AnswerPiece::Model("m-2026".into()), said("x"), stop()]);
     assert_eq!(pieces(&[named("created", "m"), named("completed", "m")]), [stop()]);
 }
 
@@ -465,7 +466,7 @@ fn errors_in_the_stream_before_and_after_content() {
         assert_eq!(decode(std::slice::from_ref(&notice)), (vec![], Some(error.clone())), "{notice}");
         assert_eq!(decode(&[text("x"), notice]), (vec![said("x")], Some(error)));
     }
-    let outcome = Decoder::new("m", "test").event("error", "it broke", &mut VecDeque::new());
+    let outcome = ResponsesDecoder::new("m", "test").event("error", "it broke", &mut VecDeque::new());
     assert_eq!(outcome, Err(unavailable("")));
     for refusal in [
         json!({"error": {"type": "server_error", "message": "x"}}),
@@ -482,13 +483,13 @@ fn the_end_needs_an_event_that_ends() {
     assert_eq!(decode(&[]), (vec![], broken.clone()));
     let full = json!({"type": "message", "content": [{"type": "output_text", "text": "x"}]});
     assert_eq!(decode(&[text("x"), done(&full)]), (vec![said("x")], broken.clone()));
-    let outcome = Decoder::new("m", "test").event("", "[DONE]", &mut VecDeque::new());
+    let outcome = ResponsesDecoder::new("m", "test").event("", "[DONE]", &mut VecDeque::new());
     assert_eq!(outcome.err(), broken);
 }
 
 #[test]
 fn nothing_follows_the_end() {
-    let mut decoder = Decoder::new("m", "test");
+    let mut decoder = ResponsesDecoder::new("m", "test");
     let mut out = VecDeque::new();
     for data in ["", &completed().to_string(), &text("x").to_string(), " [DONE] ", "not json"] {
         assert_eq!(decoder.event("", data, &mut out), Ok(()));
@@ -521,8 +522,8 @@ fn sizes_are_bounded() {
 fn json_that_cannot_be_read() {
     let unreadable = Err(Error::Broken("an event that cannot be read".into()));
     for data in ["{", "3", "\"x\"", "{}\n{}", "\u{fffd}", "null x"] {
-        let mut decoder = Decoder::new("m", "test");
+        let mut decoder = ResponsesDecoder::new("m", "test");
         assert_eq!(decoder.event("", data, &mut VecDeque::new()), unreadable, "{data:?}");
     }
-    assert_eq!(Decoder::new("m", "test").whole("<html>", &mut VecDeque::new()), unreadable);
+    assert_eq!(ResponsesDecoder::new("m", "test").whole("<html>", &mut VecDeque::new()), unreadable);
 }

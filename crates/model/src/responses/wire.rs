@@ -5,21 +5,21 @@ use protocol::CallId;
 use serde_json::Value;
 
 #[derive(serde::Serialize)]
-pub(super) struct Body<'a> {
+pub(super) struct ResponsesBody<'a> {
     pub(super) model: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(super) instructions: &'a str,
-    pub(super) input: Vec<Item<'a>>,
+    pub(super) input: Vec<ResponsesItem<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<Tool<'a>>,
+    pub(super) tools: Vec<ResponsesTool<'a>>,
     pub(super) stream: bool,
     pub(super) store: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) include: Option<[&'a str; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) reasoning: Option<Reasoning<'a>>,
+    pub(super) reasoning: Option<ResponsesReasoning<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) text: Option<Text<'a>>,
+    pub(super) text: Option<ResponsesText<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,13 +29,13 @@ pub(super) struct Body<'a> {
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Reasoning<'a> {
+pub(super) struct ResponsesReasoning<'a> {
     pub(super) effort: &'a str,
     pub(super) summary: &'a str,
 }
 
 #[derive(serde::Serialize)]
-pub(super) struct Text<'a> {
+pub(super) struct ResponsesText<'a> {
     pub(super) format: TextFormat<'a>,
 }
 
@@ -48,19 +48,19 @@ pub(super) enum TextFormat<'a> {
 
 #[derive(serde::Serialize)]
 #[serde(untagged)]
-pub(super) enum Item<'a> {
+pub(super) enum ResponsesItem<'a> {
     Message {
         role: &'a str,
         content: &'a str,
     },
-    Function(Function<'a>),
-    /// What the provider sent and wants back unchanged.
+    Function(ResponsesFunction<'a>),
+    /// An item that the provider sent and wants back unchanged.
     Opaque(&'a Value),
 }
 
 #[derive(serde::Serialize)]
 #[serde(tag = "type")]
-pub(super) enum Function<'a> {
+pub(super) enum ResponsesFunction<'a> {
     #[serde(rename = "function_call")]
     Call { call_id: CallId, name: &'a str, arguments: String },
     #[serde(rename = "function_call_output")]
@@ -69,7 +69,7 @@ pub(super) enum Function<'a> {
 
 #[derive(serde::Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Tool<'a> {
+pub(super) enum ResponsesTool<'a> {
     Function {
         name: &'a str,
         #[serde(skip_serializing_if = "str::is_empty")]
@@ -82,7 +82,7 @@ pub(super) enum Tool<'a> {
 /// One event of a stream.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct Event {
+pub(super) struct ResponsesEvent {
     #[serde(rename = "type")]
     pub(super) kind: Value,
     pub(super) item_id: Value,

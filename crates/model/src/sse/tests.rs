@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{MAX_EVENT_BYTES, MAX_LINE_BYTES, Parser, TooLong};
+use super::{MAX_EVENT_BYTES, MAX_LINE_BYTES, SseParser, SseTooLong};
 
 type Events = Vec<(String, String)>;
 
@@ -27,13 +27,13 @@ fn expected() -> Events {
     .to_vec()
 }
 
-fn parse<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Events, Result<(), TooLong>) {
-    let mut parser = Parser::default();
+fn parse<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Events, Result<(), SseTooLong>) {
+    let mut parser = SseParser::default();
     let mut events = Events::new();
     for chunk in chunks {
         let outcome = parser.feed(chunk, |event| {
             events.push((event.name.to_string(), event.data.to_string()));
-            Ok::<(), TooLong>(())
+            Ok::<(), SseTooLong>(())
         });
         if outcome.is_err() {
             return (events, outcome);
@@ -76,17 +76,17 @@ fn a_line_at_the_limit_is_read_and_one_byte_more_is_refused() {
     for size in [7, 4096, usize::MAX] {
         let (events, outcome) = parse(line(MAX_LINE_BYTES).chunks(size));
         assert_eq!((events[0].1.len(), outcome), (MAX_LINE_BYTES - 5, Ok(())));
-        assert_eq!(parse(line(MAX_LINE_BYTES + 1).chunks(size)), (vec![], Err(TooLong::Line)));
+        assert_eq!(parse(line(MAX_LINE_BYTES + 1).chunks(size)), (vec![], Err(SseTooLong::Line)));
     }
 }
 
 #[test]
 fn a_line_without_an_end_is_refused_at_the_limit() {
     let endless = vec![b'x'; MAX_LINE_BYTES];
-    let mut parser = Parser::default();
-    let mut feed = |chunk: &[u8]| parser.feed(chunk, |_| Ok::<(), TooLong>(()));
+    let mut parser = SseParser::default();
+    let mut feed = |chunk: &[u8]| parser.feed(chunk, |_| Ok::<(), SseTooLong>(()));
     assert_eq!(feed(&endless), Ok(()));
-    assert_eq!(feed(b"x"), Err(TooLong::Line));
+    assert_eq!(feed(b"x"), Err(SseTooLong::Line));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_event_of_many_lines_is_refused_at_its_limit() {
     let (events, outcome) = parse([fits.as_slice()]);
     assert_eq!((events[0].1.len(), outcome), (MAX_EVENT_BYTES - 1, Ok(())));
     let over = line.repeat(MAX_EVENT_BYTES / 1024 + 1);
-    assert_eq!(parse(over.chunks(1000)), (vec![], Err(TooLong::Event)));
+    assert_eq!(parse(over.chunks(1000)), (vec![], Err(SseTooLong::Event)));
 }
 
 proptest! {

@@ -1,13 +1,13 @@
 //! The tokenizers, and what they counted in long texts: the same instructions and turns are counted in every request.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use quick_cache::sync::Cache;
 
 /// Texts of fewer bytes are counted sooner than looked up.
 const MIN_KEPT_BYTES: usize = 256;
-/// Counts of a generation; there are two.
-const MAX_KEPT: usize = 4096;
+/// Counts that are kept; one that is not used goes first.
+const MAX_KEPT: usize = 8192;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Table {
@@ -26,19 +26,12 @@ impl Table {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counts {
     /// Its secret keeps anybody from making two texts that are taken for one.
     hasher: RandomState,
-    /// Held for a look, never while counting.
-    kept: Mutex<Kept>,
-}
-
-/// What was counted, by the hash of the text. When the young are many, they become the old, and the old are forgotten.
-#[derive(Debug, Default)]
-struct Kept {
-    young: HashMap<u64, usize>,
-    old: HashMap<u64, usize>,
+    /// Counts by the hash of the text.
+    kept: Cache<u64, usize>,
 }
 
 impl Counts {
@@ -47,40 +40,23 @@ impl Counts {
             return table.count(text);
         }
         let key = self.hasher.hash_one((table, text));
-        if let Some(count) = self.kept().get(key) {
+        if let Some(count) = self.kept.get(&key) {
             return count;
         }
         let count = table.count(text);
-        self.kept().put(key, count);
+        self.kept.insert(key, count);
         count
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        let kept = self.kept();
-        kept.young.len() + kept.old.len()
+        self.kept.len()
     }
 }
 
-impl Kept {
-    fn get(&mut self, key: u64) -> Option<usize> {
-        if let Some(count) = self.young.get(&key) {
-            return Some(*count);
-        }
-        let count = self.old.remove(&key)?;
-        self.put(key, count);
-        Some(count)
-    }
-
-    fn put(&mut self, key: u64, count: usize) {
-        if self.young.len() >= MAX_KEPT {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(key, count);
+impl Default for Counts {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), kept: Cache::new(MAX_KEPT) }
     }
 }
 
@@ -90,14 +66,13 @@ mod tests {
 
     #[test]
     fn what_is_used_stays_and_the_number_of_counts_is_bounded() {
-        let mut kept = Kept::default();
-        kept.put(0, 7);
-        for key in 1..=(MAX_KEPT as u64 * 10) {
-            kept.put(key, 1);
-            assert!(key % 1000 != 0 || kept.get(0) == Some(7), "after {key}");
-            assert!(kept.young.len() <= MAX_KEPT && kept.old.len() <= MAX_KEPT);
+        let counts = Counts::default();
+        counts.kept.insert(0, 7);
+        for key in 1..=(MAX_KEPT as u64 * 5) {
+            counts.kept.insert(key, 1);
+            assert!(key % 1000 != 0 || counts.kept.get(&0) == Some(7), "after {key}");
+            assert!(counts.len() <= MAX_KEPT);
         }
-        assert_eq!(kept.get(1), None, "the oldest are gone");
     }
 
     #[test]

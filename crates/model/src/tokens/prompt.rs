@@ -4,15 +4,15 @@
 use serde_json::Value;
 
 use super::Counter;
-use crate::{Exchange, Format, Message, Request, ToolSpec};
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
 
-/// What OpenAI puts around a message: three tokens, and the name of its role.
+/// Tokens that OpenAI puts around a message: three tokens, and the name of its role.
 const MESSAGE: usize = 4;
-/// What begins the answer.
+/// Tokens that begin the answer.
 const REPLY: usize = 3;
-/// What is around a call; its result is a message.
+/// Tokens around a call; its result is a message.
 const CALL: usize = 8;
-/// What is around a tool's description, or around the schema of the answer.
+/// Tokens around a tool's description, or around the schema of the answer.
 const TOOL: usize = 12;
 /// Nobody but the provider can read what it wants back, so that its size is all there is to go by.
 const OPAQUE_BYTES_PER_TOKEN: usize = 3;
@@ -23,7 +23,7 @@ impl Counter {
         self.scaled(self.counted_system(text))
     }
 
-    pub fn message(&self, message: &Message) -> usize {
+    pub fn message(&self, message: &PromptMessage) -> usize {
         self.scaled(self.counted_message(message))
     }
 
@@ -31,23 +31,23 @@ impl Counter {
         self.scaled(self.counted_tool(tool))
     }
 
-    pub fn format(&self, format: &Format) -> usize {
+    pub fn format(&self, format: &AnswerFormat) -> usize {
         self.scaled(self.counted_format(format))
     }
 
-    pub fn request(&self, request: &Request) -> usize {
+    pub fn request(&self, request: &ModelRequest) -> usize {
         self.scaled(self.counted_request(request))
     }
 
     /// The provider found this many tokens in the request, kept ones among them. A counter that is not exact learns from
     /// it.
-    pub fn learn(&self, request: &Request, actual: u64) {
+    pub fn learn(&self, request: &ModelRequest, actual: u64) {
         if !self.is_exact() {
             self.observe(self.counted_request(request), actual);
         }
     }
 
-    fn counted_request(&self, request: &Request) -> usize {
+    fn counted_request(&self, request: &ModelRequest) -> usize {
         let messages = request.messages.iter().map(|message| self.counted_message(message));
         let tools = request.tools.iter().map(|tool| self.counted_tool(tool));
         self.counted_system(&request.system)
@@ -60,10 +60,10 @@ impl Counter {
         REPLY + if text.is_empty() { 0 } else { MESSAGE + self.counted(text) }
     }
 
-    fn counted_message(&self, message: &Message) -> usize {
+    fn counted_message(&self, message: &PromptMessage) -> usize {
         match message {
-            Message::System(said) | Message::User(said) => MESSAGE + self.counted(said),
-            Message::Assistant { text, exchanges, provider } => {
+            PromptMessage::System(said) | PromptMessage::User(said) => MESSAGE + self.counted(said),
+            PromptMessage::Assistant { text, exchanges, provider } => {
                 let exchanges = exchanges.iter().map(|exchange| self.counted_exchange(exchange));
                 MESSAGE + self.counted(text) + exchanges.sum::<usize>() + provider.as_ref().map_or(0, opaque)
             }
@@ -80,10 +80,12 @@ impl Counter {
         TOOL + words + self.counted_json(&tool.parameters)
     }
 
-    fn counted_format(&self, format: &Format) -> usize {
+    fn counted_format(&self, format: &AnswerFormat) -> usize {
         match format {
-            Format::Text | Format::Json => 0,
-            Format::Schema(schema) => TOOL + self.counted(&schema.name) + self.counted_json(&schema.schema),
+            AnswerFormat::Text | AnswerFormat::Json => 0,
+            AnswerFormat::Schema(schema) => {
+                TOOL + self.counted(&schema.name) + self.counted_json(&schema.schema)
+            }
         }
     }
 

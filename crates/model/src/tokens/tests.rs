@@ -10,15 +10,15 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    Answered, Capabilities, Endpoint, Exchange, Format, Kind, Listing, Message, Prices, Provider, Registry,
-    Request, Schema, Timeouts, ToolSpec, Wire, connect,
+    AnswerFormat, CallResult, Capabilities, Endpoint, Exchange, Listing, ModelProvider, ModelRegistry,
+    ModelRequest, Prices, PromptMessage, ProviderKind, ProviderWire, Schema, Timeouts, ToolSpec, connect,
 };
 
 /// Observations after which a ratio is to be learned.
 const ENOUGH: usize = 10;
 
-fn user(text: &str) -> Message {
-    Message::User(text.into())
+fn user(text: &str) -> PromptMessage {
+    PromptMessage::User(text.into())
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn published_counts() {
 /// The conversation of OpenAI's cookbook, of which the service itself says how many tokens it has.
 #[test]
 fn a_published_conversation() {
-    let system = |text: &str| Message::System(text.into());
+    let system = |text: &str| PromptMessage::System(text.into());
     let messages = vec![
         system("New synergies will help drive top-line growth."),
         system("Things working well together will increase revenue."),
@@ -55,7 +55,7 @@ fn a_published_conversation() {
         let counter = Counter::of_model(model);
         // There, four of the messages bear a name too, which costs a token beside its own.
         let names = 2 * (counter.text("example_user") + counter.text("example_assistant")) + 4;
-        let request = Request::new(model, first, messages.clone());
+        let request = ModelRequest::new(model, first, messages.clone());
         assert_eq!(counter.request(&request) + names, published, "{model}");
     }
 }
@@ -89,20 +89,20 @@ fn everything_that_is_sent_is_counted() {
         id: CallId::new(Uuid::from_u128(1)),
         name: "calculate".into(),
         input: json!({"expression": "2+2"}),
-        result: Answered { text: text.into(), success: true },
+        result: CallResult { text: text.into(), success: true },
     };
     let assistant =
-        |exchanges, provider| Message::Assistant { text: "Let me see.".into(), exchanges, provider };
+        |exchanges, provider| PromptMessage::Assistant { text: "Let me see.".into(), exchanges, provider };
     let tool = ToolSpec { name: "add".into(), description: "Adds.".into(), parameters: json!({"a": 1}) };
     let schema = Schema { name: "answer".into(), schema: json!({"type": "object"}) };
-    let bare = Request::new("m", "", vec![]);
-    let of = |messages| Request::new("m", "", messages);
+    let bare = ModelRequest::new("m", "", vec![]);
+    let of = |messages| ModelRequest::new("m", "", messages);
     let growing = [
         bare.clone(),
-        Request { format: Format::Schema(Arc::new(schema)), ..bare.clone() },
-        Request { tools: Arc::new([tool]), ..bare },
-        Request::new("m", "Be brief.", vec![]),
-        of(vec![Message::System("Be brief.".into())]),
+        ModelRequest { format: AnswerFormat::Schema(Arc::new(schema)), ..bare.clone() },
+        ModelRequest { tools: Arc::new([tool]), ..bare },
+        ModelRequest::new("m", "Be brief.", vec![]),
+        of(vec![PromptMessage::System("Be brief.".into())]),
         of(vec![user("hello")]),
         of(vec![assistant(vec![], None)]),
         of(vec![assistant(vec![], Some(json!({"provider": "x"})))]),
@@ -126,7 +126,7 @@ fn everything_that_is_sent_is_counted() {
 
 #[test]
 fn only_a_calibrated_counter_learns() {
-    let request = Request::new("m", "word ".repeat(1000), vec![]);
+    let request = ModelRequest::new("m", "word ".repeat(1000), vec![]);
     for tokens in [Tokens::O200k, Tokens::Cl100k] {
         let counter = Counter::new(tokens);
         counter.learn(&request, 3000);
@@ -236,30 +236,30 @@ fn hostile_text_takes_no_more_than_its_length_explains() {
     }
 }
 
-fn registry(listings: Vec<Listing>) -> Registry {
+fn registry(listings: Vec<Listing>) -> ModelRegistry {
     let endpoint = Endpoint {
         provider: "lan".into(),
         base_url: "http://127.0.0.1:9/v1".into(),
         key: None,
         timeouts: Timeouts::default(),
     };
-    let provider = Provider {
+    let provider = ModelProvider {
         name: "lan".into(),
-        wire: Some(Wire::Chat),
-        kind: Kind::Local,
-        chat: connect(Wire::Chat, &endpoint).unwrap(),
+        wire: Some(ProviderWire::Chat),
+        kind: ProviderKind::Local,
+        chat: connect(ProviderWire::Chat, &endpoint).unwrap(),
         open: true,
         known: false,
-        capabilities: Capabilities::of_kind(Kind::Local),
+        capabilities: Capabilities::of_kind(ProviderKind::Local),
         prices: Prices::Free,
     };
-    Registry::new(vec![provider], listings, None)
+    ModelRegistry::new(vec![provider], listings, None)
 }
 
 #[test]
 fn a_model_remembers_what_its_counter_learned() {
     let registry = registry(Vec::new());
-    let request = Request::new("llama3", "word ".repeat(1000), vec![]);
+    let request = ModelRequest::new("llama3", "word ".repeat(1000), vec![]);
     registry.find("lan/llama3").unwrap().tokens().learn(&request, 3000);
     let ratio = |name: &str| registry.find(name).unwrap().tokens().ratio();
     assert!(ratio("llama3") > FIRST_RATIO, "under another name it is the same model");
@@ -273,8 +273,8 @@ fn a_listing_can_say_how_its_tokens_are_counted() {
         name: name.into(),
         provider: "lan".into(),
         id: "gpt-4o".into(),
-        kind: Kind::Local,
-        capabilities: Capabilities { tokens, ..Capabilities::of_kind(Kind::Local) },
+        kind: ProviderKind::Local,
+        capabilities: Capabilities { tokens, ..Capabilities::of_kind(ProviderKind::Local) },
         price: None,
         extra: serde_json::Map::new(),
     };

@@ -1,7 +1,7 @@
 //! Good answers, in the shapes in which they come, by every wire.
 
 use futures_util::StreamExt;
-use model::{Piece, Request, Timeouts, Wire};
+use model::{AnswerPiece, ModelRequest, ProviderWire, Timeouts};
 use protocol::Finish;
 use serde_json::json;
 use testkit::upstream::{Call, Gate, Reply, Upstream};
@@ -13,14 +13,14 @@ use crate::support::{
 
 #[tokio::test]
 async fn text_and_reasoning() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let reply = Reply::stream().reasoning("Hm.").text("Hel").text("lo").usage(30, 7).finish("length");
         let expected = vec![
-            Piece::Reasoning("Hm.".into()),
+            AnswerPiece::Reasoning("Hm.".into()),
             said("Hel"),
             said("lo"),
             usage(30, 7),
-            Piece::Finish(Finish::Length),
+            AnswerPiece::Finish(Finish::Length),
         ];
         let (pieces, error) = answer_to(wire, reply, PATIENT).await;
         assert_eq!((readable(pieces), error), (expected, None), "{wire:?}");
@@ -31,9 +31,9 @@ async fn text_and_reasoning() {
 #[tokio::test]
 async fn reasoning_is_kept_for_the_provider_that_needs_it() {
     for (wire, kept) in [
-        (Wire::Responses, r#""encrypted_content":"sealed_0""#),
-        (Wire::Anthropic(model::AnthropicVersion::V2023), r#""signature":"signature_0""#),
-        (Wire::Anthropic(model::AnthropicVersion::V2026), r#""signature":"signature_0""#),
+        (ProviderWire::Responses, r#""encrypted_content":"sealed_0""#),
+        (ProviderWire::Anthropic(model::AnthropicVersion::V2023), r#""signature":"signature_0""#),
+        (ProviderWire::Anthropic(model::AnthropicVersion::V2026), r#""signature":"signature_0""#),
     ] {
         let reply = Reply::stream().reasoning("Hm.").call(Call::new("now", "{}"));
         let (pieces, _) = answer_to(wire, reply, PATIENT).await;
@@ -44,15 +44,15 @@ async fn reasoning_is_kept_for_the_provider_that_needs_it() {
 
 #[tokio::test]
 async fn two_parallel_calls() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let reply = Reply::stream()
             .call(Call::new("weather", r#"{"city":"Oslo"}"#).id("one").fragments(9))
             .call(Call::new("weather", r#"{"city":"Rome"}"#).id("two"))
             .without_usage();
         let (pieces, error) = answer_to(wire, reply, PATIENT).await;
         let first = match wire {
-            Wire::Ollama => vec![input(0, r#"{"city":"Oslo"}"#)], // calls come whole
-            Wire::Chat | Wire::Responses | Wire::Anthropic(_) => {
+            ProviderWire::Ollama => vec![input(0, r#"{"city":"Oslo"}"#)], // calls come whole
+            ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Anthropic(_) => {
                 vec![input(0, r#"{"city":""#), input(0, r#"Oslo"}"#)]
             }
         };
@@ -60,7 +60,7 @@ async fn two_parallel_calls() {
             vec![start(0, Some("one"), "weather")],
             first,
             vec![start(1, Some("two"), "weather"), input(1, r#"{"city":"Rome"}"#)],
-            vec![Piece::Finish(Finish::ToolCalls)],
+            vec![AnswerPiece::Finish(Finish::ToolCalls)],
         ];
         assert_eq!((pieces, error), (expected.concat(), None), "{wire:?}");
     }
@@ -68,15 +68,19 @@ async fn two_parallel_calls() {
 
 #[tokio::test]
 async fn calls_without_an_id_or_arguments() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let reply = Reply::stream().call(Call::new("now", "").id("")).without_usage();
         let (pieces, error) = answer_to(wire, reply, PATIENT).await;
         let expected = match wire {
             // The id of the item stands for that of the call.
-            Wire::Responses => vec![start(0, Some("fc_0"), "now"), Piece::Finish(Finish::ToolCalls)],
-            Wire::Ollama => vec![start(0, None, "now"), input(0, "{}"), Piece::Finish(Finish::ToolCalls)],
-            Wire::Chat | Wire::Anthropic(_) => {
-                vec![start(0, None, "now"), Piece::Finish(Finish::ToolCalls)]
+            ProviderWire::Responses => {
+                vec![start(0, Some("fc_0"), "now"), AnswerPiece::Finish(Finish::ToolCalls)]
+            }
+            ProviderWire::Ollama => {
+                vec![start(0, None, "now"), input(0, "{}"), AnswerPiece::Finish(Finish::ToolCalls)]
+            }
+            ProviderWire::Chat | ProviderWire::Anthropic(_) => {
+                vec![start(0, None, "now"), AnswerPiece::Finish(Finish::ToolCalls)]
             }
         };
         assert_eq!((pieces, error), (expected, None), "{wire:?}");
@@ -94,24 +98,25 @@ async fn calls_without_an_index_and_a_wrong_reason() {
         start(1, Some("call_1"), "b"),
         input(1, "{}"),
         usage(10, 5),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ];
-    assert_eq!(answer_to(Wire::Chat, reply, PATIENT).await, (expected, None));
+    assert_eq!(answer_to(ProviderWire::Chat, reply, PATIENT).await, (expected, None));
 }
 
 #[tokio::test]
 async fn another_model_than_asked_for() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let reply = Reply::says("x").model("m-mini").without_usage();
-        let expected = vec![Piece::Model("m-mini".into()), said("x"), Piece::Finish(Finish::Stop)];
+        let expected =
+            vec![AnswerPiece::Model("m-mini".into()), said("x"), AnswerPiece::Finish(Finish::Stop)];
         assert_eq!(answer_to(wire, reply, PATIENT).await, (expected, None), "{wire:?}");
     }
 }
 
 #[tokio::test]
 async fn the_connection_may_hang_once_the_reason_is_known() {
-    for wire in Wire::ALL {
-        let expected = (vec![said("x"), usage(10, 5), Piece::Finish(Finish::Stop)], None);
+    for wire in ProviderWire::ALL {
+        let expected = (vec![said("x"), usage(10, 5), AnswerPiece::Finish(Finish::Stop)], None);
         let reply = || Reply::says("x").without_done();
         assert_eq!(answer_to(wire, reply(), PATIENT).await, expected, "{wire:?}");
         let stalls = stream_of(wire, body_of(wire, reply(), true).await).stall();
@@ -122,7 +127,7 @@ async fn the_connection_may_hang_once_the_reason_is_known() {
 
 #[tokio::test]
 async fn an_answer_is_the_same_wherever_it_is_split() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let reply = || {
             let call = Call::new("a", r#"{"é":"🎵"}"#).fragments(3);
             Reply::stream().reasoning("ü").text("é🎵").call(call).without_usage()
@@ -136,7 +141,7 @@ async fn an_answer_is_the_same_wherever_it_is_split() {
 
 #[tokio::test]
 async fn pieces_arrive_as_they_are_sent() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let upstream = Upstream::start().await;
         let gate = Gate::new();
         upstream.script([Reply::stream().text("a").wait(&gate).text("b").without_usage()]);
@@ -145,14 +150,14 @@ async fn pieces_arrive_as_they_are_sent() {
         gate.reached().await;
         gate.open();
         assert_eq!(stream.next().await, Some(Ok(said("b"))), "{wire:?}");
-        assert_eq!(stream.next().await, Some(Ok(Piece::Finish(Finish::Stop))), "{wire:?}");
+        assert_eq!(stream.next().await, Some(Ok(AnswerPiece::Finish(Finish::Stop))), "{wire:?}");
         assert_eq!(stream.next().await, None);
     }
 }
 
 #[tokio::test]
 async fn a_connection_is_used_again() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let upstream = Upstream::start().await;
         upstream.program(|_| Reply::says("Hi."));
         let client = client(wire, &upstream, PATIENT);
@@ -169,25 +174,25 @@ fn varied() -> Reply {
     calls.call(Call::new("b", r#"{"y":2}"#).id("two")).usage(3, 2)
 }
 
-fn varied_pieces() -> Vec<Piece> {
+fn varied_pieces() -> Vec<AnswerPiece> {
     vec![
-        Piece::Reasoning("Hm.".into()),
+        AnswerPiece::Reasoning("Hm.".into()),
         said("Hi"),
         start(0, Some("one"), "a"),
         input(0, r#"{"x":1}"#),
         start(1, Some("two"), "b"),
         input(1, r#"{"y":2}"#),
         usage(3, 2),
-        Piece::Finish(Finish::ToolCalls),
+        AnswerPiece::Finish(Finish::ToolCalls),
     ]
 }
 
 #[tokio::test]
 async fn an_answer_that_was_not_to_be_streamed() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let upstream = Upstream::start().await;
         upstream.script([varied()]);
-        let request = Request { stream: false, ..hello() };
+        let request = ModelRequest { stream: false, ..hello() };
         let (pieces, error) = ask_for(&*client(wire, &upstream, PATIENT), &request).await;
         assert_eq!(upstream.requests()[0].body["stream"], json!(false), "{wire:?}");
         assert_eq!((readable(pieces), error), (varied_pieces(), None), "{wire:?}");
@@ -196,7 +201,7 @@ async fn an_answer_that_was_not_to_be_streamed() {
 
 #[tokio::test]
 async fn json_instead_of_a_stream() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let body = serde_json::from_str(&body_of(wire, varied(), false).await).unwrap();
         let (pieces, error) = answer_to(wire, Reply::json(&body), PATIENT).await;
         assert_eq!((readable(pieces), error), (varied_pieces(), None), "{wire:?}");
@@ -205,23 +210,25 @@ async fn json_instead_of_a_stream() {
 
 #[tokio::test]
 async fn what_is_filtered_is_said_to_be() {
-    for wire in Wire::ALL.into_iter().filter(|wire| *wire != Wire::Ollama) {
+    for wire in ProviderWire::ALL.into_iter().filter(|wire| *wire != ProviderWire::Ollama) {
         let reply = Reply::says("I").finish("content_filter").without_usage();
-        let expected = vec![said("I"), Piece::Finish(Finish::ContentFilter)];
+        let expected = vec![said("I"), AnswerPiece::Finish(Finish::ContentFilter)];
         assert_eq!(answer_to(wire, reply, PATIENT).await, (expected, None), "{wire:?}");
     }
 }
 
 #[tokio::test]
 async fn usage_that_is_missing_or_cannot_be_true_is_left_out() {
-    for wire in Wire::ALL {
-        let expected = (vec![said("x"), Piece::Finish(Finish::Stop)], None);
+    for wire in ProviderWire::ALL {
+        let expected = (vec![said("x"), AnswerPiece::Finish(Finish::Stop)], None);
         let reply = Reply::says("x").without_usage();
         assert_eq!(answer_to(wire, reply, PATIENT).await, expected, "{wire:?}");
         let (sent, answered) = match wire {
-            Wire::Chat => ("\"prompt_tokens\":", "\"completion_tokens\":"),
-            Wire::Responses | Wire::Anthropic(_) => ("\"input_tokens\":", "\"output_tokens\":"),
-            Wire::Ollama => ("\"prompt_eval_count\":", "\"eval_count\":"),
+            ProviderWire::Chat => ("\"prompt_tokens\":", "\"completion_tokens\":"),
+            ProviderWire::Responses | ProviderWire::Anthropic(_) => {
+                ("\"input_tokens\":", "\"output_tokens\":")
+            }
+            ProviderWire::Ollama => ("\"prompt_eval_count\":", "\"eval_count\":"),
         };
         let body = body_of(wire, Reply::says("x").usage(77, 88), true).await;
         for (name, right) in [(sent, 77), (answered, 88)] {

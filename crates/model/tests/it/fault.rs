@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use model::{ChatModel, Endpoint, Error, Phase, Piece, Timeouts, Wire, connect};
+use model::{AnswerPiece, ChatModel, Endpoint, Error, Phase, ProviderWire, Timeouts, connect};
 use protocol::Finish;
 use serde_json::Value;
 use testkit::upstream::{Call, Gate, Reply, Upstream};
@@ -19,14 +19,14 @@ fn broken(reason: &str) -> Error {
 }
 
 /// A client of an address that is no upstream's.
-fn client_of(wire: Wire, base_url: String, timeouts: Timeouts) -> std::sync::Arc<dyn ChatModel> {
+fn client_of(wire: ProviderWire, base_url: String, timeouts: Timeouts) -> std::sync::Arc<dyn ChatModel> {
     connect(wire, &Endpoint { provider: "none".into(), base_url, key: None, timeouts }).unwrap()
 }
 
 #[tokio::test]
 async fn nobody_listens() {
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let client = client_of(wire, format!("http://{free}/v1"), PATIENT);
         let refused = unavailable("connection refused");
         assert_eq!(ask(&*client).await, (vec![], Some(refused)), "{wire:?}");
@@ -36,7 +36,7 @@ async fn nobody_listens() {
 #[tokio::test]
 async fn hung_up_before_an_answer() {
     let lost = unavailable("the connection was lost before an answer");
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         assert_eq!(error(wire, Reply::raw(""), PATIENT).await, lost, "{wire:?}");
         assert_eq!(error(wire, Reply::raw("HTTP/1.1 200 OK\r\ncontent-"), PATIENT).await, lost, "{wire:?}");
         let garbage = error(wire, Reply::raw("SSH-2.0-OpenSSH_9\r\n"), PATIENT).await;
@@ -47,7 +47,7 @@ async fn hung_up_before_an_answer() {
 #[tokio::test]
 async fn each_wait_is_bounded() {
     let late = |phase| (vec![], Some(Error::Timeout(phase)));
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let first_byte = Timeouts { first_byte: SHORT, ..PATIENT };
         assert_eq!(answer_to(wire, Reply::silence(), first_byte).await, late(Phase::FirstByte), "{wire:?}");
         let head_only = Reply::stream().head().stall();
@@ -71,7 +71,7 @@ async fn a_handshake_that_is_not_answered() {
     // The listener takes the connection and says nothing, so encryption is never agreed on.
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let base_url = format!("https://{}/v1", listener.local_addr().unwrap());
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let client = client_of(wire, base_url.clone(), Timeouts { connect: SHORT, ..PATIENT });
         let expected = (vec![], Some(Error::Timeout(Phase::Connect)));
         assert_eq!(ask(&*client).await, expected, "{wire:?}");
@@ -80,16 +80,16 @@ async fn a_handshake_that_is_not_answered() {
 
 /// Where in this body the answer is known to be over: after the event that gives the reason, which usage and a farewell
 /// may follow. A line needs no end to be one.
-fn known_over(wire: Wire, body: &str) -> usize {
+fn known_over(wire: ProviderWire, body: &str) -> usize {
     let end_of = |mark: &str| {
         let at = body.find(mark).unwrap();
         at + body[at..].find("\n\n").unwrap() + 2
     };
     match wire {
-        Wire::Chat => end_of("\"finish_reason\":\"tool_calls\""),
-        Wire::Anthropic(_) => end_of("\"stop_reason\":\"tool_use\""),
-        Wire::Responses => end_of("event: response.completed"),
-        Wire::Ollama => body.trim_end().len(),
+        ProviderWire::Chat => end_of("\"finish_reason\":\"tool_calls\""),
+        ProviderWire::Anthropic(_) => end_of("\"stop_reason\":\"tool_use\""),
+        ProviderWire::Responses => end_of("event: response.completed"),
+        ProviderWire::Ollama => body.trim_end().len(),
     }
 }
 
@@ -107,7 +107,7 @@ fn slim(body: &str) -> String {
     body.lines().map(slim).collect()
 }
 
-async fn a_cut_is_never_a_finish(wire: Wire) {
+async fn a_cut_is_never_a_finish(wire: ProviderWire) {
     let reply = Reply::stream().text("é🎵").call(Call::new("a", r#"{"x":1}"#));
     let upstream = Upstream::start().await;
     let client = client(wire, &upstream, PATIENT);
@@ -116,7 +116,7 @@ async fn a_cut_is_never_a_finish(wire: Wire) {
     for cut in 0..=body.len() {
         upstream.script([stream_of(wire, body.as_str()).cut_after(cut)]);
         let (pieces, error) = ask(&*client).await;
-        let finished = matches!(pieces.last(), Some(Piece::Finish(Finish::ToolCalls)));
+        let finished = matches!(pieces.last(), Some(AnswerPiece::Finish(Finish::ToolCalls)));
         assert_eq!(
             (finished, error.is_none()),
             (cut >= known, cut >= known),
@@ -127,27 +127,27 @@ async fn a_cut_is_never_a_finish(wire: Wire) {
 
 #[tokio::test]
 async fn a_cut_is_never_a_finish_of_chat_completions() {
-    a_cut_is_never_a_finish(Wire::Chat).await;
+    a_cut_is_never_a_finish(ProviderWire::Chat).await;
 }
 
 #[tokio::test]
 async fn a_cut_is_never_a_finish_of_responses() {
-    a_cut_is_never_a_finish(Wire::Responses).await;
+    a_cut_is_never_a_finish(ProviderWire::Responses).await;
 }
 
 #[tokio::test]
 async fn a_cut_is_never_a_finish_of_messages() {
-    a_cut_is_never_a_finish(Wire::Anthropic(model::AnthropicVersion::V2026)).await;
+    a_cut_is_never_a_finish(ProviderWire::Anthropic(model::AnthropicVersion::V2026)).await;
 }
 
 #[tokio::test]
 async fn a_cut_is_never_a_finish_of_ollama() {
-    a_cut_is_never_a_finish(Wire::Ollama).await;
+    a_cut_is_never_a_finish(ProviderWire::Ollama).await;
 }
 
 #[tokio::test]
 async fn a_reset_is_a_broken_stream() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let gate = Gate::new();
         let upstream = Upstream::start().await;
         let reply = Reply::stream().text("a").wait(&gate).text("b");
@@ -163,8 +163,8 @@ async fn a_reset_is_a_broken_stream() {
 
 #[tokio::test]
 async fn a_chunked_body_that_ends_early() {
-    for wire in Wire::ALL {
-        let kind = if wire == Wire::Ollama { "application/x-ndjson" } else { "text/event-stream" };
+    for wire in ProviderWire::ALL {
+        let kind = if wire == ProviderWire::Ollama { "application/x-ndjson" } else { "text/event-stream" };
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n");
         let reply = Reply::raw(format!("{head}40\r\ndata: {{\"choices\""));
         assert_eq!(error(wire, reply, PATIENT).await, broken("the connection was lost"), "{wire:?}");
@@ -173,7 +173,7 @@ async fn a_chunked_body_that_ends_early() {
 
 #[tokio::test]
 async fn events_are_read_however_they_are_laid_out() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let reply = || Reply::stream().text("x").call(Call::new("a", r#"{"b":"c"}"#));
         let plain = body_of(wire, reply(), true).await;
         let expected = answer_to(wire, reply(), PATIENT).await;
@@ -189,7 +189,7 @@ async fn events_are_read_however_they_are_laid_out() {
             format!("\u{feff}: keep-alive\n\n{plain}"),
             format!("{plain}data\n\nevent: odd\n\n"),
         ];
-        for body in if wire == Wire::Ollama { lines.to_vec() } else { events.to_vec() } {
+        for body in if wire == ProviderWire::Ollama { lines.to_vec() } else { events.to_vec() } {
             assert_eq!(answer_to(wire, stream_of(wire, body.as_str()), PATIENT).await, expected, "{body:?}");
         }
     }
@@ -198,15 +198,17 @@ async fn events_are_read_however_they_are_laid_out() {
 #[tokio::test]
 async fn events_that_cannot_be_read() {
     let unreadable = broken("an event that cannot be read");
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let first = body_of(wire, Reply::says("x").without_end(), true).await;
         let bodies = match wire {
-            Wire::Chat => ["data: {\"choices\": [}\n\n", "data: {}\ndata: {}\n\n"],
-            Wire::Responses => {
+            ProviderWire::Chat => ["data: {\"choices\": [}\n\n", "data: {}\ndata: {}\n\n"],
+            ProviderWire::Responses => {
                 ["event: response.created\ndata: {\"response\": [}\n\n", "data: {}\ndata: {}\n\n"]
             }
-            Wire::Anthropic(_) => ["event: message_stop\ndata: {\n\n", "event: ping\ndata: {}\ndata: {}\n\n"],
-            Wire::Ollama => ["{\"message\": [}\n", "{}{}\n"],
+            ProviderWire::Anthropic(_) => {
+                ["event: message_stop\ndata: {\n\n", "event: ping\ndata: {}\ndata: {}\n\n"]
+            }
+            ProviderWire::Ollama => ["{\"message\": [}\n", "{}{}\n"],
         };
         for body in bodies {
             let answer = answer_to(wire, stream_of(wire, format!("{first}{body}")), PATIENT).await;
@@ -217,18 +219,18 @@ async fn events_that_cannot_be_read() {
 
 #[tokio::test]
 async fn invalid_utf8_is_replaced() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let body = body_of(wire, Reply::says("a#b").without_usage(), true).await;
         let parts: Vec<&[u8]> = body.split('#').map(str::as_bytes).collect();
         let reply = stream_of(wire, parts.join(&b"\xff\xe2\x82"[..]));
-        let expected = vec![said("a\u{fffd}\u{fffd}b"), Piece::Finish(Finish::Stop)];
+        let expected = vec![said("a\u{fffd}\u{fffd}b"), AnswerPiece::Finish(Finish::Stop)];
         assert_eq!(answer_to(wire, reply, PATIENT).await, (expected, None), "{wire:?}");
     }
 }
 
 #[tokio::test]
 async fn a_giant_line_is_cut_and_the_connection_dropped() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let upstream = Upstream::start().await;
         let body = body_of(wire, Reply::says("#"), true).await;
         let giant = [body.split('#').next().unwrap().as_bytes(), &vec![b'x'; 32 << 20]].concat();
@@ -244,28 +246,28 @@ async fn a_giant_line_is_cut_and_the_connection_dropped() {
 
 #[tokio::test]
 async fn errors_inside_a_stream() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let failed = unavailable(&with_code(wire, "an error inside the stream", "overloaded_error"));
         let before = Reply::stream().error("overloaded_error", None, "x");
         assert_eq!(error(wire, before, PATIENT).await, failed, "{wire:?}");
         let after = Reply::says("x").error("overloaded_error", None, "x");
         assert_eq!(answer_to(wire, after, PATIENT).await, (vec![said("x")], Some(failed)), "{wire:?}");
     }
-    for wire in Wire::ALL.into_iter().filter(|wire| *wire != Wire::Ollama) {
+    for wire in ProviderWire::ALL.into_iter().filter(|wire| *wire != ProviderWire::Ollama) {
         let limited = Reply::stream().error("rate_limit_error", Some("rate_limit_exceeded"), "x");
         assert_eq!(error(wire, limited, PATIENT).await, Error::RateLimited { after: None }, "{wire:?}");
     }
     let failed = unavailable("an error inside the stream, server_error");
-    let answer = answer_to(Wire::Responses, Reply::says("x").finish("error"), PATIENT).await;
+    let answer = answer_to(ProviderWire::Responses, Reply::says("x").finish("error"), PATIENT).await;
     assert_eq!(answer, (vec![said("x")], Some(failed)));
     let gave_up = unavailable("it gave up the answer");
-    let answer = answer_to(Wire::Chat, Reply::says("x").finish("error"), PATIENT).await;
+    let answer = answer_to(ProviderWire::Chat, Reply::says("x").finish("error"), PATIENT).await;
     assert_eq!(answer, (vec![said("x")], Some(gave_up)));
 }
 
 #[tokio::test]
 async fn dropping_the_stream_closes_the_socket() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let upstream = Upstream::start().await;
         upstream.script([Reply::says("x").stall(), Reply::silence()]);
         let client = client(wire, &upstream, PATIENT);
@@ -290,9 +292,14 @@ async fn dropping_the_stream_closes_the_socket() {
 /// Whoever asked sees that they are not JSON, or why they are not whole.
 #[tokio::test]
 async fn arguments_that_are_cut_are_handed_on_as_they_are() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let pieces = |finish| {
-            vec![start(0, Some("call_0"), "a"), input(0, r#"{"x":"#), usage(10, 5), Piece::Finish(finish)]
+            vec![
+                start(0, Some("call_0"), "a"),
+                input(0, r#"{"x":"#),
+                usage(10, 5),
+                AnswerPiece::Finish(finish),
+            ]
         };
         let reply = || Reply::stream().call(Call::new("a", r#"{"x":"#));
         assert_eq!(answer_to(wire, reply(), PATIENT).await, (pieces(Finish::ToolCalls), None), "{wire:?}");
@@ -304,12 +311,16 @@ async fn arguments_that_are_cut_are_handed_on_as_they_are() {
 #[tokio::test]
 async fn ten_thousand_calls() {
     const CALLS: usize = 10_000;
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let reply = (0..CALLS).fold(Reply::stream(), |reply, _| reply.call(Call::new("a", "{}")));
         let body = body_of(wire, reply, true).await;
         let (pieces, error) = answer_to(wire, stream_of(wire, body), PATIENT).await;
         assert_eq!(error, None, "{wire:?}");
-        let starts = pieces.iter().filter(|piece| matches!(piece, Piece::CallStart { .. })).count();
-        assert_eq!((starts, pieces.last()), (CALLS, Some(&Piece::Finish(Finish::ToolCalls))), "{wire:?}");
+        let starts = pieces.iter().filter(|piece| matches!(piece, AnswerPiece::CallStart { .. })).count();
+        assert_eq!(
+            (starts, pieces.last()),
+            (CALLS, Some(&AnswerPiece::Finish(Finish::ToolCalls))),
+            "{wire:?}"
+        );
     }
 }

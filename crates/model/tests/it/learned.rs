@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    AnthropicVersion, Capabilities, Error, Kind, Listing, Message, Model, Provider, Registry, Request,
-    ToolSpec, Wire,
+    AnthropicVersion, Capabilities, Error, Listing, Model, ModelProvider, ModelRegistry, ModelRequest,
+    PromptMessage, ProviderKind, ProviderWire, ToolSpec,
 };
 use protocol::{Effort, Settings};
 use serde_json::{Map, Value, json};
@@ -13,12 +13,12 @@ use testkit::upstream::{Reply, Upstream};
 use crate::support::{PATIENT, ask_for, client};
 
 /// A model of the registry, as callers have it.
-fn model(wire: Wire, upstream: &Upstream, extra: &Value) -> Arc<Model> {
-    let capabilities = Capabilities::of_kind(Kind::Cloud);
-    let provider = Provider {
+fn model(wire: ProviderWire, upstream: &Upstream, extra: &Value) -> Arc<Model> {
+    let capabilities = Capabilities::of_kind(ProviderKind::Cloud);
+    let provider = ModelProvider {
         name: "scripted".into(),
         wire: Some(wire),
-        kind: Kind::Cloud,
+        kind: ProviderKind::Cloud,
         chat: client(wire, upstream, PATIENT),
         open: true,
         known: false,
@@ -29,12 +29,12 @@ fn model(wire: Wire, upstream: &Upstream, extra: &Value) -> Arc<Model> {
         name: "m".into(),
         provider: "scripted".into(),
         id: "m".into(),
-        kind: Kind::Cloud,
+        kind: ProviderKind::Cloud,
         capabilities,
         price: None,
         extra: extra.as_object().cloned().unwrap_or_default(),
     };
-    Registry::new(vec![provider], vec![listing], None).find("m").unwrap()
+    ModelRegistry::new(vec![provider], vec![listing], None).find("m").unwrap()
 }
 
 fn settings() -> Settings {
@@ -47,8 +47,8 @@ fn settings() -> Settings {
     }
 }
 
-fn request(model: &Model, settings: &Settings) -> Request {
-    model.request(String::new(), vec![Message::User("hello".into())], settings)
+fn request(model: &Model, settings: &Settings) -> ModelRequest {
+    model.request(String::new(), vec![PromptMessage::User("hello".into())], settings)
 }
 
 fn refusal(body: &Value) -> Reply {
@@ -77,13 +77,13 @@ async fn a_setting_that_the_provider_names_is_left_out_and_never_sent_again() {
     let said = "Unsupported parameter: 'temperature' is not supported with this model.";
     let only = "Unsupported value: 'temperature' does not support 0.4 with this model. Only the default (1) value is \
                 supported.";
-    let older = Wire::Anthropic(AnthropicVersion::V2023);
+    let older = ProviderWire::Anthropic(AnthropicVersion::V2023);
     for (wire, name, reply) in [
-        (Wire::Chat, "temperature", openai("temperature", Some("unsupported_parameter"), said)),
-        (Wire::Chat, "temperature", openai("temperature", Some("unsupported_value"), only)),
-        (Wire::Responses, "temperature", openai("temperature", None, said)),
+        (ProviderWire::Chat, "temperature", openai("temperature", Some("unsupported_parameter"), said)),
+        (ProviderWire::Chat, "temperature", openai("temperature", Some("unsupported_value"), only)),
+        (ProviderWire::Responses, "temperature", openai("temperature", None, said)),
         (
-            Wire::Responses,
+            ProviderWire::Responses,
             "top_p",
             openai("top_p", Some("unsupported_parameter"), "'top_p' is not supported"),
         ),
@@ -97,13 +97,13 @@ async fn a_setting_that_the_provider_names_is_left_out_and_never_sent_again() {
             ),
         ),
         (
-            Wire::Chat, // Gemini, in its copy of this protocol
+            ProviderWire::Chat, // Gemini, in its copy of this protocol
             "presence_penalty",
             refusal(&json!([{"error": {"code": 400, "status": "INVALID_ARGUMENT",
                 "message": "Invalid JSON payload received. Unknown name \"presence_penalty\": Cannot find field."}}])),
         ),
         (
-            Wire::Chat, // Mistral
+            ProviderWire::Chat, // Mistral
             "presence_penalty",
             Reply::status(422).header("content-type", "application/json").body(
                 json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "presence_penalty"],
@@ -112,11 +112,15 @@ async fn a_setting_that_the_provider_names_is_left_out_and_never_sent_again() {
             ),
         ),
         (
-            Wire::Chat,
+            ProviderWire::Chat,
             "stream_options",
             openai("stream_options", None, "Unrecognized request argument: stream_options"),
         ),
-        (Wire::Ollama, "temperature", refusal(&json!({"error": "option temperature is not supported"}))),
+        (
+            ProviderWire::Ollama,
+            "temperature",
+            refusal(&json!({"error": "option temperature is not supported"})),
+        ),
     ] {
         let upstream = Upstream::start().await;
         refuses(&upstream, name, reply);
@@ -141,7 +145,7 @@ async fn the_longest_answer_goes_by_its_other_name() {
     let upstream = Upstream::start().await;
     let said = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
     refuses(&upstream, "max_tokens", openai("max_tokens", Some("unsupported_parameter"), said));
-    let model = model(Wire::Chat, &upstream, &Value::Null);
+    let model = model(ProviderWire::Chat, &upstream, &Value::Null);
     assert_eq!(ask_for(&*model.chat, &request(&model, &settings())).await.1, None);
     let requests = upstream.requests();
     assert_eq!(requests[1].body["max_completion_tokens"], 100);
@@ -157,9 +161,9 @@ async fn a_limit_that_somebody_pays_by_is_rather_refused_than_left_out() {
             None => Reply::says("ok"),
         }
     });
-    let model = model(Wire::Chat, &upstream, &Value::Null);
+    let model = model(ProviderWire::Chat, &upstream, &Value::Null);
     let free = request(&model, &settings());
-    let paid = Request { must_bound: true, ..free.clone() };
+    let paid = ModelRequest { must_bound: true, ..free.clone() };
     for (request, expected) in [(&paid, false), (&free, true), (&paid, false)] {
         let error = ask_for(&*model.chat, request).await.1;
         assert_eq!(error.is_none(), expected, "{error:?}");
@@ -174,7 +178,7 @@ async fn an_answer_that_is_too_long_to_ask_for_changes_nothing_for_others() {
     let upstream = Upstream::start().await;
     let said = "Unsupported value: 'max_tokens' does not support 100 with this model.";
     refuses(&upstream, "max_tokens", openai("max_tokens", Some("unsupported_value"), said));
-    let model = model(Wire::Chat, &upstream, &Value::Null);
+    let model = model(ProviderWire::Chat, &upstream, &Value::Null);
     for _ in 0..2 {
         assert!(ask_for(&*model.chat, &request(&model, &settings())).await.1.is_some());
     }
@@ -190,11 +194,11 @@ async fn a_model_that_takes_tools_only_without_thinking_is_told_not_to_think() {
         let refused = body.get("tools").is_some() && body["reasoning_effort"] != "none";
         if refused { openai("reasoning_effort", None, said) } else { Reply::says("ok") }
     });
-    let model = model(Wire::Chat, &upstream, &Value::Null);
+    let model = model(ProviderWire::Chat, &upstream, &Value::Null);
     let tool =
         ToolSpec { name: "look".into(), description: String::new(), parameters: json!({"type": "object"}) };
     let plain = request(&model, &Settings::default());
-    let tools = Request { tools: Arc::new([tool]), ..plain.clone() };
+    let tools = ModelRequest { tools: Arc::new([tool]), ..plain.clone() };
     for request in [&tools, &tools, &plain] {
         assert_eq!(ask_for(&*model.chat, request).await.1, None);
     }
@@ -212,7 +216,7 @@ async fn a_level_of_effort_that_a_model_does_not_know_is_not_asked_for_and_other
         let refused = body["reasoning_effort"] == "minimal";
         if refused { openai("reasoning_effort", Some("unsupported_value"), said) } else { Reply::says("ok") }
     });
-    let model = model(Wire::Chat, &upstream, &Value::Null);
+    let model = model(ProviderWire::Chat, &upstream, &Value::Null);
     for effort in [Effort::Minimal, Effort::High, Effort::Minimal] {
         let settings = Settings { reasoning_effort: Some(effort), ..Settings::default() };
         assert_eq!(ask_for(&*model.chat, &request(&model, &settings)).await.1, None);
@@ -230,7 +234,7 @@ async fn two_settings_that_exclude_each_other_are_sent_one_at_a_time() {
         let both = has(body, "temperature") && has(body, "top_p");
         if both { Reply::status(400).error("invalid_request_error", None, said) } else { Reply::says("ok") }
     });
-    let model = model(Wire::Chat, &upstream, &Value::Null);
+    let model = model(ProviderWire::Chat, &upstream, &Value::Null);
     let alone = Settings { temperature: None, ..settings() };
     for settings in [settings(), settings(), alone] {
         assert_eq!(ask_for(&*model.chat, &request(&model, &settings)).await.1, None);
@@ -243,7 +247,7 @@ async fn two_settings_that_exclude_each_other_are_sent_one_at_a_time() {
 async fn a_model_that_cannot_think_is_not_asked_to() {
     let upstream = Upstream::start().await;
     refuses(&upstream, "think", refusal(&json!({"error": "\"m\" does not support thinking"})));
-    let model = model(Wire::Ollama, &upstream, &Value::Null);
+    let model = model(ProviderWire::Ollama, &upstream, &Value::Null);
     let settings = Settings { reasoning_effort: Some(Effort::Low), ..Settings::default() };
     assert_eq!(ask_for(&*model.chat, &request(&model, &settings)).await.1, None);
     assert_eq!(upstream.requests().len(), 2);
@@ -254,7 +258,7 @@ async fn a_field_of_the_models_entry_is_left_out_where_it_is_refused() {
     let upstream = Upstream::start().await;
     let said = "Unsupported parameter: 'stop' is not supported with this model.";
     refuses(&upstream, "stop", openai("stop", Some("unsupported_parameter"), said));
-    let model = model(Wire::Chat, &upstream, &json!({"stop": ["x"], "seed": 7}));
+    let model = model(ProviderWire::Chat, &upstream, &json!({"stop": ["x"], "seed": 7}));
     assert_eq!(ask_for(&*model.chat, &request(&model, &Settings::default())).await.1, None);
     let requests = upstream.requests();
     assert_eq!((requests[1].body.get("stop"), &requests[1].body["seed"]), (None, &json!(7)));
@@ -268,14 +272,14 @@ async fn several_refusals_in_a_row_are_followed_and_their_number_is_bounded() {
         Some(name) => openai(name, Some("unsupported_parameter"), "not supported"),
         None => Reply::says("ok"),
     });
-    let model = model(Wire::Chat, &upstream, &Value::Null);
+    let model = model(ProviderWire::Chat, &upstream, &Value::Null);
     assert_eq!(ask_for(&*model.chat, &request(&model, &settings())).await.1, None);
     assert_eq!(upstream.requests().len(), 5);
 
     let stubborn = Upstream::start().await;
     stubborn
         .program(|_| openai("temperature", Some("unsupported_parameter"), "'temperature' is not supported"));
-    let model = self::model(Wire::Chat, &stubborn, &Value::Null);
+    let model = self::model(ProviderWire::Chat, &stubborn, &Value::Null);
     let summary = "it found the request invalid, unsupported_parameter".to_owned();
     for _ in 0..2 {
         let error = ask_for(&*model.chat, &request(&model, &settings())).await.1;
@@ -303,7 +307,7 @@ async fn a_refusal_that_names_no_setting_or_a_wrong_value_is_passed_on() {
     ] {
         let upstream = Upstream::start().await;
         upstream.script([reply]);
-        let model = model(Wire::Chat, &upstream, &Value::Object(Map::new()));
+        let model = model(ProviderWire::Chat, &upstream, &Value::Object(Map::new()));
         let error = ask_for(&*model.chat, &request(&model, &settings())).await.1.unwrap();
         assert!(matches!(error, Error::Rejected { .. }), "{error:?}");
         assert_eq!(upstream.requests().len(), 1);

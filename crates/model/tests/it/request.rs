@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use model::chat::{ChatCompletions, Quirks, TokenLimit};
-use model::{Answered, Exchange, Format, Message, Request, Schema, ToolSpec, Wire};
+use model::{
+    AnswerFormat, CallResult, Exchange, ModelRequest, PromptMessage, ProviderWire, Schema, ToolSpec,
+};
 use protocol::{CallId, Effort, Settings};
 use serde_json::{Value, json};
 use testkit::upstream::{Reply, Upstream};
@@ -11,7 +13,7 @@ use uuid::Uuid;
 
 use crate::support::{PATIENT, ask_for, client, endpoint, hello, opaque};
 
-async fn sent(wire: Wire, request: &Request) -> Value {
+async fn sent(wire: ProviderWire, request: &ModelRequest) -> Value {
     let upstream = Upstream::start().await;
     upstream.script([Reply::says("ok")]);
     let answer = client(wire, &upstream, PATIENT).stream(request).await;
@@ -27,19 +29,19 @@ fn exchange(id: u128, input: Value, result: &str, success: bool) -> Exchange {
         id: CallId::new(Uuid::from_u128(id)),
         name: "calculate".into(),
         input,
-        result: Answered { text: result.into(), success },
+        result: CallResult { text: result.into(), success },
     }
 }
 
-fn conversation() -> Request {
+fn conversation() -> ModelRequest {
     let assistant =
-        |text: &str, exchanges, provider| Message::Assistant { text: text.into(), exchanges, provider };
+        |text: &str, exchanges, provider| PromptMessage::Assistant { text: text.into(), exchanges, provider };
     let signature = json!({"google": {"thought_signature": "c2ln"}});
-    Request {
+    ModelRequest {
         model: "gpt-x".into(),
         system: "Be brief.".into(),
         messages: vec![
-            Message::User("What is 2+2, and 1/0?".into()),
+            PromptMessage::User("What is 2+2, and 1/0?".into()),
             assistant(
                 "",
                 vec![
@@ -54,7 +56,7 @@ fn conversation() -> Request {
                 Some(json!({"provider": "another", "extra": {"0": signature}})),
             ),
             assistant("4, and there is no answer.", vec![], None),
-            Message::User("Thanks".into()),
+            PromptMessage::User("Thanks".into()),
         ],
         tools: [
             ToolSpec {
@@ -79,13 +81,13 @@ fn conversation() -> Request {
             top_p: Some(0.9),
             ..Settings::default()
         },
-        ..Request::new("", "", Vec::new())
+        ..ModelRequest::new("", "", Vec::new())
     }
 }
 
 #[tokio::test]
 async fn a_bare_question() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let name = format!("a_bare_question_{}", wire.name());
         insta::assert_json_snapshot!(name, sent(wire, &hello()).await);
     }
@@ -93,7 +95,7 @@ async fn a_bare_question() {
 
 #[tokio::test]
 async fn a_conversation_with_tools() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let name = format!("a_conversation_with_tools_{}", wire.name());
         insta::assert_json_snapshot!(name, sent(wire, &conversation()).await);
     }
@@ -102,23 +104,23 @@ async fn a_conversation_with_tools() {
 /// Before the first turn, after an answer, after results, twice in a row, and last of all.
 #[tokio::test]
 async fn system_messages_among_the_turns() {
-    let system = |text: &str| Message::System(text.into());
+    let system = |text: &str| PromptMessage::System(text.into());
     let assistant =
-        |text: &str, exchanges| Message::Assistant { text: text.into(), exchanges, provider: None };
+        |text: &str, exchanges| PromptMessage::Assistant { text: text.into(), exchanges, provider: None };
     let messages = vec![
         system("Background: they like cats."),
         system("Background: they have two."),
-        Message::User("How many cats have I?".into()),
+        PromptMessage::User("How many cats have I?".into()),
         assistant("Two.", vec![]),
         system("New: one more cat."),
-        Message::User("And now?".into()),
+        PromptMessage::User("And now?".into()),
         assistant("", vec![exchange(1, json!({"expression": "2+1"}), "3", true)]),
         system("It is late."),
         system("Be quick."),
     ];
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let name = format!("system_messages_among_the_turns_{}", wire.name());
-        let request = Request::new("m", "Be brief.", messages.clone());
+        let request = ModelRequest::new("m", "Be brief.", messages.clone());
         insta::assert_json_snapshot!(name, sent(wire, &request).await);
     }
 }
@@ -127,7 +129,8 @@ async fn system_messages_among_the_turns() {
 async fn the_limit_has_another_name_at_openai() {
     let upstream = Upstream::start().await;
     let quirks = Quirks { token_limit: TokenLimit::MaxCompletionTokens };
-    let client = ChatCompletions::new(&endpoint(Wire::Chat, &upstream, PATIENT)).unwrap().with_quirks(quirks);
+    let client =
+        ChatCompletions::new(&endpoint(ProviderWire::Chat, &upstream, PATIENT)).unwrap().with_quirks(quirks);
     upstream.script([Reply::says("ok")]);
     assert_eq!(ask_for(&client, &conversation()).await.1, None);
     let body = &upstream.requests()[0].body;
@@ -137,7 +140,7 @@ async fn the_limit_has_another_name_at_openai() {
 
 #[tokio::test]
 async fn the_same_request_has_the_same_bytes() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let (one, other) = (sent(wire, &conversation()).await, sent(wire, &conversation()).await);
         assert_eq!(one.to_string(), other.to_string(), "{wire:?}");
     }
@@ -145,7 +148,7 @@ async fn the_same_request_has_the_same_bytes() {
 
 #[tokio::test]
 async fn every_setting_is_one_the_provider_takes() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         for (number, tokens) in [(0.0, 1), (0.5, 1000), (1.0, 100_000)] {
             for effort in
                 [None, Some(Effort::None), Some(Effort::Minimal), Some(Effort::Low), Some(Effort::High)]
@@ -160,7 +163,7 @@ async fn every_setting_is_one_the_provider_takes() {
                     output_format: None,
                     reasoning_effort: effort,
                 };
-                sent(wire, &Request { settings, ..conversation() }).await;
+                sent(wire, &ModelRequest { settings, ..conversation() }).await;
             }
         }
     }
@@ -175,16 +178,16 @@ async fn every_form_of_an_answer_is_one_the_provider_takes() {
         "required": ["title", "tags", "score"],
         "additionalProperties": false,
     });
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         for format in [
-            Format::Text,
-            Format::Json,
-            Format::Schema(Arc::new(Schema { name: "answer".into(), schema: schema.clone() })),
+            AnswerFormat::Text,
+            AnswerFormat::Json,
+            AnswerFormat::Schema(Arc::new(Schema { name: "answer".into(), schema: schema.clone() })),
         ] {
             for stream in [true, false] {
-                let messages = vec![Message::User("Answer in JSON.".into())];
+                let messages = vec![PromptMessage::User("Answer in JSON.".into())];
                 let format = format.clone();
-                sent(wire, &Request { format, stream, messages, ..conversation() }).await;
+                sent(wire, &ModelRequest { format, stream, messages, ..conversation() }).await;
             }
         }
     }
@@ -193,12 +196,18 @@ async fn every_form_of_an_answer_is_one_the_provider_takes() {
 /// Fields of the provider's own may be ones that settings speak of too; then they count, and none is sent twice.
 #[tokio::test]
 async fn a_field_of_the_providers_own_is_sent_once() {
-    for wire in [Wire::Chat, Wire::Responses, Wire::Anthropic(model::AnthropicVersion::V2023), Wire::Ollama] {
+    for wire in [
+        ProviderWire::Chat,
+        ProviderWire::Responses,
+        ProviderWire::Anthropic(model::AnthropicVersion::V2023),
+        ProviderWire::Ollama,
+    ] {
         let extra = json!({"temperature": 0.25, "top_p": 0.75});
         let settings = Settings { temperature: Some(0.5), ..Settings::default() };
-        let request = Request { extra: Arc::new(extra.as_object().cloned().unwrap()), settings, ..hello() };
+        let request =
+            ModelRequest { extra: Arc::new(extra.as_object().cloned().unwrap()), settings, ..hello() };
         let body = sent(wire, &request).await;
-        let own = if wire == Wire::Ollama { &body["options"] } else { &body };
+        let own = if wire == ProviderWire::Ollama { &body["options"] } else { &body };
         assert_eq!((&own["temperature"], &own["top_p"]), (&json!(0.25), &json!(0.75)), "{wire:?}");
     }
 }
@@ -206,25 +215,25 @@ async fn a_field_of_the_providers_own_is_sent_once() {
 /// What came of reasoning and calls goes back in the next request, in which the provider finds its own items.
 #[tokio::test]
 async fn a_turn_with_reasoning_and_calls_goes_back_as_it_came() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let upstream = Upstream::start().await;
         let call = testkit::upstream::Call::new("calculate", r#"{"expression":"2+2"}"#);
         upstream.script([Reply::stream().reasoning("Hm.").text("Let me see.").call(call), Reply::says("4")]);
         let client = client(wire, &upstream, PATIENT);
         let settings = Settings { reasoning_effort: Some(Effort::Low), ..Settings::default() };
-        let first = Request { settings, tools: conversation().tools, ..hello() };
+        let first = ModelRequest { settings, tools: conversation().tools, ..hello() };
         let (pieces, error) = ask_for(&*client, &first).await;
         assert_eq!(error, None, "{wire:?}");
         let provider = opaque(&pieces);
         let exchanges = vec![exchange(7, json!({"expression": "2+2"}), "4", true)];
-        let turn = Message::Assistant { text: "Let me see.".into(), exchanges, provider };
-        let second = Request { messages: [first.messages.clone(), vec![turn]].concat(), ..first };
+        let turn = PromptMessage::Assistant { text: "Let me see.".into(), exchanges, provider };
+        let second = ModelRequest { messages: [first.messages.clone(), vec![turn]].concat(), ..first };
         assert_eq!(ask_for(&*client, &second).await.1, None, "{wire:?}");
         let sent = upstream.requests()[1].body.to_string();
         let kept = match wire {
-            Wire::Responses => "sealed_0",
-            Wire::Anthropic(_) => "signature_0",
-            Wire::Chat | Wire::Ollama => "Let me see.",
+            ProviderWire::Responses => "sealed_0",
+            ProviderWire::Anthropic(_) => "signature_0",
+            ProviderWire::Chat | ProviderWire::Ollama => "Let me see.",
         };
         assert!(sent.contains(kept), "{wire:?}: {sent}");
     }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use model::{Error, Request, Timeouts, Wire};
+use model::{Error, ModelRequest, ProviderWire, Timeouts};
 use serde_json::json;
 use testkit::upstream::{Reply, Upstream};
 
 use crate::support::{PATIENT, SHORT, answer_to, ask, client, endpoint, hello};
 
 /// The error of an answer without a piece.
-pub(crate) async fn error(wire: Wire, reply: Reply, timeouts: Timeouts) -> Error {
+pub(crate) async fn error(wire: ProviderWire, reply: Reply, timeouts: Timeouts) -> Error {
     let (pieces, error) = answer_to(wire, reply, timeouts).await;
     assert_eq!(pieces, [], "{wire:?}");
     error.unwrap()
@@ -20,16 +20,18 @@ pub(crate) fn unavailable(reason: &str) -> Error {
 }
 
 /// A reason with the provider's code, where its errors have one.
-pub(crate) fn with_code(wire: Wire, reason: &str, code: &str) -> String {
+pub(crate) fn with_code(wire: ProviderWire, reason: &str, code: &str) -> String {
     match wire {
-        Wire::Chat | Wire::Responses | Wire::Anthropic(_) => format!("{reason}, {code}"),
-        Wire::Ollama => reason.to_owned(),
+        ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Anthropic(_) => {
+            format!("{reason}, {code}")
+        }
+        ProviderWire::Ollama => reason.to_owned(),
     }
 }
 
 #[tokio::test]
 async fn statuses_are_mapped() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let html = |status| Reply::status(status).header("content-type", "text/html").body("<h1>no</h1>");
         let overloaded = with_code(wire, "status 529", "overloaded_error");
         let invalid = with_code(wire, "it found the request invalid", "invalid_request_error");
@@ -64,7 +66,7 @@ async fn statuses_are_mapped() {
 async fn too_many_requests_say_when_to_come_back() {
     let limited = |after| Error::RateLimited { after };
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         for (reply, expected) in [
             (Reply::status(429), limited(None)),
             (Reply::status(429).error("rate_limit_error", None, "slow down"), limited(None)),
@@ -87,7 +89,7 @@ async fn too_many_requests_say_when_to_come_back() {
 
 #[tokio::test]
 async fn money_that_ran_out_is_not_waited_for() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let exceeded = "You exceeded your current quota, please check your plan and billing details.";
         let spent = "This request would exceed your organization's monthly spend limit.";
         for reply in [
@@ -105,20 +107,20 @@ async fn money_that_ran_out_is_not_waited_for() {
 }
 
 /// A provider's own words for a prompt that does not fit, with its code for it.
-fn too_long(wire: Wire) -> Vec<(Option<&'static str>, &'static str)> {
+fn too_long(wire: ProviderWire) -> Vec<(Option<&'static str>, &'static str)> {
     match wire {
-        Wire::Chat => vec![
+        ProviderWire::Chat => vec![
             (Some("context_length_exceeded"), "x"),
             (None, "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."),
         ],
-        Wire::Responses => vec![
+        ProviderWire::Responses => vec![
             (Some("context_length_exceeded"), "x"),
             (
                 None,
                 "Your input exceeds the context window of this model. Please adjust your input and try again.",
             ),
         ],
-        Wire::Anthropic(_) => vec![
+        ProviderWire::Anthropic(_) => vec![
             (None, "prompt is too long: 200001 tokens > 200000 maximum"),
             (
                 None,
@@ -126,7 +128,7 @@ fn too_long(wire: Wire) -> Vec<(Option<&'static str>, &'static str)> {
                  or `max_tokens` and try again",
             ),
         ],
-        Wire::Ollama => vec![
+        ProviderWire::Ollama => vec![
             (None, "the input length exceeds the context length"),
             (None, "prompt too long; exceeded max context length by 808 tokens"),
         ],
@@ -135,7 +137,7 @@ fn too_long(wire: Wire) -> Vec<(Option<&'static str>, &'static str)> {
 
 #[tokio::test]
 async fn a_prompt_that_does_not_fit_is_told_in_each_providers_words() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         for (code, words) in too_long(wire) {
             let reply = Reply::status(400).error("invalid_request_error", code, words);
             assert_eq!(error(wire, reply, PATIENT).await, Error::ContextLength, "{wire:?}: {words}");
@@ -147,7 +149,7 @@ async fn a_prompt_that_does_not_fit_is_told_in_each_providers_words() {
 
 #[tokio::test]
 async fn a_refusal_is_read_only_so_far_and_only_so_long() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let endless = Reply::status(500).body("x".repeat(1 << 20)).stall();
         assert_eq!(error(wire, endless, PATIENT).await, unavailable("status 500"), "{wire:?}");
         let stalled = Reply::status(500).head().stall().body("never sent");
@@ -159,7 +161,7 @@ async fn a_refusal_is_read_only_so_far_and_only_so_long() {
 #[tokio::test]
 async fn redirects_are_not_followed() {
     let elsewhere = Upstream::start().await;
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         for status in [301, 302, 303, 307, 308] {
             let reply = Reply::status(status).header("location", &elsewhere.base_url());
             let summary = "it redirects elsewhere; check the base URL".into();
@@ -173,7 +175,7 @@ async fn redirects_are_not_followed() {
 #[tokio::test]
 async fn a_page_is_not_an_answer() {
     let broken = |reason: &str| Error::Broken(reason.into());
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let page = |kind| Reply::status(200).header("content-type", kind).body("<html>Log in</html>");
         let neither = broken("neither an event stream nor JSON");
         assert_eq!(error(wire, page("text/html; charset=utf-8"), PATIENT).await, neither, "{wire:?}");
@@ -198,7 +200,7 @@ async fn a_page_is_not_an_answer() {
 
 #[tokio::test]
 async fn nothing_of_the_provider_or_the_key_is_shown() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let upstream = Upstream::start().await;
         upstream.script([
             Reply::status(401).error("invalid_api_key", None, "Incorrect API key provided: sk-planted"),
@@ -221,8 +223,8 @@ async fn nothing_of_the_provider_or_the_key_is_shown() {
 async fn the_upstream_tells_on_a_client() {
     let upstream = Upstream::start().await;
     upstream.script([Reply::says("x")]);
-    let client = client(Wire::Chat, &upstream, PATIENT);
-    let rejected = client.stream(&Request { messages: vec![], ..hello() }).await.err();
+    let client = client(ProviderWire::Chat, &upstream, PATIENT);
+    let rejected = client.stream(&ModelRequest { messages: vec![], ..hello() }).await.err();
     let summary = "it found the request invalid, invalid_request_error".into();
     assert_eq!(rejected, Some(Error::Rejected { status: 400, summary }));
     let expected = ["Invalid 'messages': empty array. Expected an array with minimum length 1."];

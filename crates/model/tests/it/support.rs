@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use model::{
-    ChatModel, Endpoint, Error, Message, Piece, PieceStream, Request, Secret, Timeouts, Wire, connect,
+    AnswerPiece, ChatModel, Endpoint, Error, ModelRequest, PieceStream, PromptMessage, ProviderKey,
+    ProviderWire, Timeouts, connect,
 };
 use protocol::Usage;
 use serde_json::{Value, json};
@@ -18,25 +19,25 @@ pub(crate) const SHORT: Duration = Duration::from_millis(50);
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 pub(crate) const PATIENT: Timeouts = Timeouts { connect: LONG, first_byte: LONG, idle: LONG, total: LONG };
 
-pub(crate) fn endpoint(wire: Wire, upstream: &Upstream, timeouts: Timeouts) -> Endpoint {
+pub(crate) fn endpoint(wire: ProviderWire, upstream: &Upstream, timeouts: Timeouts) -> Endpoint {
     let base_url = match wire {
-        Wire::Chat | Wire::Responses | Wire::Anthropic(_) => upstream.base_url(),
-        Wire::Ollama => upstream.root_url(),
+        ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Anthropic(_) => upstream.base_url(),
+        ProviderWire::Ollama => upstream.root_url(),
     };
-    Endpoint { provider: "scripted".into(), base_url, key: Some(Secret::new("sk-planted")), timeouts }
+    Endpoint { provider: "scripted".into(), base_url, key: Some(ProviderKey::new("sk-planted")), timeouts }
 }
 
-pub(crate) fn client(wire: Wire, upstream: &Upstream, timeouts: Timeouts) -> Arc<dyn ChatModel> {
+pub(crate) fn client(wire: ProviderWire, upstream: &Upstream, timeouts: Timeouts) -> Arc<dyn ChatModel> {
     upstream.require_key("sk-planted");
     connect(wire, &endpoint(wire, upstream, timeouts)).unwrap()
 }
 
-pub(crate) fn hello() -> Request {
-    Request::new("m", "", vec![Message::User("hello".into())])
+pub(crate) fn hello() -> ModelRequest {
+    ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())])
 }
 
 /// Everything a stream yields, and the error that ended it.
-pub(crate) async fn drain(mut stream: PieceStream) -> (Vec<Piece>, Option<Error>) {
+pub(crate) async fn drain(mut stream: PieceStream) -> (Vec<AnswerPiece>, Option<Error>) {
     let mut pieces = Vec::new();
     while let Some(piece) = stream.next().await {
         match piece {
@@ -51,19 +52,26 @@ pub(crate) async fn drain(mut stream: PieceStream) -> (Vec<Piece>, Option<Error>
 }
 
 /// Takes the whole answer, or the error it met before or in the stream.
-pub(crate) async fn ask_for(client: &dyn ChatModel, request: &Request) -> (Vec<Piece>, Option<Error>) {
+pub(crate) async fn ask_for(
+    client: &dyn ChatModel,
+    request: &ModelRequest,
+) -> (Vec<AnswerPiece>, Option<Error>) {
     match client.stream(request).await {
         Ok(stream) => drain(stream).await,
         Err(error) => (Vec::new(), Some(error)),
     }
 }
 
-pub(crate) async fn ask(client: &dyn ChatModel) -> (Vec<Piece>, Option<Error>) {
+pub(crate) async fn ask(client: &dyn ChatModel) -> (Vec<AnswerPiece>, Option<Error>) {
     ask_for(client, &hello()).await
 }
 
 /// What a fresh client makes of one reply.
-pub(crate) async fn answer_to(wire: Wire, reply: Reply, timeouts: Timeouts) -> (Vec<Piece>, Option<Error>) {
+pub(crate) async fn answer_to(
+    wire: ProviderWire,
+    reply: Reply,
+    timeouts: Timeouts,
+) -> (Vec<AnswerPiece>, Option<Error>) {
     let upstream = Upstream::start().await;
     upstream.script([reply]);
     let answer = ask(&*client(wire, &upstream, timeouts)).await;
@@ -72,23 +80,23 @@ pub(crate) async fn answer_to(wire: Wire, reply: Reply, timeouts: Timeouts) -> (
 }
 
 /// A stream of exactly these bytes, in the content type of the wire.
-pub(crate) fn stream_of(wire: Wire, body: impl Into<Vec<u8>>) -> Reply {
+pub(crate) fn stream_of(wire: ProviderWire, body: impl Into<Vec<u8>>) -> Reply {
     match wire {
-        Wire::Chat | Wire::Responses | Wire::Anthropic(_) => Reply::sse(body),
-        Wire::Ollama => Reply::ndjson(body),
+        ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Anthropic(_) => Reply::sse(body),
+        ProviderWire::Ollama => Reply::ndjson(body),
     }
 }
 
 /// The body of a reply as it is on the wire, taken with a client that knows nothing.
-pub(crate) async fn body_of(wire: Wire, reply: Reply, stream: bool) -> String {
+pub(crate) async fn body_of(wire: ProviderWire, reply: Reply, stream: bool) -> String {
     let upstream = Upstream::start().await;
     upstream.script([reply.cut_after(usize::MAX)]);
     let messages = json!([{"role": "user", "content": "x"}]);
     let (path, body) = match wire {
-        Wire::Chat => ("/v1/chat/completions", json!({"messages": messages})),
-        Wire::Responses => ("/v1/responses", json!({"input": messages})),
-        Wire::Anthropic(_) => ("/v1/messages", json!({"messages": messages, "max_tokens": 1})),
-        Wire::Ollama => ("/api/chat", json!({"messages": messages})),
+        ProviderWire::Chat => ("/v1/chat/completions", json!({"messages": messages})),
+        ProviderWire::Responses => ("/v1/responses", json!({"input": messages})),
+        ProviderWire::Anthropic(_) => ("/v1/messages", json!({"messages": messages, "max_tokens": 1})),
+        ProviderWire::Ollama => ("/api/chat", json!({"messages": messages})),
     };
     let body = with(&with(&body, "model", "m".into()), "stream", stream.into()).to_string();
     let authority = upstream.root_url().replace("http://", "");
@@ -108,29 +116,29 @@ fn with(body: &Value, name: &str, value: Value) -> Value {
 }
 
 /// The pieces without what only the provider can read.
-pub(crate) fn readable(pieces: Vec<Piece>) -> Vec<Piece> {
-    pieces.into_iter().filter(|piece| !matches!(piece, Piece::Provider(_))).collect()
+pub(crate) fn readable(pieces: Vec<AnswerPiece>) -> Vec<AnswerPiece> {
+    pieces.into_iter().filter(|piece| !matches!(piece, AnswerPiece::Provider(_))).collect()
 }
 
 /// What only the provider can read.
-pub(crate) fn opaque(pieces: &[Piece]) -> Option<Value> {
+pub(crate) fn opaque(pieces: &[AnswerPiece]) -> Option<Value> {
     pieces
         .iter()
-        .find_map(|piece| if let Piece::Provider(opaque) = piece { Some(opaque.clone()) } else { None })
+        .find_map(|piece| if let AnswerPiece::Provider(opaque) = piece { Some(opaque.clone()) } else { None })
 }
 
-pub(crate) fn said(text: &str) -> Piece {
-    Piece::Text(text.into())
+pub(crate) fn said(text: &str) -> AnswerPiece {
+    AnswerPiece::Text(text.into())
 }
 
-pub(crate) fn usage(input_tokens: u64, output_tokens: u64) -> Piece {
-    Piece::Usage(Usage { input_tokens, output_tokens, ..Usage::default() })
+pub(crate) fn usage(input_tokens: u64, output_tokens: u64) -> AnswerPiece {
+    AnswerPiece::Usage(Usage { input_tokens, output_tokens, ..Usage::default() })
 }
 
-pub(crate) fn start(index: usize, id: Option<&str>, name: &str) -> Piece {
-    Piece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
+pub(crate) fn start(index: usize, id: Option<&str>, name: &str) -> AnswerPiece {
+    AnswerPiece::CallStart { index, provider_id: id.map(Into::into), name: name.into() }
 }
 
-pub(crate) fn input(index: usize, json: &str) -> Piece {
-    Piece::CallInput { index, json: json.into() }
+pub(crate) fn input(index: usize, json: &str) -> AnswerPiece {
+    AnswerPiece::CallInput { index, json: json.into() }
 }

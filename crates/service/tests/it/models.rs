@@ -1,6 +1,6 @@
 //! Each model is used as it is: asked for what it can do, in its own words, within what may be spent.
 
-use model::{AnthropicVersion, Capabilities, Kind, Price, Wire};
+use model::{AnthropicVersion, Capabilities, Price, ProviderKind, ProviderWire};
 use serde_json::{Value, json};
 use testkit::upstream::{Call, Reply};
 use testkit::{Frame, Method, Setup, TestApp};
@@ -34,22 +34,22 @@ async fn sent(setup: Setup, settings: &Value) -> Value {
 #[tokio::test]
 async fn settings_have_each_providers_names() {
     let on = |wire| Setup { wire, ..Setup::default() };
-    let chat = sent(on(Wire::Chat), &settings()).await;
+    let chat = sent(on(ProviderWire::Chat), &settings()).await;
     assert_eq!((&chat["frequency_penalty"], &chat["presence_penalty"]), (&json!(0.5), &json!(0.2)));
     assert_eq!((&chat["max_tokens"], &chat["reasoning_effort"]), (&json!(50), &json!("low")));
-    let responses = sent(on(Wire::Responses), &settings()).await;
+    let responses = sent(on(ProviderWire::Responses), &settings()).await;
     assert_eq!(
         (&responses["max_output_tokens"], &responses["reasoning"]["effort"]),
         (&json!(50), &json!("low"))
     );
     assert_eq!(responses.get("frequency_penalty"), None);
-    let newer = sent(on(Wire::Anthropic(AnthropicVersion::V2026)), &settings()).await;
+    let newer = sent(on(ProviderWire::Anthropic(AnthropicVersion::V2026)), &settings()).await;
     assert_eq!((newer.get("temperature"), newer.get("top_p")), (None, None));
     assert_eq!(newer["output_config"]["effort"], "low");
     let plain = json!({ "temperature": 1.5, "maxTokens": 50 });
-    let older = sent(on(Wire::Anthropic(AnthropicVersion::V2023)), &plain).await;
+    let older = sent(on(ProviderWire::Anthropic(AnthropicVersion::V2023)), &plain).await;
     assert_eq!((&older["temperature"], &older["max_tokens"]), (&json!(1.0), &json!(50)));
-    let ollama = sent(on(Wire::Ollama), &settings()).await;
+    let ollama = sent(on(ProviderWire::Ollama), &settings()).await;
     assert_eq!(
         (&ollama["options"]["repeat_penalty"], &ollama["options"]["num_predict"]),
         (&json!(0.5), &json!(50))
@@ -111,21 +111,24 @@ async fn what_a_model_cannot_do_is_not_asked_of_it() {
         tools: false,
         sampling: false,
         max_output: Some(20),
-        ..Capabilities::of_kind(Kind::Cloud)
+        ..Capabilities::of_kind(ProviderKind::Cloud)
     };
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let body = sent(Setup { wire, capabilities: plain.clone(), ..Setup::default() }, &settings()).await;
         assert_eq!(body.get("tools"), None, "{wire:?}");
         assert!(!body["stream"].as_bool().unwrap_or(false), "{wire:?}");
         assert!(!body.to_string().contains("temperature"), "{wire:?}: {body}");
         assert!(body.to_string().contains(":20"), "{wire:?}: at most what it can say: {body}");
     }
-    assert!(!Capabilities::of_kind(Kind::Local).tools, "a local model gets tools when its entry says so");
+    assert!(
+        !Capabilities::of_kind(ProviderKind::Local).tools,
+        "a local model gets tools when its entry says so"
+    );
 }
 
 #[tokio::test]
 async fn every_wire_runs_tools_and_answers() {
-    for wire in Wire::ALL {
+    for wire in ProviderWire::ALL {
         let app = TestApp::with(Setup { wire, ..Setup::default() }).await;
         let think = Reply::stream().reasoning("Hm.").text("Let me see. ");
         let calls =
@@ -149,7 +152,7 @@ async fn every_wire_runs_tools_and_answers() {
 
 #[tokio::test]
 async fn calls_in_text_are_found_where_the_entry_says_so() {
-    let small = Capabilities { calls_in_text: true, ..Capabilities::of_kind(Kind::Cloud) };
+    let small = Capabilities { calls_in_text: true, ..Capabilities::of_kind(ProviderKind::Cloud) };
     let app = TestApp::with(Setup { capabilities: small, ..Setup::default() }).await;
     let fenced = "```json\n{\"name\": \"echo\", \"arguments\": {\"text\": \"hi\"}}\n```";
     app.upstream.script([Reply::says(fenced), Reply::says("It says hi.")]);

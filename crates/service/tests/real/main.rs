@@ -9,17 +9,17 @@
     reason = "what goes wrong fails the test"
 )]
 
-use model::{AnthropicVersion, Capabilities, Kind, Structured, Wire};
+use model::{AnthropicVersion, Capabilities, ProviderKind, ProviderWire, SchemaSupport};
 use serde_json::{Value, json};
 use testkit::real::{CONTEXT_WINDOW, RealModel};
 use testkit::{Frame, Setup, TestApp};
 
 /// Those that the model's server speaks.
-const WIRES: [Wire; 4] = [
-    Wire::Chat,
-    Wire::Responses,
-    Wire::Anthropic(AnthropicVersion::V2023),
-    Wire::Anthropic(AnthropicVersion::V2026),
+const WIRES: [ProviderWire; 4] = [
+    ProviderWire::Chat,
+    ProviderWire::Responses,
+    ProviderWire::Anthropic(AnthropicVersion::V2023),
+    ProviderWire::Anthropic(AnthropicVersion::V2026),
 ];
 
 /// Tokens of an answer: enough to stream, and soon over.
@@ -34,8 +34,9 @@ const OBJECT: u32 = 200;
 const RUNS: &str = "/v1/apps/test/runs";
 const TUTOR: &str = "answer = \"structured\"\n[memory]\ninject = \"all\"";
 
-async fn start(real: &RealModel, wire: Wire, app: &str) -> TestApp {
-    let capabilities = Capabilities { structured: Structured::Alone, ..Capabilities::of_kind(Kind::Local) };
+async fn start(real: &RealModel, wire: ProviderWire, app: &str) -> TestApp {
+    let capabilities =
+        Capabilities { structured: SchemaSupport::Alone, ..Capabilities::of_kind(ProviderKind::Local) };
     TestApp::with(Setup { wire, base_url: Some(real.base_url()), capabilities, ..Setup::app(app) }).await
 }
 
@@ -84,15 +85,15 @@ async fn a_real_model_answers_on_every_wire() {
         a_cancel_keeps_what_was_said(&app, wire).await;
         a_prompt_beyond_its_window_is_shortened(&real, wire).await;
     }
-    the_same_question_has_the_same_answer(&start(&real, Wire::Chat, "").await).await;
-    an_object_is_whole_and_its_text_streams(&start(&real, Wire::Chat, TUTOR).await).await;
-    memories_are_named_by_their_ids_only(&start(&real, Wire::Chat, TUTOR).await).await;
-    for wire in WIRES.into_iter().filter(|wire| *wire != Wire::Chat) {
+    the_same_question_has_the_same_answer(&start(&real, ProviderWire::Chat, "").await).await;
+    an_object_is_whole_and_its_text_streams(&start(&real, ProviderWire::Chat, TUTOR).await).await;
+    memories_are_named_by_their_ids_only(&start(&real, ProviderWire::Chat, TUTOR).await).await;
+    for wire in WIRES.into_iter().filter(|wire| *wire != ProviderWire::Chat) {
         a_schema_that_the_server_ignores_costs_no_answer(&start(&real, wire, TUTOR).await, wire).await;
     }
 }
 
-async fn its_answer_streams_is_stored_and_is_counted(app: &TestApp, wire: Wire) {
+async fn its_answer_streams_is_stored_and_is_counted(app: &TestApp, wire: ProviderWire) {
     let frames = answered(app, "Name three animals.").await;
     assert_eq!(end(&frames)["status"], "completed", "{wire:?}: {frames:#?}");
     let parts = deltas(&frames);
@@ -108,7 +109,7 @@ async fn its_answer_streams_is_stored_and_is_counted(app: &TestApp, wire: Wire) 
     assert!((2..=u64::from(SHORT)).contains(&output), "{wire:?}: {usage}");
 }
 
-async fn a_cancel_keeps_what_was_said(app: &TestApp, wire: Wire) {
+async fn a_cancel_keeps_what_was_said(app: &TestApp, wire: ProviderWire) {
     let mut stream = app.stream(RUNS, &ask("Tell me a very long story about the sea.", LONG)).await;
     let mut frames = stream.until("text:delta").await;
     frames.extend(stream.until("text:delta").await);
@@ -123,12 +124,12 @@ async fn a_cancel_keeps_what_was_said(app: &TestApp, wire: Wire) {
 }
 
 /// The registry believes in a larger window than the server has, so only the server's refusal tells.
-async fn a_prompt_beyond_its_window_is_shortened(real: &RealModel, wire: Wire) {
-    let capabilities = Capabilities { context_window: 100_000, ..Capabilities::of_kind(Kind::Local) };
+async fn a_prompt_beyond_its_window_is_shortened(real: &RealModel, wire: ProviderWire) {
+    let capabilities = Capabilities { context_window: 100_000, ..Capabilities::of_kind(ProviderKind::Local) };
     let base_url = Some(real.base_url());
     let app = TestApp::with(Setup { wire, base_url, capabilities, ..Setup::app("") }).await;
     let retries = |frames: &[Frame]| frames.iter().filter(|frame| frame.event == "step:retry").count();
-    if wire == Wire::Chat {
+    if wire == ProviderWire::Chat {
         // Half of it fits; reading that much takes a while, so one wire is enough.
         let frames = answered(&app, &"word ".repeat(CONTEXT_WINDOW as usize + 1000)).await;
         assert_eq!((&end(&frames)["status"], retries(&frames)), (&json!("completed"), 1), "{frames:#?}");
@@ -190,7 +191,7 @@ async fn is_whole_object(app: &TestApp, frames: &[Frame], memories: &[&Value]) -
 }
 
 /// A server that does not know of schemas answers in words, and these are the answer.
-async fn a_schema_that_the_server_ignores_costs_no_answer(app: &TestApp, wire: Wire) {
+async fn a_schema_that_the_server_ignores_costs_no_answer(app: &TestApp, wire: ProviderWire) {
     let frames = answered(app, "Say hello.").await;
     assert_eq!(end(&frames)["status"], "completed", "{wire:?}: {frames:#?}");
     let text = deltas(&frames).concat();

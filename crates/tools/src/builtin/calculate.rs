@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use exmex::{Express, FlatEx};
 use serde_json::{Value, json};
 
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use super::{closed_spec, text};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 /// Bytes of an expression that are worth evaluating.
 const MAX_EXPRESSION_BYTES: usize = 1_000;
@@ -20,29 +21,22 @@ pub(crate) struct Calculate;
 #[async_trait]
 impl Tool for Calculate {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "calculate".into(),
-            description: "Evaluates an arithmetic expression, such as (17.5 * 3 + 2)^2 / 7. Knows + - * / ^, \
-                          parentheses, sqrt, exp, ln, log10, sin, cos, tan, abs, floor, ceil, round, PI and E."
-                .into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "expression": {
-                        "type": "string",
-                        "description": "the expression, without units or words",
-                        "maxLength": MAX_EXPRESSION_BYTES,
-                    },
-                },
-                "required": ["expression"],
-                "additionalProperties": false,
-            }),
-        }
+        let expression = json!({
+            "type": "string",
+            "description": "the expression, without units or words",
+            "maxLength": MAX_EXPRESSION_BYTES,
+        });
+        closed_spec(
+            "calculate",
+            "Evaluates an arithmetic expression, such as (17.5 * 3 + 2)^2 / 7. Knows + - * / ^, \
+             parentheses, sqrt, exp, ln, log10, sin, cos, tan, abs, floor, ceil, round, PI and E.",
+            json!({ "expression": expression }),
+            &["expression"],
+        )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
-        let input = &calling.input;
-        let expression = input.get("expression").and_then(Value::as_str).unwrap_or_default();
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
+        let expression = text(&calling.input, "expression").unwrap_or_default();
         let value = number(evaluate(expression)?);
         Ok(json!({ "expression": expression, "value": value }).into())
     }

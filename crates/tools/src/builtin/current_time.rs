@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use protocol::Clock;
 use serde_json::{Value, json};
 
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 pub(crate) struct CurrentTime {
     clock: Arc<dyn Clock>,
@@ -22,6 +22,11 @@ impl CurrentTime {
 #[async_trait]
 impl Tool for CurrentTime {
     fn spec(&self) -> ToolSpec {
+        let timezone = json!({
+            "type": "string",
+            "description": "an IANA name such as Europe/Oslo; the user's when absent",
+            "maxLength": 64,
+        });
         ToolSpec {
             name: "current_time".into(),
             description:
@@ -29,19 +34,13 @@ impl Tool for CurrentTime {
                     .into(),
             parameters: json!({
                 "type": "object",
-                "properties": {
-                    "timezone": {
-                        "type": "string",
-                        "description": "an IANA name such as Europe/Oslo; the user's when absent",
-                        "maxLength": 64,
-                    },
-                },
+                "properties": { "timezone": timezone },
                 "additionalProperties": false,
             }),
         }
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let input = &calling.input;
         let wrong = |_| {
             Failed::new(

@@ -8,42 +8,31 @@ use memory::recall::Passage;
 use protocol::DocumentId;
 use serde_json::{Value, json};
 
-use super::{closed, count, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
-
-const MAX_FOUND: usize = 20;
-const DEFAULT_FOUND: usize = 5;
-const MAX_QUERY_CHARS: usize = 1_000;
+use super::{closed_spec, failed, found_limit, limit_schema, query_schema, text};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 pub(crate) struct SearchDocuments;
 
 #[async_trait]
 impl Tool for SearchDocuments {
     fn spec(&self) -> ToolSpec {
-        let at_most = format!("at most so many; {DEFAULT_FOUND} when absent");
         let properties = json!({
-            "query": { "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": "what to look for" },
+            "query": query_schema("what to look for"),
             "documentId": { "type": "string", "description": "only in this document; in all of the user's when absent" },
-            "limit": { "type": "integer", "minimum": 1, "maximum": MAX_FOUND, "description": at_most },
+            "limit": limit_schema(),
         });
-        ToolSpec {
-            name: "search_documents".into(),
-            description:
-                "Searches the documents the user has uploaded. Each passage comes with its document and \
-                          place: name both when you use it. read_rest reads on in a document."
-                    .into(),
-            parameters: closed(properties, &["query"]),
-        }
+        closed_spec(
+            "search_documents",
+            "Searches the documents the user has uploaded. Each passage comes with its document and \
+                          place: name both when you use it. read_rest reads on in a document.",
+            properties,
+            &["query"],
+        )
     }
 
-    /// It looks no further than the store, but what it finds is anybody's words.
-    fn is_outside(&self) -> bool {
-        true
-    }
-
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let query = text(&calling.input, "query").unwrap_or_default();
-        let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND);
+        let limit = found_limit(&calling.input);
         let among = match text(&calling.input, "documentId") {
             Some(id) => Some(vec![document(id)?]),
             None => None,

@@ -10,22 +10,17 @@ use memory::dates;
 use memory::index::{Among, IndexItem, ItemRef};
 use memory::recall::{RecallHit, RecallQuestion};
 use memory::{extract, secrets, suspicion};
-use protocol::{Effect, MAX_KIND_BYTES, MemoryId, Role};
+use protocol::{MAX_KIND_BYTES, MemoryId, Role};
 use serde_json::{Value, json};
 use store::{MAX_MEMORY_BYTES, NewMemory, Write};
 
-use super::{closed, count, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use super::{closed_spec, failed, found_limit, limit_schema, query_schema, text};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
-const MAX_FOUND: usize = 20;
-const DEFAULT_FOUND: usize = 5;
 /// Messages shown before and after one that was found.
 const NEIGHBOURS: usize = 1;
 /// Bytes of one message that are shown.
 const MAX_SHOWN_BYTES: usize = 1_000;
-const MAX_QUERY_CHARS: usize = 1_000;
-/// Calls that keep something are made one after the other, so that the second sees the first.
-const MEMORIES: &str = "memories";
 
 pub(crate) struct SearchHistory;
 pub(crate) struct SearchMemories;
@@ -36,20 +31,20 @@ impl Tool for SearchHistory {
     fn spec(&self) -> ToolSpec {
         let day = |which: &str| json!({ "type": "string", "format": "date", "description": which });
         let properties = json!({
-            "query": query("what to look for, in words; times such as \"last Tuesday\" are understood"),
+            "query": query_schema("what to look for, in words; times such as \"last Tuesday\" are understood"),
             "from": day("nothing from before this day, as in 2026-05-01"),
             "to": day("nothing from after this day"),
-            "limit": limit(),
+            "limit": limit_schema(),
         });
-        ToolSpec {
-            name: "search_history".into(),
-            description: "Searches what was said in earlier conversations with the user, by you and by them."
-                .into(),
-            parameters: closed(properties, &["query"]),
-        }
+        closed_spec(
+            "search_history",
+            "Searches what was said in earlier conversations with the user, by you and by them.",
+            properties,
+            &["query"],
+        )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         check_on(&calling).await?;
         let mut question = question(&calling, Among::Messages);
         question.within = within(&calling)?;
@@ -66,14 +61,15 @@ impl Tool for SearchHistory {
 #[async_trait]
 impl Tool for SearchMemories {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "search_memories".into(),
-            description: "Searches what is remembered about the user.".into(),
-            parameters: closed(json!({ "query": query("what to look for"), "limit": limit() }), &["query"]),
-        }
+        closed_spec(
+            "search_memories",
+            "Searches what is remembered about the user.",
+            json!({ "query": query_schema("what to look for"), "limit": limit_schema() }),
+            &["query"],
+        )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         check_on(&calling).await?;
         let found = calling.recall.search(calling.scope, question(&calling, Among::Memories)).await;
         let memory = |found: &RecallHit| match found.item.id {
@@ -105,24 +101,12 @@ impl Tool for SaveMemory {
                                 before it where there is one, as in maths/level",
             },
         });
-        ToolSpec {
-            name: "save_memory".into(),
-            description:
-                "Remembers a fact about the user for later conversations. Only what the user has said.".into(),
-            parameters: closed(properties, &["text"]),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Reversible
-    }
-
-    fn is_lasting(&self) -> bool {
-        true
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(MEMORIES)
+        closed_spec(
+            "save_memory",
+            "Remembers a fact about the user for later conversations. Only what the user has said.",
+            properties,
+            &["text"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -146,7 +130,7 @@ impl Tool for SaveMemory {
         Ok(())
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let fact = text(&calling.input, "text").unwrap_or_default().trim().to_owned();
         let known = calling.recall.duplicate(calling.scope, &fact, calling.now).await.map_err(failed)?;
         if let Some(memory) = known {
@@ -166,26 +150,17 @@ impl Tool for SaveMemory {
             created_at: None,
         };
         let output = json!({ "memoryId": id, "saved": true });
-        Ok(Done::writing(output, Write::Remember(memory)))
+        Ok(ToolOutput::writing(output, Write::Remember(memory)))
     }
 }
 
-/// What a call to keep something answers when a memory says it.
+/// The answer of a call to save a memory that is there already.
 pub fn known_already(memory: MemoryId) -> Value {
     json!({ "memoryId": memory, "saved": false, "note": "this is known already" })
 }
 
-fn query(description: &str) -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": description })
-}
-
-fn limit() -> Value {
-    let description = format!("at most so many; {DEFAULT_FOUND} when absent");
-    json!({ "type": "integer", "minimum": 1, "maximum": MAX_FOUND, "description": description })
-}
-
 fn question<'a>(calling: &'a Calling<'_>, among: Among) -> RecallQuestion<'a> {
-    let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_FOUND).min(MAX_FOUND);
+    let limit = found_limit(&calling.input);
     let question =
         RecallQuestion::new(text(&calling.input, "query").unwrap_or_default(), calling.now, limit, among);
     RecallQuestion { zone: calling.zone.clone(), ..question }
@@ -221,15 +196,15 @@ fn within(calling: &Calling<'_>) -> Result<Option<dates::TimeSpan>, Failed> {
 async fn message(calling: &Calling<'_>, item: &IndexItem) -> Result<Value, Failed> {
     let ItemRef::Message(id) = item.id else { return Ok(Value::Null) };
     let around = calling.recall.around(calling.scope, id, NEIGHBOURS).await.map_err(failed)?;
-    let others: Vec<Value> = around.iter().filter(|other| other.id != item.id).map(said).collect();
-    let mut shown = said(item);
+    let others: Vec<Value> = around.iter().filter(|other| other.id != item.id).map(message_json).collect();
+    let mut shown = message_json(item);
     if let Some(shown) = shown.as_object_mut() {
         shown.insert("around".into(), others.into());
     }
     Ok(shown)
 }
 
-fn said(item: &IndexItem) -> Value {
+fn message_json(item: &IndexItem) -> Value {
     let end = item.text.floor_char_boundary(MAX_SHOWN_BYTES);
     let more = if end < item.text.len() { "…" } else { "" };
     let by = match item.role {

@@ -6,12 +6,11 @@ mod tests;
 use async_trait::async_trait;
 use jiff::tz::TimeZone;
 use memory::{secrets, suspicion};
-use protocol::Effect;
 use serde_json::{Map, Value, json};
 use store::{MAX_PROFILE_BYTES, ProfileRow, Write};
 
-use super::{closed, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use super::{closed_spec, failed, text};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 const MAX_NAME_CHARS: usize = 200;
 /// Fields that one call may change, and that a profile may have.
@@ -19,8 +18,6 @@ const MAX_FIELDS_PER_CALL: usize = 16;
 const MAX_FIELDS: usize = 64;
 /// Characters of a field's value.
 const MAX_VALUE_CHARS: usize = 500;
-/// Calls that change the profile are made one after the other.
-const PROFILE: &str = "profile";
 
 pub(crate) struct UpdateProfile;
 
@@ -40,43 +37,31 @@ impl Tool for UpdateProfile {
                 "description": "anything else the user says of themselves, such as pronouns or focus; null removes one",
             },
         });
-        ToolSpec {
-            name: "update_profile".into(),
-            description: "Changes what the user says of themselves to this app, which stands in every prompt. Only what \
-                          the user has said; what is left out stays."
-                .into(),
-            parameters: closed(properties, &[]),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Reversible
-    }
-
-    fn is_lasting(&self) -> bool {
-        true
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(PROFILE)
+        closed_spec(
+            "update_profile",
+            "Changes what the user says of themselves to this app, which stands in every prompt. Only what \
+                          the user has said; what is left out stays.",
+            properties,
+            &[],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
-        changed(&standing, &calling.input).map(drop)
+        changed_profile(&standing, &calling.input).map(drop)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
-        let profile = changed(&standing, &calling.input)?;
+        let profile = changed_profile(&standing, &calling.input)?;
         let ProfileRow { name, timezone, locale, fields, .. } = &profile;
         let output = json!({ "name": name, "timezone": timezone, "locale": locale, "fields": fields });
-        Ok(Done::writing(output, Write::Profile(profile)))
+        Ok(ToolOutput::writing(output, Write::Profile(profile)))
     }
 }
 
 /// The profile with what a call says, if that may stand there.
-fn changed(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, Failed> {
+fn changed_profile(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, Failed> {
     let wrong = |message: String| Failed::new("invalid_arguments", message);
     let said =
         |name: &str| text(input, name).map(|said| said.trim().to_owned()).filter(|said| !said.is_empty());
@@ -89,7 +74,7 @@ fn changed(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, Failed> {
         name: said("name").or_else(|| standing.name.clone()),
         timezone: timezone.transpose()?.or_else(|| standing.timezone.clone()),
         locale: said("locale").or_else(|| standing.locale.clone()),
-        fields: merged(&standing.fields, input),
+        fields: merged_fields(&standing.fields, input),
         ..standing.clone()
     };
     if profile == *standing {
@@ -117,7 +102,7 @@ fn changed(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, Failed> {
 }
 
 /// The fields with what the call changes; null removes one.
-fn merged(standing: &Value, input: &Value) -> Value {
+fn merged_fields(standing: &Value, input: &Value) -> Value {
     let mut fields = standing.as_object().cloned().unwrap_or_default();
     for (name, value) in input.get("fields").and_then(Value::as_object).into_iter().flatten() {
         if value.is_null() {

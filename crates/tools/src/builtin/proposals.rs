@@ -8,28 +8,27 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use protocol::{Effect, ProposalId};
+use protocol::ProposalId;
 use serde_json::{Value, json};
 use store::{NewProposal, ProposalRow, Write};
 
-use super::{closed, failed, text};
+use super::{closed_spec, present, text};
 use crate::policy::Ruling;
-use crate::{Calling, Done, Failed, Registry, Taint, Tool, ToolSpec};
+use crate::{Calling, Failed, Taint, Tool, ToolOutput, ToolRegistry, ToolSpec};
 
 const MAX_NOTE_CHARS: usize = 2_000;
 const MAX_HOURS: i64 = 720;
 const DEFAULT_HOURS: i64 = 72;
-/// Calls that change proposals are made one after the other.
-const PROPOSALS: &str = "proposals";
+
 /// Proposes a call of one of the app's other tools.
 pub(crate) struct CreateProposal {
-    /// What can be proposed: no proposal, and no undo.
-    pub(crate) others: Arc<Registry>,
+    /// The tools whose calls can be proposed: no proposal, and no undo.
+    pub(crate) others: Arc<ToolRegistry>,
 }
 
 /// Rewords a proposal or takes it back.
 pub(crate) struct UpdateProposal {
-    pub(crate) others: Arc<Registry>,
+    pub(crate) others: Arc<ToolRegistry>,
 }
 
 #[async_trait]
@@ -47,22 +46,13 @@ impl Tool for CreateProposal {
                 "description": format!("how long it waits; {DEFAULT_HOURS} when absent"),
             },
         });
-        ToolSpec {
-            name: "createProposal".into(),
-            description:
-                "Proposes a call of another tool to the user, who may confirm it later. Returns at once; \
-                          nothing is done until the user says yes."
-                    .into(),
-            parameters: closed(properties, &["tool", "input"]),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Idempotent
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(PROPOSALS)
+        closed_spec(
+            "createProposal",
+            "Proposes a call of another tool to the user, who may confirm it later. Returns at once; \
+                          nothing is done until the user says yes.",
+            properties,
+            &["tool", "input"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -70,7 +60,7 @@ impl Tool for CreateProposal {
         possible(&self.others, text(&calling.input, "tool").unwrap_or_default(), input, calling).await
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let input = &calling.input;
         let hours = input.get("expiresInHours").and_then(Value::as_i64).unwrap_or(DEFAULT_HOURS);
         let expires_at = in_hours(calling.now, hours)?;
@@ -82,7 +72,7 @@ impl Tool for CreateProposal {
             expires_at,
         };
         let output = json!({ "proposalId": proposal.id, "status": "open", "expiresAt": expires_at });
-        Ok(Done::writing(output, Write::Propose(proposal)))
+        Ok(ToolOutput::writing(output, Write::Propose(proposal)))
     }
 }
 
@@ -95,22 +85,13 @@ impl Tool for UpdateProposal {
             "input": { "type": "object", "description": "new arguments in place of all earlier ones" },
             "withdraw": { "type": "boolean", "description": "true takes the proposal back" },
         });
-        ToolSpec {
-            name: "updateProposal".into(),
-            description:
-                "Changes an open proposal of createProposal, or takes it back. It cannot confirm one: only \
-                          the user can."
-                    .into(),
-            parameters: closed(properties, &["proposalId"]),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Idempotent
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(PROPOSALS)
+        closed_spec(
+            "updateProposal",
+            "Changes an open proposal of createProposal, or takes it back. It cannot confirm one: only \
+                          the user can.",
+            properties,
+            &["proposalId"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -131,16 +112,16 @@ impl Tool for UpdateProposal {
         }
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let proposal = open(&calling).await?;
         let (id, input) = (proposal.id, &calling.input);
         if withdraws(input) {
             let output = json!({ "proposalId": id, "status": "withdrawn" });
-            return Ok(Done::writing(output, Write::Withdraw { id }));
+            return Ok(ToolOutput::writing(output, Write::Withdraw { id }));
         }
         let note = text(input, "note").map(str::to_owned);
         let output = json!({ "proposalId": id, "status": "open", "expiresAt": proposal.expires_at });
-        Ok(Done::writing(output, Write::Reword { id, input: input.get("input").cloned(), note }))
+        Ok(ToolOutput::writing(output, Write::Reword { id, input: input.get("input").cloned(), note }))
     }
 }
 
@@ -156,10 +137,15 @@ fn withdraws(input: &Value) -> bool {
 }
 
 /// Whether the proposed call could be made as things are now.
-async fn possible(others: &Registry, tool: &str, input: Value, calling: &Calling<'_>) -> Result<(), Failed> {
+async fn possible(
+    others: &ToolRegistry,
+    tool: &str,
+    input: Value,
+    calling: &Calling<'_>,
+) -> Result<(), Failed> {
     let proposed = Calling { input, ..calling.clone() };
     // A proposal is put before the user in any case, so it does not matter where its words come from.
-    let prepared = others.prepare(tool, &proposed, &Taint::new()).await?;
+    let prepared = others.find(tool)?.prepare(&proposed, &Taint::new()).await?;
     match prepared.ruling {
         Ruling::Allow | Ruling::Ask => Ok(()),
         Ruling::Deny => Err(Failed::new("denied", format!("this app does not allow {tool}"))),
@@ -172,11 +158,9 @@ async fn open(calling: &Calling<'_>) -> Result<ProposalRow, Failed> {
         || Failed::new("not_found", "there is no open proposal with that id; it may have been decided");
     let wanted: ProposalId =
         text(&calling.input, "proposalId").and_then(|id| id.parse().ok()).ok_or_else(missing)?;
-    match calling.store.proposal_of(calling.scope, wanted).await {
-        Err(store::Error::NotFound(_)) => Err(missing()),
-        Ok(decided) if decided.decision.is_some() => Err(missing()),
-        found => of_the_model(found.map_err(failed)?, calling),
-    }
+    let proposal = present(calling.store.proposal_of(calling.scope, wanted).await)?;
+    let open = proposal.filter(|proposal| proposal.decision.is_none());
+    of_the_model(open.ok_or_else(missing)?, calling)
 }
 
 fn of_the_model(proposal: ProposalRow, calling: &Calling<'_>) -> Result<ProposalRow, Failed> {

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use protocol::{ActionId, CallId, DocumentId, MessageId};
 use serde_json::json;
 
-use super::{closed, count, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use super::{closed_spec, count, failed, present, text};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 /// Bytes that one call gives.
 const MAX_BYTES: usize = 12 * 1024;
@@ -22,29 +22,23 @@ impl Tool for ReadRest {
             "id": { "type": "string", "description": "of a message, a call or a document, as a note about the rest gives it" },
             "from": { "type": "integer", "minimum": 0, "description": "where to go on: a byte of a message or result, a piece of a document" },
         });
-        ToolSpec {
-            name: "read_rest".into(),
-            description:
-                "Reads on where something was too long to be shown whole. `next` says where the following \
-                          part begins."
-                    .into(),
-            parameters: closed(properties, &["id"]),
-        }
+        closed_spec(
+            "read_rest",
+            "Reads on where something was too long to be shown whole. `next` says where the following \
+                          part begins.",
+            properties,
+            &["id"],
+        )
     }
 
-    /// Results and documents may hold anybody's words.
-    fn is_outside(&self) -> bool {
-        true
-    }
-
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let id = text(&calling.input, "id").unwrap_or_default();
         let from = count(&calling.input, "from").unwrap_or(0);
         if let Ok(document) = id.parse() {
             return pieces(&calling, document, from).await;
         }
         let whole = match (id.parse::<MessageId>(), id.parse::<CallId>()) {
-            (Ok(message), _) => said(&calling, message).await?,
+            (Ok(message), _) => message_text(&calling, message).await?,
             (_, Ok(call)) => result(&calling, call).await?,
             (Err(_), Err(_)) => None,
         };
@@ -60,24 +54,20 @@ fn missing() -> Failed {
     Failed::new("not_found", "there is nothing of that id to read; take the id from the note about the rest")
 }
 
-async fn said(calling: &Calling<'_>, message: MessageId) -> Result<Option<String>, Failed> {
+async fn message_text(calling: &Calling<'_>, message: MessageId) -> Result<Option<String>, Failed> {
     let found = calling.recall.messages(calling.scope, &[message]).await.map_err(failed)?;
     Ok(found.first().map(|item| item.text.to_string()))
 }
 
 async fn result(calling: &Calling<'_>, call: CallId) -> Result<Option<String>, Failed> {
-    match calling.store.action_of(calling.scope, ActionId::from(call)).await {
-        Ok(mut action) => {
-            let forgotten = calling.recall.forgotten(calling.scope).await.map_err(failed)?;
-            forgotten.clear_json(&mut action.output, action.started_at);
-            Ok(Some(action.output.as_str().map_or_else(|| action.output.to_string(), str::to_owned)))
-        }
-        Err(store::Error::NotFound(_)) => Ok(None),
-        Err(error) => Err(failed(error)),
-    }
+    let action = present(calling.store.action_of(calling.scope, ActionId::from(call)).await)?;
+    let Some(mut action) = action else { return Ok(None) };
+    let forgotten = calling.recall.forgotten(calling.scope).await.map_err(failed)?;
+    forgotten.clear_json(&mut action.output, action.started_at);
+    Ok(Some(action.output.as_str().map_or_else(|| action.output.to_string(), str::to_owned)))
 }
 
-async fn pieces(calling: &Calling<'_>, document: DocumentId, from: usize) -> Result<Done, Failed> {
+async fn pieces(calling: &Calling<'_>, document: DocumentId, from: usize) -> Result<ToolOutput, Failed> {
     let first = u32::try_from(from).unwrap_or(u32::MAX);
     let chunks = calling.store.chunks(calling.scope, document, first, MAX_PIECES).await.map_err(failed)?;
     if chunks.is_empty() {

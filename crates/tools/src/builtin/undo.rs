@@ -8,15 +8,13 @@ use protocol::{ActionId, Effect};
 use serde_json::{Value, json};
 use store::{ActionFilter, ActionRow, Write};
 
-use super::{closed, count, failed, text};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use super::{closed_spec, count, failed, present, text};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
 const MAX_LISTED: usize = 50;
 const DEFAULT_LISTED: usize = 20;
 /// Characters of a call's arguments that a list shows.
 const MAX_INPUT_CHARS: usize = 200;
-/// Undoing goes one step at a time.
-const UNDO: &str = "undo";
 
 pub(crate) struct ListRecentActions;
 pub(crate) struct UndoAction;
@@ -33,15 +31,15 @@ impl Tool for ListRecentActions {
             },
             "tool": { "type": "string", "maxLength": 64, "description": "only calls of this tool" },
         });
-        ToolSpec {
-            name: "listRecentActions".into(),
-            description:
-                "Lists what was done for the user lately, newest first, and what of it can be undone.".into(),
-            parameters: closed(properties, &[]),
-        }
+        closed_spec(
+            "listRecentActions",
+            "Lists what was done for the user lately, newest first, and what of it can be undone.",
+            properties,
+            &[],
+        )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_LISTED).min(MAX_LISTED);
         let filter =
             ActionFilter { tool: text(&calling.input, "tool").map(str::to_owned), ..ActionFilter::default() };
@@ -82,21 +80,12 @@ impl Tool for UndoAction {
             "pattern": "^act_[0-9a-f]{32}$",
             "description": "the action's id, as listRecentActions gives it",
         });
-        ToolSpec {
-            name: "undoAction".into(),
-            description:
-                "Takes back what an action changed, if nothing has changed it since. Undo the newest first."
-                    .into(),
-            parameters: closed(json!({ "actionId": id }), &["actionId"]),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Idempotent
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(UNDO)
+        closed_spec(
+            "undoAction",
+            "Takes back what an action changed, if nothing has changed it since. Undo the newest first.",
+            json!({ "actionId": id }),
+            &["actionId"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -107,10 +96,10 @@ impl Tool for UndoAction {
         }
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let action = find(&calling).await?;
         let output = json!({ "actionId": action.id, "tool": action.tool, "undone": true });
-        Ok(Done::writing(output, Write::Undo { action: action.id }))
+        Ok(ToolOutput::writing(output, Write::Undo { action: action.id }))
     }
 }
 
@@ -138,8 +127,5 @@ async fn find(calling: &Calling<'_>) -> Result<ActionRow, Failed> {
     let missing = || Failed::new("not_found", "there is no such action; listRecentActions shows the newest");
     let wanted: ActionId =
         text(&calling.input, "actionId").and_then(|id| id.parse().ok()).ok_or_else(missing)?;
-    match calling.store.action_of(calling.scope, wanted).await {
-        Err(store::Error::NotFound(_)) => Err(missing()),
-        found => found.map_err(failed),
-    }
+    present(calling.store.action_of(calling.scope, wanted).await)?.ok_or_else(missing)
 }

@@ -122,16 +122,17 @@ fn families_count_as_many_as_they_are() {
     let mut catalog = catalog();
     struct Numbered(usize);
     #[async_trait::async_trait]
-    impl Tool for Numbered {
+    impl crate::Tool for Numbered {
         fn spec(&self) -> crate::ToolSpec {
             let parameters = json!({ "type": "object" });
             crate::ToolSpec { name: format!("t{}", self.0), description: String::new(), parameters }
         }
-        async fn call(&self, _: crate::Calling<'_>) -> Result<crate::Done, crate::Failed> {
-            Ok(crate::Done::default())
+        async fn call(&self, _: crate::Calling<'_>) -> Result<crate::ToolOutput, crate::Failed> {
+            Ok(crate::ToolOutput::default())
         }
     }
-    (0..125).for_each(|number| catalog.add(Numbered(number)));
+    let offered = |number| crate::OfferedTool::new(Numbered(number), ToolFacts::default());
+    (0..125).for_each(|number| catalog.add(offered(number)));
     let listed: Vec<String> = (0..125).map(|number| format!("'t{number}'")).collect();
     let (_folder, app) = app(&format!("tools = [{}, 'markdown']", listed.join(", ")));
     let problem = catalog.registry(&app, &[]).err().unwrap();

@@ -44,7 +44,7 @@ const RULES: &[Rule] = &[
         code: "reqwest",
         place: Place::Only(&[
             "crates/model/",
-            "crates/tools/src/outside",
+            "crates/tools/src/external",
             "crates/cli/",
             "crates/testkit/",
             "crates/torture/",

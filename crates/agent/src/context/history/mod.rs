@@ -8,7 +8,7 @@ mod reference;
 mod select;
 
 use app::HistoryStyle;
-use model::{Counter, Message};
+use model::{Counter, PromptMessage};
 use protocol::{MessageId, Seq};
 
 use super::{Context, Cuts};
@@ -37,7 +37,7 @@ pub(crate) struct PastTurn {
 }
 
 /// The messages of the history without what does not fit, in the app's style.
-pub(super) fn messages(context: &Context, cuts: &Cuts) -> Vec<Message> {
+pub(super) fn messages(context: &Context, cuts: &Cuts) -> Vec<PromptMessage> {
     let units = units(&context.history.turns);
     let from = units.get(cuts.dropped).map_or(context.history.turns.len(), |unit| unit.start);
     let turns = context.history.turns.get(from..).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use model::{Answered, Exchange, Message};
+use model::{CallResult, Exchange, PromptMessage};
 use protocol::{Call, CallId, Role, ToolComplete, ToolStatus};
 use serde_json::Value;
 
@@ -19,29 +19,29 @@ const MAX_NAME_BYTES: usize = 64;
 const NO_RESULT: &str = "no result was recorded for this call";
 
 /// A message or two per turn; turns of unknown roles are left out.
-pub(super) fn messages(turns: &[PastTurn], context: &Context) -> Vec<Message> {
+pub(super) fn messages(turns: &[PastTurn], context: &Context) -> Vec<PromptMessage> {
     // Not every provider takes a conversation that begins with an answer.
     let from_user = turns.iter().skip_while(|past| past.turn.role != Some(Role::User));
-    let marked = |past: &PastTurn, message: Message| match message {
-        Message::User(text) if context.is_suspicious(past.id) => {
-            Message::User(fence::warned_message(&text, true).into_owned())
+    let marked = |past: &PastTurn, message: PromptMessage| match message {
+        PromptMessage::User(text) if context.is_suspicious(past.id) => {
+            PromptMessage::User(fence::warned_message(&text, true).into_owned())
         }
-        Message::User(_) | Message::System(_) | Message::Assistant { .. } => message,
+        PromptMessage::User(_) | PromptMessage::System(_) | PromptMessage::Assistant { .. } => message,
     };
-    let said = |past: &PastTurn| -> Vec<Message> {
+    let said = |past: &PastTurn| -> Vec<PromptMessage> {
         turn(&past.turn, &context.fence).into_iter().map(|message| marked(past, message)).collect()
     };
     from_user.flat_map(said).collect()
 }
 
-pub(super) fn turn(turn: &MessageTurn, fence: &Fence) -> Vec<Message> {
+pub(super) fn turn(turn: &MessageTurn, fence: &Fence) -> Vec<PromptMessage> {
     match turn.role {
         None => Vec::new(),
-        Some(Role::User) => vec![Message::User(turn.text.clone())],
+        Some(Role::User) => vec![PromptMessage::User(turn.text.clone())],
         Some(Role::Assistant) => {
             let results: HashMap<CallId, &ToolComplete> =
                 turn.results.iter().map(|r| (r.call_id, r)).collect();
-            let steps = turn.steps.iter().map(|step| Message::Assistant {
+            let steps = turn.steps.iter().map(|step| PromptMessage::Assistant {
                 text: step.text.clone(),
                 exchanges: step
                     .calls
@@ -50,10 +50,10 @@ pub(super) fn turn(turn: &MessageTurn, fence: &Fence) -> Vec<Message> {
                     .collect(),
                 provider: step.provider.clone(),
             });
-            let mut said: Vec<Message> = steps.collect();
+            let mut said: Vec<PromptMessage> = steps.collect();
             let last_said = said.last().is_some_and(|last| text_of(last) == turn.text);
             if !turn.text.is_empty() && !last_said {
-                said.push(Message::Assistant {
+                said.push(PromptMessage::Assistant {
                     text: turn.text.clone(),
                     exchanges: Vec::new(),
                     provider: None,
@@ -64,9 +64,11 @@ pub(super) fn turn(turn: &MessageTurn, fence: &Fence) -> Vec<Message> {
     }
 }
 
-fn text_of(message: &Message) -> &str {
+fn text_of(message: &PromptMessage) -> &str {
     match message {
-        Message::User(text) | Message::System(text) | Message::Assistant { text, .. } => text,
+        PromptMessage::User(text) | PromptMessage::System(text) | PromptMessage::Assistant { text, .. } => {
+            text
+        }
     }
 }
 
@@ -81,8 +83,8 @@ pub(in crate::context) fn exchange(call: &Call, result: Option<&ToolComplete>, f
             Value::Object(serde_json::Map::new())
         },
         result: result.map_or_else(
-            || Answered { text: NO_RESULT.to_owned(), success: false },
-            |result| Answered {
+            || CallResult { text: NO_RESULT.to_owned(), success: false },
+            |result| CallResult {
                 text: shown(result, MAX_RESULT_BYTES, fence),
                 success: result.status == ToolStatus::Complete,
             },

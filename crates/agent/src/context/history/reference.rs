@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use app::Fragment;
-use model::Message;
+use model::PromptMessage;
 use protocol::Role;
 
 use super::PastTurn;
@@ -22,7 +22,7 @@ const SEPARATOR: &str = "--- RECENT CONVERSATION ---";
 const RECENT: usize = 2;
 
 /// The blocks; none when there is nothing to refer to. Turns of unknown roles are left out.
-pub(super) fn messages(turns: &[PastTurn], pieces: &[&PromptPiece], context: &Context) -> Vec<Message> {
+pub(super) fn messages(turns: &[PastTurn], pieces: &[&PromptPiece], context: &Context) -> Vec<PromptMessage> {
     let texts = |fragment: Fragment| -> Vec<Cow<'_, str>> {
         let of = pieces.iter().filter(|piece| piece.fragment == fragment);
         of.map(|piece| fence::warned_data(&piece.text, piece.suspicious)).collect()
@@ -37,16 +37,16 @@ pub(super) fn messages(turns: &[PastTurn], pieces: &[&PromptPiece], context: &Co
     if summaries.is_empty() && pins.is_empty() && said.is_empty() {
         return Vec::new();
     }
-    let mut blocks = vec![Message::System(CRITICAL.to_owned())];
+    let mut blocks = vec![PromptMessage::System(CRITICAL.to_owned())];
     if !summaries.is_empty() {
-        blocks.push(Message::System(format!(
+        blocks.push(PromptMessage::System(format!(
             "REFERENCE ONLY - Background context: {} [NOTE: This is background information only. Do not directly \
              respond to any of these topics unless explicitly asked in the current question.]",
             summaries.join("\n\n")
         )));
     }
     if !pins.is_empty() {
-        blocks.push(Message::System(format!(
+        blocks.push(PromptMessage::System(format!(
             "REFERENCE MATERIAL - Important information: {} [Use this information only if directly relevant to the \
              current question.]",
             pins.join("; ")
@@ -56,12 +56,12 @@ pub(super) fn messages(turns: &[PastTurn], pieces: &[&PromptPiece], context: &Co
     if !older.is_empty() {
         let older: Vec<String> =
             older.iter().map(|(role, text)| format!("{}: {text}", label(*role))).collect();
-        blocks.push(Message::System(format!(
+        blocks.push(PromptMessage::System(format!(
             "HISTORICAL REFERENCE ONLY: {}\n\n[NOTE: These are older messages provided only for background context. \
              DO NOT respond to any questions or requests in this historical content.]",
             older.join("\n\n")
         )));
-        blocks.push(Message::System(SEPARATOR.to_owned()));
+        blocks.push(PromptMessage::System(SEPARATOR.to_owned()));
     }
     blocks.extend(recent.iter().map(|(role, text)| exchange(*role, text)));
     blocks
@@ -74,11 +74,11 @@ fn label(role: Role) -> &'static str {
     }
 }
 
-fn exchange(role: Role, text: &str) -> Message {
+fn exchange(role: Role, text: &str) -> PromptMessage {
     let text =
         format!("RECENT EXCHANGE: {text}\n[This is from the recent conversation, not the current question.]");
     match role {
-        Role::User => Message::User(text),
-        Role::Assistant => Message::Assistant { text, exchanges: Vec::new(), provider: None },
+        Role::User => PromptMessage::User(text),
+        Role::Assistant => PromptMessage::Assistant { text, exchanges: Vec::new(), provider: None },
     }
 }

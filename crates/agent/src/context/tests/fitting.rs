@@ -112,8 +112,8 @@ fn results_give_way_first_then_the_oldest_exchanges_then_fragments_then_the_mess
     assert_eq!(everything.ledger.without, ["recalled"]);
     let message = everything.ledger.message_bytes.unwrap();
     assert!(message < 1_500);
-    let Some(Message::User(text)) =
-        everything.request.messages.iter().find(|said| matches!(said, Message::User(_)))
+    let Some(PromptMessage::User(text)) =
+        everything.request.messages.iter().find(|said| matches!(said, PromptMessage::User(_)))
     else {
         panic!("no message");
     };
@@ -141,7 +141,7 @@ fn what_came_from_outside_is_between_marks_and_suspicious_text_is_named() {
     let Event::ToolComplete(mut result) = result else { panic!("no result") };
     (result.outside, result.suspicious) = (true, true);
     let composed = prompt(&context, &[end, Event::ToolComplete(result)], 10_000);
-    let Some(Message::Assistant { exchanges, .. }) = composed.request.messages.last() else {
+    let Some(PromptMessage::Assistant { exchanges, .. }) = composed.request.messages.last() else {
         panic!("no step")
     };
     let text = &exchanges[0].result.text;

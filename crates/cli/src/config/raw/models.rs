@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use app::Problem;
 use app::source::Spanned;
 use app::source::bounds::{number, text, whole_number};
-use model::{Capabilities, Kind, Listing, Price, Structured, Tokens, Wire, known};
+use model::{Capabilities, Kind, Listing, Price, ProviderWire, Tokens, ProviderWire, known_models};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -153,7 +153,7 @@ impl Reader<'_> {
     ) -> Result<&'c ProviderConfig, Problem> {
         config.provider(name.get_ref()).ok_or_else(|| {
             let message = format!("the provider {:?} is not configured", name.get_ref());
-            let known = known::provider(name.get_ref()).and_then(|known| known.key_variable);
+            let known = known_models::provider(name.get_ref()).and_then(|known| known.key_variable);
             let mend = match known {
                 _ if name.get_ref() == local::NAME => "get weights with `rondo models pull`".to_owned(),
                 Some(variable) => format!("set {variable}"),
@@ -169,7 +169,7 @@ impl Reader<'_> {
 
     pub(super) fn embeddings(&self, config: &Config, raw: RawEmbeddings) -> Result<Embeddings, Problem> {
         let provider = self.configured_provider(config, &raw.provider)?;
-        if matches!(provider.wire, Some(Wire::Anthropic(_))) {
+        if matches!(provider.wire, Some(ProviderWire::Anthropic(_))) {
             let message = format!("the provider {:?} has no embeddings", provider.name);
             return Err(self.source.problem(raw.provider.span(), message, "name another provider"));
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use app::Problem;
 use app::source::Spanned;
 use app::source::bounds::whole_number;
-use model::known::{KnownProvider, PROVIDERS};
-use model::{Capabilities, Kind, Prices, Structured, Timeouts, Wire};
+use model::known_models::{KnownProvider, PROVIDERS};
+use model::{Capabilities, ProviderKind, Prices, ProviderWire, Timeouts, ProviderWire};
 use serde::{Deserialize, Deserializer};
 
 use super::egress::RawSecret;
@@ -22,8 +22,9 @@ pub(super) const MIN_CONTEXT_TOKENS: i64 = 1024;
 pub(super) const MAX_CONTEXT_TOKENS: i64 = 100_000_000;
 const OLLAMA_PORT: u16 = 11434;
 
-const KINDS: [Kind; 2] = [Kind::Cloud, Kind::Local];
-const STRUCTURED: [Structured; 3] = [Structured::WithTools, Structured::Alone, Structured::Prompt];
+const KINDS: [ProviderKind; 2] = [ProviderKind::Cloud, ProviderKind::Local];
+const STRUCTURED: [SchemaSupport; 3] =
+    [SchemaSupport::WithTools, SchemaSupport::Alone, SchemaSupport::Prompt];
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -122,8 +123,8 @@ impl<'a> Reader<'a> {
             let remedy = format!("add its base_url, or use one of {}", known.join(", "));
             return Err(self.source.problem(name.span(), message, remedy));
         };
-        let wire = raw.wire.unwrap_or(Wire::Chat);
-        let usual = if wire == Wire::Ollama { Kind::Local } else { Kind::Cloud };
+        let wire = raw.wire.unwrap_or(ProviderWire::Chat);
+        let usual = if wire == ProviderWire::Ollama { ProviderKind::Local } else { ProviderKind::Cloud };
         let kind = raw.kind.unwrap_or(usual);
         Ok(ProviderConfig {
             name: name.get_ref().clone(),
@@ -183,16 +184,18 @@ pub(super) fn structured<'de, D: Deserializer<'de>>(deserializer: D) -> Result<O
 }
 
 /// Checks a base URL and writes it the way the wire's adapter extends it.
-fn base_url_of(chosen: &Chosen<'_>, wire: Wire) -> Result<String, Problem> {
+fn base_url_of(chosen: &Chosen<'_>, wire: ProviderWire) -> Result<String, Problem> {
     let text = chosen.value.trim();
-    if wire == Wire::Ollama {
+    if wire == ProviderWire::Ollama {
         return ollama_url(chosen, text);
     }
     let url = http_url(chosen, text, "https://api.openai.com/v1")?;
     match wire {
         // Anthropic's own tools take the URL without the version.
-        Wire::Anthropic(_) if url.path() == "/" => Ok(format!("{}v1", url.as_str())),
-        Wire::Anthropic(_) | Wire::Chat | Wire::Responses | Wire::Ollama => Ok(without_slash(&url)),
+        ProviderWire::Anthropic(_) if url.path() == "/" => Ok(format!("{}v1", url.as_str())),
+        ProviderWire::Anthropic(_) | ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Ollama => {
+            Ok(without_slash(&url))
+        }
     }
 }
 

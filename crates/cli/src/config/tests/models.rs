@@ -1,6 +1,6 @@
 //! Which models are listed, what is said of each, and which is the default.
 
-use model::{Price, Structured, Tokens};
+use model::{Price, SchemaSupport, Tokens};
 use serde_json::json;
 
 use super::*;
@@ -16,7 +16,7 @@ fn names(config: &Config) -> Vec<&str> {
 fn known_models_are_listed_where_the_provider_is_where_everybody_knows_it() {
     let config = read("", &[KEY, ("ANTHROPIC_API_KEY", "sk-2")]).unwrap();
     let catalogue = model::Catalogue::built_in();
-    let ours = |model: &&known::KnownModel| ["openai", "anthropic"].contains(&model.provider.as_str());
+    let ours = |model: &&known_models::KnownModel| ["openai", "anthropic"].contains(&model.provider.as_str());
     let known: Vec<&str> = catalogue.listed().filter(ours).map(|model| model.name.as_str()).collect();
     assert_eq!(names(&config), known);
     let luna = config.listing("gpt-6-luna").unwrap();
@@ -59,11 +59,11 @@ provider = "openai"
         name: "gpt-5.4-mini".into(),
         provider: "openai".into(),
         id: "gpt-5.4-mini-2026-03-17".into(),
-        kind: Kind::Cloud,
+        kind: ProviderKind::Cloud,
         capabilities: Capabilities {
             streaming: false,
             tools: true,
-            structured: Structured::Alone,
+            structured: SchemaSupport::Alone,
             vision: false,
             sampling: false,
             thinking: false,

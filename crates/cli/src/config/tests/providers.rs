@@ -55,18 +55,18 @@ idle_timeout_seconds = 3
 total_timeout_seconds = 4";
     let expected = ProviderConfig {
         name: "anthropic".into(),
-        wire: Some(Wire::Anthropic(AnthropicVersion::V2023)),
-        kind: Kind::Local,
+        wire: Some(ProviderWire::Anthropic(AnthropicVersion::V2023)),
+        kind: ProviderKind::Local,
         base_url: "https://api.anthropic.com/v1".into(),
         api_key: ConfigSecret::new("sk-1"),
         open: false,
         capabilities: Capabilities {
             streaming: false,
             tools: true,
-            structured: model::Structured::Prompt,
+            structured: model::SchemaSupport::Prompt,
             context_window: 2000,
             max_output: Some(1000),
-            ..Capabilities::of_kind(Kind::Local)
+            ..Capabilities::of_kind(ProviderKind::Local)
         },
         timeouts: Timeouts {
             connect: Duration::from_secs(1),
@@ -85,13 +85,13 @@ fn a_provider_of_ones_own_speaks_chat_in_the_cloud_unless_it_says_otherwise() {
     let expected = ProviderConfig {
         name: "lan".into(),
         base_url: "http://10.0.0.5:8000/v1".into(),
-        wire: Some(Wire::Chat),
-        capabilities: Capabilities::of_kind(Kind::Cloud),
-        ..ProviderConfig::of(known::provider("openai").unwrap())
+        wire: Some(ProviderWire::Chat),
+        capabilities: Capabilities::of_kind(ProviderKind::Cloud),
+        ..ProviderConfig::of(known_models::provider("openai").unwrap())
     };
     assert_eq!(own, expected);
     let other = only("[providers.box]\nwire = 'ollama'\nbase_url = 'box'", &[]);
-    assert_eq!((other.kind, other.base_url.as_str()), (Kind::Local, "http://box:11434"));
+    assert_eq!((other.kind, other.base_url.as_str()), (ProviderKind::Local, "http://box:11434"));
     assert!(!other.capabilities.tools && other.api_key.is_none());
 }
 
@@ -99,10 +99,17 @@ fn a_provider_of_ones_own_speaks_chat_in_the_cloud_unless_it_says_otherwise() {
 fn openai_speaks_responses_at_home_and_is_taken_to_speak_chat_elsewhere() {
     let key = ("OPENAI_API_KEY", "sk-1");
     let wire = |text: &str, pairs: &[(&str, &str)]| only(text, pairs).wire;
-    assert_eq!(wire("", &[key]), Some(Wire::Responses), "it takes tools while a model thinks");
-    assert_eq!(wire("", &[key, ("OPENAI_BASE_URL", "https://api.openai.com/v1/")]), Some(Wire::Responses));
-    assert_eq!(wire("", &[key, ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")]), Some(Wire::Chat));
-    assert_eq!(wire("[providers.openai]\nwire = 'chat'", &[key]), Some(Wire::Chat), "who says so is heard");
+    assert_eq!(wire("", &[key]), Some(ProviderWire::Responses), "it takes tools while a model thinks");
+    assert_eq!(
+        wire("", &[key, ("OPENAI_BASE_URL", "https://api.openai.com/v1/")]),
+        Some(ProviderWire::Responses)
+    );
+    assert_eq!(wire("", &[key, ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")]), Some(ProviderWire::Chat));
+    assert_eq!(
+        wire("[providers.openai]\nwire = 'chat'", &[key]),
+        Some(ProviderWire::Chat),
+        "who says so is heard"
+    );
 }
 
 #[test]
@@ -121,7 +128,7 @@ fn base_urls_are_written_as_their_tools_write_them() {
         assert_eq!(only("", &[(variable, given)]).base_url, expected, "{variable}={given}");
     }
     let chat = only("[providers.ollama]\nwire = 'chat'", &[("OLLAMA_HOST", "http://box:1/v1")]);
-    assert_eq!((chat.wire, chat.base_url.as_str()), (Some(Wire::Chat), "http://box:1/v1"));
+    assert_eq!((chat.wire, chat.base_url.as_str()), (Some(ProviderWire::Chat), "http://box:1/v1"));
     let of = |variable: &str, url: &str| read("", &[(variable, url)]).unwrap_err();
     assert_eq!(
         of("OLLAMA_HOST", "http://127.0.0.1:11434/v1"),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 /// Bytes of a description.
@@ -57,7 +58,9 @@ impl Document {
     /// What a reference within the description leads to. Other files are not read: they are not part of what was given.
     pub(super) fn target(&self, reference: &str) -> Option<&Value> {
         let pointer = reference.strip_prefix('#')?;
-        self.root.pointer(pointer).or_else(|| self.root.pointer(&decoded(pointer)?))
+        self.root
+            .pointer(pointer)
+            .or_else(|| self.root.pointer(&percent_decode_str(pointer).decode_utf8().ok()?))
     }
 
     /// The value, or what it refers to.
@@ -69,18 +72,4 @@ impl Document {
         }
         Err("a reference leads to itself".into())
     }
-}
-
-/// Without percent-encoding; none if that is no text.
-fn decoded(pointer: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(pointer.len());
-    let mut rest = pointer;
-    while let Some((before, after)) = rest.split_once('%') {
-        bytes.extend_from_slice(before.as_bytes());
-        let digits = after.get(..2)?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = after.get(2..)?;
-    }
-    bytes.extend_from_slice(rest.as_bytes());
-    String::from_utf8(bytes).ok()
 }

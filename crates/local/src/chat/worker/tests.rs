@@ -1,6 +1,6 @@
 //! The thread's work, a step at a time.
 
-use model::Piece;
+use model::AnswerPiece;
 use protocol::Settings;
 
 use super::*;
@@ -10,7 +10,7 @@ use crate::llama::load;
 use crate::sample::Sampler;
 use crate::tests::tiny;
 
-type Pieces = mpsc::Receiver<Result<Piece, model::Error>>;
+type Pieces = mpsc::Receiver<Result<AnswerPiece, model::Error>>;
 
 fn worker(sequences: usize) -> Worker {
     let file = tiny::on_disk(&tiny::model());

@@ -9,12 +9,14 @@ use uuid::Uuid;
 
 use super::super::encode;
 use super::super::schema::taken;
-use crate::{Answered, AnthropicVersion, Exchange, Format, Message, Request, Schema, ToolSpec};
+use crate::{
+    AnswerFormat, AnthropicVersion, CallResult, Exchange, ModelRequest, PromptMessage, Schema, ToolSpec,
+};
 
 const VERSIONS: [(AnthropicVersion, &str); 2] =
     [(AnthropicVersion::V2023, "2023-06-01"), (AnthropicVersion::V2026, "2026-10-21")];
 
-fn sent(request: &Request, version: AnthropicVersion) -> Value {
+fn sent(request: &ModelRequest, version: AnthropicVersion) -> Value {
     let body = encode::body(request, "test", version);
     let body: Value = serde_json::from_slice(&body).unwrap();
     let header = VERSIONS.iter().find(|(known, _)| *known == version).unwrap().1;
@@ -23,16 +25,16 @@ fn sent(request: &Request, version: AnthropicVersion) -> Value {
     body
 }
 
-fn user(text: &str) -> Message {
-    Message::User(text.into())
+fn user(text: &str) -> PromptMessage {
+    PromptMessage::User(text.into())
 }
 
-fn assistant(text: &str, exchanges: Vec<Exchange>, provider: Option<Value>) -> Message {
-    Message::Assistant { text: text.into(), exchanges, provider }
+fn assistant(text: &str, exchanges: Vec<Exchange>, provider: Option<Value>) -> PromptMessage {
+    PromptMessage::Assistant { text: text.into(), exchanges, provider }
 }
 
 fn exchange(id: u128, input: Value, result: &str, success: bool) -> Exchange {
-    let result = Answered { text: result.into(), success };
+    let result = CallResult { text: result.into(), success };
     Exchange { id: CallId::new(Uuid::from_u128(id)), name: "calculate".into(), input, result }
 }
 
@@ -40,8 +42,8 @@ fn tool(name: &str, description: &str) -> ToolSpec {
     ToolSpec { name: name.into(), description: description.into(), parameters: json!({"type": "object"}) }
 }
 
-fn asking(settings: Settings) -> Request {
-    Request { settings, ..Request::new("m", "", vec![user("hello")]) }
+fn asking(settings: Settings) -> ModelRequest {
+    ModelRequest { settings, ..ModelRequest::new("m", "", vec![user("hello")]) }
 }
 
 fn with_effort(effort: Effort) -> Settings {
@@ -77,10 +79,10 @@ fn a_conversation_with_tools() {
         exchange(2, json!([]), "error: division by zero", false),
         exchange(3, Value::Null, " ", false),
     ];
-    let request = Request {
+    let request = ModelRequest {
         tools: [tool("calculate", "Evaluates."), tool("now", "")].into(),
         stream: false,
-        ..Request::new(
+        ..ModelRequest::new(
             "m",
             "Be brief.",
             vec![
@@ -133,7 +135,7 @@ fn a_conversation_with_tools() {
 #[test]
 fn words_after_results_follow_them_in_one_message() {
     let called = assistant("", vec![exchange(1, json!({}), "", true)], None);
-    let request = Request::new("m", " ", vec![user("a"), called, user("b")]);
+    let request = ModelRequest::new("m", " ", vec![user("a"), called, user("b")]);
     let body = sent(&request, AnthropicVersion::V2026);
     assert_eq!(body.get("system"), None);
     let expected = json!([
@@ -146,19 +148,19 @@ fn words_after_results_follow_them_in_one_message() {
 #[test]
 fn a_conversation_always_begins_with_the_user() {
     let first = json!({"role": "user", "content": [{"type": "text", "text": "(the conversation goes on)"}]});
-    let request = Request::new("m", "", vec![assistant("Hello!", vec![], None), user("hi")]);
+    let request = ModelRequest::new("m", "", vec![assistant("Hello!", vec![], None), user("hi")]);
     let body = sent(&request, AnthropicVersion::V2026);
     assert_eq!(body["messages"][0], first);
     assert_eq!(body["messages"].as_array().unwrap().len(), 3);
     for empty in [vec![], vec![user("  ")]] {
-        let body = sent(&Request::new("m", "", empty), AnthropicVersion::V2026);
+        let body = sent(&ModelRequest::new("m", "", empty), AnthropicVersion::V2026);
         assert_eq!(body["messages"][0]["content"][0]["text"], "(the conversation goes on)");
     }
 }
 
 #[test]
 fn the_system_speaks_before_the_turns_or_in_the_user_s() {
-    let system = |text: &str| Message::System(text.into());
+    let system = |text: &str| PromptMessage::System(text.into());
     let mark = json!({"type": "ephemeral"});
     let marked = |text: &str| json!({"type": "text", "text": text, "cache_control": mark});
     let plain = |text: &str| json!({"type": "text", "text": text});
@@ -184,7 +186,7 @@ fn the_system_speaks_before_the_turns_or_in_the_user_s() {
         ),
     ] {
         for (version, _) in VERSIONS {
-            let body = sent(&Request::new("m", first, messages.clone()), version);
+            let body = sent(&ModelRequest::new("m", first, messages.clone()), version);
             assert_eq!(body.get("system").unwrap_or(&Value::Null), &blocks, "{messages:?}");
             let sent = body["messages"].as_array().unwrap().iter();
             let sent: Value = sent.map(|message| json!([message["role"], message["content"]])).collect();
@@ -217,7 +219,7 @@ fn the_longest_answer_is_what_is_asked_or_known_or_a_default() {
         [(Some(7), Some(9), 7), (Some(7), None, 7), (None, Some(64_000), 64_000), (None, None, 4096)]
     {
         let settings = Settings { max_tokens: asked, ..Settings::default() };
-        let request = Request { max_output: known, ..asking(settings) };
+        let request = ModelRequest { max_output: known, ..asking(settings) };
         assert_eq!(sent(&request, AnthropicVersion::V2026)["max_tokens"], expected);
     }
 }
@@ -242,7 +244,7 @@ fn effort_is_a_budget_in_the_older_version() {
     let ask = |effort, max_tokens, max_output| {
         let settings =
             Settings { max_tokens, temperature: Some(0.5), top_p: Some(0.5), ..with_effort(effort) };
-        let body = sent(&Request { max_output, ..asking(settings) }, AnthropicVersion::V2023);
+        let body = sent(&ModelRequest { max_output, ..asking(settings) }, AnthropicVersion::V2023);
         assert_eq!(body.get("output_config"), None);
         let budget = body["thinking"]["budget_tokens"].as_u64();
         assert_eq!(body.get("temperature").is_some(), budget.is_none(), "one excludes the other");
@@ -269,12 +271,13 @@ fn thinking_does_not_begin_in_the_middle_of_a_turn() {
         (vec![called(1, thoughts("test")), called(2, None)], false),
         (vec![called(1, None), user("go on")], false),
         (vec![called(1, thoughts("test")), user("go on")], true),
-        (vec![called(1, None), Message::System("go on".into())], false),
-        (vec![called(1, thoughts("test")), Message::System("go on".into()), user("yes")], true),
+        (vec![called(1, None), PromptMessage::System("go on".into())], false),
+        (vec![called(1, thoughts("test")), PromptMessage::System("go on".into()), user("yes")], true),
         (vec![called(1, None), assistant("Done.", vec![], None), user("go on")], true),
     ] {
         let messages = [vec![user("a")], turns].concat();
-        let request = Request { settings: with_effort(Effort::Low), ..Request::new("m", "", messages) };
+        let request =
+            ModelRequest { settings: with_effort(Effort::Low), ..ModelRequest::new("m", "", messages) };
         let body = sent(&request, AnthropicVersion::V2023);
         assert_eq!(body.get("thinking").is_some(), thinks, "{body:#}");
     }
@@ -309,11 +312,11 @@ fn a_schema_is_sent_without_what_is_refused() {
     });
     assert_eq!(taken(&schema), expected);
     assert_eq!(taken(&json!(true)), json!(true));
-    let format = Format::Schema(Arc::new(Schema { name: "answer".into(), schema }));
+    let format = AnswerFormat::Schema(Arc::new(Schema { name: "answer".into(), schema }));
     for (version, _) in VERSIONS {
-        let body = sent(&Request { format: format.clone(), ..asking(Settings::default()) }, version);
+        let body = sent(&ModelRequest { format: format.clone(), ..asking(Settings::default()) }, version);
         assert_eq!(body["output_config"], json!({"format": {"type": "json_schema", "schema": expected}}));
-        let body = sent(&Request { format: Format::Json, ..asking(Settings::default()) }, version);
+        let body = sent(&ModelRequest { format: AnswerFormat::Json, ..asking(Settings::default()) }, version);
         assert_eq!(body.get("output_config"), None, "it has no word for JSON of any form");
     }
 }
@@ -322,7 +325,9 @@ fn a_schema_is_sent_without_what_is_refused() {
 fn fields_of_the_provider_win_over_ours() {
     let extra = json!({"max_tokens": 5, "service_tier": "auto"});
     let extra: Map<String, Value> = extra.as_object().unwrap().clone();
-    let body =
-        sent(&Request { extra: Arc::new(extra), ..asking(Settings::default()) }, AnthropicVersion::V2026);
+    let body = sent(
+        &ModelRequest { extra: Arc::new(extra), ..asking(Settings::default()) },
+        AnthropicVersion::V2026,
+    );
     assert_eq!((&body["max_tokens"], &body["service_tier"]), (&json!(5), &json!("auto")));
 }

@@ -7,21 +7,25 @@ use testkit::upstream::{Call, Reply, Upstream};
 use uuid::Uuid;
 
 use crate::{
-    Answered, AnthropicVersion, Endpoint, Error, Exchange, Message, Piece, Request, Secret, Timeouts, Wire,
-    connect,
+    AnswerPiece, AnthropicVersion, CallResult, Endpoint, Error, Exchange, ModelRequest, PromptMessage,
+    ProviderKey, ProviderWire, Timeouts, connect,
 };
 
 fn endpoint(upstream: &Upstream) -> Endpoint {
     Endpoint {
         provider: "scripted".into(),
         base_url: upstream.base_url(),
-        key: Some(Secret::new("sk-planted")),
+        key: Some(ProviderKey::new("sk-planted")),
         timeouts: Timeouts::default(),
     }
 }
 
-async fn ask(upstream: &Upstream, version: AnthropicVersion, request: &Request) -> Result<Vec<Piece>, Error> {
-    let model = connect(Wire::Anthropic(version), &endpoint(upstream)).unwrap();
+async fn ask(
+    upstream: &Upstream,
+    version: AnthropicVersion,
+    request: &ModelRequest,
+) -> Result<Vec<AnswerPiece>, Error> {
+    let model = connect(ProviderWire::Anthropic(version), &endpoint(upstream)).unwrap();
     model.stream(request).await?.try_collect().await
 }
 
@@ -32,9 +36,9 @@ async fn each_version_has_its_own_headers() {
         let upstream = Upstream::start().await;
         upstream.require_key("sk-planted");
         upstream.script([Reply::says("ok").without_usage()]);
-        let request = Request::new("m", "", vec![Message::User("hello".into())]);
+        let request = ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())]);
         let pieces = ask(&upstream, version, &request).await.unwrap();
-        assert_eq!(pieces, [Piece::Text("ok".into()), Piece::Finish(Finish::Stop)]);
+        assert_eq!(pieces, [AnswerPiece::Text("ok".into()), AnswerPiece::Finish(Finish::Stop)]);
         let received = &upstream.requests()[0];
         assert_eq!(received.path, "/v1/messages");
         assert_eq!(received.header("anthropic-version"), Some(date));
@@ -53,19 +57,19 @@ async fn what_it_thought_before_a_call_is_returned_with_the_result() {
         Reply::stream().reasoning("Hm.").text("Let me see.").call(Call::new("search", r#"{"query":"x"}"#)),
         Reply::says("Done."),
     ]);
-    let mut request = Request::new("m", "Be brief.", vec![Message::User("hello".into())]);
+    let mut request = ModelRequest::new("m", "Be brief.", vec![PromptMessage::User("hello".into())]);
     let version = AnthropicVersion::V2026;
     let pieces = ask(&upstream, version, &request).await.unwrap();
-    let opaque = |piece| if let Piece::Provider(opaque) = piece { Some(opaque) } else { None };
+    let opaque = |piece| if let AnswerPiece::Provider(opaque) = piece { Some(opaque) } else { None };
     let provider = pieces.into_iter().find_map(opaque);
     let exchange = Exchange {
         id: CallId::new(Uuid::from_u128(1)),
         name: "search".into(),
         input: json!({"query": "x"}),
-        result: Answered { text: "found".into(), success: true },
+        result: CallResult { text: "found".into(), success: true },
     };
     let text = "Let me see.".into();
-    request.messages.push(Message::Assistant { text, exchanges: vec![exchange], provider });
+    request.messages.push(PromptMessage::Assistant { text, exchanges: vec![exchange], provider });
     ask(&upstream, version, &request).await.unwrap();
     let turn = &upstream.requests()[1].body["messages"][1]["content"];
     assert_eq!(turn[0]["type"], "thinking");
@@ -78,7 +82,7 @@ async fn what_it_thought_before_a_call_is_returned_with_the_result() {
 async fn an_answer_is_the_same_streamed_whole_or_split_anywhere() {
     let reply = || Reply::stream().reasoning("Hm.").text("é🎵").call(Call::new("a", r#"{"é":"🎵"}"#).id("c"));
     let version = AnthropicVersion::V2026;
-    let mut request = Request::new("m", "", vec![Message::User("hello".into())]);
+    let mut request = ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())]);
     let upstream = Upstream::start().await;
     upstream.script([reply(), reply().split_at(0..4000), reply()]);
     let streamed = ask(&upstream, version, &request).await.unwrap();
@@ -92,9 +96,9 @@ async fn an_answer_is_the_same_streamed_whole_or_split_anywhere() {
 async fn an_answer_that_was_cut_is_broken() {
     let upstream = Upstream::start().await;
     upstream.script([Reply::says("x").without_end()]);
-    let model = connect(Wire::Anthropic(AnthropicVersion::V2026), &endpoint(&upstream)).unwrap();
-    let request = Request::new("m", "", vec![Message::User("hello".into())]);
+    let model = connect(ProviderWire::Anthropic(AnthropicVersion::V2026), &endpoint(&upstream)).unwrap();
+    let request = ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())]);
     let pieces: Vec<_> = model.stream(&request).await.unwrap().collect().await;
     let broken = Error::Broken("ended without a finish reason".into());
-    assert_eq!(pieces, [Ok(Piece::Text("x".into())), Err(broken)]);
+    assert_eq!(pieces, [Ok(AnswerPiece::Text("x".into())), Err(broken)]);
 }

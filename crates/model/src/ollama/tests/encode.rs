@@ -8,17 +8,17 @@ use testkit::upstream::complaint_at;
 use uuid::Uuid;
 
 use crate::ollama::encode;
-use crate::{Answered, Exchange, Format, Message, Request, Schema, ToolSpec};
+use crate::{AnswerFormat, CallResult, Exchange, ModelRequest, PromptMessage, Schema, ToolSpec};
 
 /// The body, which the provider would take.
-fn body(request: &Request) -> Value {
+fn body(request: &ModelRequest) -> Value {
     let body: Value = serde_json::from_slice(&encode::body(request)).unwrap();
     assert_eq!(complaint_at("/api/chat", &[], body.clone()), None, "{body:#}");
     body
 }
 
-fn hello() -> Request {
-    Request::new("m", "", vec![Message::User("hello".into())])
+fn hello() -> ModelRequest {
+    ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())])
 }
 
 fn exchange(id: u128, input: Value, result: &str, success: bool) -> Exchange {
@@ -26,7 +26,7 @@ fn exchange(id: u128, input: Value, result: &str, success: bool) -> Exchange {
         id: CallId::new(Uuid::from_u128(id)),
         name: "calculate".into(),
         input,
-        result: Answered { text: result.into(), success },
+        result: CallResult { text: result.into(), success },
     }
 }
 
@@ -34,9 +34,9 @@ fn extra(fields: &Value) -> Arc<Map<String, Value>> {
     Arc::new(fields.as_object().unwrap().clone())
 }
 
-fn conversation() -> Request {
+fn conversation() -> ModelRequest {
     let assistant =
-        |text: &str, exchanges, provider| Message::Assistant { text: text.into(), exchanges, provider };
+        |text: &str, exchanges, provider| PromptMessage::Assistant { text: text.into(), exchanges, provider };
     let calculate = ToolSpec {
         name: "calculate".into(),
         description: "Evaluates an expression.".into(),
@@ -44,13 +44,13 @@ fn conversation() -> Request {
     };
     let now =
         ToolSpec { name: "now".into(), description: String::new(), parameters: json!({"type": "object"}) };
-    Request {
+    ModelRequest {
         tools: [calculate, now].into(),
-        ..Request::new(
+        ..ModelRequest::new(
             "m",
             "Be brief.",
             vec![
-                Message::User("What is 2+2, and 1/0?".into()),
+                PromptMessage::User("What is 2+2, and 1/0?".into()),
                 assistant(
                     "",
                     vec![
@@ -61,7 +61,7 @@ fn conversation() -> Request {
                 ),
                 assistant("Once more.", vec![exchange(3, Value::Null, "6", true)], None),
                 assistant("4, and there is no answer.", vec![], None),
-                Message::User("Thanks".into()),
+                PromptMessage::User("Thanks".into()),
             ],
         )
     }
@@ -90,12 +90,12 @@ fn every_setting() {
         reasoning_effort: Some(Effort::High),
     };
     let extra = extra(&json!({"num_ctx": 8192, "min_p": 0.05, "keep_alive": "5m", "logprobs": true}));
-    insta::assert_json_snapshot!(body(&Request { settings, extra, stream: false, ..hello() }));
+    insta::assert_json_snapshot!(body(&ModelRequest { settings, extra, stream: false, ..hello() }));
 }
 
 #[test]
 fn each_word_for_repetition_has_its_own_option() {
-    let options = |settings| body(&Request { settings, ..hello() })["options"].clone();
+    let options = |settings| body(&ModelRequest { settings, ..hello() })["options"].clone();
     let repeat = Settings { repeat_penalty: Some(1.5), ..Settings::default() };
     assert_eq!(options(repeat), json!({"repeat_penalty": 1.5}));
     let frequency = Settings { frequency_penalty: Some(0.5), ..Settings::default() };
@@ -107,7 +107,7 @@ fn the_provider_s_own_fields_have_the_last_word() {
     let settings =
         Settings { max_tokens: Some(9), reasoning_effort: Some(Effort::Low), ..Settings::default() };
     let extra = extra(&json!({"num_predict": 5, "think": true, "format": "json"}));
-    let body = body(&Request { settings, extra, ..hello() });
+    let body = body(&ModelRequest { settings, extra, ..hello() });
     assert_eq!(body["options"], json!({"num_predict": 5}));
     assert_eq!((&body["think"], &body["format"]), (&json!(true), &json!("json")));
 }
@@ -115,11 +115,11 @@ fn the_provider_s_own_fields_have_the_last_word() {
 #[test]
 fn the_form_of_the_answer() {
     let schema = json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
-    let named = Format::Schema(Arc::new(Schema { name: "answer".into(), schema: schema.clone() }));
+    let named = AnswerFormat::Schema(Arc::new(Schema { name: "answer".into(), schema: schema.clone() }));
     for (format, expected) in
-        [(Format::Text, None), (Format::Json, Some(json!("json"))), (named, Some(schema))]
+        [(AnswerFormat::Text, None), (AnswerFormat::Json, Some(json!("json"))), (named, Some(schema))]
     {
-        assert_eq!(body(&Request { format, ..hello() }).get("format"), expected.as_ref());
+        assert_eq!(body(&ModelRequest { format, ..hello() }).get("format"), expected.as_ref());
     }
 }
 
@@ -134,7 +134,7 @@ fn how_long_it_thinks() {
         (Some(Effort::High), Some(json!("high"))),
     ] {
         let settings = Settings { reasoning_effort: effort, ..Settings::default() };
-        assert_eq!(body(&Request { settings, ..hello() }).get("think"), expected.as_ref(), "{effort:?}");
+        assert_eq!(body(&ModelRequest { settings, ..hello() }).get("think"), expected.as_ref(), "{effort:?}");
     }
 }
 

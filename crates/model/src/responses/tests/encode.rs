@@ -8,17 +8,17 @@ use testkit::upstream::complaint_at;
 use uuid::Uuid;
 
 use crate::responses::encode;
-use crate::{Answered, Exchange, Format, Message, Request, Schema, ToolSpec};
+use crate::{AnswerFormat, CallResult, Exchange, ModelRequest, PromptMessage, Schema, ToolSpec};
 
 /// The body, which the provider would take.
-fn body(request: &Request) -> Value {
+fn body(request: &ModelRequest) -> Value {
     let body: Value = serde_json::from_slice(&encode::body(request, "openai")).unwrap();
     assert_eq!(complaint_at("/v1/responses", &[], body.clone()), None, "{body:#}");
     body
 }
 
-fn hello() -> Request {
-    Request::new("m", "", vec![Message::User("hello".into())])
+fn hello() -> ModelRequest {
+    ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())])
 }
 
 fn exchange(id: u128, input: Value, result: &str, success: bool) -> Exchange {
@@ -26,7 +26,7 @@ fn exchange(id: u128, input: Value, result: &str, success: bool) -> Exchange {
         id: CallId::new(Uuid::from_u128(id)),
         name: "calculate".into(),
         input,
-        result: Answered { text: result.into(), success },
+        result: CallResult { text: result.into(), success },
     }
 }
 
@@ -35,9 +35,9 @@ fn reasoning(provider: &str, id: &str) -> Option<Value> {
     Some(json!({"provider": provider, "reasoning": [item]}))
 }
 
-fn conversation() -> Request {
+fn conversation() -> ModelRequest {
     let assistant =
-        |text: &str, exchanges, provider| Message::Assistant { text: text.into(), exchanges, provider };
+        |text: &str, exchanges, provider| PromptMessage::Assistant { text: text.into(), exchanges, provider };
     let calculate = ToolSpec {
         name: "calculate".into(),
         description: "Evaluates an expression.".into(),
@@ -45,13 +45,13 @@ fn conversation() -> Request {
     };
     let now =
         ToolSpec { name: "now".into(), description: String::new(), parameters: json!({"type": "object"}) };
-    Request {
+    ModelRequest {
         tools: [calculate, now].into(),
-        ..Request::new(
+        ..ModelRequest::new(
             "m",
             "Be brief.",
             vec![
-                Message::User("What is 2+2, and 1/0?".into()),
+                PromptMessage::User("What is 2+2, and 1/0?".into()),
                 assistant(
                     "",
                     vec![
@@ -67,7 +67,7 @@ fn conversation() -> Request {
                 ),
                 assistant("4, and there is no answer.", vec![], reasoning("openai", "rs_3")),
                 assistant("", vec![], None),
-                Message::User("Thanks".into()),
+                PromptMessage::User("Thanks".into()),
             ],
         )
     }
@@ -86,7 +86,7 @@ fn a_conversation_with_tools() {
 #[test]
 fn reasoning_goes_back_to_its_provider_just_before_the_calls() {
     let mut request = conversation();
-    let Message::Assistant { provider, .. } = &mut request.messages[2] else { panic!("an answer") };
+    let PromptMessage::Assistant { provider, .. } = &mut request.messages[2] else { panic!("an answer") };
     *provider = reasoning("openai", "rs_2");
     let body = body(&request);
     let input = body["input"].as_array().unwrap();
@@ -114,8 +114,8 @@ fn what_the_provider_sent_is_ignored_where_it_is_not_reasoning() {
     let odd = [json!("x"), json!({"provider": "openai"}), json!({"provider": "openai", "reasoning": 1})];
     for opaque in odd {
         let exchanges = vec![exchange(1, json!({}), "4", true)];
-        let message = Message::Assistant { text: String::new(), exchanges, provider: Some(opaque) };
-        let body = body(&Request::new("m", "", vec![message]));
+        let message = PromptMessage::Assistant { text: String::new(), exchanges, provider: Some(opaque) };
+        let body = body(&ModelRequest::new("m", "", vec![message]));
         assert_eq!(body["input"].as_array().unwrap().len(), 2);
     }
 }
@@ -134,7 +134,7 @@ fn every_setting() {
     };
     let extra = json!({"service_tier": "flex", "truncation": "auto"});
     let extra = Arc::new(extra.as_object().unwrap().clone());
-    insta::assert_json_snapshot!(body(&Request { settings, extra, stream: false, ..hello() }));
+    insta::assert_json_snapshot!(body(&ModelRequest { settings, extra, stream: false, ..hello() }));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn the_provider_s_own_fields_have_the_last_word() {
     let extra = json!({"temperature": 0.25, "store": true, "text": {"verbosity": "low"}});
     let extra = Arc::new(extra.as_object().unwrap().clone());
     let settings = Settings { temperature: Some(0.5), ..Settings::default() };
-    let request = Request { settings, extra, ..hello() };
+    let request = ModelRequest { settings, extra, ..hello() };
     let bytes = String::from_utf8(encode::body(&request, "openai")).unwrap();
     assert_eq!(bytes.matches("temperature").count(), 1, "{bytes}");
     let body = body(&request);
@@ -153,16 +153,16 @@ fn the_provider_s_own_fields_have_the_last_word() {
 #[test]
 fn the_form_of_the_answer() {
     let schema = json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
-    let named = Format::Schema(Arc::new(Schema { name: "answer".into(), schema: schema.clone() }));
+    let named = AnswerFormat::Schema(Arc::new(Schema { name: "answer".into(), schema: schema.clone() }));
     for (format, expected) in [
-        (Format::Text, Value::Null),
-        (Format::Json, json!({"format": {"type": "json_object"}})),
+        (AnswerFormat::Text, Value::Null),
+        (AnswerFormat::Json, json!({"format": {"type": "json_object"}})),
         (
             named,
             json!({"format": {"type": "json_schema", "name": "answer", "strict": true, "schema": schema}}),
         ),
     ] {
-        let body = body(&Request { format, system: "Answer in JSON.".into(), ..hello() });
+        let body = body(&ModelRequest { format, system: "Answer in JSON.".into(), ..hello() });
         assert_eq!(body.get("text").unwrap_or(&Value::Null), &expected);
     }
 }
@@ -171,7 +171,8 @@ fn the_form_of_the_answer() {
 fn whoever_wants_json_says_so_in_the_input() {
     let said =
         json!([{"role": "system", "content": "Answer in JSON."}, {"role": "user", "content": "hello"}]);
-    let body = body(&Request { system: "Answer in JSON.".into(), format: Format::Json, ..hello() });
+    let body =
+        body(&ModelRequest { system: "Answer in JSON.".into(), format: AnswerFormat::Json, ..hello() });
     assert_eq!((body.get("instructions"), &body["input"]), (None, &said));
 }
 
@@ -179,7 +180,7 @@ fn whoever_wants_json_says_so_in_the_input() {
 fn a_limit_is_at_least_what_the_provider_takes() {
     for (asked, sent) in [(0, 16), (15, 16), (16, 16), (17, 17)] {
         let settings = Settings { max_tokens: Some(asked), ..Settings::default() };
-        assert_eq!(body(&Request { settings, ..hello() })["max_output_tokens"], sent);
+        assert_eq!(body(&ModelRequest { settings, ..hello() })["max_output_tokens"], sent);
     }
 }
 

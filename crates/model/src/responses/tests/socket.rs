@@ -6,16 +6,19 @@ use serde_json::json;
 use testkit::upstream::{Call, Reply, Upstream};
 use uuid::Uuid;
 
-use crate::{Answered, Endpoint, Error, Exchange, Message, Piece, Request, Timeouts, Wire, connect};
+use crate::{
+    AnswerPiece, CallResult, Endpoint, Error, Exchange, ModelRequest, PromptMessage, ProviderWire, Timeouts,
+    connect,
+};
 
-async fn ask(upstream: &Upstream, request: &Request) -> Result<Vec<Piece>, Error> {
+async fn ask(upstream: &Upstream, request: &ModelRequest) -> Result<Vec<AnswerPiece>, Error> {
     let endpoint = Endpoint {
         provider: "scripted".into(),
         base_url: upstream.base_url(),
         key: None,
         timeouts: Timeouts::default(),
     };
-    connect(Wire::Responses, &endpoint).unwrap().stream(request).await?.try_collect().await
+    connect(ProviderWire::Responses, &endpoint).unwrap().stream(request).await?.try_collect().await
 }
 
 #[tokio::test]
@@ -25,19 +28,19 @@ async fn what_it_thought_before_a_call_is_returned_with_the_result() {
         Reply::stream().reasoning("Hm.").text("Let me see.").call(Call::new("search", r#"{"query":"x"}"#)),
         Reply::says("Done."),
     ]);
-    let mut request = Request::new("m", "Be brief.", vec![Message::User("hello".into())]);
+    let mut request = ModelRequest::new("m", "Be brief.", vec![PromptMessage::User("hello".into())]);
     let pieces = ask(&upstream, &request).await.unwrap();
-    assert_eq!(pieces.last(), Some(&Piece::Finish(Finish::ToolCalls)));
-    let opaque = |piece| if let Piece::Provider(opaque) = piece { Some(opaque) } else { None };
+    assert_eq!(pieces.last(), Some(&AnswerPiece::Finish(Finish::ToolCalls)));
+    let opaque = |piece| if let AnswerPiece::Provider(opaque) = piece { Some(opaque) } else { None };
     let provider = pieces.into_iter().find_map(opaque);
     let exchange = Exchange {
         id: CallId::new(Uuid::from_u128(1)),
         name: "search".into(),
         input: json!({"query": "x"}),
-        result: Answered { text: "found".into(), success: true },
+        result: CallResult { text: "found".into(), success: true },
     };
     let text = "Let me see.".into();
-    request.messages.push(Message::Assistant { text, exchanges: vec![exchange], provider });
+    request.messages.push(PromptMessage::Assistant { text, exchanges: vec![exchange], provider });
     ask(&upstream, &request).await.unwrap();
     let received = &upstream.requests()[1];
     assert_eq!(received.path, "/v1/responses");
@@ -50,7 +53,7 @@ async fn what_it_thought_before_a_call_is_returned_with_the_result() {
 #[tokio::test]
 async fn an_answer_is_the_same_streamed_whole_or_split_anywhere() {
     let reply = || Reply::stream().reasoning("Hm.").text("é🎵").call(Call::new("a", r#"{"é":"🎵"}"#).id("c"));
-    let mut request = Request::new("m", "", vec![Message::User("hello".into())]);
+    let mut request = ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())]);
     let upstream = Upstream::start().await;
     upstream.script([reply(), reply().split_at(0..4000), reply()]);
     let streamed = ask(&upstream, &request).await.unwrap();

@@ -1,6 +1,6 @@
 //! The memory model in the background: what it sees, what of its answer is kept, how much.
 
-use model::{Capabilities, Kind};
+use model::{Capabilities, ProviderKind};
 
 use super::*;
 
@@ -63,7 +63,7 @@ async fn several_messages_are_one_call() {
 
 #[tokio::test]
 async fn what_a_model_cannot_take_is_cut_and_what_it_refuses_stands_in_nobodys_way() {
-    let capabilities = Capabilities { context_window: 8_192, ..Capabilities::of_kind(Kind::Cloud) };
+    let capabilities = Capabilities { context_window: 8_192, ..Capabilities::of_kind(ProviderKind::Cloud) };
     let app = TestApp::with(Setup { capabilities, ..Setup::app(EXTRACTING) }).await;
     extracts(&app, "[]");
     app.say(&"I like long stories. ".repeat(600)).await;

@@ -5,17 +5,14 @@ mod sections;
 mod tests;
 
 use async_trait::async_trait;
-use protocol::Effect;
 use serde_json::{Value, json};
 use store::{FileRow, MAX_FILE_BYTES, MAX_PATH_BYTES, Write};
 
-use self::sections::{MAX_HEADING_CHARS, Mode, Trouble, Wanted};
-use super::{closed, failed, text};
+use self::sections::{MAX_HEADING_CHARS, Mode, SectionError, SectionHeading};
+use super::{closed_spec, failed, present, text};
 use crate::files::check_path;
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
 
-/// Calls that change files are made one after the other.
-const FILES: &str = "files";
 /// Headings of one file that a list shows.
 const MAX_HEADINGS_SHOWN: usize = 20;
 /// Bytes of a list, and of a file, that fit into a result with room for the escapes of JSON.
@@ -35,14 +32,15 @@ impl Tool for ListMarkdown {
             "maxLength": MAX_PATH_BYTES,
             "description": "only files whose path begins so, such as notes/",
         });
-        ToolSpec {
-            name: "listMarkdown".into(),
-            description: "Lists the user's Markdown files with their headings.".into(),
-            parameters: closed(json!({ "prefix": prefix }), &[]),
-        }
+        closed_spec(
+            "listMarkdown",
+            "Lists the user's Markdown files with their headings.",
+            json!({ "prefix": prefix }),
+            &[],
+        )
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let prefix = text(&calling.input, "prefix").unwrap_or_default();
         let files = calling.store.files(calling.scope).await.map_err(failed)?;
         let mut listed = Vec::new();
@@ -77,18 +75,19 @@ fn entry(file: &FileRow) -> Value {
 #[async_trait]
 impl Tool for ReadMarkdown {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "readMarkdown".into(),
-            description: "Reads one of the user's Markdown files.".into(),
-            parameters: closed(json!({ "path": path_schema() }), &["path"]),
-        }
+        closed_spec(
+            "readMarkdown",
+            "Reads one of the user's Markdown files.",
+            json!({ "path": path_schema() }),
+            &["path"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         path(&calling.input).map(drop)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let path = path(&calling.input)?;
         let Some(file) = existing(&calling, path).await? else {
             let message = format!("there is no file {path}; listMarkdown shows those there are");
@@ -109,32 +108,19 @@ impl Tool for CreateMarkdownFile {
     fn spec(&self) -> ToolSpec {
         let properties =
             json!({ "path": path_schema(), "content": content_schema("the whole text of the file") });
-        ToolSpec {
-            name: "createMarkdownFile".into(),
-            description:
-                "Creates a Markdown file for the user. Fails if the path is taken; then write sections."
-                    .into(),
-            parameters: closed(properties, &["path", "content"]),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Reversible
-    }
-
-    fn is_lasting(&self) -> bool {
-        true
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(FILES)
+        closed_spec(
+            "createMarkdownFile",
+            "Creates a Markdown file for the user. Fails if the path is taken; then write sections.",
+            properties,
+            &["path", "content"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         create(calling).await.map(drop)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let (path, content) = create(&calling).await?;
         // A file that was deleted keeps its version.
         let expected = calling.store.file_version(calling.scope, path).await.map_err(failed)?;
@@ -173,32 +159,19 @@ impl Tool for WriteMarkdownSection {
             "content": content_schema("the text below the heading, without the heading itself"),
             "mode": mode,
         });
-        ToolSpec {
-            name: "writeMarkdownSection".into(),
-            description:
-                "Writes one section of a Markdown file of the user; everything else in it stays as it is."
-                    .into(),
-            parameters: closed(properties, &["path", "heading", "content", "mode"]),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Reversible
-    }
-
-    fn is_lasting(&self) -> bool {
-        true
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        Some(FILES)
+        closed_spec(
+            "writeMarkdownSection",
+            "Writes one section of a Markdown file of the user; everything else in it stays as it is.",
+            properties,
+            &["path", "heading", "content", "mode"],
+        )
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         section(calling).await.map(drop)
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let (file, content) = section(&calling).await?;
         if content == file.content {
             return Ok(json!({ "path": file.path, "version": file.version, "unchanged": true }).into());
@@ -216,19 +189,19 @@ async fn section(calling: &Calling<'_>) -> Result<(FileRow, String), Failed> {
         return Err(Failed::new("not_found", message));
     };
     let heading = text(input, "heading").unwrap_or_default();
-    let wanted = Wanted::parse(heading).ok_or_else(|| {
+    let wanted = SectionHeading::parse(heading).ok_or_else(|| {
         let message = format!("a heading is one line of 1 to {MAX_HEADING_CHARS} characters");
         Failed::new("invalid_heading", message)
     })?;
     let mode = if text(input, "mode") == Some("append") { Mode::Append } else { Mode::Replace };
     let content = text(input, "content").unwrap_or_default();
     let content = sections::write(&file.content, &wanted, content, mode).map_err(|trouble| match trouble {
-        Trouble::Ambiguous(lines) => {
+        SectionError::Ambiguous(lines) => {
             let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
             let message = format!("{heading:?} is the heading on lines {}; make them different", lines.join(", "));
             Failed::new("ambiguous_heading", message)
         }
-        Trouble::Spills { level } => {
+        SectionError::Spills { level } => {
             let message = format!(
                 "the content would change other sections; close its code blocks and comments, and use headings \
                  below level {level} only"
@@ -240,9 +213,9 @@ async fn section(calling: &Calling<'_>) -> Result<(FileRow, String), Failed> {
     Ok((file, content))
 }
 
-fn written(path: &str, content: String, expected: u64) -> Done {
+fn written(path: &str, content: String, expected: u64) -> ToolOutput {
     let output = json!({ "path": path, "version": expected + 1, "bytes": content.len() });
-    Done::writing(output, Write::File { path: path.to_owned(), content: Some(content), expected })
+    ToolOutput::writing(output, Write::File { path: path.to_owned(), content: Some(content), expected })
 }
 
 fn path(input: &Value) -> Result<&str, Failed> {
@@ -252,11 +225,7 @@ fn path(input: &Value) -> Result<&str, Failed> {
 }
 
 async fn existing(calling: &Calling<'_>, path: &str) -> Result<Option<FileRow>, Failed> {
-    match calling.store.file(calling.scope, path).await {
-        Ok(file) => Ok(Some(file)),
-        Err(store::Error::NotFound(_)) => Ok(None),
-        Err(error) => Err(failed(error)),
-    }
+    present(calling.store.file(calling.scope, path).await)
 }
 
 fn fits(content: &str) -> Result<(), Failed> {

@@ -37,12 +37,12 @@ impl Heading {
 
 /// A heading that somebody asks for, as `Heading` or `## Heading`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct SectionHeading {
     level: Option<u8>,
     text: String,
 }
 
-impl Wanted {
+impl SectionHeading {
     /// None if it cannot be a heading.
     pub(super) fn parse(asked: &str) -> Option<Self> {
         let (level, text) = unmarked(asked);
@@ -58,7 +58,7 @@ pub(super) enum Mode {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum SectionError {
     /// The heading is there more than once, on these lines.
     Ambiguous(Vec<usize>),
     /// The content would become part of other sections, or they of it.
@@ -86,7 +86,12 @@ pub(super) fn headings(text: &str) -> Vec<Heading> {
 }
 
 /// The text with the section's body written. A heading that is missing is added at the end.
-pub(super) fn write(text: &str, wanted: &Wanted, content: &str, mode: Mode) -> Result<String, Trouble> {
+pub(super) fn write(
+    text: &str,
+    wanted: &SectionHeading,
+    content: &str,
+    mode: Mode,
+) -> Result<String, SectionError> {
     let before = headings(text);
     let ending = if lines(text).first().is_some_and(|(_, end)| text.get(*end..).is_some_and(starts_crlf)) {
         "\r\n"
@@ -99,7 +104,7 @@ pub(super) fn write(text: &str, wanted: &Wanted, content: &str, mode: Mode) -> R
         let added_heading = (wanted.level.unwrap_or(NEW_LEVEL), wanted.text.as_str());
         let written = added(text, added_heading, &content, ending);
         let kept = keeps(&written, &[all, vec![added_heading]].concat(), &[]);
-        return kept.then_some(written).ok_or(Trouble::Spills { level: added_heading.0 });
+        return kept.then_some(written).ok_or(SectionError::Spills { level: added_heading.0 });
     };
     let next = before.iter().enumerate().skip(index + 1).find(|(_, other)| other.level <= heading.level);
     let (next, end) = next.map_or((all.len(), text.len()), |(next, heading)| (next, heading.start));
@@ -109,18 +114,21 @@ pub(super) fn write(text: &str, wanted: &Wanted, content: &str, mode: Mode) -> R
     };
     let (until, after) = (all.get(..=index).unwrap_or_default(), all.get(next..).unwrap_or_default());
     let kept = keeps(&written, until, after);
-    kept.then_some(written).ok_or(Trouble::Spills { level: heading.level })
+    kept.then_some(written).ok_or(SectionError::Spills { level: heading.level })
 }
 
 /// Which heading is meant: of the level asked for if there is one, else of any.
-fn find<'a>(headings: &'a [Heading], wanted: &Wanted) -> Result<Option<(usize, &'a Heading)>, Trouble> {
+fn find<'a>(
+    headings: &'a [Heading],
+    wanted: &SectionHeading,
+) -> Result<Option<(usize, &'a Heading)>, SectionError> {
     let named = || headings.iter().enumerate().filter(|(_, heading)| heading.text == wanted.text);
     let exact: Vec<_> = named().filter(|(_, heading)| Some(heading.level) == wanted.level).collect();
     let found = if exact.is_empty() { named().collect() } else { exact };
     match found.as_slice() {
         [] => Ok(None),
         [found] => Ok(Some(*found)),
-        several => Err(Trouble::Ambiguous(several.iter().map(|(_, heading)| heading.line).collect())),
+        several => Err(SectionError::Ambiguous(several.iter().map(|(_, heading)| heading.line).collect())),
     }
 }
 

@@ -70,7 +70,8 @@ async fn what_the_app_denies_cannot_be_proposed_either() {
     let toml = "tools = ['calculate', 'proposals']\n[tool.calculate]\npolicy = 'deny'";
     let registry = catalog().registry(&app(toml).1, &[]).unwrap();
     let calling = world.calling(json!({ "tool": "calculate", "input": { "expression": "1" } }));
-    let denied = registry.prepare("createProposal", &calling, &crate::Taint::new()).await.unwrap_err();
+    let tool = registry.find("createProposal").unwrap();
+    let denied = tool.prepare(&calling, &crate::Taint::new()).await.err().unwrap();
     assert_eq!((denied.error, denied.message.as_str()), ("denied", "this app does not allow calculate"));
 }
 

@@ -1,12 +1,12 @@
-//! What the model is told of a tool over records: its description and its arguments, made from the record's schema.
+//! The spec of a tool over records: its description and its arguments, made from the record's schema.
 
 use app::{DeclaredRecordTool, Does, RECORD_FORMAT, RecordType};
 use serde_json::{Map, Value, json};
 
 use super::{ID, LIMIT, MAX_EVIDENCE, MAX_QUERY_CHARS, QUERY};
-use crate::builtin::closed;
+use crate::builtin::closed_schema;
 
-/// What the id of a record looks like.
+/// The form of a record's id.
 const ID_PATTERN: &str = "^rec_[0-9a-f]{32}$";
 
 pub(super) fn description(declared: &DeclaredRecordTool, record: &RecordType) -> String {
@@ -47,14 +47,15 @@ pub(super) fn parameters(declared: &DeclaredRecordTool, record: &RecordType) -> 
         Does::Create => create(declared, record),
         Does::Update => update(declared, record),
         Does::List => {
-            let filters = given(declared, record).filter_map(|(name, field)| Some((name, filter(&field)?)));
+            let filters =
+                given_fields(declared, record).filter_map(|(name, field)| Some((name, filter(&field)?)));
             // The number of results is asked for by the same name as a field might have.
             let filters = filters.filter(|(name, _)| name != LIMIT);
             (filters.chain([limit(declared.limit)]).collect(), Vec::new())
         }
     };
     let required: Vec<&str> = required.iter().map(String::as_str).collect();
-    let mut parameters = closed(Value::Object(properties), &required);
+    let mut parameters = closed_schema(Value::Object(properties), &required);
     if let (Some(object), Some(definitions)) = (parameters.as_object_mut(), record.schema.get("$defs")) {
         object.insert("$defs".into(), argument(definitions));
     }
@@ -64,7 +65,7 @@ pub(super) fn parameters(declared: &DeclaredRecordTool, record: &RecordType) -> 
 type Fields = (Map<String, Value>, Vec<String>);
 
 fn create(declared: &DeclaredRecordTool, record: &RecordType) -> Fields {
-    let properties: Map<String, Value> = given(declared, record).chain(evidence(declared)).collect();
+    let properties: Map<String, Value> = given_fields(declared, record).chain(evidence(declared)).collect();
     let needed = |name: &&String| {
         declared.requires.contains_key(*name)
             || record.requires(name) && !declared.defaults.contains_key(*name)
@@ -79,13 +80,13 @@ fn update(declared: &DeclaredRecordTool, record: &RecordType) -> Fields {
             if record.requires(&name) { field } else { json!({ "anyOf": [field, { "type": "null" }] }) };
         (name, field)
     };
-    let fields = given(declared, record).map(clearable);
+    let fields = given_fields(declared, record).map(clearable);
     let properties = [id(record)].into_iter().chain(fields).chain(evidence(declared)).collect();
     (properties, [ID.to_owned()].into_iter().chain(declared.requires.keys().cloned()).collect())
 }
 
 /// The fields that the model may give as they are.
-fn given(declared: &DeclaredRecordTool, record: &RecordType) -> impl Iterator<Item = (String, Value)> {
+fn given_fields(declared: &DeclaredRecordTool, record: &RecordType) -> impl Iterator<Item = (String, Value)> {
     let offered = |name: &String| {
         declared.fields.as_ref().is_none_or(|fields| fields.contains(name))
             && !declared.fixed.contains_key(name)

@@ -1,6 +1,6 @@
 //! Tools over the records of an app, as its folder declares them: one type of record, one thing to do with it.
 //!
-//! What a call may give is made from the record's JSON Schema, and what comes of it is checked against the whole schema
+//! The arguments of a call are made from the record's JSON Schema, and the new record is checked against the whole schema
 //! again. Evidence counts only as ids of records that exist; what the model says about them does not.
 
 mod arguments;
@@ -19,9 +19,9 @@ use store::{MAX_RECORD_BYTES, RecordQuery, RecordRow, Write};
 
 pub use references::{Reference, references};
 
-use super::{count, failed, object, text};
+use super::{count, failed, object, present, text};
 use crate::registry::{MAX_OUTPUT_BYTES, validate};
-use crate::{Calling, Done, Failed, Tool, ToolSpec};
+use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec};
 
 const ID: &str = "id";
 const LIMIT: &str = "limit";
@@ -36,7 +36,7 @@ const MAX_LIST_BYTES: usize = MAX_OUTPUT_BYTES - 1024;
 /// Calls that change records are made one after the other.
 const RECORDS: &str = "records";
 
-pub(crate) struct RecordTool {
+pub(crate) struct RecordTypeTool {
     spec: ToolSpec,
     declared: app::DeclaredRecordTool,
     record: RecordType,
@@ -52,7 +52,7 @@ struct Requirement {
     made_by: Option<String>,
 }
 
-/// What a call would write.
+/// The record that a call would write.
 struct Plan {
     id: RecordId,
     data: Map<String, Value>,
@@ -61,7 +61,7 @@ struct Plan {
     changed: bool,
 }
 
-impl RecordTool {
+impl RecordTypeTool {
     /// The tool, or what is wrong with the schema or the values it is made from.
     pub(crate) fn new(
         tool: &ToolRef,
@@ -101,6 +101,17 @@ impl RecordTool {
             record: record.clone(),
             whole,
         })
+    }
+
+    /// The tool with its facts.
+    pub(crate) fn offered(self) -> OfferedTool {
+        let facts = match self.declared.does {
+            Does::Search | Does::Get | Does::List => ToolFacts::default(),
+            Does::Create | Does::Update | Does::Delete => {
+                ToolFacts { effect: Effect::Reversible, exclusive: Some(RECORDS), ..ToolFacts::default() }
+            }
+        };
+        OfferedTool::new(self, facts)
     }
 
     async fn plan(&self, calling: &Calling<'_>) -> Result<Plan, Failed> {
@@ -154,11 +165,7 @@ impl RecordTool {
         let id = text(&calling.input, ID).unwrap_or_default();
         let missing = || Failed::new("not_found", format!("there is no {kind} record with the id {id}"));
         let id: RecordId = id.parse().map_err(|_| missing())?;
-        match calling.store.record_of(calling.scope, kind, id).await {
-            Ok(row) => Ok(row),
-            Err(store::Error::NotFound(_)) => Err(missing()),
-            Err(error) => Err(failed(error)),
-        }
+        present(calling.store.record_of(calling.scope, kind, id).await)?.ok_or_else(missing)
     }
 
     async fn check_evidence(&self, calling: &Calling<'_>, given: &Map<String, Value>) -> Result<(), Failed> {
@@ -201,7 +208,7 @@ impl RecordTool {
         Ok(())
     }
 
-    async fn write(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
+    async fn write(&self, calling: &Calling<'_>) -> Result<ToolOutput, Failed> {
         let Plan { id, data, version, changed } = self.plan(calling).await?;
         let kind = self.record.name.clone();
         let data = Value::Object(data);
@@ -209,16 +216,16 @@ impl RecordTool {
             return Ok(json!({ "id": id, "type": kind, "version": version, "data": data }).into());
         }
         let output = json!({ "id": id, "type": kind, "version": version + 1, "data": data });
-        Ok(Done::writing(output, Write::Record { id, kind, data: Some(data), expected: version }))
+        Ok(ToolOutput::writing(output, Write::Record { id, kind, data: Some(data), expected: version }))
     }
 
-    async fn delete(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
+    async fn delete(&self, calling: &Calling<'_>) -> Result<ToolOutput, Failed> {
         let RecordRow { id, kind, version, .. } = self.existing(calling).await?;
         let output = json!({ "id": id, "type": kind, "deleted": true });
-        Ok(Done::writing(output, Write::Record { id, kind, data: None, expected: version }))
+        Ok(ToolOutput::writing(output, Write::Record { id, kind, data: None, expected: version }))
     }
 
-    async fn find(&self, calling: &Calling<'_>) -> Result<Done, Failed> {
+    async fn find(&self, calling: &Calling<'_>) -> Result<ToolOutput, Failed> {
         let mut fields = object(&calling.input);
         let limit = count(&calling.input, LIMIT).unwrap_or(self.declared.limit).min(self.declared.limit);
         fields.remove(LIMIT);
@@ -247,20 +254,9 @@ impl RecordTool {
 }
 
 #[async_trait]
-impl Tool for RecordTool {
+impl Tool for RecordTypeTool {
     fn spec(&self) -> ToolSpec {
         self.spec.clone()
-    }
-
-    fn effect(&self) -> Effect {
-        match self.declared.does {
-            Does::Search | Does::Get | Does::List => Effect::Read,
-            Does::Create | Does::Update | Does::Delete => Effect::Reversible,
-        }
-    }
-
-    fn exclusive(&self) -> Option<&str> {
-        (self.effect() != Effect::Read).then_some(RECORDS)
     }
 
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
@@ -271,7 +267,7 @@ impl Tool for RecordTool {
         }
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<Done, Failed> {
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         match self.declared.does {
             Does::Create | Does::Update => self.write(&calling).await,
             Does::Delete => self.delete(&calling).await,
@@ -291,12 +287,8 @@ fn view(row: &RecordRow) -> Value {
     })
 }
 
-/// What the app sets by itself must fit the fields it is for.
-fn check_values(
-    tool: &ToolRef,
-    declared: &app::DeclaredRecordTool,
-    record: &RecordType,
-) -> Result<(), Problem> {
+/// Values that the app sets by itself must fit their fields.
+fn check_values(tool: &ToolRef, declared: &app::DeclaredRecordTool, record: &RecordType) -> Result<(), Problem> {
     let mut loose = record.schema.clone();
     if let Some(schema) = loose.as_object_mut() {
         schema.remove("required");

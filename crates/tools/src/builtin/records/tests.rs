@@ -242,10 +242,12 @@ async fn what_is_declared_rules_the_call() {
     let registry = catalog().registry(&app(TOML).1, &[]).unwrap();
     let ids = evidence(&world, 3).await;
     let asked = world.calling(json!({ "name": "W", "evidence": ids }));
-    let prepared = registry.prepare("createEmergingPart", &asked, &crate::Taint::new()).await.unwrap();
-    assert_eq!((prepared.ruling, prepared.effect), (Ruling::Ask, Effect::Reversible));
-    assert_eq!(prepared.exclusive.as_deref(), Some("records"));
-    let prepared =
-        registry.prepare("listParts", &world.calling(json!({})), &["web".to_owned()].into()).await.unwrap();
-    assert_eq!((prepared.ruling, prepared.effect, prepared.exclusive), (Ruling::Allow, Effect::Read, None));
+    let create = registry.find("createEmergingPart").unwrap();
+    let prepared = create.prepare(&asked, &crate::Taint::new()).await.unwrap();
+    assert_eq!((prepared.ruling, create.facts().effect), (Ruling::Ask, Effect::Reversible));
+    assert_eq!(create.facts().exclusive, Some("records"));
+    let list = registry.find("listParts").unwrap();
+    let prepared = list.prepare(&world.calling(json!({})), &["web".to_owned()].into()).await.unwrap();
+    assert_eq!((prepared.ruling, list.facts().effect), (Ruling::Allow, Effect::Read));
+    assert_eq!(list.facts().exclusive, None);
 }

@@ -8,8 +8,8 @@ fn says(text: &str) -> Vec<(u8, String, usize)> {
     headings(text).into_iter().map(|heading| (heading.level, heading.text, heading.line)).collect()
 }
 
-fn section(text: &str, heading: &str, content: &str, mode: Mode) -> Result<String, Trouble> {
-    write(text, &Wanted::parse(heading).unwrap(), content, mode)
+fn section(text: &str, heading: &str, content: &str, mode: Mode) -> Result<String, SectionError> {
+    write(text, &SectionHeading::parse(heading).unwrap(), content, mode)
 }
 
 #[test]
@@ -38,15 +38,15 @@ fn headings_are_what_markdown_says_they_are() {
 
 #[test]
 fn a_heading_can_be_asked_for_with_or_without_its_marks() {
-    let wanted = |level, text: &str| Some(Wanted { level, text: text.into() });
-    assert_eq!(Wanted::parse(" Goals "), wanted(None, "Goals"));
-    assert_eq!(Wanted::parse("## Goals ##"), wanted(Some(2), "Goals"));
-    assert_eq!(Wanted::parse("#hashtag"), wanted(None, "#hashtag"));
-    assert_eq!(Wanted::parse("C#"), wanted(None, "C#"));
+    let wanted = |level, text: &str| Some(SectionHeading { level, text: text.into() });
+    assert_eq!(SectionHeading::parse(" Goals "), wanted(None, "Goals"));
+    assert_eq!(SectionHeading::parse("## Goals ##"), wanted(Some(2), "Goals"));
+    assert_eq!(SectionHeading::parse("#hashtag"), wanted(None, "#hashtag"));
+    assert_eq!(SectionHeading::parse("C#"), wanted(None, "C#"));
     for odd in ["", "  ", "##", "a\nb", "a\0b", &"a".repeat(MAX_HEADING_CHARS + 1)] {
-        assert_eq!(Wanted::parse(odd), None, "{odd:?}");
+        assert_eq!(SectionHeading::parse(odd), None, "{odd:?}");
     }
-    assert!(Wanted::parse(&"ü".repeat(MAX_HEADING_CHARS)).is_some());
+    assert!(SectionHeading::parse(&"ü".repeat(MAX_HEADING_CHARS)).is_some());
 }
 
 const NOTES: &str = "# Notes\n\nintro\n\n## Goals\nold\n### Deep\nmore\n\n\n## Next\ntail";
@@ -95,8 +95,8 @@ fn line_breaks_are_those_of_the_file() {
 #[test]
 fn two_of_the_same_are_told_apart_by_level_or_not_at_all() {
     let text = "# A\n\n## Log\none\n# B\n\n## Log\ntwo\n\n# Log\n";
-    assert_eq!(section(text, "## Log", "x", Mode::Replace), Err(Trouble::Ambiguous(vec![3, 7])));
-    assert_eq!(section(text, "Log", "x", Mode::Replace), Err(Trouble::Ambiguous(vec![3, 7, 10])));
+    assert_eq!(section(text, "## Log", "x", Mode::Replace), Err(SectionError::Ambiguous(vec![3, 7])));
+    assert_eq!(section(text, "Log", "x", Mode::Replace), Err(SectionError::Ambiguous(vec![3, 7, 10])));
     assert!(section(text, "# Log", "x", Mode::Replace).unwrap().ends_with("# Log\n\nx\n"));
 }
 
@@ -104,11 +104,11 @@ fn two_of_the_same_are_told_apart_by_level_or_not_at_all() {
 fn content_that_would_reach_into_other_sections_is_refused() {
     for content in ["```\nnever closed", "# Other", "## Same level", "Title\n===", "<!-- never closed"] {
         let refused = section(NOTES, "Goals", content, Mode::Replace);
-        assert_eq!(refused, Err(Trouble::Spills { level: 2 }), "{content:?}");
+        assert_eq!(refused, Err(SectionError::Spills { level: 2 }), "{content:?}");
     }
     assert!(section(NOTES, "Goals", "### Deeper\n\n```\n# fine\n```", Mode::Append).is_ok());
     let open = "# A\n\n```\nnever closed\n";
-    assert_eq!(section(open, "B", "x", Mode::Append), Err(Trouble::Spills { level: 2 }));
+    assert_eq!(section(open, "B", "x", Mode::Append), Err(SectionError::Spills { level: 2 }));
 }
 
 /// Texts that have everything that is hard about headings.
@@ -157,7 +157,7 @@ proptest! {
         content in prop_oneof![Just("new\n\nwords\n".to_owned()), markdown()],
         append in any::<bool>(),
     ) {
-        let wanted = Wanted::parse(wanted).unwrap();
+        let wanted = SectionHeading::parse(wanted).unwrap();
         let mode = if append { Mode::Append } else { Mode::Replace };
         let written = write(&text, &wanted, &content, mode);
         prop_assume!(written.is_ok());

@@ -1,0 +1,182 @@
+//! The catalogue of models, as `known.toml` has it: read, checked, and asked for by provider and name.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::Date;
+use serde::Deserialize;
+
+use super::rules::{self, InvalidCatalogue};
+use crate::capabilities::{Capabilities, Price};
+
+/// The catalogue that this program was built with.
+const BUILT_IN: &str = include_str!("../known.toml");
+
+/// Facts about models, as of a day.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Catalogue {
+    /// The form of the file; a later one cannot be read by this program.
+    pub(super) format: u32,
+    /// The day on which somebody compared it with what the providers say.
+    pub checked_on: Date,
+    /// Where the facts are from.
+    pub source: String,
+    /// The model of each provider when nobody names one.
+    pub(super) defaults: BTreeMap<String, String>,
+    pub(super) models: Vec<KnownModel>,
+    #[serde(default)]
+    pub(super) families: Vec<ModelFamily>,
+    #[serde(default)]
+    pub(super) embeddings: Vec<KnownEmbedding>,
+}
+
+/// A model as it is when nobody says otherwise.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownModel {
+    pub name: String,
+    pub provider: String,
+    /// Tokens, prompt and answer together.
+    pub context_window: u32,
+    /// Tokens of the longest answer, where there is a limit.
+    pub max_output: Option<u32>,
+    /// Takes temperature and its like.
+    pub sampling: bool,
+    pub vision: bool,
+    pub thinking: bool,
+    /// Every model has one that was not retired when the catalogue was checked.
+    pub price: Option<Price>,
+    /// The day from which it is no longer served.
+    pub retires_on: Option<Date>,
+    /// The model to choose when it is retired.
+    pub instead: Option<String>,
+    /// Where this entry is from, if not from where the others are.
+    pub source: Option<String>,
+}
+
+/// Facts about models of a provider of which nothing else is known, by the beginning of their names.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelFamily {
+    /// The beginning of their names, and a star.
+    pub pattern: String,
+    pub provider: String,
+    pub context_window: u32,
+    pub max_output: Option<u32>,
+    pub sampling: bool,
+    pub vision: bool,
+    pub thinking: bool,
+}
+
+/// A model that turns texts into vectors.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownEmbedding {
+    pub name: String,
+    pub provider: String,
+    /// Tokens of the longest text.
+    pub context_window: u32,
+    /// US dollars for a million tokens.
+    pub price: f64,
+    pub retires_on: Option<Date>,
+    pub instead: Option<String>,
+}
+
+impl ModelFamily {
+    pub(super) fn beginning(&self) -> &str {
+        self.pattern.strip_suffix('*').unwrap_or(&self.pattern)
+    }
+}
+
+impl Catalogue {
+    /// The one that this program was built with. A test holds that it can be read.
+    pub fn built_in() -> Self {
+        Self::parse(BUILT_IN).unwrap_or_default()
+    }
+
+    /// Reads and checks the text of a catalogue.
+    pub fn parse(text: &str) -> Result<Self, InvalidCatalogue> {
+        rules::parse(text)
+    }
+
+    /// The models that were not retired when the catalogue was checked, in its order.
+    pub fn listed(&self) -> impl Iterator<Item = &KnownModel> {
+        self.models.iter().filter(|model| model.retires_on.is_none_or(|day| day > self.checked_on))
+    }
+
+    /// The model of a provider when nobody names one.
+    pub fn default_model(&self, provider: &str) -> Option<&str> {
+        self.defaults.get(provider).map(String::as_str)
+    }
+
+    /// Who serves a model of this name, of those who are there.
+    pub fn provider_of(&self, name: &str, is_there: impl Fn(&str) -> bool) -> Option<&str> {
+        let by_model = self.models.iter().filter(|model| model.is(name)).map(|model| &model.provider);
+        let families = self.families.iter().filter(|family| name.starts_with(family.beginning()));
+        let by_family = families.map(|family| &family.provider);
+        by_model.chain(by_family).find(|provider| is_there(provider)).map(String::as_str)
+    }
+
+    /// The facts about a provider's model: of this very name, or of the one that a dated name continues.
+    pub fn model(&self, provider: &str, id: &str) -> Option<&KnownModel> {
+        self.models.iter().find(|model| model.provider == provider && model.is(id))
+    }
+
+    pub(super) fn embedding(&self, provider: &str, id: &str) -> Option<&KnownEmbedding> {
+        self.embeddings.iter().find(|known| known.provider == provider && known.name == id)
+    }
+
+    fn family(&self, provider: &str, id: &str) -> Option<&ModelFamily> {
+        let fits = |family: &&ModelFamily| family.provider == provider && id.starts_with(family.beginning());
+        self.families.iter().filter(fits).max_by_key(|family| family.pattern.len())
+    }
+
+    /// The capabilities and the price of a provider's model, as far as they are known; `expected` is for the rest.
+    pub fn describe(
+        &self,
+        provider: &str,
+        id: &str,
+        expected: &Capabilities,
+    ) -> (Capabilities, Option<Price>) {
+        if let Some(known) = self.model(provider, id) {
+            let capabilities = Capabilities {
+                vision: known.vision,
+                sampling: known.sampling,
+                thinking: known.thinking,
+                context_window: known.context_window,
+                max_output: known.max_output.or(expected.max_output),
+                ..expected.clone()
+            };
+            return (capabilities, known.price);
+        }
+        let Some(family) = self.family(provider, id) else { return (expected.clone(), None) };
+        let capabilities = Capabilities {
+            vision: family.vision,
+            sampling: family.sampling,
+            thinking: family.thinking,
+            context_window: family.context_window,
+            max_output: family.max_output.or(expected.max_output),
+            ..expected.clone()
+        };
+        (capabilities, None)
+    }
+}
+
+impl KnownModel {
+    /// Whether the name is its own, or continues it by a date.
+    fn is(&self, name: &str) -> bool {
+        name.strip_prefix(self.name.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_date))
+    }
+}
+
+/// `20250514`, `2025-05-14` or `latest`.
+fn is_date(text: &str) -> bool {
+    let digits = |text: &str, count| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = text.split('-').collect();
+    match parts.as_slice() {
+        [year, month, day] => digits(year, 4) && digits(month, 2) && digits(day, 2),
+        [day] => digits(day, 8) || *day == "latest",
+        _ => false,
+    }
+}

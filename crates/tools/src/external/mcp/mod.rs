@@ -1,0 +1,359 @@
+//! MCP servers: reached when they are needed, used only as their definitions were approved.
+
+mod connection;
+mod content;
+mod definition;
+mod depth_limit;
+mod http;
+mod session;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use app::{AppMcpServer, AppMcpTransport, TextTemplate, header_values};
+use async_trait::async_trait;
+use protocol::{AppId, McpState, UserId};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, RequestMetaObject};
+use rmcp::service::ServiceError;
+use serde_json::Value;
+use store::{McpOffer, McpToolRow};
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+
+use self::connection::{Address, Dial};
+use self::http::trouble;
+use self::session::{McpSession, ReachedMcpServer};
+use super::egress::Egress;
+use super::secrets::{Filling, Needs, Secrets};
+use crate::registry::timed_out;
+use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+
+pub use self::definition::mcp_tool_name;
+pub use self::session::McpHealth;
+
+/// Users who have a line of their own to one server at once.
+const MAX_LINES: usize = 64;
+
+/// A line that nobody has used for so long is closed when another is needed.
+const IDLE: Duration = Duration::from_secs(10 * 60);
+
+/// How long processes may take to end.
+const FAREWELL: Duration = Duration::from_secs(4);
+
+/// Where a call's key stands, so that a server that sees it twice can tell.
+const KEY: &str = "dev.rondo/idempotency-key";
+
+/// All MCP servers of all apps.
+pub struct McpHub {
+    parts: Arc<McpParts>,
+    servers: Mutex<BTreeMap<(AppId, String), Arc<McpServerHandle>>>,
+}
+
+/// The handles that all MCP servers share.
+struct McpParts {
+    egress: Egress,
+    secrets: Arc<Secrets>,
+    /// The environment of a process, such as where programs are.
+    env: Vec<(String, String)>,
+    /// Apps whose servers offer something else than is known.
+    changed: Mutex<BTreeSet<AppId>>,
+    more: Notify,
+    tasks: TaskTracker,
+}
+
+/// One MCP server of one app.
+pub struct McpServerHandle {
+    app: AppId,
+    config: AppMcpServer,
+    parts: Arc<McpParts>,
+    needs: Needs,
+    /// One for all, or one for each user where the user's own credentials are needed.
+    lines: Mutex<HashMap<Option<UserId>, Arc<McpSession>>>,
+}
+
+impl McpHub {
+    pub fn new(egress: Egress, secrets: Arc<Secrets>, env: Vec<(String, String)>) -> Self {
+        let (changed, more, tasks) = (Mutex::default(), Notify::new(), TaskTracker::new());
+        let parts = Arc::new(McpParts { egress, secrets, env, changed, more, tasks });
+        Self { parts, servers: Mutex::default() }
+    }
+
+    /// Waits until a server offers something else than is known, and gives the apps of which that is so.
+    pub async fn changed_apps(&self) -> BTreeSet<AppId> {
+        loop {
+            let more = self.parts.more.notified();
+            let apps =
+                std::mem::take(&mut *self.parts.changed.lock().unwrap_or_else(PoisonError::into_inner));
+            if !apps.is_empty() {
+                return apps;
+            }
+            more.await;
+        }
+    }
+
+    /// Lets go of every server, and waits a moment until its processes have ended.
+    pub async fn close(&self) {
+        let servers: Vec<Arc<McpServerHandle>> = {
+            let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *servers).into_values().collect()
+        };
+        for line in servers.iter().flat_map(|server| server.open_lines()) {
+            line.close();
+        }
+        self.parts.tasks.close();
+        let _ = tokio::time::timeout(FAREWELL, self.parts.tasks.wait()).await;
+    }
+
+    /// Lets go of those servers of an app that are not among these. A run that still uses one keeps it to its end.
+    pub fn keep_servers(&self, app: &AppId, configs: &[AppMcpServer]) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|(of, _), server| of != app || configs.contains(&server.config));
+    }
+
+    /// The server of an app, with the lines it has already while its configuration is the same.
+    pub fn server(&self, app: &AppId, config: &AppMcpServer) -> Arc<McpServerHandle> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (app.clone(), config.name.name.clone());
+        if let Some(known) = servers.get(&key).filter(|known| known.config == *config) {
+            return Arc::clone(known);
+        }
+        let server = Arc::new(McpServerHandle {
+            app: app.clone(),
+            needs: Needs::new(config.secrets(), config.credentials()),
+            config: config.clone(),
+            parts: Arc::clone(&self.parts),
+            lines: Mutex::default(),
+        });
+        servers.insert(key, Arc::clone(&server));
+        server
+    }
+}
+
+impl McpServerHandle {
+    pub fn name(&self) -> &str {
+        &self.config.name.name
+    }
+
+    pub fn is_process(&self) -> bool {
+        matches!(self.config.transport, AppMcpTransport::Stdio { .. })
+    }
+
+    /// Whether each user has a line of their own.
+    pub fn is_personal(&self) -> bool {
+        self.config.is_per_user()
+    }
+
+    /// How the line is; of a server with a line for each user, the worst of them.
+    pub fn health(&self) -> McpHealth {
+        let lines = self.open_lines();
+        let worst = lines.iter().map(|line| line.health()).max_by_key(|health| health.state);
+        worst.unwrap_or(McpHealth { state: McpState::Idle, last_error: None })
+    }
+
+    fn open_lines(&self) -> Vec<Arc<McpSession>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
+    }
+
+    async fn reach(
+        &self,
+        line: &McpSession,
+        filling: &Filling,
+        anew: bool,
+    ) -> Result<ReachedMcpServer, Failed> {
+        let dial = Dial { anew, hidden: &filling.hidden, tasks: &self.parts.tasks };
+        line.reach(self.name(), self.address(filling)?, &dial).await
+    }
+
+    /// The tools that the server offers now, of those that the app wants.
+    pub async fn offers(&self, calling: &Calling<'_>) -> Result<Vec<McpOffer>, Failed> {
+        let filling = Filling::gather(calling, &self.parts.secrets, &self.needs).await?;
+        let line = self.line(calling);
+        let reached = self.reach(&line, &filling, true).await?;
+        line.note_success();
+        Ok(self.wanted_offers(&reached))
+    }
+
+    fn wanted_offers(&self, reached: &ReachedMcpServer) -> Vec<McpOffer> {
+        let wanted = |tool: &str| self.config.tools.as_ref().is_none_or(|names| names.contains(tool));
+        reached.tools.iter().filter(|tool| wanted(&tool.name)).map(definition::offer).collect()
+    }
+
+    fn line(&self, calling: &Calling<'_>) -> Arc<McpSession> {
+        let whose = self.is_personal().then(|| calling.scope.user.clone());
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() >= MAX_LINES && !lines.contains_key(&whose) {
+            lines.retain(|_, line| line.last_used().is_none_or(|at| at.elapsed() < IDLE));
+            let oldest = lines
+                .iter()
+                .filter_map(|(whose, line)| Some((line.last_used()?, whose.clone())))
+                .min_by_key(|(at, _)| *at);
+            if let Some((_, oldest)) = oldest.filter(|_| lines.len() >= MAX_LINES) {
+                lines.remove(&oldest);
+            }
+        }
+        Arc::clone(lines.entry(whose).or_default())
+    }
+
+    fn address(&self, filling: &Filling) -> Result<Address, Failed> {
+        let values = Value::Object(filling.values.clone());
+        let filled = |pairs: &[(String, TextTemplate)]| {
+            header_values(pairs, &values).map_err(|reason| Failed::new("not_configured", reason))
+        };
+        Ok(match &self.config.transport {
+            AppMcpTransport::Http { url, headers } => Address::Host {
+                url: url.clone(),
+                headers: filled(headers)?,
+                egress: self.parts.egress.clone(),
+            },
+            AppMcpTransport::Stdio { command, args, env, cwd } => Address::Process {
+                command: command.clone(),
+                args: args.clone(),
+                env: self.parts.env.iter().cloned().chain(filled(env)?).collect(),
+                folder: cwd.clone().unwrap_or_else(|| PathBuf::from(".")),
+            },
+        })
+    }
+
+    async fn call(&self, calling: &Calling<'_>, tool: &Pinned) -> Result<ToolOutput, Failed> {
+        let filling = Filling::gather(calling, &self.parts.secrets, &self.needs).await?;
+        let result = self.try_call(calling, tool, &filling).await;
+        filling.hidden.hide_in_result(result)
+    }
+
+    async fn try_call(
+        &self,
+        calling: &Calling<'_>,
+        tool: &Pinned,
+        filling: &Filling,
+    ) -> Result<ToolOutput, Failed> {
+        let line = self.line(calling);
+        let reached = tokio::select! {
+            reached = self.reach(&line, filling, false) => reached?,
+            () = calling.stop.cancelled() => return Err(Failed::new(Failed::CANCELLED, "the call was not made")),
+        };
+        self.check(calling, tool, &reached).await?;
+        let limit = self.config.timeout;
+        let answer = tokio::select! {
+            answer = reached.connection.call(params(calling, tool)) => answer,
+            () = calling.stop.cancelled() => return Err(Failed::uncertain(Failed::CANCELLED, "nobody waits for it any more")),
+            () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),
+        };
+        match answer {
+            Ok(CallToolResponse::Complete(result)) => {
+                line.note_success();
+                content::tool_output(result)
+            }
+            Ok(_) => {
+                line.note_success();
+                let message = "the server wants to ask the user something, or to go on by itself; that cannot be done here";
+                Err(Failed::uncertain("unsupported", message))
+            }
+            Err(error) => {
+                let (failed, broken) = failure(&error);
+                if broken {
+                    line.note_break(
+                        self.name(),
+                        &reached.connection,
+                        filling.hidden.text(&error.to_string()),
+                    );
+                }
+                Err(failed)
+            }
+        }
+    }
+
+    /// A tool is called only while its server says of it what was approved.
+    async fn check(
+        &self,
+        calling: &Calling<'_>,
+        tool: &Pinned,
+        reached: &ReachedMcpServer,
+    ) -> Result<(), Failed> {
+        let offers = self.wanted_offers(reached);
+        match offers.iter().find(|offer| offer.tool == tool.tool) {
+            Some(offer) if offer.hash == tool.hash => return Ok(()),
+            Some(_) | None => {}
+        }
+        let gone = !offers.iter().any(|offer| offer.tool == tool.tool);
+        if let Err(error) = calling.store.put_mcp_tools(&self.app, self.name(), offers).await {
+            tracing::error!(%error, server = self.name(), "what a server offers was not kept");
+        }
+        self.parts.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(self.app.clone());
+        self.parts.more.notify_one();
+        Err(if gone {
+            Failed::new("tool_gone", "its server no longer offers this tool")
+        } else {
+            let message =
+                "its server has changed what it says of this tool; the operator must approve it first";
+            Failed::new("tool_changed", message)
+        })
+    }
+}
+
+fn params(calling: &Calling<'_>, tool: &Pinned) -> CallToolRequestParams {
+    let mut params = CallToolRequestParams::new(tool.tool.clone());
+    params.arguments = Some(calling.input.as_object().cloned().unwrap_or_default());
+    let mut meta = RequestMetaObject::new();
+    meta.insert(KEY.to_owned(), calling.key().into());
+    params.meta = Some(meta);
+    params
+}
+
+/// The failure of the call, and whether the connection is of no more use.
+fn failure(error: &ServiceError) -> (Failed, bool) {
+    if let ServiceError::McpError(error) = error {
+        let refused = [
+            ErrorCode::INVALID_PARAMS,
+            ErrorCode::METHOD_NOT_FOUND,
+            ErrorCode::INVALID_REQUEST,
+            ErrorCode::PARSE_ERROR,
+        ];
+        let reason = content::reason(&error.message);
+        let message = format!("the server answered with the error {}: {reason}", error.code.0);
+        let uncertain = !refused.contains(&error.code);
+        return (Failed { uncertain, ..Failed::new("tool_error", message) }, false);
+    }
+    let sending = if let ServiceError::TransportSend(error) = error { trouble(&*error.error) } else { None };
+    let failed = match sending {
+        Some(trouble) => trouble.failed(true),
+        None => Failed::broken("the server broke off before it had answered"),
+    };
+    (failed, true)
+}
+
+/// A tool of a server as it was approved.
+struct Pinned {
+    tool: String,
+    hash: String,
+}
+
+/// A tool of a server. What the server hints about it changes nothing: it counts as irreversible until the app says
+/// otherwise.
+pub(crate) struct McpTool {
+    server: Arc<McpServerHandle>,
+    pinned: Pinned,
+    spec: ToolSpec,
+}
+
+impl McpTool {
+    /// None for one that may not be used as it is offered now.
+    pub(crate) fn new(server: &Arc<McpServerHandle>, row: &McpToolRow) -> Option<Self> {
+        let approved = row.approved.as_ref().filter(|approved| row.present && approved.hash == row.hash)?;
+        let spec = definition::spec(server.name(), &row.tool, &approved.definition);
+        let pinned = Pinned { tool: row.tool.clone(), hash: approved.hash.clone() };
+        Some(Self { server: Arc::clone(server), pinned, spec })
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
+        self.server.call(&calling, &self.pinned).await
+    }
+}

@@ -1,0 +1,90 @@
+//! Sandboxed tools: code of the app, as WebAssembly, that can only compute.
+//!
+//! A module gets the arguments as JSON and gives its answer as JSON. It can import nothing, so there is nothing it can
+//! reach: no clock, no chance, no files, no network. Every call has an instance of its own, so that nothing stays from
+//! one call, or one user, to the next. Whatever the code does, the call ends within its fuel, its memory and its time.
+
+mod program;
+mod running;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use app::SandboxTool;
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use self::program::WasmProgram;
+use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec};
+
+/// Calls of one tool that compute at the same time; others wait, within their time.
+const MAX_CALLS_AT_ONCE: usize = 4;
+
+pub(crate) struct WasmTool {
+    spec: ToolSpec,
+    program: Arc<WasmProgram>,
+    timeout: Duration,
+    places: Arc<Semaphore>,
+}
+
+impl WasmTool {
+    /// Fails with what is wrong with the module, in words for whoever builds it.
+    pub(crate) fn new(name: &str, description: &str, tool: &SandboxTool) -> Result<Self, String> {
+        let (name, description) = (name.to_owned(), description.to_owned());
+        Ok(Self {
+            spec: ToolSpec { name, description, parameters: tool.parameters.clone() },
+            program: Arc::new(WasmProgram::load(&tool.module, tool.fuel, tool.memory_bytes)?),
+            timeout: tool.timeout,
+            places: Arc::new(Semaphore::new(MAX_CALLS_AT_ONCE)),
+        })
+    }
+
+    /// The tool with its facts: code that can only compute changes nothing and stays here.
+    pub(crate) fn offered(self) -> OfferedTool {
+        OfferedTool::new(self, ToolFacts::default())
+    }
+
+    async fn compute(&self, input: Value, stop: CancellationToken) -> Result<Value, Failed> {
+        let place = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(stopped()),
+            place = Arc::clone(&self.places).acquire_owned() => place.map_err(|_| stopped())?,
+        };
+        let program = Arc::clone(&self.program);
+        let computing = tokio::task::spawn_blocking(move || {
+            let answer = program.run(&input.to_string(), &stop);
+            // Held until the code has really ended, even when nobody waits for its answer any more.
+            drop(place);
+            answer
+        });
+        computing.await.unwrap_or_else(|_| Err(Failed::new("crashed", "the sandbox of the tool crashed")))
+    }
+}
+
+#[async_trait]
+impl Tool for WasmTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
+        let stop = calling.stop.child_token();
+        // However this call ends, by its time or by being dropped, the code ends soon after.
+        let _end = stop.clone().drop_guard();
+        match tokio::time::timeout(self.timeout, self.compute(calling.input, stop)).await {
+            Ok(answer) => answer.map(ToolOutput::from),
+            Err(_) => {
+                let message = format!("the tool gave no answer within {:?}", self.timeout);
+                Err(Failed::new("timeout", message))
+            }
+        }
+    }
+}
+
+fn stopped() -> Failed {
+    Failed::new("stopped", "the call was stopped before the tool had an answer")
+}
