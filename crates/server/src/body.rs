@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use crate::error::{Code, Problem};
-use crate::once::once;
+use crate::idempotency::once;
 use crate::{Api, Limits};
 
 const JSON: &str = "application/json";

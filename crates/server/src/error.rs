@@ -1,6 +1,6 @@
 //! What goes wrong, as the client sees it: one closed list of codes, one problem document.
 //!
-//! A handler returns a [`Problem`]; it rides in the response's extensions until [`crate::edge`], which knows the
+//! A handler returns a [`Problem`]; it rides in the response's extensions until [`crate::middleware`], which knows the
 //! request's id, writes the document. Nothing internal ever gets into `detail`.
 
 use axum::body::Body;

@@ -6,18 +6,20 @@
 mod allowance;
 mod auth;
 mod body;
-mod doors;
-mod edge;
+mod contracts;
 mod error;
+mod event_stream;
+mod idempotency;
 mod io;
-mod once;
+mod middleware;
 mod openapi;
+mod path;
 mod proxying;
 mod query;
 mod routes;
 mod serve;
 mod sse;
-mod streams;
+mod stream_permits;
 mod upload;
 
 use std::net::IpAddr;
@@ -108,9 +110,9 @@ struct Api {
     chat_app: Option<Arc<str>>,
     proxying: Arc<Proxying>,
     /// Streams that follow a run or a thread.
-    following: streams::Streams,
+    following: stream_permits::StreamPermits,
     /// Requests that wait for the answer to their message.
-    answering: streams::Streams,
+    answering: stream_permits::StreamPermits,
     /// Held by each upload until it is stored.
     uploads: Arc<Semaphore>,
     shutdown: Shutdown,

@@ -15,8 +15,8 @@ use utoipa::ToSchema;
 
 use crate::body::bounded;
 use crate::error::{Code, Problem};
-use crate::once::once;
-use crate::query::{NameParams, params};
+use crate::idempotency::once;
+use crate::query::{NameParams, read_params};
 use crate::{Api, Limits};
 
 /// Uploads at once, of all users: each is held in memory until it is stored.
@@ -61,7 +61,7 @@ impl FromRequest<Api> for Upload {
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let NameParams { name } = params(&parts)?;
+        let NameParams { name } = read_params(&parts)?;
         let room = api.uploads.clone().try_acquire_owned().map_err(|_| {
             let detail = format!("{MAX_UPLOADS} uploads are under way already; send it again");
             Problem::new(Code::Unavailable, detail).retry_after(RETRY_AFTER)

@@ -2,45 +2,42 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use protocol::{ActionId, ActionView, Page, Principal, RunId, UndoReport};
+use protocol::{ActionView, Page, Principal, UndoReport};
 
 use crate::Api;
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{ActionParams, InPath, PageParams, Paging, WhichActions};
+use crate::idempotency::Key;
+use crate::path::{ActionPath, AppPath, RunPath};
+use crate::query::{ActionParams, PageParams, Params};
 
 /// What tools did for the user in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/actions",
-    tag = "actions",
-    operation_id = "list_actions",
-    params(("app" = String, Path, description = "The app's name"), ActionParams, PageParams),
+    params(AppPath, ActionParams, PageParams),
     responses((status = 200, description = "A page of actions", body = Page<ActionView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_actions(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    WhichActions(query): WhichActions,
-    Paging(page): Paging,
+    AppPath { app }: AppPath,
+    Params(query): Params<ActionParams>,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<ActionView>>, Problem> {
-    Ok(Answer(api.engine.actions(&principal, &app, query, page).await?))
+    Ok(Answer(api.engine.actions(&principal, &app, query.into(), page.into()).await?))
 }
 
 /// One action.
 #[utoipa::path(
     get,
     path = "/v1/actions/{action}",
-    tag = "actions",
-    operation_id = "get_action",
-    params(("action" = ActionId, Path)),
+    params(ActionPath),
     responses((status = 200, description = "The action", body = ActionView))
 )]
-pub(super) async fn show(
+pub(super) async fn get_action(
     State(api): State<Api>,
     principal: Principal,
-    InPath(action): InPath<ActionId>,
+    ActionPath { action }: ActionPath,
 ) -> Result<Answer<ActionView>, Problem> {
     Ok(Answer(api.engine.action(&principal, action).await?))
 }
@@ -49,15 +46,13 @@ pub(super) async fn show(
 #[utoipa::path(
     post,
     path = "/v1/actions/{action}/undo",
-    tag = "actions",
-    operation_id = "undo_action",
-    params(("action" = ActionId, Path)),
+    params(ActionPath),
     responses((status = 200, description = "The action that took it back", body = ActionView))
 )]
-pub(super) async fn undo(
+pub(super) async fn undo_action(
     State(api): State<Api>,
     principal: Principal,
-    InPath(action): InPath<ActionId>,
+    ActionPath { action }: ActionPath,
     Key(once): Key,
 ) -> Result<Answer<ActionView>, Problem> {
     Ok(Answer(api.engine.undo_action(&principal, action, once).await?))
@@ -67,15 +62,13 @@ pub(super) async fn undo(
 #[utoipa::path(
     post,
     path = "/v1/runs/{run}/undo",
-    tag = "actions",
-    operation_id = "undo_run",
-    params(("run" = RunId, Path)),
+    params(RunPath),
     responses((status = 200, description = "What was taken back, and what could not be", body = UndoReport))
 )]
 pub(super) async fn undo_run(
     State(api): State<Api>,
     principal: Principal,
-    InPath(run): InPath<RunId>,
+    RunPath { run }: RunPath,
     Key(_): Key, // what is undone is not undone again, and is reported again
 ) -> Result<Answer<UndoReport>, Problem> {
     Ok(Answer(api.engine.undo_run(&principal, run).await?))

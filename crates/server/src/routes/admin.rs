@@ -5,7 +5,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use engine::NewKey;
-use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
+use protocol::{JobView, KeyMade, KeyRequest, KeyView, Page};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -13,24 +13,23 @@ use crate::Api;
 use crate::auth::Admin;
 use crate::body::Json;
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{InPath, PageParams, Paging};
+use crate::idempotency::Key;
+use crate::path::KeyPath;
+use crate::query::{PageParams, Params};
 
 /// Background work of all users, newest first; of one app if the key is for one.
 #[utoipa::path(
     get,
     path = "/v1/admin/jobs",
-    tag = "admin",
-    operation_id = "list_jobs",
     params(PageParams),
     responses((status = 200, description = "A page of jobs", body = Page<JobView>))
 )]
-pub(super) async fn jobs(
+pub(super) async fn list_jobs(
     State(api): State<Api>,
     Admin(by): Admin,
-    Paging(page): Paging,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<JobView>>, Problem> {
-    Ok(Answer(api.engine.job_views(page, Some(&by)).await?))
+    Ok(Answer(api.engine.job_views(page.into(), Some(&by)).await?))
 }
 
 /// What going through the whole ledger has shown.
@@ -49,11 +48,9 @@ pub(super) struct LedgerReport {
 #[utoipa::path(
     get,
     path = "/v1/admin/ledger",
-    tag = "admin",
-    operation_id = "verify_ledger",
     responses((status = 200, description = "What was found", body = LedgerReport))
 )]
-pub(super) async fn ledger(
+pub(super) async fn verify_ledger(
     State(api): State<Api>,
     Admin(by): Admin,
 ) -> Result<Answer<LedgerReport>, Problem> {
@@ -66,11 +63,12 @@ pub(super) async fn ledger(
 #[utoipa::path(
     get,
     path = "/v1/admin/keys",
-    tag = "admin",
-    operation_id = "list_keys",
     responses((status = 200, description = "The keys", body = Page<KeyView>))
 )]
-pub(super) async fn keys(State(api): State<Api>, Admin(by): Admin) -> Result<Answer<Page<KeyView>>, Problem> {
+pub(super) async fn list_keys(
+    State(api): State<Api>,
+    Admin(by): Admin,
+) -> Result<Answer<Page<KeyView>>, Problem> {
     Ok(Answer(Page { data: api.engine.keys(Some(&by)).await?, next: None }))
 }
 
@@ -78,8 +76,6 @@ pub(super) async fn keys(State(api): State<Api>, Admin(by): Admin) -> Result<Ans
 #[utoipa::path(
     post,
     path = "/v1/admin/keys",
-    tag = "admin",
-    operation_id = "add_key",
     request_body = KeyRequest,
     responses((status = 201, description = "The new key, with its token", body = KeyMade))
 )]
@@ -97,15 +93,13 @@ pub(super) async fn add_key(
 #[utoipa::path(
     delete,
     path = "/v1/admin/keys/{key}",
-    tag = "admin",
-    operation_id = "revoke_key",
-    params(("key" = KeyId, Path)),
+    params(KeyPath),
     responses((status = 204, description = "The key is good for nothing"))
 )]
 pub(super) async fn revoke_key(
     State(api): State<Api>,
     Admin(by): Admin,
-    InPath(key): InPath<KeyId>,
+    KeyPath { key }: KeyPath,
     Key(_): Key, // revoking twice is revoking once
 ) -> Result<StatusCode, Problem> {
     api.engine.revoke_key(key, Some(&by)).await?;

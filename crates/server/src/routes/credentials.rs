@@ -1,47 +1,27 @@
 //! Credentials that a user gives to an app, for tools that act in the user's name elsewhere. No answer holds a value.
 
 use axum::Json as Answer;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
-use engine::Error;
 use protocol::{CredentialRequest, CredentialView, Page, Principal};
 
 use crate::Api;
 use crate::body::Json;
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::InPath;
-
-/// A credential by its app and name. The engine knows which can be.
-pub(super) struct Place {
-    app: String,
-    name: String,
-}
-
-impl FromRequestParts<Api> for Place {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let names = Path::<(String, String)>::from_request_parts(parts, api).await;
-        let Path((app, name)) = names.map_err(|_| Error::NotFound { what: "credential" })?;
-        Ok(Self { app, name })
-    }
-}
+use crate::idempotency::Key;
+use crate::path::{AppPath, CredentialPath};
 
 /// The names of what the user has given to an app, without the values.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/credentials",
-    tag = "credentials",
-    operation_id = "list_credentials",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     responses((status = 200, description = "All of them by name; one page", body = Page<CredentialView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_credentials(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
 ) -> Result<Answer<Page<CredentialView>>, Problem> {
     Ok(Answer(Page { data: api.engine.credentials(&principal, &app).await?, next: None }))
 }
@@ -50,19 +30,14 @@ pub(super) async fn list(
 #[utoipa::path(
     put,
     path = "/v1/apps/{app}/credentials/{name}",
-    tag = "credentials",
-    operation_id = "put_credential",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("name" = String, Path, description = "The name by which the app's tools know it")
-    ),
+    params(CredentialPath),
     request_body = CredentialRequest,
     responses((status = 200, description = "The credential, without its value", body = CredentialView))
 )]
-pub(super) async fn put(
+pub(super) async fn put_credential(
     State(api): State<Api>,
     principal: Principal,
-    Place { app, name }: Place,
+    CredentialPath { app, name }: CredentialPath,
     Json(CredentialRequest { value }, once): Json<CredentialRequest>,
 ) -> Result<Answer<CredentialView>, Problem> {
     Ok(Answer(api.engine.put_credential(&principal, (&app, &name), &value, once).await?))
@@ -72,18 +47,13 @@ pub(super) async fn put(
 #[utoipa::path(
     delete,
     path = "/v1/apps/{app}/credentials/{name}",
-    tag = "credentials",
-    operation_id = "delete_credential",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("name" = String, Path, description = "The name by which the app's tools know it")
-    ),
+    params(CredentialPath),
     responses((status = 204, description = "The credential is gone"))
 )]
-pub(super) async fn delete(
+pub(super) async fn delete_credential(
     State(api): State<Api>,
     principal: Principal,
-    Place { app, name }: Place,
+    CredentialPath { app, name }: CredentialPath,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
     api.engine.delete_credential(&principal, (&app, &name), once).await?;

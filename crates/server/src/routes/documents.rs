@@ -3,13 +3,14 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{DocumentHit, DocumentId, DocumentQuery, DocumentText, DocumentView, Page, Principal};
+use protocol::{DocumentHit, DocumentQuery, DocumentText, DocumentView, Page, Principal};
 
 use crate::Api;
 use crate::body::Json;
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{FromPiece, InPath, NameParams, PageParams, Paging, PieceParams};
+use crate::idempotency::Key;
+use crate::path::{AppPath, DocumentPath};
+use crate::query::{NameParams, PageParams, Params, PieceParams};
 use crate::upload::{Upload, UploadForm};
 
 /// Uploads a document: text, Markdown, HTML, PDF or DOCX, up to 20 MiB, as the whole body or as the first file of a
@@ -17,16 +18,14 @@ use crate::upload::{Upload, UploadForm};
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/documents",
-    tag = "documents",
-    operation_id = "create_document",
-    params(("app" = String, Path, description = "The app's name"), NameParams),
+    params(AppPath, NameParams),
     request_body(content((Vec<u8> = "application/octet-stream"), (UploadForm = "multipart/form-data"))),
     responses((status = 201, description = "The new document", body = DocumentView))
 )]
-pub(super) async fn create(
+pub(super) async fn create_document(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     Upload { name, declared, bytes, once, room }: Upload,
 ) -> Result<(StatusCode, Answer<DocumentView>), Problem> {
     let made = api.engine.add_document(&principal, &app, (name, declared, bytes), once).await;
@@ -38,34 +37,30 @@ pub(super) async fn create(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/documents",
-    tag = "documents",
-    operation_id = "list_documents",
-    params(("app" = String, Path, description = "The app's name"), PageParams),
+    params(AppPath, PageParams),
     responses((status = 200, description = "A page of documents", body = Page<DocumentView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_documents(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    Paging(page): Paging,
+    AppPath { app }: AppPath,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<DocumentView>>, Problem> {
-    Ok(Answer(api.engine.documents(&principal, &app, page).await?))
+    Ok(Answer(api.engine.documents(&principal, &app, page.into()).await?))
 }
 
 /// The pieces of documents nearest to a question, best first.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/documents/search",
-    tag = "documents",
-    operation_id = "search_documents",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = DocumentQuery,
     responses((status = 200, description = "What was found; one page", body = Page<DocumentHit>))
 )]
-pub(super) async fn search(
+pub(super) async fn search_documents(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     Json(query, _): Json<DocumentQuery>,
 ) -> Result<Answer<Page<DocumentHit>>, Problem> {
     Ok(Answer(api.engine.search_documents(&principal, &app, query).await?))
@@ -75,15 +70,13 @@ pub(super) async fn search(
 #[utoipa::path(
     get,
     path = "/v1/documents/{document}",
-    tag = "documents",
-    operation_id = "get_document",
-    params(("document" = DocumentId, Path)),
+    params(DocumentPath),
     responses((status = 200, description = "The document", body = DocumentView))
 )]
-pub(super) async fn show(
+pub(super) async fn get_document(
     State(api): State<Api>,
     principal: Principal,
-    InPath(document): InPath<DocumentId>,
+    DocumentPath { document }: DocumentPath,
 ) -> Result<Answer<DocumentView>, Problem> {
     Ok(Answer(api.engine.document(&principal, document).await?))
 }
@@ -92,33 +85,29 @@ pub(super) async fn show(
 #[utoipa::path(
     get,
     path = "/v1/documents/{document}/text",
-    tag = "documents",
-    operation_id = "get_document_text",
-    params(("document" = DocumentId, Path), PieceParams),
+    params(DocumentPath, PieceParams),
     responses((status = 200, description = "A part of its text", body = DocumentText))
 )]
-pub(super) async fn text(
+pub(super) async fn get_document_text(
     State(api): State<Api>,
     principal: Principal,
-    InPath(document): InPath<DocumentId>,
-    FromPiece(from): FromPiece,
+    DocumentPath { document }: DocumentPath,
+    Params(PieceParams { from }): Params<PieceParams>,
 ) -> Result<Answer<DocumentText>, Problem> {
-    Ok(Answer(api.engine.document_text(&principal, document, from).await?))
+    Ok(Answer(api.engine.document_text(&principal, document, from.unwrap_or(0)).await?))
 }
 
 /// Deletes a document: no search finds it any more, and from the next run on it is in no prompt.
 #[utoipa::path(
     delete,
     path = "/v1/documents/{document}",
-    tag = "documents",
-    operation_id = "delete_document",
-    params(("document" = DocumentId, Path)),
+    params(DocumentPath),
     responses((status = 204, description = "The document is gone"))
 )]
-pub(super) async fn delete(
+pub(super) async fn delete_document(
     State(api): State<Api>,
     principal: Principal,
-    InPath(document): InPath<DocumentId>,
+    DocumentPath { document }: DocumentPath,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
     api.engine.delete_document(&principal, document, once).await?;

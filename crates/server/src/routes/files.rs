@@ -4,14 +4,15 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use engine::{FilePlace, Terms};
+use engine::Terms;
 use protocol::{FileView, Page, Principal};
 
 use crate::Api;
 use crate::body::Text;
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{At, Expected, InPath, VersionParams};
+use crate::idempotency::Key;
+use crate::path::{AppPath, FilePath};
+use crate::query::{ExpectedVersion, IfMatch, VersionParams};
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
@@ -19,15 +20,13 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/files",
-    tag = "files",
-    operation_id = "list_files",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     responses((status = 200, description = "All files", body = Page<FileView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_files(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
 ) -> Result<Answer<Page<FileView>>, Problem> {
     Ok(Answer(api.engine.files(&principal, &app).await?))
 }
@@ -36,12 +35,7 @@ pub(super) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/files/{*path}",
-    tag = "files",
-    operation_id = "get_file",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("path" = String, Path, description = "The file's path, with its slashes")
-    ),
+    params(FilePath),
     responses((
         status = 200,
         description = "The file",
@@ -49,13 +43,13 @@ pub(super) async fn list(
         headers(("etag" = String, description = "Its version, in quotes"))
     ))
 )]
-pub(super) async fn show(
+pub(super) async fn get_file(
     State(api): State<Api>,
     principal: Principal,
-    At(place): At<FilePlace>,
+    file: FilePath,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let mut file = api.engine.file(&principal, &place).await?;
+    let mut file = api.engine.file(&principal, &file.into()).await?;
     let tag = (header::ETAG, format!("\"{}\"", file.version));
     let vary = (header::VARY, "accept".to_owned());
     if wants_json(&headers) {
@@ -71,25 +65,18 @@ pub(super) async fn show(
 #[utoipa::path(
     put,
     path = "/v1/apps/{app}/files/{*path}",
-    tag = "files",
-    operation_id = "put_file",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("path" = String, Path, description = "The file's path, with its slashes"),
-        VersionParams,
-        ("If-Match" = Option<String>, Header, description = "The version this is meant for, such as \"3\"")
-    ),
+    params(FilePath, VersionParams, IfMatch),
     request_body(content = String, content_type = "text/markdown"),
     responses((status = 200, description = "The file as it is now, without its content", body = FileView))
 )]
-pub(super) async fn put(
+pub(super) async fn put_file(
     State(api): State<Api>,
     principal: Principal,
-    At(place): At<FilePlace>,
-    Expected(expected): Expected,
+    file: FilePath,
+    ExpectedVersion(expected): ExpectedVersion,
     Text(content, once): Text,
 ) -> Result<Answer<FileView>, Problem> {
-    let file = api.engine.put_file(&principal, &place, content, Terms { expected, once }).await?;
+    let file = api.engine.put_file(&principal, &file.into(), content, Terms { expected, once }).await?;
     Ok(Answer(FileView { content: None, ..file }))
 }
 
@@ -97,24 +84,17 @@ pub(super) async fn put(
 #[utoipa::path(
     delete,
     path = "/v1/apps/{app}/files/{*path}",
-    tag = "files",
-    operation_id = "delete_file",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("path" = String, Path, description = "The file's path, with its slashes"),
-        VersionParams,
-        ("If-Match" = Option<String>, Header, description = "The version this is meant for, such as \"3\"")
-    ),
+    params(FilePath, VersionParams, IfMatch),
     responses((status = 204, description = "The file is gone"))
 )]
-pub(super) async fn delete(
+pub(super) async fn delete_file(
     State(api): State<Api>,
     principal: Principal,
-    At(place): At<FilePlace>,
-    Expected(expected): Expected,
+    file: FilePath,
+    ExpectedVersion(expected): ExpectedVersion,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_file(&principal, &place, Terms { expected, once }).await?;
+    api.engine.delete_file(&principal, &file.into(), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,7 +1,7 @@
 //! Servers of tools: what they offer, and which of it may be used. For holders of an admin key, in the apps it is for.
 
 use axum::Json as Answer;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use engine::Error;
 use protocol::{AppId, McpApproval, McpServerView, Page};
@@ -12,28 +12,28 @@ use crate::Api;
 use crate::auth::Admin;
 use crate::body::{Json, OptionalJson};
 use crate::error::Problem;
-use crate::once::Key;
+use crate::idempotency::Key;
+use crate::path::McpServerPath;
 
-/// A server of tools in an app, and the admin who asks about it.
-pub(super) struct Place {
+/// An MCP server of an app, and the admin who asks about it.
+pub(super) struct McpServer {
     app: String,
     server: String,
     by: String,
 }
 
-impl Place {
+impl McpServer {
     fn names(&self) -> (&str, &str) {
         (&self.app, &self.server)
     }
 }
 
-impl FromRequestParts<Api> for Place {
+impl FromRequestParts<Api> for McpServer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let Admin(by) = Admin::from_request_parts(parts, api).await?;
-        let names = Path::<(String, String)>::from_request_parts(parts, api).await;
-        let Path((app, server)) = names.map_err(|_| Error::NotFound { what: "server" })?;
+        let McpServerPath { app, server } = McpServerPath::from_request_parts(parts, api).await?;
         if !by.may_use(&AppId::new(app.as_str())) {
             return Err(Error::NotFound { what: "app" }.into());
         }
@@ -53,11 +53,9 @@ pub(super) struct McpRevocation {
 #[utoipa::path(
     get,
     path = "/v1/admin/mcp",
-    tag = "admin",
-    operation_id = "list_mcp_servers",
     responses((status = 200, description = "All of them; one page", body = Page<McpServerView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_mcp_servers(
     State(api): State<Api>,
     Admin(by): Admin,
 ) -> Result<Answer<Page<McpServerView>>, Problem> {
@@ -70,76 +68,59 @@ pub(super) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/admin/mcp/{app}/{server}",
-    tag = "admin",
-    operation_id = "get_mcp_server",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("server" = String, Path, description = "Its name in the app")
-    ),
+    params(McpServerPath),
     responses((status = 200, description = "The server", body = McpServerView))
 )]
-pub(super) async fn show(State(api): State<Api>, place: Place) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.show_mcp(place.names()).await?))
+pub(super) async fn get_mcp_server(
+    State(api): State<Api>,
+    server: McpServer,
+) -> Result<Answer<McpServerView>, Problem> {
+    Ok(Answer(api.engine.show_mcp(server.names()).await?))
 }
 
 /// Asks a server now what it offers. One that cannot be reached is an answer, too: `lastError` says why.
 #[utoipa::path(
     post,
     path = "/v1/admin/mcp/{app}/{server}/refresh",
-    tag = "admin",
-    operation_id = "refresh_mcp_server",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("server" = String, Path, description = "Its name in the app")
-    ),
+    params(McpServerPath),
     responses((status = 200, description = "The server as it is now", body = McpServerView))
 )]
-pub(super) async fn refresh(
+pub(super) async fn refresh_mcp_server(
     State(api): State<Api>,
-    place: Place,
+    server: McpServer,
     Key(_): Key, // looking twice changes nothing
 ) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.look_at_mcp(&place.app, &place.server).await?))
+    Ok(Answer(api.engine.look_at_mcp(&server.app, &server.server).await?))
 }
 
 /// Says yes to tools as they were shown; to all that wait if none are named.
 #[utoipa::path(
     post,
     path = "/v1/admin/mcp/{app}/{server}/approve",
-    tag = "admin",
-    operation_id = "approve_mcp_tools",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("server" = String, Path, description = "Its name in the app")
-    ),
+    params(McpServerPath),
     request_body = Option<McpApproval>,
     responses((status = 200, description = "The server as it is now", body = McpServerView))
 )]
-pub(super) async fn approve(
+pub(super) async fn approve_mcp_tools(
     State(api): State<Api>,
-    place: Place,
+    server: McpServer,
     OptionalJson(approval, _): OptionalJson<McpApproval>, // approving twice is approving once
 ) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.approve_mcp(place.names(), approval, &place.by).await?))
+    Ok(Answer(api.engine.approve_mcp(server.names(), approval, &server.by).await?))
 }
 
 /// Takes the approval of tools away, from the next run on.
 #[utoipa::path(
     post,
     path = "/v1/admin/mcp/{app}/{server}/revoke",
-    tag = "admin",
-    operation_id = "revoke_mcp_tools",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("server" = String, Path, description = "Its name in the app")
-    ),
+    params(McpServerPath),
     request_body = McpRevocation,
     responses((status = 200, description = "The server as it is now", body = McpServerView))
 )]
-pub(super) async fn revoke(
+pub(super) async fn revoke_mcp_tools(
     State(api): State<Api>,
-    place: Place,
+    server: McpServer,
     Json(McpRevocation { tools }, _): Json<McpRevocation>, // revoking twice is revoking once
 ) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.revoke_mcp(place.names(), tools, &place.by).await?))
+    Ok(Answer(api.engine.revoke_mcp(server.names(), tools, &server.by).await?))
 }

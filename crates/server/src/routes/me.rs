@@ -7,21 +7,19 @@ use protocol::{Principal, ProfilePatch, ProfileView};
 use crate::Api;
 use crate::body::Json;
 use crate::error::Problem;
-use crate::query::{ProfileParams, ToldTo};
+use crate::query::{Params, ProfileParams};
 
 /// Who you are here, and what you said of yourself: to every app, or to one, with `?app=` or a key for that app.
 #[utoipa::path(
     get,
     path = "/v1/me",
-    tag = "me",
-    operation_id = "get_profile",
     params(ProfileParams),
     responses((status = 200, description = "The profile", body = ProfileView))
 )]
-pub(super) async fn show(
+pub(super) async fn get_profile(
     State(api): State<Api>,
     principal: Principal,
-    ToldTo(app): ToldTo,
+    Params(ProfileParams { app }): Params<ProfileParams>,
 ) -> Result<Answer<ProfileView>, Problem> {
     Ok(Answer(api.engine.profile(&principal, app.as_deref()).await?))
 }
@@ -30,16 +28,14 @@ pub(super) async fn show(
 #[utoipa::path(
     patch,
     path = "/v1/me",
-    tag = "me",
-    operation_id = "change_profile",
     params(ProfileParams),
     request_body = ProfilePatch,
     responses((status = 200, description = "The profile as it is now", body = ProfileView))
 )]
-pub(super) async fn change(
+pub(super) async fn change_profile(
     State(api): State<Api>,
     principal: Principal,
-    ToldTo(app): ToldTo,
+    Params(ProfileParams { app }): Params<ProfileParams>,
     Json(patch, once): Json<ProfilePatch>,
 ) -> Result<Answer<ProfileView>, Problem> {
     Ok(Answer(api.engine.change_profile(&principal, app.as_deref(), patch, once).await?))

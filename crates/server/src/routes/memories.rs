@@ -4,37 +4,34 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use engine::Added;
+use engine::{Added, ExportFormat};
 use protocol::{
-    ImportReport, MemoryHistoryView, MemoryHit, MemoryId, MemoryPatch, MemoryQuery, MemorySettings,
-    MemoryView, NewMemory, Page, Principal,
+    ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery, MemorySettings, MemoryView,
+    NewMemory, Page, Principal,
 };
 
 use crate::Api;
 use crate::body::{File, Json};
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{
-    ForGood, FormatParams, InFormat, InPath, MemoryParams, OfStatus, PageParams, Paging, PurgeParams,
-};
+use crate::idempotency::Key;
+use crate::path::{AppPath, MemoryPath};
+use crate::query::{ExportParams, MemoryParams, PageParams, Params, PurgeParams};
 
 /// Remembers something about the user. It can be part of the prompt from the next run on, if the app uses memories.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories",
-    tag = "memories",
-    operation_id = "create_memory",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = NewMemory,
     responses(
         (status = 201, description = "The new memory", body = MemoryView),
         (status = 200, description = "The memory that says so already", body = MemoryView)
     )
 )]
-pub(super) async fn create(
+pub(super) async fn create_memory(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     Json(new, once): Json<NewMemory>,
 ) -> Result<(StatusCode, Answer<MemoryView>), Problem> {
     Ok(match api.engine.create_memory(&principal, &app, new, once).await? {
@@ -47,35 +44,31 @@ pub(super) async fn create(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/memories",
-    tag = "memories",
-    operation_id = "list_memories",
-    params(("app" = String, Path, description = "The app's name"), MemoryParams, PageParams),
+    params(AppPath, MemoryParams, PageParams),
     responses((status = 200, description = "A page of memories", body = Page<MemoryView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_memories(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    OfStatus(status): OfStatus,
-    Paging(page): Paging,
+    AppPath { app }: AppPath,
+    Params(MemoryParams { status }): Params<MemoryParams>,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<MemoryView>>, Problem> {
-    Ok(Answer(api.engine.memories(&principal, &app, status.as_deref(), page).await?))
+    Ok(Answer(api.engine.memories(&principal, &app, status.as_deref(), page.into()).await?))
 }
 
 /// The active memories nearest to a question, best first.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories/search",
-    tag = "memories",
-    operation_id = "search_memories",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = MemoryQuery,
     responses((status = 200, description = "What was found; one page", body = Page<MemoryHit>))
 )]
-pub(super) async fn search(
+pub(super) async fn search_memories(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     Json(query, _): Json<MemoryQuery>,
 ) -> Result<Answer<Page<MemoryHit>>, Problem> {
     Ok(Answer(api.engine.search_memories(&principal, &app, query).await?))
@@ -85,15 +78,13 @@ pub(super) async fn search(
 #[utoipa::path(
     get,
     path = "/v1/memories/{memory}",
-    tag = "memories",
-    operation_id = "get_memory",
-    params(("memory" = MemoryId, Path)),
+    params(MemoryPath),
     responses((status = 200, description = "The memory", body = MemoryView))
 )]
-pub(super) async fn show(
+pub(super) async fn get_memory(
     State(api): State<Api>,
     principal: Principal,
-    InPath(memory): InPath<MemoryId>,
+    MemoryPath { memory }: MemoryPath,
 ) -> Result<Answer<MemoryView>, Problem> {
     Ok(Answer(api.engine.memory(&principal, memory).await?))
 }
@@ -102,16 +93,14 @@ pub(super) async fn show(
 #[utoipa::path(
     patch,
     path = "/v1/memories/{memory}",
-    tag = "memories",
-    operation_id = "edit_memory",
-    params(("memory" = MemoryId, Path)),
+    params(MemoryPath),
     request_body = MemoryPatch,
     responses((status = 200, description = "The memory as it is now", body = MemoryView))
 )]
-pub(super) async fn edit(
+pub(super) async fn edit_memory(
     State(api): State<Api>,
     principal: Principal,
-    InPath(memory): InPath<MemoryId>,
+    MemoryPath { memory }: MemoryPath,
     Json(patch, once): Json<MemoryPatch>,
 ) -> Result<Answer<MemoryView>, Problem> {
     Ok(Answer(api.engine.edit_memory(&principal, memory, patch, once).await?))
@@ -122,19 +111,17 @@ pub(super) async fn edit(
 #[utoipa::path(
     delete,
     path = "/v1/memories/{memory}",
-    tag = "memories",
-    operation_id = "forget_memory",
-    params(("memory" = MemoryId, Path), PurgeParams),
+    params(MemoryPath, PurgeParams),
     responses((status = 204, description = "The memory is forgotten, or gone"))
 )]
-pub(super) async fn forget(
+pub(super) async fn forget_memory(
     State(api): State<Api>,
     principal: Principal,
-    InPath(memory): InPath<MemoryId>,
-    ForGood(purge): ForGood,
+    MemoryPath { memory }: MemoryPath,
+    Params(PurgeParams { purge }): Params<PurgeParams>,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    match purge {
+    match purge.unwrap_or(false) {
         true => api.engine.purge_memory(&principal, memory, once).await?,
         false => api.engine.forget_memory(&principal, memory, once).await?,
     }
@@ -145,15 +132,13 @@ pub(super) async fn forget(
 #[utoipa::path(
     post,
     path = "/v1/memories/{memory}/restore",
-    tag = "memories",
-    operation_id = "restore_memory",
-    params(("memory" = MemoryId, Path)),
+    params(MemoryPath),
     responses((status = 200, description = "The memory as it is now", body = MemoryView))
 )]
-pub(super) async fn restore(
+pub(super) async fn restore_memory(
     State(api): State<Api>,
     principal: Principal,
-    InPath(memory): InPath<MemoryId>,
+    MemoryPath { memory }: MemoryPath,
     Key(once): Key,
 ) -> Result<Answer<MemoryView>, Problem> {
     Ok(Answer(api.engine.restore_memory(&principal, memory, once).await?))
@@ -163,15 +148,13 @@ pub(super) async fn restore(
 #[utoipa::path(
     get,
     path = "/v1/memories/{memory}/history",
-    tag = "memories",
-    operation_id = "memory_history",
-    params(("memory" = MemoryId, Path)),
+    params(MemoryPath),
     responses((status = 200, description = "The memory with its past", body = MemoryHistoryView))
 )]
-pub(super) async fn history(
+pub(super) async fn memory_history(
     State(api): State<Api>,
     principal: Principal,
-    InPath(memory): InPath<MemoryId>,
+    MemoryPath { memory }: MemoryPath,
 ) -> Result<Answer<MemoryHistoryView>, Problem> {
     Ok(Answer(api.engine.memory_history(&principal, memory).await?))
 }
@@ -180,21 +163,20 @@ pub(super) async fn history(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/memories/export",
-    tag = "memories",
-    operation_id = "export_memories",
-    params(("app" = String, Path, description = "The app's name"), FormatParams),
+    params(AppPath, ExportParams),
     responses((
         status = 200,
         description = "The file",
         content((serde_json::Value = "application/json"), (String = "text/markdown"))
     ))
 )]
-pub(super) async fn export(
+pub(super) async fn export_memories(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    InFormat(format): InFormat,
+    AppPath { app }: AppPath,
+    Params(ExportParams { format }): Params<ExportParams>,
 ) -> Result<Response, Problem> {
+    let format = format.map(|name| name.parse::<ExportFormat>()).transpose()?.unwrap_or_default();
     let file = api.engine.export_memories(&principal, &app, format).await?;
     let (kind, name) = if format.is_json() {
         ("application/json", "memories.json")
@@ -215,16 +197,14 @@ pub(super) async fn export(
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories/import",
-    tag = "memories",
-    operation_id = "import_memories",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body(content((serde_json::Value = "application/json"), (String = "text/markdown"))),
     responses((status = 200, description = "What has become of them", body = ImportReport))
 )]
-pub(super) async fn import(
+pub(super) async fn import_memories(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     File(file, once): File,
 ) -> Result<Answer<ImportReport>, Problem> {
     Ok(Answer(api.engine.import_memories(&principal, &app, file, once).await?))
@@ -234,15 +214,13 @@ pub(super) async fn import(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/memories/settings",
-    tag = "memories",
-    operation_id = "get_memory_settings",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     responses((status = 200, description = "The settings", body = MemorySettings))
 )]
-pub(super) async fn settings(
+pub(super) async fn get_memory_settings(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
 ) -> Result<Answer<MemorySettings>, Problem> {
     Ok(Answer(api.engine.memory_settings(&principal, &app).await?))
 }
@@ -252,16 +230,14 @@ pub(super) async fn settings(
 #[utoipa::path(
     put,
     path = "/v1/apps/{app}/memories/settings",
-    tag = "memories",
-    operation_id = "put_memory_settings",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = MemorySettings,
     responses((status = 200, description = "The settings as they are now", body = MemorySettings))
 )]
-pub(super) async fn set(
+pub(super) async fn put_memory_settings(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     Json(settings, once): Json<MemorySettings>,
 ) -> Result<Answer<MemorySettings>, Problem> {
     Ok(Answer(api.engine.set_memory(&principal, &app, settings, once).await?))

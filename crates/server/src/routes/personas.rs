@@ -8,23 +8,22 @@ use protocol::{NewPersona, Page, PersonaPatch, PersonaView, Principal};
 use crate::Api;
 use crate::body::Json;
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{At, InPath, PageParams, Paging, PersonaPlace};
+use crate::idempotency::Key;
+use crate::path::{AppPath, PersonaPath};
+use crate::query::{PageParams, Params};
 
 /// Adds a persona of the user's own. Runs and threads name it by its id.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/personas",
-    tag = "personas",
-    operation_id = "create_persona",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = NewPersona,
     responses((status = 201, description = "The new persona", body = PersonaView))
 )]
-pub(super) async fn create(
+pub(super) async fn create_persona(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     Json(new, once): Json<NewPersona>,
 ) -> Result<(StatusCode, Answer<PersonaView>), Problem> {
     Ok((StatusCode::CREATED, Answer(api.engine.create_persona(&principal, &app, new, once).await?)))
@@ -34,71 +33,63 @@ pub(super) async fn create(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/personas",
-    tag = "personas",
-    operation_id = "list_personas",
-    params(("app" = String, Path, description = "The app's name"), PageParams),
+    params(AppPath, PageParams),
     responses((status = 200, description = "All of them, unless they are large", body = Page<PersonaView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_personas(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    Paging(page): Paging,
+    AppPath { app }: AppPath,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<PersonaView>>, Problem> {
-    Ok(Answer(api.engine.personas(&principal, &app, page).await?))
+    Ok(Answer(api.engine.personas(&principal, &app, page.into()).await?))
 }
 
 /// One persona.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/personas/{persona}",
-    tag = "personas",
-    operation_id = "get_persona",
-    params(("app" = String, Path, description = "The app's name"), ("persona" = String, Path, description = "Its id")),
+    params(PersonaPath),
     responses((status = 200, description = "The persona", body = PersonaView))
 )]
-pub(super) async fn show(
+pub(super) async fn get_persona(
     State(api): State<Api>,
     principal: Principal,
-    At(PersonaPlace { app, id }): At<PersonaPlace>,
+    PersonaPath { app, persona }: PersonaPath,
 ) -> Result<Answer<PersonaView>, Problem> {
-    Ok(Answer(api.engine.persona(&principal, &app, &id).await?))
+    Ok(Answer(api.engine.persona(&principal, &app, &persona).await?))
 }
 
 /// Changes a persona of the user's own. Its settings are replaced as a whole.
 #[utoipa::path(
     patch,
     path = "/v1/apps/{app}/personas/{persona}",
-    tag = "personas",
-    operation_id = "change_persona",
-    params(("app" = String, Path, description = "The app's name"), ("persona" = String, Path, description = "Its id")),
+    params(PersonaPath),
     request_body = PersonaPatch,
     responses((status = 200, description = "The persona as it is now", body = PersonaView))
 )]
-pub(super) async fn change(
+pub(super) async fn change_persona(
     State(api): State<Api>,
     principal: Principal,
-    At(PersonaPlace { app, id }): At<PersonaPlace>,
+    PersonaPath { app, persona }: PersonaPath,
     Json(patch, once): Json<PersonaPatch>,
 ) -> Result<Answer<PersonaView>, Problem> {
-    Ok(Answer(api.engine.change_persona(&principal, (&app, &id), patch, once).await?))
+    Ok(Answer(api.engine.change_persona(&principal, (&app, &persona), patch, once).await?))
 }
 
 /// Deletes a persona of the user's own. Threads in which it answers go on without one.
 #[utoipa::path(
     delete,
     path = "/v1/apps/{app}/personas/{persona}",
-    tag = "personas",
-    operation_id = "delete_persona",
-    params(("app" = String, Path, description = "The app's name"), ("persona" = String, Path, description = "Its id")),
+    params(PersonaPath),
     responses((status = 204, description = "The persona is gone"))
 )]
-pub(super) async fn delete(
+pub(super) async fn delete_persona(
     State(api): State<Api>,
     principal: Principal,
-    At(PersonaPlace { app, id }): At<PersonaPlace>,
+    PersonaPath { app, persona }: PersonaPath,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_persona(&principal, (&app, &id), once).await?;
+    api.engine.delete_persona(&principal, (&app, &persona), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

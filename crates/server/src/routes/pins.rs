@@ -3,28 +3,27 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{NewPin, Page, PinId, PinView, Principal, ThreadId};
+use protocol::{NewPin, Page, PinView, Principal};
 
 use crate::Api;
 use crate::body::Json;
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{InPath, PageParams, Paging};
+use crate::idempotency::Key;
+use crate::path::{AppPath, PinPath, ThreadPath};
+use crate::query::{PageParams, Params};
 
 /// Marks a text as important in one thread. It is part of the prompt from the next run on.
 #[utoipa::path(
     post,
     path = "/v1/threads/{thread}/pins",
-    tag = "pins",
-    operation_id = "create_pin",
-    params(("thread" = ThreadId, Path)),
+    params(ThreadPath),
     request_body = NewPin,
     responses((status = 201, description = "The new pin", body = PinView))
 )]
-pub(super) async fn create(
+pub(super) async fn create_pin(
     State(api): State<Api>,
     principal: Principal,
-    InPath(thread): InPath<ThreadId>,
+    ThreadPath { thread }: ThreadPath,
     Json(new, once): Json<NewPin>,
 ) -> Result<(StatusCode, Answer<PinView>), Problem> {
     Ok((StatusCode::CREATED, Answer(api.engine.pin_in_thread(&principal, thread, new, once).await?)))
@@ -34,34 +33,30 @@ pub(super) async fn create(
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/pins",
-    tag = "pins",
-    operation_id = "list_pins",
-    params(("thread" = ThreadId, Path), PageParams),
+    params(ThreadPath, PageParams),
     responses((status = 200, description = "All of them, unless they are large", body = Page<PinView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_pins(
     State(api): State<Api>,
     principal: Principal,
-    InPath(thread): InPath<ThreadId>,
-    Paging(page): Paging,
+    ThreadPath { thread }: ThreadPath,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<PinView>>, Problem> {
-    Ok(Answer(api.engine.pins_of_thread(&principal, thread, page).await?))
+    Ok(Answer(api.engine.pins_of_thread(&principal, thread, page.into()).await?))
 }
 
 /// Marks a text as important in all of the user's threads in an app.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/pins",
-    tag = "pins",
-    operation_id = "create_pin_for_all",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = NewPin,
     responses((status = 201, description = "The new pin", body = PinView))
 )]
-pub(super) async fn create_for_all(
+pub(super) async fn create_pin_for_all(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     Json(new, once): Json<NewPin>,
 ) -> Result<(StatusCode, Answer<PinView>), Problem> {
     Ok((StatusCode::CREATED, Answer(api.engine.pin_in_app(&principal, &app, new, once).await?)))
@@ -71,33 +66,29 @@ pub(super) async fn create_for_all(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/pins",
-    tag = "pins",
-    operation_id = "list_pins_for_all",
-    params(("app" = String, Path, description = "The app's name"), PageParams),
+    params(AppPath, PageParams),
     responses((status = 200, description = "All of them, unless they are large", body = Page<PinView>))
 )]
-pub(super) async fn list_for_all(
+pub(super) async fn list_pins_for_all(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    Paging(page): Paging,
+    AppPath { app }: AppPath,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<PinView>>, Problem> {
-    Ok(Answer(api.engine.pins_of_app(&principal, &app, page).await?))
+    Ok(Answer(api.engine.pins_of_app(&principal, &app, page.into()).await?))
 }
 
 /// Removes a pin: from the next run on it is in no prompt.
 #[utoipa::path(
     delete,
     path = "/v1/pins/{pin}",
-    tag = "pins",
-    operation_id = "delete_pin",
-    params(("pin" = PinId, Path)),
+    params(PinPath),
     responses((status = 204, description = "The pin is gone"))
 )]
-pub(super) async fn delete(
+pub(super) async fn delete_pin(
     State(api): State<Api>,
     principal: Principal,
-    InPath(pin): InPath<PinId>,
+    PinPath { pin }: PinPath,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
     api.engine.unpin(&principal, pin, once).await?;

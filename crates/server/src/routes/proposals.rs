@@ -2,45 +2,42 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
-use protocol::{Page, Principal, ProposalId, ProposalView};
+use protocol::{Page, Principal, ProposalView};
 
 use crate::Api;
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{InPath, OnlyOpen, OpenParams, PageParams, Paging};
+use crate::idempotency::Key;
+use crate::path::{AppPath, ProposalPath};
+use crate::query::{OpenParams, PageParams, Params};
 
 /// What was proposed to the user in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/proposals",
-    tag = "proposals",
-    operation_id = "list_proposals",
-    params(("app" = String, Path, description = "The app's name"), OpenParams, PageParams),
+    params(AppPath, OpenParams, PageParams),
     responses((status = 200, description = "A page of proposals", body = Page<ProposalView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_proposals(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    OnlyOpen(open): OnlyOpen,
-    Paging(page): Paging,
+    AppPath { app }: AppPath,
+    Params(OpenParams { open }): Params<OpenParams>,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<ProposalView>>, Problem> {
-    Ok(Answer(api.engine.proposals(&principal, &app, open, page).await?))
+    Ok(Answer(api.engine.proposals(&principal, &app, open.unwrap_or(false), page.into()).await?))
 }
 
 /// One proposal.
 #[utoipa::path(
     get,
     path = "/v1/proposals/{proposal}",
-    tag = "proposals",
-    operation_id = "get_proposal",
-    params(("proposal" = ProposalId, Path)),
+    params(ProposalPath),
     responses((status = 200, description = "The proposal", body = ProposalView))
 )]
-pub(super) async fn show(
+pub(super) async fn get_proposal(
     State(api): State<Api>,
     principal: Principal,
-    InPath(proposal): InPath<ProposalId>,
+    ProposalPath { proposal }: ProposalPath,
 ) -> Result<Answer<ProposalView>, Problem> {
     Ok(Answer(api.engine.proposal(&principal, proposal).await?))
 }
@@ -49,15 +46,13 @@ pub(super) async fn show(
 #[utoipa::path(
     post,
     path = "/v1/proposals/{proposal}/confirm",
-    tag = "proposals",
-    operation_id = "confirm_proposal",
-    params(("proposal" = ProposalId, Path)),
+    params(ProposalPath),
     responses((status = 200, description = "The proposal as it is now", body = ProposalView))
 )]
-pub(super) async fn confirm(
+pub(super) async fn confirm_proposal(
     State(api): State<Api>,
     principal: Principal,
-    InPath(proposal): InPath<ProposalId>,
+    ProposalPath { proposal }: ProposalPath,
     Key(once): Key,
 ) -> Result<Answer<ProposalView>, Problem> {
     Ok(Answer(api.engine.confirm_proposal(&principal, proposal, once).await?))
@@ -67,15 +62,13 @@ pub(super) async fn confirm(
 #[utoipa::path(
     post,
     path = "/v1/proposals/{proposal}/reject",
-    tag = "proposals",
-    operation_id = "reject_proposal",
-    params(("proposal" = ProposalId, Path)),
+    params(ProposalPath),
     responses((status = 200, description = "The proposal as it is now", body = ProposalView))
 )]
-pub(super) async fn reject(
+pub(super) async fn reject_proposal(
     State(api): State<Api>,
     principal: Principal,
-    InPath(proposal): InPath<ProposalId>,
+    ProposalPath { proposal }: ProposalPath,
     Key(once): Key,
 ) -> Result<Answer<ProposalView>, Problem> {
     Ok(Answer(api.engine.reject_proposal(&principal, proposal, once).await?))

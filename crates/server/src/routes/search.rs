@@ -6,23 +6,22 @@ use protocol::{MessageHit, Page, Principal};
 
 use crate::Api;
 use crate::error::Problem;
-use crate::query::{InPath, MessageParams, WhichMessages};
+use crate::path::AppPath;
+use crate::query::{MessageParams, Params};
 
 /// Past messages of all your threads in an app, best first. Times that the question names, such as "last Tuesday", are
 /// understood.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/search",
-    tag = "threads",
-    operation_id = "search_messages",
-    params(("app" = String, Path, description = "The app's name"), MessageParams),
+    params(AppPath, MessageParams),
     responses((status = 200, description = "What was found; one page", body = Page<MessageHit>))
 )]
-pub(super) async fn messages(
+pub(super) async fn search_messages(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    WhichMessages(query): WhichMessages,
+    AppPath { app }: AppPath,
+    Params(query): Params<MessageParams>,
 ) -> Result<Answer<Page<MessageHit>>, Problem> {
-    Ok(Answer(api.engine.search_messages(&principal, &app, query).await?))
+    Ok(Answer(api.engine.search_messages(&principal, &app, query.into()).await?))
 }

@@ -18,11 +18,9 @@ const UNWRITABLE: &str = "nothing more can be written; the server ends and must 
 #[utoipa::path(
     get,
     path = "/v1/apps",
-    tag = "apps",
-    operation_id = "list_apps",
     responses((status = 200, description = "All apps", body = Page<AppView>))
 )]
-pub(super) async fn apps(State(api): State<Api>, principal: Principal) -> Answer<Page<AppView>> {
+pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> Answer<Page<AppView>> {
     let mut data = api.engine.apps();
     data.retain(|app| principal.may_use(&AppId::new(app.id.as_str())));
     Answer(Page { data, next: None })
@@ -32,7 +30,6 @@ pub(super) async fn apps(State(api): State<Api>, principal: Principal) -> Answer
 #[utoipa::path(
     get,
     path = "/healthz",
-    tag = "system",
     responses(
         (status = 200, description = "It lives"),
         (
@@ -54,7 +51,6 @@ pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, Proble
 #[utoipa::path(
     get,
     path = "/readyz",
-    tag = "system",
     responses(
         (status = 200, description = "It takes work"),
         (
@@ -77,7 +73,6 @@ pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, Problem
 #[utoipa::path(
     get,
     path = "/openapi.json",
-    tag = "system",
     responses((status = 200, description = "The OpenAPI description", body = serde_json::Value))
 )]
 pub(super) async fn openapi(State(api): State<Api>) -> impl IntoResponse {

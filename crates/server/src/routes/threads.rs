@@ -4,28 +4,28 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use protocol::{Message, NewThread, Page, Principal, ThreadChange, ThreadId, ThreadView};
+use protocol::{Message, NewThread, Page, Principal, ThreadChange, ThreadView};
 
 use crate::Api;
 use crate::body::{Json, OptionalJson};
 use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{After, AfterParams, InPath, PageParams, Paging};
+use crate::idempotency::Key;
+use crate::path::{AppPath, ThreadPath};
+use crate::query::{AfterParams, LastEvent, LastEventId, PageParams, Params};
+use crate::routes::Followed;
 
 /// Creates a thread. The body may be empty.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/threads",
-    tag = "threads",
-    operation_id = "create_thread",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = Option<NewThread>,
     responses((status = 201, description = "The new thread", body = ThreadView))
 )]
-pub(super) async fn create(
+pub(super) async fn create_thread(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     OptionalJson(new, once): OptionalJson<NewThread>,
 ) -> Result<(StatusCode, Answer<ThreadView>), Problem> {
     Ok((StatusCode::CREATED, Answer(api.engine.create_thread(&principal, &app, new, once).await?)))
@@ -35,33 +35,29 @@ pub(super) async fn create(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/threads",
-    tag = "threads",
-    operation_id = "list_threads",
-    params(("app" = String, Path, description = "The app's name"), PageParams),
+    params(AppPath, PageParams),
     responses((status = 200, description = "A page of threads", body = Page<ThreadView>))
 )]
-pub(super) async fn list(
+pub(super) async fn list_threads(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    Paging(page): Paging,
+    AppPath { app }: AppPath,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<ThreadView>>, Problem> {
-    Ok(Answer(api.engine.threads(&principal, &app, page).await?))
+    Ok(Answer(api.engine.threads(&principal, &app, page.into()).await?))
 }
 
 /// One thread.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}",
-    tag = "threads",
-    operation_id = "get_thread",
-    params(("thread" = ThreadId, Path)),
+    params(ThreadPath),
     responses((status = 200, description = "The thread", body = ThreadView))
 )]
-pub(super) async fn show(
+pub(super) async fn get_thread(
     State(api): State<Api>,
     principal: Principal,
-    InPath(thread): InPath<ThreadId>,
+    ThreadPath { thread }: ThreadPath,
 ) -> Result<Answer<ThreadView>, Problem> {
     Ok(Answer(api.engine.thread(&principal, thread).await?))
 }
@@ -70,16 +66,14 @@ pub(super) async fn show(
 #[utoipa::path(
     patch,
     path = "/v1/threads/{thread}",
-    tag = "threads",
-    operation_id = "change_thread",
-    params(("thread" = ThreadId, Path)),
+    params(ThreadPath),
     request_body = ThreadChange,
     responses((status = 200, description = "The thread as it is now", body = ThreadView))
 )]
-pub(super) async fn change(
+pub(super) async fn change_thread(
     State(api): State<Api>,
     principal: Principal,
-    InPath(thread): InPath<ThreadId>,
+    ThreadPath { thread }: ThreadPath,
     Json(change, once): Json<ThreadChange>,
 ) -> Result<Answer<ThreadView>, Problem> {
     Ok(Answer(api.engine.change_thread(&principal, thread, change, once).await?))
@@ -89,15 +83,13 @@ pub(super) async fn change(
 #[utoipa::path(
     delete,
     path = "/v1/threads/{thread}",
-    tag = "threads",
-    operation_id = "delete_thread",
-    params(("thread" = ThreadId, Path)),
+    params(ThreadPath),
     responses((status = 204, description = "The thread is gone"))
 )]
-pub(super) async fn delete(
+pub(super) async fn delete_thread(
     State(api): State<Api>,
     principal: Principal,
-    InPath(thread): InPath<ThreadId>,
+    ThreadPath { thread }: ThreadPath,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
     api.engine.delete_thread(&principal, thread, once).await?;
@@ -108,40 +100,32 @@ pub(super) async fn delete(
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/messages",
-    tag = "threads",
-    operation_id = "list_messages",
-    params(("thread" = ThreadId, Path), PageParams),
+    params(ThreadPath, PageParams),
     responses((status = 200, description = "A page of messages", body = Page<Message>))
 )]
-pub(super) async fn messages(
+pub(super) async fn list_messages(
     State(api): State<Api>,
     principal: Principal,
-    InPath(thread): InPath<ThreadId>,
-    Paging(page): Paging,
+    ThreadPath { thread }: ThreadPath,
+    Params(page): Params<PageParams>,
 ) -> Result<Answer<Page<Message>>, Problem> {
-    Ok(Answer(api.engine.messages(&principal, thread, page).await?))
+    Ok(Answer(api.engine.messages(&principal, thread, page.into()).await?))
 }
 
 /// The thread's channel: the events of all its runs after the last one seen, then the ones to come, without end.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/events",
-    tag = "threads",
-    operation_id = "thread_events",
-    params(
-        ("thread" = ThreadId, Path),
-        AfterParams,
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen")
-    ),
+    params(ThreadPath, AfterParams, LastEventId),
     responses((status = 200, description = "The thread's events", body = String, content_type = "text/event-stream"))
 )]
-pub(super) async fn events(
+pub(super) async fn thread_events(
     State(api): State<Api>,
     principal: Principal,
-    InPath(thread): InPath<ThreadId>,
-    After(after): After,
+    ThreadPath { thread }: ThreadPath,
+    LastEvent(after): LastEvent,
 ) -> Result<Response, Problem> {
     let permit = api.may_follow(&principal)?;
     let follower = api.engine.follow_thread(&principal, thread, after).await?;
-    Ok(api.stream(follower, permit))
+    Ok(api.stream(Followed { follower, permit }))
 }

@@ -6,21 +6,19 @@ use protocol::{ModelView, Page, Principal, UsageReport};
 
 use crate::Api;
 use crate::error::Problem;
-use crate::query::{Period, PeriodParams};
+use crate::query::{Params, PeriodParams};
 
 /// What the user has used, by day (UTC), app and model, newest first.
 #[utoipa::path(
     get,
     path = "/v1/usage",
-    tag = "usage",
-    operation_id = "get_usage",
     params(PeriodParams),
     responses((status = 200, description = "The user's usage", body = UsageReport))
 )]
-pub(super) async fn report(
+pub(super) async fn get_usage(
     State(api): State<Api>,
     principal: Principal,
-    Period(period): Period,
+    Params(period): Params<PeriodParams>,
 ) -> Result<Answer<UsageReport>, Problem> {
     Ok(Answer(api.engine.usage_report(&principal, period.from.as_deref(), period.to.as_deref()).await?))
 }
@@ -29,10 +27,8 @@ pub(super) async fn report(
 #[utoipa::path(
     get,
     path = "/v1/models",
-    tag = "usage",
-    operation_id = "list_models",
     responses((status = 200, description = "All models", body = Page<ModelView>))
 )]
-pub(super) async fn models(State(api): State<Api>, _: Principal) -> Answer<Page<ModelView>> {
+pub(super) async fn list_models(State(api): State<Api>, _: Principal) -> Answer<Page<ModelView>> {
     Answer(Page { data: api.engine.models(), next: None })
 }

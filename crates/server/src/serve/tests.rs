@@ -14,8 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::*;
-use crate::sse;
-use crate::streams::Streams;
+use crate::event_stream::{StreamSetting, body};
+use crate::sse::LogFrames;
+use crate::stream_permits::StreamPermits;
 
 /// Far more than any of this takes; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -141,11 +142,11 @@ async fn a_client_whose_body_is_refused_can_read_why() {
 #[tokio::test]
 async fn event_streams_end_at_once_when_the_server_stops() {
     let shutdown = CancellationToken::new();
-    let (watched, streams) = (shutdown.clone(), Streams::default());
+    let (watched, streams) = (shutdown.clone(), StreamPermits::default());
     let events = move || {
         let permit = streams.permit(&UserId::new("ann"), 8).unwrap();
-        let setting = sse::Setting { heartbeat: PATIENCE, shutdown: watched.clone(), permit };
-        async { sse::body(stream::pending(), setting) }
+        let setting = StreamSetting { heartbeat: PATIENCE, shutdown: watched.clone(), permit };
+        async { body(stream::pending(), LogFrames, setting) }
     };
     let router = Router::new().route("/", get(events));
     let server = Server::start_until(shutdown, router, Limits::default()).await;

@@ -107,24 +107,24 @@ struct Metadata {
 
 /// What is asked.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum ChatAsk {
     Say {
         text: String,
         parent: Option<MessageId>,
     },
-    /// Answer again: this message, or the last.
-    Again(Option<Answer>),
+    /// AnswerId again: this message, or the last.
+    Again(Option<AnswerId>),
     Decide(Vec<Approval>),
 }
 
 /// An answer by its id.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Answer {
+pub(super) enum AnswerId {
     Run(RunId),
     Message(MessageId),
 }
 
-impl Answer {
+impl AnswerId {
     fn parse(id: &str) -> Option<Self> {
         id.parse().map(Self::Run).ok().or_else(|| id.parse().map(Self::Message).ok())
     }
@@ -146,7 +146,7 @@ pub(super) struct Approval {
 }
 
 impl NewChat {
-    pub(super) fn ask(&self) -> Result<Ask, Problem> {
+    pub(super) fn ask(&self) -> Result<ChatAsk, Problem> {
         if self.id.trim().is_empty() || self.id.chars().nth(MAX_ID_CHARS).is_some() {
             return Err(Problem::invalid("id", format!("must be 1 to {MAX_ID_CHARS} characters")));
         }
@@ -169,21 +169,21 @@ impl NewChat {
             .find_map(|id| id.parse().ok())
     }
 
-    fn again(&self) -> Result<Ask, Problem> {
-        let Some(id) = &self.message_id else { return Ok(Ask::Again(None)) };
-        let answer = Answer::parse(id).ok_or_else(|| {
+    fn again(&self) -> Result<ChatAsk, Problem> {
+        let Some(id) = &self.message_id else { return Ok(ChatAsk::Again(None)) };
+        let answer = AnswerId::parse(id).ok_or_else(|| {
             Problem::invalid("messageId", "is no answer of this chat; give the id that its stream began with")
         })?;
-        Ok(Ask::Again(Some(answer)))
+        Ok(ChatAsk::Again(Some(answer)))
     }
 
-    fn say(&self, message: &UiMessage) -> Result<Ask, Problem> {
+    fn say(&self, message: &UiMessage) -> Result<ChatAsk, Problem> {
         let text = message.text()?;
         if text.trim().is_empty() {
             return Err(Problem::invalid("messages", "the last one has no text; say something"));
         }
         let parent = if self.message_id.is_some() { Some(self.answer_before()?) } else { None };
-        Ok(Ask::Say { text, parent })
+        Ok(ChatAsk::Say { text, parent })
     }
 
     /// The answer that an edited message follows.
@@ -217,7 +217,7 @@ impl UiMessage {
     }
 }
 
-fn decide(message: &UiMessage) -> Result<Ask, Problem> {
+fn decide(message: &UiMessage) -> Result<ChatAsk, Problem> {
     let responded = |part: &&UiPart| part.state.as_deref() == Some("approval-responded");
     let mut approvals = Vec::new();
     for approval in message.parts.iter().filter(responded).filter_map(|part| part.approval.as_ref()) {
@@ -231,5 +231,5 @@ fn decide(message: &UiMessage) -> Result<Ask, Problem> {
         );
         return Err(Problem::invalid("messages", detail));
     }
-    Ok(Ask::Decide(approvals))
+    Ok(ChatAsk::Decide(approvals))
 }

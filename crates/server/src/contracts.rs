@@ -11,29 +11,19 @@ mod tests;
 mod ui;
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
-use engine::{Engine, Follower};
-use futures_util::stream;
+use engine::Engine;
 use protocol::{Event, Principal, ProposalId, ReasoningDelta, Stored, TextDelta, ToolInput};
 use serde::Serialize;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
-use crate::sse::Setting;
-use crate::streams::Permit;
+use crate::event_stream::{EventWriter, StreamCut, StreamState};
 
 pub(crate) use chats::Chat;
 pub(crate) use delta::Deltas;
 pub(crate) use ui::UiMessages;
-
-const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// Tells clients of the AI SDK which protocol this is.
 pub(crate) const UI_MESSAGE_STREAM: (HeaderName, HeaderValue) =
@@ -44,17 +34,10 @@ const STOPPING: &str = "the server is stopping; the answer goes on and can be re
 const UNREADABLE: &str = "the answer cannot be read now; it goes on and can be read later";
 const BEGUN_AGAIN: &str = "the model was cut off and begins this answer again; read it when it is complete";
 
-/// Whether more of a stream follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
-    Goes,
-    Ended,
-}
-
 /// One contract's words for a run.
 pub(crate) trait Encoder: Send + Sync + 'static {
     /// Appends what the event becomes.
-    fn write(&mut self, event: Event, out: &mut Vec<u8>) -> Flow;
+    fn write(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState;
 
     /// Appends the end of a stream that is cut while its run goes on.
     fn cut(&mut self, why: &str, out: &mut Vec<u8>);
@@ -66,102 +49,58 @@ pub(crate) trait Encoder: Send + Sync + 'static {
     fn park(&mut self, out: &mut Vec<u8>);
 }
 
-/// Whose run it is, and who knows more of it than its log so far.
-pub(crate) struct Asking {
+/// Writes a run in the words of an encoder.
+pub(crate) struct ContractWriter<E> {
+    pub(crate) encoder: E,
+    /// The engine, which knows more of the run than its log so far.
     pub(crate) engine: Engine,
+    /// The user whose run it is.
     pub(crate) principal: Principal,
 }
 
-/// The events of `follower` as a response in the words of `encoder`.
-pub(crate) fn response<E: Encoder>(
-    follower: Follower,
-    encoder: E,
-    asking: Asking,
-    setting: Setting,
-) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-cache"),
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    let Setting { heartbeat, shutdown, permit } = setting;
-    let follower = follower.by_facts();
-    let open = Open { follower, encoder, asking, heartbeat, shutdown, flow: Flow::Goes, _permit: permit };
-    let body = stream::unfold(open, |mut open| async {
-        let chunk = open.next().await?;
-        Some((Ok::<_, Infallible>(chunk), open))
-    });
-    (headers, Body::from_stream(body)).into_response()
-}
-
-struct Open<E> {
-    follower: Follower,
-    encoder: E,
-    asking: Asking,
-    heartbeat: Duration,
-    shutdown: CancellationToken,
-    flow: Flow,
-    _permit: Permit,
-}
-
-impl<E: Encoder> Open<E> {
-    /// The next bytes. Many events have no words in a contract, so silence is measured from the last bytes.
-    async fn next(&mut self) -> Option<Bytes> {
-        let quiet = Instant::now() + self.heartbeat;
-        while self.flow == Flow::Goes {
-            let batch = tokio::select! {
-                biased;
-                () = self.shutdown.cancelled() => return Some(self.cut(STOPPING)),
-                batch = self.follower.next() => batch,
-                () = sleep_until(quiet) => return Some(KEEP_ALIVE),
-            };
-            let Ok(Some(batch)) = batch else { return Some(self.cut(UNREADABLE)) };
-            let bytes = self.encode(&batch).await;
-            if !bytes.is_empty() {
-                return Some(bytes);
-            }
-        }
-        None
-    }
-
-    async fn encode(&mut self, batch: &[Arc<Stored>]) -> Bytes {
+impl<E: Encoder> EventWriter for ContractWriter<E> {
+    async fn write(&mut self, batch: &[Arc<Stored>]) -> (Bytes, StreamState) {
         let mut out = Vec::new();
         // A row that cannot be read has no words in any contract.
         let read = |stored: &Arc<Stored>| Event::read(&stored.kind, &stored.body).ok();
-        for event in lasting(batch.iter().filter_map(read).collect()) {
-            self.flow = self.encoder.write(event, &mut out);
-            if self.flow == Flow::Ended {
-                return out.into();
+        for event in without_repeats(batch.iter().filter_map(read).collect()) {
+            if self.encoder.write(event, &mut out) == StreamState::Ended {
+                return (out.into(), StreamState::Ended);
             }
         }
-        if self.is_parked().await {
-            self.encoder.park(&mut out);
-            self.flow = Flow::Ended;
+        if !self.is_parked().await {
+            return (out.into(), StreamState::Open);
         }
-        out.into()
+        self.encoder.park(&mut out);
+        (out.into(), StreamState::Ended)
     }
 
+    fn cut(&mut self, cut: StreamCut) -> Bytes {
+        let mut out = Vec::new();
+        let why = match cut {
+            StreamCut::Stopping => STOPPING,
+            StreamCut::Unreadable => UNREADABLE,
+        };
+        self.encoder.cut(why, &mut out);
+        out.into()
+    }
+}
+
+impl<E: Encoder> ContractWriter<E> {
     /// Whether the run waits, rather than having waited at this place of its log.
     async fn is_parked(&self) -> bool {
         for id in self.encoder.waits_for() {
-            let proposal = self.asking.engine.proposal(&self.asking.principal, id).await;
+            let proposal = self.engine.proposal(&self.principal, id).await;
             if proposal.is_ok_and(|proposal| proposal.decided_at.is_none()) {
                 return true;
             }
         }
         false
     }
-
-    fn cut(&mut self, why: &str) -> Bytes {
-        self.flow = Flow::Ended;
-        let mut out = Vec::new();
-        self.encoder.cut(why, &mut out);
-        out.into()
-    }
 }
 
 /// The events without pieces of steps that are begun again among them: who reads a log late need not see them.
-fn lasting(mut events: Vec<Event>) -> Vec<Event> {
+fn without_repeats(mut events: Vec<Event>) -> Vec<Event> {
     let mut begun_again = HashSet::new();
     let mut kept = Vec::with_capacity(events.len());
     while let Some(event) = events.pop() {

@@ -7,27 +7,27 @@ use protocol::UserId;
 
 /// Counts open streams. Users without one are not in the map, so it stays as small as what is open.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Streams {
+pub(crate) struct StreamPermits {
     open: Arc<Mutex<HashMap<UserId, usize>>>,
 }
 
 /// The right to hold one stream open; dropping it gives the right back.
 #[derive(Debug)]
-pub(crate) struct Permit {
-    streams: Streams,
+pub(crate) struct StreamPermit {
+    streams: StreamPermits,
     user: UserId,
 }
 
-impl Streams {
+impl StreamPermits {
     /// A permit, unless the user holds `limit` of them already.
-    pub(crate) fn permit(&self, user: &UserId, limit: usize) -> Option<Permit> {
+    pub(crate) fn permit(&self, user: &UserId, limit: usize) -> Option<StreamPermit> {
         let mut open = self.lock();
         let count = open.entry(user.clone()).or_default();
         if *count >= limit {
             return None;
         }
         *count += 1;
-        Some(Permit { streams: self.clone(), user: user.clone() })
+        Some(StreamPermit { streams: self.clone(), user: user.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<UserId, usize>> {
@@ -35,7 +35,7 @@ impl Streams {
     }
 }
 
-impl Drop for Permit {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut open = self.streams.lock();
         if let Some(count) = open.get_mut(&self.user) {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_permit_comes_back_when_dropped_and_users_do_not_share() {
-        let streams = Streams::default();
+        let streams = StreamPermits::default();
         let (ann, bob) = (UserId::new("ann"), UserId::new("bob"));
         let first = streams.permit(&ann, 2).unwrap();
         let second = streams.permit(&ann, 2).unwrap();

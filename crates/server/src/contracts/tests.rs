@@ -94,9 +94,9 @@ fn failed(message: &str) -> Event {
 
 /// All that an encoder makes of a log; what comes after its end must not be there.
 fn bytes(mut encoder: impl Encoder, log: Vec<Event>) -> String {
-    let (mut out, mut flow) = (Vec::new(), Flow::Goes);
+    let (mut out, mut flow) = (Vec::new(), StreamState::Open);
     for event in log {
-        if flow == Flow::Goes {
+        if flow == StreamState::Open {
             flow = encoder.write(event, &mut out);
         }
     }
@@ -196,15 +196,15 @@ fn a_client_that_can_take_back_a_step_goes_on() {
 #[test]
 fn what_is_void_already_is_not_sent() {
     for sent in [
-        bytes(Deltas::default(), lasting(begun_again())),
-        bytes(UiMessages::new(false), lasting(begun_again())),
+        bytes(Deltas::default(), without_repeats(begun_again())),
+        bytes(UiMessages::new(false), without_repeats(begun_again())),
     ] {
         assert!(
             sent.contains("The city.") && !sent.contains("The ca\"") && !sent.contains("error"),
             "{sent}"
         );
     }
-    assert_eq!(lasting(a_search()), a_search());
+    assert_eq!(without_repeats(a_search()), a_search());
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn a_run_that_waits_ends_the_stream_and_its_decision_begins_the_next() {
     let mut out = Vec::new();
     for event in asking() {
         assert_eq!(waiting.waits_for(), []);
-        assert_eq!(waiting.write(event, &mut out), Flow::Goes);
+        assert_eq!(waiting.write(event, &mut out), StreamState::Open);
     }
     assert_eq!(waiting.waits_for(), [id]);
     waiting.park(&mut out);

@@ -5,7 +5,7 @@
 use protocol::{Event, Failure, ProposalId, RunEnd, RunStatus, StepEnd, StreamComplete, ToolStart, Usage};
 use serde::Serialize;
 
-use super::{BEGUN_AGAIN, Encoder, Flow, write_data};
+use super::{BEGUN_AGAIN, Encoder, StreamState, write_data};
 
 /// What stands between the texts of two steps, and after a marker.
 const PARAGRAPH: &str = "\n\n";
@@ -39,7 +39,7 @@ pub(crate) struct Deltas {
 }
 
 impl Encoder for Deltas {
-    fn write(&mut self, event: Event, out: &mut Vec<u8>) -> Flow {
+    fn write(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState {
         match event {
             Event::TextDelta(piece) => self.text(&piece.delta, out),
             Event::StepEnd(end) => self.step_end(end, out),
@@ -66,7 +66,7 @@ impl Encoder for Deltas {
             | Event::MemoryUpdate(_)
             | Event::Summary(_) => {}
         }
-        Flow::Goes
+        StreamState::Open
     }
 
     fn cut(&mut self, why: &str, out: &mut Vec<u8>) {
@@ -132,11 +132,11 @@ impl Deltas {
 }
 
 /// The last chunk. Where no model was called, there is nothing to count.
-fn end(out: &mut Vec<u8>, usage: Usage, error: Option<Failure>) -> Flow {
+fn end(out: &mut Vec<u8>, usage: Usage, error: Option<Failure>) -> StreamState {
     let token_usage = Some(usage.total()).filter(|total| *total > 0);
     let token_usage_estimated = token_usage.is_some() && usage.estimated;
     write_data(out, &Chunk { delta: "", done: true, token_usage, token_usage_estimated, error });
-    Flow::Ended
+    StreamState::Ended
 }
 
 fn error_of(run: RunEnd) -> Option<Failure> {

@@ -15,7 +15,7 @@ use protocol::{
 use serde_json::Value;
 
 use self::chunk::{Begun, Chunk, Ended, MadeHere, Memories};
-use super::{BEGUN_AGAIN, Encoder, Flow, write_data};
+use super::{BEGUN_AGAIN, Encoder, StreamState, write_data};
 
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
@@ -91,7 +91,7 @@ impl UiMessages {
 }
 
 impl Encoder for UiMessages {
-    fn write(&mut self, event: Event, out: &mut Vec<u8>) -> Flow {
+    fn write(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState {
         let is_awaited = if let Event::ProposalClosed(closed) = &event {
             self.decided.contains(&closed.proposal_id)
         } else {
@@ -132,7 +132,7 @@ impl Encoder for UiMessages {
 }
 
 impl UiMessages {
-    fn encode(&mut self, event: Event, out: &mut Vec<u8>) -> Flow {
+    fn encode(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState {
         match event {
             Event::RunStart(start) => {
                 self.start = Some(start);
@@ -158,7 +158,7 @@ impl UiMessages {
             | Event::MemoryUpdate(_)
             | Event::Summary(_) => {}
         }
-        Flow::Goes
+        StreamState::Open
     }
 
     fn begin(&self, out: &mut Vec<u8>) {
@@ -242,17 +242,17 @@ impl UiMessages {
         self.step = Step { number: self.step.number, ..Step::default() };
     }
 
-    fn step_reset(&mut self, out: &mut Vec<u8>) -> Flow {
+    fn step_reset(&mut self, out: &mut Vec<u8>) -> StreamState {
         if self.step.is_visible() {
             if !self.resets && self.decided.is_empty() {
                 self.cut(BEGUN_AGAIN, out);
-                return Flow::Ended;
+                return StreamState::Ended;
             }
             self.close_part(out);
             write_data(out, &Chunk::ResetStep);
         }
         self.step = Step { number: self.step.number, ..Step::default() };
-        Flow::Goes
+        StreamState::Open
     }
 
     fn tool_complete(&mut self, complete: &ToolComplete, out: &mut Vec<u8>) {
@@ -307,7 +307,7 @@ impl UiMessages {
         self.answer = Some(answer);
     }
 
-    fn end(&mut self, end: &RunEnd, out: &mut Vec<u8>) -> Flow {
+    fn end(&mut self, end: &RunEnd, out: &mut Vec<u8>) -> StreamState {
         self.close_step(out);
         match end.status {
             RunStatus::Completed | RunStatus::Queued | RunStatus::Running | RunStatus::Waiting => {
@@ -328,7 +328,7 @@ impl UiMessages {
             RunStatus::Cancelled | RunStatus::Interrupted => write_data(out, &Chunk::Abort),
         }
         out.extend_from_slice(DONE);
-        Flow::Ended
+        StreamState::Ended
     }
 
     fn close_part(&mut self, out: &mut Vec<u8>) {
