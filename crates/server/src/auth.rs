@@ -8,7 +8,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method, header};
-use engine::{Grant, LOCAL_USER};
+use engine::{Engine, Grant, LOCAL_USER};
 use protocol::{Principal, UserId};
 
 use crate::error::{Code, Problem};
@@ -20,7 +20,11 @@ impl FromRequestParts<Api> for Principal {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let token = text(&parts.headers, header::AUTHORIZATION).and_then(bearer);
         if let Some(grant) = token.and_then(|token| api.engine.grant(token)) {
-            return Ok(principal(grant));
+            let is_control = grant.admin && grant.app.is_none() && grant.user == LOCAL_USER;
+            return Ok(match api.control_user.as_deref().filter(|_| is_control) {
+                Some(user) => Principal::authenticated(UserId::new(user)),
+                None => principal(grant),
+            });
         }
         if !api.engine.has_keys() && api.bound.is_loopback() {
             return Ok(Principal::authenticated(UserId::new(LOCAL_USER)).as_admin());
@@ -33,9 +37,19 @@ impl FromRequestParts<Api> for Principal {
     }
 }
 
-/// A user, spoken for by somebody who may open the data folder and so could change all of it.
-pub fn on_this_machine(user: &str) -> Principal {
-    Principal::authenticated(UserId::new(user))
+/// A user who asks, and the engine that answers.
+pub(crate) struct Caller {
+    pub(crate) engine: Engine,
+    pub(crate) principal: Principal,
+}
+
+impl FromRequestParts<Api> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let principal = Principal::from_request_parts(parts, api).await?;
+        Ok(Self { engine: api.engine.clone(), principal })
+    }
 }
 
 fn principal(grant: Grant) -> Principal {

@@ -31,7 +31,6 @@ use engine::Engine;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-pub use auth::on_this_machine;
 pub use proxying::{Proxying, PublicUrl};
 pub use serve::{serve, serve_router};
 
@@ -77,6 +76,9 @@ pub struct Settings {
     /// The app that answers at `/api/chat` when a request names none.
     pub chat_app: Option<String>,
     pub proxying: Proxying,
+    /// The user for whom the holder of the control token speaks; the machine's own user and admin when absent. A command
+    /// that opens the data folder may speak for anybody.
+    pub control_user: Option<String>,
 }
 
 impl From<Limits> for Settings {
@@ -108,6 +110,7 @@ struct Api {
     engine: Engine,
     limits: Limits,
     chat_app: Option<Arc<str>>,
+    control_user: Option<Arc<str>>,
     proxying: Arc<Proxying>,
     /// Streams that follow a run or a thread.
     following: stream_permits::StreamPermits,

@@ -1,14 +1,13 @@
 //! What tools did: list it, read it, take it back.
 
 use axum::Json as Answer;
-use axum::extract::State;
-use protocol::{ActionView, Page, Principal, UndoReport};
+use protocol::{ActionView, Page, UndoReport};
 
-use crate::Api;
-use crate::error::Problem;
+use crate::auth::Caller;
 use crate::idempotency::Key;
 use crate::path::{ActionPath, AppPath, RunPath};
 use crate::query::{ActionParams, PageParams, Params};
+use crate::routes::Reply;
 
 /// What tools did for the user in an app, newest first.
 #[utoipa::path(
@@ -18,13 +17,12 @@ use crate::query::{ActionParams, PageParams, Params};
     responses((status = 200, description = "A page of actions", body = Page<ActionView>))
 )]
 pub(super) async fn list_actions(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Params(query): Params<ActionParams>,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<ActionView>>, Problem> {
-    Ok(Answer(api.engine.actions(&principal, &app, query.into(), page.into()).await?))
+) -> Reply<Page<ActionView>> {
+    Ok(Answer(caller.engine.actions(&caller.principal, &app, query.into(), page.into()).await?))
 }
 
 /// One action.
@@ -34,12 +32,8 @@ pub(super) async fn list_actions(
     params(ActionPath),
     responses((status = 200, description = "The action", body = ActionView))
 )]
-pub(super) async fn get_action(
-    State(api): State<Api>,
-    principal: Principal,
-    ActionPath { action }: ActionPath,
-) -> Result<Answer<ActionView>, Problem> {
-    Ok(Answer(api.engine.action(&principal, action).await?))
+pub(super) async fn get_action(caller: Caller, ActionPath { action }: ActionPath) -> Reply<ActionView> {
+    Ok(Answer(caller.engine.action(&caller.principal, action).await?))
 }
 
 /// Takes back what an action changed, once, if nothing has changed it since.
@@ -50,12 +44,11 @@ pub(super) async fn get_action(
     responses((status = 200, description = "The action that took it back", body = ActionView))
 )]
 pub(super) async fn undo_action(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     ActionPath { action }: ActionPath,
     Key(once): Key,
-) -> Result<Answer<ActionView>, Problem> {
-    Ok(Answer(api.engine.undo_action(&principal, action, once).await?))
+) -> Reply<ActionView> {
+    Ok(Answer(caller.engine.undo_action(&caller.principal, action, once).await?))
 }
 
 /// Takes back what the actions of a run changed, newest first. The run must have ended.
@@ -66,10 +59,9 @@ pub(super) async fn undo_action(
     responses((status = 200, description = "What was taken back, and what could not be", body = UndoReport))
 )]
 pub(super) async fn undo_run(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     RunPath { run }: RunPath,
     Key(_): Key, // what is undone is not undone again, and is reported again
-) -> Result<Answer<UndoReport>, Problem> {
-    Ok(Answer(api.engine.undo_run(&principal, run).await?))
+) -> Reply<UndoReport> {
+    Ok(Answer(caller.engine.undo_run(&caller.principal, run).await?))
 }

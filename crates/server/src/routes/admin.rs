@@ -16,6 +16,7 @@ use crate::error::Problem;
 use crate::idempotency::Key;
 use crate::path::KeyPath;
 use crate::query::{PageParams, Params};
+use crate::routes::{Created, Reply, created};
 
 /// Background work of all users, newest first; of one app if the key is for one.
 #[utoipa::path(
@@ -28,7 +29,7 @@ pub(super) async fn list_jobs(
     State(api): State<Api>,
     Admin(by): Admin,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<JobView>>, Problem> {
+) -> Reply<Page<JobView>> {
     Ok(Answer(api.engine.job_views(page.into(), Some(&by)).await?))
 }
 
@@ -50,10 +51,7 @@ pub(super) struct LedgerReport {
     path = "/v1/admin/ledger",
     responses((status = 200, description = "What was found", body = LedgerReport))
 )]
-pub(super) async fn verify_ledger(
-    State(api): State<Api>,
-    Admin(by): Admin,
-) -> Result<Answer<LedgerReport>, Problem> {
+pub(super) async fn verify_ledger(State(api): State<Api>, Admin(by): Admin) -> Reply<LedgerReport> {
     let found = api.engine.verify_ledger(Some(&by)).await?;
     let (scopes, entries) = (found.scopes, found.entries);
     Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
@@ -65,10 +63,7 @@ pub(super) async fn verify_ledger(
     path = "/v1/admin/keys",
     responses((status = 200, description = "The keys", body = Page<KeyView>))
 )]
-pub(super) async fn list_keys(
-    State(api): State<Api>,
-    Admin(by): Admin,
-) -> Result<Answer<Page<KeyView>>, Problem> {
+pub(super) async fn list_keys(State(api): State<Api>, Admin(by): Admin) -> Reply<Page<KeyView>> {
     Ok(Answer(Page { data: api.engine.keys(Some(&by)).await?, next: None }))
 }
 
@@ -83,10 +78,10 @@ pub(super) async fn add_key(
     State(api): State<Api>,
     Admin(by): Admin,
     Json(request, once): Json<KeyRequest>,
-) -> Result<(StatusCode, Answer<KeyMade>), Problem> {
+) -> Created<KeyMade> {
     let KeyRequest { user, app, admin } = request;
     let made = api.engine.add_key(NewKey { user, app, admin }, Some((&by, once))).await?;
-    Ok((StatusCode::CREATED, Answer(KeyMade { id: made.id, token: made.token })))
+    Ok(created(KeyMade { id: made.id, token: made.token }))
 }
 
 /// Revokes a key, at once.

@@ -1,15 +1,15 @@
 //! Credentials that a user gives to an app, for tools that act in the user's name elsewhere. No answer holds a value.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{CredentialRequest, CredentialView, Page, Principal};
+use protocol::{CredentialRequest, CredentialView, Page};
 
-use crate::Api;
+use crate::auth::Caller;
 use crate::body::Json;
 use crate::error::Problem;
 use crate::idempotency::Key;
 use crate::path::{AppPath, CredentialPath};
+use crate::routes::Reply;
 
 /// The names of what the user has given to an app, without the values.
 #[utoipa::path(
@@ -19,11 +19,10 @@ use crate::path::{AppPath, CredentialPath};
     responses((status = 200, description = "All of them by name; one page", body = Page<CredentialView>))
 )]
 pub(super) async fn list_credentials(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
-) -> Result<Answer<Page<CredentialView>>, Problem> {
-    Ok(Answer(Page { data: api.engine.credentials(&principal, &app).await?, next: None }))
+) -> Reply<Page<CredentialView>> {
+    Ok(Answer(Page { data: caller.engine.credentials(&caller.principal, &app).await?, next: None }))
 }
 
 /// Gives a credential to an app, or another value for it. It is kept sealed and never shown.
@@ -35,12 +34,11 @@ pub(super) async fn list_credentials(
     responses((status = 200, description = "The credential, without its value", body = CredentialView))
 )]
 pub(super) async fn put_credential(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     CredentialPath { app, name }: CredentialPath,
     Json(CredentialRequest { value }, once): Json<CredentialRequest>,
-) -> Result<Answer<CredentialView>, Problem> {
-    Ok(Answer(api.engine.put_credential(&principal, (&app, &name), &value, once).await?))
+) -> Reply<CredentialView> {
+    Ok(Answer(caller.engine.put_credential(&caller.principal, (&app, &name), &value, once).await?))
 }
 
 /// Takes a credential back.
@@ -51,11 +49,10 @@ pub(super) async fn put_credential(
     responses((status = 204, description = "The credential is gone"))
 )]
 pub(super) async fn delete_credential(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     CredentialPath { app, name }: CredentialPath,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_credential(&principal, (&app, &name), once).await?;
+    caller.engine.delete_credential(&caller.principal, (&app, &name), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,16 +1,16 @@
 //! Documents: uploaded, listed, read, searched and deleted.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{DocumentHit, DocumentQuery, DocumentText, DocumentView, Page, Principal};
+use protocol::{DocumentHit, DocumentQuery, DocumentText, DocumentView, Page};
 
-use crate::Api;
+use crate::auth::Caller;
 use crate::body::Json;
 use crate::error::Problem;
 use crate::idempotency::Key;
 use crate::path::{AppPath, DocumentPath};
 use crate::query::{NameParams, PageParams, Params, PieceParams};
+use crate::routes::{Created, Reply, created};
 use crate::upload::{Upload, UploadForm};
 
 /// Uploads a document: text, Markdown, HTML, PDF or DOCX, up to 20 MiB, as the whole body or as the first file of a
@@ -23,14 +23,13 @@ use crate::upload::{Upload, UploadForm};
     responses((status = 201, description = "The new document", body = DocumentView))
 )]
 pub(super) async fn create_document(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Upload { name, declared, bytes, once, room }: Upload,
-) -> Result<(StatusCode, Answer<DocumentView>), Problem> {
-    let made = api.engine.add_document(&principal, &app, (name, declared, bytes), once).await;
+) -> Created<DocumentView> {
+    let made = caller.engine.add_document(&caller.principal, &app, (name, declared, bytes), once).await;
     drop(room);
-    Ok((StatusCode::CREATED, Answer(made?)))
+    Ok(created(made?))
 }
 
 /// The user's documents in an app, newest first.
@@ -41,12 +40,11 @@ pub(super) async fn create_document(
     responses((status = 200, description = "A page of documents", body = Page<DocumentView>))
 )]
 pub(super) async fn list_documents(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<DocumentView>>, Problem> {
-    Ok(Answer(api.engine.documents(&principal, &app, page.into()).await?))
+) -> Reply<Page<DocumentView>> {
+    Ok(Answer(caller.engine.documents(&caller.principal, &app, page.into()).await?))
 }
 
 /// The pieces of documents nearest to a question, best first.
@@ -58,12 +56,11 @@ pub(super) async fn list_documents(
     responses((status = 200, description = "What was found; one page", body = Page<DocumentHit>))
 )]
 pub(super) async fn search_documents(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Json(query, _): Json<DocumentQuery>,
-) -> Result<Answer<Page<DocumentHit>>, Problem> {
-    Ok(Answer(api.engine.search_documents(&principal, &app, query).await?))
+) -> Reply<Page<DocumentHit>> {
+    Ok(Answer(caller.engine.search_documents(&caller.principal, &app, query).await?))
 }
 
 /// One document, without its text.
@@ -74,11 +71,10 @@ pub(super) async fn search_documents(
     responses((status = 200, description = "The document", body = DocumentView))
 )]
 pub(super) async fn get_document(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     DocumentPath { document }: DocumentPath,
-) -> Result<Answer<DocumentView>, Problem> {
-    Ok(Answer(api.engine.document(&principal, document).await?))
+) -> Reply<DocumentView> {
+    Ok(Answer(caller.engine.document(&caller.principal, document).await?))
 }
 
 /// The text of a document, a part at a time.
@@ -89,12 +85,11 @@ pub(super) async fn get_document(
     responses((status = 200, description = "A part of its text", body = DocumentText))
 )]
 pub(super) async fn get_document_text(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     DocumentPath { document }: DocumentPath,
     Params(PieceParams { from }): Params<PieceParams>,
-) -> Result<Answer<DocumentText>, Problem> {
-    Ok(Answer(api.engine.document_text(&principal, document, from.unwrap_or(0)).await?))
+) -> Reply<DocumentText> {
+    Ok(Answer(caller.engine.document_text(&caller.principal, document, from.unwrap_or(0)).await?))
 }
 
 /// Deletes a document: no search finds it any more, and from the next run on it is in no prompt.
@@ -105,11 +100,10 @@ pub(super) async fn get_document_text(
     responses((status = 204, description = "The document is gone"))
 )]
 pub(super) async fn delete_document(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     DocumentPath { document }: DocumentPath,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_document(&principal, document, once).await?;
+    caller.engine.delete_document(&caller.principal, document, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,18 +1,18 @@
 //! A user's Markdown files: list them, read, write and delete one.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use engine::Terms;
-use protocol::{FileView, Page, Principal};
+use protocol::{FileView, Page};
 
-use crate::Api;
+use crate::auth::Caller;
 use crate::body::Text;
 use crate::error::Problem;
 use crate::idempotency::Key;
 use crate::path::{AppPath, FilePath};
 use crate::query::{ExpectedVersion, IfMatch, VersionParams};
+use crate::routes::Reply;
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
@@ -23,12 +23,8 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
     params(AppPath),
     responses((status = 200, description = "All files", body = Page<FileView>))
 )]
-pub(super) async fn list_files(
-    State(api): State<Api>,
-    principal: Principal,
-    AppPath { app }: AppPath,
-) -> Result<Answer<Page<FileView>>, Problem> {
-    Ok(Answer(api.engine.files(&principal, &app).await?))
+pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> Reply<Page<FileView>> {
+    Ok(Answer(caller.engine.files(&caller.principal, &app).await?))
 }
 
 /// A file as it is; with `Accept: application/json`, as an object.
@@ -44,12 +40,11 @@ pub(super) async fn list_files(
     ))
 )]
 pub(super) async fn get_file(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     file: FilePath,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let mut file = api.engine.file(&principal, &file.into()).await?;
+    let mut file = caller.engine.file(&caller.principal, &file.into()).await?;
     let tag = (header::ETAG, format!("\"{}\"", file.version));
     let vary = (header::VARY, "accept".to_owned());
     if wants_json(&headers) {
@@ -70,13 +65,13 @@ pub(super) async fn get_file(
     responses((status = 200, description = "The file as it is now, without its content", body = FileView))
 )]
 pub(super) async fn put_file(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     file: FilePath,
     ExpectedVersion(expected): ExpectedVersion,
     Text(content, once): Text,
-) -> Result<Answer<FileView>, Problem> {
-    let file = api.engine.put_file(&principal, &file.into(), content, Terms { expected, once }).await?;
+) -> Reply<FileView> {
+    let file =
+        caller.engine.put_file(&caller.principal, &file.into(), content, Terms { expected, once }).await?;
     Ok(Answer(FileView { content: None, ..file }))
 }
 
@@ -88,13 +83,12 @@ pub(super) async fn put_file(
     responses((status = 204, description = "The file is gone"))
 )]
 pub(super) async fn delete_file(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     file: FilePath,
     ExpectedVersion(expected): ExpectedVersion,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_file(&principal, &file.into(), Terms { expected, once }).await?;
+    caller.engine.delete_file(&caller.principal, &file.into(), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -14,6 +14,7 @@ use crate::body::{Json, OptionalJson};
 use crate::error::Problem;
 use crate::idempotency::Key;
 use crate::path::McpServerPath;
+use crate::routes::Reply;
 
 /// An MCP server of an app, and the admin who asks about it.
 pub(super) struct McpServer {
@@ -55,10 +56,7 @@ pub(super) struct McpRevocation {
     path = "/v1/admin/mcp",
     responses((status = 200, description = "All of them; one page", body = Page<McpServerView>))
 )]
-pub(super) async fn list_mcp_servers(
-    State(api): State<Api>,
-    Admin(by): Admin,
-) -> Result<Answer<Page<McpServerView>>, Problem> {
+pub(super) async fn list_mcp_servers(State(api): State<Api>, Admin(by): Admin) -> Reply<Page<McpServerView>> {
     let mut data = api.engine.mcp_servers().await?;
     data.retain(|server| by.may_use(&AppId::new(server.app.as_str())));
     Ok(Answer(Page { data, next: None }))
@@ -71,10 +69,7 @@ pub(super) async fn list_mcp_servers(
     params(McpServerPath),
     responses((status = 200, description = "The server", body = McpServerView))
 )]
-pub(super) async fn get_mcp_server(
-    State(api): State<Api>,
-    server: McpServer,
-) -> Result<Answer<McpServerView>, Problem> {
+pub(super) async fn get_mcp_server(State(api): State<Api>, server: McpServer) -> Reply<McpServerView> {
     Ok(Answer(api.engine.show_mcp(server.names()).await?))
 }
 
@@ -89,7 +84,7 @@ pub(super) async fn refresh_mcp_server(
     State(api): State<Api>,
     server: McpServer,
     Key(_): Key, // looking twice changes nothing
-) -> Result<Answer<McpServerView>, Problem> {
+) -> Reply<McpServerView> {
     Ok(Answer(api.engine.look_at_mcp(&server.app, &server.server).await?))
 }
 
@@ -105,7 +100,7 @@ pub(super) async fn approve_mcp_tools(
     State(api): State<Api>,
     server: McpServer,
     OptionalJson(approval, _): OptionalJson<McpApproval>, // approving twice is approving once
-) -> Result<Answer<McpServerView>, Problem> {
+) -> Reply<McpServerView> {
     Ok(Answer(api.engine.approve_mcp(server.names(), approval, &server.by).await?))
 }
 
@@ -121,6 +116,6 @@ pub(super) async fn revoke_mcp_tools(
     State(api): State<Api>,
     server: McpServer,
     Json(McpRevocation { tools }, _): Json<McpRevocation>, // revoking twice is revoking once
-) -> Result<Answer<McpServerView>, Problem> {
+) -> Reply<McpServerView> {
     Ok(Answer(api.engine.revoke_mcp(server.names(), tools, &server.by).await?))
 }

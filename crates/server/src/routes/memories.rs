@@ -1,21 +1,21 @@
 //! Memories: add, list, look for, read, edit, forget and restore them; take them along; switch memory off.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use engine::{Added, ExportFormat};
 use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery, MemorySettings, MemoryView,
-    NewMemory, Page, Principal,
+    NewMemory, Page,
 };
 
-use crate::Api;
+use crate::auth::Caller;
 use crate::body::{File, Json};
 use crate::error::Problem;
 use crate::idempotency::Key;
 use crate::path::{AppPath, MemoryPath};
 use crate::query::{ExportParams, MemoryParams, PageParams, Params, PurgeParams};
+use crate::routes::{Created, Reply, created};
 
 /// Remembers something about the user. It can be part of the prompt from the next run on, if the app uses memories.
 #[utoipa::path(
@@ -29,13 +29,12 @@ use crate::query::{ExportParams, MemoryParams, PageParams, Params, PurgeParams};
     )
 )]
 pub(super) async fn create_memory(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Json(new, once): Json<NewMemory>,
-) -> Result<(StatusCode, Answer<MemoryView>), Problem> {
-    Ok(match api.engine.create_memory(&principal, &app, new, once).await? {
-        Added::New(memory) => (StatusCode::CREATED, Answer(memory)),
+) -> Created<MemoryView> {
+    Ok(match caller.engine.create_memory(&caller.principal, &app, new, once).await? {
+        Added::New(memory) => created(memory),
         Added::Known(memory) => (StatusCode::OK, Answer(memory)),
     })
 }
@@ -48,13 +47,12 @@ pub(super) async fn create_memory(
     responses((status = 200, description = "A page of memories", body = Page<MemoryView>))
 )]
 pub(super) async fn list_memories(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Params(MemoryParams { status }): Params<MemoryParams>,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<MemoryView>>, Problem> {
-    Ok(Answer(api.engine.memories(&principal, &app, status.as_deref(), page.into()).await?))
+) -> Reply<Page<MemoryView>> {
+    Ok(Answer(caller.engine.memories(&caller.principal, &app, status.as_deref(), page.into()).await?))
 }
 
 /// The active memories nearest to a question, best first.
@@ -66,12 +64,11 @@ pub(super) async fn list_memories(
     responses((status = 200, description = "What was found; one page", body = Page<MemoryHit>))
 )]
 pub(super) async fn search_memories(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Json(query, _): Json<MemoryQuery>,
-) -> Result<Answer<Page<MemoryHit>>, Problem> {
-    Ok(Answer(api.engine.search_memories(&principal, &app, query).await?))
+) -> Reply<Page<MemoryHit>> {
+    Ok(Answer(caller.engine.search_memories(&caller.principal, &app, query).await?))
 }
 
 /// One memory, whatever its status.
@@ -81,12 +78,8 @@ pub(super) async fn search_memories(
     params(MemoryPath),
     responses((status = 200, description = "The memory", body = MemoryView))
 )]
-pub(super) async fn get_memory(
-    State(api): State<Api>,
-    principal: Principal,
-    MemoryPath { memory }: MemoryPath,
-) -> Result<Answer<MemoryView>, Problem> {
-    Ok(Answer(api.engine.memory(&principal, memory).await?))
+pub(super) async fn get_memory(caller: Caller, MemoryPath { memory }: MemoryPath) -> Reply<MemoryView> {
+    Ok(Answer(caller.engine.memory(&caller.principal, memory).await?))
 }
 
 /// Changes an active memory, as a new version of it.
@@ -98,12 +91,11 @@ pub(super) async fn get_memory(
     responses((status = 200, description = "The memory as it is now", body = MemoryView))
 )]
 pub(super) async fn edit_memory(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     MemoryPath { memory }: MemoryPath,
     Json(patch, once): Json<MemoryPatch>,
-) -> Result<Answer<MemoryView>, Problem> {
-    Ok(Answer(api.engine.edit_memory(&principal, memory, patch, once).await?))
+) -> Reply<MemoryView> {
+    Ok(Answer(caller.engine.edit_memory(&caller.principal, memory, patch, once).await?))
 }
 
 /// Forgets a memory and the words it rests on: from the next run on they are in no prompt. With `purge` it is removed from
@@ -115,15 +107,14 @@ pub(super) async fn edit_memory(
     responses((status = 204, description = "The memory is forgotten, or gone"))
 )]
 pub(super) async fn forget_memory(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     MemoryPath { memory }: MemoryPath,
     Params(PurgeParams { purge }): Params<PurgeParams>,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
     match purge.unwrap_or(false) {
-        true => api.engine.purge_memory(&principal, memory, once).await?,
-        false => api.engine.forget_memory(&principal, memory, once).await?,
+        true => caller.engine.purge_memory(&caller.principal, memory, once).await?,
+        false => caller.engine.forget_memory(&caller.principal, memory, once).await?,
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -136,12 +127,11 @@ pub(super) async fn forget_memory(
     responses((status = 200, description = "The memory as it is now", body = MemoryView))
 )]
 pub(super) async fn restore_memory(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     MemoryPath { memory }: MemoryPath,
     Key(once): Key,
-) -> Result<Answer<MemoryView>, Problem> {
-    Ok(Answer(api.engine.restore_memory(&principal, memory, once).await?))
+) -> Reply<MemoryView> {
+    Ok(Answer(caller.engine.restore_memory(&caller.principal, memory, once).await?))
 }
 
 /// Why this is known: every version of a memory, and the words it rests on.
@@ -152,11 +142,10 @@ pub(super) async fn restore_memory(
     responses((status = 200, description = "The memory with its past", body = MemoryHistoryView))
 )]
 pub(super) async fn memory_history(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     MemoryPath { memory }: MemoryPath,
-) -> Result<Answer<MemoryHistoryView>, Problem> {
-    Ok(Answer(api.engine.memory_history(&principal, memory).await?))
+) -> Reply<MemoryHistoryView> {
+    Ok(Answer(caller.engine.memory_history(&caller.principal, memory).await?))
 }
 
 /// All active memories as a file that `import` takes back.
@@ -171,13 +160,12 @@ pub(super) async fn memory_history(
     ))
 )]
 pub(super) async fn export_memories(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Params(ExportParams { format }): Params<ExportParams>,
 ) -> Result<Response, Problem> {
     let format = format.map(|name| name.parse::<ExportFormat>()).transpose()?.unwrap_or_default();
-    let file = api.engine.export_memories(&principal, &app, format).await?;
+    let file = caller.engine.export_memories(&caller.principal, &app, format).await?;
     let (kind, name) = if format.is_json() {
         ("application/json", "memories.json")
     } else {
@@ -202,12 +190,11 @@ pub(super) async fn export_memories(
     responses((status = 200, description = "What has become of them", body = ImportReport))
 )]
 pub(super) async fn import_memories(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     File(file, once): File,
-) -> Result<Answer<ImportReport>, Problem> {
-    Ok(Answer(api.engine.import_memories(&principal, &app, file, once).await?))
+) -> Reply<ImportReport> {
+    Ok(Answer(caller.engine.import_memories(&caller.principal, &app, file, once).await?))
 }
 
 /// Whether anything is remembered of the user in this app.
@@ -217,12 +204,8 @@ pub(super) async fn import_memories(
     params(AppPath),
     responses((status = 200, description = "The settings", body = MemorySettings))
 )]
-pub(super) async fn get_memory_settings(
-    State(api): State<Api>,
-    principal: Principal,
-    AppPath { app }: AppPath,
-) -> Result<Answer<MemorySettings>, Problem> {
-    Ok(Answer(api.engine.memory_settings(&principal, &app).await?))
+pub(super) async fn get_memory_settings(caller: Caller, AppPath { app }: AppPath) -> Reply<MemorySettings> {
+    Ok(Answer(caller.engine.memory_settings(&caller.principal, &app).await?))
 }
 
 /// Switches memory off or on for the user in this app. While it is off, nothing is recalled, extracted or remembered;
@@ -235,10 +218,9 @@ pub(super) async fn get_memory_settings(
     responses((status = 200, description = "The settings as they are now", body = MemorySettings))
 )]
 pub(super) async fn put_memory_settings(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Json(settings, once): Json<MemorySettings>,
-) -> Result<Answer<MemorySettings>, Problem> {
-    Ok(Answer(api.engine.set_memory(&principal, &app, settings, once).await?))
+) -> Reply<MemorySettings> {
+    Ok(Answer(caller.engine.set_memory(&caller.principal, &app, settings, once).await?))
 }

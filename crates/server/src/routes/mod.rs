@@ -24,9 +24,10 @@ mod usage;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::Router;
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
+use axum::{Json, Router};
 use engine::{Engine, Follower};
 use protocol::Principal;
 use tokio::sync::Semaphore;
@@ -47,15 +48,37 @@ const ANSWERS_PER_STREAM: usize = 4;
 /// Seconds after which a user with too many streams may try again.
 const STREAMS_RETRY_AFTER: u32 = 5;
 
+/// The answer of a handler: a JSON body, or a problem.
+type Reply<T> = Result<Json<T>, Problem>;
+
+/// The answer of a handler that made something.
+type Created<T> = Result<(StatusCode, Json<T>), Problem>;
+
+fn created<T>(made: T) -> (StatusCode, Json<T>) {
+    (StatusCode::CREATED, Json(made))
+}
+
 pub(crate) fn router(engine: Engine, settings: Settings, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
     let (following, answering) = (StreamPermits::default(), StreamPermits::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
-    let Settings { limits, chat_app, proxying } = settings;
+    let Settings { limits, chat_app, proxying, control_user } = settings;
     let document = openapi::encode(description, &proxying.public_urls);
-    let (chat_app, proxying) = (chat_app.map(Arc::from), Arc::new(proxying));
-    let api =
-        Api { engine, limits, chat_app, proxying, following, answering, uploads, shutdown, bound, document };
+    let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
+    let proxying = Arc::new(proxying);
+    let api = Api {
+        engine,
+        limits,
+        chat_app,
+        control_user,
+        proxying,
+        following,
+        answering,
+        uploads,
+        shutdown,
+        bound,
+        document,
+    };
     router
         .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
         .method_not_allowed_fallback(async || {

@@ -1,16 +1,16 @@
 //! Personas: those of an app's folder to read; those of the user to add, change and delete.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{NewPersona, Page, PersonaPatch, PersonaView, Principal};
+use protocol::{NewPersona, Page, PersonaPatch, PersonaView};
 
-use crate::Api;
+use crate::auth::Caller;
 use crate::body::Json;
 use crate::error::Problem;
 use crate::idempotency::Key;
 use crate::path::{AppPath, PersonaPath};
 use crate::query::{PageParams, Params};
+use crate::routes::{Created, Reply, created};
 
 /// Adds a persona of the user's own. Runs and threads name it by its id.
 #[utoipa::path(
@@ -21,12 +21,11 @@ use crate::query::{PageParams, Params};
     responses((status = 201, description = "The new persona", body = PersonaView))
 )]
 pub(super) async fn create_persona(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Json(new, once): Json<NewPersona>,
-) -> Result<(StatusCode, Answer<PersonaView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.create_persona(&principal, &app, new, once).await?)))
+) -> Created<PersonaView> {
+    Ok(created(caller.engine.create_persona(&caller.principal, &app, new, once).await?))
 }
 
 /// The personas of the app first, then the user's by name.
@@ -37,12 +36,11 @@ pub(super) async fn create_persona(
     responses((status = 200, description = "All of them, unless they are large", body = Page<PersonaView>))
 )]
 pub(super) async fn list_personas(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<PersonaView>>, Problem> {
-    Ok(Answer(api.engine.personas(&principal, &app, page.into()).await?))
+) -> Reply<Page<PersonaView>> {
+    Ok(Answer(caller.engine.personas(&caller.principal, &app, page.into()).await?))
 }
 
 /// One persona.
@@ -53,11 +51,10 @@ pub(super) async fn list_personas(
     responses((status = 200, description = "The persona", body = PersonaView))
 )]
 pub(super) async fn get_persona(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     PersonaPath { app, persona }: PersonaPath,
-) -> Result<Answer<PersonaView>, Problem> {
-    Ok(Answer(api.engine.persona(&principal, &app, &persona).await?))
+) -> Reply<PersonaView> {
+    Ok(Answer(caller.engine.persona(&caller.principal, &app, &persona).await?))
 }
 
 /// Changes a persona of the user's own. Its settings are replaced as a whole.
@@ -69,12 +66,11 @@ pub(super) async fn get_persona(
     responses((status = 200, description = "The persona as it is now", body = PersonaView))
 )]
 pub(super) async fn change_persona(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     PersonaPath { app, persona }: PersonaPath,
     Json(patch, once): Json<PersonaPatch>,
-) -> Result<Answer<PersonaView>, Problem> {
-    Ok(Answer(api.engine.change_persona(&principal, (&app, &persona), patch, once).await?))
+) -> Reply<PersonaView> {
+    Ok(Answer(caller.engine.change_persona(&caller.principal, (&app, &persona), patch, once).await?))
 }
 
 /// Deletes a persona of the user's own. Threads in which it answers go on without one.
@@ -85,11 +81,10 @@ pub(super) async fn change_persona(
     responses((status = 204, description = "The persona is gone"))
 )]
 pub(super) async fn delete_persona(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     PersonaPath { app, persona }: PersonaPath,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_persona(&principal, (&app, &persona), once).await?;
+    caller.engine.delete_persona(&caller.principal, (&app, &persona), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

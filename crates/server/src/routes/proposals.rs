@@ -1,14 +1,13 @@
 //! Calls that wait for the user's yes: list them, read one, say yes or no.
 
 use axum::Json as Answer;
-use axum::extract::State;
-use protocol::{Page, Principal, ProposalView};
+use protocol::{Page, ProposalView};
 
-use crate::Api;
-use crate::error::Problem;
+use crate::auth::Caller;
 use crate::idempotency::Key;
 use crate::path::{AppPath, ProposalPath};
 use crate::query::{OpenParams, PageParams, Params};
+use crate::routes::Reply;
 
 /// What was proposed to the user in an app, newest first.
 #[utoipa::path(
@@ -18,13 +17,12 @@ use crate::query::{OpenParams, PageParams, Params};
     responses((status = 200, description = "A page of proposals", body = Page<ProposalView>))
 )]
 pub(super) async fn list_proposals(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Params(OpenParams { open }): Params<OpenParams>,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<ProposalView>>, Problem> {
-    Ok(Answer(api.engine.proposals(&principal, &app, open.unwrap_or(false), page.into()).await?))
+) -> Reply<Page<ProposalView>> {
+    Ok(Answer(caller.engine.proposals(&caller.principal, &app, open.unwrap_or(false), page.into()).await?))
 }
 
 /// One proposal.
@@ -35,11 +33,10 @@ pub(super) async fn list_proposals(
     responses((status = 200, description = "The proposal", body = ProposalView))
 )]
 pub(super) async fn get_proposal(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     ProposalPath { proposal }: ProposalPath,
-) -> Result<Answer<ProposalView>, Problem> {
-    Ok(Answer(api.engine.proposal(&principal, proposal).await?))
+) -> Reply<ProposalView> {
+    Ok(Answer(caller.engine.proposal(&caller.principal, proposal).await?))
 }
 
 /// Says yes: the call is made, once, exactly as it was shown.
@@ -50,12 +47,11 @@ pub(super) async fn get_proposal(
     responses((status = 200, description = "The proposal as it is now", body = ProposalView))
 )]
 pub(super) async fn confirm_proposal(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     ProposalPath { proposal }: ProposalPath,
     Key(once): Key,
-) -> Result<Answer<ProposalView>, Problem> {
-    Ok(Answer(api.engine.confirm_proposal(&principal, proposal, once).await?))
+) -> Reply<ProposalView> {
+    Ok(Answer(caller.engine.confirm_proposal(&caller.principal, proposal, once).await?))
 }
 
 /// Says no: the call is not made.
@@ -66,10 +62,9 @@ pub(super) async fn confirm_proposal(
     responses((status = 200, description = "The proposal as it is now", body = ProposalView))
 )]
 pub(super) async fn reject_proposal(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     ProposalPath { proposal }: ProposalPath,
     Key(once): Key,
-) -> Result<Answer<ProposalView>, Problem> {
-    Ok(Answer(api.engine.reject_proposal(&principal, proposal, once).await?))
+) -> Reply<ProposalView> {
+    Ok(Answer(caller.engine.reject_proposal(&caller.principal, proposal, once).await?))
 }

@@ -1,17 +1,17 @@
 //! Records: typed objects of an app, made, listed, read, changed and deleted.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
 use engine::{Edit, Terms};
-use protocol::{Page, Principal, RecordView};
+use protocol::{Page, RecordView};
 
-use crate::Api;
+use crate::auth::Caller;
 use crate::body::{Fields, Json};
 use crate::error::Problem;
 use crate::idempotency::Key;
 use crate::path::{RecordPath, RecordsPath};
 use crate::query::{ExpectedVersion, IfMatch, PageParams, Params, RecordParams, VersionParams};
+use crate::routes::{Created, Reply, created};
 
 /// Makes a record. The body is its data.
 #[utoipa::path(
@@ -22,15 +22,11 @@ use crate::query::{ExpectedVersion, IfMatch, PageParams, Params, RecordParams, V
     responses((status = 201, description = "The new record", body = RecordView))
 )]
 pub(super) async fn create_record(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     records: RecordsPath,
     Json(Fields(data), once): Json<Fields>,
-) -> Result<(StatusCode, Answer<RecordView>), Problem> {
-    Ok((
-        StatusCode::CREATED,
-        Answer(api.engine.create_record(&principal, &records.into(), data, once).await?),
-    ))
+) -> Created<RecordView> {
+    Ok(created(caller.engine.create_record(&caller.principal, &records.into(), data, once).await?))
 }
 
 /// Records of one type, the one changed last first; where words are given, the best match first. `field.NAME=value`,
@@ -46,13 +42,12 @@ pub(super) async fn create_record(
     responses((status = 200, description = "A page of records", body = Page<RecordView>))
 )]
 pub(super) async fn list_records(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     records: RecordsPath,
     RecordParams(search): RecordParams,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<RecordView>>, Problem> {
-    Ok(Answer(api.engine.records(&principal, &records.into(), search, page.into()).await?))
+) -> Reply<Page<RecordView>> {
+    Ok(Answer(caller.engine.records(&caller.principal, &records.into(), search, page.into()).await?))
 }
 
 /// One record.
@@ -62,12 +57,8 @@ pub(super) async fn list_records(
     params(RecordPath),
     responses((status = 200, description = "The record", body = RecordView))
 )]
-pub(super) async fn get_record(
-    State(api): State<Api>,
-    principal: Principal,
-    record: RecordPath,
-) -> Result<Answer<RecordView>, Problem> {
-    Ok(Answer(api.engine.record(&principal, &record.into()).await?))
+pub(super) async fn get_record(caller: Caller, record: RecordPath) -> Reply<RecordView> {
+    Ok(Answer(caller.engine.record(&caller.principal, &record.into()).await?))
 }
 
 /// Replaces all data of a record.
@@ -79,14 +70,15 @@ pub(super) async fn get_record(
     responses((status = 200, description = "The record as it is now", body = RecordView))
 )]
 pub(super) async fn replace_record(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     record: RecordPath,
     ExpectedVersion(expected): ExpectedVersion,
     Json(Fields(data), once): Json<Fields>,
-) -> Result<Answer<RecordView>, Problem> {
+) -> Reply<RecordView> {
     let terms = Terms { expected, once };
-    Ok(Answer(api.engine.change_record(&principal, &record.into(), Edit::Replace(data), terms).await?))
+    Ok(Answer(
+        caller.engine.change_record(&caller.principal, &record.into(), Edit::Replace(data), terms).await?,
+    ))
 }
 
 /// Changes the fields of a record that the body names. Null takes a field away.
@@ -98,14 +90,15 @@ pub(super) async fn replace_record(
     responses((status = 200, description = "The record as it is now", body = RecordView))
 )]
 pub(super) async fn change_record(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     record: RecordPath,
     ExpectedVersion(expected): ExpectedVersion,
     Json(Fields(fields), once): Json<Fields>,
-) -> Result<Answer<RecordView>, Problem> {
+) -> Reply<RecordView> {
     let terms = Terms { expected, once };
-    Ok(Answer(api.engine.change_record(&principal, &record.into(), Edit::Merge(fields), terms).await?))
+    Ok(Answer(
+        caller.engine.change_record(&caller.principal, &record.into(), Edit::Merge(fields), terms).await?,
+    ))
 }
 
 /// Deletes a record.
@@ -116,12 +109,11 @@ pub(super) async fn change_record(
     responses((status = 204, description = "The record is gone"))
 )]
 pub(super) async fn delete_record(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     record: RecordPath,
     ExpectedVersion(expected): ExpectedVersion,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_record(&principal, &record.into(), Terms { expected, once }).await?;
+    caller.engine.delete_record(&caller.principal, &record.into(), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

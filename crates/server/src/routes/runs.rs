@@ -11,13 +11,14 @@ use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use crate::Api;
+use crate::auth::Caller;
 use crate::body::Json;
 use crate::contracts::{Deltas, Encoder};
 use crate::error::{Code, Problem};
 use crate::idempotency::Key;
 use crate::path::{AppPath, RunPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, Params};
-use crate::routes::Followed;
+use crate::routes::{Created, Followed, Reply};
 
 /// Seconds after which a server that is stopping is likely to be back.
 const RESTART_RETRY_AFTER: u32 = 2;
@@ -148,12 +149,8 @@ fn with_ids(submitted: &Submitted, response: Response) -> Response {
     params(RunPath),
     responses((status = 200, description = "The run", body = RunView))
 )]
-pub(super) async fn get_run(
-    State(api): State<Api>,
-    principal: Principal,
-    RunPath { run }: RunPath,
-) -> Result<Answer<RunView>, Problem> {
-    Ok(Answer(api.engine.run(&principal, run).await?))
+pub(super) async fn get_run(caller: Caller, RunPath { run }: RunPath) -> Reply<RunView> {
+    Ok(Answer(caller.engine.run(&caller.principal, run).await?))
 }
 
 /// A run's events after the last one seen, then the ones to come, to the end of the run.
@@ -194,12 +191,11 @@ pub(super) struct StepParams {
     responses((status = 200, description = "The prompt as it was sent", body = PromptView))
 )]
 pub(super) async fn run_prompt(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     RunPath { run }: RunPath,
     Params(StepParams { step }): Params<StepParams>,
-) -> Result<Answer<PromptView>, Problem> {
-    Ok(Answer(api.engine.prompt(&principal, run, step).await?))
+) -> Reply<PromptView> {
+    Ok(Answer(caller.engine.prompt(&caller.principal, run, step).await?))
 }
 
 /// Asks a run to stop. What it said so far is kept; a run that has ended stays as it is.
@@ -209,11 +205,6 @@ pub(super) async fn run_prompt(
     params(RunPath),
     responses((status = 202, description = "The run, asked to stop", body = RunView))
 )]
-pub(super) async fn cancel_run(
-    State(api): State<Api>,
-    principal: Principal,
-    RunPath { run }: RunPath,
-    Key(once): Key,
-) -> Result<(StatusCode, Answer<RunView>), Problem> {
-    Ok((StatusCode::ACCEPTED, Answer(api.engine.cancel(&principal, run, once).await?)))
+pub(super) async fn cancel_run(caller: Caller, RunPath { run }: RunPath, Key(once): Key) -> Created<RunView> {
+    Ok((StatusCode::ACCEPTED, Answer(caller.engine.cancel(&caller.principal, run, once).await?)))
 }

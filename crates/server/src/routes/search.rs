@@ -1,13 +1,12 @@
 //! What was said before, in any of the user's threads.
 
 use axum::Json as Answer;
-use axum::extract::State;
-use protocol::{MessageHit, Page, Principal};
+use protocol::{MessageHit, Page};
 
-use crate::Api;
-use crate::error::Problem;
+use crate::auth::Caller;
 use crate::path::AppPath;
 use crate::query::{MessageParams, Params};
+use crate::routes::Reply;
 
 /// Past messages of all your threads in an app, best first. Times that the question names, such as "last Tuesday", are
 /// understood.
@@ -18,10 +17,9 @@ use crate::query::{MessageParams, Params};
     responses((status = 200, description = "What was found; one page", body = Page<MessageHit>))
 )]
 pub(super) async fn search_messages(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Params(query): Params<MessageParams>,
-) -> Result<Answer<Page<MessageHit>>, Problem> {
-    Ok(Answer(api.engine.search_messages(&principal, &app, query.into()).await?))
+) -> Reply<Page<MessageHit>> {
+    Ok(Answer(caller.engine.search_messages(&caller.principal, &app, query.into()).await?))
 }

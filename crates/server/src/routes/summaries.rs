@@ -1,13 +1,12 @@
 //! Summaries: what stands for the older parts of a conversation.
 
 use axum::Json as Answer;
-use axum::extract::State;
-use protocol::{Page, Principal, SummaryView};
+use protocol::{Page, SummaryView};
 
-use crate::Api;
-use crate::error::Problem;
+use crate::auth::Caller;
 use crate::path::ThreadPath;
 use crate::query::{PageParams, Params, SummaryParams};
+use crate::routes::Reply;
 
 /// What stands for the older part of a thread, in the order of the conversation.
 #[utoipa::path(
@@ -17,11 +16,10 @@ use crate::query::{PageParams, Params, SummaryParams};
     responses((status = 200, description = "All of them, unless they are large", body = Page<SummaryView>))
 )]
 pub(super) async fn list_summaries(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     ThreadPath { thread }: ThreadPath,
     Params(SummaryParams { all }): Params<SummaryParams>,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<SummaryView>>, Problem> {
-    Ok(Answer(api.engine.summaries(&principal, thread, all.unwrap_or(false), page.into()).await?))
+) -> Reply<Page<SummaryView>> {
+    Ok(Answer(caller.engine.summaries(&caller.principal, thread, all.unwrap_or(false), page.into()).await?))
 }

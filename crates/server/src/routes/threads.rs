@@ -7,12 +7,13 @@ use axum::response::Response;
 use protocol::{Message, NewThread, Page, Principal, ThreadChange, ThreadView};
 
 use crate::Api;
+use crate::auth::Caller;
 use crate::body::{Json, OptionalJson};
 use crate::error::Problem;
 use crate::idempotency::Key;
 use crate::path::{AppPath, ThreadPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, PageParams, Params};
-use crate::routes::Followed;
+use crate::routes::{Created, Followed, Reply, created};
 
 /// Creates a thread. The body may be empty.
 #[utoipa::path(
@@ -23,12 +24,11 @@ use crate::routes::Followed;
     responses((status = 201, description = "The new thread", body = ThreadView))
 )]
 pub(super) async fn create_thread(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     OptionalJson(new, once): OptionalJson<NewThread>,
-) -> Result<(StatusCode, Answer<ThreadView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.create_thread(&principal, &app, new, once).await?)))
+) -> Created<ThreadView> {
+    Ok(created(caller.engine.create_thread(&caller.principal, &app, new, once).await?))
 }
 
 /// The user's threads in an app, newest first.
@@ -39,12 +39,11 @@ pub(super) async fn create_thread(
     responses((status = 200, description = "A page of threads", body = Page<ThreadView>))
 )]
 pub(super) async fn list_threads(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<ThreadView>>, Problem> {
-    Ok(Answer(api.engine.threads(&principal, &app, page.into()).await?))
+) -> Reply<Page<ThreadView>> {
+    Ok(Answer(caller.engine.threads(&caller.principal, &app, page.into()).await?))
 }
 
 /// One thread.
@@ -54,12 +53,8 @@ pub(super) async fn list_threads(
     params(ThreadPath),
     responses((status = 200, description = "The thread", body = ThreadView))
 )]
-pub(super) async fn get_thread(
-    State(api): State<Api>,
-    principal: Principal,
-    ThreadPath { thread }: ThreadPath,
-) -> Result<Answer<ThreadView>, Problem> {
-    Ok(Answer(api.engine.thread(&principal, thread).await?))
+pub(super) async fn get_thread(caller: Caller, ThreadPath { thread }: ThreadPath) -> Reply<ThreadView> {
+    Ok(Answer(caller.engine.thread(&caller.principal, thread).await?))
 }
 
 /// Renames a thread, or sets who answers in it. What is absent stays as it is; a `personaId` of null removes it.
@@ -71,12 +66,11 @@ pub(super) async fn get_thread(
     responses((status = 200, description = "The thread as it is now", body = ThreadView))
 )]
 pub(super) async fn change_thread(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     ThreadPath { thread }: ThreadPath,
     Json(change, once): Json<ThreadChange>,
-) -> Result<Answer<ThreadView>, Problem> {
-    Ok(Answer(api.engine.change_thread(&principal, thread, change, once).await?))
+) -> Reply<ThreadView> {
+    Ok(Answer(caller.engine.change_thread(&caller.principal, thread, change, once).await?))
 }
 
 /// Deletes a thread. A run under way in it is cancelled.
@@ -87,12 +81,11 @@ pub(super) async fn change_thread(
     responses((status = 204, description = "The thread is gone"))
 )]
 pub(super) async fn delete_thread(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     ThreadPath { thread }: ThreadPath,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_thread(&principal, thread, once).await?;
+    caller.engine.delete_thread(&caller.principal, thread, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -104,12 +97,11 @@ pub(super) async fn delete_thread(
     responses((status = 200, description = "A page of messages", body = Page<Message>))
 )]
 pub(super) async fn list_messages(
-    State(api): State<Api>,
-    principal: Principal,
+    caller: Caller,
     ThreadPath { thread }: ThreadPath,
     Params(page): Params<PageParams>,
-) -> Result<Answer<Page<Message>>, Problem> {
-    Ok(Answer(api.engine.messages(&principal, thread, page.into()).await?))
+) -> Reply<Page<Message>> {
+    Ok(Answer(caller.engine.messages(&caller.principal, thread, page.into()).await?))
 }
 
 /// The thread's channel: the events of all its runs after the last one seen, then the ones to come, without end.

@@ -5,8 +5,9 @@ use axum::extract::State;
 use protocol::{ModelView, Page, Principal, UsageReport};
 
 use crate::Api;
-use crate::error::Problem;
+use crate::auth::Caller;
 use crate::query::{Params, PeriodParams};
+use crate::routes::Reply;
 
 /// What the user has used, by day (UTC), app and model, newest first.
 #[utoipa::path(
@@ -15,12 +16,10 @@ use crate::query::{Params, PeriodParams};
     params(PeriodParams),
     responses((status = 200, description = "The user's usage", body = UsageReport))
 )]
-pub(super) async fn get_usage(
-    State(api): State<Api>,
-    principal: Principal,
-    Params(period): Params<PeriodParams>,
-) -> Result<Answer<UsageReport>, Problem> {
-    Ok(Answer(api.engine.usage_report(&principal, period.from.as_deref(), period.to.as_deref()).await?))
+pub(super) async fn get_usage(caller: Caller, Params(period): Params<PeriodParams>) -> Reply<UsageReport> {
+    Ok(Answer(
+        caller.engine.usage_report(&caller.principal, period.from.as_deref(), period.to.as_deref()).await?,
+    ))
 }
 
 /// The models that a request may name, by name.
