@@ -6,15 +6,15 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Subcommand;
+use protocol::ActionView;
 use reqwest::Method;
 use serde::Deserialize;
-use store::{Maintenance, Verified};
 
+use crate::Trouble;
+use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
-use crate::desk::Line;
-use crate::shelf::{Shelf, Whose};
 use crate::shown::{harmless, short};
-use crate::{Trouble, assemble};
+use crate::user_data::UserData;
 
 /// How long the running server may take to go through the whole ledger.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -24,7 +24,7 @@ pub(crate) enum Actions {
     /// List what tools did for a user in an app, newest first
     List {
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
         /// At most so many
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
@@ -33,51 +33,45 @@ pub(crate) enum Actions {
     Verify,
 }
 
-/// As the running server tells it.
+/// The report of the server.
 #[derive(Deserialize)]
-struct Ledger {
+struct LedgerReport {
     scopes: u64,
     entries: u64,
     erased: u64,
     faults: Vec<String>,
 }
 
-impl From<Verified> for Ledger {
-    fn from(verified: Verified) -> Self {
-        let Verified { scopes, entries, erased, faults } = verified;
-        Self { scopes, entries, erased, faults }
-    }
-}
-
 pub(crate) async fn actions(config: Config, command: Actions) -> Result<(), Trouble> {
     match command {
-        Actions::List { whose, limit } => list(&Shelf::of(&config, whose)?, limit.into()).await,
+        Actions::List { user, limit } => {
+            let data = UserData::open(&config, user).await?;
+            let actions = data.actions(limit.into()).await;
+            data.close().await;
+            list(&actions?)
+        }
         Actions::Verify => verify(&config).await,
     }
 }
 
-async fn list(shelf: &Shelf, limit: usize) -> Result<(), Trouble> {
+fn list(actions: &[ActionView]) -> Result<(), Trouble> {
     let mut report = String::new();
-    for deed in shelf.actions(limit).await? {
-        let state = if deed.undone { "undone" } else { &deed.status };
+    for action in actions {
+        let state = if action.undone { "undone" } else { &action.status };
         let input =
-            if deed.input.is_null() { Cow::Borrowed("erased") } else { deed.input.to_string().into() };
+            if action.input.is_null() { Cow::Borrowed("erased") } else { action.input.to_string().into() };
         let input = harmless(&input);
-        let (effect, tool, input) = (deed.effect, deed.tool, short(&input));
-        writeln!(report, "{}  {}  {state:<9}  {effect:<12}  {tool}  {input}", deed.id, deed.at)?;
+        let (effect, tool, input) = (action.effect.name(), &action.tool, short(&input));
+        writeln!(report, "{}  {}  {state:<9}  {effect:<12}  {tool}  {input}", action.id, action.started_at)?;
     }
     Ok(std::io::stdout().write_all(report.as_bytes())?)
 }
 
 async fn verify(config: &Config) -> Result<(), Trouble> {
-    let ledger: Ledger = match assemble::store(config) {
-        Ok(store) => store.verify_ledger().await?.into(),
-        Err(trouble) => {
-            let line = Line::instead(config, trouble)?;
-            line.ask(line.request(Method::GET, "/v1/admin/ledger").timeout(VERIFY_PATIENCE)).await?
-        }
-    };
-    let Ledger { scopes, entries, erased, faults } = ledger;
+    let api = ApiClient::open(config).await?;
+    let ledger = api.read(api.request(Method::GET, "/v1/admin/ledger").timeout(VERIFY_PATIENCE)).await;
+    api.close().await;
+    let LedgerReport { scopes, entries, erased, faults } = ledger?;
     let mut report =
         format!("scopes   {scopes}\nentries  {entries}\nerased   {erased}\nfaults   {}\n", faults.len());
     for fault in &faults {

@@ -12,7 +12,7 @@ use tools::{Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
 use crate::config::{self, Config, Embeddings, Provider};
 use crate::extract::Apart;
-use crate::{Trouble, local, vault};
+use crate::{Trouble, local, vault, weights};
 
 /// Opens the data folder and reads the apps. Nothing runs until the engine is started.
 pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
@@ -86,11 +86,6 @@ fn extractor() -> Arc<dyn Extractor> {
     }
 }
 
-/// The data folder alone, for who neither runs nor serves anything.
-pub(crate) fn store(config: &Config) -> Result<Sqlite, Trouble> {
-    open(config, Arc::new(Bus::default()))
-}
-
 fn open(config: &Config, bus: Arc<Bus>) -> Result<Sqlite, Trouble> {
     Sqlite::open(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
 }
@@ -156,10 +151,12 @@ pub(crate) type Embeds<'c> = (Arc<dyn Embedder>, &'c Provider);
 pub(crate) fn embedder(config: &Config) -> Result<Option<Embeds<'_>>, Trouble> {
     let pulled = match &config.embeddings {
         None => local::preferred_embedder(config),
-        Some(Embeddings { provider, model, .. }) if provider == local::NAME => config.pulled_model(model),
+        Some(Embeddings { provider, model, .. }) if provider == weights::PROVIDER => {
+            config.pulled_model(model)
+        }
         Some(embeddings) => return remote_embedder(config, embeddings),
     };
-    let here = pulled.zip(config.provider(local::NAME));
+    let here = pulled.zip(config.provider(weights::PROVIDER));
     Ok(here.map(|(model, provider)| (local::embedder(config, model), provider)))
 }
 

@@ -12,15 +12,16 @@ use protocol::{
     Event, ProposalId, ProposalOpen, ProposalView, RunEnd, RunId, RunStatus, Snapshot, TextDelta, ThreadId,
     ThreadView,
 };
-use reqwest::Response;
+use reqwest::{Method, Response};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Trouble;
+use crate::api_client::ApiClient;
 use crate::config::Config;
 use crate::shown::short;
 
-use host::Host;
+use host::ChatServer;
 use input::Input;
 use screen::Screen;
 
@@ -47,7 +48,7 @@ pub(crate) struct Options {
 }
 
 struct Chat {
-    host: Host,
+    api: ApiClient,
     app: String,
     thread: Option<ThreadId>,
     /// Where the server is, if that was said.
@@ -59,19 +60,20 @@ struct Chat {
 }
 
 pub(crate) async fn chat(config: Result<Config, Trouble>, options: Options) -> Result<(), Trouble> {
-    let host = match &options.url {
-        Some(url) => Host::at(url, options.key.clone()).await?,
-        None => Host::of(&config?).await?,
+    let server = match &options.url {
+        Some(url) => ChatServer::at(url, options.key.clone()).await?,
+        None => ChatServer::find(&config?).await?,
     };
-    let app = host.choose(options.app)?;
+    let app = server.choose_app(options.app)?;
+    let api = server.api;
     let interrupt = signal(SignalKind::interrupt())?;
     let (thread, url) = (options.thread, options.url);
-    let mut chat = Chat { host, app, thread, url, screen: Screen::default(), input: Input::new(), interrupt };
+    let mut chat = Chat { api, app, thread, url, screen: Screen::default(), input: Input::new(), interrupt };
     let result = match options.message {
         Some(message) => chat.say(&message).await,
         None => chat.converse().await,
     };
-    chat.host.leave().await;
+    chat.api.close().await;
     result
 }
 
@@ -130,16 +132,16 @@ impl Chat {
     /// Shows the run that the thread is in the midst of, if it is, and asks what that one waits for.
     async fn catch_up(&mut self) -> Result<(), Trouble> {
         let Some(thread) = self.thread else { return Ok(()) };
-        let view: ThreadView = self.host.get(&format!("/v1/threads/{thread}")).await?.json().await?;
+        let view: ThreadView = self.api.get(&format!("/v1/threads/{thread}")).await?;
         let Some(run) = view.active_run_id else { return Ok(()) };
-        let response = self.host.get(&format!("/v1/runs/{run}/events")).await?;
+        let response = self.events(run).await?;
         self.follow(run, response).await
     }
 
     /// Sends a message and shows the answer as it comes. A run that does not complete is an error.
     async fn say(&mut self, message: &str) -> Result<(), Trouble> {
         let body = json!({ "message": message, "threadId": self.thread });
-        let response = self.host.post(&format!("/v1/apps/{}/runs", self.app), &body).await?;
+        let response = self.api.post(&format!("/v1/apps/{}/runs", self.app), &body).await?;
         let run: RunId = header(&response, "x-run-id")?;
         self.thread = Some(header(&response, "x-thread-id")?);
         self.follow(run, response).await
@@ -182,7 +184,7 @@ impl Chat {
                         return Err("left before the answer had stopped".into());
                     }
                     asked = true;
-                    self.host.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await?;
+                    self.api.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await?;
                     continue;
                 }
             };
@@ -246,7 +248,7 @@ impl Chat {
                 _ => self.screen.note(&format!("{} is neither yes nor no", short(answer.trim())))?,
             }
         };
-        match self.host.post(&format!("/v1/proposals/{id}/{decision}"), &json!({})).await {
+        match self.api.post(&format!("/v1/proposals/{id}/{decision}"), &json!({})).await {
             Ok(_) => Ok(()),
             Err(trouble) => self.screen.note(&trouble.to_string()), // somebody else was faster, or the server is gone
         }
@@ -254,8 +256,13 @@ impl Chat {
 
     /// Whether nobody has decided yet. Where the server cannot say, it may say when it is told.
     async fn is_open(&self, id: ProposalId) -> bool {
-        let Ok(response) = self.host.get(&format!("/v1/proposals/{id}")).await else { return true };
-        response.json().await.map_or(true, |view: ProposalView| view.status == "open")
+        let view = self.api.get(&format!("/v1/proposals/{id}")).await;
+        view.map_or(true, |view: ProposalView| view.status == "open")
+    }
+
+    /// The run's events from its first.
+    async fn events(&self, run: RunId) -> Result<Response, Trouble> {
+        self.api.send(self.api.request(Method::GET, &format!("/v1/runs/{run}/events"))).await
     }
 
     /// The run's events again, once the server is back.
@@ -266,7 +273,7 @@ impl Chat {
                 () = tokio::time::sleep(RETURN_PAUSE) => {}
                 _ = self.interrupt.recv() => break,
             }
-            if let Ok(response) = self.host.get(&format!("/v1/runs/{run}/events")).await {
+            if let Ok(response) = self.events(run).await {
                 return Ok(response);
             }
         }

@@ -23,8 +23,8 @@ use model::{Capabilities, Kind, Listing, Prices, Timeouts, Wire, known};
 use server::Proxying;
 use tools::Allowed;
 
-use crate::catalogue::Knowledge;
-use crate::pull::Pulled;
+use crate::model_knowledge::ModelKnowledge;
+use crate::weights::PulledModel;
 
 pub(crate) use secret::Secret;
 
@@ -57,9 +57,9 @@ pub(crate) struct Config {
     pub(crate) pull: Pull,
     pub(crate) local: Local,
     /// What is known of models.
-    pub(crate) knowledge: Knowledge,
+    pub(crate) knowledge: ModelKnowledge,
     /// The models whose weights are in the data folder, by name.
-    pub(crate) pulled: Vec<Pulled>,
+    pub(crate) pulled: Vec<PulledModel>,
     pub(crate) server: Server,
     pub(crate) log: Log,
 }
@@ -262,7 +262,7 @@ impl Default for Config {
             outside: Outside::default(),
             pull: Pull::default(),
             local: Local::default(),
-            knowledge: Knowledge::default(),
+            knowledge: ModelKnowledge::default(),
             pulled: Vec::new(),
             server: Server::default(),
             log: Log { level: "info".into(), format: LogFormat::Text },

@@ -2,11 +2,11 @@
 //! user can read, says where it listens and holds a token that is good while it runs.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::replace_file::{PRIVATE, replace_file};
 
 const FILE: &str = "control.json";
 
@@ -23,11 +23,8 @@ pub(crate) struct Published {
 
 impl Control {
     pub(crate) fn publish(&self, data: &Path) -> std::io::Result<Published> {
-        let (file, draft) = (data.join(FILE), data.join("control.json.new"));
-        let mut open = fs::OpenOptions::new();
-        let mut out = open.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        out.write_all(&serde_json::to_vec(self)?)?;
-        fs::rename(draft, &file)?;
+        let file = data.join(FILE);
+        replace_file(&file, &serde_json::to_vec(self)?, PRIVATE)?;
         Ok(Published { file })
     }
 

@@ -12,7 +12,7 @@ use app::{App, Apps};
 use reqwest::StatusCode;
 
 use crate::config::Config;
-use crate::{Trouble, assemble, catalogue, discover, offers};
+use crate::{Trouble, assemble, catalogue, discover, http};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -124,7 +124,7 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
 async fn server(config: &Config) -> Result<Finding, Trouble> {
     let address = config.listen;
     let url = format!("http://{address}/readyz");
-    let answer = offers::client(&url, PATIENCE)?.get(url).send().await;
+    let answer = http::client(&url, PATIENCE)?.get(url).send().await;
     Ok(match answer.map(|response| response.status()) {
         Ok(StatusCode::OK) => Finding::Good(format!("server: running on {address}")),
         Ok(StatusCode::SERVICE_UNAVAILABLE) => {

@@ -6,39 +6,43 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::Trouble;
+use crate::api_client::UserOptions;
 use crate::config::Config;
 use crate::import::{Bundle, Entry, FileEntry};
-use crate::shelf::{Shelf, Whose};
+use crate::user_data::{Kept, UserData};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    whose: Whose,
+    user: UserOptions,
     /// Write to this file, which must not be there yet; without it, to standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 pub(crate) async fn export(config: Config, options: Options) -> Result<(), Trouble> {
-    let shelf = Shelf::of(&config, options.whose)?;
-    let mut bundle = Bundle::default();
-    for kind in shelf.app.records.keys() {
-        let records = shelf.records(kind).await?;
-        let entry = |record: crate::shelf::Kept| Entry {
-            id: Some(record.id.to_string()),
-            kind: record.kind,
-            data: record.data,
-        };
-        bundle.records.extend(records.into_iter().map(entry));
-    }
-    let files = shelf.files().await?;
-    bundle.files.extend(files.into_iter().map(|(path, content)| FileEntry { path, content }));
-    let mut text = serde_json::to_string_pretty(&bundle)?;
+    let data = UserData::open(&config, options.user).await?;
+    let bundle = bundle(&data).await;
+    data.close().await;
+    let mut text = serde_json::to_string_pretty(&bundle?)?;
     text.push('\n');
     match options.out {
         Some(file) => write(&file, &text).map_err(|error| format!("{}: {error}", file.display()).into()),
         None => Ok(std::io::stdout().write_all(text.as_bytes())?),
     }
+}
+
+async fn bundle(user: &UserData) -> Result<Bundle, Trouble> {
+    let mut bundle = Bundle::default();
+    for kind in user.app.records.keys() {
+        let records = user.records(kind).await?;
+        let entry =
+            |record: Kept| Entry { id: Some(record.id.to_string()), kind: record.kind, data: record.data };
+        bundle.records.extend(records.into_iter().map(entry));
+    }
+    let files = user.files().await?;
+    bundle.files.extend(files.into_iter().map(|(path, content)| FileEntry { path, content }));
+    Ok(bundle)
 }
 
 /// Only whoever exports may read it: these are a user's own things.

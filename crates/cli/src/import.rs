@@ -12,13 +12,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use app::{App, relative};
-use jsonschema::Validator;
 use protocol::{Clock, RecordId, SystemClock};
 use serde_json::Value;
 
 use crate::Trouble;
+use crate::api_client::UserOptions;
 use crate::config::Config;
-use crate::shelf::{Kept, Shelf, Whose, fresh_id};
+use crate::user_data::{Kept, UserData, fresh_id, validators};
 
 use read::Sheet;
 pub(crate) use read::{Bundle, Entry, FileEntry};
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     #[arg(value_name = "FOLDER_OR_FILE")]
     from: PathBuf,
     #[command(flatten)]
-    whose: Whose,
+    user: UserOptions,
     /// Add records once more that the user has already
     #[arg(long)]
     again: bool,
@@ -62,21 +62,26 @@ struct Draft {
 
 pub(crate) async fn import(config: Config, options: Options) -> Result<(), Trouble> {
     let sheets = read::sheets(&options.from)?;
-    let shelf = Shelf::of(&config, options.whose)?;
+    let data = UserData::open(&config, options.user).await?;
+    let report = add(&data, sheets, options.again).await;
+    data.close().await;
+    Ok(std::io::stdout().write_all(report?.as_bytes())?)
+}
+
+async fn add(data: &UserData, sheets: Vec<Sheet>, again: bool) -> Result<String, Trouble> {
     let mut draft = Draft::of(sheets);
-    draft.tell_dates(&shelf.app);
-    draft.check_records(&shelf).await?;
-    draft.check_files(&shelf).await?;
+    draft.tell_dates(&data.app);
+    draft.check_records(data).await?;
+    draft.check_files(data).await?;
     draft.refuse_problems()?;
-    if !options.again {
-        draft.leave_out_known(&shelf).await?;
+    if !again {
+        draft.leave_out_known(data).await?;
     }
     let known = draft.known;
     let records: Vec<Kept> = draft.records.into_iter().map(|waiting| waiting.kept).collect();
     let files: Vec<_> = draft.files.into_iter().map(|(_, file)| (file.path, file.content)).collect();
-    shelf.add(&records, &files).await?;
-    let report = report(&records, files.len(), known)?;
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+    data.add(&records, &files).await?;
+    report(&records, files.len(), known)
 }
 
 impl Draft {
@@ -116,21 +121,17 @@ impl Draft {
     }
 
     /// Each record against its schema, and each id in it against the records that there are or will be.
-    async fn check_records(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
-        let mut validators: BTreeMap<&str, Validator> = BTreeMap::new();
-        for (name, kind) in &shelf.app.records {
-            validators
-                .insert(name, jsonschema::validator_for(&kind.schema).map_err(|error| error.to_string())?);
-        }
+    async fn check_records(&mut self, user: &UserData) -> Result<(), Trouble> {
+        let validators = validators(&user.app)?;
         for Waiting { place, kept } in &mut self.records {
-            let kind = shelf.app.records.get(&kept.kind);
+            let kind = user.app.records.get(&kept.kind);
             let (Some(kind), Some(validator)) = (kind, validators.get(kept.kind.as_str())) else {
                 let known: Vec<&str> = validators.keys().copied().collect();
                 let message = format!("no record type \"{}\"; there is {}", kept.kind, known.join(", "));
                 self.problems.push(format!("{place}: {message}"));
                 continue;
             };
-            let missing = refer(shelf, &self.names, &kind.schema, &mut kept.data).await?;
+            let missing = refer(user, &self.names, &kind.schema, &mut kept.data).await?;
             self.problems.extend(missing.into_iter().map(|missing| format!("{place}: {missing}")));
             if let Some(error) = validator.iter_errors(&kept.data).next() {
                 let pointer = error.instance_path().to_string();
@@ -141,14 +142,14 @@ impl Draft {
         Ok(())
     }
 
-    async fn check_files(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
+    async fn check_files(&mut self, user: &UserData) -> Result<(), Trouble> {
         let (mut seen, mut new) = (BTreeSet::new(), Vec::new());
         for (place, file) in std::mem::take(&mut self.files) {
             let path = &file.path;
             let problem = match tools::files::check_path(path) {
                 Err(message) => Some(message),
                 Ok(()) if !seen.insert(path.clone()) => Some("is there twice".to_owned()),
-                Ok(()) => match shelf.file(path).await? {
+                Ok(()) => match user.file(path).await? {
                     Some(content) if content == file.content => {
                         self.known += 1;
                         continue;
@@ -165,20 +166,20 @@ impl Draft {
     }
 
     /// Keeps those records that the user has not yet; what they name is then the user's own.
-    async fn leave_out_known(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
+    async fn leave_out_known(&mut self, user: &UserData) -> Result<(), Trouble> {
         let kinds: BTreeSet<&String> = self.records.iter().map(|waiting| &waiting.kept.kind).collect();
         let mut there = Vec::new();
         for kind in kinds {
-            there.extend(shelf.records(kind).await?);
+            there.extend(user.records(kind).await?);
         }
         let new: Vec<Kept> = self.records.iter().map(|waiting| waiting.kept.clone()).collect();
-        let known = known::known(&new, &there, &shelf.app.records, &self.moved);
+        let known = known::known(&new, &there, &user.app.records, &self.moved);
         self.known += known.len();
         self.records.retain(|waiting| !known.contains_key(&waiting.kept.id));
         let own: BTreeMap<String, String> =
             known.iter().map(|(new, there)| (new.to_string(), there.to_string())).collect();
         for Waiting { kept, .. } in &mut self.records {
-            let Some(kind) = shelf.app.records.get(&kept.kind) else { continue };
+            let Some(kind) = user.app.records.get(&kept.kind) else { continue };
             each_reference(&kind.schema, &mut kept.data, &mut |_, name| {
                 if let Some(own) = own.get(name) {
                     name.clone_from(own);
@@ -205,7 +206,7 @@ impl Draft {
 
 /// Puts the new ids in place of those that the files use. Gives back what refers to nothing.
 async fn refer(
-    shelf: &Shelf,
+    user: &UserData,
     names: &BTreeMap<String, (String, RecordId)>,
     schema: &Value,
     data: &mut Value,
@@ -218,7 +219,7 @@ async fn refer(
     let mut missing = Vec::new();
     for (kind, text) in unknown {
         let is_there = match text.parse() {
-            Ok(id) => shelf.has_record(&kind, id).await?,
+            Ok(id) => user.has_record(&kind, id).await?,
             Err(_) => false,
         };
         if !is_there {

@@ -2,6 +2,7 @@
 
 mod actions;
 mod admin;
+mod api_client;
 mod apps;
 mod assemble;
 mod audit;
@@ -11,26 +12,29 @@ mod chat;
 mod compact;
 mod config;
 mod control;
-mod desk;
 mod discover;
 mod doctor;
 mod export;
 mod extract;
 mod help;
+mod http;
 mod import;
 mod init;
 mod local;
 mod mcp;
 mod memories;
+mod model_knowledge;
 mod models;
 mod offers;
 mod pull;
+mod replace_file;
 mod serve;
-mod shelf;
 mod shown;
 mod tools;
+mod user_data;
 mod vault;
 mod watch;
+mod weights;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -85,55 +89,25 @@ enum Command {
         places: Places,
     },
     /// Talk to an app in the terminal, through the running server or, if there is none, one of its own
-    Chat {
-        #[command(flatten)]
-        options: chat::Options,
-        #[command(flatten)]
-        places: Places,
-    },
+    Chat(OptionsAt<chat::Options>),
     /// Say what is configured, what can be reached and what is missing
     Doctor(Places),
     /// Make a new app folder that works at once
-    Init {
-        #[command(flatten)]
-        options: init::Options,
-        #[command(flatten)]
-        places: Places,
-    },
+    Init(OptionsAt<init::Options>),
     /// List the apps, or say everything that is wrong with them
     #[command(name = "apps")]
-    Folders {
-        #[command(subcommand)]
-        command: apps::AppsCommand,
-        #[command(flatten)]
-        places: Places,
-    },
+    Folders(CommandsAt<apps::AppsCommand>),
     /// Make, list and revoke the keys of users
-    Keys {
-        #[command(subcommand)]
-        command: admin::Keys,
-        #[command(flatten)]
-        places: Places,
-    },
+    Keys(CommandsAt<admin::Keys>),
     /// List background work, newest first, with why any of it failed
     Jobs(Places),
     /// List what tools did, or check the ledger that says so
-    Actions {
-        #[command(subcommand)]
-        command: actions::Actions,
-        #[command(flatten)]
-        places: Places,
-    },
+    Actions(CommandsAt<actions::Actions>),
     /// Copy the data folder into another, as it is at one moment; a server may be using it
     ///
     /// The copy is checked. To restore it, start the server with that folder, or a copy of it, as its data folder.
     /// Models that were pulled are not in it, nor are apps and rondo.toml.
-    Backup {
-        #[command(flatten)]
-        options: backup::Options,
-        #[command(flatten)]
-        places: Places,
-    },
+    Backup(OptionsAt<backup::Options>),
     /// Write the database anew, without free space and without traces of what was removed; no server may be using it
     ///
     /// It needs as much free space as the database has. One that an older version of the server has made gives space back
@@ -142,52 +116,40 @@ enum Command {
     /// Look through all data for what must never be there; a server may be using it. Fails if anything is wrong
     Audit(Places),
     /// Load records and files of JSON into a user's share of an app: all of them, or none if any is wrong
-    Import {
-        #[command(flatten)]
-        options: import::Options,
-        #[command(flatten)]
-        places: Places,
-    },
+    Import(OptionsAt<import::Options>),
     /// Print all records and files of a user in an app, as JSON that `import` takes back
-    Export {
-        #[command(flatten)]
-        options: export::Options,
-        #[command(flatten)]
-        places: Places,
-    },
+    Export(OptionsAt<export::Options>),
     /// List, find, add and forget what is remembered of a user in an app, say why it is known, or switch it off
-    Memories {
-        #[command(subcommand)]
-        command: memories::Memories,
-        #[command(flatten)]
-        places: Places,
-    },
+    Memories(CommandsAt<memories::Memories>),
     /// List the MCP servers whose tools apps use, say what those tools are, and approve them
-    Mcp {
-        #[command(subcommand)]
-        command: mcp::Mcp,
-        #[command(flatten)]
-        places: Places,
-    },
+    Mcp(CommandsAt<mcp::Mcp>),
     /// List the models, try one, fetch weights for this process, or take a newer catalogue of models
-    Models {
-        #[command(subcommand)]
-        command: models::Models,
-        #[command(flatten)]
-        places: Places,
-    },
+    Models(CommandsAt<models::Models>),
     /// Write declarations of tools for an app from descriptions of what they reach
-    Tools {
-        #[command(subcommand)]
-        command: tools::Tools,
-        #[command(flatten)]
-        places: Places,
-    },
+    Tools(CommandsAt<tools::Tools>),
     /// Reads a document from standard input; the server calls this for uploads
     #[command(name = extract::COMMAND, hide = true)]
     ExtractDocument { kind: String },
     /// Print a configuration file with every key, its default and what it is for
     Config,
+}
+
+/// The options of a command, and where things are.
+#[derive(clap::Args)]
+struct OptionsAt<T: clap::Args> {
+    #[command(flatten)]
+    options: T,
+    #[command(flatten)]
+    places: Places,
+}
+
+/// One of the commands below a command, and where things are.
+#[derive(clap::Args)]
+struct CommandsAt<T: Subcommand> {
+    #[command(subcommand)]
+    command: T,
+    #[command(flatten)]
+    places: Places,
 }
 
 /// Where things are; each beats its environment variable.
@@ -255,23 +217,33 @@ fn run(cli: Cli) -> Result<(), Trouble> {
     let file = cli.config.as_deref();
     match cli.command {
         Command::Serve { pull, places } => block_on(serve::serve(places.load(file)?, pull)),
-        Command::Chat { options, places } => block_on(chat::chat(places.load(file), options)),
+        Command::Chat(OptionsAt { options, places }) => block_on(chat::chat(places.load(file), options)),
         Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
-        Command::Init { options, places } => init::init(&places.load(file)?, &options),
-        Command::Folders { command, places } => block_on(apps::apps(places.load(file)?, command)),
-        Command::Keys { command, places } => block_on(admin::keys(places.load(file)?, command)),
+        Command::Init(OptionsAt { options, places }) => init::init(&places.load(file)?, &options),
+        Command::Folders(CommandsAt { command, places }) => block_on(apps::apps(places.load(file)?, command)),
+        Command::Keys(CommandsAt { command, places }) => block_on(admin::keys(places.load(file)?, command)),
         Command::ExtractDocument { kind } => extract::answer(&kind),
         Command::Jobs(places) => block_on(admin::jobs(places.load(file)?)),
-        Command::Actions { command, places } => block_on(actions::actions(places.load(file)?, command)),
-        Command::Backup { options, places } => backup::backup(&places.load(file)?, &options),
+        Command::Actions(CommandsAt { command, places }) => {
+            block_on(actions::actions(places.load(file)?, command))
+        }
+        Command::Backup(OptionsAt { options, places }) => backup::backup(&places.load(file)?, &options),
         Command::Compact(places) => compact::compact(&places.load(file)?),
         Command::Audit(places) => audit::audit(&places.load(file)?),
-        Command::Import { options, places } => block_on(import::import(places.load(file)?, options)),
-        Command::Export { options, places } => block_on(export::export(places.load(file)?, options)),
-        Command::Memories { command, places } => block_on(memories::memories(places.load(file)?, command)),
-        Command::Mcp { command, places } => block_on(mcp::mcp(places.load(file)?, command)),
-        Command::Models { command, places } => block_on(models::models(places.load(file)?, command)),
-        Command::Tools { command, places } => tools::tools(&places.load(file)?, command),
+        Command::Import(OptionsAt { options, places }) => {
+            block_on(import::import(places.load(file)?, options))
+        }
+        Command::Export(OptionsAt { options, places }) => {
+            block_on(export::export(places.load(file)?, options))
+        }
+        Command::Memories(CommandsAt { command, places }) => {
+            block_on(memories::memories(places.load(file)?, command))
+        }
+        Command::Mcp(CommandsAt { command, places }) => block_on(mcp::mcp(places.load(file)?, command)),
+        Command::Models(CommandsAt { command, places }) => {
+            block_on(models::models(places.load(file)?, command))
+        }
+        Command::Tools(CommandsAt { command, places }) => tools::tools(&places.load(file)?, command),
         Command::Config => Ok(std::io::stdout().write_all(config::DEFAULT_FILE.as_bytes())?),
     }
 }

@@ -1,5 +1,4 @@
-//! `rondo mcp`: the servers of tools that apps use, and which of their tools are approved; through the running server,
-//! or in the data folder if none runs.
+//! `rondo mcp`: the MCP servers that apps use, and which of their tools are approved.
 
 mod definition;
 
@@ -8,7 +7,6 @@ use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
 use clap::Subcommand;
-use engine::{Engine, LOCAL_USER};
 use protocol::{
     McpApproval, McpApprovalOf, McpServerView, McpState, McpToolState, McpToolView, McpTransport, Page,
 };
@@ -16,9 +14,9 @@ use reqwest::Method;
 use serde_json::json;
 
 use self::definition::{changes, lines};
+use crate::Trouble;
+use crate::api_client::ApiClient;
 use crate::config::Config;
-use crate::desk::Line;
-use crate::{Trouble, assemble};
 
 pub(crate) use self::definition::revealed;
 
@@ -80,14 +78,20 @@ pub(crate) enum Mcp {
 }
 
 pub(crate) async fn mcp(config: Config, command: Mcp) -> Result<(), Trouble> {
-    let desk = Desk::of(&config)?;
-    let report = match command {
+    let api = ApiClient::open(&config).await?;
+    let report = run(&api, command).await;
+    api.close().await;
+    Ok(std::io::stdout().write_all(report?.as_bytes())?)
+}
+
+async fn run(api: &ApiClient, command: Mcp) -> Result<String, Trouble> {
+    Ok(match command {
         Mcp::List { json } => {
-            let servers = desk.list().await?;
+            let servers = list_servers(api).await?;
             if json { serde_json::to_string_pretty(&servers)? + "\n" } else { listed(&servers)? }
         }
         Mcp::Show { app, server, tool } => {
-            let server = desk.one(&app, &server).await?;
+            let server = find_server(api, &app, &server).await?;
             let tools = match &tool {
                 Some(name) => vec![find(&server, name)?],
                 None => server.tools.iter().collect(),
@@ -96,89 +100,44 @@ pub(crate) async fn mcp(config: Config, command: Mcp) -> Result<(), Trouble> {
             head + &tools.into_iter().map(described).collect::<Result<String, _>>()?
         }
         Mcp::Approve { app, server, tools, all, yes } => {
-            let server = desk.one(&app, &server).await?;
+            let server = find_server(api, &app, &server).await?;
             let wanted = if all { waiting(&server).collect() } else { approvable(&server, &tools)? };
-            approve(&desk, &server, &wanted, yes).await?
+            approve(api, &server, &wanted, yes).await?
         }
         Mcp::Revoke { app, server, tools } => {
-            let server = desk.one(&app, &server).await?;
+            let server = find_server(api, &app, &server).await?;
             let found: Result<Vec<_>, _> = tools.iter().map(|name| find(&server, name)).collect();
             let names: Vec<String> = found?.into_iter().map(|tool| tool.tool.clone()).collect();
-            desk.revoke(&server, names.clone()).await?;
+            api.post(&path(&server, "revoke"), &json!({ "tools": names })).await?;
             names.iter().map(|name| format!("{} is revoked\n", revealed(name))).collect()
         }
-        Mcp::Refresh { app, server } => looked_at(&desk.refresh(&app, &server).await?)?,
-    };
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+        Mcp::Refresh { app, server } => looked_at(&refresh(api, &app, &server).await?)?,
+    })
 }
 
-/// Where to ask.
-pub(crate) enum Desk {
-    Running(Line),
-    /// No server runs; the data folder is ours for as long as we ask. The engine is not started: it runs nothing.
-    Own(Engine),
+async fn list_servers(api: &ApiClient) -> Result<Vec<McpServerView>, Trouble> {
+    Ok(api.get::<Page<McpServerView>>("/v1/admin/mcp").await?.data)
 }
 
-impl Desk {
-    pub(crate) fn of(config: &Config) -> Result<Self, Trouble> {
-        match assemble::engine(config) {
-            Ok(engine) => Ok(Desk::Own(engine)),
-            Err(trouble) => Line::instead(config, trouble).map(Desk::Running),
-        }
-    }
-
-    async fn list(&self) -> Result<Vec<McpServerView>, Trouble> {
-        match self {
-            Desk::Running(line) => Ok(line.get::<Page<McpServerView>>("/v1/admin/mcp").await?.data),
-            Desk::Own(engine) => Ok(engine.mcp_servers().await?),
-        }
-    }
-
-    async fn one(&self, app: &str, server: &str) -> Result<McpServerView, Trouble> {
-        let servers = self.list().await?;
-        let names: Vec<String> = servers.iter().map(|view| format!("{} {}", view.app, view.server)).collect();
-        let found = servers.into_iter().find(|view| view.app == app && view.server == server);
-        found.ok_or_else(|| match names.as_slice() {
-            [] => NO_SERVERS.trim_end().into(),
-            names => format!("there is no server {app} {server}, but {}", names.join(", ")).into(),
-        })
-    }
-
-    /// Looks at a server now.
-    pub(crate) async fn refresh(&self, app: &str, server: &str) -> Result<McpServerView, Trouble> {
-        match self {
-            Desk::Running(line) => {
-                let request = line.request(Method::POST, &path((app, server), "refresh"));
-                line.ask(request.timeout(LOOK_PATIENCE)).await
-            }
-            Desk::Own(engine) => Ok(engine.look_at_mcp(app, server).await?),
-        }
-    }
-
-    async fn approve(&self, server: &McpServerView, approval: McpApproval) -> Result<(), Trouble> {
-        let of = (server.app.as_str(), server.server.as_str());
-        match self {
-            Desk::Running(line) => {
-                line.tell(line.request(Method::POST, &path(of, "approve")).json(&approval)).await
-            }
-            Desk::Own(engine) => Ok(engine.approve_mcp(of, approval, LOCAL_USER).await.map(drop)?),
-        }
-    }
-
-    async fn revoke(&self, server: &McpServerView, tools: Vec<String>) -> Result<(), Trouble> {
-        let of = (server.app.as_str(), server.server.as_str());
-        match self {
-            Desk::Running(line) => {
-                let body = json!({ "tools": tools });
-                line.tell(line.request(Method::POST, &path(of, "revoke")).json(&body)).await
-            }
-            Desk::Own(engine) => Ok(engine.revoke_mcp(of, tools, LOCAL_USER).await.map(drop)?),
-        }
-    }
+async fn find_server(api: &ApiClient, app: &str, server: &str) -> Result<McpServerView, Trouble> {
+    let servers = list_servers(api).await?;
+    let names: Vec<String> = servers.iter().map(|view| format!("{} {}", view.app, view.server)).collect();
+    let found = servers.into_iter().find(|view| view.app == app && view.server == server);
+    found.ok_or_else(|| match names.as_slice() {
+        [] => NO_SERVERS.trim_end().into(),
+        names => format!("there is no server {app} {server}, but {}", names.join(", ")).into(),
+    })
 }
 
-fn path((app, server): (&str, &str), what: &str) -> String {
-    format!("/v1/admin/mcp/{app}/{server}/{what}")
+/// Looks at a server now.
+pub(crate) async fn refresh(api: &ApiClient, app: &str, server: &str) -> Result<McpServerView, Trouble> {
+    let request = api.request(Method::POST, &format!("/v1/admin/mcp/{app}/{server}/refresh"));
+    api.read(request.timeout(LOOK_PATIENCE)).await
+}
+
+/// The address of a server's approvals and revocations.
+fn path(server: &McpServerView, what: &str) -> String {
+    format!("/v1/admin/mcp/{}/{}/{what}", server.app, server.server)
 }
 
 /// The tools that nobody has approved as they are offered now.
@@ -224,7 +183,7 @@ fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> Result<Vec<&'a
 
 /// Shows what a yes is for, asks for it, and approves exactly that.
 async fn approve(
-    desk: &Desk,
+    api: &ApiClient,
     server: &McpServerView,
     wanted: &[&McpToolView],
     yes: bool,
@@ -238,7 +197,8 @@ async fn approve(
         return Err("nothing was approved".into());
     }
     let of = |tool: &&McpToolView| McpApprovalOf { tool: tool.tool.clone(), hash: tool.hash.clone() };
-    desk.approve(server, McpApproval { tools: Some(wanted.iter().map(of).collect()) }).await?;
+    let approval = McpApproval { tools: Some(wanted.iter().map(of).collect()) };
+    api.post(&path(server, "approve"), &approval).await?;
     Ok(wanted.iter().map(|tool| format!("{} is approved\n", revealed(&tool.tool))).collect())
 }
 

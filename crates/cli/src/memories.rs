@@ -1,5 +1,4 @@
-//! `rondo memories`: what is remembered of a user in an app, through the running server or in the data folder if none
-//! runs.
+//! `rondo memories`: what an app remembers of a user.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -7,19 +6,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
-use engine::{Added, Engine, ExportFormat, LOCAL_USER, MAX_IMPORT_BYTES, PageQuery};
+use engine::MAX_IMPORT_BYTES;
 use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryId, MemoryQuery, MemorySettings, MemoryView, NewMemory,
-    Page, Principal,
+    Page,
 };
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
+use crate::Trouble;
+use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
-use crate::desk::Line;
-use crate::shelf::{NOBODY_ASKS, Whose, speaking};
 use crate::shown::{harmless, short};
-use crate::{Trouble, assemble};
 
 /// How long the running server may take to import a file, or to write one.
 const FILE_PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -29,7 +27,7 @@ pub(crate) enum Memories {
     /// List them, newest first
     List {
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
         /// Those of one status, or all
         #[arg(long, default_value = "active")]
         status: Status,
@@ -41,7 +39,7 @@ pub(crate) enum Memories {
     Search {
         query: String,
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
         /// At most so many
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
@@ -50,7 +48,7 @@ pub(crate) enum Memories {
     Add {
         text: String,
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
         /// What sort of fact it is, in a word
         #[arg(long)]
         kind: Option<String>,
@@ -59,7 +57,7 @@ pub(crate) enum Memories {
     Forget {
         id: MemoryId,
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
         /// Remove it from the disk for good; it cannot be restored
         #[arg(long)]
         purge: bool,
@@ -68,18 +66,18 @@ pub(crate) enum Memories {
     Restore {
         id: MemoryId,
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
     /// Say why it is known: its versions, and the words it rests on
     History {
         id: MemoryId,
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
     /// Print all active ones as a file that `import` takes back
     Export {
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
         #[arg(long, default_value = "json")]
         format: Form,
     },
@@ -87,17 +85,17 @@ pub(crate) enum Memories {
     Import {
         file: PathBuf,
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
     /// Switch memory on
     On {
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
     /// Switch memory off: nothing is recalled or remembered, and what is there stays
     Off {
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
 }
 
@@ -124,162 +122,68 @@ fn name(value: &impl ValueEnum) -> String {
 }
 
 pub(crate) async fn memories(config: Config, command: Memories) -> Result<(), Trouble> {
-    let desk = |whose: Whose| Desk::of(&config, whose);
-    let report = match command {
-        Memories::List { whose, status, limit } => {
-            desk(whose)?.list(status, limit).await?.data.iter().map(line).collect()
+    let (Memories::List { user, .. }
+    | Memories::Search { user, .. }
+    | Memories::Add { user, .. }
+    | Memories::Forget { user, .. }
+    | Memories::Restore { user, .. }
+    | Memories::History { user, .. }
+    | Memories::Export { user, .. }
+    | Memories::Import { user, .. }
+    | Memories::On { user }
+    | Memories::Off { user }) = &command;
+    let of_app = format!("/v1/apps/{}/memories", user.app);
+    let api = ApiClient::open_as(&config, user.clone()).await?;
+    let report = run(&api, &of_app, command).await;
+    api.close().await;
+    Ok(std::io::stdout().write_all(report?.as_bytes())?)
+}
+
+async fn run(api: &ApiClient, of_app: &str, command: Memories) -> Result<String, Trouble> {
+    let of_one = |id: MemoryId| format!("/v1/memories/{id}");
+    Ok(match command {
+        Memories::List { status, limit, .. } => {
+            let path = format!("{of_app}?status={}&limit={limit}", name(&status));
+            api.get::<Page<MemoryView>>(&path).await?.data.iter().map(line).collect()
         }
-        Memories::Search { query, whose, limit } => {
-            let page = desk(whose)?.search(MemoryQuery { query, limit: Some(limit) }).await?;
+        Memories::Search { query, limit, .. } => {
+            let query = MemoryQuery { query, limit: Some(limit) };
+            let page: Page<MemoryHit> = api.post(&format!("{of_app}/search"), &query).await?.json().await?;
             page.data.iter().map(|hit| format!("{:.2}  {}", hit.score, line(&hit.memory))).collect()
         }
-        Memories::Add { text, whose, kind } => line(&desk(whose)?.add(NewMemory { text, kind }).await?),
-        Memories::Forget { id, whose, purge: true } => {
-            desk(whose)?.purge(id).await?;
+        Memories::Add { text, kind, .. } => {
+            line(&api.post(of_app, &NewMemory { text, kind }).await?.json().await?)
+        }
+        Memories::Forget { id, purge: true, .. } => {
+            api.delete(&format!("{}?purge=true", of_one(id))).await?;
             format!("{id} is gone for good\n")
         }
-        Memories::Forget { id, whose, purge: false } => {
-            desk(whose)?.forget(id).await?;
+        Memories::Forget { id, purge: false, .. } => {
+            api.delete(&of_one(id)).await?;
             format!("{id} is forgotten; `rondo memories restore {id}` brings it back\n")
         }
-        Memories::Restore { id, whose } => line(&desk(whose)?.restore(id).await?),
-        Memories::History { id, whose } => past(&desk(whose)?.history(id).await?)?,
-        Memories::Export { whose, format } => desk(whose)?.export(format).await?,
-        Memories::Import { file, whose } => {
+        Memories::Restore { id, .. } => {
+            line(&api.read(api.request(Method::POST, &format!("{}/restore", of_one(id)))).await?)
+        }
+        Memories::History { id, .. } => past(&api.get(&format!("{}/history", of_one(id))).await?)?,
+        Memories::Export { format, .. } => {
+            let request = api.request(Method::GET, &format!("{of_app}/export?format={}", name(&format)));
+            api.send(request.timeout(FILE_PATIENCE)).await?.text().await?
+        }
+        Memories::Import { file, .. } => {
             let text = read(&file).map_err(|trouble| format!("{}: {trouble}", file.display()))?;
-            outcome(&desk(whose)?.import(text).await?)?
+            let request = api.request(Method::POST, &format!("{of_app}/import")).timeout(FILE_PATIENCE);
+            outcome(&api.read(request.header(CONTENT_TYPE, "text/plain").body(text)).await?)?
         }
-        Memories::On { whose } => switched(desk(whose)?.set(true).await?),
-        Memories::Off { whose } => switched(desk(whose)?.set(false).await?),
-    };
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+        Memories::On { .. } => set(api, of_app, true).await?,
+        Memories::Off { .. } => set(api, of_app, false).await?,
+    })
 }
 
-/// Where one user's memories of one app are asked for.
-struct Desk {
-    app: String,
-    place: Place,
-}
-
-enum Place {
-    Running(Line),
-    /// No server runs; the data folder is ours. The engine is not started: it runs nothing.
-    Own(Engine, Principal),
-}
-
-impl Desk {
-    fn of(config: &Config, whose: Whose) -> Result<Self, Trouble> {
-        let app = whose.app.clone();
-        let place = match assemble::engine(config) {
-            Ok(_) if whose.key.is_some() => return Err(NOBODY_ASKS.into()),
-            Ok(engine) => {
-                let user = server::on_this_machine(whose.user.as_deref().unwrap_or(LOCAL_USER));
-                Place::Own(engine, user)
-            }
-            Err(trouble) => Place::Running(speaking(Line::instead(config, trouble)?, whose)?),
-        };
-        Ok(Self { app, place })
-    }
-
-    fn path(&self, rest: &str) -> String {
-        format!("/v1/apps/{}/memories{rest}", self.app)
-    }
-
-    async fn list(&self, status: Status, limit: u32) -> Result<Page<MemoryView>, Trouble> {
-        let status = name(&status);
-        match &self.place {
-            Place::Running(line) => line.get(&self.path(&format!("?status={status}&limit={limit}"))).await,
-            Place::Own(engine, user) => {
-                let page = PageQuery { limit: Some(limit), cursor: None };
-                Ok(engine.memories(user, &self.app, Some(&status), page).await?)
-            }
-        }
-    }
-
-    async fn search(&self, query: MemoryQuery) -> Result<Page<MemoryHit>, Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                line.ask(line.request(Method::POST, &self.path("/search")).json(&query)).await
-            }
-            Place::Own(engine, user) => Ok(engine.search_memories(user, &self.app, query).await?),
-        }
-    }
-
-    async fn add(&self, new: NewMemory) -> Result<MemoryView, Trouble> {
-        match &self.place {
-            Place::Running(line) => line.ask(line.request(Method::POST, &self.path("")).json(&new)).await,
-            Place::Own(engine, user) => match engine.create_memory(user, &self.app, new, None).await? {
-                Added::New(memory) | Added::Known(memory) => Ok(memory),
-            },
-        }
-    }
-
-    async fn forget(&self, id: MemoryId) -> Result<(), Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                line.tell(line.request(Method::DELETE, &format!("/v1/memories/{id}"))).await
-            }
-            Place::Own(engine, user) => Ok(engine.forget_memory(user, id, None).await?),
-        }
-    }
-
-    async fn purge(&self, id: MemoryId) -> Result<(), Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                line.tell(line.request(Method::DELETE, &format!("/v1/memories/{id}?purge=true"))).await
-            }
-            Place::Own(engine, user) => Ok(engine.purge_memory(user, id, None).await?),
-        }
-    }
-
-    async fn restore(&self, id: MemoryId) -> Result<MemoryView, Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                line.ask(line.request(Method::POST, &format!("/v1/memories/{id}/restore"))).await
-            }
-            Place::Own(engine, user) => Ok(engine.restore_memory(user, id, None).await?),
-        }
-    }
-
-    async fn history(&self, id: MemoryId) -> Result<MemoryHistoryView, Trouble> {
-        match &self.place {
-            Place::Running(line) => line.get(&format!("/v1/memories/{id}/history")).await,
-            Place::Own(engine, user) => Ok(engine.memory_history(user, id).await?),
-        }
-    }
-
-    async fn export(&self, form: Form) -> Result<String, Trouble> {
-        let form = name(&form);
-        match &self.place {
-            Place::Running(line) => {
-                let request = line.request(Method::GET, &self.path(&format!("/export?format={form}")));
-                line.text(request.timeout(FILE_PATIENCE)).await
-            }
-            Place::Own(engine, user) => {
-                Ok(engine.export_memories(user, &self.app, form.parse::<ExportFormat>()?).await?)
-            }
-        }
-    }
-
-    async fn import(&self, file: String) -> Result<ImportReport, Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                let request = line.request(Method::POST, &self.path("/import")).timeout(FILE_PATIENCE);
-                line.ask(request.header(CONTENT_TYPE, "text/plain").body(file)).await
-            }
-            Place::Own(engine, user) => Ok(engine.import_memories(user, &self.app, file, None).await?),
-        }
-    }
-
-    async fn set(&self, enabled: bool) -> Result<MemorySettings, Trouble> {
-        let settings = MemorySettings { enabled };
-        match &self.place {
-            Place::Running(line) => {
-                line.ask(line.request(Method::PUT, &self.path("/settings")).json(&settings)).await
-            }
-            Place::Own(engine, user) => Ok(engine.set_memory(user, &self.app, settings, None).await?),
-        }
-    }
+async fn set(api: &ApiClient, of_app: &str, enabled: bool) -> Result<String, Trouble> {
+    let request = api.request(Method::PUT, &format!("{of_app}/settings")).json(&MemorySettings { enabled });
+    let settings: MemorySettings = api.read(request).await?;
+    Ok(format!("memory is {}\n", if settings.enabled { "on" } else { "off" }))
 }
 
 fn read(file: &Path) -> Result<String, Trouble> {
@@ -329,8 +233,4 @@ fn outcome(report: &ImportReport) -> Result<String, Trouble> {
         writeln!(text, "memory {} {}", one.index, one.reason)?;
     }
     Ok(text)
-}
-
-fn switched(settings: MemorySettings) -> String {
-    format!("memory is {}\n", if settings.enabled { "on" } else { "off" })
 }

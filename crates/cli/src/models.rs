@@ -11,7 +11,7 @@ use model::{Embedder, MODEL_CHOICES};
 
 use crate::assemble::Embeds;
 use crate::config::Config;
-use crate::pull::Kind;
+use crate::weights::{self, WeightsKind};
 use crate::{Trouble, assemble, catalogue, discover, local, pull};
 
 #[derive(Subcommand)]
@@ -63,9 +63,12 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
             let report = if json {
                 table::json(&registry, &config)?
             } else if registry.is_empty() {
-                format!("there is no model: {MODEL_CHOICES}\n{}", table::pulled(&pull::pulled(&config.data)))
+                format!(
+                    "there is no model: {MODEL_CHOICES}\n{}",
+                    table::pulled(&weights::pulled_models(&config.data))
+                )
             } else {
-                let pulled = table::pulled(&pull::pulled(&config.data));
+                let pulled = table::pulled(&weights::pulled_models(&config.data));
                 let endings = table::endings(&registry, &config, catalogue::today());
                 format!("{}{pulled}{endings}", table::text(&registry, &config))
             };
@@ -101,8 +104,8 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
 
 /// The embedding model of this name: the configured one, or one whose weights are here.
 fn embedder<'c>(config: &'c Config, name: &str) -> Result<Option<Embeds<'c>>, Trouble> {
-    let pulled = config.pulled_model(name).filter(|model| model.kind == Kind::Embedding);
-    if let Some((model, provider)) = pulled.zip(config.provider(local::NAME)) {
+    let pulled = config.pulled_model(name).filter(|model| model.kind == WeightsKind::Embedding);
+    if let Some((model, provider)) = pulled.zip(config.provider(weights::PROVIDER)) {
         return Ok(Some((local::embedder(config, model), provider)));
     }
     Ok(assemble::embedder(config)?.filter(|(embedder, _)| embedder.model() == name))

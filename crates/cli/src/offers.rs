@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use model::{AnthropicVersion, Wire};
-use reqwest::{Client, RequestBuilder, Response, StatusCode, redirect};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-use crate::cause;
 use crate::config::Provider;
+use crate::{cause, http};
 
 /// A longer list is not read to its end.
 const MAX_LIST_BYTES: usize = 16 << 20;
@@ -27,18 +27,11 @@ pub(crate) enum Offer {
     Nobody(String),
 }
 
-/// A client for short questions. Nothing is followed or taken from the environment.
-pub(crate) fn client(url: &str, patience: Duration) -> Result<Client, reqwest::Error> {
-    let builder = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(patience);
-    // Without encryption there is nothing to verify, and a machine without certificates can still use a local server.
-    let builder = if url.starts_with("http://") { builder.tls_certs_only([]) } else { builder };
-    builder.build()
-}
-
 /// Of this process nothing has to be asked: what it has is in the configuration.
 pub(crate) async fn ask(provider: &Provider, patience: Duration) -> Offer {
     let Some(wire) = provider.wire else { return Offer::Models(Vec::new()) };
-    let response = async { request(provider, wire, &client(&provider.base_url, patience)?).send().await };
+    let response =
+        async { request(provider, wire, &http::client(&provider.base_url, patience)?).send().await };
     let response = match response.await {
         Ok(response) => response,
         Err(error) => return Offer::Nobody(cause(&error)),
@@ -78,15 +71,8 @@ fn request(provider: &Provider, wire: Wire, client: &Client) -> RequestBuilder {
 }
 
 /// None when it is no JSON, or too long.
-async fn read(mut response: Response) -> Option<Value> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.ok()? {
-        if body.len() + chunk.len() > MAX_LIST_BYTES {
-            return None;
-        }
-        body.extend_from_slice(&chunk);
-    }
-    serde_json::from_slice(&body).ok()
+async fn read(response: Response) -> Option<Value> {
+    serde_json::from_slice(&http::read_body(response, MAX_LIST_BYTES).await.ok()??).ok()
 }
 
 fn names(list: &Value, wire: Wire) -> Vec<String> {

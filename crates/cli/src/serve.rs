@@ -15,8 +15,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 use crate::control::Control;
-use crate::pull::{self, Kind};
+use crate::pull;
 use crate::watch::Watch;
+use crate::weights::WeightsKind;
 use crate::{Trouble, assemble, catalogue, discover, local};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
@@ -115,7 +116,7 @@ fn require_keys(config: &Config, engine: &Engine) -> Result<(), Trouble> {
 
 fn settings(config: &Config, limits: Limits) -> Settings {
     let (chat_app, proxying) = (config.server.chat_app.clone(), config.server.proxying.clone());
-    Settings { limits, chat_app, proxying }
+    Settings { limits, chat_app, proxying, control_user: None }
 }
 
 /// Where others reach the server.
@@ -193,8 +194,9 @@ fn raise_open_files() -> usize {
 /// everything that needs no model.
 async fn pull_defaults(config: &mut Config) {
     let has = |kind| config.pulled.iter().any(|model| model.kind == kind);
-    let chat = (!config.has_remote() && !has(Kind::Chat)).then_some(pull::DEFAULT_CHAT);
-    let embedder = (config.embeddings.is_none() && !has(Kind::Embedding)).then_some(pull::DEFAULT_EMBEDDER);
+    let chat = (!config.has_remote() && !has(WeightsKind::Chat)).then_some(pull::DEFAULT_CHAT);
+    let embedder =
+        (config.embeddings.is_none() && !has(WeightsKind::Embedding)).then_some(pull::DEFAULT_EMBEDDER);
     for name in chat.into_iter().chain(embedder) {
         if let Err(trouble) = pull::pull(config, name, None).await {
             tracing::warn!("{name} is not there: {trouble}; try again with `rondo models pull {name}`");

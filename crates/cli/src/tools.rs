@@ -3,13 +3,13 @@
 mod openapi;
 mod report;
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
 use crate::config::Config;
+use crate::replace_file::{PUBLIC, replace_file};
 use crate::{Trouble, assemble, shown};
 
 use openapi::{Document, Imported, Wanted};
@@ -131,14 +131,9 @@ fn check(config: &Config, folder: &Path) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Whole or not at all.
 fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let beside = file.with_extension("new");
-    let mut new = OpenOptions::new().write(true).create(true).truncate(true).open(&beside)?;
-    new.write_all(bytes)?;
-    new.sync_all()?;
-    std::fs::rename(&beside, file)
+    replace_file(file, bytes, PUBLIC)
 }

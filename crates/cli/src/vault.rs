@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::replace_file::{PRIVATE, replace_file};
 use crate::{Trouble, config};
 
 const FILE: &str = "vault.key";
@@ -65,13 +66,8 @@ fn made(file: &Path) -> Result<[u8; BYTES], Trouble> {
     getrandom::fill(&mut key)?;
     let folder = file.parent().unwrap_or(Path::new("."));
     store::sqlite::make_private_folder(folder)?;
-    let beside = file.with_extension("new");
-    let mut new = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    new.write_all(digits.as_bytes())?;
-    new.sync_all()?;
-    std::fs::rename(&beside, file)?;
-    std::fs::File::open(folder)?.sync_all()?; // a key that is gone after a power failure opens nothing
+    replace_file(file, digits.as_bytes(), PRIVATE)?; // a key that is gone after a power failure opens nothing
     Ok(key)
 }
 

@@ -20,7 +20,7 @@ use self::outside::{RawEgress, RawSearch, RawSecrets};
 use self::providers::RawProviders;
 use self::proxying::OneOrSeveral;
 use super::{Config, Environment, Local, Log, LogFormat, Pull, Server};
-use crate::catalogue::Knowledge;
+use crate::model_knowledge::ModelKnowledge;
 
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 const MAX_DRAIN_SECONDS: i64 = 600;
@@ -129,7 +129,7 @@ pub(super) fn read(source: Source<'_>, environment: &Environment<'_>) -> Result<
         log: reader.log(raw.log)?,
         ..Config::default()
     };
-    config.knowledge = Knowledge::of_folder(&config.data);
+    config.knowledge = ModelKnowledge::of_folder(&config.data);
     config.find_pulled();
     for (name, entry) in raw.models {
         let listing = reader.model(&config, &name, entry)?;

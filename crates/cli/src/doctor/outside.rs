@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 use protocol::{McpServerView, McpToolState};
 
 use super::{Finding, beside};
+use crate::api_client::ApiClient;
 use crate::config::{self, Config};
-use crate::mcp::{Desk, revealed, waiting};
+use crate::mcp::{refresh, revealed, waiting};
 
 /// How long a server of tools may take to be started or reached, and to say what tools it has.
 const LOOK_PATIENCE: Duration = Duration::from_secs(10);
@@ -55,29 +56,30 @@ async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String
     // A look keeps what it saw, and a check leaves no data folder behind.
     let scratch = (!config.data.is_dir()).then(|| Scratch(beside(&config.data).join(SCRATCH)));
     let data = scratch.as_ref().map_or_else(|| config.data.clone(), |scratch| scratch.0.clone());
-    let desk = match Desk::of(&Config { data, ..config.clone() }) {
-        Ok(desk) => desk,
+    let api = match ApiClient::open(&Config { data, ..config.clone() }).await {
+        Ok(api) => api,
         Err(trouble) => return vec![Finding::Bad(format!("MCP servers: {trouble}"))],
     };
     let look = async |(app, server): (&App, &McpServer)| {
         let about = format!("MCP server {} of {}", server.name.name, app.id);
         // A server that runs may have been given what this command was not.
-        let wants =
-            matches!(desk, Desk::Own(_)) && server.secrets().iter().any(|name| !secrets.contains_key(*name));
+        let wants = api.is_private() && server.secrets().iter().any(|name| !secrets.contains_key(*name));
         if wants {
             return Finding::Bad(format!("{about}: it was not tried, for want of a secret"));
         }
-        look(&desk, &about, app, server).await
+        look(&api, &about, app, server).await
     };
-    join_all(all.into_iter().map(look)).await
+    let findings = join_all(all.into_iter().map(look)).await;
+    api.close().await;
+    findings
 }
 
-async fn look(desk: &Desk, about: &str, app: &App, server: &McpServer) -> Finding {
+async fn look(api: &ApiClient, about: &str, app: &App, server: &McpServer) -> Finding {
     if server.is_per_user() {
         let reason = "it needs a credential of each user's own, so it was not tried";
         return Finding::Note(format!("{about}: {reason}"));
     }
-    let asked = desk.refresh(app.id.as_str(), &server.name.name);
+    let asked = refresh(api, app.id.as_str(), &server.name.name);
     match tokio::time::timeout(LOOK_PATIENCE, asked).await {
         Ok(Ok(view)) => seen(about, server, &view),
         Ok(Err(trouble)) => Finding::Bad(format!("{about}: {trouble}")),

@@ -8,7 +8,7 @@ use protocol::{RecordId, canonical};
 use serde_json::Value;
 
 use super::{Moved, each_reference};
-use crate::shelf::Kept;
+use crate::user_data::Kept;
 
 /// How far from a record a difference is still seen, in records that name each other.
 const MAX_ROUNDS: usize = 100;

@@ -12,7 +12,7 @@ use model::{ChatModel, Error, PieceStream, Request};
 use tokio::sync::OnceCell;
 
 use crate::config::{Config, Local};
-use crate::pull::{CHAT_FILE, Kind};
+use crate::weights::{CHAT_FILE, WeightsKind};
 
 /// The models of a data folder behind one door; a request's model is the name of its folder.
 struct Shelf {
@@ -27,7 +27,7 @@ struct Shelf {
 type Place = Arc<OnceCell<LocalChat>>;
 
 pub(crate) fn chat(config: &Config) -> Arc<dyn ChatModel> {
-    let models = config.pulled.iter().filter(|model| model.kind == Kind::Chat);
+    let models = config.pulled.iter().filter(|model| model.kind == WeightsKind::Chat);
     Arc::new(Shelf {
         files: models.map(|model| (model.name.clone(), model.folder.join(CHAT_FILE))).collect(),
         options: options(&config.local),

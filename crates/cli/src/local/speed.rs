@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{chat, embedder};
 use crate::Trouble;
 use crate::config::Config;
-use crate::pull::{Kind, Pulled};
+use crate::weights::{PulledModel, WeightsKind};
 
 const FILE: &str = "speed.json";
 /// What is read to the chat model; it is never at a loss for an answer.
@@ -38,24 +38,24 @@ fn machine() -> String {
 }
 
 /// None if it was not measured here.
-pub(crate) fn speed(model: &Pulled) -> Option<String> {
+pub(crate) fn speed(model: &PulledModel) -> Option<String> {
     let text = fs::read(model.folder.join(FILE)).ok()?;
     let speed: Speed = serde_json::from_slice(&text).ok()?;
     (speed.machine == machine()).then_some(speed.text)
 }
 
 /// Loads the model, which also shows that it can be run, and keeps what was measured.
-pub(crate) async fn measure(config: &Config, model: &Pulled) -> Result<String, Trouble> {
+pub(crate) async fn measure(config: &Config, model: &PulledModel) -> Result<String, Trouble> {
     let text = match model.kind {
-        Kind::Chat => measure_chat(config, model).await?,
-        Kind::Embedding => measure_embedder(config, model).await?,
+        WeightsKind::Chat => measure_chat(config, model).await?,
+        WeightsKind::Embedding => measure_embedder(config, model).await?,
     };
     let speed = Speed { machine: machine(), text };
     fs::write(model.folder.join(FILE), serde_json::to_vec_pretty(&speed)?)?;
     Ok(speed.text)
 }
 
-async fn measure_chat(config: &Config, model: &Pulled) -> Result<String, Error> {
+async fn measure_chat(config: &Config, model: &PulledModel) -> Result<String, Error> {
     let chat = chat::chat(&Config { pulled: vec![model.clone()], ..config.clone() });
     let request = |story: String, max_tokens| {
         let settings = Settings { max_tokens: Some(max_tokens), ..Settings::default() };
@@ -101,7 +101,7 @@ async fn hear(chat: &dyn ChatModel, request: &Request) -> Result<Heard, Error> {
     Ok(heard)
 }
 
-async fn measure_embedder(config: &Config, model: &Pulled) -> Result<String, Error> {
+async fn measure_embedder(config: &Config, model: &PulledModel) -> Result<String, Error> {
     let embedder = embedder::embedder(config, model);
     let query = [QUERY.to_owned()];
     embedder.embed(&query).await?; // loads it

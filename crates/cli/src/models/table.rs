@@ -6,7 +6,7 @@ use model::{Model, Price, Registry};
 use serde_json::{Value, json};
 
 use crate::config::Config;
-use crate::pull::Pulled;
+use crate::weights::{self, PulledModel};
 use crate::{Trouble, catalogue, local};
 
 const HEAD: [&str; 12] = [
@@ -45,7 +45,7 @@ fn end(model: &Model, config: &Config) -> Option<Date> {
 }
 
 /// Empty when there are none.
-pub(super) fn pulled(models: &[Pulled]) -> String {
+pub(super) fn pulled(models: &[PulledModel]) -> String {
     if models.is_empty() {
         return String::new();
     }
@@ -107,7 +107,8 @@ pub(super) fn json(registry: &Registry, config: &Config) -> Result<String, Troub
 
 fn object(model: &Model, config: &Config) -> Value {
     let can = model.capabilities();
-    let pulled = config.pulled_model(&model.listing.id).filter(|_| model.listing.provider == local::NAME);
+    let pulled =
+        config.pulled_model(&model.listing.id).filter(|_| model.listing.provider == weights::PROVIDER);
     let weights = pulled.map(|pulled| {
         json!({
             "bytes": pulled.bytes,

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::error::PullError;
-use super::known::{CHAT_FILE, EMBEDDER_FILES};
-use super::place::Kind;
+use super::known::EMBEDDER_FILES;
+use crate::weights::{CHAT_FILE, WeightsKind};
 
 const GGUF_MAGIC: &[u8; 4] = b"GGUF";
 const GGUF_VERSIONS: std::ops::RangeInclusive<u32> = 2..=3;
@@ -19,10 +19,10 @@ const MAX_JSON_BYTES: u64 = 64 << 20;
 /// How the files of quantised models end in their names, as in `Q4_K_M` or `BF16`.
 const ENCODINGS: [&str; 5] = ["q", "iq", "f", "bf", "tq"];
 
-pub(super) fn folder(folder: &Path, kind: Kind) -> Result<(), PullError> {
+pub(super) fn folder(folder: &Path, kind: WeightsKind) -> Result<(), PullError> {
     match kind {
-        Kind::Chat => gguf(&folder.join(CHAT_FILE)),
-        Kind::Embedding => {
+        WeightsKind::Chat => gguf(&folder.join(CHAT_FILE)),
+        WeightsKind::Embedding => {
             for name in EMBEDDER_FILES {
                 let path = folder.join(name);
                 if name.ends_with(".json") { json(&path)? } else { safetensors(&path)? }

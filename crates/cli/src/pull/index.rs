@@ -8,6 +8,8 @@ use super::error::PullError;
 use super::fetch::{is_sha256, shown};
 use super::known::Wheel;
 use super::wire::ask;
+use crate::cause;
+use crate::http::read_body;
 
 const FORMATS: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, \
                        text/html;q=0.1";
@@ -26,18 +28,13 @@ pub(super) struct Offer {
 pub(super) async fn find(index: &Url, wheel: &Wheel) -> Result<Offer, PullError> {
     let page = page_of(index, wheel.package);
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(FORMATS))]);
-    let mut reply = ask(&page, &headers).await?.reply;
+    let reply = ask(&page, &headers).await?.reply;
     let at = reply.url().clone();
     let trouble = |reason: String| PullError::Index { url: shown(&page), reason };
     let kind = reply.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_json = kind.contains("json");
-    let mut body = Vec::new();
-    while let Some(chunk) = reply.chunk().await.map_err(|error| trouble(crate::cause(&error)))? {
-        body.extend_from_slice(&chunk);
-        if body.len() > MAX_PAGE_BYTES {
-            return Err(trouble(format!("its page is larger than {MAX_PAGE_BYTES} bytes")));
-        }
-    }
+    let body = read_body(reply, MAX_PAGE_BYTES).await.map_err(|error| trouble(cause(&error)))?;
+    let body = body.ok_or_else(|| trouble(format!("its page is larger than {MAX_PAGE_BYTES} bytes")))?;
     let links = if is_json {
         json_links(&body).map_err(|error| trouble(error.to_string()))?
     } else {

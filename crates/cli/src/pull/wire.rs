@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use reqwest::header::{ETAG, HeaderMap, LOCATION};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::{Client, Response, StatusCode, Url};
 
 use super::error::PullError;
 use super::fetch::{is_sha256, shown};
-use crate::cause;
+use crate::{cause, http};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long nothing at all may arrive. A download as such may take as long as it likes.
@@ -48,11 +48,7 @@ pub(super) async fn ask(url: &Url, headers: &HeaderMap) -> Result<Answer, PullEr
 }
 
 fn client(url: &Url) -> Result<Client, reqwest::Error> {
-    let builder = Client::builder().no_proxy().redirect(redirect::Policy::none());
-    let builder = builder.connect_timeout(CONNECT_TIMEOUT).read_timeout(IDLE_TIMEOUT);
-    // Without encryption there is nothing to verify, and a machine without certificates can still use a local mirror.
-    let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
-    builder.build()
+    http::builder(url.as_str()).connect_timeout(CONNECT_TIMEOUT).read_timeout(IDLE_TIMEOUT).build()
 }
 
 fn hash_in(headers: &HeaderMap) -> Option<String> {

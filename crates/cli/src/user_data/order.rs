@@ -77,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::shelf::fresh_id;
+    use crate::user_data::fresh_id;
 
     fn records(count: usize) -> Vec<Kept> {
         (0..count).map(|_| Kept { id: fresh_id(), kind: "part".into(), data: json!({}) }).collect()

@@ -12,8 +12,7 @@ use serde_json::{Map, Value};
 use super::providers::MAX_CONTEXT_TOKENS;
 use super::{Chosen, Reader};
 use crate::config::{Config, Embeddings, Provider};
-use crate::local;
-use crate::pull::Kind;
+use crate::weights::{self, WeightsKind};
 
 /// US dollars for a million tokens.
 const MAX_PRICE: f64 = 10_000.0;
@@ -116,7 +115,7 @@ impl Reader<'_> {
             return Ok(provider);
         }
         if config.pulled_model(name.get_ref()).is_some()
-            && let Some(provider) = config.provider(local::NAME)
+            && let Some(provider) = config.provider(weights::PROVIDER)
         {
             return Ok(provider);
         }
@@ -140,7 +139,7 @@ impl Reader<'_> {
             let message = format!("the provider {:?} is not configured", name.get_ref());
             let known = known::provider(name.get_ref()).and_then(|known| known.key_variable);
             let mend = match known {
-                _ if name.get_ref() == local::NAME => "get weights with `rondo models pull`".to_owned(),
+                _ if name.get_ref() == weights::PROVIDER => "get weights with `rondo models pull`".to_owned(),
                 Some(variable) => format!("set {variable}"),
                 None => format!("add [providers.{}]", name.get_ref()),
             };
@@ -172,7 +171,7 @@ impl Reader<'_> {
         let dimensions = self.source.whole("embeddings.dimensions", raw.dimensions, 1..=MAX_DIMENSIONS)?;
         let model = self.source.text("embeddings.model", Some(raw.model))?.unwrap_or_default();
         let is_here =
-            config.pulled.iter().any(|pulled| pulled.name == model && pulled.kind == Kind::Embedding);
+            config.pulled.iter().any(|pulled| pulled.name == model && pulled.kind == WeightsKind::Embedding);
         if provider.wire.is_none() && !is_here {
             let message = format!("there are no weights of an embedding model called {model:?}");
             return Err(self.source.problem(
