@@ -10,26 +10,26 @@ use protocol::ActionView;
 use reqwest::Method;
 use serde::Deserialize;
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
-use crate::shown::{harmless, short};
+use crate::terminal_text::{printable, shorten};
 use crate::user_data::UserData;
 
 /// How long the running server may take to go through the whole ledger.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Subcommand)]
-pub(crate) enum Actions {
-    /// List what tools did for a user in an app, newest first
+pub(crate) enum ActionsCommand {
+    /// List the actions of tools for a user in an app, newest first
     List {
         #[command(flatten)]
         user: UserOptions,
-        /// At most so many
+        /// How many actions to print at most
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
     },
-    /// Go through every chain of the ledger and say what does not hold; fails if anything does not
+    /// Check the ledger of all users, and fail if any part of it does not hold
     Verify,
 }
 
@@ -42,32 +42,32 @@ struct LedgerReport {
     faults: Vec<String>,
 }
 
-pub(crate) async fn actions(config: Config, command: Actions) -> Result<(), Trouble> {
+pub(crate) async fn actions(config: Config, command: ActionsCommand) -> Result<(), CommandError> {
     match command {
-        Actions::List { user, limit } => {
+        ActionsCommand::List { user, limit } => {
             let data = UserData::open(&config, user).await?;
             let actions = data.actions(limit.into()).await;
             data.close().await;
             list(&actions?)
         }
-        Actions::Verify => verify(&config).await,
+        ActionsCommand::Verify => verify(&config).await,
     }
 }
 
-fn list(actions: &[ActionView]) -> Result<(), Trouble> {
+fn list(actions: &[ActionView]) -> Result<(), CommandError> {
     let mut report = String::new();
     for action in actions {
         let state = if action.undone { "undone" } else { &action.status };
         let input =
             if action.input.is_null() { Cow::Borrowed("erased") } else { action.input.to_string().into() };
-        let input = harmless(&input);
-        let (effect, tool, input) = (action.effect.name(), &action.tool, short(&input));
+        let input = printable(&input);
+        let (effect, tool, input) = (action.effect.name(), &action.tool, shorten(&input));
         writeln!(report, "{}  {}  {state:<9}  {effect:<12}  {tool}  {input}", action.id, action.started_at)?;
     }
     Ok(std::io::stdout().write_all(report.as_bytes())?)
 }
 
-async fn verify(config: &Config) -> Result<(), Trouble> {
+async fn verify(config: &Config) -> Result<(), CommandError> {
     let api = ApiClient::open(config).await?;
     let ledger = api.read(api.request(Method::GET, "/v1/admin/ledger").timeout(VERIFY_PATIENCE)).await;
     api.close().await;

@@ -6,56 +6,56 @@ use std::io::Write as _;
 use clap::Subcommand;
 use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::api_client::ApiClient;
 use crate::config::Config;
 
 const KEYS: &str = "/v1/admin/keys";
 
 #[derive(Subcommand)]
-pub(crate) enum Keys {
-    /// Make a key and print it, once
+pub(crate) enum KeysCommand {
+    /// Make a key and print it; it is shown only this once
     Add {
-        /// Who its holder is
+        /// The user who holds the key
         user: String,
-        /// The only app it is good for
+        /// The only app that the key is good for
         #[arg(long)]
         app: Option<String>,
-        /// Let its holder look after the server: jobs and keys; with --app, those of that app
+        /// Make the holder an admin, who sees jobs and keys; with --app, those of that app
         #[arg(long)]
         admin: bool,
     },
-    /// List the keys, without what proves them
+    /// List the keys, without their secrets
     List,
-    /// Make a key good for nothing, at once
+    /// Revoke a key, at once
     Revoke {
-        /// As `keys list` shows it
+        /// The key's id, as `keys list` shows it
         id: KeyId,
     },
 }
 
-pub(crate) async fn keys(config: Config, command: Keys) -> Result<(), Trouble> {
+pub(crate) async fn keys(config: Config, command: KeysCommand) -> Result<(), CommandError> {
     let api = ApiClient::open(&config).await?;
     let report = run(&api, command).await;
     api.close().await;
     Ok(std::io::stdout().write_all(report?.as_bytes())?)
 }
 
-async fn run(api: &ApiClient, command: Keys) -> Result<String, Trouble> {
+async fn run(api: &ApiClient, command: KeysCommand) -> Result<String, CommandError> {
     match command {
-        Keys::Add { user, app, admin } => {
+        KeysCommand::Add { user, app, admin } => {
             let made: KeyMade = api.post(KEYS, &KeyRequest { user, app, admin }).await?.json().await?;
             Ok(format!("{}\n", made.token.ok_or("the server gave no key")?))
         }
-        Keys::List => list(&api.get::<Page<KeyView>>(KEYS).await?.data),
-        Keys::Revoke { id } => {
+        KeysCommand::List => list(&api.get::<Page<KeyView>>(KEYS).await?.data),
+        KeysCommand::Revoke { id } => {
             api.delete(&format!("{KEYS}/{id}")).await?;
             Ok(format!("{id} is revoked\n"))
         }
     }
 }
 
-fn list(keys: &[KeyView]) -> Result<String, Trouble> {
+fn list(keys: &[KeyView]) -> Result<String, CommandError> {
     let mut report = String::new();
     for key in keys {
         let state = if key.revoked_at.is_some() { "revoked" } else { "good" };
@@ -67,7 +67,7 @@ fn list(keys: &[KeyView]) -> Result<String, Trouble> {
     Ok(report)
 }
 
-pub(crate) async fn jobs(config: Config) -> Result<(), Trouble> {
+pub(crate) async fn jobs(config: Config) -> Result<(), CommandError> {
     let api = ApiClient::open(&config).await?;
     let jobs = api.get::<Page<JobView>>("/v1/admin/jobs").await;
     api.close().await;

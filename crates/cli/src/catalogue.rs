@@ -19,7 +19,7 @@ use reqwest::Url;
 use crate::config::Config;
 use crate::model_knowledge::{CATALOGUE_FILE, read_catalogue};
 use crate::replace_file::{PRIVATE, replace_file};
-use crate::{Trouble, cause, http};
+use crate::{CommandError, cause, http};
 
 /// How long the whole catalogue may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ fn day(now: Timestamp) -> Date {
 
 /// The models that will be asked for and that have ended by `today`, or will soon.
 pub(crate) fn ending(config: &Config, apps: &Apps, today: Date) -> Vec<Retirement> {
-    let named = apps.values().flat_map(|app| named_by(app)).map(String::as_str);
+    let named = apps.values().flat_map(|app| models_of_app(app)).map(String::as_str);
     let names: BTreeSet<&str> = named.chain(config.model.as_deref()).collect();
     let mut ending: Vec<_> = names.into_iter().filter_map(|name| end_of(config, name, today)).collect();
     let vectors = config.embeddings.as_ref().and_then(|embeddings| {
@@ -53,7 +53,7 @@ pub(crate) fn ending(config: &Config, apps: &Apps, today: Date) -> Vec<Retiremen
 }
 
 /// Every model that an app names.
-pub(crate) fn named_by(app: &App) -> impl Iterator<Item = &String> {
+pub(crate) fn models_of_app(app: &App) -> impl Iterator<Item = &String> {
     let background = app.history.summarise.as_ref().and_then(|how| how.model.as_ref());
     let memory = app.memory.extraction.as_ref().and_then(|how| how.model.as_ref());
     let personas = app.personas.values().filter_map(|persona| persona.settings.model.as_ref());
@@ -69,10 +69,10 @@ pub(crate) fn end_of(config: &Config, name: &str, today: Date) -> Option<Retirem
 }
 
 /// Takes a newer catalogue into the data folder. Whatever is wrong with it, nothing has changed then.
-pub(crate) async fn update(config: &Config, from: Option<&str>) -> Result<(), Trouble> {
+pub(crate) async fn update(config: &Config, from: Option<&str>) -> Result<(), CommandError> {
     let from = from.ok_or(WHERE)?;
     let text = if from.contains("://") {
-        fetched(from).await?
+        fetch_catalogue(from).await?
     } else {
         let file = File::open(from).map_err(|error| format!("{from}: {error}"))?;
         read_catalogue(file).map_err(|reason| format!("{from}: {reason}"))?
@@ -98,7 +98,7 @@ pub(crate) async fn update(config: &Config, from: Option<&str>) -> Result<(), Tr
 }
 
 /// Over https, or from this machine.
-async fn fetched(from: &str) -> Result<String, Trouble> {
+async fn fetch_catalogue(from: &str) -> Result<String, CommandError> {
     let url = Url::parse(from).map_err(|error| format!("{from}: {error}"))?;
     if url.scheme() != "https" && !(url.scheme() == "http" && is_here(&url)) {
         return Err(format!("{from}: give a URL that begins with https://, or a file").into());
@@ -126,7 +126,7 @@ fn is_here(url: &Url) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn store(data: &Path, text: &str) -> Result<(), Trouble> {
+fn store(data: &Path, text: &str) -> Result<(), CommandError> {
     let trouble =
         |error: std::io::Error| format!("{}: {error}; choose another with RONDO_DATA", data.display());
     let made = store::sqlite::make_private_folder(data);
@@ -134,7 +134,7 @@ fn store(data: &Path, text: &str) -> Result<(), Trouble> {
     Ok(written.map_err(trouble)?)
 }
 
-fn report(changes: &[CatalogueChange], newer: &Catalogue) -> Result<(), Trouble> {
+fn report(changes: &[CatalogueChange], newer: &Catalogue) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
     for change in changes.iter().take(MAX_TOLD) {
         writeln!(out, "{change}")?;

@@ -11,21 +11,21 @@ use crate::replace_file::{PRIVATE, replace_file};
 const FILE: &str = "control.json";
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Control {
+pub(crate) struct ControlFile {
     pub(crate) url: String,
     pub(crate) token: String,
 }
 
 /// The file as long as the server runs.
-pub(crate) struct Published {
+pub(crate) struct PublishedControl {
     file: PathBuf,
 }
 
-impl Control {
-    pub(crate) fn publish(&self, data: &Path) -> std::io::Result<Published> {
+impl ControlFile {
+    pub(crate) fn publish(&self, data: &Path) -> std::io::Result<PublishedControl> {
         let file = data.join(FILE);
         replace_file(&file, &serde_json::to_vec(self)?, PRIVATE)?;
-        Ok(Published { file })
+        Ok(PublishedControl { file })
     }
 
     /// What the server of a data folder left there, if one runs or was killed.
@@ -34,7 +34,7 @@ impl Control {
     }
 }
 
-impl Drop for Published {
+impl Drop for PublishedControl {
     fn drop(&mut self) {
         // Left behind, it would only point at nothing.
         let _ = fs::remove_file(&self.file);

@@ -5,14 +5,14 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::api_client::UserOptions;
 use crate::config::Config;
-use crate::import::{Bundle, Entry, FileEntry};
-use crate::user_data::{Kept, UserData};
+use crate::import::{FileEntry, ImportBundle, RecordEntry};
+use crate::user_data::{UserData, UserRecord};
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct ExportOptions {
     #[command(flatten)]
     user: UserOptions,
     /// Write to this file, which must not be there yet; without it, to standard output
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     out: Option<PathBuf>,
 }
 
-pub(crate) async fn export(config: Config, options: Options) -> Result<(), Trouble> {
+pub(crate) async fn export(config: Config, options: ExportOptions) -> Result<(), CommandError> {
     let data = UserData::open(&config, options.user).await?;
     let bundle = bundle(&data).await;
     data.close().await;
@@ -32,12 +32,15 @@ pub(crate) async fn export(config: Config, options: Options) -> Result<(), Troub
     }
 }
 
-async fn bundle(user: &UserData) -> Result<Bundle, Trouble> {
-    let mut bundle = Bundle::default();
+async fn bundle(user: &UserData) -> Result<ImportBundle, CommandError> {
+    let mut bundle = ImportBundle::default();
     for kind in user.app.records.keys() {
         let records = user.records(kind).await?;
-        let entry =
-            |record: Kept| Entry { id: Some(record.id.to_string()), kind: record.kind, data: record.data };
+        let entry = |record: UserRecord| RecordEntry {
+            id: Some(record.id.to_string()),
+            kind: record.kind,
+            data: record.data,
+        };
         bundle.records.extend(records.into_iter().map(entry));
     }
     let files = user.files().await?;

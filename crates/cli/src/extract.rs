@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::{Trouble, config};
+use crate::{CommandError, config};
 
 /// The hidden command that reads a document from its input.
 pub(crate) const COMMAND: &str = "extract-document";
@@ -32,7 +32,7 @@ const MAX_ANSWER_BYTES: u64 = 128 * 1024 * 1024;
 const BROKE: Problem = Problem::Unreadable { what: "reading it takes more time or memory than there is" };
 
 /// Runs this program again for each document.
-pub(crate) struct Apart {
+pub(crate) struct ExtractorProcess {
     program: PathBuf,
 }
 
@@ -60,7 +60,7 @@ struct Piece {
 const KINDS: [BlockKind; 5] =
     [BlockKind::Heading, BlockKind::Paragraph, BlockKind::List, BlockKind::Table, BlockKind::Code];
 
-impl Apart {
+impl ExtractorProcess {
     /// None where this program cannot find itself.
     pub(crate) fn new() -> Option<Self> {
         config::this_program().map(|program| Self { program })
@@ -94,14 +94,14 @@ impl Apart {
 }
 
 #[async_trait]
-impl Extractor for Apart {
+impl Extractor for ExtractorProcess {
     async fn extract(&self, kind: Kind, bytes: Vec<u8>) -> Result<Extracted, Problem> {
         match kind {
             Kind::Text | Kind::Markdown => return InProcess.extract(kind, bytes).await,
             Kind::Html | Kind::Pdf | Kind::Docx => {}
         }
         match tokio::time::timeout(PATIENCE, self.ask(kind, &bytes)).await {
-            Ok(Ok(answer)) => serde_json::from_slice(&answer).map_or(Err(BROKE), said),
+            Ok(Ok(answer)) => serde_json::from_slice(&answer).map_or(Err(BROKE), into_extracted),
             Ok(Err(error)) => {
                 tracing::warn!(%error, kind = kind.name(), "a process to read a document failed");
                 Err(BROKE)
@@ -111,7 +111,7 @@ impl Extractor for Apart {
     }
 }
 
-fn said(answer: Answer) -> Result<Extracted, Problem> {
+fn into_extracted(answer: Answer) -> Result<Extracted, Problem> {
     match answer {
         Answer::Read { title, pages, blocks } => {
             let block = |piece: Piece| {
@@ -132,7 +132,7 @@ fn said(answer: Answer) -> Result<Extracted, Problem> {
 }
 
 /// What the process itself does: takes a document from its input and answers on its output.
-pub(crate) fn answer(kind: &str) -> Result<(), Trouble> {
+pub(crate) fn answer(kind: &str) -> Result<(), CommandError> {
     bound(rustix::process::Resource::As, MAX_MEMORY);
     bound(rustix::process::Resource::Cpu, MAX_SECONDS);
     let kind = Kind::ALL.into_iter().find(|known| known.name() == kind).ok_or("no such kind of document")?;

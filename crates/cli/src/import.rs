@@ -1,7 +1,7 @@
 //! `rondo import`: records and files from JSON into a user's share of an app, all of them or none. What the user has
 //! already is not made a second time.
 
-mod known;
+mod existing;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -15,19 +15,19 @@ use app::{App, relative};
 use protocol::{Clock, RecordId, SystemClock};
 use serde_json::Value;
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::api_client::UserOptions;
 use crate::config::Config;
-use crate::user_data::{Kept, UserData, fresh_id, validators};
+use crate::user_data::{UserData, UserRecord, fresh_id, validators};
 
-use read::Sheet;
-pub(crate) use read::{Bundle, Entry, FileEntry};
+use read::ImportFile;
+pub(crate) use read::{FileEntry, ImportBundle, RecordEntry};
 
 /// Problems told at once.
 const MAX_PROBLEMS: usize = 10;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct ImportOptions {
     /// A JSON file, or a folder whose .json files are taken together
     #[arg(value_name = "FOLDER_OR_FILE")]
     from: PathBuf,
@@ -41,7 +41,7 @@ pub(crate) struct Options {
 /// A record that waits to be made, with the place it came from.
 struct Waiting {
     place: String,
-    kept: Kept,
+    kept: UserRecord,
 }
 
 /// By type, the places of dates that are told from the day of the import: on another day they are others.
@@ -60,7 +60,7 @@ struct Draft {
     problems: Vec<String>,
 }
 
-pub(crate) async fn import(config: Config, options: Options) -> Result<(), Trouble> {
+pub(crate) async fn import(config: Config, options: ImportOptions) -> Result<(), CommandError> {
     let sheets = read::sheets(&options.from)?;
     let data = UserData::open(&config, options.user).await?;
     let report = add(&data, sheets, options.again).await;
@@ -68,7 +68,7 @@ pub(crate) async fn import(config: Config, options: Options) -> Result<(), Troub
     Ok(std::io::stdout().write_all(report?.as_bytes())?)
 }
 
-async fn add(data: &UserData, sheets: Vec<Sheet>, again: bool) -> Result<String, Trouble> {
+async fn add(data: &UserData, sheets: Vec<ImportFile>, again: bool) -> Result<String, CommandError> {
     let mut draft = Draft::of(sheets);
     draft.tell_dates(&data.app);
     draft.check_records(data).await?;
@@ -78,14 +78,14 @@ async fn add(data: &UserData, sheets: Vec<Sheet>, again: bool) -> Result<String,
         draft.leave_out_known(data).await?;
     }
     let known = draft.known;
-    let records: Vec<Kept> = draft.records.into_iter().map(|waiting| waiting.kept).collect();
+    let records: Vec<UserRecord> = draft.records.into_iter().map(|waiting| waiting.kept).collect();
     let files: Vec<_> = draft.files.into_iter().map(|(_, file)| (file.path, file.content)).collect();
     data.add(&records, &files).await?;
     report(&records, files.len(), known)
 }
 
 impl Draft {
-    fn of(sheets: Vec<Sheet>) -> Self {
+    fn of(sheets: Vec<ImportFile>) -> Self {
         let mut draft = Self::default();
         for sheet in sheets {
             for (index, entry) in sheet.entries.into_iter().enumerate() {
@@ -97,15 +97,15 @@ impl Draft {
         draft
     }
 
-    fn add(&mut self, place: String, entry: Entry) {
-        let Entry { id: name, kind, data } = entry;
+    fn add(&mut self, place: String, entry: RecordEntry) {
+        let RecordEntry { id: name, kind, data } = entry;
         let id = fresh_id();
         if let Some(name) = name
             && self.names.insert(name.clone(), (kind.clone(), id)).is_some()
         {
             self.problems.push(format!("{place}: the id \"{name}\" is there twice"));
         }
-        self.records.push(Waiting { place, kept: Kept { id, kind, data } });
+        self.records.push(Waiting { place, kept: UserRecord { id, kind, data } });
     }
 
     /// Puts dates in place of those that are told from today.
@@ -121,7 +121,7 @@ impl Draft {
     }
 
     /// Each record against its schema, and each id in it against the records that there are or will be.
-    async fn check_records(&mut self, user: &UserData) -> Result<(), Trouble> {
+    async fn check_records(&mut self, user: &UserData) -> Result<(), CommandError> {
         let validators = validators(&user.app)?;
         for Waiting { place, kept } in &mut self.records {
             let kind = user.app.records.get(&kept.kind);
@@ -142,7 +142,7 @@ impl Draft {
         Ok(())
     }
 
-    async fn check_files(&mut self, user: &UserData) -> Result<(), Trouble> {
+    async fn check_files(&mut self, user: &UserData) -> Result<(), CommandError> {
         let (mut seen, mut new) = (BTreeSet::new(), Vec::new());
         for (place, file) in std::mem::take(&mut self.files) {
             let path = &file.path;
@@ -166,14 +166,14 @@ impl Draft {
     }
 
     /// Keeps those records that the user has not yet; what they name is then the user's own.
-    async fn leave_out_known(&mut self, user: &UserData) -> Result<(), Trouble> {
+    async fn leave_out_known(&mut self, user: &UserData) -> Result<(), CommandError> {
         let kinds: BTreeSet<&String> = self.records.iter().map(|waiting| &waiting.kept.kind).collect();
         let mut there = Vec::new();
         for kind in kinds {
             there.extend(user.records(kind).await?);
         }
-        let new: Vec<Kept> = self.records.iter().map(|waiting| waiting.kept.clone()).collect();
-        let known = known::known(&new, &there, &user.app.records, &self.moved);
+        let new: Vec<UserRecord> = self.records.iter().map(|waiting| waiting.kept.clone()).collect();
+        let known = existing::existing_records(&new, &there, &user.app.records, &self.moved);
         self.known += known.len();
         self.records.retain(|waiting| !known.contains_key(&waiting.kept.id));
         let own: BTreeMap<String, String> =
@@ -189,7 +189,7 @@ impl Draft {
         Ok(())
     }
 
-    fn refuse_problems(&self) -> Result<(), Trouble> {
+    fn refuse_problems(&self) -> Result<(), CommandError> {
         if self.problems.is_empty() {
             return Ok(());
         }
@@ -210,7 +210,7 @@ async fn refer(
     names: &BTreeMap<String, (String, RecordId)>,
     schema: &Value,
     data: &mut Value,
-) -> Result<Vec<String>, Trouble> {
+) -> Result<Vec<String>, CommandError> {
     let mut unknown = Vec::new();
     each_reference(schema, data, &mut |kind, text| match names.get(text) {
         Some((of, id)) if of == kind => *text = id.to_string(),
@@ -254,7 +254,7 @@ fn each_reference(schema: &Value, data: &mut Value, visit: &mut dyn FnMut(&str, 
     }
 }
 
-fn report(records: &[Kept], files: usize, known: usize) -> Result<String, Trouble> {
+fn report(records: &[UserRecord], files: usize, known: usize) -> Result<String, CommandError> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for record in records {
         *counts.entry(&record.kind).or_default() += 1;

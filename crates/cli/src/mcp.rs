@@ -14,11 +14,11 @@ use reqwest::Method;
 use serde_json::json;
 
 use self::definition::{changes, lines};
-use crate::Trouble;
+use crate::CommandError;
 use crate::api_client::ApiClient;
 use crate::config::Config;
 
-pub(crate) use self::definition::revealed;
+pub(crate) use self::definition::reveal_hidden;
 
 /// How long the running server may take to start a server of tools and to ask it.
 const LOOK_PATIENCE: Duration = Duration::from_secs(90);
@@ -26,14 +26,14 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(90);
 const NO_SERVERS: &str = "no app uses a server of tools; [mcp.NAME] in its app.toml adds one\n";
 
 #[derive(Subcommand)]
-pub(crate) enum Mcp {
-    /// List the servers of all apps with their tools, and say which tools wait for approval
+pub(crate) enum McpCommand {
+    /// List the MCP servers of all apps with their tools, and say which tools wait for approval
     List {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show what a server says of its tools; of one that has changed, what it said before and what it says now
+    /// Show the definitions of a server's tools; for a tool that has changed, the old and the new one
     Show {
         /// As `mcp list` shows it
         app: String,
@@ -42,7 +42,7 @@ pub(crate) enum Mcp {
         /// One tool only
         tool: Option<String>,
     },
-    /// Let tools be used as they are offered now, after showing what that is
+    /// Approve tools as the server offers them now, after showing their definitions
     Approve {
         /// As `mcp list` shows it
         app: String,
@@ -54,11 +54,11 @@ pub(crate) enum Mcp {
         /// Every tool that waits for approval
         #[arg(long, conflicts_with = "tools")]
         all: bool,
-        /// Do not ask
+        /// Approve without asking
         #[arg(long)]
         yes: bool,
     },
-    /// Let tools be used no longer, from the next call on
+    /// Revoke the approval of tools, from the next call on
     Revoke {
         /// As `mcp list` shows it
         app: String,
@@ -68,7 +68,7 @@ pub(crate) enum Mcp {
         #[arg(value_name = "TOOL", required = true)]
         tools: Vec<String>,
     },
-    /// Start or reach a server now, and ask what tools it has
+    /// Start or reach an MCP server now, and ask which tools it has
     Refresh {
         /// As `mcp list` shows it
         app: String,
@@ -77,49 +77,49 @@ pub(crate) enum Mcp {
     },
 }
 
-pub(crate) async fn mcp(config: Config, command: Mcp) -> Result<(), Trouble> {
+pub(crate) async fn mcp(config: Config, command: McpCommand) -> Result<(), CommandError> {
     let api = ApiClient::open(&config).await?;
     let report = run(&api, command).await;
     api.close().await;
     Ok(std::io::stdout().write_all(report?.as_bytes())?)
 }
 
-async fn run(api: &ApiClient, command: Mcp) -> Result<String, Trouble> {
+async fn run(api: &ApiClient, command: McpCommand) -> Result<String, CommandError> {
     Ok(match command {
-        Mcp::List { json } => {
+        McpCommand::List { json } => {
             let servers = list_servers(api).await?;
-            if json { serde_json::to_string_pretty(&servers)? + "\n" } else { listed(&servers)? }
+            if json { serde_json::to_string_pretty(&servers)? + "\n" } else { list_report(&servers)? }
         }
-        Mcp::Show { app, server, tool } => {
+        McpCommand::Show { app, server, tool } => {
             let server = find_server(api, &app, &server).await?;
             let tools = match &tool {
                 Some(name) => vec![find(&server, name)?],
                 None => server.tools.iter().collect(),
             };
             let head = if tool.is_none() { head(&server)? } else { String::new() };
-            head + &tools.into_iter().map(described).collect::<Result<String, _>>()?
+            head + &tools.into_iter().map(describe_tool).collect::<Result<String, _>>()?
         }
-        Mcp::Approve { app, server, tools, all, yes } => {
+        McpCommand::Approve { app, server, tools, all, yes } => {
             let server = find_server(api, &app, &server).await?;
-            let wanted = if all { waiting(&server).collect() } else { approvable(&server, &tools)? };
+            let wanted = if all { unapproved_tools(&server).collect() } else { approvable(&server, &tools)? };
             approve(api, &server, &wanted, yes).await?
         }
-        Mcp::Revoke { app, server, tools } => {
+        McpCommand::Revoke { app, server, tools } => {
             let server = find_server(api, &app, &server).await?;
             let found: Result<Vec<_>, _> = tools.iter().map(|name| find(&server, name)).collect();
             let names: Vec<String> = found?.into_iter().map(|tool| tool.tool.clone()).collect();
             api.post(&path(&server, "revoke"), &json!({ "tools": names })).await?;
-            names.iter().map(|name| format!("{} is revoked\n", revealed(name))).collect()
+            names.iter().map(|name| format!("{} is revoked\n", reveal_hidden(name))).collect()
         }
-        Mcp::Refresh { app, server } => looked_at(&refresh(api, &app, &server).await?)?,
+        McpCommand::Refresh { app, server } => refresh_report(&refresh(api, &app, &server).await?)?,
     })
 }
 
-async fn list_servers(api: &ApiClient) -> Result<Vec<McpServerView>, Trouble> {
+async fn list_servers(api: &ApiClient) -> Result<Vec<McpServerView>, CommandError> {
     Ok(api.get::<Page<McpServerView>>("/v1/admin/mcp").await?.data)
 }
 
-async fn find_server(api: &ApiClient, app: &str, server: &str) -> Result<McpServerView, Trouble> {
+async fn find_server(api: &ApiClient, app: &str, server: &str) -> Result<McpServerView, CommandError> {
     let servers = list_servers(api).await?;
     let names: Vec<String> = servers.iter().map(|view| format!("{} {}", view.app, view.server)).collect();
     let found = servers.into_iter().find(|view| view.app == app && view.server == server);
@@ -130,7 +130,7 @@ async fn find_server(api: &ApiClient, app: &str, server: &str) -> Result<McpServ
 }
 
 /// Looks at a server now.
-pub(crate) async fn refresh(api: &ApiClient, app: &str, server: &str) -> Result<McpServerView, Trouble> {
+pub(crate) async fn refresh(api: &ApiClient, app: &str, server: &str) -> Result<McpServerView, CommandError> {
     let request = api.request(Method::POST, &format!("/v1/admin/mcp/{app}/{server}/refresh"));
     api.read(request.timeout(LOOK_PATIENCE)).await
 }
@@ -141,7 +141,7 @@ fn path(server: &McpServerView, what: &str) -> String {
 }
 
 /// The tools that nobody has approved as they are offered now.
-pub(crate) fn waiting(server: &McpServerView) -> impl Iterator<Item = &McpToolView> {
+pub(crate) fn unapproved_tools(server: &McpServerView) -> impl Iterator<Item = &McpToolView> {
     server.tools.iter().filter(|tool| match tool.state {
         McpToolState::New | McpToolState::Changed => true,
         McpToolState::Approved | McpToolState::Gone => false,
@@ -149,10 +149,10 @@ pub(crate) fn waiting(server: &McpServerView) -> impl Iterator<Item = &McpToolVi
 }
 
 /// A tool by the server's name for it, or by the model's.
-fn find<'a>(server: &'a McpServerView, name: &str) -> Result<&'a McpToolView, Trouble> {
+fn find<'a>(server: &'a McpServerView, name: &str) -> Result<&'a McpToolView, CommandError> {
     let by_its_own = server.tools.iter().find(|tool| tool.tool == name);
     by_its_own.or_else(|| server.tools.iter().find(|tool| tool.name == name)).ok_or_else(|| {
-        let names: Vec<String> = server.tools.iter().map(|tool| revealed(&tool.tool)).collect();
+        let names: Vec<String> = server.tools.iter().map(|tool| reveal_hidden(&tool.tool)).collect();
         let (app, server) = (&server.app, &server.server);
         if names.is_empty() {
             return format!(
@@ -165,7 +165,7 @@ fn find<'a>(server: &'a McpServerView, name: &str) -> Result<&'a McpToolView, Tr
 }
 
 /// Those of the named tools that a yes would change something about.
-fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> Result<Vec<&'a McpToolView>, Trouble> {
+fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> Result<Vec<&'a McpToolView>, CommandError> {
     let mut wanted: Vec<&McpToolView> = Vec::new();
     for name in names {
         let tool = find(server, name)?;
@@ -174,7 +174,9 @@ fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> Result<Vec<&'a
             McpToolState::New | McpToolState::Changed if !is_known => wanted.push(tool),
             McpToolState::New | McpToolState::Changed | McpToolState::Approved => {}
             McpToolState::Gone => {
-                return Err(format!("{} no longer offers {}", server.server, revealed(&tool.tool)).into());
+                return Err(
+                    format!("{} no longer offers {}", server.server, reveal_hidden(&tool.tool)).into()
+                );
             }
         }
     }
@@ -187,22 +189,22 @@ async fn approve(
     server: &McpServerView,
     wanted: &[&McpToolView],
     yes: bool,
-) -> Result<String, Trouble> {
+) -> Result<String, CommandError> {
     if wanted.is_empty() {
         return Ok("nothing waits for approval\n".into());
     }
-    let shown = wanted.iter().map(|tool| described(tool)).collect::<Result<String, _>>()?;
+    let shown = wanted.iter().map(|tool| describe_tool(tool)).collect::<Result<String, _>>()?;
     std::io::stdout().write_all(shown.as_bytes())?;
-    if !yes && !agreed(wanted.len())? {
+    if !yes && !ask_for_approval(wanted.len())? {
         return Err("nothing was approved".into());
     }
     let of = |tool: &&McpToolView| McpApprovalOf { tool: tool.tool.clone(), hash: tool.hash.clone() };
     let approval = McpApproval { tools: Some(wanted.iter().map(of).collect()) };
     api.post(&path(server, "approve"), &approval).await?;
-    Ok(wanted.iter().map(|tool| format!("{} is approved\n", revealed(&tool.tool))).collect())
+    Ok(wanted.iter().map(|tool| format!("{} is approved\n", reveal_hidden(&tool.tool))).collect())
 }
 
-fn agreed(count: usize) -> Result<bool, Trouble> {
+fn ask_for_approval(count: usize) -> Result<bool, CommandError> {
     if !std::io::stdin().is_terminal() {
         return Err("nothing was approved; read the above, and add --yes".into());
     }
@@ -213,7 +215,7 @@ fn agreed(count: usize) -> Result<bool, Trouble> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-fn listed(servers: &[McpServerView]) -> Result<String, Trouble> {
+fn list_report(servers: &[McpServerView]) -> Result<String, CommandError> {
     if servers.is_empty() {
         return Ok(NO_SERVERS.to_owned());
     }
@@ -221,7 +223,7 @@ fn listed(servers: &[McpServerView]) -> Result<String, Trouble> {
     for server in servers {
         report.push_str(&head(server)?);
         for tool in &server.tools {
-            writeln!(report, "    {:<8}  {}  {}", state(tool.state), revealed(&tool.tool), tool.name)?;
+            writeln!(report, "    {:<8}  {}  {}", state(tool.state), reveal_hidden(&tool.tool), tool.name)?;
         }
         let (app, name) = (&server.app, &server.server);
         if server.tools.is_empty() {
@@ -230,7 +232,7 @@ fn listed(servers: &[McpServerView]) -> Result<String, Trouble> {
                 "    it has not said yet what tools it has; ask it with `rondo mcp refresh {app} {name}`"
             )?;
         }
-        if waiting(server).next().is_some() {
+        if unapproved_tools(server).next().is_some() {
             writeln!(
                 report,
                 "    see what waits with `rondo mcp show {app} {name}`, then `rondo mcp approve {app} {name} --all`"
@@ -253,7 +255,7 @@ fn head(server: &McpServerView) -> Result<String, std::fmt::Error> {
     };
     let mut head = format!("{}  {}  {transport}  {state}", server.app, server.server);
     if let Some(error) = &server.last_error {
-        write!(head, "  {}", revealed(error))?;
+        write!(head, "  {}", reveal_hidden(error))?;
     }
     head.push('\n');
     Ok(head)
@@ -269,12 +271,13 @@ fn state(state: McpToolState) -> &'static str {
 }
 
 /// All that is known of a tool; of one that has changed, line by line what is different.
-fn described(tool: &McpToolView) -> Result<String, Trouble> {
-    let mut report = format!("{}  {}  as {} to models\n", revealed(&tool.tool), state(tool.state), tool.name);
+fn describe_tool(tool: &McpToolView) -> Result<String, CommandError> {
+    let mut report =
+        format!("{}  {}  as {} to models\n", reveal_hidden(&tool.tool), state(tool.state), tool.name);
     if let Some(at) = tool.approved_at {
         let by = tool.approved_by.as_deref().map_or_else(
             || "because it was there when the server was first seen".to_owned(),
-            |by| format!("by {}", revealed(by)),
+            |by| format!("by {}", reveal_hidden(by)),
         );
         writeln!(report, "  approved {at} {by}")?;
     }
@@ -289,18 +292,18 @@ fn described(tool: &McpToolView) -> Result<String, Trouble> {
     Ok(report)
 }
 
-fn looked_at(server: &McpServerView) -> Result<String, Trouble> {
+fn refresh_report(server: &McpServerView) -> Result<String, CommandError> {
     let (app, name) = (&server.app, &server.server);
     match (&server.last_error, server.state) {
         (Some(reason), _) => {
-            Err(format!("the server {name} of {app} cannot be used: {}", revealed(reason)).into())
+            Err(format!("the server {name} of {app} cannot be used: {}", reveal_hidden(reason)).into())
         }
         (None, McpState::Idle) => {
             Err(format!("the server {name} of {app} was not asked: it needs a credential of each user's own")
                 .into())
         }
         (None, McpState::Connected | McpState::Failing | McpState::Open) => {
-            listed(std::slice::from_ref(server))
+            list_report(std::slice::from_ref(server))
         }
     }
 }

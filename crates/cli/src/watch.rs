@@ -48,7 +48,7 @@ struct Known {
     missed: u32,
 }
 
-pub(crate) struct Watch<'a> {
+pub(crate) struct AppWatch<'a> {
     config: &'a Config,
     engine: Engine,
     secrets: Arc<Secrets>,
@@ -57,7 +57,7 @@ pub(crate) struct Watch<'a> {
     apps: Apps,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> AppWatch<'a> {
     pub(crate) fn new(config: &'a Config, engine: Engine, secrets: Arc<Secrets>) -> Self {
         Self { config, engine, secrets, known: BTreeMap::new(), apps: Apps::new() }
     }

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use protocol::{Allowance, Principal, Quota};
 
 use crate::Api;
-use crate::error::Problem;
+use crate::error::ApiProblem;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -18,9 +18,9 @@ impl Api {
         &self,
         principal: &Principal,
         app: &str,
-        answer: Result<Response, Problem>,
+        answer: Result<Response, ApiProblem>,
     ) -> Response {
-        let mut response = answer.unwrap_or_else(Problem::into_response);
+        let mut response = answer.unwrap_or_else(ApiProblem::into_response);
         response.headers_mut().extend(self.allowance(principal, app).await);
         response
     }

@@ -11,13 +11,13 @@ use axum::http::{HeaderMap, HeaderName, Method, header};
 use engine::{Engine, Grant, LOCAL_USER};
 use protocol::{Principal, UserId};
 
-use crate::error::{Code, Problem};
+use crate::error::{ApiProblem, ProblemCode};
 use crate::{Api, Proxying};
 
 impl FromRequestParts<Api> for Principal {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let token = text(&parts.headers, header::AUTHORIZATION).and_then(bearer);
         if let Some(grant) = token.and_then(|token| api.engine.grant(token)) {
             let is_control = grant.admin && grant.app.is_none() && grant.user == LOCAL_USER;
@@ -30,8 +30,8 @@ impl FromRequestParts<Api> for Principal {
             return Ok(Principal::authenticated(UserId::new(LOCAL_USER)).as_admin());
         }
         // One answer for a missing, a wrong and a revoked key.
-        Err(Problem::new(
-            Code::Unauthorized,
+        Err(ApiProblem::new(
+            ProblemCode::Unauthorized,
             "send a good key as Authorization: Bearer; `rondo keys add` makes one",
         ))
     }
@@ -44,9 +44,9 @@ pub(crate) struct Caller {
 }
 
 impl FromRequestParts<Api> for Caller {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let principal = Principal::from_request_parts(parts, api).await?;
         Ok(Self { engine: api.engine.clone(), principal })
     }
@@ -69,14 +69,14 @@ fn bearer(header: &str) -> Option<&str> {
 pub(crate) struct Admin(pub(crate) Principal);
 
 impl FromRequestParts<Api> for Admin {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let principal = Principal::from_request_parts(parts, api).await?;
         if principal.is_admin() {
             return Ok(Self(principal));
         }
-        Err(Problem::new(Code::AdminOnly, "this needs a key made with --admin"))
+        Err(ApiProblem::new(ProblemCode::AdminOnly, "this needs a key made with --admin"))
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn check(
     proxying: &Proxying,
     method: &Method,
     headers: &HeaderMap,
-) -> Result<(), Problem> {
+) -> Result<(), ApiProblem> {
     let host = text(headers, header::HOST);
     // A page can point its own name at 127.0.0.1, and then it is the same origin; but the name stays in `Host`.
     if bound.is_loopback() && !host.is_some_and(|host| is_ours(host, bound) || proxying.is_host(host)) {
@@ -96,7 +96,7 @@ pub(crate) fn check(
              proxy serves this one, write public_url = \"https://{host}\" under [server] in rondo.toml, or set \
              RONDO_PUBLIC_URL"
         );
-        return Err(Problem::new(Code::HostNotAllowed, detail));
+        return Err(ApiProblem::new(ProblemCode::HostNotAllowed, detail));
     }
     let origin =
         headers.contains_key(header::ORIGIN).then(|| text(headers, header::ORIGIN).unwrap_or_default());
@@ -108,7 +108,7 @@ pub(crate) fn check(
         "a web page of another origin may not act here: send this from your own server, or, if a proxy serves this one \
          there, write public_url = {origin:?} under [server] in rondo.toml, or set RONDO_PUBLIC_URL"
     );
-    Err(Problem::new(Code::OriginNotAllowed, detail))
+    Err(ApiProblem::new(ProblemCode::OriginNotAllowed, detail))
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -149,7 +149,7 @@ mod tests {
         headers
     }
 
-    fn refusal(bound: IpAddr, method: &Method, headers: &HeaderMap) -> Option<Code> {
+    fn refusal(bound: IpAddr, method: &Method, headers: &HeaderMap) -> Option<ProblemCode> {
         check(bound, &Proxying::default(), method, headers).err().map(|problem| problem.code())
     }
 
@@ -164,9 +164,9 @@ mod tests {
             ["rebind.example", "localhost.example:8787", "127.0.0.2", "192.168.0.1", "", "a b", "127.1"]
         {
             let refused = refusal(LOOPBACK, &Method::GET, &headers(foreign, None));
-            assert_eq!(refused, Some(Code::HostNotAllowed), "{foreign:?}");
+            assert_eq!(refused, Some(ProblemCode::HostNotAllowed), "{foreign:?}");
         }
-        assert_eq!(refusal(LOOPBACK, &Method::GET, &HeaderMap::new()), Some(Code::HostNotAllowed));
+        assert_eq!(refusal(LOOPBACK, &Method::GET, &HeaderMap::new()), Some(ProblemCode::HostNotAllowed));
         let second = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
         assert_eq!(refusal(second, &Method::GET, &headers("127.0.0.2:8787", None)), None);
     }
@@ -187,10 +187,10 @@ mod tests {
             assert_eq!(refusal(&Method::POST, host, Some("http://localhost:3000")), None, "{host}");
             for foreign in ["https://evil.example", "https://agents.example.evil", "null"] {
                 let refused = refusal(&Method::POST, host, Some(foreign));
-                assert_eq!(refused, Some(Code::OriginNotAllowed), "{host} from {foreign}");
+                assert_eq!(refused, Some(ProblemCode::OriginNotAllowed), "{host} from {foreign}");
             }
         }
-        assert_eq!(refusal(&Method::GET, "evil.example", Some(ours)), Some(Code::HostNotAllowed));
+        assert_eq!(refusal(&Method::GET, "evil.example", Some(ours)), Some(ProblemCode::HostNotAllowed));
     }
 
     #[test]
@@ -223,7 +223,11 @@ mod tests {
         ] {
             let headers = headers("localhost:8787", Some(foreign));
             for method in [Method::POST, Method::PATCH, Method::DELETE] {
-                assert_eq!(refusal(LOOPBACK, &method, &headers), Some(Code::OriginNotAllowed), "{foreign:?}");
+                assert_eq!(
+                    refusal(LOOPBACK, &method, &headers),
+                    Some(ProblemCode::OriginNotAllowed),
+                    "{foreign:?}"
+                );
             }
             assert_eq!(refusal(LOOPBACK, &Method::GET, &headers), None);
         }

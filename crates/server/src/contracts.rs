@@ -21,9 +21,9 @@ use serde::Serialize;
 
 use crate::event_stream::{EventWriter, StreamCut, StreamState};
 
-pub(crate) use chats::Chat;
-pub(crate) use delta::Deltas;
-pub(crate) use ui::UiMessages;
+pub(crate) use chats::ChatKey;
+pub(crate) use delta::DeltaEncoder;
+pub(crate) use ui::UiMessageEncoder;
 
 /// Tells clients of the AI SDK which protocol this is.
 pub(crate) const UI_MESSAGE_STREAM: (HeaderName, HeaderValue) =

@@ -36,7 +36,7 @@ pub use serve::{serve, serve_router};
 
 /// What one client, connection or request may cost.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Connections at once; more wait in the kernel's queue.
     pub max_connections: usize,
     /// Request line and headers together.
@@ -54,7 +54,7 @@ pub struct Limits {
     pub heartbeat: Duration,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             max_connections: 16_384,
@@ -71,8 +71,8 @@ impl Default for Limits {
 
 /// What the server is told beside its engine.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
-    pub limits: Limits,
+pub struct ServerSettings {
+    pub limits: ServerLimits,
     /// The app that answers at `/api/chat` when a request names none.
     pub chat_app: Option<String>,
     pub proxying: Proxying,
@@ -81,8 +81,8 @@ pub struct Settings {
     pub control_user: Option<String>,
 }
 
-impl From<Limits> for Settings {
-    fn from(limits: Limits) -> Self {
+impl From<ServerLimits> for ServerSettings {
+    fn from(limits: ServerLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 }
@@ -108,7 +108,7 @@ impl From<CancellationToken> for Shutdown {
 #[derive(Clone)]
 struct Api {
     engine: Engine,
-    limits: Limits,
+    limits: ServerLimits,
     chat_app: Option<Arc<str>>,
     control_user: Option<Arc<str>>,
     proxying: Arc<Proxying>,

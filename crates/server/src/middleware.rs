@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use protocol::{Ids, TimeOrderedIds};
 use tokio::time::Instant;
 
-use crate::error::{Code, Problem, write_problem};
+use crate::error::{ApiProblem, ProblemCode, write_problem};
 use crate::serve::PeerAddress;
 use crate::{Api, auth};
 
@@ -27,7 +27,7 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
     let shows_a_key = request.headers().contains_key(AUTHORIZATION);
 
     let response = match check(&api, &request) {
-        Ok(()) => caught(request, next).await,
+        Ok(()) => catch_panic(request, next).await,
         Err(problem) => problem.into_response(),
     };
     let mut response = write_problem(response, &id);
@@ -50,21 +50,21 @@ fn client(api: &Api, request: &Request) -> String {
     client.map_or_else(|| "-".to_owned(), |client| client.to_string())
 }
 
-fn check(api: &Api, request: &Request) -> Result<(), Problem> {
+fn check(api: &Api, request: &Request) -> Result<(), ApiProblem> {
     let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
     let line = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
     if line + headers.sum::<usize>() > api.limits.max_header_bytes {
         let detail = format!("address and headers must be at most {} bytes", api.limits.max_header_bytes);
-        return Err(Problem::new(Code::HeadersTooLarge, detail));
+        return Err(ApiProblem::new(ProblemCode::HeadersTooLarge, detail));
     }
     auth::check(api.bound, &api.proxying, request.method(), request.headers())
 }
 
 /// The handler's response; a panic is a failure of this request and of nothing else.
-async fn caught(request: Request, next: Next) -> Response {
+async fn catch_panic(request: Request, next: Next) -> Response {
     AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!(code = Code::Internal.name(), "a handler panicked");
-        Problem::from(engine::Error::Internal).into_response()
+        tracing::error!(code = ProblemCode::Internal.name(), "a handler panicked");
+        ApiProblem::from(engine::Error::Internal).into_response()
     })
 }
 
@@ -84,9 +84,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_a_problem_of_its_request() {
-        let router = Router::new().route("/", get(broken)).layer(from_fn(caught));
+        let router = Router::new().route("/", get(broken)).layer(from_fn(catch_panic));
         let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(response.extensions().get::<Problem>().map(Problem::code), Some(Code::Internal));
+        assert_eq!(
+            response.extensions().get::<ApiProblem>().map(ApiProblem::code),
+            Some(ProblemCode::Internal)
+        );
     }
 }

@@ -8,7 +8,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, PathItem, Ref, RefOr, Response, ResponseBuilder, Server};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::error::{Document, MEDIA_TYPE};
+use crate::error::{MEDIA_TYPE, ProblemDocument};
 use crate::{Api, PublicUrl};
 
 #[derive(OpenApi)]
@@ -19,7 +19,7 @@ use crate::{Api, PublicUrl};
                        `event:` and its place in the thread's log as `id:`."
     ),
     components(schemas(
-        Document,
+        ProblemDocument,
         protocol::MessageUser,
         protocol::RunStart,
         protocol::ContextLoaded,

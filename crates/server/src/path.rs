@@ -8,7 +8,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::Api;
-use crate::error::Problem;
+use crate::error::ApiProblem;
 
 /// Declares types of path parameters. A path that cannot name anything is answered as if nothing had that name; the text
 /// in brackets says what is missing then. The engine knows which apps, record types and files exist.
@@ -21,9 +21,9 @@ macro_rules! path_types {
         }
 
         impl FromRequestParts<Api> for $name {
-            type Rejection = Problem;
+            type Rejection = ApiProblem;
 
-            async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+            async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
                 let names = Path::<Self>::from_request_parts(parts, api).await;
                 names.map(|Path(names)| names).map_err(|_| engine::Error::NotFound { what: $what }.into())
             }

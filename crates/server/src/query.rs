@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use crate::Api;
-use crate::error::{Code, Problem};
+use crate::error::{ApiProblem, ProblemCode};
 
 const MAX_PAGE: u32 = 1000;
 
@@ -23,29 +23,32 @@ const RULE: &str = "must ";
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<Api> for Params<T> {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
         read_params(parts).map(Self)
     }
 }
 
-pub(crate) fn read_params<T: DeserializeOwned>(parts: &Parts) -> Result<T, Problem> {
+pub(crate) fn read_params<T: DeserializeOwned>(parts: &Parts) -> Result<T, ApiProblem> {
     let parsed = Query::<T>::try_from_uri(&parts.uri);
     parsed.map(|Query(params)| params).map_err(|rejection| {
         broken_rule(&rejection).unwrap_or_else(|| {
-            Problem::new(Code::InvalidRequest, "the query string cannot be read; give each parameter once")
+            ApiProblem::new(
+                ProblemCode::InvalidRequest,
+                "the query string cannot be read; give each parameter once",
+            )
         })
     })
 }
 
 /// The parameter that breaks a rule of this file, if that is why the query string was refused.
-fn broken_rule(rejection: &dyn std::error::Error) -> Option<Problem> {
+fn broken_rule(rejection: &dyn std::error::Error) -> Option<ApiProblem> {
     let mut source = rejection.source();
     while let Some(error) = source {
         if let Some(error) = error.downcast_ref::<serde_path_to_error::Error<serde::de::value::Error>>() {
             let rule = error.inner().to_string();
-            return rule.starts_with(RULE).then(|| Problem::invalid(error.path().to_string(), rule));
+            return rule.starts_with(RULE).then(|| ApiProblem::invalid(error.path().to_string(), rule));
         }
         source = error.source();
     }
@@ -194,13 +197,13 @@ pub(crate) struct NameParams {
 pub(crate) struct RecordParams(pub(crate) RecordSearch);
 
 impl FromRequestParts<Api> for RecordParams {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
         let mut search = RecordSearch::default();
         for (name, value) in read_params::<Vec<(String, String)>>(parts)? {
             if name == "q" && search.words.replace(value.clone()).is_some() {
-                return Err(Problem::invalid("q", "give it once"));
+                return Err(ApiProblem::invalid("q", "give it once"));
             }
             if let Some(field) = name.strip_prefix("field.") {
                 search.fields.push((field.to_owned(), value));
@@ -233,15 +236,15 @@ pub(crate) struct IfMatch {
 pub(crate) struct ExpectedVersion(pub(crate) Option<u64>);
 
 impl FromRequestParts<Api> for ExpectedVersion {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
         let Some(value) = parts.headers.get(header::IF_MATCH) else {
             return read_params::<VersionParams>(parts).map(|params| Self(params.version));
         };
         let tag = value.to_str().ok().and_then(|text| text.strip_prefix('"')?.strip_suffix('"'));
         let version = tag.and_then(digits);
-        let invalid = || Problem::invalid("If-Match", "must be a version in quotes, such as \"3\"");
+        let invalid = || ApiProblem::invalid("If-Match", "must be a version in quotes, such as \"3\"");
         version.map(|version| Self(Some(version))).ok_or_else(invalid)
     }
 }
@@ -269,9 +272,9 @@ pub(crate) struct LastEventId {
 pub(crate) struct LastEvent(pub(crate) Option<Seq>);
 
 impl FromRequestParts<Api> for LastEvent {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
         match parts.headers.get("last-event-id") {
             Some(value) => event_number("Last-Event-ID", value.to_str().unwrap_or_default()).map(Some),
             None => {
@@ -293,9 +296,12 @@ pub(crate) struct PeriodParams {
     pub(crate) to: Option<String>,
 }
 
-fn event_number(name: &str, text: &str) -> Result<Seq, Problem> {
+fn event_number(name: &str, text: &str) -> Result<Seq, ApiProblem> {
     digits(text).ok_or_else(|| {
-        Problem::new(Code::InvalidCursor, format!("{name} must be the id of an event, a number such as 42"))
+        ApiProblem::new(
+            ProblemCode::InvalidCursor,
+            format!("{name} must be the id of an event, a number such as 42"),
+        )
     })
 }
 
@@ -344,7 +350,7 @@ fn digits(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
+    fn read<T: DeserializeOwned>(query: &str) -> Result<T, ApiProblem> {
         let request = axum::http::Request::builder().uri(format!("/?{query}")).body(()).unwrap();
         read_params(&request.into_parts().0)
     }
@@ -357,7 +363,11 @@ mod tests {
         for wrong in
             ["", " ", "-1", "+1", "1.0", "1e3", "0x10", "4 2", "٤", "9223372036854775808", "run:1", "null"]
         {
-            assert_eq!(event_number("after", wrong).unwrap_err().code(), Code::InvalidCursor, "{wrong:?}");
+            assert_eq!(
+                event_number("after", wrong).unwrap_err().code(),
+                ProblemCode::InvalidCursor,
+                "{wrong:?}"
+            );
         }
     }
 
@@ -367,15 +377,17 @@ mod tests {
         assert_eq!(limit("1"), Ok(Some(1)));
         assert_eq!(limit("1000"), Ok(Some(1000)));
         for wrong in ["0", "1001", "-1", "ten", "", "4294967297"] {
-            let expected = Problem::invalid("limit", "must be a number from 1 to 1000");
+            let expected = ApiProblem::invalid("limit", "must be a number from 1 to 1000");
             assert_eq!(limit(wrong), Err(expected), "{wrong:?}");
         }
     }
 
     #[test]
     fn a_parameter_that_is_given_twice_is_refused() {
-        let expected =
-            Problem::new(Code::InvalidRequest, "the query string cannot be read; give each parameter once");
+        let expected = ApiProblem::new(
+            ProblemCode::InvalidRequest,
+            "the query string cannot be read; give each parameter once",
+        );
         assert_eq!(read::<PageParams>("limit=1&limit=2").map(|page| page.limit), Err(expected));
     }
 }

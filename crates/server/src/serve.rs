@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::io::Socket;
-use crate::{Limits, Settings, Shutdown, routes};
+use crate::{ServerLimits, ServerSettings, Shutdown, routes};
 
 /// What we hold for one connection in each direction before we take no more; what was taken last may come on top. The
 /// log is the buffer, so more would be pointless.
@@ -44,7 +44,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 pub async fn serve(
     listener: TcpListener,
     engine: Engine,
-    settings: impl Into<Settings>,
+    settings: impl Into<ServerSettings>,
     shutdown: impl Into<Shutdown>,
 ) -> io::Result<()> {
     let (settings, shutdown) = (settings.into(), shutdown.into());
@@ -57,7 +57,7 @@ pub async fn serve(
 pub async fn serve_router(
     listener: TcpListener,
     router: Router,
-    limits: &Limits,
+    limits: &ServerLimits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let connections = TaskTracker::new();
@@ -129,7 +129,7 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
 }
 
-async fn connection((stream, peer): Accepted, router: Router, limits: Limits, stop: Stop) {
+async fn connection((stream, peer): Accepted, router: Router, limits: ServerLimits, stop: Stop) {
     if let Err(error) = tune(&stream) {
         tracing::debug!(%error, "cannot set socket options");
     }

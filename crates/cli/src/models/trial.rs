@@ -11,7 +11,7 @@ use protocol::{Finish, Settings, Usage};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::config::Provider;
 
 pub(super) const QUESTION: &str = "Say hello in one short sentence.";
@@ -38,7 +38,7 @@ struct Heard {
     took: Duration,
 }
 
-pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Result<(), Trouble> {
+pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Result<(), CommandError> {
     let name = model.name();
     let wire = provider.wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
     say(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
@@ -70,7 +70,7 @@ pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Re
     say(&total(&usage, model))
 }
 
-fn say(text: &str) -> Result<(), Trouble> {
+fn say(text: &str) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
     Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
 }
@@ -81,7 +81,7 @@ fn ask(model: &Model, question: &str) -> Request {
 }
 
 /// Tries an embedding model.
-pub(super) async fn embed(embedder: &dyn Embedder, provider: &Provider) -> Result<(), Trouble> {
+pub(super) async fn embed(embedder: &dyn Embedder, provider: &Provider) -> Result<(), CommandError> {
     let begun = Instant::now();
     let vectors = embedder.embed(&[QUESTION.to_owned()]).await.map_err(|error| {
         let remedy = remedy(&error, embedder.model(), provider);

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::error::PullError;
-use super::known::EMBEDDER_FILES;
+use super::model_list::EMBEDDER_FILES;
 use crate::weights::{CHAT_FILE, WeightsKind};
 
 const GGUF_MAGIC: &[u8; 4] = b"GGUF";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use reqwest::StatusCode;
 
-use super::known::KNOWN;
+use super::model_list::KNOWN;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PullError {

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Kept;
+use super::UserRecord;
 
 /// A record whose turn it is.
-pub(super) struct Turn<'a> {
-    pub(super) record: &'a Kept,
+pub(super) struct RecordTurn<'a> {
+    pub(super) record: &'a UserRecord,
     /// Its data without the ids of records that are made after it: there are some where records name each other in a
     /// circle.
     pub(super) data: Value,
 }
 
-impl Turn<'_> {
+impl RecordTurn<'_> {
     pub(super) fn is_incomplete(&self) -> bool {
         self.data != self.record.data
     }
@@ -22,12 +22,15 @@ impl Turn<'_> {
 
 /// Every record once, each after those it names as far as that can be. `fits` says whether a record may be made with
 /// this data; it decides where a circle is opened.
-pub(super) fn order<'a>(records: &'a [Kept], fits: &dyn Fn(&Kept, &Value) -> bool) -> Vec<Turn<'a>> {
+pub(super) fn order<'a>(
+    records: &'a [UserRecord],
+    fits: &dyn Fn(&UserRecord, &Value) -> bool,
+) -> Vec<RecordTurn<'a>> {
     let mut missing: BTreeSet<String> = records.iter().map(|record| record.id.to_string()).collect();
-    let mut left: Vec<&Kept> = records.iter().collect();
-    let mut turns: Vec<Turn<'a>> = Vec::new();
+    let mut left: Vec<&UserRecord> = records.iter().collect();
+    let mut turns: Vec<RecordTurn<'a>> = Vec::new();
     while !left.is_empty() {
-        let possible = left.iter().map(|record| Turn { record, data: without(&record.data, &missing) });
+        let possible = left.iter().map(|record| RecordTurn { record, data: without(&record.data, &missing) });
         let (mut ready, waiting): (Vec<_>, Vec<_>) = possible.partition(|turn| !turn.is_incomplete());
         if ready.is_empty() {
             let opened = waiting.iter().position(|turn| fits(turn.record, &turn.data)).unwrap_or_default();
@@ -61,12 +64,12 @@ fn without(data: &Value, missing: &BTreeSet<String>) -> Value {
 }
 
 /// The data with other ids in place of those it was written with. These are fresh, so no other text is one of them.
-pub(super) fn renamed(data: &Value, names: &BTreeMap<String, String>) -> Value {
+pub(super) fn with_new_ids(data: &Value, names: &BTreeMap<String, String>) -> Value {
     match data {
         Value::String(text) => Value::String(names.get(text).unwrap_or(text).clone()),
-        Value::Array(items) => items.iter().map(|item| renamed(item, names)).collect(),
+        Value::Array(items) => items.iter().map(|item| with_new_ids(item, names)).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), renamed(value, names))).collect()
+            fields.iter().map(|(name, value)| (name.clone(), with_new_ids(value, names))).collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => data.clone(),
     }
@@ -79,13 +82,14 @@ mod tests {
     use super::*;
     use crate::user_data::fresh_id;
 
-    fn records(count: usize) -> Vec<Kept> {
-        (0..count).map(|_| Kept { id: fresh_id(), kind: "part".into(), data: json!({}) }).collect()
+    fn records(count: usize) -> Vec<UserRecord> {
+        (0..count).map(|_| UserRecord { id: fresh_id(), kind: "part".into(), data: json!({}) }).collect()
     }
 
     /// The places of the records in their order, and whether each is incomplete.
-    fn places(records: &[Kept], fits: &dyn Fn(&Kept, &Value) -> bool) -> Vec<(usize, bool)> {
-        let place = |turn: &Turn<'_>| records.iter().position(|record| record.id == turn.record.id).unwrap();
+    fn places(records: &[UserRecord], fits: &dyn Fn(&UserRecord, &Value) -> bool) -> Vec<(usize, bool)> {
+        let place =
+            |turn: &RecordTurn<'_>| records.iter().position(|record| record.id == turn.record.id).unwrap();
         order(records, fits).iter().map(|turn| (place(turn), turn.is_incomplete())).collect()
     }
 
@@ -104,7 +108,7 @@ mod tests {
         all[0].data = json!({ "needs": all[2].id });
         all[1].data = json!({ "list": ["x", all[2].id] });
         all[2].data = json!({ "list": [all[1].id, all[2].id] });
-        let fits = |_: &Kept, data: &Value| data.get("list").is_some();
+        let fits = |_: &UserRecord, data: &Value| data.get("list").is_some();
         assert_eq!(places(&all, &fits), [(1, true), (2, true), (0, false)]);
         let turns = order(&all, &fits);
         assert_eq!(turns[0].data, json!({ "list": ["x"] }));
@@ -117,6 +121,9 @@ mod tests {
     fn names_are_replaced_wherever_they_stand() {
         let names = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
         let data = json!({ "a": "a", "list": ["a", "c", 1], "deep": { "x": "a" } });
-        assert_eq!(renamed(&data, &names), json!({ "a": "b", "list": ["b", "c", 1], "deep": { "x": "b" } }));
+        assert_eq!(
+            with_new_ids(&data, &names),
+            json!({ "a": "b", "list": ["b", "c", 1], "deep": { "x": "b" } })
+        );
     }
 }

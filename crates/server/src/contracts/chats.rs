@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 /// A chat of one user in one app, by its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Chat([u8; 32]);
+pub(crate) struct ChatKey([u8; 32]);
 
-impl Chat {
+impl ChatKey {
     pub(crate) fn new(principal: &Principal, app: &str, id: &str) -> Self {
         let mut hash = Sha256::new();
         for part in [principal.user().as_str(), app, id] {
@@ -34,8 +34,8 @@ mod tests {
 
     use super::*;
 
-    fn chat(user: &str, app: &str, id: &str) -> Chat {
-        Chat::new(&Principal::authenticated(UserId::new(user)), app, id)
+    fn chat(user: &str, app: &str, id: &str) -> ChatKey {
+        ChatKey::new(&Principal::authenticated(UserId::new(user)), app, id)
     }
 
     #[test]

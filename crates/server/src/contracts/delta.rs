@@ -27,7 +27,7 @@ struct Chunk<'a> {
 
 /// See the file.
 #[derive(Debug, Default)]
-pub(crate) struct Deltas {
+pub(crate) struct DeltaEncoder {
     markers: Vec<String>,
     /// Bytes of the step under way that were sent.
     streamed: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Deltas {
     usage: Usage,
 }
 
-impl Encoder for Deltas {
+impl Encoder for DeltaEncoder {
     fn write(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState {
         match event {
             Event::TextDelta(piece) => self.text(&piece.delta, out),
@@ -81,7 +81,7 @@ impl Encoder for Deltas {
     fn park(&mut self, _: &mut Vec<u8>) {}
 }
 
-impl Deltas {
+impl DeltaEncoder {
     fn text(&mut self, delta: &str, out: &mut Vec<u8>) {
         if delta.is_empty() {
             return;

@@ -134,20 +134,20 @@ fn a_search() -> Vec<Event> {
 
 #[test]
 fn a_search_as_deltas() {
-    insta::assert_snapshot!(bytes(Deltas::default(), a_search()));
+    insta::assert_snapshot!(bytes(DeltaEncoder::default(), a_search()));
 }
 
 #[test]
 fn a_search_as_ui_messages() {
-    insta::assert_snapshot!(bytes(UiMessages::new(false), a_search()));
+    insta::assert_snapshot!(bytes(UiMessageEncoder::new(false), a_search()));
 }
 
 /// Deltas of old runs are pruned; a stream that is read again has the same parts, each in one piece.
 #[test]
 fn a_log_without_its_deltas_says_the_same() {
     let log: Vec<Event> = a_search().into_iter().filter(|event| !event.kind().is_delta()).collect();
-    insta::assert_snapshot!("pruned_deltas", bytes(Deltas::default(), log.clone()));
-    insta::assert_snapshot!("pruned_ui_messages", bytes(UiMessages::new(false), log));
+    insta::assert_snapshot!("pruned_deltas", bytes(DeltaEncoder::default(), log.clone()));
+    insta::assert_snapshot!("pruned_ui_messages", bytes(UiMessageEncoder::new(false), log));
 }
 
 fn remembering() -> Vec<Event> {
@@ -166,12 +166,12 @@ fn remembering() -> Vec<Event> {
 
 #[test]
 fn an_answer_that_no_model_gave_is_sent_whole() {
-    insta::assert_snapshot!("remembering_deltas", bytes(Deltas::default(), remembering()));
-    insta::assert_snapshot!("remembering_ui_messages", bytes(UiMessages::new(false), remembering()));
+    insta::assert_snapshot!("remembering_deltas", bytes(DeltaEncoder::default(), remembering()));
+    insta::assert_snapshot!("remembering_ui_messages", bytes(UiMessageEncoder::new(false), remembering()));
     // The same once its piece is gone.
     let pruned = || remembering().into_iter().filter(|event| !event.kind().is_delta()).collect();
-    insta::assert_snapshot!("remembering_deltas", bytes(Deltas::default(), pruned()));
-    insta::assert_snapshot!("remembering_ui_messages", bytes(UiMessages::new(false), pruned()));
+    insta::assert_snapshot!("remembering_deltas", bytes(DeltaEncoder::default(), pruned()));
+    insta::assert_snapshot!("remembering_ui_messages", bytes(UiMessageEncoder::new(false), pruned()));
 }
 
 fn begun_again() -> Vec<Event> {
@@ -183,21 +183,21 @@ fn begun_again() -> Vec<Event> {
 
 #[test]
 fn text_that_cannot_be_taken_back_ends_the_stream() {
-    insta::assert_snapshot!("reset_deltas", bytes(Deltas::default(), begun_again()));
-    insta::assert_snapshot!("reset_ui_messages", bytes(UiMessages::new(false), begun_again()));
+    insta::assert_snapshot!("reset_deltas", bytes(DeltaEncoder::default(), begun_again()));
+    insta::assert_snapshot!("reset_ui_messages", bytes(UiMessageEncoder::new(false), begun_again()));
 }
 
 #[test]
 fn a_client_that_can_take_back_a_step_goes_on() {
-    insta::assert_snapshot!(bytes(UiMessages::new(true), begun_again()));
+    insta::assert_snapshot!(bytes(UiMessageEncoder::new(true), begun_again()));
 }
 
 /// Who reads the log late has no text to take back.
 #[test]
 fn what_is_void_already_is_not_sent() {
     for sent in [
-        bytes(Deltas::default(), without_repeats(begun_again())),
-        bytes(UiMessages::new(false), without_repeats(begun_again())),
+        bytes(DeltaEncoder::default(), without_repeats(begun_again())),
+        bytes(UiMessageEncoder::new(false), without_repeats(begun_again())),
     ] {
         assert!(
             sent.contains("The city.") && !sent.contains("The ca\"") && !sent.contains("error"),
@@ -222,8 +222,8 @@ fn a_step_that_begins_again_before_it_said_anything_is_no_matter() {
     };
     let plain =
         |encoder: String| !encoder.contains("error") && !encoder.contains("reset") && encoder.contains("Hi.");
-    assert!(plain(bytes(Deltas::default(), log())));
-    assert!(plain(bytes(UiMessages::new(false), log())));
+    assert!(plain(bytes(DeltaEncoder::default(), log())));
+    assert!(plain(bytes(UiMessageEncoder::new(false), log())));
     // Thoughts are not part of this text, so they may come twice.
     let thinking = vec![
         run_start(),
@@ -234,8 +234,8 @@ fn a_step_that_begins_again_before_it_said_anything_is_no_matter() {
         complete("Hi."),
         run_end("completed"),
     ];
-    assert!(plain(bytes(Deltas::default(), thinking.clone())));
-    assert!(bytes(UiMessages::new(false), thinking).contains("\"type\":\"error\""));
+    assert!(plain(bytes(DeltaEncoder::default(), thinking.clone())));
+    assert!(bytes(UiMessageEncoder::new(false), thinking).contains("\"type\":\"error\""));
 }
 
 #[test]
@@ -246,12 +246,12 @@ fn a_run_that_does_not_complete_says_so() {
         ("cancelled", run_end("cancelled")),
         ("interrupted", run_end("interrupted")),
     ] {
-        insta::assert_snapshot!(format!("{name}_deltas"), bytes(Deltas::default(), cut(end.clone())));
-        insta::assert_snapshot!(format!("{name}_ui_messages"), bytes(UiMessages::new(false), cut(end)));
+        insta::assert_snapshot!(format!("{name}_deltas"), bytes(DeltaEncoder::default(), cut(end.clone())));
+        insta::assert_snapshot!(format!("{name}_ui_messages"), bytes(UiMessageEncoder::new(false), cut(end)));
     }
     // One that was cancelled in the queue has no other event.
     assert_eq!(
-        bytes(UiMessages::new(false), vec![run_end("cancelled")]),
+        bytes(UiMessageEncoder::new(false), vec![run_end("cancelled")]),
         "data: {\"type\":\"abort\"}\n\ndata: [DONE]\n\n"
     );
 }
@@ -263,7 +263,7 @@ fn asking() -> Vec<Event> {
 #[test]
 fn a_run_that_waits_ends_the_stream_and_its_decision_begins_the_next() {
     let id: ProposalId = PROPOSAL.parse().unwrap();
-    let mut waiting = UiMessages::new(false);
+    let mut waiting = UiMessageEncoder::new(false);
     let mut out = Vec::new();
     for event in asking() {
         assert_eq!(waiting.waits_for(), []);
@@ -284,16 +284,16 @@ fn a_run_that_waits_ends_the_stream_and_its_decision_begins_the_next() {
             run_end("completed"),
         ];
         let log: Vec<Event> = asking().into_iter().chain(answered).collect();
-        let after = UiMessages::new(false).after(vec![id]);
+        let after = UiMessageEncoder::new(false).after(vec![id]);
         insta::assert_snapshot!(format!("{decision}_ui_messages"), bytes(after, log.clone()));
-        assert_eq!(bytes(UiMessages::new(false), log.clone()).matches("[DONE]").count(), 1);
-        assert!(bytes(Deltas::default(), log).contains("Well."));
+        assert_eq!(bytes(UiMessageEncoder::new(false), log.clone()).matches("[DONE]").count(), 1);
+        assert!(bytes(DeltaEncoder::default(), log).contains("Well."));
     }
 }
 
 #[test]
 fn a_sibling_call_under_way_keeps_the_stream_open() {
-    let mut encoder = UiMessages::new(false);
+    let mut encoder = UiMessageEncoder::new(false);
     let mut out = Vec::new();
     for event in [run_start(), step_start(1), step_end(1, "", &[call(CALL), call(OTHER)]), proposal_open()] {
         encoder.write(event, &mut out);
@@ -315,12 +315,12 @@ fn a_call_that_is_begun_and_not_made_is_closed() {
         tool_complete(CALL, "denied", &json!("no")),
         run_end("cancelled"),
     ];
-    insta::assert_snapshot!(bytes(UiMessages::new(false), log));
+    insta::assert_snapshot!(bytes(UiMessageEncoder::new(false), log));
 }
 
 #[test]
 fn a_stream_that_is_cut_closes_what_is_open() {
-    let mut encoder = UiMessages::new(false);
+    let mut encoder = UiMessageEncoder::new(false);
     let mut out = Vec::new();
     for event in [run_start(), step_start(1), reasoning("Hm.")] {
         encoder.write(event, &mut out);
@@ -336,7 +336,7 @@ fn a_stream_that_is_cut_closes_what_is_open() {
     let expected: String = expected.iter().map(|line| format!("data: {line}\n\n")).collect();
     assert_eq!(String::from_utf8(out).unwrap(), expected);
     let mut out = Vec::new();
-    Deltas::default().cut("why", &mut out);
+    DeltaEncoder::default().cut("why", &mut out);
     let expected =
         "data: {\"delta\":\"\",\"done\":true,\"error\":{\"code\":\"stream_cut\",\"message\":\"why\"}}\n\n";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
@@ -356,7 +356,7 @@ fn odd_text_stays_in_its_line() {
             run_end("completed"),
         ]
     };
-    for sent in [bytes(Deltas::default(), log()), bytes(UiMessages::new(false), log())] {
+    for sent in [bytes(DeltaEncoder::default(), log()), bytes(UiMessageEncoder::new(false), log())] {
         let lines = sent.split_terminator("\n\n").map(|block| block.strip_prefix("data: ").unwrap());
         let parsed: Vec<Value> =
             lines.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect();

@@ -14,7 +14,7 @@ use protocol::{
 };
 use serde_json::Value;
 
-use self::chunk::{Begun, Chunk, Ended, MadeHere, Memories};
+use self::chunk::{Begun, Ended, MadeHere, RecalledMemories, UiChunk};
 use super::{BEGUN_AGAIN, Encoder, StreamState, write_data};
 
 const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -27,7 +27,7 @@ const NOT_MADE: &str = "this call was not made";
 
 /// See the file.
 #[derive(Debug, Default)]
-pub(crate) struct UiMessages {
+pub(crate) struct UiMessageEncoder {
     /// Whether the client knows how to take a step back.
     resets: bool,
     /// Decisions before which the client has seen everything; nothing is sent until one of them comes.
@@ -79,7 +79,7 @@ enum Kind {
     Reasoning,
 }
 
-impl UiMessages {
+impl UiMessageEncoder {
     pub(crate) fn new(resets: bool) -> Self {
         Self { resets, ..Self::default() }
     }
@@ -90,7 +90,7 @@ impl UiMessages {
     }
 }
 
-impl Encoder for UiMessages {
+impl Encoder for UiMessageEncoder {
     fn write(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState {
         let is_awaited = if let Event::ProposalClosed(closed) = &event {
             self.decided.contains(&closed.proposal_id)
@@ -112,7 +112,7 @@ impl Encoder for UiMessages {
 
     fn cut(&mut self, why: &str, out: &mut Vec<u8>) {
         self.close_step(out);
-        write_data(out, &Chunk::Error { error_text: why });
+        write_data(out, &UiChunk::Error { error_text: why });
         out.extend_from_slice(DONE);
     }
 
@@ -126,12 +126,12 @@ impl Encoder for UiMessages {
 
     fn park(&mut self, out: &mut Vec<u8>) {
         self.close_step(out);
-        write_data(out, &Chunk::Finish { finish_reason: "tool-calls", message_metadata: None });
+        write_data(out, &UiChunk::Finish { finish_reason: "tool-calls", message_metadata: None });
         out.extend_from_slice(DONE);
     }
 }
 
-impl UiMessages {
+impl UiMessageEncoder {
     fn encode(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState {
         match event {
             Event::RunStart(start) => {
@@ -165,7 +165,7 @@ impl UiMessages {
         if let Some(RunStart { run_id, thread_id, model, .. }) = &self.start {
             let (run_id, thread_id) = (*run_id, *thread_id);
             let message_metadata = Begun { run_id, thread_id, model: model.as_deref() };
-            write_data(out, &Chunk::Start { message_id: run_id, message_metadata });
+            write_data(out, &UiChunk::Start { message_id: run_id, message_metadata });
         }
     }
 
@@ -173,7 +173,7 @@ impl UiMessages {
         // One that begins again is still open.
         if self.step.number != Some(number) {
             self.close_step(out);
-            write_data(out, &Chunk::StartStep);
+            write_data(out, &UiChunk::StartStep);
         }
         self.step = Step { number: Some(number), ..Step::default() };
     }
@@ -187,8 +187,8 @@ impl UiMessages {
             self.parts += 1;
             let id = format!("part-{}", self.parts);
             match kind {
-                Kind::Text => write_data(out, &Chunk::TextStart { id: &id }),
-                Kind::Reasoning => write_data(out, &Chunk::ReasoningStart { id: &id }),
+                Kind::Text => write_data(out, &UiChunk::TextStart { id: &id }),
+                Kind::Reasoning => write_data(out, &UiChunk::ReasoningStart { id: &id }),
             }
             self.open = Some((kind, id));
         }
@@ -196,11 +196,11 @@ impl UiMessages {
         match kind {
             Kind::Text => {
                 self.step.text += delta.len();
-                write_data(out, &Chunk::TextDelta { id, delta });
+                write_data(out, &UiChunk::TextDelta { id, delta });
             }
             Kind::Reasoning => {
                 self.step.reasoning += delta.len();
-                write_data(out, &Chunk::ReasoningDelta { id, delta });
+                write_data(out, &UiChunk::ReasoningDelta { id, delta });
             }
         }
     }
@@ -211,11 +211,11 @@ impl UiMessages {
         if !self.step.inputs.contains(&tool_call_id) {
             self.step.inputs.push(tool_call_id);
             let start =
-                Chunk::ToolInputStart { tool_call_id, tool_name: &input.name, made_here: MadeHere::YES };
+                UiChunk::ToolInputStart { tool_call_id, tool_name: &input.name, made_here: MadeHere::YES };
             write_data(out, &start);
         }
         if !input.delta.is_empty() {
-            write_data(out, &Chunk::ToolInputDelta { tool_call_id, input_text_delta: &input.delta });
+            write_data(out, &UiChunk::ToolInputDelta { tool_call_id, input_text_delta: &input.delta });
         }
     }
 
@@ -230,7 +230,7 @@ impl UiMessages {
             let (tool_call_id, tool_name) = (call.id, call.name.as_str());
             let input = raw.as_ref().unwrap_or(&call.input);
             let made_here = MadeHere::YES;
-            write_data(out, &Chunk::ToolInputAvailable { tool_call_id, tool_name, input, made_here });
+            write_data(out, &UiChunk::ToolInputAvailable { tool_call_id, tool_name, input, made_here });
         }
         let was_made = |id: &CallId| end.calls.iter().any(|call| call.id == *id);
         for id in self.step.inputs.iter().filter(|id| !was_made(id)) {
@@ -249,7 +249,7 @@ impl UiMessages {
                 return StreamState::Ended;
             }
             self.close_part(out);
-            write_data(out, &Chunk::ResetStep);
+            write_data(out, &UiChunk::ResetStep);
         }
         self.step = Step { number: self.step.number, ..Step::default() };
         StreamState::Open
@@ -262,10 +262,10 @@ impl UiMessages {
         match status {
             ToolStatus::Complete => {
                 let (tool_call_id, made_here) = (*call_id, MadeHere::YES);
-                write_data(out, &Chunk::ToolOutputAvailable { tool_call_id, output, made_here });
+                write_data(out, &UiChunk::ToolOutputAvailable { tool_call_id, output, made_here });
             }
             ToolStatus::Denied if self.calls.asked.contains(call_id) => {
-                write_data(out, &Chunk::ToolOutputDenied { tool_call_id: *call_id });
+                write_data(out, &UiChunk::ToolOutputDenied { tool_call_id: *call_id });
             }
             ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Cancelled | ToolStatus::Unknown => {
                 tool_error(*call_id, &in_words(output), out);
@@ -278,7 +278,7 @@ impl UiMessages {
         self.calls.waiting.push((open.call_id, open.proposal_id));
         self.calls.asked.insert(open.call_id);
         let (approval_id, tool_call_id) = (open.proposal_id, open.call_id);
-        write_data(out, &Chunk::ToolApprovalRequest { approval_id, tool_call_id });
+        write_data(out, &UiChunk::ToolApprovalRequest { approval_id, tool_call_id });
     }
 
     fn proposal_closed(&mut self, closed: &ProposalClosed) {
@@ -292,8 +292,8 @@ impl UiMessages {
             return;
         }
         let chunk = match kind.as_str() {
-            "web" => Chunk::SourceUrl { source_id: id, url: place, title },
-            _ => Chunk::SourceDocument { source_id: id, media_type: TEXT, title },
+            "web" => UiChunk::SourceUrl { source_id: id, url: place, title },
+            _ => UiChunk::SourceDocument { source_id: id, media_type: TEXT, title },
         };
         write_data(out, &chunk);
     }
@@ -319,13 +319,13 @@ impl UiMessages {
                     data: answer.data.as_ref(),
                 });
                 let finish_reason = self.said.1.unwrap_or("stop");
-                write_data(out, &Chunk::Finish { finish_reason, message_metadata });
+                write_data(out, &UiChunk::Finish { finish_reason, message_metadata });
             }
             RunStatus::Failed => {
                 let error_text = end.error.as_ref().map_or("the run failed", |error| &error.message);
-                write_data(out, &Chunk::Error { error_text });
+                write_data(out, &UiChunk::Error { error_text });
             }
-            RunStatus::Cancelled | RunStatus::Interrupted => write_data(out, &Chunk::Abort),
+            RunStatus::Cancelled | RunStatus::Interrupted => write_data(out, &UiChunk::Abort),
         }
         out.extend_from_slice(DONE);
         StreamState::Ended
@@ -333,8 +333,8 @@ impl UiMessages {
 
     fn close_part(&mut self, out: &mut Vec<u8>) {
         match self.open.take() {
-            Some((Kind::Text, id)) => write_data(out, &Chunk::TextEnd { id: &id }),
-            Some((Kind::Reasoning, id)) => write_data(out, &Chunk::ReasoningEnd { id: &id }),
+            Some((Kind::Text, id)) => write_data(out, &UiChunk::TextEnd { id: &id }),
+            Some((Kind::Reasoning, id)) => write_data(out, &UiChunk::ReasoningEnd { id: &id }),
             None => {}
         }
     }
@@ -342,7 +342,7 @@ impl UiMessages {
     fn close_step(&mut self, out: &mut Vec<u8>) {
         self.close_part(out);
         if self.step.number.take().is_some() {
-            write_data(out, &Chunk::FinishStep);
+            write_data(out, &UiChunk::FinishStep);
         }
     }
 }
@@ -350,15 +350,15 @@ impl UiMessages {
 fn context(loaded: &ContextLoaded, out: &mut Vec<u8>) {
     if let Some(remembered) = &loaded.remembered {
         let id = remembered.memory_id.map_or_else(|| "memory".to_owned(), |id| id.to_string());
-        write_data(out, &Chunk::DataMemory { id, data: remembered });
+        write_data(out, &UiChunk::DataMemory { id, data: remembered });
     }
     if !loaded.memories.is_empty() {
-        write_data(out, &Chunk::DataMemories { data: Memories { ids: &loaded.memories } });
+        write_data(out, &UiChunk::DataMemories { data: RecalledMemories { ids: &loaded.memories } });
     }
 }
 
 fn tool_error(tool_call_id: CallId, error_text: &str, out: &mut Vec<u8>) {
-    write_data(out, &Chunk::ToolOutputError { tool_call_id, error_text, made_here: MadeHere::YES });
+    write_data(out, &UiChunk::ToolOutputError { tool_call_id, error_text, made_here: MadeHere::YES });
 }
 
 /// What a call that failed says, for people.

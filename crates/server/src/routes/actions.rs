@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use protocol::{ActionView, Page, UndoReport};
 
 use crate::auth::Caller;
-use crate::idempotency::Key;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{ActionPath, AppPath, RunPath};
 use crate::query::{ActionParams, PageParams, Params};
 use crate::routes::Reply;
@@ -46,7 +46,7 @@ pub(super) async fn get_action(caller: Caller, ActionPath { action }: ActionPath
 pub(super) async fn undo_action(
     caller: Caller,
     ActionPath { action }: ActionPath,
-    Key(once): Key,
+    IdempotencyKey(once): IdempotencyKey,
 ) -> Reply<ActionView> {
     Ok(Answer(caller.engine.undo_action(&caller.principal, action, once).await?))
 }
@@ -61,7 +61,7 @@ pub(super) async fn undo_action(
 pub(super) async fn undo_run(
     caller: Caller,
     RunPath { run }: RunPath,
-    Key(_): Key, // what is undone is not undone again, and is reported again
+    IdempotencyKey(_): IdempotencyKey, // what is undone is not undone again, and is reported again
 ) -> Reply<UndoReport> {
     Ok(Answer(caller.engine.undo_run(&caller.principal, run).await?))
 }

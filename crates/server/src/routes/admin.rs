@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 use crate::Api;
 use crate::auth::Admin;
 use crate::body::Json;
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::KeyPath;
 use crate::query::{PageParams, Params};
 use crate::routes::{Created, Reply, created};
@@ -95,8 +95,8 @@ pub(super) async fn revoke_key(
     State(api): State<Api>,
     Admin(by): Admin,
     KeyPath { key }: KeyPath,
-    Key(_): Key, // revoking twice is revoking once
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(_): IdempotencyKey, // revoking twice is revoking once
+) -> Result<StatusCode, ApiProblem> {
     api.engine.revoke_key(key, Some(&by)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

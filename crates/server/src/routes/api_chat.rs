@@ -16,12 +16,12 @@ use utoipa::IntoParams;
 use self::request::{Approval, ChatAsk, NewChat};
 use crate::Api;
 use crate::body::Json;
-use crate::contracts::{Chat, UI_MESSAGE_STREAM, UiMessages};
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::contracts::{ChatKey, UI_MESSAGE_STREAM, UiMessageEncoder};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::ChatPath;
 use crate::query::read_params;
-use crate::routes::Followed;
+use crate::routes::FollowedEvents;
 use crate::routes::runs::{self, RunRequest};
 
 /// Who answers when there are several apps and nobody names one.
@@ -49,9 +49,9 @@ pub(super) struct ChatExtras {
 }
 
 impl FromRequestParts<Api> for ChatExtras {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
         let ChatAppParams { app } = read_params(parts)?;
         let version = parts.headers.get(SDK_VERSION).and_then(|value| value.to_str().ok());
         let major = version.and_then(|version| version.split('.').next()?.trim().parse::<u32>().ok());
@@ -78,10 +78,10 @@ pub(super) async fn chat(
     principal: Principal,
     extras: ChatExtras,
     Json(chat, once): Json<NewChat>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let ask = chat.ask()?;
     let place = place(&api, &principal, chat.app.clone().or(extras.app), &chat).await?;
-    let encoder = UiMessages::new(extras.resets);
+    let encoder = UiMessageEncoder::new(extras.resets);
     let request = RunRequest { app: &place.app, new: place.run(&chat), once };
     let asked = AskedChat { ask, thread: place.thread, encoder };
     let answer = answer(&api, &principal, asked, request).await;
@@ -94,7 +94,7 @@ pub(super) async fn chat(
 struct AskedChat {
     ask: ChatAsk,
     thread: ThreadId,
-    encoder: UiMessages,
+    encoder: UiMessageEncoder,
 }
 
 async fn answer(
@@ -102,7 +102,7 @@ async fn answer(
     principal: &Principal,
     AskedChat { ask, thread, encoder }: AskedChat,
     RunRequest { app, new, once }: RunRequest<'_>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let new = match ask {
         ChatAsk::Decide(approvals) => {
             let encoder = encoder.after(approvals.iter().map(|approval| approval.id).collect());
@@ -139,8 +139,8 @@ async fn stream_decided(
     api: &Api,
     principal: &Principal,
     Decided { thread, approvals }: Decided,
-    encoder: UiMessages,
-) -> Result<Response, Problem> {
+    encoder: UiMessageEncoder,
+) -> Result<Response, ApiProblem> {
     let permit = api.may_be_answered(principal)?;
     let mut run = None;
     // All are looked at before any is decided, so that a refusal has no effect.
@@ -158,7 +158,8 @@ async fn stream_decided(
     }
     let Some(run) = run else { return Err(engine::Error::NotFound { what: "proposal" }.into()) };
     let follower = api.engine.follow_run(principal, run, None).await?;
-    let stream = follower.map(|follower| api.encoded(principal, encoder, Followed { follower, permit }));
+    let stream =
+        follower.map(|follower| api.encoded(principal, encoder, FollowedEvents { follower, permit }));
     let headers = [("x-run-id", run.to_string()), ("x-thread-id", thread.to_string())];
     Ok((headers, stream.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())).into_response())
 }
@@ -169,7 +170,7 @@ async fn decide(
     principal: &Principal,
     approval: &Approval,
     proposal: &ProposalView,
-) -> Result<(), Problem> {
+) -> Result<(), ApiProblem> {
     match (approval.approved, proposal.status.as_str()) {
         (true, "confirmed") | (false, "rejected") => {}
         (true, _) => drop(api.engine.confirm_proposal(principal, approval.id, None).await?),
@@ -193,13 +194,14 @@ pub(super) async fn resume_chat(
     principal: Principal,
     ChatPath { chat }: ChatPath,
     extras: ChatExtras,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let nothing = || StatusCode::NO_CONTENT.into_response();
     let Some(run) = under_way(&api, &principal, extras.app, &chat).await? else { return Ok(nothing()) };
     let permit = api.may_follow(&principal)?;
     let follower = api.engine.follow_run(&principal, run, None).await?;
-    let encoder = UiMessages::new(extras.resets);
-    let stream = follower.map(|follower| api.encoded(&principal, encoder, Followed { follower, permit }));
+    let encoder = UiMessageEncoder::new(extras.resets);
+    let stream =
+        follower.map(|follower| api.encoded(&principal, encoder, FollowedEvents { follower, permit }));
     let response = stream.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
     Ok(response.unwrap_or_else(nothing))
 }
@@ -216,8 +218,8 @@ pub(super) async fn stop_chat(
     principal: Principal,
     ChatPath { chat }: ChatPath,
     extras: ChatExtras,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
     if let Some(run) = under_way(&api, &principal, extras.app, &chat).await? {
         api.engine.cancel(&principal, run, once).await?;
     }
@@ -253,14 +255,14 @@ async fn place(
     principal: &Principal,
     app: Option<String>,
     chat: &NewChat,
-) -> Result<ChatPlace, Problem> {
+) -> Result<ChatPlace, ApiProblem> {
     for named in [chat.id.parse().ok(), chat.thread()].into_iter().flatten() {
         if let Some(thread) = thread(api, principal, app.as_deref(), named).await? {
             return Ok(ChatPlace { app: thread.app_id, thread: thread.id, is_there: true });
         }
     }
     let app = app_of(api, principal, app)?;
-    let of = Chat::new(principal, &app, &chat.id).thread();
+    let of = ChatKey::new(principal, &app, &chat.id).thread();
     let is_there = thread(api, principal, Some(&app), of).await?.is_some();
     Ok(ChatPlace { app, thread: of, is_there })
 }
@@ -271,14 +273,14 @@ async fn under_way(
     principal: &Principal,
     app: Option<String>,
     chat: &str,
-) -> Result<Option<RunId>, Problem> {
+) -> Result<Option<RunId>, ApiProblem> {
     if let Ok(named) = chat.parse()
         && let Some(thread) = thread(api, principal, app.as_deref(), named).await?
     {
         return Ok(thread.active_run_id);
     }
     let app = app_of(api, principal, app)?;
-    let thread = thread(api, principal, Some(&app), Chat::new(principal, &app, chat).thread()).await?;
+    let thread = thread(api, principal, Some(&app), ChatKey::new(principal, &app, chat).thread()).await?;
     Ok(thread.and_then(|thread| thread.active_run_id))
 }
 
@@ -288,7 +290,7 @@ async fn thread(
     principal: &Principal,
     app: Option<&str>,
     id: ThreadId,
-) -> Result<Option<ThreadView>, Problem> {
+) -> Result<Option<ThreadView>, ApiProblem> {
     match api.engine.thread(principal, id).await {
         Ok(thread) => Ok(Some(thread).filter(|thread| app.is_none_or(|app| app == thread.app_id))),
         Err(engine::Error::NotFound { .. }) => Ok(None),
@@ -297,7 +299,7 @@ async fn thread(
 }
 
 /// The app that was named, the configured one, the only one, or the usual one.
-fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, Problem> {
+fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, ApiProblem> {
     if let Some(app) = named.or_else(|| api.chat_app.as_deref().map(str::to_owned)) {
         return Ok(app);
     }
@@ -309,7 +311,7 @@ fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<Str
     match (apps.pop(), apps.is_empty()) {
         (Some(only), true) => Ok(only),
         (_, _) => {
-            Err(Problem::invalid("app", "is required: there are several apps, and none is the usual one"))
+            Err(ApiProblem::invalid("app", "is required: there are several apps, and none is the usual one"))
         }
     }
 }

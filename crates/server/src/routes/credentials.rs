@@ -6,8 +6,8 @@ use protocol::{CredentialRequest, CredentialView, Page};
 
 use crate::auth::Caller;
 use crate::body::Json;
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, CredentialPath};
 use crate::routes::Reply;
 
@@ -51,8 +51,8 @@ pub(super) async fn put_credential(
 pub(super) async fn delete_credential(
     caller: Caller,
     CredentialPath { app, name }: CredentialPath,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
     caller.engine.delete_credential(&caller.principal, (&app, &name), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

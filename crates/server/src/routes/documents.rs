@@ -6,8 +6,8 @@ use protocol::{DocumentHit, DocumentQuery, DocumentText, DocumentView, Page};
 
 use crate::auth::Caller;
 use crate::body::Json;
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, DocumentPath};
 use crate::query::{NameParams, PageParams, Params, PieceParams};
 use crate::routes::{Created, Reply, created};
@@ -102,8 +102,8 @@ pub(super) async fn get_document_text(
 pub(super) async fn delete_document(
     caller: Caller,
     DocumentPath { document }: DocumentPath,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
     caller.engine.delete_document(&caller.principal, document, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

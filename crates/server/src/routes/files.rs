@@ -7,9 +7,9 @@ use engine::Terms;
 use protocol::{FileView, Page};
 
 use crate::auth::Caller;
-use crate::body::Text;
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::body::TextBody;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, FilePath};
 use crate::query::{ExpectedVersion, IfMatch, VersionParams};
 use crate::routes::Reply;
@@ -43,7 +43,7 @@ pub(super) async fn get_file(
     caller: Caller,
     file: FilePath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let mut file = caller.engine.file(&caller.principal, &file.into()).await?;
     let tag = (header::ETAG, format!("\"{}\"", file.version));
     let vary = (header::VARY, "accept".to_owned());
@@ -68,7 +68,7 @@ pub(super) async fn put_file(
     caller: Caller,
     file: FilePath,
     ExpectedVersion(expected): ExpectedVersion,
-    Text(content, once): Text,
+    TextBody(content, once): TextBody,
 ) -> Reply<FileView> {
     let file =
         caller.engine.put_file(&caller.principal, &file.into(), content, Terms { expected, once }).await?;
@@ -86,8 +86,8 @@ pub(super) async fn delete_file(
     caller: Caller,
     file: FilePath,
     ExpectedVersion(expected): ExpectedVersion,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
     caller.engine.delete_file(&caller.principal, &file.into(), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 use crate::Api;
 use crate::auth::Admin;
 use crate::body::{Json, OptionalJson};
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::McpServerPath;
 use crate::routes::Reply;
 
@@ -30,9 +30,9 @@ impl McpServer {
 }
 
 impl FromRequestParts<Api> for McpServer {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let Admin(by) = Admin::from_request_parts(parts, api).await?;
         let McpServerPath { app, server } = McpServerPath::from_request_parts(parts, api).await?;
         if !by.may_use(&AppId::new(app.as_str())) {
@@ -83,7 +83,7 @@ pub(super) async fn get_mcp_server(State(api): State<Api>, server: McpServer) ->
 pub(super) async fn refresh_mcp_server(
     State(api): State<Api>,
     server: McpServer,
-    Key(_): Key, // looking twice changes nothing
+    IdempotencyKey(_): IdempotencyKey, // looking twice changes nothing
 ) -> Reply<McpServerView> {
     Ok(Answer(api.engine.look_at_mcp(&server.app, &server.server).await?))
 }

@@ -10,9 +10,9 @@ use protocol::{
 };
 
 use crate::auth::Caller;
-use crate::body::{File, Json};
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::body::{FileBody, Json};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, MemoryPath};
 use crate::query::{ExportParams, MemoryParams, PageParams, Params, PurgeParams};
 use crate::routes::{Created, Reply, created};
@@ -110,8 +110,8 @@ pub(super) async fn forget_memory(
     caller: Caller,
     MemoryPath { memory }: MemoryPath,
     Params(PurgeParams { purge }): Params<PurgeParams>,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
     match purge.unwrap_or(false) {
         true => caller.engine.purge_memory(&caller.principal, memory, once).await?,
         false => caller.engine.forget_memory(&caller.principal, memory, once).await?,
@@ -129,7 +129,7 @@ pub(super) async fn forget_memory(
 pub(super) async fn restore_memory(
     caller: Caller,
     MemoryPath { memory }: MemoryPath,
-    Key(once): Key,
+    IdempotencyKey(once): IdempotencyKey,
 ) -> Reply<MemoryView> {
     Ok(Answer(caller.engine.restore_memory(&caller.principal, memory, once).await?))
 }
@@ -163,7 +163,7 @@ pub(super) async fn export_memories(
     caller: Caller,
     AppPath { app }: AppPath,
     Params(ExportParams { format }): Params<ExportParams>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let format = format.map(|name| name.parse::<ExportFormat>()).transpose()?.unwrap_or_default();
     let file = caller.engine.export_memories(&caller.principal, &app, format).await?;
     let (kind, name) = if format.is_json() {
@@ -192,7 +192,7 @@ pub(super) async fn export_memories(
 pub(super) async fn import_memories(
     caller: Caller,
     AppPath { app }: AppPath,
-    File(file, once): File,
+    FileBody(file, once): FileBody,
 ) -> Reply<ImportReport> {
     Ok(Answer(caller.engine.import_memories(&caller.principal, &app, file, once).await?))
 }

@@ -35,11 +35,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::contracts::{ContractWriter, Encoder};
-use crate::error::{Code, Problem};
+use crate::error::{ApiProblem, ProblemCode};
 use crate::event_stream::{EventWriter, StreamSetting};
 use crate::sse::LogFrames;
 use crate::stream_permits::{StreamPermit, StreamPermits};
-use crate::{Api, Settings, Shutdown, event_stream, middleware, openapi, upload};
+use crate::{Api, ServerSettings, Shutdown, event_stream, middleware, openapi, upload};
 
 /// Answers a user may wait for at once for each stream they may follow. A thread alone takes twenty messages that wait,
 /// each with its request; a message is not to be refused because of that.
@@ -49,20 +49,20 @@ const ANSWERS_PER_STREAM: usize = 4;
 const STREAMS_RETRY_AFTER: u32 = 5;
 
 /// The answer of a handler: a JSON body, or a problem.
-type Reply<T> = Result<Json<T>, Problem>;
+type Reply<T> = Result<Json<T>, ApiProblem>;
 
 /// The answer of a handler that made something.
-type Created<T> = Result<(StatusCode, Json<T>), Problem>;
+type Created<T> = Result<(StatusCode, Json<T>), ApiProblem>;
 
 fn created<T>(made: T) -> (StatusCode, Json<T>) {
     (StatusCode::CREATED, Json(made))
 }
 
-pub(crate) fn router(engine: Engine, settings: Settings, bound: IpAddr, shutdown: Shutdown) -> Router {
+pub(crate) fn router(engine: Engine, settings: ServerSettings, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
     let (following, answering) = (StreamPermits::default(), StreamPermits::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
-    let Settings { limits, chat_app, proxying, control_user } = settings;
+    let ServerSettings { limits, chat_app, proxying, control_user } = settings;
     let document = openapi::encode(description, &proxying.public_urls);
     let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
     let proxying = Arc::new(proxying);
@@ -80,9 +80,12 @@ pub(crate) fn router(engine: Engine, settings: Settings, bound: IpAddr, shutdown
         document,
     };
     router
-        .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
+        .fallback(async || ApiProblem::new(ProblemCode::NotFound, "there is nothing at this address"))
         .method_not_allowed_fallback(async || {
-            Problem::new(Code::MethodNotAllowed, "this address exists, but not for this method; see Allow")
+            ApiProblem::new(
+                ProblemCode::MethodNotAllowed,
+                "this address exists, but not for this method; see Allow",
+            )
         })
         .layer(from_fn_with_state(api.clone(), middleware::pass))
         .with_state(api)
@@ -134,46 +137,50 @@ fn described() -> OpenApiRouter<Api> {
 }
 
 /// Events that somebody follows, and the right to do so.
-struct Followed {
+struct FollowedEvents {
     follower: Follower,
     permit: StreamPermit,
 }
 
 impl Api {
     /// The right to follow one more run or thread.
-    fn may_follow(&self, principal: &Principal) -> Result<StreamPermit, Problem> {
+    fn may_follow(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.following, principal, self.limits.max_streams_per_user)
     }
 
     /// The right to wait for one more answer, as a stream or not. Asked for before anything is stored, so that a refusal
     /// has no effect.
-    fn may_be_answered(&self, principal: &Principal) -> Result<StreamPermit, Problem> {
+    fn may_be_answered(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
     }
 
     /// The events of a run or a thread as they are stored.
-    fn stream(&self, followed: Followed) -> Response {
+    fn stream(&self, followed: FollowedEvents) -> Response {
         self.respond(followed, LogFrames)
     }
 
     /// The events of the principal's run in the words of another contract.
-    fn encoded(&self, principal: &Principal, encoder: impl Encoder, followed: Followed) -> Response {
+    fn encoded(&self, principal: &Principal, encoder: impl Encoder, followed: FollowedEvents) -> Response {
         let (engine, principal) = (self.engine.clone(), principal.clone());
         let writer = ContractWriter { encoder, engine, principal };
-        self.respond(Followed { follower: followed.follower.by_facts(), ..followed }, writer)
+        self.respond(FollowedEvents { follower: followed.follower.by_facts(), ..followed }, writer)
     }
 
-    fn respond(&self, Followed { follower, permit }: Followed, writer: impl EventWriter) -> Response {
+    fn respond(
+        &self,
+        FollowedEvents { follower, permit }: FollowedEvents,
+        writer: impl EventWriter,
+    ) -> Response {
         let (heartbeat, shutdown) = (self.limits.heartbeat, self.shutdown.streams.clone());
         event_stream::response(follower, writer, StreamSetting { heartbeat, shutdown, permit })
     }
 }
 
-fn permit(streams: &StreamPermits, principal: &Principal, limit: usize) -> Result<StreamPermit, Problem> {
+fn permit(streams: &StreamPermits, principal: &Principal, limit: usize) -> Result<StreamPermit, ApiProblem> {
     streams.permit(principal.user(), limit).ok_or_else(|| {
         let detail =
             format!("{limit} of your requests wait for events or answers already; close one and try again");
-        Problem::new(Code::TooManyStreams, detail).retry_after(STREAMS_RETRY_AFTER)
+        ApiProblem::new(ProblemCode::TooManyStreams, detail).retry_after(STREAMS_RETRY_AFTER)
     })
 }
 

@@ -6,8 +6,8 @@ use protocol::{NewPersona, Page, PersonaPatch, PersonaView};
 
 use crate::auth::Caller;
 use crate::body::Json;
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, PersonaPath};
 use crate::query::{PageParams, Params};
 use crate::routes::{Created, Reply, created};
@@ -83,8 +83,8 @@ pub(super) async fn change_persona(
 pub(super) async fn delete_persona(
     caller: Caller,
     PersonaPath { app, persona }: PersonaPath,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
     caller.engine.delete_persona(&caller.principal, (&app, &persona), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

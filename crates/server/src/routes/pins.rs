@@ -6,8 +6,8 @@ use protocol::{NewPin, Page, PinView};
 
 use crate::auth::Caller;
 use crate::body::Json;
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, PinPath, ThreadPath};
 use crate::query::{PageParams, Params};
 use crate::routes::{Created, Reply, created};
@@ -84,8 +84,8 @@ pub(super) async fn list_pins_for_all(
 pub(super) async fn delete_pin(
     caller: Caller,
     PinPath { pin }: PinPath,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
     caller.engine.unpin(&caller.principal, pin, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use protocol::{Page, ProposalView};
 
 use crate::auth::Caller;
-use crate::idempotency::Key;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, ProposalPath};
 use crate::query::{OpenParams, PageParams, Params};
 use crate::routes::Reply;
@@ -49,7 +49,7 @@ pub(super) async fn get_proposal(
 pub(super) async fn confirm_proposal(
     caller: Caller,
     ProposalPath { proposal }: ProposalPath,
-    Key(once): Key,
+    IdempotencyKey(once): IdempotencyKey,
 ) -> Reply<ProposalView> {
     Ok(Answer(caller.engine.confirm_proposal(&caller.principal, proposal, once).await?))
 }
@@ -64,7 +64,7 @@ pub(super) async fn confirm_proposal(
 pub(super) async fn reject_proposal(
     caller: Caller,
     ProposalPath { proposal }: ProposalPath,
-    Key(once): Key,
+    IdempotencyKey(once): IdempotencyKey,
 ) -> Reply<ProposalView> {
     Ok(Answer(caller.engine.reject_proposal(&caller.principal, proposal, once).await?))
 }

@@ -6,9 +6,9 @@ use engine::{Edit, Terms};
 use protocol::{Page, RecordView};
 
 use crate::auth::Caller;
-use crate::body::{Fields, Json};
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::body::{Json, ObjectFields};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{RecordPath, RecordsPath};
 use crate::query::{ExpectedVersion, IfMatch, PageParams, Params, RecordParams, VersionParams};
 use crate::routes::{Created, Reply, created};
@@ -24,7 +24,7 @@ use crate::routes::{Created, Reply, created};
 pub(super) async fn create_record(
     caller: Caller,
     records: RecordsPath,
-    Json(Fields(data), once): Json<Fields>,
+    Json(ObjectFields(data), once): Json<ObjectFields>,
 ) -> Created<RecordView> {
     Ok(created(caller.engine.create_record(&caller.principal, &records.into(), data, once).await?))
 }
@@ -73,7 +73,7 @@ pub(super) async fn replace_record(
     caller: Caller,
     record: RecordPath,
     ExpectedVersion(expected): ExpectedVersion,
-    Json(Fields(data), once): Json<Fields>,
+    Json(ObjectFields(data), once): Json<ObjectFields>,
 ) -> Reply<RecordView> {
     let terms = Terms { expected, once };
     Ok(Answer(
@@ -93,7 +93,7 @@ pub(super) async fn change_record(
     caller: Caller,
     record: RecordPath,
     ExpectedVersion(expected): ExpectedVersion,
-    Json(Fields(fields), once): Json<Fields>,
+    Json(ObjectFields(fields), once): Json<ObjectFields>,
 ) -> Reply<RecordView> {
     let terms = Terms { expected, once };
     Ok(Answer(
@@ -112,8 +112,8 @@ pub(super) async fn delete_record(
     caller: Caller,
     record: RecordPath,
     ExpectedVersion(expected): ExpectedVersion,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
     caller.engine.delete_record(&caller.principal, &record.into(), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -13,12 +13,12 @@ use utoipa::IntoParams;
 use crate::Api;
 use crate::auth::Caller;
 use crate::body::Json;
-use crate::contracts::{Deltas, Encoder};
-use crate::error::{Code, Problem};
-use crate::idempotency::Key;
+use crate::contracts::{DeltaEncoder, Encoder};
+use crate::error::{ApiProblem, ProblemCode};
+use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, RunPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, Params};
-use crate::routes::{Created, Followed, Reply};
+use crate::routes::{Created, FollowedEvents, Reply};
 
 /// Seconds after which a server that is stopping is likely to be back.
 const RESTART_RETRY_AFTER: u32 = 2;
@@ -75,7 +75,9 @@ pub(super) async fn create_run(
     let request = RunRequest { app: &app, new, once };
     let answer = match (streams, format) {
         (true, AnswerFormat::Events) => stream_events(&api, &principal, request).await,
-        (true, AnswerFormat::Delta) => stream_encoded(&api, &principal, request, Deltas::default()).await,
+        (true, AnswerFormat::Delta) => {
+            stream_encoded(&api, &principal, request, DeltaEncoder::default()).await
+        }
         (false, AnswerFormat::Events | AnswerFormat::Delta) => await_result(&api, &principal, request).await,
     };
     api.with_allowance(&principal, &app, answer).await
@@ -93,7 +95,7 @@ pub(super) async fn stream_events(
     api: &Api,
     principal: &Principal,
     request: RunRequest<'_>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     follow(api, principal, request, |followed| api.stream(followed)).await
 }
 
@@ -103,7 +105,7 @@ pub(super) async fn stream_encoded(
     principal: &Principal,
     request: RunRequest<'_>,
     encoder: impl Encoder,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     follow(api, principal, request, |followed| api.encoded(principal, encoder, followed)).await
 }
 
@@ -111,12 +113,12 @@ async fn follow(
     api: &Api,
     principal: &Principal,
     RunRequest { app, new, once }: RunRequest<'_>,
-    stream: impl FnOnce(Followed) -> Response,
-) -> Result<Response, Problem> {
+    stream: impl FnOnce(FollowedEvents) -> Response,
+) -> Result<Response, ApiProblem> {
     let permit = api.may_be_answered(principal)?;
     let submitted = api.engine.submit(principal, app, new, once).await?;
     let follower = api.engine.follow_run(principal, submitted.run, None).await?;
-    let response = follower.map(|follower| stream(Followed { follower, permit }));
+    let response = follower.map(|follower| stream(FollowedEvents { follower, permit }));
     Ok(with_ids(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
 }
 
@@ -124,14 +126,14 @@ async fn await_result(
     api: &Api,
     principal: &Principal,
     RunRequest { app, new, once }: RunRequest<'_>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let _permit = api.may_be_answered(principal)?;
     let submitted = api.engine.submit(principal, app, new, once).await?;
     let response = tokio::select! {
         result = api.engine.result(principal, submitted.run) => Answer(result?).into_response(),
         () = api.shutdown.all.cancelled() => {
             let detail = format!("the server is stopping; the run goes on, see /v1/runs/{}", submitted.run);
-            Problem::new(Code::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
+            ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
         }
     };
     Ok(with_ids(&submitted, response))
@@ -168,10 +170,10 @@ pub(super) async fn run_events(
     principal: Principal,
     RunPath { run }: RunPath,
     LastEvent(after): LastEvent,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let permit = api.may_follow(&principal)?;
     let follower = api.engine.follow_run(&principal, run, after).await?;
-    let response = follower.map(|follower| api.stream(Followed { follower, permit }));
+    let response = follower.map(|follower| api.stream(FollowedEvents { follower, permit }));
     Ok(response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response()))
 }
 
@@ -205,6 +207,10 @@ pub(super) async fn run_prompt(
     params(RunPath),
     responses((status = 202, description = "The run, asked to stop", body = RunView))
 )]
-pub(super) async fn cancel_run(caller: Caller, RunPath { run }: RunPath, Key(once): Key) -> Created<RunView> {
+pub(super) async fn cancel_run(
+    caller: Caller,
+    RunPath { run }: RunPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Created<RunView> {
     Ok((StatusCode::ACCEPTED, Answer(caller.engine.cancel(&caller.principal, run, once).await?)))
 }

@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use protocol::{AppId, AppView, Page, Principal};
 
 use crate::Api;
-use crate::error::{Code, Document, Problem};
+use crate::error::{ApiProblem, ProblemCode, ProblemDocument};
 
 /// Seconds.
 const READY_RETRY_AFTER: u32 = 1;
@@ -35,16 +35,16 @@ pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> A
         (
             status = 503,
             description = "It can write nothing any more, and ends",
-            body = Document,
+            body = ProblemDocument,
             content_type = "application/problem+json"
         )
     )
 )]
-pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, Problem> {
+pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, ApiProblem> {
     if api.engine.can_write() {
         return Ok(StatusCode::OK);
     }
-    Err(Problem::new(Code::Unavailable, UNWRITABLE))
+    Err(ApiProblem::new(ProblemCode::Unavailable, UNWRITABLE))
 }
 
 /// Says whether the server takes work.
@@ -56,15 +56,15 @@ pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, Proble
         (
             status = 503,
             description = "It is starting or stopping, or can write nothing any more",
-            body = Document,
+            body = ProblemDocument,
             content_type = "application/problem+json"
         )
     )
 )]
-pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, Problem> {
+pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, ApiProblem> {
     if api.shutdown.streams.is_cancelled() || !api.engine.is_ready() {
         let detail = if api.engine.can_write() { "the server is starting or stopping" } else { UNWRITABLE };
-        return Err(Problem::new(Code::Unavailable, detail).retry_after(READY_RETRY_AFTER));
+        return Err(ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(READY_RETRY_AFTER));
     }
     Ok(StatusCode::OK)
 }

@@ -9,11 +9,11 @@ use protocol::{Message, NewThread, Page, Principal, ThreadChange, ThreadView};
 use crate::Api;
 use crate::auth::Caller;
 use crate::body::{Json, OptionalJson};
-use crate::error::Problem;
-use crate::idempotency::Key;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, ThreadPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, PageParams, Params};
-use crate::routes::{Created, Followed, Reply, created};
+use crate::routes::{Created, FollowedEvents, Reply, created};
 
 /// Creates a thread. The body may be empty.
 #[utoipa::path(
@@ -83,8 +83,8 @@ pub(super) async fn change_thread(
 pub(super) async fn delete_thread(
     caller: Caller,
     ThreadPath { thread }: ThreadPath,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
     caller.engine.delete_thread(&caller.principal, thread, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -116,8 +116,8 @@ pub(super) async fn thread_events(
     principal: Principal,
     ThreadPath { thread }: ThreadPath,
     LastEvent(after): LastEvent,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let permit = api.may_follow(&principal)?;
     let follower = api.engine.follow_thread(&principal, thread, after).await?;
-    Ok(api.stream(Followed { follower, permit }))
+    Ok(api.stream(FollowedEvents { follower, permit }))
 }

@@ -12,11 +12,11 @@ const MAX_BYTES: u64 = 32 * 1024 * 1024;
 /// References that lead to references.
 const MAX_HOPS: usize = 16;
 
-pub(crate) struct Document {
+pub(crate) struct OpenApiDocument {
     root: Value,
 }
 
-impl Document {
+impl OpenApiDocument {
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let named = |message: String| format!("{}: {message}", file.display());
         let mut text = String::new();

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::arguments::{joined, json, plain};
-use super::operation::Draft;
+use super::operation::OperationDraft;
 use super::schema;
 
 /// Headers that say how a message is sent or what it is, which are not for a call to choose; and the key that is sent
@@ -55,7 +55,7 @@ impl Parameter<'_> {
     }
 }
 
-impl<'a> Draft<'a> {
+impl<'a> OperationDraft<'a> {
     /// The parameters of the path and the operation; those of the operation replace others of the same name and place.
     pub(super) fn parameters(&mut self, lists: [Option<&'a Value>; 2]) -> Result<(), String> {
         let mut all: Vec<(&str, &str, &'a Value)> = Vec::new();

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::operation::Declaration;
-use crate::Trouble;
+use super::operation::ToolDeclaration;
+use crate::CommandError;
 
 /// Characters up to which a table stands on one line.
 const MAX_LINE: usize = 100;
 
-pub(super) fn file(head: &str, tools: &[Declaration]) -> Result<String, Trouble> {
+pub(super) fn file(head: &str, tools: &[ToolDeclaration]) -> Result<String, CommandError> {
     let mut text = head.to_owned();
     for tool in tools {
         table(&mut text, &format!("tool.{}", tool.name), &tool.table)?;
@@ -20,7 +20,7 @@ pub(super) fn file(head: &str, tools: &[Declaration]) -> Result<String, Trouble>
 }
 
 /// A table, and after it those within it that are too long for a line.
-fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> Result<(), Trouble> {
+fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> Result<(), CommandError> {
     let (mut lines, mut later) = (String::new(), Vec::new());
     for (name, value) in fields {
         let line = inline(value)?;
@@ -43,14 +43,14 @@ fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> Result<(
     Ok(())
 }
 
-fn inline(value: &Value) -> Result<String, Trouble> {
+fn inline(value: &Value) -> Result<String, CommandError> {
     let mut text = String::new();
     sayable(value).serialize(toml::ser::ValueSerializer::new(&mut text))?;
     Ok(text)
 }
 
 /// A key as TOML writes it, with quotes where it needs them.
-fn key(name: &str) -> Result<String, Trouble> {
+fn key(name: &str) -> Result<String, CommandError> {
     let line = toml::to_string(&Map::from_iter([(name.to_owned(), Value::from(0))]))?;
     Ok(line.trim_end().trim_end_matches(" = 0").to_owned())
 }

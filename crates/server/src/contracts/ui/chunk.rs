@@ -9,7 +9,7 @@ use serde_json::Value;
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
-pub(super) enum Chunk<'a> {
+pub(super) enum UiChunk<'a> {
     Start {
         message_id: RunId,
         message_metadata: Begun<'a>,
@@ -91,7 +91,7 @@ pub(super) enum Chunk<'a> {
     },
     /// The memories in the prompt.
     DataMemories {
-        data: Memories<'a>,
+        data: RecalledMemories<'a>,
     },
     Finish {
         finish_reason: &'a str,
@@ -143,6 +143,6 @@ pub(super) struct Ended<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Memories<'a> {
+pub(super) struct RecalledMemories<'a> {
     pub(super) ids: &'a [String],
 }

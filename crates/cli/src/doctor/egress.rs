@@ -11,7 +11,7 @@ use protocol::{McpServerView, McpToolState};
 use super::{Finding, beside};
 use crate::api_client::ApiClient;
 use crate::config::{self, Config};
-use crate::mcp::{refresh, revealed, waiting};
+use crate::mcp::{refresh, reveal_hidden, unapproved_tools};
 
 /// How long a server of tools may take to be started or reached, and to say what tools it has.
 const LOOK_PATIENCE: Duration = Duration::from_secs(10);
@@ -81,7 +81,7 @@ async fn look(api: &ApiClient, about: &str, app: &App, server: &McpServer) -> Fi
     }
     let asked = refresh(api, app.id.as_str(), &server.name.name);
     match tokio::time::timeout(LOOK_PATIENCE, asked).await {
-        Ok(Ok(view)) => seen(about, server, &view),
+        Ok(Ok(view)) => server_finding(about, server, &view),
         Ok(Err(trouble)) => Finding::Bad(format!("{about}: {trouble}")),
         Err(_) => {
             let reason = format!("it did not answer within {} s", LOOK_PATIENCE.as_secs());
@@ -90,7 +90,7 @@ async fn look(api: &ApiClient, about: &str, app: &App, server: &McpServer) -> Fi
     }
 }
 
-fn seen(about: &str, server: &McpServer, view: &McpServerView) -> Finding {
+fn server_finding(about: &str, server: &McpServer, view: &McpServerView) -> Finding {
     let offered = view.tools.iter().filter(|tool| tool.state != McpToolState::Gone).count();
     let count = match offered {
         1 => "1 tool".to_owned(),
@@ -99,9 +99,9 @@ fn seen(about: &str, server: &McpServer, view: &McpServerView) -> Finding {
     let (app, name) = (&view.app, &view.server);
     if let Some(reason) = &view.last_error {
         let remedy = opening(server).filter(|_| reason.contains(CLOSED)).unwrap_or_else(|| remedy(server));
-        return Finding::Bad(format!("{about}: {}; {remedy}", revealed(reason)));
+        return Finding::Bad(format!("{about}: {}; {remedy}", reveal_hidden(reason)));
     }
-    match waiting(view).count() {
+    match unapproved_tools(view).count() {
         0 => Finding::Good(format!("{about}: {count}")),
         new => Finding::Note(format!(
             "{about}: {count}, {new} of them waiting for approval; see `rondo mcp show {app} {name}`"

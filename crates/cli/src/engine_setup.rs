@@ -11,23 +11,23 @@ use store::{Sqlite, Store};
 use tools::{Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
 use crate::config::{self, Config, Embeddings, Provider};
-use crate::extract::Apart;
-use crate::{Trouble, local, vault, weights};
+use crate::extract::ExtractorProcess;
+use crate::{CommandError, local, vault, weights};
 
 /// Opens the data folder and reads the apps. Nothing runs until the engine is started.
-pub(crate) fn engine(config: &Config) -> Result<Engine, Trouble> {
-    served(config).map(|(engine, _)| engine)
+pub(crate) fn engine(config: &Config) -> Result<Engine, CommandError> {
+    engine_with_secrets(config).map(|(engine, _)| engine)
 }
 
 /// The same, with the secrets of its tools, to which those of apps that come later are added.
-pub(crate) fn served(config: &Config) -> Result<(Engine, Arc<Secrets>), Trouble> {
+pub(crate) fn engine_with_secrets(config: &Config) -> Result<(Engine, Arc<Secrets>), CommandError> {
     let clock = Arc::new(SystemClock);
     let bus = Arc::new(Bus::default());
     let apps = app::load_all(&config.apps)?;
     let models = registry(config)?;
-    let outside = outside(config, &apps)?;
+    let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let store: Arc<dyn Store> = Arc::new(open(config, bus.clone())?);
+    let store: Arc<dyn Store> = Arc::new(open_store(config, bus.clone())?);
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let parts = Parts {
         recall: Arc::new(Recall::new(Arc::clone(&store), embedder)),
@@ -49,8 +49,8 @@ pub(crate) fn served(config: &Config) -> Result<(Engine, Arc<Secrets>), Trouble>
 }
 
 /// The tools that apps can have.
-pub(crate) fn catalog(config: &Config, apps: &Apps) -> Result<Catalog, Trouble> {
-    Ok(Catalog::builtin(Arc::new(SystemClock)).reaching(outside(config, apps)?))
+pub(crate) fn catalog(config: &Config, apps: &Apps) -> Result<Catalog, CommandError> {
+    Ok(Catalog::builtin(Arc::new(SystemClock)).reaching(egress(config, apps)?))
 }
 
 /// What a process that serves tools is told of its surroundings; nothing else of ours is its business.
@@ -58,7 +58,7 @@ const SURROUNDINGS: &[&str] =
     &["PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "SystemRoot", "APPDATA"];
 
 /// The way outside, with the secrets that the apps name.
-fn outside(config: &Config, apps: &Apps) -> Result<Outside, Trouble> {
+fn egress(config: &Config, apps: &Apps) -> Result<Outside, CommandError> {
     let settings = &config.outside;
     let untrusted = |error| format!("tools cannot reach anybody: {error}; install the root certificates");
     let egress = Egress::new(settings.allow.clone()).map_err(untrusted)?;
@@ -80,18 +80,18 @@ fn outside(config: &Config, apps: &Apps) -> Result<Outside, Trouble> {
 
 /// Uploads are read in processes of their own; in this one where that cannot be.
 fn extractor() -> Arc<dyn Extractor> {
-    match Apart::new() {
+    match ExtractorProcess::new() {
         Some(apart) => Arc::new(apart),
         None => Arc::new(InProcess),
     }
 }
 
-fn open(config: &Config, bus: Arc<Bus>) -> Result<Sqlite, Trouble> {
+fn open_store(config: &Config, bus: Arc<Bus>) -> Result<Sqlite, CommandError> {
     Sqlite::open(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
 }
 
 /// Names the folder, where the error does not.
-fn unusable(config: &Config, error: store::Error) -> Trouble {
+fn unusable(config: &Config, error: store::Error) -> CommandError {
     if matches!(error, store::Error::Locked(_)) {
         return error.into();
     }
@@ -99,14 +99,14 @@ fn unusable(config: &Config, error: store::Error) -> Trouble {
 }
 
 /// The models of this configuration. Nobody is asked anything yet.
-pub(crate) fn registry(config: &Config) -> Result<Registry, Trouble> {
-    let providers: Result<_, Trouble> =
-        config.providers.iter().map(|provider| connected(config, provider)).collect();
+pub(crate) fn registry(config: &Config) -> Result<Registry, CommandError> {
+    let providers: Result<_, CommandError> =
+        config.providers.iter().map(|provider| connect_provider(config, provider)).collect();
     let registry = Registry::new(providers?, config.models.clone(), config.model.clone());
     Ok(registry.with_catalogue(Arc::clone(&config.knowledge.catalogue)))
 }
 
-fn connected(config: &Config, provider: &Provider) -> Result<model::Provider, Trouble> {
+fn connect_provider(config: &Config, provider: &Provider) -> Result<model::Provider, CommandError> {
     let chat = match provider.wire {
         Some(wire) => {
             model::connect(wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?
@@ -126,7 +126,7 @@ fn connected(config: &Config, provider: &Provider) -> Result<model::Provider, Tr
 }
 
 /// Names the provider and what to mend.
-fn unreachable(provider: &Provider, error: InvalidEndpoint) -> Trouble {
+fn unreachable(provider: &Provider, error: InvalidEndpoint) -> CommandError {
     let remedy = match error {
         InvalidEndpoint::Url | InvalidEndpoint::Credentials => format!("mend {}", provider.url_setting()),
         InvalidEndpoint::Key => format!("mend {}", provider.key_setting()),
@@ -148,7 +148,7 @@ fn endpoint(provider: &Provider) -> Endpoint {
 pub(crate) type Embeds<'c> = (Arc<dyn Embedder>, &'c Provider);
 
 /// Who turns texts into vectors, and whose it is: as configured, or else a model in this process if there is one.
-pub(crate) fn embedder(config: &Config) -> Result<Option<Embeds<'_>>, Trouble> {
+pub(crate) fn embedder(config: &Config) -> Result<Option<Embeds<'_>>, CommandError> {
     let pulled = match &config.embeddings {
         None => local::preferred_embedder(config),
         Some(Embeddings { provider, model, .. }) if provider == weights::PROVIDER => {
@@ -160,7 +160,10 @@ pub(crate) fn embedder(config: &Config) -> Result<Option<Embeds<'_>>, Trouble> {
     Ok(here.map(|(model, provider)| (local::embedder(config, model), provider)))
 }
 
-fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> Result<Option<Embeds<'c>>, Trouble> {
+fn remote_embedder<'c>(
+    config: &'c Config,
+    embeddings: &Embeddings,
+) -> Result<Option<Embeds<'c>>, CommandError> {
     let Some(provider) = config.provider(&embeddings.provider) else { return Ok(None) };
     let mut endpoint = endpoint(provider);
     if provider.wire == Some(Wire::Ollama) {
@@ -170,14 +173,14 @@ fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> Result<Op
     Ok(Some((Arc::new(embedder.map_err(|error| unreachable(provider, error))?), provider)))
 }
 
-pub(crate) fn limits(config: &Config) -> server::Limits {
-    server::Limits {
+pub(crate) fn limits(config: &Config) -> server::ServerLimits {
+    server::ServerLimits {
         max_body_bytes: config.server.max_body_bytes,
         header_timeout: config.server.header_timeout,
         body_timeout: config.server.body_timeout,
         write_timeout: config.server.write_timeout,
         max_streams_per_user: config.server.max_streams_per_user,
         heartbeat: config.server.heartbeat,
-        ..server::Limits::default()
+        ..server::ServerLimits::default()
     }
 }

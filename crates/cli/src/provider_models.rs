@@ -16,7 +16,7 @@ const NOT_A_TALKER: &str = "bert";
 
 /// What came of asking.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Offer {
+pub(crate) enum ModelOffer {
     /// The provider's own names of its models.
     Models(Vec<String>),
     /// It answers, but does not list its models.
@@ -28,22 +28,22 @@ pub(crate) enum Offer {
 }
 
 /// Of this process nothing has to be asked: what it has is in the configuration.
-pub(crate) async fn ask(provider: &Provider, patience: Duration) -> Offer {
-    let Some(wire) = provider.wire else { return Offer::Models(Vec::new()) };
+pub(crate) async fn ask(provider: &Provider, patience: Duration) -> ModelOffer {
+    let Some(wire) = provider.wire else { return ModelOffer::Models(Vec::new()) };
     let response =
         async { request(provider, wire, &http::client(&provider.base_url, patience)?).send().await };
     let response = match response.await {
         Ok(response) => response,
-        Err(error) => return Offer::Nobody(cause(&error)),
+        Err(error) => return ModelOffer::Nobody(cause(&error)),
     };
     let status = response.status();
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Offer::Refused(status),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ModelOffer::Refused(status),
         _ if status.is_success() => match read(response).await {
-            Some(list) => Offer::Models(names(&list, wire)),
-            None => Offer::NoList(status),
+            Some(list) => ModelOffer::Models(names(&list, wire)),
+            None => ModelOffer::NoList(status),
         },
-        _ => Offer::NoList(status),
+        _ => ModelOffer::NoList(status),
     }
 }
 

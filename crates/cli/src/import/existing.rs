@@ -8,7 +8,7 @@ use protocol::{RecordId, canonical};
 use serde_json::Value;
 
 use super::{Moved, each_reference};
-use crate::user_data::Kept;
+use crate::user_data::UserRecord;
 
 /// How far from a record a difference is still seen, in records that name each other.
 const MAX_ROUNDS: usize = 100;
@@ -20,7 +20,7 @@ struct Plain {
 }
 
 impl Plain {
-    fn of(record: &Kept, types: &BTreeMap<String, RecordType>, moved: &Moved) -> Self {
+    fn of(record: &UserRecord, types: &BTreeMap<String, RecordType>, moved: &Moved) -> Self {
         let mut data: Value = serde_json::from_str(&canonical(&record.data)).unwrap_or_default();
         for place in moved.get(&record.kind).into_iter().flatten() {
             if let Some(date) = data.pointer_mut(place) {
@@ -44,13 +44,13 @@ enum Named<'a> {
 
 /// By its id, each new record that the user has already, with the id that it has there. Of two that say the same, each
 /// needs one of its own.
-pub(super) fn known(
-    new: &[Kept],
-    there: &[Kept],
+pub(super) fn existing_records(
+    new: &[UserRecord],
+    there: &[UserRecord],
     types: &BTreeMap<String, RecordType>,
     moved: &Moved,
 ) -> BTreeMap<RecordId, RecordId> {
-    let all: Vec<&Kept> = new.iter().chain(there).collect();
+    let all: Vec<&UserRecord> = new.iter().chain(there).collect();
     let plain: Vec<Plain> = all.iter().map(|record| Plain::of(record, types, moved)).collect();
     let places: HashMap<String, usize> =
         all.iter().enumerate().map(|(place, record)| (record.id.to_string(), place)).collect();
@@ -110,11 +110,11 @@ mod tests {
         BTreeMap::from([("part".to_owned(), RecordType { name: "part".into(), schema })])
     }
 
-    fn part(number: u128, data: Value) -> Kept {
-        Kept { id: id(number), kind: "part".into(), data }
+    fn part(number: u128, data: Value) -> UserRecord {
+        UserRecord { id: id(number), kind: "part".into(), data }
     }
 
-    fn pairs(new: &[Kept], there: &[Kept]) -> Vec<(u128, u128)> {
+    fn pairs(new: &[UserRecord], there: &[UserRecord]) -> Vec<(u128, u128)> {
         let number =
             |id: &RecordId| u128::from_str_radix(id.to_string().trim_start_matches("rec_"), 16).unwrap();
         known(new, there, &types(), &Moved::new())
@@ -128,7 +128,7 @@ mod tests {
         let there = [part(11, json!({ "b": 2, "a": [1] })), part(12, json!({ "a": [2] }))];
         let new = [part(1, json!({ "a": [1], "b": 2 })), part(2, json!({ "a": [1] })), part(3, json!({}))];
         assert_eq!(pairs(&new, &there), [(1, 11)]);
-        let other = Kept { kind: "other".into(), ..part(4, json!({ "a": [2] })) };
+        let other = UserRecord { kind: "other".into(), ..part(4, json!({ "a": [2] })) };
         assert_eq!(pairs(&[other], &there), []);
     }
 

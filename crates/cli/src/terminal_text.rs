@@ -6,12 +6,12 @@ use std::borrow::Cow;
 const MAX_SHOWN_CHARS: usize = 200;
 
 /// Without the control characters by which a text could command the terminal.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let commands = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if text.contains(commands) { Cow::Owned(text.replace(commands, "")) } else { Cow::Borrowed(text) }
 }
 
-pub(crate) fn short(text: &str) -> Cow<'_, str> {
+pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),
@@ -24,13 +24,13 @@ mod tests {
 
     #[test]
     fn a_text_cannot_command_the_terminal() {
-        assert_eq!(harmless("a\tb\nc"), "a\tb\nc");
-        assert_eq!(harmless("\u{1b}[2Jx\u{7}\u{9b}31m\r"), "[2Jx31m");
+        assert_eq!(printable("a\tb\nc"), "a\tb\nc");
+        assert_eq!(printable("\u{1b}[2Jx\u{7}\u{9b}31m\r"), "[2Jx31m");
     }
 
     #[test]
     fn long_arguments_are_cut() {
-        assert_eq!(short(&"é".repeat(MAX_SHOWN_CHARS)), "é".repeat(MAX_SHOWN_CHARS));
-        assert_eq!(short(&"é".repeat(MAX_SHOWN_CHARS + 1)), format!("{}…", "é".repeat(MAX_SHOWN_CHARS)));
+        assert_eq!(shorten(&"é".repeat(MAX_SHOWN_CHARS)), "é".repeat(MAX_SHOWN_CHARS));
+        assert_eq!(shorten(&"é".repeat(MAX_SHOWN_CHARS + 1)), format!("{}…", "é".repeat(MAX_SHOWN_CHARS)));
     }
 }

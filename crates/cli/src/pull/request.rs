@@ -6,7 +6,7 @@ use reqwest::header::{ETAG, HeaderMap, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 
 use super::error::PullError;
-use super::fetch::{is_sha256, shown};
+use super::fetch::{is_sha256, without_secrets};
 use crate::{cause, http};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,18 +18,20 @@ const LINKED_HASH: &str = "x-linked-etag";
 /// Only Hugging Face says this; its own entity tags of large files are their SHA-256.
 const ITS_OWN: &str = "x-repo-commit";
 
-pub(super) struct Answer {
+pub(super) struct FileAnswer {
     /// A success, or that the range asked for is not there.
     pub(super) reply: Response,
     /// What the server says the file hashes to.
     pub(super) sha256: Option<String>,
 }
 
-pub(super) async fn ask(url: &Url, headers: &HeaderMap) -> Result<Answer, PullError> {
+pub(super) async fn ask(url: &Url, headers: &HeaderMap) -> Result<FileAnswer, PullError> {
     let (mut at, mut sha256) = (url.clone(), None);
     for _ in 0..=MAX_REDIRECTS {
-        let unreachable =
-            |error: reqwest::Error| PullError::Unreachable { url: shown(&at), reason: cause(&error) };
+        let unreachable = |error: reqwest::Error| PullError::Unreachable {
+            url: without_secrets(&at),
+            reason: cause(&error),
+        };
         let request = client(&at).map_err(unreachable)?.get(at.clone()).headers(headers.clone());
         let reply = request.send().await.map_err(unreachable)?;
         sha256 = sha256.or_else(|| hash_in(reply.headers()));
@@ -38,13 +40,13 @@ pub(super) async fn ask(url: &Url, headers: &HeaderMap) -> Result<Answer, PullEr
             let location = reply.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             at = next(&at, location)?;
         } else if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
-            return Ok(Answer { reply, sha256 });
+            return Ok(FileAnswer { reply, sha256 });
         } else {
-            return Err(PullError::Refused { url: shown(&at), status });
+            return Err(PullError::Refused { url: without_secrets(&at), status });
         }
     }
     let reason = format!("it redirects more than {MAX_REDIRECTS} times");
-    Err(PullError::Url { what: shown(url), reason })
+    Err(PullError::Url { what: without_secrets(url), reason })
 }
 
 fn client(url: &Url) -> Result<Client, reqwest::Error> {
@@ -61,7 +63,7 @@ fn hash_in(headers: &HeaderMap) -> Option<String> {
 }
 
 fn next(at: &Url, location: Option<&str>) -> Result<Url, PullError> {
-    let trouble = |reason: &str| PullError::Url { what: shown(at), reason: reason.to_owned() };
+    let trouble = |reason: &str| PullError::Url { what: without_secrets(at), reason: reason.to_owned() };
     let location = location.ok_or_else(|| trouble("it redirects, but does not say where"))?;
     let to = at.join(location).map_err(|_| trouble("it redirects to something that is not a URL"))?;
     match (at.scheme(), to.scheme()) {

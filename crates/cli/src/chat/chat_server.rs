@@ -7,8 +7,8 @@ use reqwest::Method;
 
 use crate::api_client::ApiClient;
 use crate::config::Config;
-use crate::control::Control;
-use crate::{Trouble, assemble, discover};
+use crate::control::ControlFile;
+use crate::{CommandError, discover, engine_setup};
 
 /// The app to talk to when there are several and none is named.
 const USUAL_APP: &str = "studio";
@@ -23,11 +23,11 @@ pub(super) struct ChatServer {
 
 impl ChatServer {
     /// The server at an address.
-    pub(super) async fn at(url: &str, token: Option<String>) -> Result<Self, Trouble> {
+    pub(super) async fn at(url: &str, token: Option<String>) -> Result<Self, CommandError> {
         Self::of(ApiClient::at(url, token)?, url).await
     }
 
-    async fn of(api: ApiClient, url: &str) -> Result<Self, Trouble> {
+    async fn of(api: ApiClient, url: &str) -> Result<Self, CommandError> {
         let response = api.send(api.request(Method::GET, "/v1/apps").timeout(PATIENCE)).await?;
         let page: Page<AppView> = response
             .json()
@@ -37,8 +37,8 @@ impl ChatServer {
     }
 
     /// The server that this configuration describes. If it is not running, one of our own on a free port.
-    pub(super) async fn find(config: &Config) -> Result<Self, Trouble> {
-        if let Some(Control { url, token }) = Control::of(&config.data)
+    pub(super) async fn find(config: &Config) -> Result<Self, CommandError> {
+        if let Some(ControlFile { url, token }) = ControlFile::of(&config.data)
             && let Ok(running) = Self::at(&url, Some(token)).await
         {
             return Ok(running);
@@ -48,7 +48,7 @@ impl ChatServer {
             return Ok(running);
         }
         let config = &discover::complete(config.clone()).await;
-        let engine = assemble::engine(config).map_err(|trouble| match trouble.downcast_ref() {
+        let engine = engine_setup::engine(config).map_err(|trouble| match trouble.downcast_ref() {
             Some(store::Error::Locked(_)) => {
                 format!("{trouble}; if it is a server, name its address with --url").into()
             }
@@ -59,7 +59,7 @@ impl ChatServer {
     }
 
     /// The app that was asked for, or the only one, or the usual one.
-    pub(super) fn choose_app(&self, wanted: Option<String>) -> Result<String, Trouble> {
+    pub(super) fn choose_app(&self, wanted: Option<String>) -> Result<String, CommandError> {
         let known = self.apps.join(", ");
         match (wanted, self.apps.as_slice()) {
             (_, []) => {
