@@ -34,7 +34,7 @@ pub(crate) enum AppsCommand {
     },
 }
 
-/// What was found of one folder.
+/// One app folder, checked.
 struct Found {
     id: String,
     app: Option<Arc<App>>,

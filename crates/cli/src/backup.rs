@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::pull::progress::Progress;
 use crate::{CommandError, audit, vault};
 
-/// What a copy is called until it is whole.
+/// The ending of a copy's name until the copy is complete.
 const PARTIAL: &str = ".partial";
 /// Held in it by whoever is making it.
 const LOCK: &str = "lock";

@@ -28,7 +28,7 @@ impl ControlFile {
         Ok(PublishedControl { file })
     }
 
-    /// What the server of a data folder left there, if one runs or was killed.
+    /// The control file of a data folder, if a server runs or was killed.
     pub(crate) fn of(data: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(data.join(FILE)).ok()?).ok()
     }

@@ -19,7 +19,7 @@ pub(crate) fn engine(config: &Config) -> Result<Engine, CommandError> {
     engine_with_secrets(config).map(|(engine, _)| engine)
 }
 
-/// The same, with the secrets of its tools, to which those of apps that come later are added.
+/// The engine with the secrets of its tools, to which the secrets of later apps are added.
 pub(crate) fn engine_with_secrets(config: &Config) -> Result<(Engine, Arc<Secrets>), CommandError> {
     let clock = Arc::new(SystemClock);
     let bus = Arc::new(Bus::default());
@@ -53,7 +53,7 @@ pub(crate) fn catalog(config: &Config, apps: &Apps) -> Result<Catalog, CommandEr
     Ok(Catalog::builtin(Arc::new(SystemClock)).reaching(egress(config, apps)?))
 }
 
-/// What a process that serves tools is told of its surroundings; nothing else of ours is its business.
+/// The environment variables that the process of an MCP server gets; it gets no other of ours.
 const SURROUNDINGS: &[&str] =
     &["PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "SystemRoot", "APPDATA"];
 

@@ -131,7 +131,7 @@ fn into_extracted(answer: Answer) -> Result<Extracted, Problem> {
     }
 }
 
-/// What the process itself does: takes a document from its input and answers on its output.
+/// The work of the process itself: it takes a document from its input and answers on its output.
 pub(crate) fn answer(kind: &str) -> Result<(), CommandError> {
     bound(rustix::process::Resource::As, MAX_MEMORY);
     bound(rustix::process::Resource::Cpu, MAX_SECONDS);

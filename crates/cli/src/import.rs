@@ -47,7 +47,7 @@ struct Waiting {
 /// By type, the places of dates that are told from the day of the import: on another day they are others.
 type Moved = BTreeMap<String, BTreeSet<String>>;
 
-/// What the files say, once each record has an id of its own.
+/// The content of the files, once each record has an id of its own.
 #[derive(Default)]
 struct Draft {
     records: Vec<Waiting>,

@@ -23,6 +23,7 @@ mod init;
 mod local;
 mod mcp;
 mod memories;
+mod model_answer;
 mod model_knowledge;
 mod models;
 mod provider_models;
@@ -46,7 +47,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use config::Config;
 
-/// What a command that failed tells the person who ran it: a sentence or two, ready to be shown.
+/// The error of a command: a sentence or two, ready to be shown to the person who ran it.
 pub(crate) type CommandError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long threads that are still busy may take when the process ends.

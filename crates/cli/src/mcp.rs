@@ -20,7 +20,7 @@ use crate::config::Config;
 
 pub(crate) use self::definition::reveal_hidden;
 
-/// How long the running server may take to start a server of tools and to ask it.
+/// How long the running server may take to start an MCP server and to ask it.
 const LOOK_PATIENCE: Duration = Duration::from_secs(90);
 
 const NO_SERVERS: &str = "no app uses a server of tools; [mcp.NAME] in its app.toml adds one\n";
@@ -164,7 +164,7 @@ fn find<'a>(server: &'a McpServerView, name: &str) -> Result<&'a McpToolView, Co
     })
 }
 
-/// Those of the named tools that a yes would change something about.
+/// The named tools that an approval would change.
 fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> Result<Vec<&'a McpToolView>, CommandError> {
     let mut wanted: Vec<&McpToolView> = Vec::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! What is known of models: the catalogue in the data folder if it is newer than the built-in one.
+//! Knowledge of models: the catalogue in the data folder if it is newer than the built-in one.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

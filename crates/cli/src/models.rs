@@ -29,7 +29,7 @@ pub(crate) enum ModelsCommand {
     Test {
         /// As `models list` shows it, or any other name that a provider takes; the default model if left out
         name: Option<String>,
-        /// What to ask for the plain answer
+        /// The message for the plain answer
         #[arg(long, value_name = "TEXT", default_value = trial::QUESTION)]
         message: String,
     },
@@ -39,7 +39,7 @@ pub(crate) enum ModelsCommand {
         /// folder with the files of an embedding model
         #[arg(value_name = "NAME|URL|FILE", required = true)]
         what: Vec<String>,
-        /// What to call it, if not as it is; only for one at a time
+        /// Another name for the model; only for one model at a time
         #[arg(long)]
         name: Option<String>,
     },
@@ -111,7 +111,7 @@ fn embedder<'c>(config: &'c Config, name: &str) -> Result<Option<Embeds<'c>>, Co
     Ok(engine_setup::embedder(config)?.filter(|(embedder, _)| embedder.model() == name))
 }
 
-/// What runs in this process is also timed, which takes a few seconds.
+/// A model of this process is also timed, which takes a few seconds.
 async fn measure(config: &Config, name: &str) -> Result<(), CommandError> {
     let Some(model) = config.pulled_model(name) else { return Ok(()) };
     let speed = local::measure(config, model).await?;

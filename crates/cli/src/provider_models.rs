@@ -1,4 +1,4 @@
-//! What a provider itself says it serves.
+//! The models that a provider itself lists.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const MAX_LIST_BYTES: usize = 16 << 20;
 /// Part of what a model that cannot talk says of its family.
 const NOT_A_TALKER: &str = "bert";
 
-/// What came of asking.
+/// The answer of a provider.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ModelOffer {
     /// The provider's own names of its models.

@@ -42,7 +42,7 @@ enum Origin {
     Folder(PathBuf),
 }
 
-/// What was fetched into the partial folder.
+/// The files that were fetched into the partial folder.
 struct Fetched {
     source: String,
     files: Vec<&'static str>,
@@ -192,7 +192,7 @@ impl Origin {
         }
     }
 
-    /// What the manifest of a model from here may say of where it came from.
+    /// The sources that the manifest of such a model may name.
     fn sources(&self) -> Vec<String> {
         match self {
             Self::Known(known) => {

@@ -41,7 +41,7 @@ pub(crate) struct UserRecord {
     pub(crate) data: Value,
 }
 
-/// What an import has made so far.
+/// A record or file that an import has made.
 enum Made {
     Record(String, RecordId),
     File(String),
@@ -169,7 +169,7 @@ impl UserData {
         }
     }
 
-    /// All files, by path, with what they hold.
+    /// All files, by path, with their content.
     pub(crate) async fn files(&self) -> Result<Vec<(String, String)>, CommandError> {
         let page: Page<FileView> = self.api.get(&self.path("files")).await?;
         let mut all = Vec::new();
@@ -180,7 +180,7 @@ impl UserData {
         Ok(all)
     }
 
-    /// What a file holds, if there is one of that path.
+    /// The content of a file, if there is one of that path.
     pub(crate) async fn file(&self, path: &str) -> Result<Option<String>, CommandError> {
         let file: Option<FileView> = self.find(&format!("files/{path}")).await?;
         Ok(file.map(|file| file.content.unwrap_or_default()))

@@ -27,7 +27,7 @@ pub(crate) fn key(data: &Path) -> Result<[u8; BYTES], CommandError> {
     }
 }
 
-/// What became of the key in a copy of the data folder.
+/// Where the key is after the data folder was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VaultKeyCopy {
     File,

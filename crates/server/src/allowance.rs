@@ -1,4 +1,4 @@
-//! What is left to a user of an app's limits, in the header fields of draft-ietf-httpapi-ratelimit-headers.
+//! The rest of a user's limits in an app, in the header fields of draft-ietf-httpapi-ratelimit-headers.
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ impl Api {
         response
     }
 
-    /// What is left to the user, as header fields; none for an app that is not theirs or has no limits.
+    /// The rest of the user's limits, as header fields; none for an app that is not theirs or has no limits.
     pub(crate) async fn allowance(&self, principal: &Principal, app: &str) -> HeaderMap {
         let allowances = self.engine.allowances(principal, app).await.unwrap_or_default();
         let mut headers = HeaderMap::new();
@@ -67,7 +67,7 @@ fn list(allowances: &[Allowance], member: impl Fn(&mut String, &Allowance) -> st
     text
 }
 
-/// What is counted, where it is not requests.
+/// The unit of a limit, where it is not requests.
 fn unit(quota: Quota) -> Option<&'static str> {
     match quota {
         Quota::RunsMinute | Quota::RunsDay => None,

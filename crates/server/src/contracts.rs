@@ -29,7 +29,7 @@ pub(crate) use ui::UiMessageEncoder;
 pub(crate) const UI_MESSAGE_STREAM: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-vercel-ai-ui-message-stream"), HeaderValue::from_static("v1"));
 
-/// What clients are told when a stream ends before its run does.
+/// Reasons that clients are given when a stream ends before its run does.
 const STOPPING: &str = "the server is stopping; the answer goes on and can be read when it is back";
 const UNREADABLE: &str = "the answer cannot be read now; it goes on and can be read later";
 const BEGUN_AGAIN: &str = "the model was cut off and begins this answer again; read it when it is complete";
@@ -42,7 +42,7 @@ pub(crate) trait Encoder: Send + Sync + 'static {
     /// Appends the end of a stream that is cut while its run goes on.
     fn cut(&mut self, why: &str, out: &mut Vec<u8>);
 
-    /// What the user must decide before there can be more, where this contract ends its stream for that.
+    /// The proposals that the user must decide before there can be more, where this contract ends its stream for that.
     fn waits_for(&self) -> Vec<ProposalId>;
 
     /// Appends the end of a stream whose run waits for the user.

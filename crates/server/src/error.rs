@@ -1,4 +1,4 @@
-//! What goes wrong, as the client sees it: one closed list of codes, one problem document.
+//! Failures as the client sees them: one closed list of codes, one problem document.
 //!
 //! A handler returns a [`ApiProblem`]; it rides in the response's extensions until [`crate::middleware`], which knows the
 //! request's id, writes the document. Nothing internal ever gets into `detail`.
@@ -93,7 +93,7 @@ codes! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiProblem {
     code: ProblemCode,
-    /// What happened, and what the client can do about it.
+    /// A sentence on the failure, and on how the client can mend it.
     detail: String,
     /// The field of the request at fault.
     field: Option<String>,
@@ -119,7 +119,7 @@ impl ApiProblem {
         self.code
     }
 
-    /// The same problem, its field under the name that this route knows it by.
+    /// Renames the problem's field to the name that this route knows it by.
     pub(crate) fn rename_field(self, rename: impl FnOnce(&str) -> Option<&'static str>) -> Self {
         let renamed = self.field.as_deref().and_then(rename).map(String::from);
         Self { field: renamed.or(self.field), ..self }

@@ -20,7 +20,7 @@ use crate::stream_permits::StreamPermit;
 
 const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
-/// What an open stream needs besides its events.
+/// The surroundings of an open stream.
 pub(crate) struct StreamSetting {
     /// The longest silence.
     pub(crate) heartbeat: Duration,

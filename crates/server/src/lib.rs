@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 pub use proxying::{Proxying, PublicUrl};
 pub use serve::{serve, serve_router};
 
-/// What one client, connection or request may cost.
+/// Limits of one client, connection or request.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
     /// Connections at once; more wait in the kernel's queue.
@@ -69,7 +69,7 @@ impl Default for ServerLimits {
     }
 }
 
-/// What the server is told beside its engine.
+/// Settings of the server beside its engine.
 #[derive(Debug, Clone, Default)]
 pub struct ServerSettings {
     pub limits: ServerLimits,
@@ -104,7 +104,7 @@ impl From<CancellationToken> for Shutdown {
     }
 }
 
-/// What every handler has at hand.
+/// The state that every handler has at hand.
 #[derive(Clone)]
 struct Api {
     engine: Engine,

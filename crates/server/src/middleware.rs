@@ -1,4 +1,4 @@
-//! What every request passes on its way in and out: its id, the checks of origin and size, the net under a panic,
+//! The steps that every request passes on its way in and out: its id, the checks of origin and size, the net under a panic,
 //! the problem document and the log line.
 
 use std::panic::AssertUnwindSafe;

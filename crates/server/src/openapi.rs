@@ -45,7 +45,7 @@ use crate::{Api, PublicUrl};
 )]
 struct Description;
 
-/// What there is to say before any route is added.
+/// The description before any route is added.
 pub(crate) fn base() -> utoipa::openapi::OpenApi {
     Description::openapi()
 }

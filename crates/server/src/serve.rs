@@ -25,10 +25,10 @@ use tokio_util::task::TaskTracker;
 use crate::io::Socket;
 use crate::{ServerLimits, ServerSettings, Shutdown, routes};
 
-/// What we hold for one connection in each direction before we take no more; what was taken last may come on top. The
+/// Bytes that we hold for one connection in each direction before we take no more; what was taken last may come on top. The
 /// log is the buffer, so more would be pointless.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
-/// What the kernel holds for a client beyond what the network takes. Without it, that would be megabytes for a reader
+/// Bytes that the kernel holds for a client beyond what the network takes. Without it, that would be megabytes for a reader
 /// that has stopped.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT_BYTES: u32 = 16 * 1024;

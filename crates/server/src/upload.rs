@@ -48,7 +48,7 @@ pub(crate) struct UploadForm {
 /// An upload, and the key under which it is meant once.
 pub(crate) struct Upload {
     pub(crate) name: String,
-    /// What the client says it is.
+    /// The content type that the client declares.
     pub(crate) declared: Option<String>,
     pub(crate) bytes: Vec<u8>,
     pub(crate) once: Option<Once>,
@@ -103,7 +103,7 @@ fn is_form(declared: &str) -> bool {
     declared.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM)
 }
 
-/// What exactly is uploaded. A form that is sent again has other marks between its parts, but the same file.
+/// The bytes that tell one upload from another. A form that is sent again has other marks between its parts, but the same file.
 fn upload_fingerprint(name: &str, bytes: &[u8]) -> Vec<u8> {
     let mut asked = Sha256::digest(bytes).to_vec();
     asked.extend_from_slice(name.as_bytes());

@@ -38,7 +38,7 @@ impl ChatInput {
         }
     }
 
-    /// The same, passing over what `hold_typed` has put aside.
+    /// The next line, passing over the lines that `hold_typed` has put aside.
     pub(super) async fn new_line(&mut self) -> Result<Option<String>, CommandError> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
@@ -55,7 +55,7 @@ impl ChatInput {
         }
     }
 
-    /// What was typed and nobody has taken.
+    /// The lines that were typed and not sent.
     pub(super) fn untaken(&mut self) -> Vec<String> {
         self.take_ready();
         self.typed_ahead.drain(..).filter_map(Result::ok).filter(|line| !line.trim().is_empty()).collect()
@@ -104,7 +104,7 @@ fn next(input: &mut impl BufRead) -> io::Result<Option<String>> {
 mod tests {
     use super::*;
 
-    /// What a person typed before they are asked stays for later; what a program wrote is its answer.
+    /// Lines that a person typed before the question stay for later; lines of a program are its answer.
     #[tokio::test]
     async fn lines_come_in_order_and_what_was_typed_ahead_is_no_answer() {
         for is_terminal in [true, false] {

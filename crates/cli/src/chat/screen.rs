@@ -1,4 +1,4 @@
-//! What a chat shows: the answer on standard output as it comes, remarks beside it on standard error.
+//! The output of a chat: the answer on standard output as it comes, remarks beside it on standard error.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What tools that reach outside have and lack: hosts that are open, somebody who searches, secrets, and servers of tools.
+//! Whether tools can reach what they need: open hosts, web search, secrets and MCP servers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use crate::api_client::ApiClient;
 use crate::config::{self, Config};
 use crate::mcp::{refresh, reveal_hidden, unapproved_tools};
 
-/// How long a server of tools may take to be started or reached, and to say what tools it has.
+/// How long an MCP server may take to be started or reached, and to say what tools it has.
 const LOOK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What everybody says who was kept from a host that is not open.
+/// The words in every refusal of a host that is not open.
 const CLOSED: &str = "[egress] allow";
 
 /// The data folder of a look, where there is none yet.

@@ -34,7 +34,7 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
     findings
 }
 
-/// What everybody knows of models: how fresh that is, and which of those in use end.
+/// The age of the catalogue of models, and the models in use that end.
 pub(super) fn catalogue_findings(config: &Config, apps: &Apps, today: Date) -> Vec<Finding> {
     let knowledge = &config.knowledge;
     let origin = format!("known models: {}", knowledge.origin());

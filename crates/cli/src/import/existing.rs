@@ -35,7 +35,7 @@ impl Plain {
     }
 }
 
-/// What a record names: one of those that are compared, by the class that it is in, or another.
+/// A reference of a record: to a record that is compared, by its class, or to another.
 #[derive(PartialEq, Eq, Hash)]
 enum Named<'a> {
     Class(usize),
@@ -117,7 +117,7 @@ mod tests {
     fn pairs(new: &[UserRecord], there: &[UserRecord]) -> Vec<(u128, u128)> {
         let number =
             |id: &RecordId| u128::from_str_radix(id.to_string().trim_start_matches("rec_"), 16).unwrap();
-        known(new, there, &types(), &Moved::new())
+        existing_records(new, there, &types(), &Moved::new())
             .iter()
             .map(|(new, there)| (number(new), number(there)))
             .collect()
@@ -138,7 +138,7 @@ mod tests {
         let there = [part(11, json!({ "on": "2026-01-01", "a": 1 }))];
         let new =
             [part(1, json!({ "on": "2026-02-02", "a": 1 })), part(2, json!({ "on": "2026-01-01", "a": 2 }))];
-        let found = known(&new, &there, &types(), &moved);
+        let found = existing_records(&new, &there, &types(), &moved);
         assert_eq!(found, BTreeMap::from([(id(1), id(11))]));
         assert_eq!(pairs(&new, &there), []);
     }

@@ -44,7 +44,7 @@ pub(crate) struct ImportBundle {
     pub(crate) files: Vec<FileEntry>,
 }
 
-/// What one file holds.
+/// The content of one file.
 #[derive(Debug, PartialEq)]
 pub(super) struct ImportFile {
     /// The file's name.

@@ -1,4 +1,4 @@
-//! What stands here in a build without models of its own. Nothing was found, so nothing of it is ever asked.
+//! The build without models of its own. No model is found in it, so none of these functions is called.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ struct Shelf {
     options: Options,
     /// How many are kept.
     places: usize,
-    /// Those in memory or on their way there; who was asked last stands last.
+    /// Models in memory or on their way there; the one that was asked last stands last.
     loaded: Mutex<Vec<(String, Place)>>,
 }
 

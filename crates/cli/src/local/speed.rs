@@ -4,19 +4,19 @@ use std::fs;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use local::kernels::Cpu;
-use model::{ChatModel, Embedder, Error, Message, Piece, Request};
+use model::{Embedder, Error, Message, Request};
 use protocol::Settings;
 use serde::{Deserialize, Serialize};
 
 use super::{chat, embedder};
 use crate::CommandError;
 use crate::config::Config;
+use crate::model_answer::ask_model;
 use crate::weights::{PulledModel, WeightsKind};
 
 const FILE: &str = "speed.json";
-/// What is read to the chat model; it is never at a loss for an answer.
+/// The text that is read to the chat model; it is never at a loss for an answer.
 const STORY: &str = "A traveller came to a village by the sea and asked for a room. ";
 const STORY_TIMES: usize = 16;
 const ANSWER_TOKENS: u32 = 48;
@@ -61,44 +61,13 @@ async fn measure_chat(config: &Config, model: &PulledModel) -> Result<String, Er
         let settings = Settings { max_tokens: Some(max_tokens), ..Settings::default() };
         Request { settings, ..Request::new(model.name.clone(), String::new(), vec![Message::User(story)]) }
     };
-    hear(&*chat, &request("Hello!".into(), 1)).await?; // loads it
-    let read = hear(&*chat, &request(STORY.repeat(STORY_TIMES), 1)).await?;
-    let written = hear(&*chat, &request("Tell me a long story.".into(), ANSWER_TOKENS)).await?;
-    let reading = per_second(read.input, read.first);
-    let writing = per_second(written.output.saturating_sub(1), written.took.saturating_sub(written.first));
+    ask_model(&*chat, &request("Hello!".into(), 1)).await?; // loads it
+    let read = ask_model(&*chat, &request(STORY.repeat(STORY_TIMES), 1)).await?;
+    let written = ask_model(&*chat, &request("Tell me a long story.".into(), ANSWER_TOKENS)).await?;
+    let reading = per_second(read.usage.input_tokens, read.first.unwrap_or(read.took));
+    let writing_took = written.first.map_or(Duration::ZERO, |first| written.took.saturating_sub(first));
+    let writing = per_second(written.usage.output_tokens.saturating_sub(1), writing_took);
     Ok(format!("reads {reading:.0} tokens/s, writes {writing:.0}"))
-}
-
-#[derive(Default)]
-struct Heard {
-    input: u64,
-    output: u64,
-    first: Duration,
-    took: Duration,
-}
-
-async fn hear(chat: &dyn ChatModel, request: &Request) -> Result<Heard, Error> {
-    let begun = Instant::now();
-    let (mut heard, mut first) = (Heard::default(), None);
-    let mut pieces = chat.stream(request).await?;
-    while let Some(piece) = pieces.next().await {
-        match piece? {
-            Piece::Usage(usage) => (heard.input, heard.output) = (usage.input_tokens, usage.output_tokens),
-            Piece::Text(_)
-            | Piece::Reasoning(_)
-            | Piece::CallStart { .. }
-            | Piece::CallInput { .. }
-            | Piece::CallsVoid
-            | Piece::Model(_)
-            | Piece::Provider(_)
-            | Piece::Finish(_) => {
-                first.get_or_insert_with(|| begun.elapsed());
-            }
-        }
-    }
-    heard.took = begun.elapsed();
-    heard.first = first.unwrap_or(heard.took);
-    Ok(heard)
 }
 
 async fn measure_embedder(config: &Config, model: &PulledModel) -> Result<String, Error> {

@@ -1,9 +1,9 @@
-//! What a server says of a tool, in lines that people can read: nothing in them is hidden, and changes are marked.
+//! The definition of an MCP tool in lines that people can read: nothing in them is hidden, and changes are marked.
 
 use protocol::canonical;
 use serde_json::Value;
 
-/// What people read first, in this order; the rest follows by name.
+/// The fields that people read first, in this order; the rest follows by name.
 const FIRST: &[&str] = &["name", "title", "description"];
 
 /// Pairs of lines that are compared. Two texts that are longer are shown one after the other.
@@ -63,7 +63,7 @@ pub(super) fn changes(old: &[String], new: &[String]) -> Vec<String> {
     [kept(start), between(old, new), kept(end)].concat()
 }
 
-/// The same where the first lines differ, and the last.
+/// The changes between texts whose first lines differ, and whose last lines differ.
 fn between(old: &[String], new: &[String]) -> Vec<String> {
     let (gone, come) = (|line: &String| format!("- {line}"), |line: &String| format!("+ {line}"));
     if old.len().saturating_mul(new.len()) > MAX_PAIRS {

@@ -31,7 +31,7 @@ pub(super) fn text(registry: &Registry, config: &Config) -> String {
     lines(&std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect::<Vec<_>>())
 }
 
-/// What is to be said of listed models that have ended by `today` or will soon; empty when there are none.
+/// Lines on listed models that have ended by `today` or will soon; empty when there are none.
 pub(super) fn endings(registry: &Registry, config: &Config, today: Date) -> String {
     let ending = registry.list().filter_map(|model| catalogue::end_of(config, model.name(), today));
     let lines: String = ending.map(|end| format!("{end}\n")).collect();

@@ -3,16 +3,15 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::StreamExt;
-use model::{Embedder, Error, Format, Message, Model, Piece, Request, Schema, Structured, ToolSpec};
+use model::{Embedder, Error, Format, Message, Model, Request, Schema, Structured, ToolSpec};
 use protocol::{Finish, Settings, Usage};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::CommandError;
 use crate::config::Provider;
+use crate::model_answer::{ModelAnswer, ask_model};
 
 pub(super) const QUESTION: &str = "Say hello in one short sentence.";
 
@@ -25,24 +24,11 @@ const CHARACTERS_PER_TOKEN: u64 = 4;
 
 const TOOL: &str = "look_up_weather";
 
-/// What a model said in one call.
-#[derive(Default)]
-struct Heard {
-    text: String,
-    /// Name and arguments, as JSON text.
-    calls: Vec<(String, String)>,
-    usage: Usage,
-    finish: Option<Finish>,
-    /// From the request to the first piece of the answer.
-    first: Option<Duration>,
-    took: Duration,
-}
-
 pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Result<(), CommandError> {
     let name = model.name();
     let wire = provider.wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
     say(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
-    let heard = match hear(model, ask(model, message)).await {
+    let heard = match ask_model(&*model.chat, &ask(model, message)).await {
         Ok(heard) => heard,
         Err(error) => {
             let remedy = remedy(&error, name, provider);
@@ -55,7 +41,7 @@ pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Re
     if can.tools {
         let tools: Arc<[ToolSpec]> = Arc::new([weather()]);
         let question = "What is the weather in Paris? Use the tool.";
-        let heard = hear(model, Request { tools, ..ask(model, question) }).await;
+        let heard = ask_model(&*model.chat, &Request { tools, ..ask(model, question) }).await;
         say(&report("tool call", heard, &mut usage, model, called))?;
     } else {
         say("tool call   not tried: the model is not listed with tools\n")?;
@@ -64,7 +50,7 @@ pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Re
         say("structured  not tried: the model can only be told of a schema in words\n")?;
     } else {
         let format = Format::Schema(Arc::new(schema()));
-        let heard = hear(model, Request { format, ..ask(model, "What is 6 times 7?") }).await;
+        let heard = ask_model(&*model.chat, &Request { format, ..ask(model, "What is 6 times 7?") }).await;
         say(&report("structured", heard, &mut usage, model, structured))?;
     }
     say(&total(&usage, model))
@@ -97,43 +83,7 @@ pub(super) async fn embed(embedder: &dyn Embedder, provider: &Provider) -> Resul
     ))
 }
 
-/// Every wait is bounded by the provider's time-outs.
-async fn hear(model: &Model, request: Request) -> Result<Heard, Error> {
-    let begun = Instant::now();
-    let mut heard = Heard::default();
-    let mut pieces = model.chat.stream(&request).await?;
-    while let Some(piece) = pieces.next().await {
-        match piece? {
-            Piece::Text(text) => {
-                heard.first.get_or_insert_with(|| begun.elapsed());
-                heard.text.push_str(&text);
-            }
-            Piece::Reasoning(_) => {
-                heard.first.get_or_insert_with(|| begun.elapsed());
-            }
-            Piece::CallStart { name, .. } => {
-                heard.first.get_or_insert_with(|| begun.elapsed());
-                heard.calls.push((name, String::new()));
-            }
-            Piece::CallInput { index, json } => {
-                if let Some((_, arguments)) = heard.calls.get_mut(index) {
-                    arguments.push_str(&json);
-                }
-            }
-            Piece::CallsVoid => heard.calls.clear(),
-            Piece::Usage(usage) => heard.usage = usage,
-            Piece::Finish(finish) => heard.finish = Some(finish),
-            Piece::Model(_) | Piece::Provider(_) => {}
-        }
-    }
-    heard.took = begun.elapsed();
-    if heard.finish.is_none() {
-        return Err(Error::Broken("it stopped without an end".into()));
-    }
-    Ok(heard)
-}
-
-fn plain(heard: &Heard, streaming: bool) -> String {
+fn plain(heard: &ModelAnswer, streaming: bool) -> String {
     let counted = heard.usage.output_tokens;
     let estimated = heard.text.chars().count() as u64 / CHARACTERS_PER_TOKEN + 1;
     let (tokens, about) = if counted > 0 { (counted, "") } else { (estimated, "about ") };
@@ -160,10 +110,10 @@ fn plain(heard: &Heard, streaming: bool) -> String {
 /// A line on one of the harder questions, whose failure does not make the model useless.
 fn report(
     what: &str,
-    heard: Result<Heard, Error>,
+    heard: Result<ModelAnswer, Error>,
     usage: &mut Usage,
     model: &Model,
-    judge: fn(&Heard) -> Result<String, String>,
+    judge: fn(&ModelAnswer) -> Result<String, String>,
 ) -> String {
     let verdict = heard.map_err(|error| format!("{error} ({})", error.code())).and_then(|heard| {
         *usage += model.priced(heard.usage);
@@ -188,7 +138,7 @@ fn weather() -> ToolSpec {
     }
 }
 
-fn called(heard: &Heard) -> Result<String, String> {
+fn called(heard: &ModelAnswer) -> Result<String, String> {
     let Some((name, arguments)) = heard.calls.first() else {
         return Err("the tool was not called; tools = false in its entry keeps tools from it, and tool_calls_in_text = true \
                     finds calls that it writes as text"
@@ -215,7 +165,7 @@ fn schema() -> Schema {
     }
 }
 
-fn structured(heard: &Heard) -> Result<String, String> {
+fn structured(heard: &ModelAnswer) -> Result<String, String> {
     let answer: Option<Value> = serde_json::from_str(heard.text.trim()).ok();
     let fits = |object: &serde_json::Map<String, Value>| {
         object.len() == 1 && object.get("product").is_some_and(Value::is_i64)
@@ -242,7 +192,7 @@ fn total(usage: &Usage, model: &Model) -> String {
     line
 }
 
-/// What the person who ran the test can do.
+/// Advice to the person who ran the test.
 fn remedy(error: &Error, name: &str, provider: &Provider) -> String {
     let section = format!("[providers.{}]", provider.name);
     let Some(wire) = provider.wire else {

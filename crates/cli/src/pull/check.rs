@@ -78,7 +78,7 @@ fn json(path: &Path) -> Result<(), PullError> {
     parsed.map(|_| ()).map_err(|error| PullError::unfit(path, format!("it is not JSON: {error}")))
 }
 
-/// What the name of a file says of how its weights are encoded.
+/// The encoding of weights, as the name of their file says.
 pub(super) fn quantisation(file_name: &str) -> Option<String> {
     let stem = file_name.strip_suffix(".gguf").unwrap_or(file_name);
     let last = stem.rsplit(['.', '-']).next()?;

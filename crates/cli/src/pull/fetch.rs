@@ -28,17 +28,17 @@ pub(super) enum DownloadCheck {
     Size,
 }
 
-/// What is wanted from where.
+/// A file to download.
 pub(super) struct Download<'a> {
     pub(super) url: &'a Url,
     pub(super) path: &'a Path,
     /// Beats what the server says.
     pub(super) sha256: Option<&'a str>,
-    /// What a person reads beside the progress.
+    /// The text beside the progress.
     pub(super) label: &'a str,
 }
 
-/// What must be known of a partial file to go on with it. It stands beside the file.
+/// The facts by which the download of a partial file goes on. They stand beside the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Note {
     url: String,
@@ -143,7 +143,7 @@ fn verify(wanted: &Download<'_>, note: &Note) -> Result<DownloadCheck, PullError
 }
 
 impl Note {
-    /// What is known of the partial file, if one can go on with it: it has to come from the same place, and either
+    /// The note of the partial file, if one can go on with it: it has to come from the same place, and either
     /// the server can say that its file is still the same, or the hash of the whole will tell.
     fn read(wanted: &Download<'_>) -> Option<Self> {
         let mut text = String::new();

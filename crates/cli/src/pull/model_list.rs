@@ -2,19 +2,19 @@
 
 use crate::weights::{CHAT_FILE, WeightsKind};
 
-/// What an embedding model is read from. The pooling file says how the vectors of tokens become one.
+/// The files of an embedding model. The pooling file says how the vectors of tokens become one.
 pub(super) const EMBEDDER_FILES: [&str; 4] =
     ["model.safetensors", "tokenizer.json", "config.json", "1_Pooling/config.json"];
 /// Taken along where there is one: how many tokens the model was trained with.
 pub(super) const SENTENCE_FILE: &str = "sentence_bert_config.json";
 
-/// What is fetched when nobody says what: small, and free to use.
+/// The models that are fetched when nobody names any: small, and free to use.
 pub(crate) const DEFAULT_CHAT: &str = "smollm2-135m";
 pub(crate) const DEFAULT_EMBEDDER: &str = "minilm";
 
 pub(super) struct KnownModel {
     pub(super) name: &'static str,
-    /// What it may be called when it is pulled.
+    /// Another name by which it can be pulled.
     pub(super) short_name: Option<&'static str>,
     pub(super) kind: WeightsKind,
     /// A repository on Hugging Face and its revision.

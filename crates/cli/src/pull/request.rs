@@ -21,7 +21,7 @@ const ITS_OWN: &str = "x-repo-commit";
 pub(super) struct FileAnswer {
     /// A success, or that the range asked for is not there.
     pub(super) reply: Response,
-    /// What the server says the file hashes to.
+    /// The SHA-256 of the file, as the server says.
     pub(super) sha256: Option<String>,
 }
 

@@ -42,7 +42,7 @@ const METHODS: [(&str, app::Method); 6] = [
     ("delete", app::Method::Delete),
 ];
 
-/// What is wanted of a description.
+/// The choice of operations of a description.
 #[derive(Default)]
 pub(crate) struct ImportChoice {
     /// Operations by their ids, their tools' names or their methods and paths; all when there are none.
@@ -54,7 +54,7 @@ pub(crate) struct ImportChoice {
     pub(crate) prefix: Option<String>,
 }
 
-/// What a description came to.
+/// The tools that a description came to.
 pub(crate) struct ImportedTools {
     /// A name for the file, without its ending.
     pub(crate) file_name: String,
@@ -81,7 +81,7 @@ impl ImportedTools {
         self.tools.iter().map(|tool| tool.origin.as_str()).collect()
     }
 
-    /// What could not be said, by tool.
+    /// Notes on what could not be declared, by tool.
     pub(crate) fn notes(&self) -> impl Iterator<Item = (&str, &str)> {
         self.tools.iter().flat_map(|tool| tool.notes.iter().map(|note| (tool.name.as_str(), note.as_str())))
     }
@@ -146,7 +146,7 @@ fn operations(document: &OpenApiDocument) -> Result<Vec<FoundOperation<'_>>, Com
 
 type Choice<'a> = (Vec<FoundOperation<'a>>, Vec<(String, String)>);
 
-/// Those that are wanted, and those that are not, with the reason.
+/// The operations that are chosen, and the others with the reason.
 fn choose<'a>(all: &[FoundOperation<'a>], wanted: &ImportChoice) -> Result<Choice<'a>, CommandError> {
     let is_called = |found: &FoundOperation<'_>, text: &str| {
         found.id() == Some(text) || found.line() == text || name(found, wanted) == text
@@ -184,7 +184,7 @@ fn list(all: &[FoundOperation<'_>]) -> String {
     names.join(", ")
 }
 
-/// What a person calls an operation by.
+/// The name of an operation for people.
 fn operation_name(found: &FoundOperation<'_>) -> String {
     found.id().map_or_else(|| found.line(), words::line)
 }

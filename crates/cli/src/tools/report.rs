@@ -1,4 +1,4 @@
-//! What an import tells the person who ran it: tools, what is missing, and what to do next.
+//! The report of an import: its tools, what is missing, and what to do next.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -113,7 +113,7 @@ fn hosts(text: &mut String, imported: &ImportedTools) -> Result<(), CommandError
     Ok(())
 }
 
-/// What to write into the list of hosts, for one that would be refused without it.
+/// The entry for the list of hosts, for a host that would be refused without it.
 fn to_allow(origin: &str) -> Option<String> {
     let url = Url::parse(origin).ok()?;
     let (host, port) = (url.host_str()?, url.port_or_known_default()?);

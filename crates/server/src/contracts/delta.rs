@@ -1,13 +1,13 @@
 //! `{delta, done?, tokenUsage?}`: the stream of a front end that adds texts together and knows no events.
 //!
-//! What was sent cannot be taken back here. Markers of tools become text when the tool starts, each once a run.
+//! Text that was sent cannot be taken back in this contract. Markers of tools become text when the tool starts, each once a run.
 
 use protocol::{Event, Failure, ProposalId, RunEnd, RunStatus, StepEnd, StreamComplete, ToolStart, Usage};
 use serde::Serialize;
 
 use super::{BEGUN_AGAIN, Encoder, StreamState, write_data};
 
-/// What stands between the texts of two steps, and after a marker.
+/// The text between two steps, and after a marker.
 const PARAGRAPH: &str = "\n\n";
 
 #[derive(Serialize)]

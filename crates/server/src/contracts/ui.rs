@@ -66,10 +66,10 @@ impl Step {
 /// The calls of the last step.
 #[derive(Debug, Default)]
 struct Calls {
-    /// Those without a result for which nobody is asked.
+    /// Calls without a result that wait for nobody.
     pending: Vec<CallId>,
     waiting: Vec<(CallId, ProposalId)>,
-    /// Those for which the user was asked.
+    /// Calls that wait for the user's decision.
     asked: HashSet<CallId>,
 }
 
@@ -361,7 +361,7 @@ fn tool_error(tool_call_id: CallId, error_text: &str, out: &mut Vec<u8>) {
     write_data(out, &UiChunk::ToolOutputError { tool_call_id, error_text, made_here: MadeHere::YES });
 }
 
-/// What a call that failed says, for people.
+/// The error of a failed call, for people.
 fn in_words(output: &Value) -> String {
     let message = output.get("message").unwrap_or(output);
     message.as_str().map_or_else(|| message.to_string(), str::to_owned)

@@ -1,4 +1,4 @@
-//! What tools did: list it, read it, take it back.
+//! Actions of tools: list them, read one, undo one or all of a run.
 
 use axum::Json as Answer;
 use protocol::{ActionView, Page, UndoReport};

@@ -90,7 +90,7 @@ pub(super) async fn chat(
     Ok(api.with_allowance(&principal, &place.app, answer).await)
 }
 
-/// What is asked in a chat, and who writes the answer.
+/// The question of a chat, and the writer of its answer.
 struct AskedChat {
     ask: ChatAsk,
     thread: ThreadId,
@@ -164,7 +164,7 @@ async fn stream_decided(
     Ok((headers, stream.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())).into_response())
 }
 
-/// What was decided the same way before stays so, since a client may send it again.
+/// A decision that was made before stays as it is, since a client may send it again.
 async fn decide(
     api: &Api,
     principal: &Principal,

@@ -1,4 +1,4 @@
-//! Servers of tools: what they offer, and which of it may be used. For holders of an admin key, in the apps it is for.
+//! MCP servers: their tools, and the approval of these. For holders of an admin key, in the apps it is for.
 
 use axum::Json as Answer;
 use axum::extract::{FromRequestParts, State};

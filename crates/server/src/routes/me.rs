@@ -1,4 +1,4 @@
-//! What the user says of themselves: to every app, or to one: the one that is named, or that the key is for.
+//! The user's profile: for every app, or to one: the one that is named, or that the key is for.
 
 use axum::Json as Answer;
 use protocol::{ProfilePatch, ProfileView};

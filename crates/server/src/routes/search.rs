@@ -1,4 +1,4 @@
-//! What was said before, in any of the user's threads.
+//! Past messages, in any of the user's threads.
 
 use axum::Json as Answer;
 use protocol::{MessageHit, Page};

@@ -1,4 +1,4 @@
-//! What model calls have used, and which models there are.
+//! The usage of model calls, and the models there are.
 
 use axum::Json as Answer;
 use axum::extract::State;

@@ -9,13 +9,13 @@ use super::words;
 /// Variables of one server's address.
 const MAX_VARIABLES: usize = 20;
 
-/// What an operation's path is added to.
+/// The URL that an operation's path is added to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BaseAddress {
     pub(super) url: String,
     /// Scheme, host and port.
     pub(super) origin: String,
-    /// What the secrets that are sent there are called by.
+    /// The prefix of the names of secrets that are sent there.
     pub(super) owner: String,
 }
 

@@ -1,4 +1,4 @@
-//! What an operation sends: JSON, a form or text.
+//! The request body of an operation: JSON, a form or text.
 
 use serde_json::{Map, Value};
 

@@ -54,7 +54,7 @@ impl OpenApiDocument {
         self.root.pointer(pointer)?.as_str()
     }
 
-    /// What a reference within the description leads to. Other files are not read: they are not part of what was given.
+    /// The target of a reference within the description. References to other files are not followed.
     pub(super) fn target(&self, reference: &str) -> Option<&Value> {
         let pointer = reference.strip_prefix('#')?;
         self.root.pointer(pointer).or_else(|| self.root.pointer(&decoded(pointer)?))

@@ -66,7 +66,7 @@ impl<'a> FoundOperation<'a> {
     }
 }
 
-/// What a request carries, as templates.
+/// The request body, as templates.
 pub(super) enum OperationBody {
     /// An object of fields.
     Json(Vec<(String, String)>),
@@ -193,7 +193,7 @@ impl<'a> OperationDraft<'a> {
         }
     }
 
-    /// What the path names and nobody describes is a text.
+    /// A name in the path that nobody describes is a text.
     fn fill_rest(&mut self) -> Result<(), String> {
         let names: BTreeSet<&'a str> = self
             .path

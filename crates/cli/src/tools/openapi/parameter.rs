@@ -20,7 +20,7 @@ const OWN_HEADERS: &[&str] = &[
     "transfer-encoding",
 ];
 
-/// What an object that has to be taken apart is called, where it cannot be.
+/// The name of an object that would have to be taken apart and cannot be.
 const APART: &str = "is an object whose fields cannot be told apart";
 
 /// One parameter, after its reference was followed.
@@ -204,7 +204,7 @@ impl<'a> OperationDraft<'a> {
         Ok(())
     }
 
-    /// What a call has to have cannot be left out of it.
+    /// A required part cannot be left out of a call.
     pub(super) fn leave_out(&mut self, is_required: bool, reason: String) -> Result<(), String> {
         if is_required {
             return Err(reason);

@@ -45,7 +45,7 @@ const OF_OBJECTS: &[&str] = &["type", "description", "properties", "required", "
 pub(super) struct SchemaReader<'a> {
     document: &'a OpenApiDocument,
     left: usize,
-    /// What could not be said, as sentences.
+    /// Sentences on what could not be declared.
     pub(super) notes: BTreeSet<String>,
 }
 

@@ -13,7 +13,7 @@ const OWN_HEADERS: &[&str] = &["host", "content-length", "content-type", "transf
 pub(super) struct Credential {
     /// The secret's name.
     pub(super) name: String,
-    /// What its value has to be.
+    /// The template of its value.
     pub(super) holds: String,
     pub(super) place: CredentialLocation,
 }
@@ -25,7 +25,7 @@ pub(super) enum CredentialLocation {
     Query(String, String),
 }
 
-/// What the first way to be authorised that can be declared takes; nothing where nothing is needed. Secrets are called
+/// The credentials of the first way to be authorised that can be declared; none where none is needed. Secrets are called
 /// by where they go, so that no description can ask for those of another service.
 pub(super) fn credentials(
     document: &OpenApiDocument,

@@ -16,7 +16,7 @@ pub(super) enum UiChunk<'a> {
     },
     StartStep,
     FinishStep,
-    /// What was sent of this step is void. Clients before version 7 do not know it.
+    /// Takes back all that was sent of this step. Clients before version 7 do not know it.
     ResetStep,
     TextStart {
         id: &'a str,
@@ -84,7 +84,7 @@ pub(super) enum UiChunk<'a> {
         media_type: &'a str,
         title: &'a str,
     },
-    /// What the message asked to remember.
+    /// The memory that the message asked for.
     DataMemory {
         id: String,
         data: &'a Remembered,
@@ -116,7 +116,7 @@ impl MadeHere {
     pub(super) const YES: Self = Self { dynamic: true, provider_executed: true };
 }
 
-/// What is known of an answer when it begins.
+/// The metadata of an answer when it begins.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Begun<'a> {
@@ -126,7 +126,7 @@ pub(super) struct Begun<'a> {
     pub(super) model: Option<&'a str>,
 }
 
-/// What is known of it when it is complete.
+/// The metadata of an answer when it is complete.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Ended<'a> {

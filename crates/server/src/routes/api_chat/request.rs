@@ -1,4 +1,4 @@
-//! What `useChat` sends, and what of it is asked. Front ends add fields of their own, so unknown ones are ignored.
+//! The request that `useChat` sends, and the question in it. Front ends add fields of their own, so unknown ones are ignored.
 
 use protocol::{DocumentId, MessageId, OnBusy, Principal, ProposalId, RunId, ThreadId};
 use serde::Deserialize;
@@ -105,7 +105,7 @@ struct Metadata {
     answer_id: Option<String>,
 }
 
-/// What is asked.
+/// The question of a request.
 #[derive(Debug)]
 pub(super) enum ChatAsk {
     Say {
