@@ -10,7 +10,7 @@ use protocol::ActionView;
 use reqwest::Method;
 use serde::Deserialize;
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
 use crate::terminal_text::{printable, shorten};
@@ -42,7 +42,7 @@ struct LedgerReport {
     faults: Vec<String>,
 }
 
-pub(crate) async fn actions(config: Config, command: ActionsCommand) -> Result<(), CommandError> {
+pub(crate) async fn actions(config: Config, command: ActionsCommand) -> CommandResult {
     match command {
         ActionsCommand::List { user, limit } => {
             let data = UserData::open(&config, user).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn actions(config: Config, command: ActionsCommand) -> Result<(
     }
 }
 
-fn list(actions: &[ActionView]) -> Result<(), CommandError> {
+fn list(actions: &[ActionView]) -> CommandResult {
     let mut report = String::new();
     for action in actions {
         let state = if action.undone { "undone" } else { &action.status };
@@ -67,7 +67,7 @@ fn list(actions: &[ActionView]) -> Result<(), CommandError> {
     Ok(std::io::stdout().write_all(report.as_bytes())?)
 }
 
-async fn verify(config: &Config) -> Result<(), CommandError> {
+async fn verify(config: &Config) -> CommandResult {
     let api = ApiClient::open(config).await?;
     let ledger = api.read(api.request(Method::GET, "/v1/admin/ledger").timeout(VERIFY_PATIENCE)).await;
     api.close().await;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use clap::Subcommand;
 use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::api_client::ApiClient;
 use crate::config::Config;
 
@@ -34,14 +34,14 @@ pub(crate) enum KeysCommand {
     },
 }
 
-pub(crate) async fn keys(config: Config, command: KeysCommand) -> Result<(), CommandError> {
+pub(crate) async fn keys(config: Config, command: KeysCommand) -> CommandResult {
     let api = ApiClient::open(&config).await?;
     let report = run(&api, command).await;
     api.close().await;
     Ok(std::io::stdout().write_all(report?.as_bytes())?)
 }
 
-async fn run(api: &ApiClient, command: KeysCommand) -> Result<String, CommandError> {
+async fn run(api: &ApiClient, command: KeysCommand) -> CommandResult<String> {
     match command {
         KeysCommand::Add { user, app, admin } => {
             let made: KeyMade = api.post(KEYS, &KeyRequest { user, app, admin }).await?.json().await?;
@@ -55,7 +55,7 @@ async fn run(api: &ApiClient, command: KeysCommand) -> Result<String, CommandErr
     }
 }
 
-fn list(keys: &[KeyView]) -> Result<String, CommandError> {
+fn list(keys: &[KeyView]) -> CommandResult<String> {
     let mut report = String::new();
     for key in keys {
         let state = if key.revoked_at.is_some() { "revoked" } else { "good" };
@@ -67,7 +67,7 @@ fn list(keys: &[KeyView]) -> Result<String, CommandError> {
     Ok(report)
 }
 
-pub(crate) async fn jobs(config: Config) -> Result<(), CommandError> {
+pub(crate) async fn jobs(config: Config) -> CommandResult {
     let api = ApiClient::open(&config).await?;
     let jobs = api.get::<Page<JobView>>("/v1/admin/jobs").await;
     api.close().await;

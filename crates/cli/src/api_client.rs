@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::control::ControlFile;
-use crate::{CommandError, cause, engine_setup};
+use crate::{CommandError, CommandResult, cause, engine_setup};
 
 /// How long the running server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,14 +71,14 @@ struct PrivateServer {
 
 impl ApiClient {
     /// The server at an address.
-    pub(crate) fn at(url: &str, token: Option<String>) -> Result<Self, CommandError> {
+    pub(crate) fn at(url: &str, token: Option<String>) -> CommandResult<Self> {
         let base = url.trim_end_matches('/').to_owned();
         let server_name = Some(base.clone());
         Ok(Self { client: client(None)?, base, token, server_name, private: None })
     }
 
     /// The server of the data folder as its admin, who is the machine's own user.
-    pub(crate) async fn open(config: &Config) -> Result<Self, CommandError> {
+    pub(crate) async fn open(config: &Config) -> CommandResult<Self> {
         match engine_setup::engine(config) {
             Ok(engine) => Self::private(config, engine, None).await,
             Err(trouble) => Self::running(config, trouble),
@@ -87,7 +87,7 @@ impl ApiClient {
 
     /// The server of the data folder as one of its users. Somebody who may open the data folder speaks for anybody; a
     /// running server asks for a key.
-    pub(crate) async fn open_as(config: &Config, options: UserOptions) -> Result<Self, CommandError> {
+    pub(crate) async fn open_as(config: &Config, options: UserOptions) -> CommandResult<Self> {
         let UserOptions { app, user, key } = options;
         let trouble = match engine_setup::engine(config) {
             Ok(_) if key.is_some() => return Err(NO_KEY_NEEDED.into()),
@@ -110,13 +110,13 @@ impl ApiClient {
     }
 
     /// A private server that is called by its address in errors, for a command that has started the engine.
-    pub(crate) async fn serving(config: &Config, engine: Engine) -> Result<Self, CommandError> {
+    pub(crate) async fn serving(config: &Config, engine: Engine) -> CommandResult<Self> {
         let private = Self::private(config, engine, None).await?;
         Ok(Self { server_name: Some(private.base.clone()), ..private })
     }
 
     /// A private server, at which this client is the admin or, if one is given, a user.
-    async fn private(config: &Config, engine: Engine, user: Option<String>) -> Result<Self, CommandError> {
+    async fn private(config: &Config, engine: Engine, user: Option<String>) -> CommandResult<Self> {
         engine.load_keys().await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let base = format!("http://{}", listener.local_addr()?);
@@ -130,7 +130,7 @@ impl ApiClient {
 
     /// The running server, when the data folder could not be opened because that server has it. Any other trouble is
     /// given back. The lock says whether a server runs; the file that a killed server leaves behind would not.
-    fn running(config: &Config, trouble: CommandError) -> Result<Self, CommandError> {
+    fn running(config: &Config, trouble: CommandError) -> CommandResult<Self> {
         match (trouble.downcast_ref(), ControlFile::of(&config.data)) {
             (Some(store::Error::Locked(_)), Some(ControlFile { url: base, token })) => {
                 let (client, server_name) = (client(Some(PATIENCE))?, Some("the server".to_owned()));
@@ -161,18 +161,18 @@ impl ApiClient {
     }
 
     /// The response, or the reason that its problem document gives.
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, CommandError> {
+    pub(crate) async fn send(&self, request: RequestBuilder) -> CommandResult<Response> {
         self.accepted(self.answer(request).await?).await
     }
 
-    async fn answer(&self, request: RequestBuilder) -> Result<Response, CommandError> {
+    async fn answer(&self, request: RequestBuilder) -> CommandResult<Response> {
         let unreachable = |error: reqwest::Error| {
             format!("cannot reach {}: {}; is the server running there?", self.base, cause(&error))
         };
         Ok(request.send().await.map_err(unreachable)?)
     }
 
-    async fn accepted(&self, response: Response) -> Result<Response, CommandError> {
+    async fn accepted(&self, response: Response) -> CommandResult<Response> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -185,19 +185,19 @@ impl ApiClient {
         }
     }
 
-    pub(crate) async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CommandError> {
+    pub(crate) async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> CommandResult<T> {
         Ok(self.send(request).await?.json().await?)
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CommandError> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> CommandResult<T> {
         self.read(self.request(Method::GET, path)).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &impl Serialize) -> Result<Response, CommandError> {
+    pub(crate) async fn post(&self, path: &str, body: &impl Serialize) -> CommandResult<Response> {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Result<(), CommandError> {
+    pub(crate) async fn delete(&self, path: &str) -> CommandResult {
         self.send(self.request(Method::DELETE, path)).await.map(drop)
     }
 
@@ -205,7 +205,7 @@ impl ApiClient {
     pub(crate) async fn find<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
-    ) -> Result<Option<T>, CommandError> {
+    ) -> CommandResult<Option<T>> {
         let response = self.answer(request).await?;
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
@@ -214,7 +214,7 @@ impl ApiClient {
     }
 }
 
-fn client(patience: Option<Duration>) -> Result<Client, CommandError> {
+fn client(patience: Option<Duration>) -> CommandResult<Client> {
     let builder = Client::builder().no_proxy().connect_timeout(CONNECT_PATIENCE);
     Ok(match patience {
         Some(patience) => builder.timeout(patience).build()?,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::terminal_text::printable;
-use crate::{CommandError, discover, engine_setup};
+use crate::{CommandResult, discover, engine_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum AppsCommand {
@@ -41,7 +41,7 @@ struct Found {
     problems: Vec<Problem>,
 }
 
-pub(crate) async fn apps(config: Config, command: AppsCommand) -> Result<(), CommandError> {
+pub(crate) async fn apps(config: Config, command: AppsCommand) -> CommandResult {
     match command {
         AppsCommand::List => list(&config),
         AppsCommand::Check { name, json } => {
@@ -56,7 +56,7 @@ pub(crate) async fn apps(config: Config, command: AppsCommand) -> Result<(), Com
     }
 }
 
-fn list(config: &Config) -> Result<(), CommandError> {
+fn list(config: &Config) -> CommandResult {
     let mut out = std::io::stdout().lock();
     for folder in app::folders(&config.apps)? {
         let found = check_folder(&folder);
@@ -70,7 +70,7 @@ fn list(config: &Config) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn check(config: &Config, name: Option<&str>, as_json: bool) -> Result<(), CommandError> {
+fn check(config: &Config, name: Option<&str>, as_json: bool) -> CommandResult {
     let all: Vec<Found> = choose_folders(config, name)?.iter().map(|folder| check_folder(folder)).collect();
     let all = with_surroundings(config, all)?;
     let mut out = std::io::stdout().lock();
@@ -95,7 +95,7 @@ fn check(config: &Config, name: Option<&str>, as_json: bool) -> Result<(), Comma
 }
 
 /// The folders to look at.
-fn choose_folders(config: &Config, name: Option<&str>) -> Result<Vec<PathBuf>, CommandError> {
+fn choose_folders(config: &Config, name: Option<&str>) -> CommandResult<Vec<PathBuf>> {
     let folders = app::folders(&config.apps)?;
     let Some(name) = name else { return Ok(folders) };
     let one: Vec<PathBuf> = folders.iter().filter(|folder| id(folder) == name).cloned().collect();
@@ -120,7 +120,7 @@ fn id(folder: &Path) -> String {
 }
 
 /// Adds what only the server's surroundings show: tools and models that are not there, and models that the app may not use.
-fn with_surroundings(config: &Config, mut all: Vec<Found>) -> Result<Vec<Found>, CommandError> {
+fn with_surroundings(config: &Config, mut all: Vec<Found>) -> CommandResult<Vec<Found>> {
     let good: Apps =
         all.iter().filter_map(|found| found.app.clone()).map(|app| (app.id.clone(), app)).collect();
     let (catalog, models) = (engine_setup::catalog(config, &good)?, engine_setup::registry(config)?);

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use store::sqlite::{self, Audited};
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::config::Config;
 
-pub(crate) fn audit(config: &Config) -> Result<(), CommandError> {
+pub(crate) fn audit(config: &Config) -> CommandResult {
     require_database(&config.data)?;
     let audited = look(&config.data)?;
     let mut report = String::new();
@@ -28,14 +28,14 @@ pub(crate) fn audit(config: &Config) -> Result<(), CommandError> {
 }
 
 /// A folder without a database is more likely a mistake than a new one.
-pub(crate) fn require_database(data: &Path) -> Result<(), CommandError> {
+pub(crate) fn require_database(data: &Path) -> CommandResult {
     if data.join(sqlite::FILE).is_file() {
         return Ok(());
     }
     Err(format!("there is no database in {}; choose the data folder with RONDO_DATA", data.display()).into())
 }
 
-fn look(data: &Path) -> Result<Audited, CommandError> {
+fn look(data: &Path) -> CommandResult<Audited> {
     sqlite::audit(data).map_err(|error| format!("{}: {error}", data.display()).into())
 }
 

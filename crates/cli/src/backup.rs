@@ -11,7 +11,7 @@ use store::sqlite::{self, Audited};
 
 use crate::config::Config;
 use crate::pull::progress::Progress;
-use crate::{CommandError, audit, vault};
+use crate::{CommandError, CommandResult, audit, vault};
 
 /// The ending of a copy's name until the copy is complete.
 const PARTIAL: &str = ".partial";
@@ -26,7 +26,7 @@ pub(crate) struct BackupOptions {
     folder: PathBuf,
 }
 
-pub(crate) fn backup(config: &Config, options: &BackupOptions) -> Result<(), CommandError> {
+pub(crate) fn backup(config: &Config, options: &BackupOptions) -> CommandResult {
     audit::require_database(&config.data)?;
     let place = Place::of(&config.data, &options.folder)?;
     let lock = place.clear()?;
@@ -38,7 +38,7 @@ pub(crate) fn backup(config: &Config, options: &BackupOptions) -> Result<(), Com
     report(&place.folder, &audited, bytes, key)
 }
 
-fn copy(data: &Path, partial: &Path) -> Result<Audited, CommandError> {
+fn copy(data: &Path, partial: &Path) -> CommandResult<Audited> {
     let mut progress: Option<Progress> = None;
     let report = |done: u64, total: u64| {
         let progress = progress.get_or_insert_with(|| Progress::start("backup", 0, Some(total * PAGE_BYTES)));
@@ -55,7 +55,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(data: &Path, folder: &Path) -> Result<Self, CommandError> {
+    fn of(data: &Path, folder: &Path) -> CommandResult<Self> {
         let name = folder.file_name().ok_or_else(|| format!("{} names no folder", folder.display()))?;
         let parent = match folder.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -85,7 +85,7 @@ impl Place {
     }
 
     /// Makes an empty folder for the copy, where a backup that was cut may have left one.
-    fn clear(&self) -> Result<File, CommandError> {
+    fn clear(&self) -> CommandResult<File> {
         let shown = self.partial.display();
         DirBuilder::new()
             .recursive(true)
@@ -109,7 +109,7 @@ impl Place {
     }
 
     /// Gives the copy its name once all of it is on the disk.
-    fn publish(&self) -> Result<(), CommandError> {
+    fn publish(&self) -> CommandResult {
         fs::remove_file(self.partial.join(LOCK))?;
         for file in fs::read_dir(&self.partial)? {
             File::open(file?.path())?.sync_all()?;
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-fn is_free(folder: &Path) -> Result<bool, CommandError> {
+fn is_free(folder: &Path) -> CommandResult<bool> {
     match fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
@@ -129,12 +129,7 @@ fn is_free(folder: &Path) -> Result<bool, CommandError> {
     }
 }
 
-fn report(
-    folder: &Path,
-    audited: &Audited,
-    bytes: u64,
-    key: vault::VaultKeyCopy,
-) -> Result<(), CommandError> {
+fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::VaultKeyCopy) -> CommandResult {
     let shown = folder.display();
     let key = match key {
         vault::VaultKeyCopy::File => {

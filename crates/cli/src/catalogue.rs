@@ -19,7 +19,7 @@ use reqwest::Url;
 use crate::config::Config;
 use crate::model_knowledge::{CATALOGUE_FILE, read_catalogue};
 use crate::replace_file::{PRIVATE, replace_file};
-use crate::{CommandError, cause, http};
+use crate::{CommandResult, cause, http};
 
 /// How long the whole catalogue may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,7 +69,7 @@ pub(crate) fn end_of(config: &Config, name: &str, today: Date) -> Option<Retirem
 }
 
 /// Takes a newer catalogue into the data folder. Whatever is wrong with it, nothing has changed then.
-pub(crate) async fn update(config: &Config, from: Option<&str>) -> Result<(), CommandError> {
+pub(crate) async fn update(config: &Config, from: Option<&str>) -> CommandResult {
     let from = from.ok_or(WHERE)?;
     let text = if from.contains("://") {
         fetch_catalogue(from).await?
@@ -98,7 +98,7 @@ pub(crate) async fn update(config: &Config, from: Option<&str>) -> Result<(), Co
 }
 
 /// Over https, or from this machine.
-async fn fetch_catalogue(from: &str) -> Result<String, CommandError> {
+async fn fetch_catalogue(from: &str) -> CommandResult<String> {
     let url = Url::parse(from).map_err(|error| format!("{from}: {error}"))?;
     if url.scheme() != "https" && !(url.scheme() == "http" && is_here(&url)) {
         return Err(format!("{from}: give a URL that begins with https://, or a file").into());
@@ -126,7 +126,7 @@ fn is_here(url: &Url) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn store(data: &Path, text: &str) -> Result<(), CommandError> {
+fn store(data: &Path, text: &str) -> CommandResult {
     let trouble =
         |error: std::io::Error| format!("{}: {error}; choose another with RONDO_DATA", data.display());
     let made = store::sqlite::make_private_folder(data);
@@ -134,7 +134,7 @@ fn store(data: &Path, text: &str) -> Result<(), CommandError> {
     Ok(written.map_err(trouble)?)
 }
 
-fn report(changes: &[CatalogueChange], newer: &Catalogue) -> Result<(), CommandError> {
+fn report(changes: &[CatalogueChange], newer: &Catalogue) -> CommandResult {
     let mut out = std::io::stdout().lock();
     for change in changes.iter().take(MAX_TOLD) {
         writeln!(out, "{change}")?;

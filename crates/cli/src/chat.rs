@@ -16,10 +16,10 @@ use reqwest::{Method, Response};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::CommandError;
 use crate::api_client::ApiClient;
 use crate::config::Config;
 use crate::terminal_text::shorten;
+use crate::{CommandError, CommandResult};
 
 use chat_server::ChatServer;
 use input::ChatInput;
@@ -59,10 +59,7 @@ struct Chat {
     interrupt: Signal,
 }
 
-pub(crate) async fn chat(
-    config: Result<Config, CommandError>,
-    options: ChatOptions,
-) -> Result<(), CommandError> {
+pub(crate) async fn chat(config: CommandResult<Config>, options: ChatOptions) -> CommandResult {
     let server = match &options.url {
         Some(url) => ChatServer::at(url, options.key.clone()).await?,
         None => ChatServer::find(&config?).await?,
@@ -82,7 +79,7 @@ pub(crate) async fn chat(
 }
 
 impl Chat {
-    async fn converse(&mut self) -> Result<(), CommandError> {
+    async fn converse(&mut self) -> CommandResult {
         let interactive = self.input.is_terminal;
         if interactive {
             self.screen
@@ -115,7 +112,7 @@ impl Chat {
     }
 
     /// Tells a person what was not said, and how to go on.
-    fn part(&mut self) -> Result<(), CommandError> {
+    fn part(&mut self) -> CommandResult {
         self.screen.prompt("\n")?;
         for line in self.input.untaken() {
             self.screen.note(&format!("not sent: {line}"))?;
@@ -134,7 +131,7 @@ impl Chat {
     }
 
     /// Shows the run that the thread is in the midst of, if it is, and asks what that one waits for.
-    async fn catch_up(&mut self) -> Result<(), CommandError> {
+    async fn catch_up(&mut self) -> CommandResult {
         let Some(thread) = self.thread else { return Ok(()) };
         let view: ThreadView = self.api.get(&format!("/v1/threads/{thread}")).await?;
         let Some(run) = view.active_run_id else { return Ok(()) };
@@ -143,7 +140,7 @@ impl Chat {
     }
 
     /// Sends a message and shows the answer as it comes. A run that does not complete is an error.
-    async fn say(&mut self, message: &str) -> Result<(), CommandError> {
+    async fn say(&mut self, message: &str) -> CommandResult {
         let body = json!({ "message": message, "threadId": self.thread });
         let response = self.api.post(&format!("/v1/apps/{}/runs", self.app), &body).await?;
         let run: RunId = header(&response, "x-run-id")?;
@@ -152,7 +149,7 @@ impl Chat {
     }
 
     /// Shows a run to its end, over lost connections.
-    async fn follow(&mut self, run: RunId, mut response: Response) -> Result<(), CommandError> {
+    async fn follow(&mut self, run: RunId, mut response: Response) -> CommandResult {
         let mut shown = 0;
         let end = loop {
             let end = self.show(run, response, &mut shown).await;
@@ -176,7 +173,7 @@ impl Chat {
         run: RunId,
         response: Response,
         shown: &mut usize,
-    ) -> Result<Option<RunEnd>, CommandError> {
+    ) -> CommandResult<Option<RunEnd>> {
         let (mut parser, mut count, mut end) = (Parser::default(), 0, None);
         let mut stream = response.bytes_stream();
         let (mut asked, mut open) = (false, Vec::new());
@@ -223,7 +220,7 @@ impl Chat {
 
     /// Asks for a yes or no until there is one. At the end of the input, or on Ctrl-C, the call goes on waiting, and so
     /// does its run.
-    async fn settle(&mut self, proposal: &ProposalOpen) -> Result<(), CommandError> {
+    async fn settle(&mut self, proposal: &ProposalOpen) -> CommandResult {
         let ProposalOpen { proposal_id: id, name, input, .. } = proposal;
         if !self.is_open(*id).await {
             return Ok(());
@@ -265,12 +262,12 @@ impl Chat {
     }
 
     /// The run's events from its first.
-    async fn events(&self, run: RunId) -> Result<Response, CommandError> {
+    async fn events(&self, run: RunId) -> CommandResult<Response> {
         self.api.send(self.api.request(Method::GET, &format!("/v1/runs/{run}/events"))).await
     }
 
     /// The run's events again, once the server is back.
-    async fn come_back(&mut self, run: RunId) -> Result<Response, CommandError> {
+    async fn come_back(&mut self, run: RunId) -> CommandResult<Response> {
         self.screen.note("the connection is lost; coming back")?;
         for _ in 0..MAX_RETURNS {
             tokio::select! {
@@ -285,7 +282,7 @@ impl Chat {
     }
 }
 
-fn header<T: std::str::FromStr>(response: &Response, name: &str) -> Result<T, CommandError> {
+fn header<T: std::str::FromStr>(response: &Response, name: &str) -> CommandResult<T> {
     let value = response.headers().get(name).and_then(|value| value.to_str().ok()?.parse().ok());
     value.ok_or_else(|| format!("the server's answer has no {name}; is it an older version?").into())
 }

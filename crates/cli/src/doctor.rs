@@ -12,7 +12,7 @@ use app::{App, Apps};
 use reqwest::StatusCode;
 
 use crate::config::Config;
-use crate::{CommandError, catalogue, discover, engine_setup, http};
+use crate::{CommandResult, catalogue, discover, engine_setup, http};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ enum Finding {
     Bad(String),
 }
 
-pub(crate) async fn doctor(config: Config) -> Result<(), CommandError> {
+pub(crate) async fn doctor(config: Config) -> CommandResult {
     let config = discover::complete(config).await;
     let from = config.file.as_ref().map_or_else(
         || "defaults and environment (`rondo config` prints a file to start from)".to_owned(),
@@ -58,7 +58,7 @@ fn open_to_others(config: &Config) -> Option<Finding> {
     is_open.then(|| Finding::Note(words.to_owned()))
 }
 
-fn report(findings: &[Finding]) -> Result<(), CommandError> {
+fn report(findings: &[Finding]) -> CommandResult {
     let mut out = std::io::stdout().lock();
     let mut bad = 0;
     for finding in findings {
@@ -121,7 +121,7 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
     apps.values().flat_map(|app| std::iter::once(check(app)).chain(learned(app))).collect()
 }
 
-async fn server(config: &Config) -> Result<Finding, CommandError> {
+async fn server(config: &Config) -> CommandResult<Finding> {
     let address = config.listen;
     let url = format!("http://{address}/readyz");
     let answer = http::client(&url, PATIENCE)?.get(url).send().await;

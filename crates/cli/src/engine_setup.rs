@@ -12,15 +12,15 @@ use tools::{Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
 use crate::config::{self, Config, Embeddings, Provider};
 use crate::extract::ExtractorProcess;
-use crate::{CommandError, local, vault, weights};
+use crate::{CommandError, CommandResult, local, vault, weights};
 
 /// Opens the data folder and reads the apps. Nothing runs until the engine is started.
-pub(crate) fn engine(config: &Config) -> Result<Engine, CommandError> {
+pub(crate) fn engine(config: &Config) -> CommandResult<Engine> {
     engine_with_secrets(config).map(|(engine, _)| engine)
 }
 
 /// The engine with the secrets of its tools, to which the secrets of later apps are added.
-pub(crate) fn engine_with_secrets(config: &Config) -> Result<(Engine, Arc<Secrets>), CommandError> {
+pub(crate) fn engine_with_secrets(config: &Config) -> CommandResult<(Engine, Arc<Secrets>)> {
     let clock = Arc::new(SystemClock);
     let bus = Arc::new(Bus::default());
     let apps = app::load_all(&config.apps)?;
@@ -49,7 +49,7 @@ pub(crate) fn engine_with_secrets(config: &Config) -> Result<(Engine, Arc<Secret
 }
 
 /// The tools that apps can have.
-pub(crate) fn catalog(config: &Config, apps: &Apps) -> Result<Catalog, CommandError> {
+pub(crate) fn catalog(config: &Config, apps: &Apps) -> CommandResult<Catalog> {
     Ok(Catalog::builtin(Arc::new(SystemClock)).reaching(egress(config, apps)?))
 }
 
@@ -58,7 +58,7 @@ const SURROUNDINGS: &[&str] =
     &["PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "SystemRoot", "APPDATA"];
 
 /// The way outside, with the secrets that the apps name.
-fn egress(config: &Config, apps: &Apps) -> Result<Outside, CommandError> {
+fn egress(config: &Config, apps: &Apps) -> CommandResult<Outside> {
     let settings = &config.outside;
     let untrusted = |error| format!("tools cannot reach anybody: {error}; install the root certificates");
     let egress = Egress::new(settings.allow.clone()).map_err(untrusted)?;
@@ -86,7 +86,7 @@ fn extractor() -> Arc<dyn Extractor> {
     }
 }
 
-fn open_store(config: &Config, bus: Arc<Bus>) -> Result<Sqlite, CommandError> {
+fn open_store(config: &Config, bus: Arc<Bus>) -> CommandResult<Sqlite> {
     Sqlite::open(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
 }
 
@@ -99,14 +99,14 @@ fn unusable(config: &Config, error: store::Error) -> CommandError {
 }
 
 /// The models of this configuration. Nobody is asked anything yet.
-pub(crate) fn registry(config: &Config) -> Result<Registry, CommandError> {
-    let providers: Result<_, CommandError> =
+pub(crate) fn registry(config: &Config) -> CommandResult<Registry> {
+    let providers: CommandResult<_> =
         config.providers.iter().map(|provider| connect_provider(config, provider)).collect();
     let registry = Registry::new(providers?, config.models.clone(), config.model.clone());
     Ok(registry.with_catalogue(Arc::clone(&config.knowledge.catalogue)))
 }
 
-fn connect_provider(config: &Config, provider: &Provider) -> Result<model::Provider, CommandError> {
+fn connect_provider(config: &Config, provider: &Provider) -> CommandResult<model::Provider> {
     let chat = match provider.wire {
         Some(wire) => {
             model::connect(wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?
@@ -148,7 +148,7 @@ fn endpoint(provider: &Provider) -> Endpoint {
 pub(crate) type Embeds<'c> = (Arc<dyn Embedder>, &'c Provider);
 
 /// Who turns texts into vectors, and whose it is: as configured, or else a model in this process if there is one.
-pub(crate) fn embedder(config: &Config) -> Result<Option<Embeds<'_>>, CommandError> {
+pub(crate) fn embedder(config: &Config) -> CommandResult<Option<Embeds<'_>>> {
     let pulled = match &config.embeddings {
         None => local::preferred_embedder(config),
         Some(Embeddings { provider, model, .. }) if provider == weights::PROVIDER => {
@@ -160,10 +160,7 @@ pub(crate) fn embedder(config: &Config) -> Result<Option<Embeds<'_>>, CommandErr
     Ok(here.map(|(model, provider)| (local::embedder(config, model), provider)))
 }
 
-fn remote_embedder<'c>(
-    config: &'c Config,
-    embeddings: &Embeddings,
-) -> Result<Option<Embeds<'c>>, CommandError> {
+fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> CommandResult<Option<Embeds<'c>>> {
     let Some(provider) = config.provider(&embeddings.provider) else { return Ok(None) };
     let mut endpoint = endpoint(provider);
     if provider.wire == Some(Wire::Ollama) {

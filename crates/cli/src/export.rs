@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::api_client::UserOptions;
 use crate::config::Config;
 use crate::import::{FileEntry, ImportBundle, RecordEntry};
@@ -20,7 +20,7 @@ pub(crate) struct ExportOptions {
     out: Option<PathBuf>,
 }
 
-pub(crate) async fn export(config: Config, options: ExportOptions) -> Result<(), CommandError> {
+pub(crate) async fn export(config: Config, options: ExportOptions) -> CommandResult {
     let data = UserData::open(&config, options.user).await?;
     let bundle = bundle(&data).await;
     data.close().await;
@@ -32,7 +32,7 @@ pub(crate) async fn export(config: Config, options: ExportOptions) -> Result<(),
     }
 }
 
-async fn bundle(user: &UserData) -> Result<ImportBundle, CommandError> {
+async fn bundle(user: &UserData) -> CommandResult<ImportBundle> {
     let mut bundle = ImportBundle::default();
     for kind in user.app.records.keys() {
         let records = user.records(kind).await?;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::{CommandError, config};
+use crate::{CommandResult, config};
 
 /// The hidden command that reads a document from its input.
 pub(crate) const COMMAND: &str = "extract-document";
@@ -132,7 +132,7 @@ fn into_extracted(answer: Answer) -> Result<Extracted, Problem> {
 }
 
 /// The work of the process itself: it takes a document from its input and answers on its output.
-pub(crate) fn answer(kind: &str) -> Result<(), CommandError> {
+pub(crate) fn answer(kind: &str) -> CommandResult {
     bound(rustix::process::Resource::As, MAX_MEMORY);
     bound(rustix::process::Resource::Cpu, MAX_SECONDS);
     let kind = Kind::ALL.into_iter().find(|known| known.name() == kind).ok_or("no such kind of document")?;

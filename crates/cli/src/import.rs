@@ -15,7 +15,7 @@ use app::{App, relative};
 use protocol::{Clock, RecordId, SystemClock};
 use serde_json::Value;
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::api_client::UserOptions;
 use crate::config::Config;
 use crate::user_data::{UserData, UserRecord, fresh_id, validators};
@@ -60,7 +60,7 @@ struct Draft {
     problems: Vec<String>,
 }
 
-pub(crate) async fn import(config: Config, options: ImportOptions) -> Result<(), CommandError> {
+pub(crate) async fn import(config: Config, options: ImportOptions) -> CommandResult {
     let sheets = read::sheets(&options.from)?;
     let data = UserData::open(&config, options.user).await?;
     let report = add(&data, sheets, options.again).await;
@@ -68,7 +68,7 @@ pub(crate) async fn import(config: Config, options: ImportOptions) -> Result<(),
     Ok(std::io::stdout().write_all(report?.as_bytes())?)
 }
 
-async fn add(data: &UserData, sheets: Vec<ImportFile>, again: bool) -> Result<String, CommandError> {
+async fn add(data: &UserData, sheets: Vec<ImportFile>, again: bool) -> CommandResult<String> {
     let mut draft = Draft::of(sheets);
     draft.tell_dates(&data.app);
     draft.check_records(data).await?;
@@ -121,7 +121,7 @@ impl Draft {
     }
 
     /// Each record against its schema, and each id in it against the records that there are or will be.
-    async fn check_records(&mut self, user: &UserData) -> Result<(), CommandError> {
+    async fn check_records(&mut self, user: &UserData) -> CommandResult {
         let validators = validators(&user.app)?;
         for Waiting { place, kept } in &mut self.records {
             let kind = user.app.records.get(&kept.kind);
@@ -142,7 +142,7 @@ impl Draft {
         Ok(())
     }
 
-    async fn check_files(&mut self, user: &UserData) -> Result<(), CommandError> {
+    async fn check_files(&mut self, user: &UserData) -> CommandResult {
         let (mut seen, mut new) = (BTreeSet::new(), Vec::new());
         for (place, file) in std::mem::take(&mut self.files) {
             let path = &file.path;
@@ -166,7 +166,7 @@ impl Draft {
     }
 
     /// Keeps those records that the user has not yet; what they name is then the user's own.
-    async fn leave_out_known(&mut self, user: &UserData) -> Result<(), CommandError> {
+    async fn leave_out_known(&mut self, user: &UserData) -> CommandResult {
         let kinds: BTreeSet<&String> = self.records.iter().map(|waiting| &waiting.kept.kind).collect();
         let mut there = Vec::new();
         for kind in kinds {
@@ -189,7 +189,7 @@ impl Draft {
         Ok(())
     }
 
-    fn refuse_problems(&self) -> Result<(), CommandError> {
+    fn refuse_problems(&self) -> CommandResult {
         if self.problems.is_empty() {
             return Ok(());
         }
@@ -210,7 +210,7 @@ async fn refer(
     names: &BTreeMap<String, (String, RecordId)>,
     schema: &Value,
     data: &mut Value,
-) -> Result<Vec<String>, CommandError> {
+) -> CommandResult<Vec<String>> {
     let mut unknown = Vec::new();
     each_reference(schema, data, &mut |kind, text| match names.get(text) {
         Some((of, id)) if of == kind => *text = id.to_string(),
@@ -254,7 +254,7 @@ fn each_reference(schema: &Value, data: &mut Value, visit: &mut dyn FnMut(&str, 
     }
 }
 
-fn report(records: &[UserRecord], files: usize, known: usize) -> Result<String, CommandError> {
+fn report(records: &[UserRecord], files: usize, known: usize) -> CommandResult<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for record in records {
         *counts.entry(&record.kind).or_default() += 1;

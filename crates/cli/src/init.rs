@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::config::Config;
 
 /// The files of the new app. In them, `{{id}}` and `{{name}}` stand for what it is called.
@@ -22,7 +22,7 @@ pub(crate) struct InitOptions {
     name: String,
 }
 
-pub(crate) fn init(config: &Config, options: &InitOptions) -> Result<(), CommandError> {
+pub(crate) fn init(config: &Config, options: &InitOptions) -> CommandResult {
     let folder = config.apps.join(&options.name);
     let id = app::id(&folder)?;
     if id.as_str() != options.name {

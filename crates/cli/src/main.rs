@@ -50,6 +50,9 @@ use config::Config;
 /// The error of a command: a sentence or two, ready to be shown to the person who ran it.
 pub(crate) type CommandError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The outcome of a command, or of a part of it.
+pub(crate) type CommandResult<T = ()> = Result<T, CommandError>;
+
 /// How long threads that are still busy may take when the process ends.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -180,7 +183,7 @@ struct Locations {
 }
 
 impl Locations {
-    fn load(&self, file: Option<&Path>) -> Result<Config, CommandError> {
+    fn load(&self, file: Option<&Path>) -> CommandResult<Config> {
         let flags = [
             ("RONDO_LISTEN", "--listen", &self.listen),
             ("RONDO_DATA", "--data", &self.data),
@@ -214,7 +217,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<(), CommandError> {
+fn run(cli: Cli) -> CommandResult {
     let file = cli.config.as_deref();
     match cli.command {
         Command::Serve { pull, places } => block_on(serve::serve(places.load(file)?, pull)),
@@ -253,7 +256,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
     }
 }
 
-fn block_on(work: impl Future<Output = Result<(), CommandError>>) -> Result<(), CommandError> {
+fn block_on(work: impl Future<Output = CommandResult>) -> CommandResult {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(work);
     runtime.shutdown_timeout(FAREWELL);

@@ -14,7 +14,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use self::definition::{changes, lines};
-use crate::CommandError;
+use crate::CommandResult;
 use crate::api_client::ApiClient;
 use crate::config::Config;
 
@@ -77,14 +77,14 @@ pub(crate) enum McpCommand {
     },
 }
 
-pub(crate) async fn mcp(config: Config, command: McpCommand) -> Result<(), CommandError> {
+pub(crate) async fn mcp(config: Config, command: McpCommand) -> CommandResult {
     let api = ApiClient::open(&config).await?;
     let report = run(&api, command).await;
     api.close().await;
     Ok(std::io::stdout().write_all(report?.as_bytes())?)
 }
 
-async fn run(api: &ApiClient, command: McpCommand) -> Result<String, CommandError> {
+async fn run(api: &ApiClient, command: McpCommand) -> CommandResult<String> {
     Ok(match command {
         McpCommand::List { json } => {
             let servers = list_servers(api).await?;
@@ -115,11 +115,11 @@ async fn run(api: &ApiClient, command: McpCommand) -> Result<String, CommandErro
     })
 }
 
-async fn list_servers(api: &ApiClient) -> Result<Vec<McpServerView>, CommandError> {
+async fn list_servers(api: &ApiClient) -> CommandResult<Vec<McpServerView>> {
     Ok(api.get::<Page<McpServerView>>("/v1/admin/mcp").await?.data)
 }
 
-async fn find_server(api: &ApiClient, app: &str, server: &str) -> Result<McpServerView, CommandError> {
+async fn find_server(api: &ApiClient, app: &str, server: &str) -> CommandResult<McpServerView> {
     let servers = list_servers(api).await?;
     let names: Vec<String> = servers.iter().map(|view| format!("{} {}", view.app, view.server)).collect();
     let found = servers.into_iter().find(|view| view.app == app && view.server == server);
@@ -130,7 +130,7 @@ async fn find_server(api: &ApiClient, app: &str, server: &str) -> Result<McpServ
 }
 
 /// Looks at a server now.
-pub(crate) async fn refresh(api: &ApiClient, app: &str, server: &str) -> Result<McpServerView, CommandError> {
+pub(crate) async fn refresh(api: &ApiClient, app: &str, server: &str) -> CommandResult<McpServerView> {
     let request = api.request(Method::POST, &format!("/v1/admin/mcp/{app}/{server}/refresh"));
     api.read(request.timeout(LOOK_PATIENCE)).await
 }
@@ -149,7 +149,7 @@ pub(crate) fn unapproved_tools(server: &McpServerView) -> impl Iterator<Item = &
 }
 
 /// A tool by the server's name for it, or by the model's.
-fn find<'a>(server: &'a McpServerView, name: &str) -> Result<&'a McpToolView, CommandError> {
+fn find<'a>(server: &'a McpServerView, name: &str) -> CommandResult<&'a McpToolView> {
     let by_its_own = server.tools.iter().find(|tool| tool.tool == name);
     by_its_own.or_else(|| server.tools.iter().find(|tool| tool.name == name)).ok_or_else(|| {
         let names: Vec<String> = server.tools.iter().map(|tool| reveal_hidden(&tool.tool)).collect();
@@ -165,7 +165,7 @@ fn find<'a>(server: &'a McpServerView, name: &str) -> Result<&'a McpToolView, Co
 }
 
 /// The named tools that an approval would change.
-fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> Result<Vec<&'a McpToolView>, CommandError> {
+fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> CommandResult<Vec<&'a McpToolView>> {
     let mut wanted: Vec<&McpToolView> = Vec::new();
     for name in names {
         let tool = find(server, name)?;
@@ -189,7 +189,7 @@ async fn approve(
     server: &McpServerView,
     wanted: &[&McpToolView],
     yes: bool,
-) -> Result<String, CommandError> {
+) -> CommandResult<String> {
     if wanted.is_empty() {
         return Ok("nothing waits for approval\n".into());
     }
@@ -204,7 +204,7 @@ async fn approve(
     Ok(wanted.iter().map(|tool| format!("{} is approved\n", reveal_hidden(&tool.tool))).collect())
 }
 
-fn ask_for_approval(count: usize) -> Result<bool, CommandError> {
+fn ask_for_approval(count: usize) -> CommandResult<bool> {
     if !std::io::stdin().is_terminal() {
         return Err("nothing was approved; read the above, and add --yes".into());
     }
@@ -215,7 +215,7 @@ fn ask_for_approval(count: usize) -> Result<bool, CommandError> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-fn list_report(servers: &[McpServerView]) -> Result<String, CommandError> {
+fn list_report(servers: &[McpServerView]) -> CommandResult<String> {
     if servers.is_empty() {
         return Ok(NO_SERVERS.to_owned());
     }
@@ -271,7 +271,7 @@ fn state(state: McpToolState) -> &'static str {
 }
 
 /// All that is known of a tool; of one that has changed, line by line what is different.
-fn describe_tool(tool: &McpToolView) -> Result<String, CommandError> {
+fn describe_tool(tool: &McpToolView) -> CommandResult<String> {
     let mut report =
         format!("{}  {}  as {} to models\n", reveal_hidden(&tool.tool), state(tool.state), tool.name);
     if let Some(at) = tool.approved_at {
@@ -292,7 +292,7 @@ fn describe_tool(tool: &McpToolView) -> Result<String, CommandError> {
     Ok(report)
 }
 
-fn refresh_report(server: &McpServerView) -> Result<String, CommandError> {
+fn refresh_report(server: &McpServerView) -> CommandResult<String> {
     let (app, name) = (&server.app, &server.server);
     match (&server.last_error, server.state) {
         (Some(reason), _) => {

@@ -14,7 +14,7 @@ use protocol::{
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
 use crate::terminal_text::{printable, shorten};
@@ -121,7 +121,7 @@ fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-pub(crate) async fn memories(config: Config, command: MemoriesCommand) -> Result<(), CommandError> {
+pub(crate) async fn memories(config: Config, command: MemoriesCommand) -> CommandResult {
     let (MemoriesCommand::List { user, .. }
     | MemoriesCommand::Search { user, .. }
     | MemoriesCommand::Add { user, .. }
@@ -139,7 +139,7 @@ pub(crate) async fn memories(config: Config, command: MemoriesCommand) -> Result
     Ok(std::io::stdout().write_all(report?.as_bytes())?)
 }
 
-async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> Result<String, CommandError> {
+async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> CommandResult<String> {
     let of_one = |id: MemoryId| format!("/v1/memories/{id}");
     Ok(match command {
         MemoriesCommand::List { status, limit, .. } => {
@@ -182,13 +182,13 @@ async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> Result<
     })
 }
 
-async fn set(api: &ApiClient, of_app: &str, enabled: bool) -> Result<String, CommandError> {
+async fn set(api: &ApiClient, of_app: &str, enabled: bool) -> CommandResult<String> {
     let request = api.request(Method::PUT, &format!("{of_app}/settings")).json(&MemorySettings { enabled });
     let settings: MemorySettings = api.read(request).await?;
     Ok(format!("memory is {}\n", if settings.enabled { "on" } else { "off" }))
 }
 
-fn read(file: &Path) -> Result<String, CommandError> {
+fn read(file: &Path) -> CommandResult<String> {
     if std::fs::metadata(file)?.len() > MAX_IMPORT_BYTES as u64 {
         return Err(format!("a file of memories has at most {MAX_IMPORT_BYTES} bytes").into());
     }
@@ -205,7 +205,7 @@ fn line(memory: &MemoryView) -> String {
     format!("{id}  {created_at}  {status:<10}  {kind}  {}\n", one_line(text))
 }
 
-fn history_report(history: &MemoryHistoryView) -> Result<String, CommandError> {
+fn history_report(history: &MemoryHistoryView) -> CommandResult<String> {
     let MemoryHistoryView { memory, versions, sources } = history;
     let mut report = line(memory);
     for version in versions {
@@ -227,7 +227,7 @@ fn history_report(history: &MemoryHistoryView) -> Result<String, CommandError> {
     Ok(report)
 }
 
-fn import_report(report: &ImportReport) -> Result<String, CommandError> {
+fn import_report(report: &ImportReport) -> CommandResult<String> {
     let ImportReport { imported, duplicates, refused } = report;
     let mut text =
         format!("imported    {imported}\nduplicates  {duplicates}\nrefused     {}\n", refused.len());

@@ -12,7 +12,7 @@ use model::{Embedder, MODEL_CHOICES};
 use crate::config::Config;
 use crate::engine_setup::Embeds;
 use crate::weights::{self, WeightsKind};
-use crate::{CommandError, catalogue, discover, engine_setup, local, pull};
+use crate::{CommandResult, catalogue, discover, engine_setup, local, pull};
 
 #[derive(Subcommand)]
 pub(crate) enum ModelsCommand {
@@ -55,7 +55,7 @@ pub(crate) enum ModelsCommand {
     },
 }
 
-pub(crate) async fn models(config: Config, command: ModelsCommand) -> Result<(), CommandError> {
+pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandResult {
     match command {
         ModelsCommand::List { json } => {
             let config = discover::complete(config).await;
@@ -103,7 +103,7 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> Result<(),
 }
 
 /// The embedding model of this name: the configured one, or one whose weights are here.
-fn embedder<'c>(config: &'c Config, name: &str) -> Result<Option<Embeds<'c>>, CommandError> {
+fn embedder<'c>(config: &'c Config, name: &str) -> CommandResult<Option<Embeds<'c>>> {
     let pulled = config.pulled_model(name).filter(|model| model.kind == WeightsKind::Embedding);
     if let Some((model, provider)) = pulled.zip(config.provider(weights::PROVIDER)) {
         return Ok(Some((local::embedder(config, model), provider)));
@@ -112,7 +112,7 @@ fn embedder<'c>(config: &'c Config, name: &str) -> Result<Option<Embeds<'c>>, Co
 }
 
 /// A model of this process is also timed, which takes a few seconds.
-async fn measure(config: &Config, name: &str) -> Result<(), CommandError> {
+async fn measure(config: &Config, name: &str) -> CommandResult {
     let Some(model) = config.pulled_model(name) else { return Ok(()) };
     let speed = local::measure(config, model).await?;
     Ok(std::io::stdout().write_all(format!("speed       on this machine it {speed}\n").as_bytes())?)

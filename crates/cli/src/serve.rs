@@ -18,7 +18,7 @@ use crate::control::ControlFile;
 use crate::pull;
 use crate::watch::AppWatch;
 use crate::weights::WeightsKind;
-use crate::{CommandError, catalogue, discover, engine_setup, local};
+use crate::{CommandError, CommandResult, catalogue, discover, engine_setup, local};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
@@ -34,7 +34,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 const UNWRITTEN: &str = "nothing more can be written, because the disk or the writer failed (the lines above say why); mend \
     it and start again: runs that were under way go on then";
 
-pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), CommandError> {
+pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     start_logging(&config)?;
     if pull {
         pull_defaults(&mut config).await;
@@ -81,7 +81,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), CommandE
         }
         Ok(ended?)
     };
-    let ended: Result<(), CommandError> = tokio::select! {
+    let ended: CommandResult = tokio::select! {
         ended = tokio::time::timeout(config.server.drain + LETTING_GO, drain) => ended.unwrap_or_else(|_| {
             tracing::warn!("something does not let go; ending all the same, and the next start takes up what is left");
             Ok(())
@@ -95,7 +95,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), CommandE
 }
 
 /// Without a key, everybody who reaches the server is its one user; so nobody else may reach it.
-fn require_keys(config: &Config, engine: &Engine) -> Result<(), CommandError> {
+fn require_keys(config: &Config, engine: &Engine) -> CommandResult {
     let proxying = &config.server.proxying;
     let open = if !config.listen.ip().is_loopback() {
         Some((config.listen.to_string(), "listen on 127.0.0.1"))
@@ -143,7 +143,7 @@ async fn end_unwritten(
 
 /// Plants the bug that the crash harness asks for, and says so.
 #[cfg(feature = "planted")]
-fn plant() -> Result<(), CommandError> {
+fn plant() -> CommandResult {
     use protocol::planted::Bug;
     if let Some(name) = crate::config::process_environment("RONDO_PLANTED") {
         let bug = Bug::parse(&name).ok_or_else(|| format!("RONDO_PLANTED: there is no bug {name:?}"))?;
@@ -206,7 +206,7 @@ async fn pull_defaults(config: &mut Config) {
 }
 
 /// Where this machine reaches the server, whatever it listens on.
-fn reach(listener: &TcpListener, config: &Config) -> Result<String, CommandError> {
+fn reach(listener: &TcpListener, config: &Config) -> CommandResult<String> {
     let mut address = listener.local_addr()?;
     if address.ip().is_unspecified() {
         let loopback: IpAddr =
@@ -255,7 +255,7 @@ fn warn_of_endings(config: &Config) {
     }
 }
 
-fn start_logging(config: &Config) -> Result<(), CommandError> {
+fn start_logging(config: &Config) -> CommandResult {
     let level = &config.log.level;
     let filter = EnvFilter::try_new(level).map_err(|error| {
         format!("log.level \"{level}\" is not a filter: {error}; write info, or info,engine=debug")
@@ -281,7 +281,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> Result<Self, CommandError> {
+    fn new() -> CommandResult<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 

@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 use crate::config::Config;
 use crate::replace_file::{PUBLIC, replace_file};
-use crate::{CommandError, engine_setup, terminal_text};
+use crate::{CommandResult, engine_setup, terminal_text};
 
 use openapi::{ImportChoice, ImportedTools, OpenApiDocument};
 
@@ -57,13 +57,13 @@ pub(crate) struct ToolImportOptions {
     dry_run: bool,
 }
 
-pub(crate) fn tools(config: &Config, command: ToolsCommand) -> Result<(), CommandError> {
+pub(crate) fn tools(config: &Config, command: ToolsCommand) -> CommandResult {
     match command {
         ToolsCommand::Import { from: ToolSource::Openapi(options) } => import(config, options),
     }
 }
 
-fn import(config: &Config, options: ToolImportOptions) -> Result<(), CommandError> {
+fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
     let document = OpenApiDocument::read(&options.file)?;
     let ToolImportOptions { only, tag: tags, base_url, prefix, .. } = options;
     let wanted = ImportChoice { only, tags, base_url, prefix };
@@ -91,7 +91,7 @@ fn import(config: &Config, options: ToolImportOptions) -> Result<(), CommandErro
 }
 
 /// The app's folder. Its name is checked against those that are there, so it cannot lead elsewhere.
-fn folder(config: &Config, app: &str) -> Result<PathBuf, CommandError> {
+fn folder(config: &Config, app: &str) -> CommandResult<PathBuf> {
     let unreadable = |error: std::io::Error| format!("{}: {error}", config.apps.display());
     let mut names = Vec::new();
     for entry in config.apps.read_dir().map_err(unreadable)? {
@@ -108,7 +108,7 @@ fn folder(config: &Config, app: &str) -> Result<PathBuf, CommandError> {
 }
 
 /// Writes the file and reads the app with it. If that fails, all is as it was before.
-fn put(config: &Config, folder: &Path, file: &Path, imported: &ImportedTools) -> Result<(), CommandError> {
+fn put(config: &Config, folder: &Path, file: &Path, imported: &ImportedTools) -> CommandResult {
     let before = match std::fs::read(file) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -124,7 +124,7 @@ fn put(config: &Config, folder: &Path, file: &Path, imported: &ImportedTools) ->
 }
 
 /// Reads the app as the server would.
-fn check(config: &Config, folder: &Path) -> Result<(), CommandError> {
+fn check(config: &Config, folder: &Path) -> CommandResult {
     let app = std::sync::Arc::new(app::load(folder)?);
     let apps = app::Apps::from([(app.id.clone(), std::sync::Arc::clone(&app))]);
     engine_setup::catalog(config, &apps)?.registry(&app, &[])?;

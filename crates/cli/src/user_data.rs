@@ -15,7 +15,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
 
@@ -57,7 +57,7 @@ impl fmt::Display for Made {
 }
 
 impl UserData {
-    pub(crate) async fn open(config: &Config, user: UserOptions) -> Result<Self, CommandError> {
+    pub(crate) async fn open(config: &Config, user: UserOptions) -> CommandResult<Self> {
         let app = find_app(&config.apps, &user.app)?;
         Ok(Self { app, api: ApiClient::open_as(config, user).await? })
     }
@@ -67,7 +67,7 @@ impl UserData {
     }
 
     /// Newest first.
-    pub(crate) async fn actions(&self, limit: usize) -> Result<Vec<ActionView>, CommandError> {
+    pub(crate) async fn actions(&self, limit: usize) -> CommandResult<Vec<ActionView>> {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         while all.len() < limit {
             let left = limit - all.len();
@@ -81,7 +81,7 @@ impl UserData {
     }
 
     /// All records of a type, the one changed last at the end.
-    pub(crate) async fn records(&self, kind: &str) -> Result<Vec<UserRecord>, CommandError> {
+    pub(crate) async fn records(&self, kind: &str) -> CommandResult<Vec<UserRecord>> {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         for _ in 0..MAX_PAGES {
             let path = self.path(&format!("records/{kind}?limit={PAGE}{cursor}"));
@@ -100,22 +100,18 @@ impl UserData {
         Err(format!("there are more records of the type {kind} than {MAX_PAGES} pages hold").into())
     }
 
-    pub(crate) async fn has_record(&self, kind: &str, id: RecordId) -> Result<bool, CommandError> {
+    pub(crate) async fn has_record(&self, kind: &str, id: RecordId) -> CommandResult<bool> {
         Ok(self.find::<RecordView>(&format!("records/{kind}/{id}")).await?.is_some())
     }
 
-    async fn find<T: DeserializeOwned>(&self, rest: &str) -> Result<Option<T>, CommandError> {
+    async fn find<T: DeserializeOwned>(&self, rest: &str) -> CommandResult<Option<T>> {
         let request = self.api.request(Method::GET, &self.path(rest));
         self.api.find(request.header(ACCEPT, "application/json")).await
     }
 
     /// Makes records and files, or, if anything fails, none of them. Each record comes with an id by which the others
     /// refer to it; the server gives it one of its own.
-    pub(crate) async fn add(
-        &self,
-        records: &[UserRecord],
-        files: &[(String, String)],
-    ) -> Result<(), CommandError> {
+    pub(crate) async fn add(&self, records: &[UserRecord], files: &[(String, String)]) -> CommandResult {
         let mut made = Vec::new();
         let Err(trouble) = self.add_each(records, files, &mut made).await else { return Ok(()) };
         for thing in made.iter().rev() {
@@ -131,7 +127,7 @@ impl UserData {
         records: &[UserRecord],
         files: &[(String, String)],
         made: &mut Vec<Made>,
-    ) -> Result<(), CommandError> {
+    ) -> CommandResult {
         self.add_records(records, made).await?;
         for (path, content) in files {
             self.add_file(path, content).await.map_err(|trouble| format!("{path}: {trouble}"))?;
@@ -140,7 +136,7 @@ impl UserData {
         Ok(())
     }
 
-    async fn add_records(&self, records: &[UserRecord], made: &mut Vec<Made>) -> Result<(), CommandError> {
+    async fn add_records(&self, records: &[UserRecord], made: &mut Vec<Made>) -> CommandResult {
         let schemas = validators(&self.app)?;
         let fits = |record: &UserRecord, data: &Value| {
             schemas.get(record.kind.as_str()).is_some_and(|schema| schema.is_valid(data))
@@ -162,7 +158,7 @@ impl UserData {
         Ok(())
     }
 
-    async fn remove(&self, thing: &Made) -> Result<(), CommandError> {
+    async fn remove(&self, thing: &Made) -> CommandResult {
         match thing {
             Made::Record(kind, id) => self.api.delete(&self.path(&format!("records/{kind}/{id}"))).await,
             Made::File(path) => self.api.delete(&self.path(&format!("files/{path}"))).await,
@@ -170,7 +166,7 @@ impl UserData {
     }
 
     /// All files, by path, with their content.
-    pub(crate) async fn files(&self) -> Result<Vec<(String, String)>, CommandError> {
+    pub(crate) async fn files(&self) -> CommandResult<Vec<(String, String)>> {
         let page: Page<FileView> = self.api.get(&self.path("files")).await?;
         let mut all = Vec::new();
         for FileView { path, .. } in page.data {
@@ -181,12 +177,12 @@ impl UserData {
     }
 
     /// The content of a file, if there is one of that path.
-    pub(crate) async fn file(&self, path: &str) -> Result<Option<String>, CommandError> {
+    pub(crate) async fn file(&self, path: &str) -> CommandResult<Option<String>> {
         let file: Option<FileView> = self.find(&format!("files/{path}")).await?;
         Ok(file.map(|file| file.content.unwrap_or_default()))
     }
 
-    async fn add_file(&self, path: &str, content: &str) -> Result<(), CommandError> {
+    async fn add_file(&self, path: &str, content: &str) -> CommandResult {
         let request = self.api.request(Method::PUT, &self.path(&format!("files/{path}")));
         let request = request.header(CONTENT_TYPE, "text/markdown").body(content.to_owned());
         self.api.send(request).await.map(drop)
@@ -198,7 +194,7 @@ impl UserData {
 }
 
 /// The validators of an app's record types, by type.
-pub(crate) fn validators(app: &App) -> Result<BTreeMap<&str, Validator>, CommandError> {
+pub(crate) fn validators(app: &App) -> CommandResult<BTreeMap<&str, Validator>> {
     let mut validators = BTreeMap::new();
     for (name, kind) in &app.records {
         let validator = jsonschema::validator_for(&kind.schema).map_err(|error| error.to_string())?;
@@ -207,7 +203,7 @@ pub(crate) fn validators(app: &App) -> Result<BTreeMap<&str, Validator>, Command
     Ok(validators)
 }
 
-fn find_app(apps: &Path, wanted: &str) -> Result<Arc<App>, CommandError> {
+fn find_app(apps: &Path, wanted: &str) -> CommandResult<Arc<App>> {
     let apps = app::load_all(apps)?;
     if let Some(app) = apps.get(&AppId::new(wanted)) {
         return Ok(Arc::clone(app));

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::replace_file::{PRIVATE, replace_file};
-use crate::{CommandError, config};
+use crate::{CommandError, CommandResult, config};
 
 const FILE: &str = "vault.key";
 const BYTES: usize = 32;
@@ -15,7 +15,7 @@ const BYTES: usize = 32;
 const VARIABLE: &str = "RONDO_VAULT_KEY";
 
 /// Reads the key, and makes one the first time.
-pub(crate) fn key(data: &Path) -> Result<[u8; BYTES], CommandError> {
+pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
     let file = data.join(FILE);
     if let Some(text) = config::process_environment(VARIABLE).filter(|text| !text.trim().is_empty()) {
         return parse_key(&text).ok_or_else(|| format!("{VARIABLE} must be 64 hexadecimal digits").into());
@@ -38,7 +38,7 @@ pub(crate) enum VaultKeyCopy {
 }
 
 /// Copies the key into another folder, which must have none.
-pub(crate) fn copy(data: &Path, into: &Path) -> Result<VaultKeyCopy, CommandError> {
+pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<VaultKeyCopy> {
     if config::process_environment(VARIABLE).is_some_and(|text| !text.trim().is_empty()) {
         return Ok(VaultKeyCopy::ElsewhereKept);
     }
@@ -61,7 +61,7 @@ fn unusable(file: &Path, reason: &str) -> CommandError {
 }
 
 /// Written whole or not at all, and readable by nobody else.
-fn make_key(file: &Path) -> Result<[u8; BYTES], CommandError> {
+fn make_key(file: &Path) -> CommandResult<[u8; BYTES]> {
     let mut key = [0; BYTES];
     getrandom::fill(&mut key)?;
     let folder = file.parent().unwrap_or(Path::new("."));

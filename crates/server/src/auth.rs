@@ -66,15 +66,15 @@ fn bearer(header: &str) -> Option<&str> {
 }
 
 /// Somebody who may look after the server.
-pub(crate) struct Admin(pub(crate) Principal);
+pub(crate) struct Admin(pub(crate) Caller);
 
 impl FromRequestParts<Api> for Admin {
     type Rejection = ApiProblem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
-        let principal = Principal::from_request_parts(parts, api).await?;
-        if principal.is_admin() {
-            return Ok(Self(principal));
+        let caller = Caller::from_request_parts(parts, api).await?;
+        if caller.principal.is_admin() {
+            return Ok(Self(caller));
         }
         Err(ApiProblem::new(ProblemCode::AdminOnly, "this needs a key made with --admin"))
     }

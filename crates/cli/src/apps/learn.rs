@@ -8,12 +8,12 @@ use engine::{ExampleVectors, SectionRates};
 use model::Embedder;
 
 use crate::config::Config;
-use crate::{CommandError, engine_setup};
+use crate::{CommandResult, engine_setup};
 
 /// Texts embedded at a time.
 const EMBED_BATCH: usize = 64;
 
-pub(super) async fn learn(config: &Config, folder: &Path) -> Result<(), CommandError> {
+pub(super) async fn learn(config: &Config, folder: &Path) -> CommandResult {
     let app = &load_app(folder)?;
     let Some(examples) = app::examples(app)? else {
         let place = app.folder.join("context/examples.toml");
@@ -45,7 +45,7 @@ pub(super) async fn learn(config: &Config, folder: &Path) -> Result<(), CommandE
 }
 
 /// The app. A broken file of what was learned is removed: it is made anew.
-fn load_app(folder: &Path) -> Result<App, CommandError> {
+fn load_app(folder: &Path) -> CommandResult<App> {
     let learned = app::learned_file(folder);
     match app::load(folder) {
         Err(problem) if problem.file == learned => {
@@ -56,7 +56,7 @@ fn load_app(folder: &Path) -> Result<App, CommandError> {
     }
 }
 
-async fn embed_examples(embedder: &dyn Embedder, examples: &Examples) -> Result<Vec<Vec<f32>>, CommandError> {
+async fn embed_examples(embedder: &dyn Embedder, examples: &Examples) -> CommandResult<Vec<Vec<f32>>> {
     let texts: Vec<String> = examples.first_of_lines().map(|example| example.text.clone()).collect();
     let mut vectors = Vec::with_capacity(texts.len());
     for batch in texts.chunks(EMBED_BATCH) {

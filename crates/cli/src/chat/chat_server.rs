@@ -8,7 +8,7 @@ use reqwest::Method;
 use crate::api_client::ApiClient;
 use crate::config::Config;
 use crate::control::ControlFile;
-use crate::{CommandError, discover, engine_setup};
+use crate::{CommandResult, discover, engine_setup};
 
 /// The app to talk to when there are several and none is named.
 const USUAL_APP: &str = "studio";
@@ -23,11 +23,11 @@ pub(super) struct ChatServer {
 
 impl ChatServer {
     /// The server at an address.
-    pub(super) async fn at(url: &str, token: Option<String>) -> Result<Self, CommandError> {
+    pub(super) async fn at(url: &str, token: Option<String>) -> CommandResult<Self> {
         Self::of(ApiClient::at(url, token)?, url).await
     }
 
-    async fn of(api: ApiClient, url: &str) -> Result<Self, CommandError> {
+    async fn of(api: ApiClient, url: &str) -> CommandResult<Self> {
         let response = api.send(api.request(Method::GET, "/v1/apps").timeout(PATIENCE)).await?;
         let page: Page<AppView> = response
             .json()
@@ -37,7 +37,7 @@ impl ChatServer {
     }
 
     /// The server that this configuration describes. If it is not running, one of our own on a free port.
-    pub(super) async fn find(config: &Config) -> Result<Self, CommandError> {
+    pub(super) async fn find(config: &Config) -> CommandResult<Self> {
         if let Some(ControlFile { url, token }) = ControlFile::of(&config.data)
             && let Ok(running) = Self::at(&url, Some(token)).await
         {
@@ -59,7 +59,7 @@ impl ChatServer {
     }
 
     /// The app that was asked for, or the only one, or the usual one.
-    pub(super) fn choose_app(&self, wanted: Option<String>) -> Result<String, CommandError> {
+    pub(super) fn choose_app(&self, wanted: Option<String>) -> CommandResult<String> {
         let known = self.apps.join(", ");
         match (wanted, self.apps.as_slice()) {
             (_, []) => {

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, IsTerminal, Read};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::CommandError;
+use crate::CommandResult;
 
 /// Lines that are read before anybody wants them; further ones stay where they are.
 const MAX_LINES_AHEAD: usize = 256;
@@ -31,7 +31,7 @@ impl ChatInput {
     }
 
     /// The next line; none at the end of the input. Loses nothing if it is dropped while it waits.
-    pub(super) async fn line(&mut self) -> Result<Option<String>, CommandError> {
+    pub(super) async fn line(&mut self) -> CommandResult<Option<String>> {
         match self.typed_ahead.pop_front() {
             Some(line) => Ok(Some(line?)),
             None => self.new_line().await,
@@ -39,7 +39,7 @@ impl ChatInput {
     }
 
     /// The next line, passing over the lines that `hold_typed` has put aside.
-    pub(super) async fn new_line(&mut self) -> Result<Option<String>, CommandError> {
+    pub(super) async fn new_line(&mut self) -> CommandResult<Option<String>> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
             None => self.reader.insert(start()?),

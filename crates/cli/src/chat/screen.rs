@@ -4,7 +4,7 @@ use std::io::Write;
 
 use protocol::{Event, ToolStatus};
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::terminal_text::{printable, shorten};
 
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub(super) struct ChatScreen {
 }
 
 impl ChatScreen {
-    pub(super) fn show(&mut self, event: &Event) -> Result<(), CommandError> {
+    pub(super) fn show(&mut self, event: &Event) -> CommandResult {
         match event {
             Event::TextDelta(piece) => self.text(&piece.delta),
             Event::StepReset(reset) => self.note(&format!("{}; this answer begins again", reset.reason)),
@@ -49,21 +49,21 @@ impl ChatScreen {
     }
 
     /// A remark, on a line of its own.
-    pub(super) fn note(&mut self, text: &str) -> Result<(), CommandError> {
+    pub(super) fn note(&mut self, text: &str) -> CommandResult {
         self.end_line()?;
         self.prompt(&format!("[{}]\n", printable(text)))
     }
 
     /// For the person at the terminal only.
-    pub(super) fn prompt(&mut self, text: &str) -> Result<(), CommandError> {
+    pub(super) fn prompt(&mut self, text: &str) -> CommandResult {
         Ok(std::io::stderr().write_all(text.as_bytes())?)
     }
 
-    pub(super) fn end_line(&mut self) -> Result<(), CommandError> {
+    pub(super) fn end_line(&mut self) -> CommandResult {
         if self.mid_line { self.text("\n") } else { Ok(()) }
     }
 
-    fn text(&mut self, text: &str) -> Result<(), CommandError> {
+    fn text(&mut self, text: &str) -> CommandResult {
         let text = printable(text);
         let Some(last) = text.chars().next_back() else { return Ok(()) };
         self.mid_line = last != '\n';

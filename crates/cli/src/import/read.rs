@@ -8,7 +8,7 @@ use protocol::{MAX_STORED_DEPTH, json_depth};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::CommandError;
+use crate::CommandResult;
 
 /// Files of one import.
 const MAX_FILES: usize = 200;
@@ -54,7 +54,7 @@ pub(super) struct ImportFile {
 }
 
 /// One file, or the `.json` files of a folder by name.
-pub(super) fn sheets(from: &Path) -> Result<Vec<ImportFile>, CommandError> {
+pub(super) fn sheets(from: &Path) -> CommandResult<Vec<ImportFile>> {
     let named = |error: std::io::Error| format!("{}: {error}", from.display());
     if !from.is_dir() {
         return Ok(vec![sheet(from)?]);
@@ -76,7 +76,7 @@ pub(super) fn sheets(from: &Path) -> Result<Vec<ImportFile>, CommandError> {
     paths.iter().map(|path| sheet(path)).collect()
 }
 
-fn sheet(path: &Path) -> Result<ImportFile, CommandError> {
+fn sheet(path: &Path) -> CommandResult<ImportFile> {
     let named = |message: String| format!("{}: {message}", path.display());
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));

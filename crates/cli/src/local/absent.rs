@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use model::{ChatModel, Embedder, Error, PieceStream, Request};
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::config::Config;
 use crate::weights::PulledModel;
 
@@ -50,6 +50,6 @@ pub(crate) fn speed(_: &PulledModel) -> Option<String> {
 }
 
 /// Weights can be fetched for another build.
-pub(crate) async fn measure(_: &Config, _: &PulledModel) -> Result<String, CommandError> {
+pub(crate) async fn measure(_: &Config, _: &PulledModel) -> CommandResult<String> {
     Err(refused().into())
 }

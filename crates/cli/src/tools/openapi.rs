@@ -22,7 +22,7 @@ use app::MAX_TOOLS;
 use app::source::MAX_FILE_BYTES;
 use serde_json::Value;
 
-use crate::CommandError;
+use crate::CommandResult;
 
 use address::{BaseAddress, server};
 pub(crate) use document::OpenApiDocument;
@@ -87,10 +87,7 @@ impl ImportedTools {
     }
 }
 
-pub(crate) fn import(
-    document: &OpenApiDocument,
-    wanted: &ImportChoice,
-) -> Result<ImportedTools, CommandError> {
+pub(crate) fn import(document: &OpenApiDocument, wanted: &ImportChoice) -> CommandResult<ImportedTools> {
     let all = operations(document)?;
     let (chosen, mut left_out) = choose(&all, wanted)?;
     let given =
@@ -127,7 +124,7 @@ pub(crate) fn import(
 }
 
 /// All operations in the order of the description.
-fn operations(document: &OpenApiDocument) -> Result<Vec<FoundOperation<'_>>, CommandError> {
+fn operations(document: &OpenApiDocument) -> CommandResult<Vec<FoundOperation<'_>>> {
     let Some(paths) = document.get("paths").and_then(Value::as_object).filter(|paths| !paths.is_empty())
     else {
         return Err("the description has no paths, so there is nothing to call".into());
@@ -147,7 +144,7 @@ fn operations(document: &OpenApiDocument) -> Result<Vec<FoundOperation<'_>>, Com
 type Choice<'a> = (Vec<FoundOperation<'a>>, Vec<(String, String)>);
 
 /// The operations that are chosen, and the others with the reason.
-fn choose<'a>(all: &[FoundOperation<'a>], wanted: &ImportChoice) -> Result<Choice<'a>, CommandError> {
+fn choose<'a>(all: &[FoundOperation<'a>], wanted: &ImportChoice) -> CommandResult<Choice<'a>> {
     let is_called = |found: &FoundOperation<'_>, text: &str| {
         found.id() == Some(text) || found.line() == text || name(found, wanted) == text
     };

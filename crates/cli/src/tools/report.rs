@@ -9,7 +9,7 @@ use reqwest::Url;
 
 use super::openapi::ImportedTools;
 use crate::config::{self, Config};
-use crate::{CommandError, terminal_text};
+use crate::{CommandResult, terminal_text};
 
 /// Notes that are told.
 const MAX_NOTES: usize = 100;
@@ -32,7 +32,7 @@ pub(super) fn report(
     config: &Config,
     imported: &ImportedTools,
     place: ToolsDestination<'_>,
-) -> Result<String, CommandError> {
+) -> CommandResult<String> {
     let mut text = String::new();
     let count = match imported.tools.len() {
         1 => "1 tool".to_owned(),
@@ -67,7 +67,7 @@ pub(super) fn report(
     Ok(terminal_text::printable(&text).into_owned())
 }
 
-fn list(text: &mut String, title: &str, lines: &[(&str, &str)]) -> Result<(), CommandError> {
+fn list(text: &mut String, title: &str, lines: &[(&str, &str)]) -> CommandResult {
     if lines.is_empty() {
         return Ok(());
     }
@@ -81,7 +81,7 @@ fn list(text: &mut String, title: &str, lines: &[(&str, &str)]) -> Result<(), Co
     Ok(())
 }
 
-fn secrets(text: &mut String, config: &Config, imported: &ImportedTools) -> Result<(), CommandError> {
+fn secrets(text: &mut String, config: &Config, imported: &ImportedTools) -> CommandResult {
     for (name, (holds, origins)) in imported.secrets() {
         let origins = origins.into_iter().collect::<Vec<_>>().join(" and ");
         let variable = format!("RONDO_SECRET_{}", name.to_uppercase());
@@ -100,7 +100,7 @@ fn secrets(text: &mut String, config: &Config, imported: &ImportedTools) -> Resu
 }
 
 /// Hosts that tools may not reach unless the operator says so.
-fn hosts(text: &mut String, imported: &ImportedTools) -> Result<(), CommandError> {
+fn hosts(text: &mut String, imported: &ImportedTools) -> CommandResult {
     for origin in imported.origins() {
         if let Some(entry) = to_allow(origin) {
             writeln!(

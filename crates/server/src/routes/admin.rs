@@ -2,14 +2,12 @@
 //! for one.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
 use engine::NewKey;
 use protocol::{JobView, KeyMade, KeyRequest, KeyView, Page};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::Api;
 use crate::auth::Admin;
 use crate::body::Json;
 use crate::error::ApiProblem;
@@ -26,11 +24,10 @@ use crate::routes::{Created, Reply, created};
     responses((status = 200, description = "A page of jobs", body = Page<JobView>))
 )]
 pub(super) async fn list_jobs(
-    State(api): State<Api>,
-    Admin(by): Admin,
+    Admin(caller): Admin,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<JobView>> {
-    Ok(Answer(api.engine.job_views(page.into(), Some(&by)).await?))
+    Ok(Answer(caller.engine.job_views(page.into(), Some(&caller.principal)).await?))
 }
 
 /// What going through the whole ledger has shown.
@@ -51,8 +48,8 @@ pub(super) struct LedgerReport {
     path = "/v1/admin/ledger",
     responses((status = 200, description = "What was found", body = LedgerReport))
 )]
-pub(super) async fn verify_ledger(State(api): State<Api>, Admin(by): Admin) -> Reply<LedgerReport> {
-    let found = api.engine.verify_ledger(Some(&by)).await?;
+pub(super) async fn verify_ledger(Admin(caller): Admin) -> Reply<LedgerReport> {
+    let found = caller.engine.verify_ledger(Some(&caller.principal)).await?;
     let (scopes, entries) = (found.scopes, found.entries);
     Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
 }
@@ -63,8 +60,8 @@ pub(super) async fn verify_ledger(State(api): State<Api>, Admin(by): Admin) -> R
     path = "/v1/admin/keys",
     responses((status = 200, description = "The keys", body = Page<KeyView>))
 )]
-pub(super) async fn list_keys(State(api): State<Api>, Admin(by): Admin) -> Reply<Page<KeyView>> {
-    Ok(Answer(Page { data: api.engine.keys(Some(&by)).await?, next: None }))
+pub(super) async fn list_keys(Admin(caller): Admin) -> Reply<Page<KeyView>> {
+    Ok(Answer(Page { data: caller.engine.keys(Some(&caller.principal)).await?, next: None }))
 }
 
 /// Makes a key, good for no more than the one it is made with. Its token is in this answer and nowhere else.
@@ -74,13 +71,9 @@ pub(super) async fn list_keys(State(api): State<Api>, Admin(by): Admin) -> Reply
     request_body = KeyRequest,
     responses((status = 201, description = "The new key, with its token", body = KeyMade))
 )]
-pub(super) async fn add_key(
-    State(api): State<Api>,
-    Admin(by): Admin,
-    Json(request, once): Json<KeyRequest>,
-) -> Created<KeyMade> {
+pub(super) async fn add_key(Admin(caller): Admin, Json(request, once): Json<KeyRequest>) -> Created<KeyMade> {
     let KeyRequest { user, app, admin } = request;
-    let made = api.engine.add_key(NewKey { user, app, admin }, Some((&by, once))).await?;
+    let made = caller.engine.add_key(NewKey { user, app, admin }, Some((&caller.principal, once))).await?;
     Ok(created(KeyMade { id: made.id, token: made.token }))
 }
 
@@ -92,11 +85,10 @@ pub(super) async fn add_key(
     responses((status = 204, description = "The key is good for nothing"))
 )]
 pub(super) async fn revoke_key(
-    State(api): State<Api>,
-    Admin(by): Admin,
+    Admin(caller): Admin,
     KeyPath { key }: KeyPath,
     IdempotencyKey(_): IdempotencyKey, // revoking twice is revoking once
 ) -> Result<StatusCode, ApiProblem> {
-    api.engine.revoke_key(key, Some(&by)).await?;
+    caller.engine.revoke_key(key, Some(&caller.principal)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,7 +1,7 @@
 //! MCP servers: their tools, and the approval of these. For holders of an admin key, in the apps it is for.
 
 use axum::Json as Answer;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use engine::Error;
 use protocol::{AppId, McpApproval, McpServerView, Page};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::Api;
-use crate::auth::Admin;
+use crate::auth::{Admin, Caller};
 use crate::body::{Json, OptionalJson};
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
@@ -17,28 +17,32 @@ use crate::path::McpServerPath;
 use crate::routes::Reply;
 
 /// An MCP server of an app, and the admin who asks about it.
-pub(super) struct McpServer {
+pub(super) struct McpServerRequest {
     app: String,
     server: String,
-    by: String,
+    caller: Caller,
 }
 
-impl McpServer {
+impl McpServerRequest {
     fn names(&self) -> (&str, &str) {
         (&self.app, &self.server)
     }
+
+    fn admin(&self) -> &str {
+        self.caller.principal.user().as_str()
+    }
 }
 
-impl FromRequestParts<Api> for McpServer {
+impl FromRequestParts<Api> for McpServerRequest {
     type Rejection = ApiProblem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
-        let Admin(by) = Admin::from_request_parts(parts, api).await?;
+        let Admin(caller) = Admin::from_request_parts(parts, api).await?;
         let McpServerPath { app, server } = McpServerPath::from_request_parts(parts, api).await?;
-        if !by.may_use(&AppId::new(app.as_str())) {
+        if !caller.principal.may_use(&AppId::new(app.as_str())) {
             return Err(Error::NotFound { what: "app" }.into());
         }
-        Ok(Self { app, server, by: by.user().to_string() })
+        Ok(Self { app, server, caller })
     }
 }
 
@@ -56,9 +60,9 @@ pub(super) struct McpRevocation {
     path = "/v1/admin/mcp",
     responses((status = 200, description = "All of them; one page", body = Page<McpServerView>))
 )]
-pub(super) async fn list_mcp_servers(State(api): State<Api>, Admin(by): Admin) -> Reply<Page<McpServerView>> {
-    let mut data = api.engine.mcp_servers().await?;
-    data.retain(|server| by.may_use(&AppId::new(server.app.as_str())));
+pub(super) async fn list_mcp_servers(Admin(caller): Admin) -> Reply<Page<McpServerView>> {
+    let mut data = caller.engine.mcp_servers().await?;
+    data.retain(|server| caller.principal.may_use(&AppId::new(server.app.as_str())));
     Ok(Answer(Page { data, next: None }))
 }
 
@@ -69,8 +73,8 @@ pub(super) async fn list_mcp_servers(State(api): State<Api>, Admin(by): Admin) -
     params(McpServerPath),
     responses((status = 200, description = "The server", body = McpServerView))
 )]
-pub(super) async fn get_mcp_server(State(api): State<Api>, server: McpServer) -> Reply<McpServerView> {
-    Ok(Answer(api.engine.show_mcp(server.names()).await?))
+pub(super) async fn get_mcp_server(server: McpServerRequest) -> Reply<McpServerView> {
+    Ok(Answer(server.caller.engine.show_mcp(server.names()).await?))
 }
 
 /// Asks a server now what it offers. One that cannot be reached is an answer, too: `lastError` says why.
@@ -81,11 +85,10 @@ pub(super) async fn get_mcp_server(State(api): State<Api>, server: McpServer) ->
     responses((status = 200, description = "The server as it is now", body = McpServerView))
 )]
 pub(super) async fn refresh_mcp_server(
-    State(api): State<Api>,
-    server: McpServer,
+    server: McpServerRequest,
     IdempotencyKey(_): IdempotencyKey, // looking twice changes nothing
 ) -> Reply<McpServerView> {
-    Ok(Answer(api.engine.look_at_mcp(&server.app, &server.server).await?))
+    Ok(Answer(server.caller.engine.look_at_mcp(&server.app, &server.server).await?))
 }
 
 /// Says yes to tools as they were shown; to all that wait if none are named.
@@ -97,11 +100,10 @@ pub(super) async fn refresh_mcp_server(
     responses((status = 200, description = "The server as it is now", body = McpServerView))
 )]
 pub(super) async fn approve_mcp_tools(
-    State(api): State<Api>,
-    server: McpServer,
+    server: McpServerRequest,
     OptionalJson(approval, _): OptionalJson<McpApproval>, // approving twice is approving once
 ) -> Reply<McpServerView> {
-    Ok(Answer(api.engine.approve_mcp(server.names(), approval, &server.by).await?))
+    Ok(Answer(server.caller.engine.approve_mcp(server.names(), approval, server.admin()).await?))
 }
 
 /// Takes the approval of tools away, from the next run on.
@@ -113,9 +115,8 @@ pub(super) async fn approve_mcp_tools(
     responses((status = 200, description = "The server as it is now", body = McpServerView))
 )]
 pub(super) async fn revoke_mcp_tools(
-    State(api): State<Api>,
-    server: McpServer,
+    server: McpServerRequest,
     Json(McpRevocation { tools }, _): Json<McpRevocation>, // revoking twice is revoking once
 ) -> Reply<McpServerView> {
-    Ok(Answer(api.engine.revoke_mcp(server.names(), tools, &server.by).await?))
+    Ok(Answer(server.caller.engine.revoke_mcp(server.names(), tools, server.admin()).await?))
 }

@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::operation::ToolDeclaration;
-use crate::CommandError;
+use crate::CommandResult;
 
 /// Characters up to which a table stands on one line.
 const MAX_LINE: usize = 100;
 
-pub(super) fn file(head: &str, tools: &[ToolDeclaration]) -> Result<String, CommandError> {
+pub(super) fn file(head: &str, tools: &[ToolDeclaration]) -> CommandResult<String> {
     let mut text = head.to_owned();
     for tool in tools {
         table(&mut text, &format!("tool.{}", tool.name), &tool.table)?;
@@ -20,7 +20,7 @@ pub(super) fn file(head: &str, tools: &[ToolDeclaration]) -> Result<String, Comm
 }
 
 /// A table, and after it those within it that are too long for a line.
-fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> Result<(), CommandError> {
+fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> CommandResult {
     let (mut lines, mut later) = (String::new(), Vec::new());
     for (name, value) in fields {
         let line = inline(value)?;
@@ -43,14 +43,14 @@ fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> Result<(
     Ok(())
 }
 
-fn inline(value: &Value) -> Result<String, CommandError> {
+fn inline(value: &Value) -> CommandResult<String> {
     let mut text = String::new();
     sayable(value).serialize(toml::ser::ValueSerializer::new(&mut text))?;
     Ok(text)
 }
 
 /// A key as TOML writes it, with quotes where it needs them.
-fn key(name: &str) -> Result<String, CommandError> {
+fn key(name: &str) -> CommandResult<String> {
     let line = toml::to_string(&Map::from_iter([(name.to_owned(), Value::from(0))]))?;
     Ok(line.trim_end().trim_end_matches(" = 0").to_owned())
 }
