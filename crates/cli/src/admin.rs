@@ -36,9 +36,7 @@ pub(crate) enum KeysCommand {
 
 pub(crate) async fn keys(config: Config, command: KeysCommand) -> CommandResult {
     let api = ApiClient::open(&config).await?;
-    let report = run(&api, command).await;
-    api.close().await;
-    Ok(std::io::stdout().write_all(report?.as_bytes())?)
+    api.report(async |api| run(api, command).await).await
 }
 
 async fn run(api: &ApiClient, command: KeysCommand) -> CommandResult<String> {

@@ -1,6 +1,7 @@
 //! The way of commands to the data folder: the HTTP API of the server that owns it or, when no server runs, of a private
 //! server in this process. A private server answers requests and does nothing else: it takes up no run and no job.
 
+use std::io::Write;
 use std::time::Duration;
 
 use engine::{Engine, LOCAL_USER};
@@ -142,6 +143,16 @@ impl ApiClient {
 
     pub(crate) fn is_private(&self) -> bool {
         self.private.is_some()
+    }
+
+    /// Does the work, ends the private server, and prints the report.
+    pub(crate) async fn report(
+        self,
+        work: impl AsyncFnOnce(&Self) -> CommandResult<String>,
+    ) -> CommandResult {
+        let report = work(&self).await;
+        self.close().await;
+        Ok(std::io::stdout().write_all(report?.as_bytes())?)
     }
 
     /// Ends the private server, if there is one.

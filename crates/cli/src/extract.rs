@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::{Extractor, InProcess};
-use memory::documents::{self, Block, BlockKind, Extracted, Kind, MAX_DOCUMENT_BYTES, Problem};
+use memory::documents::{self, Extracted, Kind, MAX_DOCUMENT_BYTES, Problem};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
@@ -39,7 +39,7 @@ pub(crate) struct ExtractorProcess {
 /// As the process answers.
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Read { title: Option<String>, pages: Option<u32>, blocks: Vec<Piece> },
+    Read(Extracted),
     Encrypted,
     NoText,
     Empty,
@@ -47,18 +47,6 @@ enum Answer {
     TooLarge,
     Unreadable,
 }
-
-#[derive(Serialize, Deserialize)]
-struct Piece {
-    kind: u8,
-    text: String,
-    headings: Vec<String>,
-    page: Option<u32>,
-}
-
-/// Kinds of blocks by their number.
-const KINDS: [BlockKind; 5] =
-    [BlockKind::Heading, BlockKind::Paragraph, BlockKind::List, BlockKind::Table, BlockKind::Code];
 
 impl ExtractorProcess {
     /// None where this program cannot find itself.
@@ -113,13 +101,7 @@ impl Extractor for ExtractorProcess {
 
 fn into_extracted(answer: Answer) -> Result<Extracted, Problem> {
     match answer {
-        Answer::Read { title, pages, blocks } => {
-            let block = |piece: Piece| {
-                let kind = KINDS.get(usize::from(piece.kind)).copied().unwrap_or(BlockKind::Paragraph);
-                Block { kind, text: piece.text, headings: piece.headings, page: piece.page }
-            };
-            Ok(Extracted { title, pages, blocks: blocks.into_iter().map(block).collect() })
-        }
+        Answer::Read(extracted) => Ok(extracted),
         Answer::Encrypted => Err(Problem::Encrypted),
         Answer::NoText => Err(Problem::NoText),
         Answer::Empty => Err(Problem::Empty),
@@ -139,9 +121,7 @@ pub(crate) fn answer(kind: &str) -> CommandResult {
     let mut bytes = Vec::new();
     std::io::stdin().take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let answer = match documents::extract(kind, &bytes) {
-        Ok(Extracted { title, blocks, pages }) => {
-            Answer::Read { title, pages, blocks: blocks.into_iter().map(piece).collect() }
-        }
+        Ok(extracted) => Answer::Read(extracted),
         Err(Problem::Encrypted) => Answer::Encrypted,
         Err(Problem::NoText) => Answer::NoText,
         Err(Problem::Empty) => Answer::Empty,
@@ -151,12 +131,6 @@ pub(crate) fn answer(kind: &str) -> CommandResult {
     };
     std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;
     Ok(())
-}
-
-fn piece(block: Block) -> Piece {
-    let kind = KINDS.iter().position(|kind| *kind == block.kind).unwrap_or(1);
-    let kind = u8::try_from(kind).unwrap_or(1);
-    Piece { kind, text: block.text, headings: block.headings, page: block.page }
 }
 
 /// Where the system has no such bound, time alone bounds the process.

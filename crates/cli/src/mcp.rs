@@ -79,9 +79,7 @@ pub(crate) enum McpCommand {
 
 pub(crate) async fn mcp(config: Config, command: McpCommand) -> CommandResult {
     let api = ApiClient::open(&config).await?;
-    let report = run(&api, command).await;
-    api.close().await;
-    Ok(std::io::stdout().write_all(report?.as_bytes())?)
+    api.report(async |api| run(api, command).await).await
 }
 
 async fn run(api: &ApiClient, command: McpCommand) -> CommandResult<String> {
@@ -142,10 +140,7 @@ fn path(server: &McpServerView, what: &str) -> String {
 
 /// The tools that nobody has approved as they are offered now.
 pub(crate) fn unapproved_tools(server: &McpServerView) -> impl Iterator<Item = &McpToolView> {
-    server.tools.iter().filter(|tool| match tool.state {
-        McpToolState::New | McpToolState::Changed => true,
-        McpToolState::Approved | McpToolState::Gone => false,
-    })
+    server.tools.iter().filter(|tool| matches!(tool.state, McpToolState::New | McpToolState::Changed))
 }
 
 /// A tool by the server's name for it, or by the model's.

@@ -1,7 +1,6 @@
 //! `rondo memories`: what an app remembers of a user.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -134,9 +133,7 @@ pub(crate) async fn memories(config: Config, command: MemoriesCommand) -> Comman
     | MemoriesCommand::Off { user }) = &command;
     let of_app = format!("/v1/apps/{}/memories", user.app);
     let api = ApiClient::open_as(&config, user.clone()).await?;
-    let report = run(&api, &of_app, command).await;
-    api.close().await;
-    Ok(std::io::stdout().write_all(report?.as_bytes())?)
+    api.report(async |api| run(api, &of_app, command).await).await
 }
 
 async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> CommandResult<String> {

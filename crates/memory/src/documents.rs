@@ -34,7 +34,7 @@ const STACK_BYTES: usize = 32 * 1024 * 1024;
 const BETWEEN_BLOCKS: &str = "\n\n";
 
 /// A document as text with its structure.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Extracted {
     pub title: Option<String>,
     pub blocks: Vec<Block>,
@@ -42,7 +42,7 @@ pub struct Extracted {
     pub pages: Option<u32>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Block {
     pub kind: BlockKind,
     /// Items of a list and rows of a table are lines; cells are separated by " | ".
@@ -53,7 +53,7 @@ pub struct Block {
     pub page: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum BlockKind {
     Heading,
     Paragraph,

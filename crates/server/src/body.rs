@@ -67,12 +67,8 @@ impl FromRequest<Api> for TextBody {
     type Rejection = ApiProblem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
-        if !is_of_type(request.headers(), |essence| TEXTS.contains(&essence)) {
-            let detail = "send the body as content-type: text/markdown";
-            return Err(ApiProblem::new(ProblemCode::UnsupportedMediaType, detail));
-        }
-        let (body, once) = read(request, &api.limits).await?;
-        Ok(Self(utf8(&body)?.to_owned(), once))
+        check_content_type(request.headers(), &TEXTS, "text/markdown")?;
+        read_text(request, &api.limits).await.map(|(text, once)| Self(text, once))
     }
 }
 
@@ -83,21 +79,23 @@ impl FromRequest<Api> for FileBody {
     type Rejection = ApiProblem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
-        if !is_of_type(request.headers(), |essence| essence == JSON || TEXTS.contains(&essence)) {
-            let detail = "send the body as content-type: application/json or text/markdown";
-            return Err(ApiProblem::new(ProblemCode::UnsupportedMediaType, detail));
-        }
+        let [markdown, plain] = TEXTS;
+        check_content_type(request.headers(), &[JSON, markdown, plain], "application/json or text/markdown")?;
         let limits = ServerLimits { max_body_bytes: MAX_IMPORT_BYTES, ..api.limits };
-        let (body, once) = read(request, &limits).await?;
-        Ok(Self(utf8(&body)?.to_owned(), once))
+        read_text(request, &limits).await.map(|(text, once)| Self(text, once))
     }
+}
+
+async fn read_text(request: Request, limits: &ServerLimits) -> Result<(String, Option<Once>), ApiProblem> {
+    let (body, once) = read(request, limits).await?;
+    Ok((utf8(&body)?.to_owned(), once))
 }
 
 impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
     type Rejection = ApiProblem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
-        check_content_type(request.headers())?;
+        check_content_type(request.headers(), &[JSON], JSON)?;
         let (body, once) = read(request, &api.limits).await?;
         Ok(Self(parse(&body)?, once))
     }
@@ -111,7 +109,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {
         if body.is_end_stream() {
             parts.headers.remove(header::CONTENT_TYPE); // there is nothing it could be the type of
         }
-        check_content_type(&parts.headers)?;
+        check_content_type(&parts.headers, &[JSON], JSON)?;
         let (body, once) = read(Request::from_parts(parts, body), &api.limits).await?;
         let value = if body.is_empty() { T::default() } else { parse(&body)? };
         Ok(Self(value, once))
@@ -154,18 +152,15 @@ fn too_large(limit: usize) -> ApiProblem {
     ApiProblem::new(ProblemCode::BodyTooLarge, format!("the body must be at most {limit} bytes"))
 }
 
-fn check_content_type(headers: &HeaderMap) -> Result<(), ApiProblem> {
-    if is_of_type(headers, |essence| essence == JSON) {
+/// Refuses a content type, without its parameters, that is not one of these. None at all is good, too.
+fn check_content_type(headers: &HeaderMap, good: &[&str], send_as: &str) -> Result<(), ApiProblem> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let essence = value.to_str().ok().and_then(|text| text.split(';').next()).unwrap_or_default();
+    if good.contains(&essence.trim().to_ascii_lowercase().as_str()) {
         return Ok(());
     }
-    Err(ApiProblem::new(ProblemCode::UnsupportedMediaType, "send the body as content-type: application/json"))
-}
-
-/// Whether the content type, without its parameters, is a good one. None at all is good, too.
-fn is_of_type(headers: &HeaderMap, good: impl FnOnce(&str) -> bool) -> bool {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
-    let essence = value.to_str().ok().and_then(|text| text.split(';').next()).unwrap_or_default();
-    good(&essence.trim().to_ascii_lowercase())
+    let detail = format!("send the body as content-type: {send_as}");
+    Err(ApiProblem::new(ProblemCode::UnsupportedMediaType, detail))
 }
 
 fn utf8(body: &[u8]) -> Result<&str, ApiProblem> {

@@ -123,9 +123,9 @@ fn json_is_the_only_content_type() {
     let check = |value: &[u8]| {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, axum::http::HeaderValue::from_bytes(value).unwrap());
-        check_content_type(&headers).map_err(|problem| problem.code())
+        check_content_type(&headers, &[JSON], JSON).map_err(|problem| problem.code())
     };
-    assert_eq!(check_content_type(&HeaderMap::new()), Ok(()));
+    assert_eq!(check_content_type(&HeaderMap::new(), &[JSON], JSON), Ok(()));
     for good in ["application/json", "application/json; charset=utf-8", "Application/JSON ;charset=UTF-8"] {
         assert_eq!(check(good.as_bytes()), Ok(()), "{good}");
     }

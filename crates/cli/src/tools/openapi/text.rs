@@ -24,14 +24,9 @@ fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> CommandR
     let (mut lines, mut later) = (String::new(), Vec::new());
     for (name, value) in fields {
         let line = inline(value)?;
-        match value {
-            Value::Object(inner) if line.len() > MAX_LINE => later.push((name, inner)),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_)
-            | Value::Object(_) => writeln!(lines, "{} = {line}", key(name)?)?,
+        match value.as_object().filter(|_| line.len() > MAX_LINE) {
+            Some(inner) => later.push((name, inner)),
+            None => writeln!(lines, "{} = {line}", key(name)?)?,
         }
     }
     if !lines.is_empty() {
