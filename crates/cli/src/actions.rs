@@ -6,78 +6,72 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Subcommand;
+use protocol::ActionView;
 use reqwest::Method;
 use serde::Deserialize;
-use store::{Maintenance, Verified};
 
+use crate::CommandResult;
+use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
-use crate::desk::Line;
-use crate::shelf::{Shelf, Whose};
-use crate::shown::{harmless, short};
-use crate::{Trouble, assemble};
+use crate::terminal_text::{printable, shorten};
+use crate::user_data::UserData;
 
 /// How long the running server may take to go through the whole ledger.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Subcommand)]
-pub(crate) enum Actions {
-    /// List what tools did for a user in an app, newest first
+pub(crate) enum ActionsCommand {
+    /// List the actions of tools for a user in an app, newest first
     List {
         #[command(flatten)]
-        whose: Whose,
-        /// At most so many
+        user: UserOptions,
+        /// How many actions to print at most
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
     },
-    /// Go through every chain of the ledger and say what does not hold; fails if anything does not
+    /// Check the ledger of all users, and fail if any part of it does not hold
     Verify,
 }
 
-/// As the running server tells it.
+/// The report of the server.
 #[derive(Deserialize)]
-struct Ledger {
+struct LedgerReport {
     scopes: u64,
     entries: u64,
     erased: u64,
     faults: Vec<String>,
 }
 
-impl From<Verified> for Ledger {
-    fn from(verified: Verified) -> Self {
-        let Verified { scopes, entries, erased, faults } = verified;
-        Self { scopes, entries, erased, faults }
-    }
-}
-
-pub(crate) async fn actions(config: Config, command: Actions) -> Result<(), Trouble> {
+pub(crate) async fn actions(config: Config, command: ActionsCommand) -> CommandResult {
     match command {
-        Actions::List { whose, limit } => list(&Shelf::of(&config, whose)?, limit.into()).await,
-        Actions::Verify => verify(&config).await,
+        ActionsCommand::List { user, limit } => {
+            let data = UserData::open(&config, user).await?;
+            let actions = data.actions(limit.into()).await;
+            data.close().await;
+            list(&actions?)
+        }
+        ActionsCommand::Verify => verify(&config).await,
     }
 }
 
-async fn list(shelf: &Shelf, limit: usize) -> Result<(), Trouble> {
+fn list(actions: &[ActionView]) -> CommandResult {
     let mut report = String::new();
-    for deed in shelf.actions(limit).await? {
-        let state = if deed.undone { "undone" } else { &deed.status };
+    for action in actions {
+        let state = if action.undone { "undone" } else { &action.status };
         let input =
-            if deed.input.is_null() { Cow::Borrowed("erased") } else { deed.input.to_string().into() };
-        let input = harmless(&input);
-        let (effect, tool, input) = (deed.effect, deed.tool, short(&input));
-        writeln!(report, "{}  {}  {state:<9}  {effect:<12}  {tool}  {input}", deed.id, deed.at)?;
+            if action.input.is_null() { Cow::Borrowed("erased") } else { action.input.to_string().into() };
+        let input = printable(&input);
+        let (effect, tool, input) = (action.effect.name(), &action.tool, shorten(&input));
+        writeln!(report, "{}  {}  {state:<9}  {effect:<12}  {tool}  {input}", action.id, action.started_at)?;
     }
     Ok(std::io::stdout().write_all(report.as_bytes())?)
 }
 
-async fn verify(config: &Config) -> Result<(), Trouble> {
-    let ledger: Ledger = match assemble::store(config) {
-        Ok(store) => store.verify_ledger().await?.into(),
-        Err(trouble) => {
-            let line = Line::instead(config, trouble)?;
-            line.ask(line.request(Method::GET, "/v1/admin/ledger").timeout(VERIFY_PATIENCE)).await?
-        }
-    };
-    let Ledger { scopes, entries, erased, faults } = ledger;
+async fn verify(config: &Config) -> CommandResult {
+    let api = ApiClient::open(config).await?;
+    let ledger = api.read(api.request(Method::GET, "/v1/admin/ledger").timeout(VERIFY_PATIENCE)).await;
+    api.close().await;
+    let LedgerReport { scopes, entries, erased, faults } = ledger?;
     let mut report =
         format!("scopes   {scopes}\nentries  {entries}\nerased   {erased}\nfaults   {}\n", faults.len());
     for fault in &faults {

@@ -12,8 +12,8 @@ use model::ModelRegistry;
 use serde_json::{Value, json};
 
 use crate::config::Config;
-use crate::shown::harmless;
-use crate::{Trouble, assemble, discover};
+use crate::terminal_text::printable;
+use crate::{CommandResult, discover, engine_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum AppsCommand {
@@ -34,14 +34,14 @@ pub(crate) enum AppsCommand {
     },
 }
 
-/// What was found of one folder.
+/// One app folder, checked.
 struct Found {
     id: String,
     app: Option<Arc<App>>,
     problems: Vec<Problem>,
 }
 
-pub(crate) async fn apps(config: Config, command: AppsCommand) -> Result<(), Trouble> {
+pub(crate) async fn apps(config: Config, command: AppsCommand) -> CommandResult {
     match command {
         AppsCommand::List => list(&config),
         AppsCommand::Check { name, json } => {
@@ -50,19 +50,19 @@ pub(crate) async fn apps(config: Config, command: AppsCommand) -> Result<(), Tro
         }
         AppsCommand::Learn { name } => {
             let config = discover::complete(config).await;
-            let folder = chosen(&config, Some(&name))?.into_iter().next().unwrap_or_default();
+            let folder = choose_folders(&config, Some(&name))?.into_iter().next().unwrap_or_default();
             learn::learn(&config, &folder).await
         }
     }
 }
 
-fn list(config: &Config) -> Result<(), Trouble> {
+fn list(config: &Config) -> CommandResult {
     let mut out = std::io::stdout().lock();
     for folder in app::folders(&config.apps)? {
-        let found = found(&folder);
+        let found = check_folder(&folder);
         match &found.app {
             Some(app) => {
-                writeln!(out, "{}  {}  {}", found.id, harmless(&app.name), harmless(&app.description))?
+                writeln!(out, "{}  {}  {}", found.id, printable(&app.name), printable(&app.description))?
             }
             None => writeln!(out, "{}  BROKEN  see `rondo apps check {}`", found.id, found.id)?,
         }
@@ -70,12 +70,12 @@ fn list(config: &Config) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn check(config: &Config, name: Option<&str>, as_json: bool) -> Result<(), Trouble> {
-    let all: Vec<Found> = chosen(config, name)?.iter().map(|folder| found(folder)).collect();
+fn check(config: &Config, name: Option<&str>, as_json: bool) -> CommandResult {
+    let all: Vec<Found> = choose_folders(config, name)?.iter().map(|folder| check_folder(folder)).collect();
     let all = with_surroundings(config, all)?;
     let mut out = std::io::stdout().lock();
     if as_json {
-        let apps: Vec<Value> = all.iter().map(told).collect();
+        let apps: Vec<Value> = all.iter().map(problems_json).collect();
         writeln!(out, "{}", json!({ "apps": apps }))?;
     } else {
         for Found { id, problems, .. } in &all {
@@ -83,7 +83,7 @@ fn check(config: &Config, name: Option<&str>, as_json: bool) -> Result<(), Troub
                 writeln!(out, "ok    {id}")?;
             }
             for problem in problems {
-                writeln!(out, "BAD   {id}: {}", harmless(&problem.to_string()))?;
+                writeln!(out, "BAD   {id}: {}", printable(&problem.to_string()))?;
             }
         }
     }
@@ -95,7 +95,7 @@ fn check(config: &Config, name: Option<&str>, as_json: bool) -> Result<(), Troub
 }
 
 /// The folders to look at.
-fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<PathBuf>, Trouble> {
+fn choose_folders(config: &Config, name: Option<&str>) -> CommandResult<Vec<PathBuf>> {
     let folders = app::folders(&config.apps)?;
     let Some(name) = name else { return Ok(folders) };
     let one: Vec<PathBuf> = folders.iter().filter(|folder| id(folder) == name).cloned().collect();
@@ -107,7 +107,7 @@ fn chosen(config: &Config, name: Option<&str>) -> Result<Vec<PathBuf>, Trouble> 
     Ok(one)
 }
 
-fn found(folder: &Path) -> Found {
+fn check_folder(folder: &Path) -> Found {
     let (app, problems) = match app::check(folder) {
         Ok(app) => (Some(Arc::new(app)), Vec::new()),
         Err(problems) => (None, problems),
@@ -120,10 +120,10 @@ fn id(folder: &Path) -> String {
 }
 
 /// Adds what only the server's surroundings show: tools and models that are not there, and models that the app may not use.
-fn with_surroundings(config: &Config, mut all: Vec<Found>) -> Result<Vec<Found>, Trouble> {
+fn with_surroundings(config: &Config, mut all: Vec<Found>) -> CommandResult<Vec<Found>> {
     let good: Apps =
         all.iter().filter_map(|found| found.app.clone()).map(|app| (app.id.clone(), app)).collect();
-    let (catalog, models) = (assemble::catalog(config, &good)?, assemble::registry(config)?);
+    let (catalog, models) = (engine_setup::catalog(config, &good)?, engine_setup::registry(config)?);
     for found in &mut all {
         let Some(app) = &found.app else { continue };
         found.problems.extend(catalog.registry(app, &[]).err());
@@ -168,7 +168,7 @@ fn line_of(file: &Path, words: &str) -> Option<usize> {
     text.lines().position(says).map(|index| index + 1)
 }
 
-fn told(found: &Found) -> Value {
+fn problems_json(found: &Found) -> Value {
     let problem = |problem: &Problem| {
         json!({
             "file": problem.file,

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use store::sqlite::{self, Audited};
 
-use crate::Trouble;
+use crate::CommandResult;
 use crate::config::Config;
 
-pub(crate) fn audit(config: &Config) -> Result<(), Trouble> {
+pub(crate) fn audit(config: &Config) -> CommandResult {
     require_database(&config.data)?;
     let audited = look(&config.data)?;
     let mut report = String::new();
@@ -17,7 +17,7 @@ pub(crate) fn audit(config: &Config) -> Result<(), Trouble> {
         writeln!(report, "BAD   {finding}")?;
     }
     if audited.findings.is_empty() {
-        writeln!(report, "nothing wrong: {}", looked_at(&audited))?;
+        writeln!(report, "nothing wrong: {}", count_report(&audited))?;
     }
     std::io::stdout().write_all(report.as_bytes())?;
     match audited.findings.len() {
@@ -28,18 +28,18 @@ pub(crate) fn audit(config: &Config) -> Result<(), Trouble> {
 }
 
 /// A folder without a database is more likely a mistake than a new one.
-pub(crate) fn require_database(data: &Path) -> Result<(), Trouble> {
+pub(crate) fn require_database(data: &Path) -> CommandResult {
     if data.join(sqlite::FILE).is_file() {
         return Ok(());
     }
     Err(format!("there is no database in {}; choose the data folder with RONDO_DATA", data.display()).into())
 }
 
-fn look(data: &Path) -> Result<Audited, Trouble> {
+fn look(data: &Path) -> CommandResult<Audited> {
     sqlite::audit(data).map_err(|error| format!("{}: {error}", data.display()).into())
 }
 
-pub(crate) fn looked_at(audited: &Audited) -> String {
+pub(crate) fn count_report(audited: &Audited) -> String {
     let Audited { threads, runs, events, entries, .. } = audited;
     format!("{threads} threads, {runs} runs, {events} events, {entries} entries of the ledger")
 }

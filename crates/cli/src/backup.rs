@@ -11,9 +11,9 @@ use store::sqlite::{self, Audited};
 
 use crate::config::Config;
 use crate::pull::progress::Progress;
-use crate::{Trouble, audit, vault};
+use crate::{CommandError, CommandResult, audit, vault};
 
-/// What a copy is called until it is whole.
+/// The ending of a copy's name until the copy is complete.
 const PARTIAL: &str = ".partial";
 /// Held in it by whoever is making it.
 const LOCK: &str = "lock";
@@ -21,12 +21,12 @@ const LOCK: &str = "lock";
 const PAGE_BYTES: u64 = 4096;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct BackupOptions {
     /// Where the copy is to be; it must not be there yet, or be empty
     folder: PathBuf,
 }
 
-pub(crate) fn backup(config: &Config, options: &Options) -> Result<(), Trouble> {
+pub(crate) fn backup(config: &Config, options: &BackupOptions) -> CommandResult {
     audit::require_database(&config.data)?;
     let place = Place::of(&config.data, &options.folder)?;
     let lock = place.clear()?;
@@ -38,7 +38,7 @@ pub(crate) fn backup(config: &Config, options: &Options) -> Result<(), Trouble> 
     report(&place.folder, &audited, bytes, key)
 }
 
-fn copy(data: &Path, partial: &Path) -> Result<Audited, Trouble> {
+fn copy(data: &Path, partial: &Path) -> CommandResult<Audited> {
     let mut progress: Option<Progress> = None;
     let report = |done: u64, total: u64| {
         let progress = progress.get_or_insert_with(|| Progress::start("backup", 0, Some(total * PAGE_BYTES)));
@@ -55,7 +55,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(data: &Path, folder: &Path) -> Result<Self, Trouble> {
+    fn of(data: &Path, folder: &Path) -> CommandResult<Self> {
         let name = folder.file_name().ok_or_else(|| format!("{} names no folder", folder.display()))?;
         let parent = match folder.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -64,7 +64,7 @@ impl Place {
         fs::create_dir_all(parent).map_err(|error| format!("{}: {error}", parent.display()))?;
         let parent = parent.canonicalize()?;
         let folder = parent.join(name);
-        let is_inside = |folder: &Path| Ok::<_, Trouble>(folder.starts_with(data.canonicalize()?));
+        let is_inside = |folder: &Path| Ok::<_, CommandError>(folder.starts_with(data.canonicalize()?));
         if is_inside(&folder)? || (folder.exists() && is_inside(&folder.canonicalize()?)?) {
             return Err(format!(
                 "{} is in the data folder; a backup belongs elsewhere, best on another disk",
@@ -85,7 +85,7 @@ impl Place {
     }
 
     /// Makes an empty folder for the copy, where a backup that was cut may have left one.
-    fn clear(&self) -> Result<File, Trouble> {
+    fn clear(&self) -> CommandResult<File> {
         let shown = self.partial.display();
         DirBuilder::new()
             .recursive(true)
@@ -109,7 +109,7 @@ impl Place {
     }
 
     /// Gives the copy its name once all of it is on the disk.
-    fn publish(&self) -> Result<(), Trouble> {
+    fn publish(&self) -> CommandResult {
         fs::remove_file(self.partial.join(LOCK))?;
         for file in fs::read_dir(&self.partial)? {
             File::open(file?.path())?.sync_all()?;
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-fn is_free(folder: &Path) -> Result<bool, Trouble> {
+fn is_free(folder: &Path) -> CommandResult<bool> {
     match fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
@@ -129,16 +129,16 @@ fn is_free(folder: &Path) -> Result<bool, Trouble> {
     }
 }
 
-fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::Copied) -> Result<(), Trouble> {
+fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::VaultKeyCopy) -> CommandResult {
     let shown = folder.display();
     let key = match key {
-        vault::Copied::File => {
+        vault::VaultKeyCopy::File => {
             "the key that opens users' credentials is in it: keep it where nobody else reads it"
         }
-        vault::Copied::ElsewhereKept => {
+        vault::VaultKeyCopy::ElsewhereKept => {
             "not in it: the key that opens users' credentials, which is in RONDO_VAULT_KEY"
         }
-        vault::Copied::Absent => "there is no key for users' credentials yet",
+        vault::VaultKeyCopy::Absent => "there is no key for users' credentials yet",
     };
     if !audited.findings.is_empty() {
         return Err(format!(
@@ -151,7 +151,7 @@ fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::Copied) -> R
         "{shown}: {}, {}, checked\n{key}\nnot in it: models that were pulled, the apps and rondo.toml\n\
          to restore it, start the server with RONDO_DATA={shown}, or with a copy of that folder\n",
         DecimalBytes(bytes),
-        audit::looked_at(audited)
+        audit::count_report(audited)
     );
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }

@@ -1,6 +1,6 @@
 //! `rondo chat`: a conversation in the terminal, over the same API every front end uses.
 
-mod host;
+mod chat_server;
 mod input;
 mod screen;
 
@@ -12,24 +12,25 @@ use protocol::{
     Event, ProposalId, ProposalOpen, ProposalView, RunEnd, RunId, RunStatus, Snapshot, TextDelta, ThreadId,
     ThreadView,
 };
-use reqwest::Response;
+use reqwest::{Method, Response};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::Trouble;
+use crate::api_client::ApiClient;
 use crate::config::Config;
-use crate::shown::short;
+use crate::terminal_text::shorten;
+use crate::{CommandError, CommandResult};
 
-use host::Host;
-use input::Input;
-use screen::Screen;
+use chat_server::ChatServer;
+use input::ChatInput;
+use screen::ChatScreen;
 
 /// How often a lost connection is tried again, and the pause before each try.
 const MAX_RETURNS: usize = 20;
 const RETURN_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct ChatOptions {
     /// The app to talk to; without it the only one there is, or studio
     #[arg(long)]
     app: Option<String>,
@@ -47,36 +48,38 @@ pub(crate) struct Options {
 }
 
 struct Chat {
-    host: Host,
+    api: ApiClient,
     app: String,
     thread: Option<ThreadId>,
     /// Where the server is, if that was said.
     url: Option<String>,
-    screen: Screen,
-    input: Input,
+    screen: ChatScreen,
+    input: ChatInput,
     /// One for the whole conversation, so that no Ctrl-C falls between two waits.
     interrupt: Signal,
 }
 
-pub(crate) async fn chat(config: Result<Config, Trouble>, options: Options) -> Result<(), Trouble> {
-    let host = match &options.url {
-        Some(url) => Host::at(url, options.key.clone()).await?,
-        None => Host::of(&config?).await?,
+pub(crate) async fn chat(config: CommandResult<Config>, options: ChatOptions) -> CommandResult {
+    let server = match &options.url {
+        Some(url) => ChatServer::at(url, options.key.clone()).await?,
+        None => ChatServer::find(&config?).await?,
     };
-    let app = host.choose(options.app)?;
+    let app = server.choose_app(options.app)?;
+    let api = server.api;
     let interrupt = signal(SignalKind::interrupt())?;
     let (thread, url) = (options.thread, options.url);
-    let mut chat = Chat { host, app, thread, url, screen: Screen::default(), input: Input::new(), interrupt };
+    let mut chat =
+        Chat { api, app, thread, url, screen: ChatScreen::default(), input: ChatInput::new(), interrupt };
     let result = match options.message {
         Some(message) => chat.say(&message).await,
         None => chat.converse().await,
     };
-    chat.host.leave().await;
+    chat.api.close().await;
     result
 }
 
 impl Chat {
-    async fn converse(&mut self) -> Result<(), Trouble> {
+    async fn converse(&mut self) -> CommandResult {
         let interactive = self.input.is_terminal;
         if interactive {
             self.screen
@@ -109,7 +112,7 @@ impl Chat {
     }
 
     /// Tells a person what was not said, and how to go on.
-    fn part(&mut self) -> Result<(), Trouble> {
+    fn part(&mut self) -> CommandResult {
         self.screen.prompt("\n")?;
         for line in self.input.untaken() {
             self.screen.note(&format!("not sent: {line}"))?;
@@ -128,25 +131,25 @@ impl Chat {
     }
 
     /// Shows the run that the thread is in the midst of, if it is, and asks what that one waits for.
-    async fn catch_up(&mut self) -> Result<(), Trouble> {
+    async fn catch_up(&mut self) -> CommandResult {
         let Some(thread) = self.thread else { return Ok(()) };
-        let view: ThreadView = self.host.get(&format!("/v1/threads/{thread}")).await?.json().await?;
+        let view: ThreadView = self.api.get(&format!("/v1/threads/{thread}")).await?;
         let Some(run) = view.active_run_id else { return Ok(()) };
-        let response = self.host.get(&format!("/v1/runs/{run}/events")).await?;
+        let response = self.events(run).await?;
         self.follow(run, response).await
     }
 
     /// Sends a message and shows the answer as it comes. A run that does not complete is an error.
-    async fn say(&mut self, message: &str) -> Result<(), Trouble> {
+    async fn say(&mut self, message: &str) -> CommandResult {
         let body = json!({ "message": message, "threadId": self.thread });
-        let response = self.host.post(&format!("/v1/apps/{}/runs", self.app), &body).await?;
+        let response = self.api.post(&format!("/v1/apps/{}/runs", self.app), &body).await?;
         let run: RunId = header(&response, "x-run-id")?;
         self.thread = Some(header(&response, "x-thread-id")?);
         self.follow(run, response).await
     }
 
     /// Shows a run to its end, over lost connections.
-    async fn follow(&mut self, run: RunId, mut response: Response) -> Result<(), Trouble> {
+    async fn follow(&mut self, run: RunId, mut response: Response) -> CommandResult {
         let mut shown = 0;
         let end = loop {
             let end = self.show(run, response, &mut shown).await;
@@ -170,7 +173,7 @@ impl Chat {
         run: RunId,
         response: Response,
         shown: &mut usize,
-    ) -> Result<Option<RunEnd>, Trouble> {
+    ) -> CommandResult<Option<RunEnd>> {
         let (mut parser, mut count, mut end) = (SseParser::default(), 0, None);
         let mut stream = response.bytes_stream();
         let (mut asked, mut open) = (false, Vec::new());
@@ -182,12 +185,12 @@ impl Chat {
                         return Err("left before the answer had stopped".into());
                     }
                     asked = true;
-                    self.host.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await?;
+                    self.api.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await?;
                     continue;
                 }
             };
             let Some(Ok(chunk)) = chunk else { return Ok(None) };
-            parser.feed::<Trouble>(&chunk, |event| {
+            parser.feed::<CommandError>(&chunk, |event| {
                 if let Some(snapshot) = snapshot(&event.name, &event.data) {
                     let Snapshot { run_id, status, text, error, message_id, .. } = snapshot;
                     self.screen.end_line()?;
@@ -217,12 +220,12 @@ impl Chat {
 
     /// Asks for a yes or no until there is one. At the end of the input, or on Ctrl-C, the call goes on waiting, and so
     /// does its run.
-    async fn settle(&mut self, proposal: &ProposalOpen) -> Result<(), Trouble> {
+    async fn settle(&mut self, proposal: &ProposalOpen) -> CommandResult {
         let ProposalOpen { proposal_id: id, name, input, .. } = proposal;
         if !self.is_open(*id).await {
             return Ok(());
         }
-        self.screen.note(&format!("may I? {name} {}", short(&input.to_string())))?;
+        self.screen.note(&format!("may I? {name} {}", shorten(&input.to_string())))?;
         self.input.hold_typed();
         let decision = loop {
             self.screen.prompt("yes or no: ")?;
@@ -243,10 +246,10 @@ impl Chat {
                 "y" | "yes" => break "confirm",
                 "n" | "no" => break "reject",
                 "" => {}
-                _ => self.screen.note(&format!("{} is neither yes nor no", short(answer.trim())))?,
+                _ => self.screen.note(&format!("{} is neither yes nor no", shorten(answer.trim())))?,
             }
         };
-        match self.host.post(&format!("/v1/proposals/{id}/{decision}"), &json!({})).await {
+        match self.api.post(&format!("/v1/proposals/{id}/{decision}"), &json!({})).await {
             Ok(_) => Ok(()),
             Err(trouble) => self.screen.note(&trouble.to_string()), // somebody else was faster, or the server is gone
         }
@@ -254,19 +257,24 @@ impl Chat {
 
     /// Whether nobody has decided yet. Where the server cannot say, it may say when it is told.
     async fn is_open(&self, id: ProposalId) -> bool {
-        let Ok(response) = self.host.get(&format!("/v1/proposals/{id}")).await else { return true };
-        response.json().await.map_or(true, |view: ProposalView| view.status == "open")
+        let view = self.api.get(&format!("/v1/proposals/{id}")).await;
+        view.map_or(true, |view: ProposalView| view.status == "open")
+    }
+
+    /// The run's events from its first.
+    async fn events(&self, run: RunId) -> CommandResult<Response> {
+        self.api.send(self.api.request(Method::GET, &format!("/v1/runs/{run}/events"))).await
     }
 
     /// The run's events again, once the server is back.
-    async fn come_back(&mut self, run: RunId) -> Result<Response, Trouble> {
+    async fn come_back(&mut self, run: RunId) -> CommandResult<Response> {
         self.screen.note("the connection is lost; coming back")?;
         for _ in 0..MAX_RETURNS {
             tokio::select! {
                 () = tokio::time::sleep(RETURN_PAUSE) => {}
                 _ = self.interrupt.recv() => break,
             }
-            if let Ok(response) = self.host.get(&format!("/v1/runs/{run}/events")).await {
+            if let Ok(response) = self.events(run).await {
                 return Ok(response);
             }
         }
@@ -274,7 +282,7 @@ impl Chat {
     }
 }
 
-fn header<T: std::str::FromStr>(response: &Response, name: &str) -> Result<T, Trouble> {
+fn header<T: std::str::FromStr>(response: &Response, name: &str) -> CommandResult<T> {
     let value = response.headers().get(name).and_then(|value| value.to_str().ok()?.parse().ok());
     value.ok_or_else(|| format!("the server's answer has no {name}; is it an older version?").into())
 }

@@ -4,11 +4,11 @@ use std::io::Write as _;
 
 use store::sqlite;
 
-use crate::Trouble;
+use crate::CommandResult;
 use crate::audit::require_database;
 use crate::config::Config;
 
-pub(crate) fn compact(config: &Config) -> Result<(), Trouble> {
+pub(crate) fn compact(config: &Config) -> CommandResult {
     require_database(&config.data)?;
     let (before, after) =
         sqlite::compact(&config.data).map_err(|error| format!("{}: {error}", config.data.display()))?;

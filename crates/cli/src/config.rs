@@ -25,8 +25,8 @@ use server::Proxying;
 use service::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use tools::Allowed;
 
-use crate::catalogue::Knowledge;
-use crate::pull::Pulled;
+use crate::model_knowledge::ModelKnowledge;
+use crate::weights::PulledModel;
 
 pub(crate) use secret::ConfigSecret;
 
@@ -58,10 +58,10 @@ pub(crate) struct Config {
     pub(crate) outside: EgressConfig,
     pub(crate) pull: Pull,
     pub(crate) local: Local,
-    /// Knowledge about models.
-    pub(crate) knowledge: Knowledge,
+    /// ModelKnowledge about models.
+    pub(crate) knowledge: ModelKnowledge,
     /// The models whose weights are in the data folder, by name.
-    pub(crate) pulled: Vec<Pulled>,
+    pub(crate) pulled: Vec<PulledModel>,
     pub(crate) server: ServerConfig,
     pub(crate) log: LogConfig,
 }
@@ -280,7 +280,7 @@ impl Default for Config {
             outside: EgressConfig::default(),
             pull: Pull::default(),
             local: Local::default(),
-            knowledge: Knowledge::default(),
+            knowledge: ModelKnowledge::default(),
             pulled: Vec::new(),
             server: ServerConfig::default(),
             log: LogConfig { level: "info".into(), format: LogFormat::Text },

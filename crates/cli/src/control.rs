@@ -2,42 +2,39 @@
 //! user can read, says where it listens and holds a token that is good while it runs.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::replace_file::{PRIVATE, replace_file};
+
 const FILE: &str = "control.json";
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Control {
+pub(crate) struct ControlFile {
     pub(crate) url: String,
     pub(crate) token: String,
 }
 
 /// The file as long as the server runs.
-pub(crate) struct Published {
+pub(crate) struct PublishedControl {
     file: PathBuf,
 }
 
-impl Control {
-    pub(crate) fn publish(&self, data: &Path) -> std::io::Result<Published> {
-        let (file, draft) = (data.join(FILE), data.join("control.json.new"));
-        let mut open = fs::OpenOptions::new();
-        let mut out = open.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        out.write_all(&serde_json::to_vec(self)?)?;
-        fs::rename(draft, &file)?;
-        Ok(Published { file })
+impl ControlFile {
+    pub(crate) fn publish(&self, data: &Path) -> std::io::Result<PublishedControl> {
+        let file = data.join(FILE);
+        replace_file(&file, &serde_json::to_vec(self)?, PRIVATE)?;
+        Ok(PublishedControl { file })
     }
 
-    /// What the server of a data folder left there, if one runs or was killed.
+    /// The control file of a data folder, if a server runs or was killed.
     pub(crate) fn of(data: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(data.join(FILE)).ok()?).ok()
     }
 }
 
-impl Drop for Published {
+impl Drop for PublishedControl {
     fn drop(&mut self) {
         // Left behind, it would only point at nothing.
         let _ = fs::remove_file(&self.file);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::{ProviderWire, known_models};
 
 use crate::config::{Config, ProviderConfig};
-use crate::offers::{self, Offer};
+use crate::provider_models::{self, ModelOffer};
 
 /// How long the start of a command may wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -26,9 +26,9 @@ pub(crate) async fn complete(mut config: Config) -> Config {
         if provider.wire != Some(ProviderWire::Ollama) {
             continue;
         }
-        match offers::ask(&provider, PATIENCE).await {
-            Offer::Models(ids) => config.list_found(&provider, &ids),
-            Offer::NoList(_) | Offer::Refused(_) | Offer::Nobody(_) => tracing::warn!(
+        match provider_models::ask(&provider, PATIENCE).await {
+            ModelOffer::Models(ids) => config.list_found(&provider, &ids),
+            ModelOffer::NoList(_) | ModelOffer::Refused(_) | ModelOffer::Nobody(_) => tracing::warn!(
                 provider = provider.name,
                 url = provider.base_url,
                 "cannot ask which models there are; is it running?"
@@ -41,7 +41,7 @@ pub(crate) async fn complete(mut config: Config) -> Config {
 
 /// Uses the provider, if it answers.
 async fn adopt(mut config: Config, local: ProviderConfig) -> Config {
-    let Offer::Models(ids) = offers::ask(&local, PATIENCE).await else { return config };
+    let ModelOffer::Models(ids) = provider_models::ask(&local, PATIENCE).await else { return config };
     tracing::info!(
         url = local.base_url,
         models = ids.join(", "),

@@ -1,7 +1,7 @@
 //! `rondo doctor`: what is configured, what can be reached, what is missing, and what to do about it.
 
+mod egress;
 mod models;
-mod outside;
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use app::{App, Apps};
 use reqwest::StatusCode;
 
 use crate::config::Config;
-use crate::{Trouble, assemble, catalogue, discover, offers};
+use crate::{CommandResult, catalogue, discover, engine_setup, http};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ enum Finding {
     Bad(String),
 }
 
-pub(crate) async fn doctor(config: Config) -> Result<(), Trouble> {
+pub(crate) async fn doctor(config: Config) -> CommandResult {
     let config = discover::complete(config).await;
     let from = config.file.as_ref().map_or_else(
         || "defaults and environment (`rondo config` prints a file to start from)".to_owned(),
@@ -42,9 +42,9 @@ pub(crate) async fn doctor(config: Config) -> Result<(), Trouble> {
             Apps::new()
         }
     };
-    findings.extend(outside::check(&config, &apps).await);
+    findings.extend(egress::check(&config, &apps).await);
     findings.extend(models::check(&config, &apps).await);
-    findings.extend(models::known(&config, &apps, catalogue::today()));
+    findings.extend(models::catalogue_findings(&config, &apps, catalogue::today()));
     findings.extend(open_to_others(&config));
     findings.push(server(&config).await?);
     report(&findings)
@@ -58,7 +58,7 @@ fn open_to_others(config: &Config) -> Option<Finding> {
     is_open.then(|| Finding::Note(words.to_owned()))
 }
 
-fn report(findings: &[Finding]) -> Result<(), Trouble> {
+fn report(findings: &[Finding]) -> CommandResult {
     let mut out = std::io::stdout().lock();
     let mut bad = 0;
     for finding in findings {
@@ -103,11 +103,11 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
         let text = format!("apps: there is none in {place}; add a folder with app.toml and instructions.md");
         return vec![Finding::Bad(text)];
     }
-    let catalog = match assemble::catalog(config, apps) {
+    let catalog = match engine_setup::catalog(config, apps) {
         Ok(catalog) => catalog,
         Err(trouble) => return vec![Finding::Bad(format!("tools: {trouble}"))],
     };
-    let models = assemble::registry(config).unwrap_or_default(); // who cannot be asked is told of below
+    let models = engine_setup::registry(config).unwrap_or_default(); // who cannot be asked is told of below
     let check = |app: &Arc<App>| {
         let of_tools = catalog.registry(app, &[]).err();
         match of_tools.or_else(|| service::model_problems(app, &models).into_iter().next()) {
@@ -121,10 +121,10 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
     apps.values().flat_map(|app| std::iter::once(check(app)).chain(learned(app))).collect()
 }
 
-async fn server(config: &Config) -> Result<Finding, Trouble> {
+async fn server(config: &Config) -> CommandResult<Finding> {
     let address = config.listen;
     let url = format!("http://{address}/readyz");
-    let answer = offers::client(&url, PATIENCE)?.get(url).send().await;
+    let answer = http::client(&url, PATIENCE)?.get(url).send().await;
     Ok(match answer.map(|response| response.status()) {
         Ok(StatusCode::OK) => Finding::Good(format!("server: running on {address}")),
         Ok(StatusCode::SERVICE_UNAVAILABLE) => {

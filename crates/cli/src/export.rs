@@ -5,40 +5,47 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::Trouble;
+use crate::CommandResult;
+use crate::api_client::UserOptions;
 use crate::config::Config;
-use crate::import::{Bundle, Entry, FileEntry};
-use crate::shelf::{Shelf, Whose};
+use crate::import::{FileEntry, ImportBundle, RecordEntry};
+use crate::user_data::{UserData, UserRecord};
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct ExportOptions {
     #[command(flatten)]
-    whose: Whose,
+    user: UserOptions,
     /// Write to this file, which must not be there yet; without it, to standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-pub(crate) async fn export(config: Config, options: Options) -> Result<(), Trouble> {
-    let shelf = Shelf::of(&config, options.whose)?;
-    let mut bundle = Bundle::default();
-    for kind in shelf.app.records.keys() {
-        let records = shelf.records(kind).await?;
-        let entry = |record: crate::shelf::Kept| Entry {
+pub(crate) async fn export(config: Config, options: ExportOptions) -> CommandResult {
+    let data = UserData::open(&config, options.user).await?;
+    let bundle = bundle(&data).await;
+    data.close().await;
+    let mut text = serde_json::to_string_pretty(&bundle?)?;
+    text.push('\n');
+    match options.out {
+        Some(file) => write(&file, &text).map_err(|error| format!("{}: {error}", file.display()).into()),
+        None => Ok(std::io::stdout().write_all(text.as_bytes())?),
+    }
+}
+
+async fn bundle(user: &UserData) -> CommandResult<ImportBundle> {
+    let mut bundle = ImportBundle::default();
+    for kind in user.app.records.keys() {
+        let records = user.records(kind).await?;
+        let entry = |record: UserRecord| RecordEntry {
             id: Some(record.id.to_string()),
             kind: record.kind,
             data: record.data,
         };
         bundle.records.extend(records.into_iter().map(entry));
     }
-    let files = shelf.files().await?;
+    let files = user.files().await?;
     bundle.files.extend(files.into_iter().map(|(path, content)| FileEntry { path, content }));
-    let mut text = serde_json::to_string_pretty(&bundle)?;
-    text.push('\n');
-    match options.out {
-        Some(file) => write(&file, &text).map_err(|error| format!("{}: {error}", file.display()).into()),
-        None => Ok(std::io::stdout().write_all(text.as_bytes())?),
-    }
+    Ok(bundle)
 }
 
 /// Only whoever exports may read it: these are a user's own things.

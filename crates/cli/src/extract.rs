@@ -7,13 +7,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory::documents::{self, DocumentBlock, BlockKind, DocumentKind, DocumentKind, MAX_DOCUMENT_BYTES, DocumentProblem};
+use service::{Extractor, InProcess};
+use memory::documents::{self, DocumentKind, DocumentKind, MAX_DOCUMENT_BYTES, DocumentProblem};
 use serde::{Deserialize, Serialize};
 use service::{Extractor, InProcess};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::{Trouble, config};
+use crate::{CommandResult, config};
 
 /// The hidden command that reads a document from its input.
 pub(crate) const COMMAND: &str = "extract-document";
@@ -33,14 +34,14 @@ const BROKE: DocumentProblem =
     DocumentProblem::Unreadable { what: "reading it takes more time or memory than there is" };
 
 /// Runs this program again for each document.
-pub(crate) struct Apart {
+pub(crate) struct ExtractorProcess {
     program: PathBuf,
 }
 
 /// As the process answers.
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Read { title: Option<String>, pages: Option<u32>, blocks: Vec<Piece> },
+    Read(Extracted),
     Encrypted,
     NoText,
     Empty,
@@ -49,19 +50,7 @@ enum Answer {
     Unreadable,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Piece {
-    kind: u8,
-    text: String,
-    headings: Vec<String>,
-    page: Option<u32>,
-}
-
-/// Kinds of blocks by their number.
-const KINDS: [BlockKind; 5] =
-    [BlockKind::Heading, BlockKind::Paragraph, BlockKind::List, BlockKind::Table, BlockKind::Code];
-
-impl Apart {
+impl ExtractorProcess {
     /// None where this program cannot find itself.
     pub(crate) fn new() -> Option<Self> {
         config::this_program().map(|program| Self { program })
@@ -95,18 +84,14 @@ impl Apart {
 }
 
 #[async_trait]
-impl Extractor for Apart {
-    async fn extract(
-        &self,
-        kind: DocumentKind,
-        bytes: Vec<u8>,
-    ) -> Result<ExtractedDocument, DocumentProblem> {
+impl Extractor for ExtractorProcess {
+    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>) -> Result<DocumentKind, DocumentProblem> {
         match kind {
             DocumentKind::Text | DocumentKind::Markdown => return InProcess.extract(kind, bytes).await,
             DocumentKind::Html | DocumentKind::Pdf | DocumentKind::Docx => {}
         }
         match tokio::time::timeout(PATIENCE, self.ask(kind, &bytes)).await {
-            Ok(Ok(answer)) => serde_json::from_slice(&answer).map_or(Err(BROKE), said),
+            Ok(Ok(answer)) => serde_json::from_slice(&answer).map_or(Err(BROKE), into_extracted),
             Ok(Err(error)) => {
                 tracing::warn!(%error, kind = kind.name(), "a process to read a document failed");
                 Err(BROKE)
@@ -116,21 +101,13 @@ impl Extractor for Apart {
     }
 }
 
-fn said(answer: Answer) -> Result<ExtractedDocument, DocumentProblem> {
+fn into_extracted(answer: Answer) -> Result<DocumentProblem, DocumentProblem> {
     match answer {
-        Answer::Read { title, pages, blocks } => {
-            let block = |piece: Piece| {
-                let kind = KINDS.get(usize::from(piece.kind)).copied().unwrap_or(BlockKind::Paragraph);
-                DocumentBlock { kind, text: piece.text, headings: piece.headings, page: piece.page }
-            };
-            Ok(ExtractedDocument { title, pages, blocks: blocks.into_iter().map(block).collect() })
-        }
+        Answer::Read(extracted) => Ok(extracted),
         Answer::Encrypted => Err(DocumentProblem::Encrypted),
         Answer::NoText => Err(DocumentProblem::NoText),
         Answer::Empty => Err(DocumentProblem::Empty),
-        Answer::TooManyPages(pages) => {
-            Err(DocumentProblem::TooManyPages { pages, limit: documents::MAX_PAGES })
-        }
+        Answer::TooManyPages(pages) => Err(DocumentProblem::TooManyPages { pages, limit: documents::MAX_PAGES }),
         Answer::TooLarge => {
             Err(DocumentProblem::TooLarge { what: "bytes of text", limit: documents::MAX_TEXT_BYTES })
         }
@@ -138,8 +115,8 @@ fn said(answer: Answer) -> Result<ExtractedDocument, DocumentProblem> {
     }
 }
 
-/// What the process itself does: takes a document from its input and answers on its output.
-pub(crate) fn answer(kind: &str) -> Result<(), Trouble> {
+/// The work of the process itself: it takes a document from its input and answers on its output.
+pub(crate) fn answer(kind: &str) -> CommandResult {
     bound(rustix::process::Resource::As, MAX_MEMORY);
     bound(rustix::process::Resource::Cpu, MAX_SECONDS);
     let kind =
@@ -147,9 +124,7 @@ pub(crate) fn answer(kind: &str) -> Result<(), Trouble> {
     let mut bytes = Vec::new();
     std::io::stdin().take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let answer = match documents::extract(kind, &bytes) {
-        Ok(ExtractedDocument { title, blocks, pages }) => {
-            Answer::Read { title, pages, blocks: blocks.into_iter().map(piece).collect() }
-        }
+        Ok(extracted) => Answer::Read(extracted),
         Err(DocumentProblem::Encrypted) => Answer::Encrypted,
         Err(DocumentProblem::NoText) => Answer::NoText,
         Err(DocumentProblem::Empty) => Answer::Empty,
@@ -159,12 +134,6 @@ pub(crate) fn answer(kind: &str) -> Result<(), Trouble> {
     };
     std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;
     Ok(())
-}
-
-fn piece(block: DocumentBlock) -> Piece {
-    let kind = KINDS.iter().position(|kind| *kind == block.kind).unwrap_or(1);
-    let kind = u8::try_from(kind).unwrap_or(1);
-    Piece { kind, text: block.text, headings: block.headings, page: block.page }
 }
 
 /// Where the system has no such bound, time alone bounds the process.

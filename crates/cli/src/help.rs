@@ -10,7 +10,7 @@ const WANTED: &str = "wanted";
 pub(crate) fn matches(program: Command) -> ArgMatches {
     let program = with_help(program.disable_help_subcommand(true));
     let matches = program.clone().get_matches();
-    match wanted(&matches) {
+    match explained_command(&matches) {
         // `rondo help chat` is `rondo chat --help`.
         Some(path) => {
             let name = program.get_name().to_owned();
@@ -30,7 +30,7 @@ fn with_help(command: Command) -> Command {
 }
 
 /// Which command is to be explained, as a path from the top.
-fn wanted(mut matches: &ArgMatches) -> Option<Vec<String>> {
+fn explained_command(mut matches: &ArgMatches) -> Option<Vec<String>> {
     let mut path = Vec::new();
     while let Some((name, inner)) = matches.subcommand() {
         if name == NAME {

@@ -1,7 +1,7 @@
 //! `rondo import`: records and files from JSON into a user's share of an app, all of them or none. What the user has
 //! already is not made a second time.
 
-mod known;
+mod existing;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -12,27 +12,27 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use app::{App, relative};
-use jsonschema::Validator;
 use protocol::{Clock, RecordId, SystemClock};
 use serde_json::Value;
 
-use crate::Trouble;
+use crate::CommandResult;
+use crate::api_client::UserOptions;
 use crate::config::Config;
-use crate::shelf::{Kept, Shelf, Whose, fresh_id};
+use crate::user_data::{UserData, UserRecord, fresh_id, validators};
 
-use read::Sheet;
-pub(crate) use read::{Bundle, Entry, FileEntry};
+use read::ImportFile;
+pub(crate) use read::{FileEntry, ImportBundle, RecordEntry};
 
 /// Problems told at once.
 const MAX_PROBLEMS: usize = 10;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct ImportOptions {
     /// A JSON file, or a folder whose .json files are taken together
     #[arg(value_name = "FOLDER_OR_FILE")]
     from: PathBuf,
     #[command(flatten)]
-    whose: Whose,
+    user: UserOptions,
     /// Add records once more that the user has already
     #[arg(long)]
     again: bool,
@@ -41,13 +41,13 @@ pub(crate) struct Options {
 /// A record that waits to be made, with the place it came from.
 struct Waiting {
     place: String,
-    kept: Kept,
+    kept: UserRecord,
 }
 
 /// By type, the places of dates that are told from the day of the import: on another day they are others.
 type Moved = BTreeMap<String, BTreeSet<String>>;
 
-/// What the files say, once each record has an id of its own.
+/// The content of the files, once each record has an id of its own.
 #[derive(Default)]
 struct Draft {
     records: Vec<Waiting>,
@@ -60,27 +60,32 @@ struct Draft {
     problems: Vec<String>,
 }
 
-pub(crate) async fn import(config: Config, options: Options) -> Result<(), Trouble> {
+pub(crate) async fn import(config: Config, options: ImportOptions) -> CommandResult {
     let sheets = read::sheets(&options.from)?;
-    let shelf = Shelf::of(&config, options.whose)?;
+    let data = UserData::open(&config, options.user).await?;
+    let report = add(&data, sheets, options.again).await;
+    data.close().await;
+    Ok(std::io::stdout().write_all(report?.as_bytes())?)
+}
+
+async fn add(data: &UserData, sheets: Vec<ImportFile>, again: bool) -> CommandResult<String> {
     let mut draft = Draft::of(sheets);
-    draft.tell_dates(&shelf.app);
-    draft.check_records(&shelf).await?;
-    draft.check_files(&shelf).await?;
+    draft.tell_dates(&data.app);
+    draft.check_records(data).await?;
+    draft.check_files(data).await?;
     draft.refuse_problems()?;
-    if !options.again {
-        draft.leave_out_known(&shelf).await?;
+    if !again {
+        draft.leave_out_known(data).await?;
     }
     let known = draft.known;
-    let records: Vec<Kept> = draft.records.into_iter().map(|waiting| waiting.kept).collect();
+    let records: Vec<UserRecord> = draft.records.into_iter().map(|waiting| waiting.kept).collect();
     let files: Vec<_> = draft.files.into_iter().map(|(_, file)| (file.path, file.content)).collect();
-    shelf.add(&records, &files).await?;
-    let report = report(&records, files.len(), known)?;
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+    data.add(&records, &files).await?;
+    report(&records, files.len(), known)
 }
 
 impl Draft {
-    fn of(sheets: Vec<Sheet>) -> Self {
+    fn of(sheets: Vec<ImportFile>) -> Self {
         let mut draft = Self::default();
         for sheet in sheets {
             for (index, entry) in sheet.entries.into_iter().enumerate() {
@@ -92,15 +97,15 @@ impl Draft {
         draft
     }
 
-    fn add(&mut self, place: String, entry: Entry) {
-        let Entry { id: name, kind, data } = entry;
+    fn add(&mut self, place: String, entry: RecordEntry) {
+        let RecordEntry { id: name, kind, data } = entry;
         let id = fresh_id();
         if let Some(name) = name
             && self.names.insert(name.clone(), (kind.clone(), id)).is_some()
         {
             self.problems.push(format!("{place}: the id \"{name}\" is there twice"));
         }
-        self.records.push(Waiting { place, kept: Kept { id, kind, data } });
+        self.records.push(Waiting { place, kept: UserRecord { id, kind, data } });
     }
 
     /// Puts dates in place of those that are told from today.
@@ -116,21 +121,17 @@ impl Draft {
     }
 
     /// Each record against its schema, and each id in it against the records that there are or will be.
-    async fn check_records(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
-        let mut validators: BTreeMap<&str, Validator> = BTreeMap::new();
-        for (name, kind) in &shelf.app.records {
-            validators
-                .insert(name, jsonschema::validator_for(&kind.schema).map_err(|error| error.to_string())?);
-        }
+    async fn check_records(&mut self, user: &UserData) -> CommandResult {
+        let validators = validators(&user.app)?;
         for Waiting { place, kept } in &mut self.records {
-            let kind = shelf.app.records.get(&kept.kind);
+            let kind = user.app.records.get(&kept.kind);
             let (Some(kind), Some(validator)) = (kind, validators.get(kept.kind.as_str())) else {
                 let known: Vec<&str> = validators.keys().copied().collect();
                 let message = format!("no record type \"{}\"; there is {}", kept.kind, known.join(", "));
                 self.problems.push(format!("{place}: {message}"));
                 continue;
             };
-            let missing = refer(shelf, &self.names, &kind.schema, &mut kept.data).await?;
+            let missing = refer(user, &self.names, &kind.schema, &mut kept.data).await?;
             self.problems.extend(missing.into_iter().map(|missing| format!("{place}: {missing}")));
             if let Some(error) = validator.iter_errors(&kept.data).next() {
                 let pointer = error.instance_path().to_string();
@@ -141,14 +142,14 @@ impl Draft {
         Ok(())
     }
 
-    async fn check_files(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
+    async fn check_files(&mut self, user: &UserData) -> CommandResult {
         let (mut seen, mut new) = (BTreeSet::new(), Vec::new());
         for (place, file) in std::mem::take(&mut self.files) {
             let path = &file.path;
             let problem = match tools::files::check_path(path) {
                 Err(message) => Some(message),
                 Ok(()) if !seen.insert(path.clone()) => Some("is there twice".to_owned()),
-                Ok(()) => match shelf.file(path).await? {
+                Ok(()) => match user.file(path).await? {
                     Some(content) if content == file.content => {
                         self.known += 1;
                         continue;
@@ -165,20 +166,20 @@ impl Draft {
     }
 
     /// Keeps those records that the user has not yet; what they name is then the user's own.
-    async fn leave_out_known(&mut self, shelf: &Shelf) -> Result<(), Trouble> {
+    async fn leave_out_known(&mut self, user: &UserData) -> CommandResult {
         let kinds: BTreeSet<&String> = self.records.iter().map(|waiting| &waiting.kept.kind).collect();
         let mut there = Vec::new();
         for kind in kinds {
-            there.extend(shelf.records(kind).await?);
+            there.extend(user.records(kind).await?);
         }
-        let new: Vec<Kept> = self.records.iter().map(|waiting| waiting.kept.clone()).collect();
-        let known = known::known(&new, &there, &shelf.app.records, &self.moved);
+        let new: Vec<UserRecord> = self.records.iter().map(|waiting| waiting.kept.clone()).collect();
+        let known = existing::existing_records(&new, &there, &user.app.records, &self.moved);
         self.known += known.len();
         self.records.retain(|waiting| !known.contains_key(&waiting.kept.id));
         let own: BTreeMap<String, String> =
             known.iter().map(|(new, there)| (new.to_string(), there.to_string())).collect();
         for Waiting { kept, .. } in &mut self.records {
-            let Some(kind) = shelf.app.records.get(&kept.kind) else { continue };
+            let Some(kind) = user.app.records.get(&kept.kind) else { continue };
             each_reference(&kind.schema, &mut kept.data, &mut |_, name| {
                 if let Some(own) = own.get(name) {
                     name.clone_from(own);
@@ -188,7 +189,7 @@ impl Draft {
         Ok(())
     }
 
-    fn refuse_problems(&self) -> Result<(), Trouble> {
+    fn refuse_problems(&self) -> CommandResult {
         if self.problems.is_empty() {
             return Ok(());
         }
@@ -205,11 +206,11 @@ impl Draft {
 
 /// Puts the new ids in place of those that the files use. Gives back what refers to nothing.
 async fn refer(
-    shelf: &Shelf,
+    user: &UserData,
     names: &BTreeMap<String, (String, RecordId)>,
     schema: &Value,
     data: &mut Value,
-) -> Result<Vec<String>, Trouble> {
+) -> CommandResult<Vec<String>> {
     let mut unknown = Vec::new();
     each_reference(schema, data, &mut |kind, text| match names.get(text) {
         Some((of, id)) if of == kind => *text = id.to_string(),
@@ -218,7 +219,7 @@ async fn refer(
     let mut missing = Vec::new();
     for (kind, text) in unknown {
         let is_there = match text.parse() {
-            Ok(id) => shelf.has_record(&kind, id).await?,
+            Ok(id) => user.has_record(&kind, id).await?,
             Err(_) => false,
         };
         if !is_there {
@@ -253,7 +254,7 @@ fn each_reference(schema: &Value, data: &mut Value, visit: &mut dyn FnMut(&str, 
     }
 }
 
-fn report(records: &[Kept], files: usize, known: usize) -> Result<String, Trouble> {
+fn report(records: &[UserRecord], files: usize, known: usize) -> CommandResult<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for record in records {
         *counts.entry(&record.kind).or_default() += 1;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::Trouble;
+use crate::CommandResult;
 use crate::config::Config;
 
 /// The files of the new app. In them, `{{id}}` and `{{name}}` stand for what it is called.
@@ -17,12 +17,12 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct InitOptions {
     /// The app's name: a lower-case letter, then lower-case letters, digits and dashes
     name: String,
 }
 
-pub(crate) fn init(config: &Config, options: &Options) -> Result<(), Trouble> {
+pub(crate) fn init(config: &Config, options: &InitOptions) -> CommandResult {
     let folder = config.apps.join(&options.name);
     let id = app::id(&folder)?;
     if id.as_str() != options.name {

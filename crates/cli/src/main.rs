@@ -2,8 +2,8 @@
 
 mod actions;
 mod admin;
+mod api_client;
 mod apps;
-mod assemble;
 mod audit;
 mod backup;
 mod catalogue;
@@ -11,26 +11,31 @@ mod chat;
 mod compact;
 mod config;
 mod control;
-mod desk;
 mod discover;
 mod doctor;
+mod engine_setup;
 mod export;
 mod extract;
 mod help;
+mod http;
 mod import;
 mod init;
 mod local;
 mod mcp;
 mod memories;
+mod model_answer;
+mod model_knowledge;
 mod models;
-mod offers;
+mod provider_models;
 mod pull;
+mod replace_file;
 mod serve;
-mod shelf;
-mod shown;
+mod terminal_text;
 mod tools;
+mod user_data;
 mod vault;
 mod watch;
+mod weights;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -42,8 +47,11 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use config::Config;
 
-/// What a command that failed tells the person who ran it: a sentence or two, ready to be shown.
-pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
+/// The error of a command: a sentence or two, ready to be shown to the person who ran it.
+pub(crate) type CommandError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The outcome of a command, or of a part of it.
+pub(crate) type CommandResult<T = ()> = Result<T, CommandError>;
 
 /// How long threads that are still busy may take when the process ends.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -82,107 +90,47 @@ enum Command {
         #[arg(long)]
         pull: bool,
         #[command(flatten)]
-        places: Places,
+        places: Locations,
     },
-    /// Talk to an app in the terminal, through the running server or, if there is none, one of its own
-    Chat {
-        #[command(flatten)]
-        options: chat::Options,
-        #[command(flatten)]
-        places: Places,
-    },
-    /// Say what is configured, what can be reached and what is missing
-    Doctor(Places),
+    /// Talk to an app in the terminal, through the running server or, if none runs, through a private one
+    Chat(LocatedOptions<chat::ChatOptions>),
+    /// Check the configuration, and say what can be reached and what is missing
+    Doctor(Locations),
     /// Make a new app folder that works at once
-    Init {
-        #[command(flatten)]
-        options: init::Options,
-        #[command(flatten)]
-        places: Places,
-    },
-    /// List the apps, or say everything that is wrong with them
+    Init(LocatedOptions<init::InitOptions>),
+    /// List the apps, or check them
     #[command(name = "apps")]
-    Folders {
-        #[command(subcommand)]
-        command: apps::AppsCommand,
-        #[command(flatten)]
-        places: Places,
-    },
+    Folders(LocatedCommands<apps::AppsCommand>),
     /// Make, list and revoke the keys of users
-    Keys {
-        #[command(subcommand)]
-        command: admin::Keys,
-        #[command(flatten)]
-        places: Places,
-    },
-    /// List background work, newest first, with why any of it failed
-    Jobs(Places),
-    /// List what tools did, or check the ledger that says so
-    Actions {
-        #[command(subcommand)]
-        command: actions::Actions,
-        #[command(flatten)]
-        places: Places,
-    },
+    Keys(LocatedCommands<admin::KeysCommand>),
+    /// List background jobs, newest first, and why any of them failed
+    Jobs(Locations),
+    /// List the actions of tools, or check the ledger that holds them
+    Actions(LocatedCommands<actions::ActionsCommand>),
     /// Copy the data folder into another, as it is at one moment; a server may be using it
     ///
     /// The copy is checked. To restore it, start the server with that folder, or a copy of it, as its data folder.
     /// Models that were pulled are not in it, nor are apps and rondo.toml.
-    Backup {
-        #[command(flatten)]
-        options: backup::Options,
-        #[command(flatten)]
-        places: Places,
-    },
+    Backup(LocatedOptions<backup::BackupOptions>),
     /// Write the database anew, without free space and without traces of what was removed; no server may be using it
     ///
     /// It needs as much free space as the database has. One that an older version of the server has made gives space back
     /// by itself only after this.
-    Compact(Places),
-    /// Look through all data for what must never be there; a server may be using it. Fails if anything is wrong
-    Audit(Places),
+    Compact(Locations),
+    /// Check all data, and fail if anything is wrong; a server may be using it
+    Audit(Locations),
     /// Load records and files of JSON into a user's share of an app: all of them, or none if any is wrong
-    Import {
-        #[command(flatten)]
-        options: import::Options,
-        #[command(flatten)]
-        places: Places,
-    },
+    Import(LocatedOptions<import::ImportOptions>),
     /// Print all records and files of a user in an app, as JSON that `import` takes back
-    Export {
-        #[command(flatten)]
-        options: export::Options,
-        #[command(flatten)]
-        places: Places,
-    },
-    /// List, find, add and forget what is remembered of a user in an app, say why it is known, or switch it off
-    Memories {
-        #[command(subcommand)]
-        command: memories::Memories,
-        #[command(flatten)]
-        places: Places,
-    },
-    /// List the MCP servers whose tools apps use, say what those tools are, and approve them
-    Mcp {
-        #[command(subcommand)]
-        command: mcp::Mcp,
-        #[command(flatten)]
-        places: Places,
-    },
+    Export(LocatedOptions<export::ExportOptions>),
+    /// List, find, add and forget a user's memories in an app, print their history, or switch memory off
+    Memories(LocatedCommands<memories::MemoriesCommand>),
+    /// List the MCP servers of apps, show their tools, and approve them
+    Mcp(LocatedCommands<mcp::McpCommand>),
     /// List the models, try one, fetch weights for this process, or take a newer catalogue of models
-    Models {
-        #[command(subcommand)]
-        command: models::Models,
-        #[command(flatten)]
-        places: Places,
-    },
-    /// Write declarations of tools for an app from descriptions of what they reach
-    Tools {
-        #[command(subcommand)]
-        command: tools::Tools,
-        #[command(flatten)]
-        places: Places,
-    },
+    Models(LocatedCommands<models::ModelsCommand>),
+    /// Write tools for an app from the description of an API
+    Tools(LocatedCommands<tools::ToolsCommand>),
     /// Reads a document from standard input; the server calls this for uploads
     #[command(name = extract::COMMAND, hide = true)]
     ExtractDocument { kind: String },
@@ -190,9 +138,27 @@ enum Command {
     Config,
 }
 
+/// The options of a command, and where things are.
+#[derive(clap::Args)]
+struct LocatedOptions<T: clap::Args> {
+    #[command(flatten)]
+    options: T,
+    #[command(flatten)]
+    places: Locations,
+}
+
+/// One of the commands below a command, and where things are.
+#[derive(clap::Args)]
+struct LocatedCommands<T: Subcommand> {
+    #[command(subcommand)]
+    command: T,
+    #[command(flatten)]
+    places: Locations,
+}
+
 /// Where things are; each beats its environment variable.
 #[derive(clap::Args, Default)]
-struct Places {
+struct Locations {
     #[arg(
         long,
         global = true,
@@ -216,8 +182,8 @@ struct Places {
     apps: Option<String>,
 }
 
-impl Places {
-    fn load(&self, file: Option<&Path>) -> Result<Config, Trouble> {
+impl Locations {
+    fn load(&self, file: Option<&Path>) -> CommandResult<Config> {
         let flags = [
             ("RONDO_LISTEN", "--listen", &self.listen),
             ("RONDO_DATA", "--data", &self.data),
@@ -242,7 +208,7 @@ impl Places {
 #[expect(clippy::print_stderr, reason = "where a command says why it failed")]
 fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&help::matches(Cli::command()));
-    match cli.map_err(Trouble::from).and_then(run) {
+    match cli.map_err(CommandError::from).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(trouble) => {
             eprintln!("rondo: {trouble}");
@@ -251,32 +217,46 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<(), Trouble> {
+fn run(cli: Cli) -> CommandResult {
     let file = cli.config.as_deref();
     match cli.command {
         Command::Serve { pull, places } => block_on(serve::serve(places.load(file)?, pull)),
-        Command::Chat { options, places } => block_on(chat::chat(places.load(file), options)),
+        Command::Chat(LocatedOptions { options, places }) => block_on(chat::chat(places.load(file), options)),
         Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
-        Command::Init { options, places } => init::init(&places.load(file)?, &options),
-        Command::Folders { command, places } => block_on(apps::apps(places.load(file)?, command)),
-        Command::Keys { command, places } => block_on(admin::keys(places.load(file)?, command)),
+        Command::Init(LocatedOptions { options, places }) => init::init(&places.load(file)?, &options),
+        Command::Folders(LocatedCommands { command, places }) => {
+            block_on(apps::apps(places.load(file)?, command))
+        }
+        Command::Keys(LocatedCommands { command, places }) => {
+            block_on(admin::keys(places.load(file)?, command))
+        }
         Command::ExtractDocument { kind } => extract::answer(&kind),
         Command::Jobs(places) => block_on(admin::jobs(places.load(file)?)),
-        Command::Actions { command, places } => block_on(actions::actions(places.load(file)?, command)),
-        Command::Backup { options, places } => backup::backup(&places.load(file)?, &options),
+        Command::Actions(LocatedCommands { command, places }) => {
+            block_on(actions::actions(places.load(file)?, command))
+        }
+        Command::Backup(LocatedOptions { options, places }) => backup::backup(&places.load(file)?, &options),
         Command::Compact(places) => compact::compact(&places.load(file)?),
         Command::Audit(places) => audit::audit(&places.load(file)?),
-        Command::Import { options, places } => block_on(import::import(places.load(file)?, options)),
-        Command::Export { options, places } => block_on(export::export(places.load(file)?, options)),
-        Command::Memories { command, places } => block_on(memories::memories(places.load(file)?, command)),
-        Command::Mcp { command, places } => block_on(mcp::mcp(places.load(file)?, command)),
-        Command::Models { command, places } => block_on(models::models(places.load(file)?, command)),
-        Command::Tools { command, places } => tools::tools(&places.load(file)?, command),
+        Command::Import(LocatedOptions { options, places }) => {
+            block_on(import::import(places.load(file)?, options))
+        }
+        Command::Export(LocatedOptions { options, places }) => {
+            block_on(export::export(places.load(file)?, options))
+        }
+        Command::Memories(LocatedCommands { command, places }) => {
+            block_on(memories::memories(places.load(file)?, command))
+        }
+        Command::Mcp(LocatedCommands { command, places }) => block_on(mcp::mcp(places.load(file)?, command)),
+        Command::Models(LocatedCommands { command, places }) => {
+            block_on(models::models(places.load(file)?, command))
+        }
+        Command::Tools(LocatedCommands { command, places }) => tools::tools(&places.load(file)?, command),
         Command::Config => Ok(std::io::stdout().write_all(config::DEFAULT_FILE.as_bytes())?),
     }
 }
 
-fn block_on(work: impl Future<Output = Result<(), Trouble>>) -> Result<(), Trouble> {
+fn block_on(work: impl Future<Output = CommandResult>) -> CommandResult {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(work);
     runtime.shutdown_timeout(FAREWELL);

@@ -1,5 +1,4 @@
-//! `rondo mcp`: the servers of tools that apps use, and which of their tools are approved; through the running server,
-//! or in the data folder if none runs.
+//! `rondo mcp`: the MCP servers that apps use, and which of their tools are approved.
 
 mod definition;
 
@@ -16,26 +15,26 @@ use serde_json::json;
 use service::{LOCAL_USER, Service};
 
 use self::definition::{changes, lines};
+use crate::CommandResult;
+use crate::api_client::ApiClient;
 use crate::config::Config;
-use crate::desk::Line;
-use crate::{Trouble, assemble};
 
-pub(crate) use self::definition::revealed;
+pub(crate) use self::definition::reveal_hidden;
 
-/// How long the running server may take to start a server of tools and to ask it.
+/// How long the running server may take to start an MCP server and to ask it.
 const LOOK_PATIENCE: Duration = Duration::from_secs(90);
 
 const NO_SERVERS: &str = "no app uses a server of tools; [mcp.NAME] in its app.toml adds one\n";
 
 #[derive(Subcommand)]
-pub(crate) enum Mcp {
-    /// List the servers of all apps with their tools, and say which tools wait for approval
+pub(crate) enum McpCommand {
+    /// List the MCP servers of all apps with their tools, and say which tools wait for approval
     List {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show what a server says of its tools; of one that has changed, what it said before and what it says now
+    /// Show the definitions of a server's tools; for a tool that has changed, the old and the new one
     Show {
         /// As `mcp list` shows it
         app: String,
@@ -44,7 +43,7 @@ pub(crate) enum Mcp {
         /// One tool only
         tool: Option<String>,
     },
-    /// Let tools be used as they are offered now, after showing what that is
+    /// Approve tools as the server offers them now, after showing their definitions
     Approve {
         /// As `mcp list` shows it
         app: String,
@@ -56,11 +55,11 @@ pub(crate) enum Mcp {
         /// Every tool that waits for approval
         #[arg(long, conflicts_with = "tools")]
         all: bool,
-        /// Do not ask
+        /// Approve without asking
         #[arg(long)]
         yes: bool,
     },
-    /// Let tools be used no longer, from the next call on
+    /// Revoke the approval of tools, from the next call on
     Revoke {
         /// As `mcp list` shows it
         app: String,
@@ -70,7 +69,7 @@ pub(crate) enum Mcp {
         #[arg(value_name = "TOOL", required = true)]
         tools: Vec<String>,
     },
-    /// Start or reach a server now, and ask what tools it has
+    /// Start or reach an MCP server now, and ask which tools it has
     Refresh {
         /// As `mcp list` shows it
         app: String,
@@ -79,121 +78,77 @@ pub(crate) enum Mcp {
     },
 }
 
-pub(crate) async fn mcp(config: Config, command: Mcp) -> Result<(), Trouble> {
-    let desk = Desk::of(&config)?;
-    let report = match command {
-        Mcp::List { json } => {
-            let servers = desk.list().await?;
-            if json { serde_json::to_string_pretty(&servers)? + "\n" } else { listed(&servers)? }
+pub(crate) async fn mcp(config: Config, command: McpCommand) -> CommandResult {
+    let api = ApiClient::open(&config).await?;
+    api.report(async |api| run(api, command).await).await
+}
+
+async fn run(api: &ApiClient, command: McpCommand) -> CommandResult<String> {
+    Ok(match command {
+        McpCommand::List { json } => {
+            let servers = list_servers(api).await?;
+            if json { serde_json::to_string_pretty(&servers)? + "\n" } else { list_report(&servers)? }
         }
-        Mcp::Show { app, server, tool } => {
-            let server = desk.one(&app, &server).await?;
+        McpCommand::Show { app, server, tool } => {
+            let server = find_server(api, &app, &server).await?;
             let tools = match &tool {
                 Some(name) => vec![find(&server, name)?],
                 None => server.tools.iter().collect(),
             };
             let head = if tool.is_none() { head(&server)? } else { String::new() };
-            head + &tools.into_iter().map(described).collect::<Result<String, _>>()?
+            head + &tools.into_iter().map(describe_tool).collect::<Result<String, _>>()?
         }
-        Mcp::Approve { app, server, tools, all, yes } => {
-            let server = desk.one(&app, &server).await?;
-            let wanted = if all { waiting(&server).collect() } else { approvable(&server, &tools)? };
-            approve(&desk, &server, &wanted, yes).await?
+        McpCommand::Approve { app, server, tools, all, yes } => {
+            let server = find_server(api, &app, &server).await?;
+            let wanted = if all { unapproved_tools(&server).collect() } else { approvable(&server, &tools)? };
+            approve(api, &server, &wanted, yes).await?
         }
-        Mcp::Revoke { app, server, tools } => {
-            let server = desk.one(&app, &server).await?;
+        McpCommand::Revoke { app, server, tools } => {
+            let server = find_server(api, &app, &server).await?;
             let found: Result<Vec<_>, _> = tools.iter().map(|name| find(&server, name)).collect();
             let names: Vec<String> = found?.into_iter().map(|tool| tool.tool.clone()).collect();
-            desk.revoke(&server, names.clone()).await?;
-            names.iter().map(|name| format!("{} is revoked\n", revealed(name))).collect()
+            api.post(&path(&server, "revoke"), &json!({ "tools": names })).await?;
+            names.iter().map(|name| format!("{} is revoked\n", reveal_hidden(name))).collect()
         }
-        Mcp::Refresh { app, server } => looked_at(&desk.refresh(&app, &server).await?)?,
-    };
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
-}
-
-/// Where to ask.
-pub(crate) enum Desk {
-    Running(Line),
-    /// No server runs; the data folder is ours for as long as we ask. The engine is not started: it runs nothing.
-    Own(Service),
-}
-
-impl Desk {
-    pub(crate) fn of(config: &Config) -> Result<Self, Trouble> {
-        match assemble::engine(config) {
-            Ok(engine) => Ok(Desk::Own(engine)),
-            Err(trouble) => Line::instead(config, trouble).map(Desk::Running),
-        }
-    }
-
-    async fn list(&self) -> Result<Vec<McpServerView>, Trouble> {
-        match self {
-            Desk::Running(line) => Ok(line.get::<Page<McpServerView>>("/v1/admin/mcp").await?.data),
-            Desk::Own(engine) => Ok(engine.mcp_servers().await?),
-        }
-    }
-
-    async fn one(&self, app: &str, server: &str) -> Result<McpServerView, Trouble> {
-        let servers = self.list().await?;
-        let names: Vec<String> = servers.iter().map(|view| format!("{} {}", view.app, view.server)).collect();
-        let found = servers.into_iter().find(|view| view.app == app && view.server == server);
-        found.ok_or_else(|| match names.as_slice() {
-            [] => NO_SERVERS.trim_end().into(),
-            names => format!("there is no server {app} {server}, but {}", names.join(", ")).into(),
-        })
-    }
-
-    /// Looks at a server now.
-    pub(crate) async fn refresh(&self, app: &str, server: &str) -> Result<McpServerView, Trouble> {
-        match self {
-            Desk::Running(line) => {
-                let request = line.request(Method::POST, &path((app, server), "refresh"));
-                line.ask(request.timeout(LOOK_PATIENCE)).await
-            }
-            Desk::Own(engine) => Ok(engine.look_at_mcp(app, server).await?),
-        }
-    }
-
-    async fn approve(&self, server: &McpServerView, approval: McpApproval) -> Result<(), Trouble> {
-        let of = (server.app.as_str(), server.server.as_str());
-        match self {
-            Desk::Running(line) => {
-                line.tell(line.request(Method::POST, &path(of, "approve")).json(&approval)).await
-            }
-            Desk::Own(engine) => Ok(engine.approve_mcp(of, approval, LOCAL_USER).await.map(drop)?),
-        }
-    }
-
-    async fn revoke(&self, server: &McpServerView, tools: Vec<String>) -> Result<(), Trouble> {
-        let of = (server.app.as_str(), server.server.as_str());
-        match self {
-            Desk::Running(line) => {
-                let body = json!({ "tools": tools });
-                line.tell(line.request(Method::POST, &path(of, "revoke")).json(&body)).await
-            }
-            Desk::Own(engine) => Ok(engine.revoke_mcp(of, tools, LOCAL_USER).await.map(drop)?),
-        }
-    }
-}
-
-fn path((app, server): (&str, &str), what: &str) -> String {
-    format!("/v1/admin/mcp/{app}/{server}/{what}")
-}
-
-/// The tools that nobody has approved as they are offered now.
-pub(crate) fn waiting(server: &McpServerView) -> impl Iterator<Item = &McpToolView> {
-    server.tools.iter().filter(|tool| match tool.state {
-        McpToolState::New | McpToolState::Changed => true,
-        McpToolState::Approved | McpToolState::Gone => false,
+        McpCommand::Refresh { app, server } => refresh_report(&refresh(api, &app, &server).await?)?,
     })
 }
 
+async fn list_servers(api: &ApiClient) -> CommandResult<Vec<McpServerView>> {
+    Ok(api.get::<Page<McpServerView>>("/v1/admin/mcp").await?.data)
+}
+
+async fn find_server(api: &ApiClient, app: &str, server: &str) -> CommandResult<McpServerView> {
+    let servers = list_servers(api).await?;
+    let names: Vec<String> = servers.iter().map(|view| format!("{} {}", view.app, view.server)).collect();
+    let found = servers.into_iter().find(|view| view.app == app && view.server == server);
+    found.ok_or_else(|| match names.as_slice() {
+        [] => NO_SERVERS.trim_end().into(),
+        names => format!("there is no server {app} {server}, but {}", names.join(", ")).into(),
+    })
+}
+
+/// Looks at a server now.
+pub(crate) async fn refresh(api: &ApiClient, app: &str, server: &str) -> CommandResult<McpServerView> {
+    let request = api.request(Method::POST, &format!("/v1/admin/mcp/{app}/{server}/refresh"));
+    api.read(request.timeout(LOOK_PATIENCE)).await
+}
+
+/// The address of a server's approvals and revocations.
+fn path(server: &McpServerView, what: &str) -> String {
+    format!("/v1/admin/mcp/{}/{}/{what}", server.app, server.server)
+}
+
+/// The tools that nobody has approved as they are offered now.
+pub(crate) fn unapproved_tools(server: &McpServerView) -> impl Iterator<Item = &McpToolView> {
+    server.tools.iter().filter(|tool| matches!(tool.state, McpToolState::New | McpToolState::Changed))
+}
+
 /// A tool by the server's name for it, or by the model's.
-fn find<'a>(server: &'a McpServerView, name: &str) -> Result<&'a McpToolView, Trouble> {
+fn find<'a>(server: &'a McpServerView, name: &str) -> CommandResult<&'a McpToolView> {
     let by_its_own = server.tools.iter().find(|tool| tool.tool == name);
     by_its_own.or_else(|| server.tools.iter().find(|tool| tool.name == name)).ok_or_else(|| {
-        let names: Vec<String> = server.tools.iter().map(|tool| revealed(&tool.tool)).collect();
+        let names: Vec<String> = server.tools.iter().map(|tool| reveal_hidden(&tool.tool)).collect();
         let (app, server) = (&server.app, &server.server);
         if names.is_empty() {
             return format!(
@@ -205,8 +160,8 @@ fn find<'a>(server: &'a McpServerView, name: &str) -> Result<&'a McpToolView, Tr
     })
 }
 
-/// Those of the named tools that a yes would change something about.
-fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> Result<Vec<&'a McpToolView>, Trouble> {
+/// The named tools that an approval would change.
+fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> CommandResult<Vec<&'a McpToolView>> {
     let mut wanted: Vec<&McpToolView> = Vec::new();
     for name in names {
         let tool = find(server, name)?;
@@ -215,7 +170,9 @@ fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> Result<Vec<&'a
             McpToolState::New | McpToolState::Changed if !is_known => wanted.push(tool),
             McpToolState::New | McpToolState::Changed | McpToolState::Approved => {}
             McpToolState::Gone => {
-                return Err(format!("{} no longer offers {}", server.server, revealed(&tool.tool)).into());
+                return Err(
+                    format!("{} no longer offers {}", server.server, reveal_hidden(&tool.tool)).into()
+                );
             }
         }
     }
@@ -224,25 +181,26 @@ fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> Result<Vec<&'a
 
 /// Shows what a yes is for, asks for it, and approves exactly that.
 async fn approve(
-    desk: &Desk,
+    api: &ApiClient,
     server: &McpServerView,
     wanted: &[&McpToolView],
     yes: bool,
-) -> Result<String, Trouble> {
+) -> CommandResult<String> {
     if wanted.is_empty() {
         return Ok("nothing waits for approval\n".into());
     }
-    let shown = wanted.iter().map(|tool| described(tool)).collect::<Result<String, _>>()?;
+    let shown = wanted.iter().map(|tool| describe_tool(tool)).collect::<Result<String, _>>()?;
     std::io::stdout().write_all(shown.as_bytes())?;
-    if !yes && !agreed(wanted.len())? {
+    if !yes && !ask_for_approval(wanted.len())? {
         return Err("nothing was approved".into());
     }
     let of = |tool: &&McpToolView| McpApprovalOf { tool: tool.tool.clone(), hash: tool.hash.clone() };
-    desk.approve(server, McpApproval { tools: Some(wanted.iter().map(of).collect()) }).await?;
-    Ok(wanted.iter().map(|tool| format!("{} is approved\n", revealed(&tool.tool))).collect())
+    let approval = McpApproval { tools: Some(wanted.iter().map(of).collect()) };
+    api.post(&path(server, "approve"), &approval).await?;
+    Ok(wanted.iter().map(|tool| format!("{} is approved\n", reveal_hidden(&tool.tool))).collect())
 }
 
-fn agreed(count: usize) -> Result<bool, Trouble> {
+fn ask_for_approval(count: usize) -> CommandResult<bool> {
     if !std::io::stdin().is_terminal() {
         return Err("nothing was approved; read the above, and add --yes".into());
     }
@@ -253,7 +211,7 @@ fn agreed(count: usize) -> Result<bool, Trouble> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-fn listed(servers: &[McpServerView]) -> Result<String, Trouble> {
+fn list_report(servers: &[McpServerView]) -> CommandResult<String> {
     if servers.is_empty() {
         return Ok(NO_SERVERS.to_owned());
     }
@@ -261,7 +219,7 @@ fn listed(servers: &[McpServerView]) -> Result<String, Trouble> {
     for server in servers {
         report.push_str(&head(server)?);
         for tool in &server.tools {
-            writeln!(report, "    {:<8}  {}  {}", state(tool.state), revealed(&tool.tool), tool.name)?;
+            writeln!(report, "    {:<8}  {}  {}", state(tool.state), reveal_hidden(&tool.tool), tool.name)?;
         }
         let (app, name) = (&server.app, &server.server);
         if server.tools.is_empty() {
@@ -270,7 +228,7 @@ fn listed(servers: &[McpServerView]) -> Result<String, Trouble> {
                 "    it has not said yet what tools it has; ask it with `rondo mcp refresh {app} {name}`"
             )?;
         }
-        if waiting(server).next().is_some() {
+        if unapproved_tools(server).next().is_some() {
             writeln!(
                 report,
                 "    see what waits with `rondo mcp show {app} {name}`, then `rondo mcp approve {app} {name} --all`"
@@ -293,7 +251,7 @@ fn head(server: &McpServerView) -> Result<String, std::fmt::Error> {
     };
     let mut head = format!("{}  {}  {transport}  {state}", server.app, server.server);
     if let Some(error) = &server.last_error {
-        write!(head, "  {}", revealed(error))?;
+        write!(head, "  {}", reveal_hidden(error))?;
     }
     head.push('\n');
     Ok(head)
@@ -309,12 +267,13 @@ fn state(state: McpToolState) -> &'static str {
 }
 
 /// All that is known of a tool; of one that has changed, line by line what is different.
-fn described(tool: &McpToolView) -> Result<String, Trouble> {
-    let mut report = format!("{}  {}  as {} to models\n", revealed(&tool.tool), state(tool.state), tool.name);
+fn describe_tool(tool: &McpToolView) -> CommandResult<String> {
+    let mut report =
+        format!("{}  {}  as {} to models\n", reveal_hidden(&tool.tool), state(tool.state), tool.name);
     if let Some(at) = tool.approved_at {
         let by = tool.approved_by.as_deref().map_or_else(
             || "because it was there when the server was first seen".to_owned(),
-            |by| format!("by {}", revealed(by)),
+            |by| format!("by {}", reveal_hidden(by)),
         );
         writeln!(report, "  approved {at} {by}")?;
     }
@@ -329,18 +288,18 @@ fn described(tool: &McpToolView) -> Result<String, Trouble> {
     Ok(report)
 }
 
-fn looked_at(server: &McpServerView) -> Result<String, Trouble> {
+fn refresh_report(server: &McpServerView) -> CommandResult<String> {
     let (app, name) = (&server.app, &server.server);
     match (&server.last_error, server.state) {
         (Some(reason), _) => {
-            Err(format!("the server {name} of {app} cannot be used: {}", revealed(reason)).into())
+            Err(format!("the server {name} of {app} cannot be used: {}", reveal_hidden(reason)).into())
         }
         (None, McpState::Idle) => {
             Err(format!("the server {name} of {app} was not asked: it needs a credential of each user's own")
                 .into())
         }
         (None, McpState::Connected | McpState::Failing | McpState::Open) => {
-            listed(std::slice::from_ref(server))
+            list_report(std::slice::from_ref(server))
         }
     }
 }

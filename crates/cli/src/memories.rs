@@ -1,108 +1,106 @@
-//! `rondo memories`: what is remembered of a user in an app, through the running server or in the data folder if none
-//! runs.
+//! `rondo memories`: what an app remembers of a user.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
+use service::MAX_IMPORT_BYTES;
 use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryId, MemoryQuery, MemorySettings, MemoryView, NewMemory,
-    Page, Principal,
+    Page,
 };
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use service::{Added, ExportFormat, LOCAL_USER, MAX_IMPORT_BYTES, PageQuery, Service};
 
+use crate::CommandResult;
+use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
-use crate::desk::Line;
-use crate::shelf::{NOBODY_ASKS, Whose, speaking};
-use crate::shown::{harmless, short};
-use crate::{Trouble, assemble};
+use crate::terminal_text::{printable, shorten};
 
 /// How long the running server may take to import a file, or to write one.
 const FILE_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Subcommand)]
-pub(crate) enum Memories {
-    /// List them, newest first
+pub(crate) enum MemoriesCommand {
+    /// List the memories, newest first
     List {
         #[command(flatten)]
-        whose: Whose,
-        /// Those of one status, or all
+        user: UserOptions,
+        /// Only memories of this status, or all
         #[arg(long, default_value = "active")]
-        status: Status,
-        /// At most so many
+        status: MemoryStatusFilter,
+        /// How many memories to print at most
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
-    /// Find those that have to do with a question, the nearest first
+    /// Find the memories that answer a question best, the best first
     Search {
         query: String,
         #[command(flatten)]
-        whose: Whose,
-        /// At most so many
+        user: UserOptions,
+        /// How many memories to print at most
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
     },
-    /// Remember something; what is known already is not added again
+    /// Add a memory, unless a memory says the same already
     Add {
         text: String,
         #[command(flatten)]
-        whose: Whose,
-        /// What sort of fact it is, in a word
+        user: UserOptions,
+        /// The kind of the memory, in a word
         #[arg(long)]
         kind: Option<String>,
     },
-    /// Forget one, and the words it rests on
+    /// Forget a memory, and the words it rests on
     Forget {
         id: MemoryId,
         #[command(flatten)]
-        whose: Whose,
-        /// Remove it from the disk for good; it cannot be restored
+        user: UserOptions,
+        /// Remove the memory from the disk for good; it cannot be restored
         #[arg(long)]
         purge: bool,
     },
-    /// Make one active again
+    /// Make a forgotten memory active again
     Restore {
         id: MemoryId,
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
-    /// Say why it is known: its versions, and the words it rests on
+    /// Print the history of a memory: its versions, and the words it rests on
     History {
         id: MemoryId,
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
-    /// Print all active ones as a file that `import` takes back
+    /// Print all active memories as a file that `import` takes back
     Export {
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
         #[arg(long, default_value = "json")]
-        format: Form,
+        format: MemoryFileFormat,
     },
-    /// Add those of a file: JSON of this server or of mem0, or a Markdown list
+    /// Add the memories of a file: JSON of this server or of mem0, or a Markdown list
     Import {
         file: PathBuf,
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
     /// Switch memory on
     On {
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
-    /// Switch memory off: nothing is recalled or remembered, and what is there stays
+    /// Switch memory off: nothing is recalled or remembered, and memories stay
     Off {
         #[command(flatten)]
-        whose: Whose,
+        user: UserOptions,
     },
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Status {
+pub(crate) enum MemoryStatusFilter {
     Active,
     Forgotten,
     Removed,
@@ -112,7 +110,7 @@ pub(crate) enum Status {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum MemoryFileFormat {
     Json,
     Markdown,
     Mem0,
@@ -123,166 +121,72 @@ fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-pub(crate) async fn memories(config: Config, command: Memories) -> Result<(), Trouble> {
-    let desk = |whose: Whose| Desk::of(&config, whose);
-    let report = match command {
-        Memories::List { whose, status, limit } => {
-            desk(whose)?.list(status, limit).await?.data.iter().map(line).collect()
+pub(crate) async fn memories(config: Config, command: MemoriesCommand) -> CommandResult {
+    let (MemoriesCommand::List { user, .. }
+    | MemoriesCommand::Search { user, .. }
+    | MemoriesCommand::Add { user, .. }
+    | MemoriesCommand::Forget { user, .. }
+    | MemoriesCommand::Restore { user, .. }
+    | MemoriesCommand::History { user, .. }
+    | MemoriesCommand::Export { user, .. }
+    | MemoriesCommand::Import { user, .. }
+    | MemoriesCommand::On { user }
+    | MemoriesCommand::Off { user }) = &command;
+    let of_app = format!("/v1/apps/{}/memories", user.app);
+    let api = ApiClient::open_as(&config, user.clone()).await?;
+    api.report(async |api| run(api, &of_app, command).await).await
+}
+
+async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> CommandResult<String> {
+    let of_one = |id: MemoryId| format!("/v1/memories/{id}");
+    Ok(match command {
+        MemoriesCommand::List { status, limit, .. } => {
+            let path = format!("{of_app}?status={}&limit={limit}", name(&status));
+            api.get::<Page<MemoryView>>(&path).await?.data.iter().map(line).collect()
         }
-        Memories::Search { query, whose, limit } => {
-            let page = desk(whose)?.search(MemoryQuery { query, limit: Some(limit) }).await?;
+        MemoriesCommand::Search { query, limit, .. } => {
+            let query = MemoryQuery { query, limit: Some(limit) };
+            let page: Page<MemoryHit> = api.post(&format!("{of_app}/search"), &query).await?.json().await?;
             page.data.iter().map(|hit| format!("{:.2}  {}", hit.score, line(&hit.memory))).collect()
         }
-        Memories::Add { text, whose, kind } => line(&desk(whose)?.add(NewMemory { text, kind }).await?),
-        Memories::Forget { id, whose, purge: true } => {
-            desk(whose)?.purge(id).await?;
+        MemoriesCommand::Add { text, kind, .. } => {
+            line(&api.post(of_app, &NewMemory { text, kind }).await?.json().await?)
+        }
+        MemoriesCommand::Forget { id, purge: true, .. } => {
+            api.delete(&format!("{}?purge=true", of_one(id))).await?;
             format!("{id} is gone for good\n")
         }
-        Memories::Forget { id, whose, purge: false } => {
-            desk(whose)?.forget(id).await?;
+        MemoriesCommand::Forget { id, purge: false, .. } => {
+            api.delete(&of_one(id)).await?;
             format!("{id} is forgotten; `rondo memories restore {id}` brings it back\n")
         }
-        Memories::Restore { id, whose } => line(&desk(whose)?.restore(id).await?),
-        Memories::History { id, whose } => past(&desk(whose)?.history(id).await?)?,
-        Memories::Export { whose, format } => desk(whose)?.export(format).await?,
-        Memories::Import { file, whose } => {
+        MemoriesCommand::Restore { id, .. } => {
+            line(&api.read(api.request(Method::POST, &format!("{}/restore", of_one(id)))).await?)
+        }
+        MemoriesCommand::History { id, .. } => {
+            history_report(&api.get(&format!("{}/history", of_one(id))).await?)?
+        }
+        MemoriesCommand::Export { format, .. } => {
+            let request = api.request(Method::GET, &format!("{of_app}/export?format={}", name(&format)));
+            api.send(request.timeout(FILE_PATIENCE)).await?.text().await?
+        }
+        MemoriesCommand::Import { file, .. } => {
             let text = read(&file).map_err(|trouble| format!("{}: {trouble}", file.display()))?;
-            outcome(&desk(whose)?.import(text).await?)?
+            let request = api.request(Method::POST, &format!("{of_app}/import")).timeout(FILE_PATIENCE);
+            import_report(&api.read(request.header(CONTENT_TYPE, "text/plain").body(text)).await?)?
         }
-        Memories::On { whose } => switched(desk(whose)?.set(true).await?),
-        Memories::Off { whose } => switched(desk(whose)?.set(false).await?),
-    };
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+        MemoriesCommand::On { .. } => set(api, of_app, true).await?,
+        MemoriesCommand::Off { .. } => set(api, of_app, false).await?,
+    })
 }
 
-/// Where one user's memories of one app are asked for.
-struct Desk {
-    app: String,
-    place: Place,
+async fn set(api: &ApiClient, of_app: &str, enabled: bool) -> CommandResult<String> {
+    let request = api.request(Method::PUT, &format!("{of_app}/settings")).json(&MemorySettings { enabled });
+    let settings: MemorySettings = api.read(request).await?;
+    Ok(format!("memory is {}\n", if settings.enabled { "on" } else { "off" }))
 }
 
-enum Place {
-    Running(Line),
-    /// No server runs; the data folder is ours. The engine is not started: it runs nothing.
-    Own(Service, Principal),
-}
-
-impl Desk {
-    fn of(config: &Config, whose: Whose) -> Result<Self, Trouble> {
-        let app = whose.app.clone();
-        let place = match assemble::engine(config) {
-            Ok(_) if whose.key.is_some() => return Err(NOBODY_ASKS.into()),
-            Ok(engine) => {
-                let user = server::on_this_machine(whose.user.as_deref().unwrap_or(LOCAL_USER));
-                Place::Own(engine, user)
-            }
-            Err(trouble) => Place::Running(speaking(Line::instead(config, trouble)?, whose)?),
-        };
-        Ok(Self { app, place })
-    }
-
-    fn path(&self, rest: &str) -> String {
-        format!("/v1/apps/{}/memories{rest}", self.app)
-    }
-
-    async fn list(&self, status: Status, limit: u32) -> Result<Page<MemoryView>, Trouble> {
-        let status = name(&status);
-        match &self.place {
-            Place::Running(line) => line.get(&self.path(&format!("?status={status}&limit={limit}"))).await,
-            Place::Own(engine, user) => {
-                let page = PageQuery { limit: Some(limit), cursor: None };
-                Ok(engine.memories(user, &self.app, Some(&status), page).await?)
-            }
-        }
-    }
-
-    async fn search(&self, query: MemoryQuery) -> Result<Page<MemoryHit>, Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                line.ask(line.request(Method::POST, &self.path("/search")).json(&query)).await
-            }
-            Place::Own(engine, user) => Ok(engine.search_memories(user, &self.app, query).await?),
-        }
-    }
-
-    async fn add(&self, new: NewMemory) -> Result<MemoryView, Trouble> {
-        match &self.place {
-            Place::Running(line) => line.ask(line.request(Method::POST, &self.path("")).json(&new)).await,
-            Place::Own(engine, user) => match engine.create_memory(user, &self.app, new, None).await? {
-                Added::New(memory) | Added::Known(memory) => Ok(memory),
-            },
-        }
-    }
-
-    async fn forget(&self, id: MemoryId) -> Result<(), Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                line.tell(line.request(Method::DELETE, &format!("/v1/memories/{id}"))).await
-            }
-            Place::Own(engine, user) => Ok(engine.forget_memory(user, id, None).await?),
-        }
-    }
-
-    async fn purge(&self, id: MemoryId) -> Result<(), Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                line.tell(line.request(Method::DELETE, &format!("/v1/memories/{id}?purge=true"))).await
-            }
-            Place::Own(engine, user) => Ok(engine.purge_memory(user, id, None).await?),
-        }
-    }
-
-    async fn restore(&self, id: MemoryId) -> Result<MemoryView, Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                line.ask(line.request(Method::POST, &format!("/v1/memories/{id}/restore"))).await
-            }
-            Place::Own(engine, user) => Ok(engine.restore_memory(user, id, None).await?),
-        }
-    }
-
-    async fn history(&self, id: MemoryId) -> Result<MemoryHistoryView, Trouble> {
-        match &self.place {
-            Place::Running(line) => line.get(&format!("/v1/memories/{id}/history")).await,
-            Place::Own(engine, user) => Ok(engine.memory_history(user, id).await?),
-        }
-    }
-
-    async fn export(&self, form: Form) -> Result<String, Trouble> {
-        let form = name(&form);
-        match &self.place {
-            Place::Running(line) => {
-                let request = line.request(Method::GET, &self.path(&format!("/export?format={form}")));
-                line.text(request.timeout(FILE_PATIENCE)).await
-            }
-            Place::Own(engine, user) => {
-                Ok(engine.export_memories(user, &self.app, form.parse::<ExportFormat>()?).await?)
-            }
-        }
-    }
-
-    async fn import(&self, file: String) -> Result<ImportReport, Trouble> {
-        match &self.place {
-            Place::Running(line) => {
-                let request = line.request(Method::POST, &self.path("/import")).timeout(FILE_PATIENCE);
-                line.ask(request.header(CONTENT_TYPE, "text/plain").body(file)).await
-            }
-            Place::Own(engine, user) => Ok(engine.import_memories(user, &self.app, file, None).await?),
-        }
-    }
-
-    async fn set(&self, enabled: bool) -> Result<MemorySettings, Trouble> {
-        let settings = MemorySettings { enabled };
-        match &self.place {
-            Place::Running(line) => {
-                line.ask(line.request(Method::PUT, &self.path("/settings")).json(&settings)).await
-            }
-            Place::Own(engine, user) => Ok(engine.set_memory(user, &self.app, settings, None).await?),
-        }
-    }
-}
-
-fn read(file: &Path) -> Result<String, Trouble> {
+fn read(file: &Path) -> CommandResult<String> {
     if std::fs::metadata(file)?.len() > MAX_IMPORT_BYTES as u64 {
         return Err(format!("a file of memories has at most {MAX_IMPORT_BYTES} bytes").into());
     }
@@ -290,21 +194,21 @@ fn read(file: &Path) -> Result<String, Trouble> {
 }
 
 /// A text on one line, and unable to command the terminal.
-fn plain(text: &str) -> String {
-    short(&harmless(text).split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+fn one_line(text: &str) -> String {
+    shorten(&printable(text).split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
 fn line(memory: &MemoryView) -> String {
     let MemoryView { id, created_at, status, kind, text, .. } = memory;
-    format!("{id}  {created_at}  {status:<10}  {kind}  {}\n", plain(text))
+    format!("{id}  {created_at}  {status:<10}  {kind}  {}\n", one_line(text))
 }
 
-fn past(history: &MemoryHistoryView) -> Result<String, Trouble> {
+fn history_report(history: &MemoryHistoryView) -> CommandResult<String> {
     let MemoryHistoryView { memory, versions, sources } = history;
     let mut report = line(memory);
     for version in versions {
         let (number, at, reason) = (version.version, version.at, &version.reason);
-        writeln!(report, "version {number:<3}  {at}  {reason:<10}  {}", plain(&version.text))?;
+        writeln!(report, "version {number:<3}  {at}  {reason:<10}  {}", one_line(&version.text))?;
     }
     writeln!(
         report,
@@ -315,13 +219,13 @@ fn past(history: &MemoryHistoryView) -> Result<String, Trouble> {
     for said in sources {
         let at = said.at.map(|at| at.to_string()).unwrap_or_default();
         let place = said.thread_id.map(|thread| thread.to_string()).or_else(|| said.note.clone());
-        let words = said.words.as_deref().map(plain).unwrap_or_default();
+        let words = said.words.as_deref().map(one_line).unwrap_or_default();
         writeln!(report, "said         {at}  {}  {words}", place.unwrap_or_default())?;
     }
     Ok(report)
 }
 
-fn outcome(report: &ImportReport) -> Result<String, Trouble> {
+fn import_report(report: &ImportReport) -> CommandResult<String> {
     let ImportReport { imported, duplicates, refused } = report;
     let mut text =
         format!("imported    {imported}\nduplicates  {duplicates}\nrefused     {}\n", refused.len());
@@ -329,8 +233,4 @@ fn outcome(report: &ImportReport) -> Result<String, Trouble> {
         writeln!(text, "memory {} {}", one.index, one.reason)?;
     }
     Ok(text)
-}
-
-fn switched(settings: MemorySettings) -> String {
-    format!("memory is {}\n", if settings.enabled { "on" } else { "off" })
 }

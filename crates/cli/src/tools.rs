@@ -3,34 +3,34 @@
 mod openapi;
 mod report;
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
 use crate::config::Config;
-use crate::{Trouble, assemble, shown};
+use crate::replace_file::{PUBLIC, replace_file};
+use crate::{CommandResult, engine_setup, terminal_text};
 
-use openapi::{Document, Imported, Wanted};
+use openapi::{ImportChoice, ImportedTools, OpenApiDocument};
 
 #[derive(Subcommand)]
-pub(crate) enum Tools {
-    /// Write declarations of tools from a description of an interface
+pub(crate) enum ToolsCommand {
+    /// Write tools from the description of an API
     Import {
         #[command(subcommand)]
-        from: From,
+        from: ToolSource,
     },
 }
 
 #[derive(Subcommand)]
-pub(crate) enum From {
+pub(crate) enum ToolSource {
     /// HTTP tools from an OpenAPI description, version 3.0 or 3.1, in JSON or YAML
-    Openapi(Options),
+    Openapi(ToolImportOptions),
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct ToolImportOptions {
     /// The description
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -57,22 +57,22 @@ pub(crate) struct Options {
     dry_run: bool,
 }
 
-pub(crate) fn tools(config: &Config, command: Tools) -> Result<(), Trouble> {
+pub(crate) fn tools(config: &Config, command: ToolsCommand) -> CommandResult {
     match command {
-        Tools::Import { from: From::Openapi(options) } => import(config, options),
+        ToolsCommand::Import { from: ToolSource::Openapi(options) } => import(config, options),
     }
 }
 
-fn import(config: &Config, options: Options) -> Result<(), Trouble> {
-    let document = Document::read(&options.file)?;
-    let Options { only, tag: tags, base_url, prefix, .. } = options;
-    let wanted = Wanted { only, tags, base_url, prefix };
+fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
+    let document = OpenApiDocument::read(&options.file)?;
+    let ToolImportOptions { only, tag: tags, base_url, prefix, .. } = options;
+    let wanted = ImportChoice { only, tags, base_url, prefix };
     let imported = openapi::import(&document, &wanted).map_err(|trouble| {
-        format!("{}: {}", options.file.display(), shown::harmless(&trouble.to_string()))
+        format!("{}: {}", options.file.display(), terminal_text::printable(&trouble.to_string()))
     })?;
     let Some(app) = options.app else {
         std::io::stdout().write_all(imported.toml.as_bytes())?;
-        let report = report::report(config, &imported, report::Place::Output)?;
+        let report = report::report(config, &imported, report::ToolsDestination::Output)?;
         return Ok(std::io::stderr().write_all(report.as_bytes())?);
     };
     let folder = folder(config, &app)?;
@@ -81,17 +81,17 @@ fn import(config: &Config, options: Options) -> Result<(), Trouble> {
         return Err(format!("{} is there already; give --force to replace it", file.display()).into());
     }
     let place = if options.dry_run {
-        report::Place::Nowhere(&file)
+        report::ToolsDestination::Nowhere(&file)
     } else {
         put(config, &folder, &file, &imported)?;
-        report::Place::File(&file)
+        report::ToolsDestination::File(&file)
     };
     let report = report::report(config, &imported, place)?;
     Ok(std::io::stdout().write_all(report.as_bytes())?)
 }
 
 /// The app's folder. Its name is checked against those that are there, so it cannot lead elsewhere.
-fn folder(config: &Config, app: &str) -> Result<PathBuf, Trouble> {
+fn folder(config: &Config, app: &str) -> CommandResult<PathBuf> {
     let unreadable = |error: std::io::Error| format!("{}: {error}", config.apps.display());
     let mut names = Vec::new();
     for entry in config.apps.read_dir().map_err(unreadable)? {
@@ -108,7 +108,7 @@ fn folder(config: &Config, app: &str) -> Result<PathBuf, Trouble> {
 }
 
 /// Writes the file and reads the app with it. If that fails, all is as it was before.
-fn put(config: &Config, folder: &Path, file: &Path, imported: &Imported) -> Result<(), Trouble> {
+fn put(config: &Config, folder: &Path, file: &Path, imported: &ImportedTools) -> CommandResult {
     let before = match std::fs::read(file) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -124,21 +124,16 @@ fn put(config: &Config, folder: &Path, file: &Path, imported: &Imported) -> Resu
 }
 
 /// Reads the app as the server would.
-fn check(config: &Config, folder: &Path) -> Result<(), Trouble> {
+fn check(config: &Config, folder: &Path) -> CommandResult {
     let app = std::sync::Arc::new(app::load(folder)?);
     let apps = app::Apps::from([(app.id.clone(), std::sync::Arc::clone(&app))]);
-    assemble::catalog(config, &apps)?.registry(&app, &[])?;
+    engine_setup::catalog(config, &apps)?.registry(&app, &[])?;
     Ok(())
 }
 
-/// Whole or not at all.
 fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let beside = file.with_extension("new");
-    let mut new = OpenOptions::new().write(true).create(true).truncate(true).open(&beside)?;
-    new.write_all(bytes)?;
-    new.sync_all()?;
-    std::fs::rename(&beside, file)
+    replace_file(file, bytes, PUBLIC)
 }

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::{Trouble, config};
+use crate::replace_file::{PRIVATE, replace_file};
+use crate::{CommandError, CommandResult, config};
 
 const FILE: &str = "vault.key";
 const BYTES: usize = 32;
@@ -14,21 +15,21 @@ const BYTES: usize = 32;
 const VARIABLE: &str = "RONDO_VAULT_KEY";
 
 /// Reads the key, and makes one the first time.
-pub(crate) fn key(data: &Path) -> Result<[u8; BYTES], Trouble> {
+pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
     let file = data.join(FILE);
     if let Some(text) = config::process_environment(VARIABLE).filter(|text| !text.trim().is_empty()) {
-        return parsed(&text).ok_or_else(|| format!("{VARIABLE} must be 64 hexadecimal digits").into());
+        return parse_key(&text).ok_or_else(|| format!("{VARIABLE} must be 64 hexadecimal digits").into());
     }
     match std::fs::read_to_string(&file) {
-        Ok(text) => parsed(&text).ok_or_else(|| unusable(&file, "it does not hold 64 hexadecimal digits")),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => made(&file),
+        Ok(text) => parse_key(&text).ok_or_else(|| unusable(&file, "it does not hold 64 hexadecimal digits")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_key(&file),
         Err(error) => Err(unusable(&file, &error.to_string())),
     }
 }
 
-/// What became of the key in a copy of the data folder.
+/// Where the key is after the data folder was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Copied {
+pub(crate) enum VaultKeyCopy {
     File,
     /// The variable holds it, and a file would only be another one.
     ElsewhereKept,
@@ -37,21 +38,21 @@ pub(crate) enum Copied {
 }
 
 /// Copies the key into another folder, which must have none.
-pub(crate) fn copy(data: &Path, into: &Path) -> Result<Copied, Trouble> {
+pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<VaultKeyCopy> {
     if config::process_environment(VARIABLE).is_some_and(|text| !text.trim().is_empty()) {
-        return Ok(Copied::ElsewhereKept);
+        return Ok(VaultKeyCopy::ElsewhereKept);
     }
     let text = match std::fs::read(data.join(FILE)) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Copied::Absent),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(VaultKeyCopy::Absent),
         Err(error) => return Err(unusable(&data.join(FILE), &error.to_string())),
     };
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(FILE))?;
     new.write_all(&text)?;
-    Ok(Copied::File)
+    Ok(VaultKeyCopy::File)
 }
 
-fn unusable(file: &Path, reason: &str) -> Trouble {
+fn unusable(file: &Path, reason: &str) -> CommandError {
     format!(
         "{}: {reason}; restore it from a backup, or remove it and let users give their credentials again",
         file.display()
@@ -60,22 +61,17 @@ fn unusable(file: &Path, reason: &str) -> Trouble {
 }
 
 /// Written whole or not at all, and readable by nobody else.
-fn made(file: &Path) -> Result<[u8; BYTES], Trouble> {
+fn make_key(file: &Path) -> CommandResult<[u8; BYTES]> {
     let mut key = [0; BYTES];
     getrandom::fill(&mut key)?;
     let folder = file.parent().unwrap_or(Path::new("."));
     store::sqlite::make_private_folder(folder)?;
-    let beside = file.with_extension("new");
-    let mut new = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    new.write_all(digits.as_bytes())?;
-    new.sync_all()?;
-    std::fs::rename(&beside, file)?;
-    std::fs::File::open(folder)?.sync_all()?; // a key that is gone after a power failure opens nothing
+    replace_file(file, digits.as_bytes(), PRIVATE)?; // a key that is gone after a power failure opens nothing
     Ok(key)
 }
 
-fn parsed(text: &str) -> Option<[u8; BYTES]> {
+fn parse_key(text: &str) -> Option<[u8; BYTES]> {
     let digits = text.trim().as_bytes();
     if digits.len() != BYTES * 2 || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
@@ -105,11 +101,11 @@ mod tests {
 
     #[test]
     fn a_key_is_64_hexadecimal_digits() {
-        assert_eq!(parsed(&format!(" {}\n", "0F".repeat(BYTES))), Some([15; BYTES]));
+        assert_eq!(parse_key(&format!(" {}\n", "0F".repeat(BYTES))), Some([15; BYTES]));
         for wrong in
             ["", &"0f".repeat(BYTES - 1), &"0f".repeat(BYTES + 1), &"+f".repeat(BYTES), &"é".repeat(BYTES)]
         {
-            assert_eq!(parsed(wrong), None, "{wrong}");
+            assert_eq!(parse_key(wrong), None, "{wrong}");
         }
     }
 

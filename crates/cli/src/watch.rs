@@ -1,4 +1,4 @@
-//! What changes in the apps folder while the server runs: each look compares names, sizes and times, which works on every
+//! Hot reload: changes in the apps folder are taken up while the server runs. Each look compares names, sizes and times, which works on every
 //! file system. A change is taken up once it has been quiet for a look; what is broken is read again before it is said to be.
 
 use std::collections::BTreeMap;
@@ -28,13 +28,13 @@ const MAX_UNQUIET: u32 = 5;
 const MAX_FILES: usize = 5_000;
 const MAX_DEPTH: usize = 8;
 
-/// What is compared of one file: its path, its size, which file it is, and when it was changed.
+/// The facts of a file that are compared: its path, its size, which file it is, and when it was changed.
 type Print = (PathBuf, u64, u64, [i64; 4]);
 
 /// The apps folder at one moment.
 type Look = BTreeMap<PathBuf, Vec<Print>>;
 
-/// What is known of one app folder.
+/// The state of one app folder.
 #[derive(Default)]
 struct Known {
     prints: Vec<Print>,
@@ -48,16 +48,16 @@ struct Known {
     missed: u32,
 }
 
-pub(crate) struct Watch<'a> {
+pub(crate) struct AppWatch<'a> {
     config: &'a Config,
     engine: Service,
     secrets: Arc<Secrets>,
     known: BTreeMap<PathBuf, Known>,
-    /// Those that are served, as far as they were read here.
+    /// The apps that are served, as far as they were read here.
     apps: Apps,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> AppWatch<'a> {
     pub(crate) fn new(config: &'a Config, engine: Service, secrets: Arc<Secrets>) -> Self {
         Self { config, engine, secrets, known: BTreeMap::new(), apps: Apps::new() }
     }
@@ -140,7 +140,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Those that the apps of now name.
+    /// Adds the secrets that the apps name now.
     fn give_secrets(&self) {
         match self.config.outside.secrets_for(&self.apps, &config::process_environment) {
             Ok((values, missing)) => {

@@ -35,7 +35,7 @@ const STACK_BYTES: usize = 32 * 1024 * 1024;
 const BETWEEN_BLOCKS: &str = "\n\n";
 
 /// A document as text with its structure.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExtractedDocument {
     pub title: Option<String>,
     pub blocks: Vec<DocumentBlock>,
@@ -43,7 +43,7 @@ pub struct ExtractedDocument {
     pub pages: Option<u32>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DocumentBlock {
     pub kind: BlockKind,
     /// Items of a list and rows of a table are lines; cells are separated by " | ".
@@ -54,7 +54,7 @@ pub struct DocumentBlock {
     pub page: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum BlockKind {
     Heading,
     Paragraph,

@@ -1,4 +1,4 @@
-//! What is left to a user of an app's limits, in the header fields of draft-ietf-httpapi-ratelimit-headers.
+//! The rest of a user's limits in an app, in the header fields of draft-ietf-httpapi-ratelimit-headers.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use protocol::{Allowance, Principal, Quota};
 
 use crate::Api;
-use crate::error::Problem;
+use crate::error::ApiProblem;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -18,14 +18,14 @@ impl Api {
         &self,
         principal: &Principal,
         app: &str,
-        answer: Result<Response, Problem>,
+        answer: Result<Response, ApiProblem>,
     ) -> Response {
-        let mut response = answer.unwrap_or_else(Problem::into_response);
+        let mut response = answer.unwrap_or_else(ApiProblem::into_response);
         response.headers_mut().extend(self.allowance(principal, app).await);
         response
     }
 
-    /// What is left to the user, as header fields; none for an app that is not theirs or has no limits.
+    /// The rest of the user's limits, as header fields; none for an app that is not theirs or has no limits.
     pub(crate) async fn allowance(&self, principal: &Principal, app: &str) -> HeaderMap {
         let allowances = self.engine.allowances(principal, app).await.unwrap_or_default();
         let mut headers = HeaderMap::new();
@@ -67,7 +67,7 @@ fn list(allowances: &[Allowance], member: impl Fn(&mut String, &Allowance) -> st
     text
 }
 
-/// What is counted, where it is not requests.
+/// The unit of a limit, where it is not requests.
 fn unit(quota: Quota) -> Option<&'static str> {
     match quota {
         Quota::RunsMinute | Quota::RunsDay => None,

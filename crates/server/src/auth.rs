@@ -8,34 +8,49 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method, header};
+use service::{Service, Grant, LOCAL_USER};
 use protocol::{Principal, UserId};
 use service::{Grant, LOCAL_USER};
 
-use crate::error::{Code, Problem};
+use crate::error::{ApiProblem, ProblemCode};
 use crate::{Api, Proxying};
 
 impl FromRequestParts<Api> for Principal {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let token = text(&parts.headers, header::AUTHORIZATION).and_then(bearer);
         if let Some(grant) = token.and_then(|token| api.engine.grant(token)) {
-            return Ok(principal(grant));
+            let is_control = grant.admin && grant.app.is_none() && grant.user == LOCAL_USER;
+            return Ok(match api.control_user.as_deref().filter(|_| is_control) {
+                Some(user) => Principal::authenticated(UserId::new(user)),
+                None => principal(grant),
+            });
         }
         if !api.engine.has_keys() && api.bound.is_loopback() {
             return Ok(Principal::authenticated(UserId::new(LOCAL_USER)).as_admin());
         }
         // One answer for a missing, a wrong and a revoked key.
-        Err(Problem::new(
-            Code::Unauthorized,
+        Err(ApiProblem::new(
+            ProblemCode::Unauthorized,
             "send a good key as Authorization: Bearer; `rondo keys add` makes one",
         ))
     }
 }
 
-/// A user, spoken for by somebody who may open the data folder and so could change all of it.
-pub fn on_this_machine(user: &str) -> Principal {
-    Principal::authenticated(UserId::new(user))
+/// A user who asks, and the engine that answers.
+pub(crate) struct Caller {
+    pub(crate) engine: Service,
+    pub(crate) principal: Principal,
+}
+
+impl FromRequestParts<Api> for Caller {
+    type Rejection = ApiProblem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
+        let principal = Principal::from_request_parts(parts, api).await?;
+        Ok(Self { engine: api.engine.clone(), principal })
+    }
 }
 
 fn principal(grant: Grant) -> Principal {
@@ -52,17 +67,17 @@ fn bearer(header: &str) -> Option<&str> {
 }
 
 /// Somebody who may look after the server.
-pub(crate) struct Admin(pub(crate) Principal);
+pub(crate) struct Admin(pub(crate) Caller);
 
 impl FromRequestParts<Api> for Admin {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let principal = Principal::from_request_parts(parts, api).await?;
-        if principal.is_admin() {
-            return Ok(Self(principal));
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
+        let caller = Caller::from_request_parts(parts, api).await?;
+        if caller.principal.is_admin() {
+            return Ok(Self(caller));
         }
-        Err(Problem::new(Code::AdminOnly, "this needs a key made with --admin"))
+        Err(ApiProblem::new(ProblemCode::AdminOnly, "this needs a key made with --admin"))
     }
 }
 
@@ -72,7 +87,7 @@ pub(crate) fn check(
     proxying: &Proxying,
     method: &Method,
     headers: &HeaderMap,
-) -> Result<(), Problem> {
+) -> Result<(), ApiProblem> {
     let host = text(headers, header::HOST);
     // A page can point its own name at 127.0.0.1, and then it is the same origin; but the name stays in `Host`.
     if bound.is_loopback() && !host.is_some_and(|host| is_ours(host, bound) || proxying.is_host(host)) {
@@ -82,7 +97,7 @@ pub(crate) fn check(
              proxy serves this one, write public_url = \"https://{host}\" under [server] in rondo.toml, or set \
              RONDO_PUBLIC_URL"
         );
-        return Err(Problem::new(Code::HostNotAllowed, detail));
+        return Err(ApiProblem::new(ProblemCode::HostNotAllowed, detail));
     }
     let origin =
         headers.contains_key(header::ORIGIN).then(|| text(headers, header::ORIGIN).unwrap_or_default());
@@ -94,7 +109,7 @@ pub(crate) fn check(
         "a web page of another origin may not act here: send this from your own server, or, if a proxy serves this one \
          there, write public_url = {origin:?} under [server] in rondo.toml, or set RONDO_PUBLIC_URL"
     );
-    Err(Problem::new(Code::OriginNotAllowed, detail))
+    Err(ApiProblem::new(ProblemCode::OriginNotAllowed, detail))
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -135,7 +150,7 @@ mod tests {
         headers
     }
 
-    fn refusal(bound: IpAddr, method: &Method, headers: &HeaderMap) -> Option<Code> {
+    fn refusal(bound: IpAddr, method: &Method, headers: &HeaderMap) -> Option<ProblemCode> {
         check(bound, &Proxying::default(), method, headers).err().map(|problem| problem.code())
     }
 
@@ -150,9 +165,9 @@ mod tests {
             ["rebind.example", "localhost.example:8787", "127.0.0.2", "192.168.0.1", "", "a b", "127.1"]
         {
             let refused = refusal(LOOPBACK, &Method::GET, &headers(foreign, None));
-            assert_eq!(refused, Some(Code::HostNotAllowed), "{foreign:?}");
+            assert_eq!(refused, Some(ProblemCode::HostNotAllowed), "{foreign:?}");
         }
-        assert_eq!(refusal(LOOPBACK, &Method::GET, &HeaderMap::new()), Some(Code::HostNotAllowed));
+        assert_eq!(refusal(LOOPBACK, &Method::GET, &HeaderMap::new()), Some(ProblemCode::HostNotAllowed));
         let second = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
         assert_eq!(refusal(second, &Method::GET, &headers("127.0.0.2:8787", None)), None);
     }
@@ -173,10 +188,10 @@ mod tests {
             assert_eq!(refusal(&Method::POST, host, Some("http://localhost:3000")), None, "{host}");
             for foreign in ["https://evil.example", "https://agents.example.evil", "null"] {
                 let refused = refusal(&Method::POST, host, Some(foreign));
-                assert_eq!(refused, Some(Code::OriginNotAllowed), "{host} from {foreign}");
+                assert_eq!(refused, Some(ProblemCode::OriginNotAllowed), "{host} from {foreign}");
             }
         }
-        assert_eq!(refusal(&Method::GET, "evil.example", Some(ours)), Some(Code::HostNotAllowed));
+        assert_eq!(refusal(&Method::GET, "evil.example", Some(ours)), Some(ProblemCode::HostNotAllowed));
     }
 
     #[test]
@@ -209,7 +224,11 @@ mod tests {
         ] {
             let headers = headers("localhost:8787", Some(foreign));
             for method in [Method::POST, Method::PATCH, Method::DELETE] {
-                assert_eq!(refusal(LOOPBACK, &method, &headers), Some(Code::OriginNotAllowed), "{foreign:?}");
+                assert_eq!(
+                    refusal(LOOPBACK, &method, &headers),
+                    Some(ProblemCode::OriginNotAllowed),
+                    "{foreign:?}"
+                );
             }
             assert_eq!(refusal(LOOPBACK, &Method::GET, &headers), None);
         }

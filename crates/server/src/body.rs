@@ -15,9 +15,9 @@ use serde_json::{Map, Value};
 use service::{MAX_IMPORT_BYTES, Once};
 use tokio::time::timeout;
 
-use crate::error::{Code, Problem};
-use crate::once::once;
-use crate::{Api, Limits};
+use crate::error::{ApiProblem, ProblemCode};
+use crate::idempotency::read_key;
+use crate::{Api, ServerLimits};
 
 const JSON: &str = "application/json";
 
@@ -31,24 +31,24 @@ pub(crate) struct Json<T>(pub(crate) T, pub(crate) Option<Once>);
 pub(crate) struct OptionalJson<T>(pub(crate) T, pub(crate) Option<Once>);
 
 /// An object of any fields, none of them given twice.
-pub(crate) struct Fields(pub(crate) Map<String, Value>);
+pub(crate) struct ObjectFields(pub(crate) Map<String, Value>);
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for ObjectFields {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        reader.deserialize_map(FieldsVisitor)
+        reader.deserialize_map(ObjectFieldsVisitor)
     }
 }
 
-struct FieldsVisitor;
+struct ObjectFieldsVisitor;
 
-impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields;
+impl<'de> Visitor<'de> for ObjectFieldsVisitor {
+    type Value = ObjectFields;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Fields, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<ObjectFields, A::Error> {
         let mut map = Map::new();
         while let Some((name, value)) = fields.next_entry::<String, Value>()? {
             if map.contains_key(&name) {
@@ -56,77 +56,75 @@ impl<'de> Visitor<'de> for FieldsVisitor {
             }
             map.insert(name, value);
         }
-        Ok(Fields(map))
+        Ok(ObjectFields(map))
     }
 }
 
 /// A text, such as a Markdown file, and the key under which it is meant once.
-pub(crate) struct Text(pub(crate) String, pub(crate) Option<Once>);
+pub(crate) struct TextBody(pub(crate) String, pub(crate) Option<Once>);
 
-impl FromRequest<Api> for Text {
-    type Rejection = Problem;
+impl FromRequest<Api> for TextBody {
+    type Rejection = ApiProblem;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
-        if !is_of_type(request.headers(), |essence| TEXTS.contains(&essence)) {
-            let detail = "send the body as content-type: text/markdown";
-            return Err(Problem::new(Code::UnsupportedMediaType, detail));
-        }
-        let (body, once) = read(request, &api.limits).await?;
-        Ok(Self(utf8(&body)?.to_owned(), once))
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
+        check_content_type(request.headers(), &TEXTS, "text/markdown")?;
+        read_text(request, &api.limits).await.map(|(text, once)| Self(text, once))
     }
 }
 
 /// A file of any form, which may be larger than other bodies, and the key under which it is meant once.
-pub(crate) struct File(pub(crate) String, pub(crate) Option<Once>);
+pub(crate) struct FileBody(pub(crate) String, pub(crate) Option<Once>);
 
-impl FromRequest<Api> for File {
-    type Rejection = Problem;
+impl FromRequest<Api> for FileBody {
+    type Rejection = ApiProblem;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
-        if !is_of_type(request.headers(), |essence| essence == JSON || TEXTS.contains(&essence)) {
-            let detail = "send the body as content-type: application/json or text/markdown";
-            return Err(Problem::new(Code::UnsupportedMediaType, detail));
-        }
-        let limits = Limits { max_body_bytes: MAX_IMPORT_BYTES, ..api.limits };
-        let (body, once) = read(request, &limits).await?;
-        Ok(Self(utf8(&body)?.to_owned(), once))
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
+        let [markdown, plain] = TEXTS;
+        check_content_type(request.headers(), &[JSON, markdown, plain], "application/json or text/markdown")?;
+        let limits = ServerLimits { max_body_bytes: MAX_IMPORT_BYTES, ..api.limits };
+        read_text(request, &limits).await.map(|(text, once)| Self(text, once))
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
-    type Rejection = Problem;
+async fn read_text(request: Request, limits: &ServerLimits) -> Result<(String, Option<Once>), ApiProblem> {
+    let (body, once) = read(request, limits).await?;
+    Ok((utf8(&body)?.to_owned(), once))
+}
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
-        check_content_type(request.headers())?;
+impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
+    type Rejection = ApiProblem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
+        check_content_type(request.headers(), &[JSON], JSON)?;
         let (body, once) = read(request, &api.limits).await?;
         Ok(Self(parse(&body)?, once))
     }
 }
 
 impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
         let (mut parts, body) = request.into_parts();
         if body.is_end_stream() {
             parts.headers.remove(header::CONTENT_TYPE); // there is nothing it could be the type of
         }
-        check_content_type(&parts.headers)?;
+        check_content_type(&parts.headers, &[JSON], JSON)?;
         let (body, once) = read(Request::from_parts(parts, body), &api.limits).await?;
         let value = if body.is_empty() { T::default() } else { parse(&body)? };
         Ok(Self(value, once))
     }
 }
 
-async fn read(request: Request, limits: &Limits) -> Result<(Bytes, Option<Once>), Problem> {
+async fn read(request: Request, limits: &ServerLimits) -> Result<(Bytes, Option<Once>), ApiProblem> {
     let (parts, body) = request.into_parts();
     let body = bounded(body, limits).await?;
-    let once = once(&parts, &body)?;
+    let once = read_key(&parts, &body)?;
     Ok((body, once))
 }
 
 /// The whole body, if it is as small and as fast as it must be.
-pub(crate) async fn bounded(body: Body, limits: &Limits) -> Result<Bytes, Problem> {
+pub(crate) async fn bounded(body: Body, limits: &ServerLimits) -> Result<Bytes, ApiProblem> {
     // A body that announces its size is refused before any of it is read.
     if body.size_hint().lower() > limits.max_body_bytes as u64 {
         return Err(too_large(limits.max_body_bytes));
@@ -134,53 +132,53 @@ pub(crate) async fn bounded(body: Body, limits: &Limits) -> Result<Bytes, Proble
     collect(body, limits).await
 }
 
-async fn collect(body: Body, limits: &Limits) -> Result<Bytes, Problem> {
+async fn collect(body: Body, limits: &ServerLimits) -> Result<Bytes, ApiProblem> {
     let collected = timeout(limits.body_timeout, Limited::new(body, limits.max_body_bytes).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limits.max_body_bytes)),
-        Ok(Err(_)) => Err(Problem::new(Code::InvalidJson, "the body could not be read to its end")),
+        Ok(Err(_)) => Err(ApiProblem::new(ProblemCode::InvalidJson, "the body could not be read to its end")),
         Err(_) => {
             let seconds = limits.body_timeout.as_secs();
-            Err(Problem::new(Code::BodyTimeout, format!("the body must arrive within {seconds} seconds")))
+            Err(ApiProblem::new(
+                ProblemCode::BodyTimeout,
+                format!("the body must arrive within {seconds} seconds"),
+            ))
         }
     }
 }
 
-fn too_large(limit: usize) -> Problem {
-    Problem::new(Code::BodyTooLarge, format!("the body must be at most {limit} bytes"))
+fn too_large(limit: usize) -> ApiProblem {
+    ApiProblem::new(ProblemCode::BodyTooLarge, format!("the body must be at most {limit} bytes"))
 }
 
-fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
-    if is_of_type(headers, |essence| essence == JSON) {
+/// Refuses a content type, without its parameters, that is not one of these. None at all is good, too.
+fn check_content_type(headers: &HeaderMap, good: &[&str], send_as: &str) -> Result<(), ApiProblem> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let essence = value.to_str().ok().and_then(|text| text.split(';').next()).unwrap_or_default();
+    if good.contains(&essence.trim().to_ascii_lowercase().as_str()) {
         return Ok(());
     }
-    Err(Problem::new(Code::UnsupportedMediaType, "send the body as content-type: application/json"))
+    let detail = format!("send the body as content-type: {send_as}");
+    Err(ApiProblem::new(ProblemCode::UnsupportedMediaType, detail))
 }
 
-/// Whether the content type, without its parameters, is a good one. None at all is good, too.
-fn is_of_type(headers: &HeaderMap, good: impl FnOnce(&str) -> bool) -> bool {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
-    let essence = value.to_str().ok().and_then(|text| text.split(';').next()).unwrap_or_default();
-    good(&essence.trim().to_ascii_lowercase())
-}
-
-fn utf8(body: &[u8]) -> Result<&str, Problem> {
+fn utf8(body: &[u8]) -> Result<&str, ApiProblem> {
     std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
         let detail = format!("the byte at offset {at} is not UTF-8; encode the body as UTF-8");
-        Problem::new(Code::InvalidUtf8, detail)
+        ApiProblem::new(ProblemCode::InvalidUtf8, detail)
     })
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiProblem> {
     let text = utf8(body)?;
     if text.trim().is_empty() {
-        return Err(Problem::new(Code::InvalidJson, "the body is empty; send a JSON object"));
+        return Err(ApiProblem::new(ProblemCode::InvalidJson, "the body is empty; send a JSON object"));
     }
     if json_depth(text) > MAX_JSON_DEPTH {
-        return Err(Problem::new(
-            Code::InvalidJson,
+        return Err(ApiProblem::new(
+            ProblemCode::InvalidJson,
             format!("the JSON nests deeper than {MAX_JSON_DEPTH} levels"),
         ));
     }
@@ -198,22 +196,24 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 }
 
 /// `path` is where the parser stood, `.` at the top.
-fn refused(path: &str, error: &serde_json::Error) -> Problem {
+fn refused(path: &str, error: &serde_json::Error) -> ApiProblem {
     let sentence = error.to_string();
     match error.classify() {
-        Category::Syntax | Category::Eof | Category::Io => Problem::new(Code::InvalidJson, sentence),
+        Category::Syntax | Category::Eof | Category::Io => {
+            ApiProblem::new(ProblemCode::InvalidJson, sentence)
+        }
         Category::Data => {
             let message = sentence.rsplit_once(" at line ").map_or(sentence.as_str(), |(message, _)| message);
             match field(path, message) {
-                Some(field) => Problem::invalid(field, in_words(message)),
+                Some(field) => ApiProblem::invalid(field, in_words(message)),
                 None => not_an_object(),
             }
         }
     }
 }
 
-fn not_an_object() -> Problem {
-    Problem::new(Code::InvalidRequest, "the body must be a JSON object")
+fn not_an_object() -> ApiProblem {
+    ApiProblem::new(ProblemCode::InvalidRequest, "the body must be a JSON object")
 }
 
 /// The parser's message without the names of Rust's types.

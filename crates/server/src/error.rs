@@ -1,6 +1,6 @@
-//! What goes wrong, as the client sees it: one closed list of codes, one problem document.
+//! Failures as the client sees them: one closed list of codes, one problem document.
 //!
-//! A handler returns a [`Problem`]; it rides in the response's extensions until [`crate::edge`], which knows the
+//! A handler returns a [`ApiProblem`]; it rides in the response's extensions until [`crate::middleware`], which knows the
 //! request's id, writes the document. Nothing internal ever gets into `detail`.
 
 use axum::body::Body;
@@ -18,38 +18,38 @@ macro_rules! codes {
     ($($variant:ident = $name:literal, $status:ident, $title:literal;)*) => {
         /// Every code but those of a conflict, which the engine names.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Code {
+        pub(crate) enum ProblemCode {
             $($variant,)*
             Conflict(&'static str),
         }
 
-        impl Code {
-            const ALL: &'static [Code] = &[$(Code::$variant),*];
+        impl ProblemCode {
+            const ALL: &'static [ProblemCode] = &[$(ProblemCode::$variant),*];
 
             /// The code of something that the engine names: a conflict, unless it stands in the list.
-            fn named(name: &'static str) -> Self {
+            fn of_name(name: &'static str) -> Self {
                 let listed = Self::ALL.iter().find(|code| code.name() == name);
-                listed.copied().unwrap_or(Code::Conflict(name))
+                listed.copied().unwrap_or(ProblemCode::Conflict(name))
             }
 
             pub(crate) fn name(self) -> &'static str {
                 match self {
-                    $(Code::$variant => $name,)*
-                    Code::Conflict(name) => name,
+                    $(ProblemCode::$variant => $name,)*
+                    ProblemCode::Conflict(name) => name,
                 }
             }
 
             fn status(self) -> StatusCode {
                 match self {
-                    $(Code::$variant => StatusCode::$status,)*
-                    Code::Conflict(_) => StatusCode::CONFLICT,
+                    $(ProblemCode::$variant => StatusCode::$status,)*
+                    ProblemCode::Conflict(_) => StatusCode::CONFLICT,
                 }
             }
 
             fn title(self) -> &'static str {
                 match self {
-                    $(Code::$variant => $title,)*
-                    Code::Conflict(_) => "Not possible now",
+                    $(ProblemCode::$variant => $title,)*
+                    ProblemCode::Conflict(_) => "Not possible now",
                 }
             }
         }
@@ -91,9 +91,9 @@ codes! {
 
 /// A refusal or a failure, without the request's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    code: Code,
-    /// What happened, and what the client can do about it.
+pub(crate) struct ApiProblem {
+    code: ProblemCode,
+    /// A sentence on the failure, and on how the client can mend it.
     detail: String,
     /// The field of the request at fault.
     field: Option<String>,
@@ -101,37 +101,37 @@ pub(crate) struct Problem {
     retry_after: Option<u32>,
 }
 
-impl Problem {
-    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+impl ApiProblem {
+    pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self { code, detail: cut(detail.into()), field: None, retry_after: None }
     }
 
     /// A value of the request that is not acceptable.
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { field: Some(cut(field.into())), ..Self::new(Code::InvalidRequest, message) }
+        Self { field: Some(cut(field.into())), ..Self::new(ProblemCode::InvalidRequest, message) }
     }
 
     pub(crate) fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    pub(crate) fn code(&self) -> Code {
+    pub(crate) fn code(&self) -> ProblemCode {
         self.code
     }
 
-    /// The same problem, its field under the name that this route knows it by.
+    /// Renames the problem's field to the name that this route knows it by.
     pub(crate) fn rename_field(self, rename: impl FnOnce(&str) -> Option<&'static str>) -> Self {
         let renamed = self.field.as_deref().and_then(rename).map(String::from);
         Self { field: renamed.or(self.field), ..self }
     }
 
-    fn document(self, request_id: &str) -> Document {
+    fn document(self, request_id: &str) -> ProblemDocument {
         let detail = match &self.field {
             Some(field) => format!("{field}: {}", self.detail),
             None => self.detail.clone(),
         };
         let errors = self.field.map(|field| vec![FieldError { field, message: self.detail }]);
-        Document {
+        ProblemDocument {
             kind: String::from("about:blank"),
             title: self.code.title().into(),
             status: self.code.status().as_u16(),
@@ -143,39 +143,39 @@ impl Problem {
     }
 }
 
-impl From<Error> for Problem {
+impl From<Error> for ApiProblem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
         match error {
-            Error::NotFound { .. } => Self::new(Code::NotFound, detail),
+            Error::NotFound { .. } => Self::new(ProblemCode::NotFound, detail),
             Error::Invalid { field, message } => Self::invalid(field, message),
-            Error::Conflict { code, message } => Self::new(Code::named(code), message),
-            Error::KeyReused => Self::new(Code::KeyReused, detail),
+            Error::Conflict { code, message } => Self::new(ProblemCode::of_name(code), message),
+            Error::KeyReused => Self::new(ProblemCode::KeyReused, detail),
             Error::TooLarge { field, limit } => Self {
                 field: Some(field.into()),
-                ..Self::new(Code::TooLarge, format!("must be at most {limit} bytes"))
+                ..Self::new(ProblemCode::TooLarge, format!("must be at most {limit} bytes"))
             },
             Error::Secret { field, kind } => {
                 let detail = format!("looks like {kind}; secrets are not remembered");
-                Self { field: Some(field.into()), ..Self::new(Code::Secret, detail) }
+                Self { field: Some(field.into()), ..Self::new(ProblemCode::Secret, detail) }
             }
-            Error::Forbidden { message } => Self::new(Code::Forbidden, message),
+            Error::Forbidden { message } => Self::new(ProblemCode::Forbidden, message),
             Error::Budget { message, retry_after } => {
-                Self::new(Code::BudgetExceeded, message).retry_after(retry_after)
+                Self::new(ProblemCode::BudgetExceeded, message).retry_after(retry_after)
             }
             Error::RateLimited { message, retry_after } => {
-                Self::new(Code::RateLimited, message).retry_after(retry_after)
+                Self::new(ProblemCode::RateLimited, message).retry_after(retry_after)
             }
             Error::Unavailable { message, retry_after } => {
-                Self::new(Code::Unavailable, message).retry_after(retry_after)
+                Self::new(ProblemCode::Unavailable, message).retry_after(retry_after)
             }
-            Error::Full => Self::new(Code::DiskFull, detail),
-            Error::Internal => Self::new(Code::Internal, detail),
+            Error::Full => Self::new(ProblemCode::DiskFull, detail),
+            Error::Internal => Self::new(ProblemCode::Internal, detail),
         }
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiProblem {
     fn into_response(self) -> Response {
         let mut response = self.code.status().into_response();
         response.extensions_mut().insert(self);
@@ -185,8 +185,8 @@ impl IntoResponse for Problem {
 
 /// Writes the document of the problem that rides in `response`, if one does.
 pub(crate) fn write_problem(mut response: Response, request_id: &str) -> Response {
-    let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
-    let (retry_after, unauthorized) = (problem.retry_after, problem.code == Code::Unauthorized);
+    let Some(problem) = response.extensions_mut().remove::<ApiProblem>() else { return response };
+    let (retry_after, unauthorized) = (problem.retry_after, problem.code == ProblemCode::Unauthorized);
     let body = serde_json::to_vec(&problem.document(request_id)).unwrap_or_default();
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
@@ -212,7 +212,7 @@ fn cut(text: String) -> String {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Problem)]
-pub(crate) struct Document {
+pub(crate) struct ProblemDocument {
     #[serde(rename = "type")]
     kind: String,
     /// The kind of problem, for people.
@@ -265,7 +265,7 @@ mod tests {
         "thread_busy",
     ];
 
-    async fn written(problem: Problem) -> (StatusCode, Option<String>, Value) {
+    async fn written(problem: ApiProblem) -> (StatusCode, Option<String>, Value) {
         let response = write_problem(problem.into_response(), "0192");
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
         let retry = response.headers().get(header::RETRY_AFTER).map(|v| v.to_str().unwrap().to_owned());
@@ -278,7 +278,7 @@ mod tests {
     async fn a_bad_field_is_named() {
         let error = Error::Invalid { field: "settings.temperature", message: "must be from 0 to 2".into() };
         let problem =
-            Problem::from(error).rename_field(|f| (f == "settings.temperature").then_some("temperature"));
+            ApiProblem::from(error).rename_field(|f| (f == "settings.temperature").then_some("temperature"));
         let (status, retry, document) = written(problem).await;
         assert_eq!((status, retry), (StatusCode::UNPROCESSABLE_ENTITY, None));
         assert_eq!(
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn what_a_client_sent_is_repeated_in_part() {
-        let problem = Problem::invalid("é".repeat(1_000_000), "x".repeat(1_000_000));
+        let problem = ApiProblem::invalid("é".repeat(1_000_000), "x".repeat(1_000_000));
         assert_eq!(problem.field.unwrap().chars().count(), MAX_TEXT_CHARS + 1);
         assert_eq!(problem.detail.chars().count(), MAX_TEXT_CHARS + 1);
     }
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn the_documentation_lists_every_code() {
         let page = include_str!("../../../docs/api.md");
-        for code in Code::ALL {
+        for code in ProblemCode::ALL {
             let row = format!("| {} | `{}` |", code.status().as_u16(), code.name());
             assert!(page.contains(&row), "docs/api.md lacks {row}");
         }

@@ -21,7 +21,7 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) struct Socket<S> {
     stream: S,
     limit: Duration,
-    /// What happens to the stream of such a write. Nobody takes what waits in the kernel, which would keep it for long.
+    /// The end of a stream whose write is blocked for too long. Nobody takes what waits in the kernel, which would keep it for long.
     give_up: fn(&S),
     /// Runs while a write is blocked.
     blocked: Option<Pin<Box<Sleep>>>,

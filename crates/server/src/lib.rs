@@ -6,18 +6,20 @@
 mod allowance;
 mod auth;
 mod body;
-mod doors;
-mod edge;
+mod contracts;
 mod error;
+mod event_stream;
+mod idempotency;
 mod io;
-mod once;
+mod middleware;
 mod openapi;
+mod path;
 mod proxying;
 mod query;
 mod routes;
 mod serve;
 mod sse;
-mod streams;
+mod stream_permits;
 mod upload;
 
 use std::net::IpAddr;
@@ -29,13 +31,12 @@ use service::Service;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-pub use auth::on_this_machine;
 pub use proxying::{Proxying, PublicUrl};
 pub use serve::{serve, serve_router};
 
-/// What one client, connection or request may cost.
+/// Limits of one client, connection or request.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Connections at once; more wait in the kernel's queue.
     pub max_connections: usize,
     /// Request line and headers together.
@@ -53,7 +54,7 @@ pub struct Limits {
     pub heartbeat: Duration,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             max_connections: 16_384,
@@ -68,17 +69,20 @@ impl Default for Limits {
     }
 }
 
-/// What the server is told beside its engine.
+/// Settings of the server beside its engine.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
-    pub limits: Limits,
+pub struct ServerSettings {
+    pub limits: ServerLimits,
     /// The app that answers at `/api/chat` when a request names none.
     pub chat_app: Option<String>,
     pub proxying: Proxying,
+    /// The user for whom the holder of the control token speaks; the machine's own user and admin when absent. A command
+    /// that opens the data folder may speak for anybody.
+    pub control_user: Option<String>,
 }
 
-impl From<Limits> for Settings {
-    fn from(limits: Limits) -> Self {
+impl From<ServerLimits> for ServerSettings {
+    fn from(limits: ServerLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 }
@@ -100,17 +104,18 @@ impl From<CancellationToken> for Shutdown {
     }
 }
 
-/// What every handler has at hand.
+/// The state that every handler has at hand.
 #[derive(Clone)]
 struct Api {
     engine: Service,
-    limits: Limits,
+    limits: ServerLimits,
     chat_app: Option<Arc<str>>,
+    control_user: Option<Arc<str>>,
     proxying: Arc<Proxying>,
     /// Streams that follow a run or a thread.
-    following: streams::Streams,
+    following: stream_permits::StreamPermits,
     /// Requests that wait for the answer to their message.
-    answering: streams::Streams,
+    answering: stream_permits::StreamPermits,
     /// Held by each upload until it is stored.
     uploads: Arc<Semaphore>,
     shutdown: Shutdown,

@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use utoipa::OpenApi;
-use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder, Server};
+use utoipa::openapi::{Content, PathItem, Ref, RefOr, Response, ResponseBuilder, Server};
+use utoipa_axum::router::OpenApiRouter;
 
-use crate::PublicUrl;
-use crate::error::{Document, MEDIA_TYPE};
+use crate::error::{MEDIA_TYPE, ProblemDocument};
+use crate::{Api, PublicUrl};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -18,7 +19,7 @@ use crate::error::{Document, MEDIA_TYPE};
                        `event:` and its place in the thread's log as `id:`."
     ),
     components(schemas(
-        Document,
+        ProblemDocument,
         protocol::MessageUser,
         protocol::RunStart,
         protocol::ContextLoaded,
@@ -44,7 +45,7 @@ use crate::error::{Document, MEDIA_TYPE};
 )]
 struct Description;
 
-/// What there is to say before any route is added.
+/// The description before any route is added.
 pub(crate) fn base() -> utoipa::openapi::OpenApi {
     Description::openapi()
 }
@@ -64,8 +65,7 @@ pub(crate) fn encode(mut api: utoipa::openapi::OpenApi, public_urls: &[PublicUrl
         for operation in changes.into_iter().flatten().filter(|_| !path.ends_with("/search")) {
             operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
         }
-        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
-        for operation in operations.into_iter().flatten() {
+        for operation in operations(item) {
             operation.responses.responses.insert("default".into(), problem().into());
         }
     }
@@ -75,6 +75,18 @@ pub(crate) fn encode(mut api: utoipa::openapi::OpenApi, public_urls: &[PublicUrl
     // None is needed as long as there is none.
     api.security = Some(vec![SecurityRequirement::new("key", [""; 0]), SecurityRequirement::default()]);
     Bytes::from(serde_json::to_vec(&api).unwrap_or_default())
+}
+
+/// The router, with all that it describes under one tag.
+pub(crate) fn tagged(tag: &str, mut router: OpenApiRouter<Api>) -> OpenApiRouter<Api> {
+    for operation in router.get_openapi_mut().paths.paths.values_mut().flat_map(operations) {
+        operation.tags = Some(vec![tag.to_owned()]);
+    }
+    router
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete].into_iter().flatten()
 }
 
 fn idempotency_key() -> Parameter {

@@ -15,7 +15,7 @@ const MAX_HOPS: usize = 32;
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
 
-/// What an operator says of the proxies in front of the server. Nothing of it is needed without one.
+/// The operator's settings for proxies in front of the server. A server without a proxy needs none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proxying {
     /// Where browsers and others reach the server.

@@ -1,130 +1,58 @@
-//! What paths, query strings and `Last-Event-ID` say, as types.
+//! Query strings, `If-Match` and `Last-Event-ID` as types: each type reads its parameters and describes them in OpenAPI.
 
 use std::str::FromStr;
 
-use axum::extract::{FromRequestParts, Path, Query};
+use axum::extract::{FromRequestParts, Query};
 use axum::http::header;
 use axum::http::request::Parts;
-use protocol::{ActionId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RunId, Seq, ThreadId};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use service::{
-    ActionQuery, ExportFormat, FilePlace, MessageQuery, PageQuery, RecordPlace, RecordSearch, RecordsPlace,
-};
+use service::{ActionQuery, MessageQuery, PageQuery, RecordSearch};
+use protocol::{RunId, Seq, ThreadId};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use crate::Api;
-use crate::error::{Code, Problem};
+use crate::error::{ApiProblem, ProblemCode};
 
 const MAX_PAGE: u32 = 1000;
 
-/// The one name in the path. One that cannot exist is answered like one that does not.
-pub(crate) struct InPath<T>(pub(crate) T);
+/// How the refusals of this file's own readers begin; they name the parameter at fault.
+const RULE: &str = "must ";
 
-/// What a name in a path names.
-pub(crate) trait Named: FromStr {
-    const WHAT: &'static str;
-}
+/// The parameters of a query string.
+pub(crate) struct Params<T>(pub(crate) T);
 
-impl Named for RunId {
-    const WHAT: &'static str = "run";
-}
+impl<T: DeserializeOwned> FromRequestParts<Api> for Params<T> {
+    type Rejection = ApiProblem;
 
-impl Named for ThreadId {
-    const WHAT: &'static str = "thread";
-}
-
-impl Named for KeyId {
-    const WHAT: &'static str = "key";
-}
-
-impl Named for MemoryId {
-    const WHAT: &'static str = "memory";
-}
-
-impl Named for ActionId {
-    const WHAT: &'static str = "action";
-}
-
-impl Named for ProposalId {
-    const WHAT: &'static str = "proposal";
-}
-
-impl Named for PinId {
-    const WHAT: &'static str = "pin";
-}
-
-impl Named for DocumentId {
-    const WHAT: &'static str = "document";
-}
-
-/// An app's name; the engine knows which exist.
-impl Named for String {
-    const WHAT: &'static str = "app";
-}
-
-impl<T: Named> FromRequestParts<Api> for InPath<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let text = Path::<String>::from_request_parts(parts, api).await.ok();
-        let name = text.and_then(|Path(text)| text.parse().ok());
-        name.map(Self).ok_or_else(|| service::Error::NotFound { what: T::WHAT }.into())
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
+        read_params(parts).map(Self)
     }
 }
 
-/// A place of several names. The engine knows which apps, types and paths there are.
-pub(crate) struct At<T>(pub(crate) T);
+pub(crate) fn read_params<T: DeserializeOwned>(parts: &Parts) -> Result<T, ApiProblem> {
+    let parsed = Query::<T>::try_from_uri(&parts.uri);
+    parsed.map(|Query(params)| params).map_err(|rejection| {
+        broken_rule(&rejection).unwrap_or_else(|| {
+            ApiProblem::new(
+                ProblemCode::InvalidRequest,
+                "the query string cannot be read; give each parameter once",
+            )
+        })
+    })
+}
 
-impl FromRequestParts<Api> for At<RecordsPlace> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let names = Path::<(String, String)>::from_request_parts(parts, api).await;
-        let Path((app, kind)) = names.map_err(|_| nothing("type of records"))?;
-        Ok(Self(RecordsPlace { app, kind }))
+/// The parameter that breaks a rule of this file, if that is why the query string was refused.
+fn broken_rule(rejection: &dyn std::error::Error) -> Option<ApiProblem> {
+    let mut source = rejection.source();
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<serde_path_to_error::Error<serde::de::value::Error>>() {
+            let rule = error.inner().to_string();
+            return rule.starts_with(RULE).then(|| ApiProblem::invalid(error.path().to_string(), rule));
+        }
+        source = error.source();
     }
-}
-
-impl FromRequestParts<Api> for At<RecordPlace> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let names = Path::<(String, String, String)>::from_request_parts(parts, api).await;
-        let Path((app, kind, id)) = names.map_err(|_| nothing("record"))?;
-        let id = id.parse().map_err(|_| nothing("record"))?;
-        Ok(Self(RecordPlace { of: RecordsPlace { app, kind }, id }))
-    }
-}
-
-impl FromRequestParts<Api> for At<FilePlace> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let names = Path::<(String, String)>::from_request_parts(parts, api).await;
-        let Path((app, path)) = names.map_err(|_| nothing("file"))?;
-        Ok(Self(FilePlace { app, path }))
-    }
-}
-
-/// A persona by its app and id.
-pub(crate) struct PersonaPlace {
-    pub(crate) app: String,
-    pub(crate) id: String,
-}
-
-impl FromRequestParts<Api> for At<PersonaPlace> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let names = Path::<(String, String)>::from_request_parts(parts, api).await;
-        let Path((app, id)) = names.map_err(|_| nothing("persona"))?;
-        Ok(Self(PersonaPlace { app, id }))
-    }
-}
-
-fn nothing(what: &'static str) -> Problem {
-    service::Error::NotFound { what }.into()
+    None
 }
 
 /// Which part of a list.
@@ -132,30 +60,17 @@ fn nothing(what: &'static str) -> Problem {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageParams {
     /// How many items at most.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
-    limit: Option<String>,
+    #[serde(default, deserialize_with = "page_limit")]
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
     /// The `next` of the page before.
     cursor: Option<String>,
 }
 
-/// [`PageParams`], read.
-pub(crate) struct Paging(pub(crate) PageQuery);
-
-impl FromRequestParts<Api> for Paging {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let PageParams { limit, cursor } = params(parts)?;
-        let limit = limit.as_deref().map(page_limit).transpose()?;
-        Ok(Self(PageQuery { limit, cursor }))
+impl From<PageParams> for PageQuery {
+    fn from(PageParams { limit, cursor }: PageParams) -> Self {
+        Self { limit, cursor }
     }
-}
-
-fn page_limit(text: &str) -> Result<u32, Problem> {
-    let limit = digits(text).and_then(|limit| u32::try_from(limit).ok());
-    limit
-        .filter(|limit| (1..=MAX_PAGE).contains(limit))
-        .ok_or_else(|| Problem::invalid("limit", format!("must be a number from 1 to {MAX_PAGE}")))
 }
 
 /// Which actions to list.
@@ -163,33 +78,25 @@ fn page_limit(text: &str) -> Result<u32, Problem> {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ActionParams {
     /// Those of one run.
-    #[param(value_type = Option<RunId>)]
-    run: Option<String>,
+    #[serde(default, deserialize_with = "id")]
+    run: Option<RunId>,
     /// Those of one thread.
-    #[param(value_type = Option<ThreadId>)]
-    thread: Option<String>,
+    #[serde(default, deserialize_with = "id")]
+    thread: Option<ThreadId>,
     tool: Option<String>,
     /// `started`, `complete`, `failed`, `denied`, `cancelled` or `unknown`.
     status: Option<String>,
     /// `read`, `idempotent`, `reversible` or `irreversible`.
     effect: Option<String>,
     /// Only those that were taken back, or only those that were not.
-    #[param(value_type = Option<bool>)]
-    undone: Option<String>,
+    #[serde(default, deserialize_with = "yes_or_no")]
+    undone: Option<bool>,
 }
 
-/// [`ActionParams`], read.
-pub(crate) struct WhichActions(pub(crate) ActionQuery);
-
-impl FromRequestParts<Api> for WhichActions {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let ActionParams { run, thread, tool, status, effect, undone } = params(parts)?;
-        let run = run.map(|text| id("run", &text)).transpose()?;
-        let thread = thread.map(|text| id("thread", &text)).transpose()?;
-        let undone = undone.map(|text| yes_or_no("undone", &text)).transpose()?;
-        Ok(Self(ActionQuery { run, thread, tool, status, effect, undone }))
+impl From<ActionParams> for ActionQuery {
+    fn from(params: ActionParams) -> Self {
+        let ActionParams { run, thread, tool, status, effect, undone } = params;
+        Self { run, thread, tool, status, effect, undone }
     }
 }
 
@@ -198,59 +105,26 @@ impl FromRequestParts<Api> for WhichActions {
 #[into_params(parameter_in = Query)]
 pub(crate) struct OpenParams {
     /// `true` for those that can still be decided; all when absent.
-    #[param(value_type = Option<bool>)]
-    open: Option<String>,
+    #[serde(default, deserialize_with = "yes_or_no")]
+    pub(crate) open: Option<bool>,
 }
 
-/// Whether only what is open is asked for.
-pub(crate) struct OnlyOpen(pub(crate) bool);
-
-impl FromRequestParts<Api> for OnlyOpen {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let open = params::<OpenParams>(parts)?.open.map(|text| yes_or_no("open", &text)).transpose()?;
-        Ok(Self(open.unwrap_or(false)))
-    }
-}
-
-/// Which memories to list.
+/// Which memories to list; the engine knows which statuses there are.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct MemoryParams {
     /// `active` (when absent), `forgotten`, `removed`, `expired`, `superseded` or `all`.
-    status: Option<String>,
+    pub(crate) status: Option<String>,
 }
 
-/// [`MemoryParams`]; the engine knows which there are.
-pub(crate) struct OfStatus(pub(crate) Option<String>);
-
-impl FromRequestParts<Api> for OfStatus {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        Ok(Self(params::<MemoryParams>(parts)?.status))
-    }
-}
-
-/// How a memory goes.
+/// Whether a memory is forgotten or removed for good.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PurgeParams {
     /// `true` removes it from the disk for good, so that it cannot be restored.
-    purge: Option<String>,
-}
-
-/// [`PurgeParams`]: whether it goes for good.
-pub(crate) struct ForGood(pub(crate) bool);
-
-impl FromRequestParts<Api> for ForGood {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let purge = params::<PurgeParams>(parts)?.purge.map(|text| yes_or_no("purge", &text)).transpose()?;
-        Ok(Self(purge.unwrap_or(false)))
-    }
+    #[serde(default, deserialize_with = "yes_or_no")]
+    #[param(value_type = Option<String>)]
+    pub(crate) purge: Option<bool>,
 }
 
 /// To whom a profile speaks.
@@ -258,89 +132,48 @@ impl FromRequestParts<Api> for ForGood {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ProfileParams {
     /// What this app alone is told; without it, what all apps of the key are told.
-    app: Option<String>,
+    pub(crate) app: Option<String>,
 }
 
-/// [`ProfileParams`]: the app that alone is told.
-pub(crate) struct ToldTo(pub(crate) Option<String>);
-
-impl FromRequestParts<Api> for ToldTo {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        Ok(Self(params::<ProfileParams>(parts)?.app))
-    }
-}
-
-/// Which form a file is to have.
+/// Which form a file of memories is to have.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct FormatParams {
+pub(crate) struct ExportParams {
     /// `json` (when absent), `markdown` or `mem0`.
-    format: Option<String>,
+    pub(crate) format: Option<String>,
 }
 
-/// [`FormatParams`], read.
-pub(crate) struct InFormat(pub(crate) ExportFormat);
-
-impl FromRequestParts<Api> for InFormat {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let format = params::<FormatParams>(parts)?.format;
-        Ok(Self(format.map(|name| name.parse::<ExportFormat>()).transpose()?.unwrap_or_default()))
-    }
-}
-
-/// Which past messages to look for.
+/// Which past messages to look for; the engine knows which values are good.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct MessageParams {
     /// What to look for, in 1 to 1000 characters.
-    #[param(required = true, value_type = String)]
-    q: Option<String>,
+    #[serde(default)]
+    #[param(required = true)]
+    q: String,
     /// How many at most; 10 when absent.
-    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
-    limit: Option<String>,
+    #[serde(default, deserialize_with = "number_or_zero")]
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u32>,
     /// The first day or moment (UTC).
     from: Option<String>,
     /// The last day or moment (UTC).
     to: Option<String>,
 }
 
-/// [`MessageParams`], read; the engine knows which are good.
-pub(crate) struct WhichMessages(pub(crate) MessageQuery);
-
-impl FromRequestParts<Api> for WhichMessages {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let MessageParams { q, limit, from, to } = params(parts)?;
-        // A number that is none is refused as one that is out of bounds.
-        let number = |text: String| digits(&text).and_then(|limit| u32::try_from(limit).ok()).unwrap_or(0);
-        Ok(Self(MessageQuery { text: q.unwrap_or_default(), limit: limit.map(number), from, to }))
+impl From<MessageParams> for MessageQuery {
+    fn from(MessageParams { q, limit, from, to }: MessageParams) -> Self {
+        Self { text: q, limit, from, to }
     }
 }
 
 /// Which summaries to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct AllParams {
+pub(crate) struct SummaryParams {
     /// `true` for those, too, that a later one took the place of.
-    #[param(value_type = Option<bool>)]
-    all: Option<String>,
-}
-
-/// Whether everything is asked for.
-pub(crate) struct All(pub(crate) bool);
-
-impl FromRequestParts<Api> for All {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let all = params::<AllParams>(parts)?.all.map(|text| yes_or_no("all", &text)).transpose()?;
-        Ok(Self(all.unwrap_or(false)))
-    }
+    #[serde(default, deserialize_with = "yes_or_no")]
+    pub(crate) all: Option<bool>,
 }
 
 /// Which part of a document's text.
@@ -348,25 +181,11 @@ impl FromRequestParts<Api> for All {
 #[into_params(parameter_in = Query)]
 pub(crate) struct PieceParams {
     /// The piece to begin with: 0 when absent, then the `next` of the part before.
-    #[param(value_type = Option<u32>)]
-    from: Option<String>,
+    #[serde(default, deserialize_with = "piece_number")]
+    pub(crate) from: Option<u32>,
 }
 
-/// [`PieceParams`], read.
-pub(crate) struct FromPiece(pub(crate) u32);
-
-impl FromRequestParts<Api> for FromPiece {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let Some(text) = params::<PieceParams>(parts)?.from else { return Ok(Self(0)) };
-        let from = digits(&text).and_then(|from| u32::try_from(from).ok());
-        let invalid = || Problem::invalid("from", "must be the number of a piece, such as 12");
-        from.map(Self).ok_or_else(invalid)
-    }
-}
-
-/// What an upload is called.
+/// The name of an upload.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct NameParams {
@@ -374,17 +193,17 @@ pub(crate) struct NameParams {
     pub(crate) name: Option<String>,
 }
 
-/// `q` and `field.NAME`, as pairs; the rest is for others.
-pub(crate) struct WhichRecords(pub(crate) RecordSearch);
+/// `q` and `field.NAME`, as pairs; other parameters are left to other types.
+pub(crate) struct RecordParams(pub(crate) RecordSearch);
 
-impl FromRequestParts<Api> for WhichRecords {
-    type Rejection = Problem;
+impl FromRequestParts<Api> for RecordParams {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
         let mut search = RecordSearch::default();
-        for (name, value) in params::<Vec<(String, String)>>(parts)? {
+        for (name, value) in read_params::<Vec<(String, String)>>(parts)? {
             if name == "q" && search.words.replace(value.clone()).is_some() {
-                return Err(Problem::invalid("q", "give it once"));
+                return Err(ApiProblem::invalid("q", "give it once"));
             }
             if let Some(field) = name.strip_prefix("field.") {
                 search.fields.push((field.to_owned(), value));
@@ -399,27 +218,33 @@ impl FromRequestParts<Api> for WhichRecords {
 #[into_params(parameter_in = Query)]
 pub(crate) struct VersionParams {
     /// The same as `If-Match`, which wins over it.
-    #[param(value_type = Option<u64>)]
+    #[serde(default, deserialize_with = "version_number")]
+    version: Option<u64>,
+}
+
+/// The header beside [`VersionParams`].
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "it describes the header, which `ExpectedVersion` reads")]
+pub(crate) struct IfMatch {
+    /// The version this is meant for, such as "3"
+    #[param(rename = "If-Match")]
     version: Option<String>,
 }
 
-/// [`VersionParams`] or `If-Match`, read.
-pub(crate) struct Expected(pub(crate) Option<u64>);
+/// The version that `If-Match` or [`VersionParams`] names.
+pub(crate) struct ExpectedVersion(pub(crate) Option<u64>);
 
-impl FromRequestParts<Api> for Expected {
-    type Rejection = Problem;
+impl FromRequestParts<Api> for ExpectedVersion {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
         let Some(value) = parts.headers.get(header::IF_MATCH) else {
-            let version = params::<VersionParams>(parts)?.version;
-            let read = |text: String| {
-                digits(&text).ok_or_else(|| Problem::invalid("version", "must be a number such as 3"))
-            };
-            return version.map(read).transpose().map(Self);
+            return read_params::<VersionParams>(parts).map(|params| Self(params.version));
         };
         let tag = value.to_str().ok().and_then(|text| text.strip_prefix('"')?.strip_suffix('"'));
         let version = tag.and_then(digits);
-        let invalid = || Problem::invalid("If-Match", "must be a version in quotes, such as \"3\"");
+        let invalid = || ApiProblem::invalid("If-Match", "must be a version in quotes, such as \"3\"");
         version.map(|version| Self(Some(version))).ok_or_else(invalid)
     }
 }
@@ -433,22 +258,35 @@ pub(crate) struct AfterParams {
     after: Option<String>,
 }
 
-/// The last event the client has seen.
-pub(crate) struct After(pub(crate) Option<Seq>);
+/// The header beside [`AfterParams`].
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "it describes the header, which `LastEvent` reads")]
+pub(crate) struct LastEventId {
+    /// The last event seen
+    #[param(rename = "Last-Event-ID")]
+    after: Option<u64>,
+}
 
-impl FromRequestParts<Api> for After {
-    type Rejection = Problem;
+/// The last event that the client has seen, from `Last-Event-ID` or [`AfterParams`].
+pub(crate) struct LastEvent(pub(crate) Option<Seq>);
 
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+impl FromRequestParts<Api> for LastEvent {
+    type Rejection = ApiProblem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
         match parts.headers.get("last-event-id") {
-            Some(value) => place("Last-Event-ID", value.to_str().unwrap_or_default()).map(Some),
-            None => params::<AfterParams>(parts)?.after.map(|text| place("after", &text)).transpose(),
+            Some(value) => event_number("Last-Event-ID", value.to_str().unwrap_or_default()).map(Some),
+            None => {
+                let after = read_params::<AfterParams>(parts)?.after;
+                after.map(|text| event_number("after", &text)).transpose()
+            }
         }
         .map(Self)
     }
 }
 
-/// Which days of a report.
+/// Which days of a report; the engine knows which days are good.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PeriodParams {
@@ -458,29 +296,48 @@ pub(crate) struct PeriodParams {
     pub(crate) to: Option<String>,
 }
 
-/// [`PeriodParams`]; the engine knows which days are good.
-pub(crate) struct Period(pub(crate) PeriodParams);
-
-impl FromRequestParts<Api> for Period {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        params(parts).map(Self)
-    }
-}
-
-fn place(name: &str, text: &str) -> Result<Seq, Problem> {
+fn event_number(name: &str, text: &str) -> Result<Seq, ApiProblem> {
     digits(text).ok_or_else(|| {
-        Problem::new(Code::InvalidCursor, format!("{name} must be the id of an event, a number such as 42"))
+        ApiProblem::new(
+            ProblemCode::InvalidCursor,
+            format!("{name} must be the id of an event, a number such as 42"),
+        )
     })
 }
 
-fn id<T: FromStr>(name: &str, text: &str) -> Result<T, Problem> {
-    text.parse().map_err(|_| Problem::invalid(name, "must be an id"))
+fn page_limit<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    let text = String::deserialize(value)?;
+    let limit = small_number(&text).filter(|limit| (1..=MAX_PAGE).contains(limit));
+    limit.map(Some).ok_or_else(|| D::Error::custom(format!("{RULE}be a number from 1 to {MAX_PAGE}")))
 }
 
-fn yes_or_no(name: &str, text: &str) -> Result<bool, Problem> {
-    text.parse().map_err(|_| Problem::invalid(name, "must be true or false"))
+/// A number that is none is refused as one that is out of bounds.
+fn number_or_zero<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    Ok(Some(small_number(&String::deserialize(value)?).unwrap_or(0)))
+}
+
+fn piece_number<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    let from = small_number(&String::deserialize(value)?);
+    from.map(Some).ok_or_else(|| D::Error::custom(format!("{RULE}be the number of a piece, such as 12")))
+}
+
+fn version_number<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+    let version = digits(&String::deserialize(value)?);
+    version.map(Some).ok_or_else(|| D::Error::custom(format!("{RULE}be a number such as 3")))
+}
+
+fn id<'de, T: FromStr, D: Deserializer<'de>>(value: D) -> Result<Option<T>, D::Error> {
+    let id = String::deserialize(value)?.parse();
+    id.map(Some).map_err(|_| D::Error::custom(format!("{RULE}be an id")))
+}
+
+fn yes_or_no<'de, D: Deserializer<'de>>(value: D) -> Result<Option<bool>, D::Error> {
+    let answer = String::deserialize(value)?.parse();
+    answer.map(Some).map_err(|_| D::Error::custom(format!("{RULE}be true or false")))
+}
+
+fn small_number(text: &str) -> Option<u32> {
+    digits(text).and_then(|number| u32::try_from(number).ok())
 }
 
 /// Digits alone, and within what a database can count to.
@@ -489,36 +346,48 @@ fn digits(text: &str) -> Option<u64> {
     number.and_then(|number| u64::try_from(number).ok())
 }
 
-pub(crate) fn params<T: DeserializeOwned>(parts: &Parts) -> Result<T, Problem> {
-    let parsed = Query::<T>::try_from_uri(&parts.uri);
-    parsed.map(|Query(params)| params).map_err(|_| {
-        Problem::new(Code::InvalidRequest, "the query string cannot be read; give each parameter once")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read<T: DeserializeOwned>(query: &str) -> Result<T, ApiProblem> {
+        let request = axum::http::Request::builder().uri(format!("/?{query}")).body(()).unwrap();
+        read_params(&request.into_parts().0)
+    }
+
     #[test]
     fn a_place_is_a_plain_number() {
-        assert_eq!(place("after", "0"), Ok(0));
-        assert_eq!(place("after", "42"), Ok(42));
-        assert_eq!(place("after", "9223372036854775807"), Ok(i64::MAX as u64));
+        assert_eq!(event_number("after", "0"), Ok(0));
+        assert_eq!(event_number("after", "42"), Ok(42));
+        assert_eq!(event_number("after", "9223372036854775807"), Ok(i64::MAX as u64));
         for wrong in
             ["", " ", "-1", "+1", "1.0", "1e3", "0x10", "4 2", "٤", "9223372036854775808", "run:1", "null"]
         {
-            assert_eq!(place("after", wrong).unwrap_err().code(), Code::InvalidCursor, "{wrong:?}");
+            assert_eq!(
+                event_number("after", wrong).unwrap_err().code(),
+                ProblemCode::InvalidCursor,
+                "{wrong:?}"
+            );
         }
     }
 
     #[test]
     fn a_page_has_one_to_a_thousand_items() {
-        assert_eq!(page_limit("1"), Ok(1));
-        assert_eq!(page_limit("1000"), Ok(1000));
+        let limit = |text: &str| read::<PageParams>(&format!("limit={text}")).map(|page| page.limit);
+        assert_eq!(limit("1"), Ok(Some(1)));
+        assert_eq!(limit("1000"), Ok(Some(1000)));
         for wrong in ["0", "1001", "-1", "ten", "", "4294967297"] {
-            let expected = Problem::invalid("limit", "must be a number from 1 to 1000");
-            assert_eq!(page_limit(wrong), Err(expected), "{wrong:?}");
+            let expected = ApiProblem::invalid("limit", "must be a number from 1 to 1000");
+            assert_eq!(limit(wrong), Err(expected), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_parameter_that_is_given_twice_is_refused() {
+        let expected = ApiProblem::new(
+            ProblemCode::InvalidRequest,
+            "the query string cannot be read; give each parameter once",
+        );
+        assert_eq!(read::<PageParams>("limit=1&limit=2").map(|page| page.limit), Err(expected));
     }
 }

@@ -22,12 +22,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::io::Socket;
-use crate::{Limits, Settings, Shutdown, routes};
+use crate::{ServerLimits, ServerSettings, Shutdown, routes};
 
-/// What we hold for one connection in each direction before we take no more; what was taken last may come on top. The
+/// Bytes that we hold for one connection in each direction before we take no more; what was taken last may come on top. The
 /// log is the buffer, so more would be pointless.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
-/// What the kernel holds for a client beyond what the network takes. Without it, that would be megabytes for a reader
+/// Bytes that the kernel holds for a client beyond what the network takes. Without it, that would be megabytes for a reader
 /// that has stopped.
 #[cfg(target_os = "linux")]
 const MAX_UNSENT_BYTES: u32 = 16 * 1024;
@@ -43,7 +43,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 pub async fn serve(
     listener: TcpListener,
     engine: service::Service,
-    settings: impl Into<Settings>,
+    settings: impl Into<ServerSettings>,
     shutdown: impl Into<Shutdown>,
 ) -> io::Result<()> {
     let (settings, shutdown) = (settings.into(), shutdown.into());
@@ -56,7 +56,7 @@ pub async fn serve(
 pub async fn serve_router(
     listener: TcpListener,
     router: Router,
-    limits: &Limits,
+    limits: &ServerLimits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let connections = TaskTracker::new();
@@ -128,7 +128,7 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
 }
 
-async fn connection((stream, peer): Accepted, router: Router, limits: Limits, stop: Stop) {
+async fn connection((stream, peer): Accepted, router: Router, limits: ServerLimits, stop: Stop) {
     if let Err(error) = tune(&stream) {
         tracing::debug!(%error, "cannot set socket options");
     }

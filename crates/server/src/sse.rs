@@ -3,24 +3,15 @@
 //! A frame is `event: <kind>`, `id: <seq>`, `data: <body>`. The stored bytes go out as they are, a whole batch in one
 //! buffer: this is the hottest path of the server.
 
-use std::convert::Infallible;
+use std::future::ready;
 use std::ops::RangeInclusive;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream::{self, Stream, StreamExt};
-use protocol::{Ids, Stored, TimeOrderedIds};
-use service::{Error, Follower};
-use tokio_util::sync::CancellationToken;
+use protocol::Stored;
 
-use crate::streams::Permit;
+use crate::event_stream::{EventWriter, StreamCut, StreamState};
 
-const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 /// A frame without its kind, number and body.
 const FRAME_BYTES: usize = "event: \nid: \ndata: \n\n".len();
 const MAX_NUMBER_BYTES: usize = 20;
@@ -28,87 +19,28 @@ const MAX_NUMBER_BYTES: usize = 20;
 /// in the same instant.
 const RETRY_MS: RangeInclusive<u64> = 500..=2500;
 
-/// What an open stream needs besides its events.
-pub(crate) struct Setting {
-    pub(crate) heartbeat: Duration,
-    pub(crate) shutdown: CancellationToken,
-    /// Held until the body is dropped.
-    pub(crate) permit: Permit,
-}
+/// Writes events as they are stored.
+pub(crate) struct LogFrames;
 
-/// The events of `follower` as a response.
-pub(crate) fn response(follower: Follower, setting: Setting) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    (headers, body(batches(follower), setting)).into_response()
-}
-
-fn batches(follower: Follower) -> impl Stream<Item = Result<Vec<Arc<Stored>>, Error>> + Send {
-    stream::unfold(follower, |mut follower| async {
-        let batch = follower.next().await.transpose()?;
-        Some((batch, follower))
-    })
-}
-
-/// A body that ends with its events, with an error (the client resumes from the log), or when the server stops.
-pub(crate) fn body<S>(events: S, setting: Setting) -> Body
-where
-    S: Stream<Item = Result<Vec<Arc<Stored>>, Error>> + Send + 'static,
-{
-    let Setting { heartbeat, shutdown, permit } = setting;
-    let open = Open { events: Box::pin(events), state: State::New, heartbeat, shutdown, _permit: permit };
-    Body::from_stream(stream::unfold(open, |mut open| async {
-        let chunk = open.next().await?;
-        Some((Ok::<_, Infallible>(chunk), open))
-    }))
-}
-
-struct Open<S> {
-    events: Pin<Box<S>>,
-    state: State,
-    heartbeat: Duration,
-    shutdown: CancellationToken,
-    _permit: Permit,
-}
-
-enum State {
-    New,
-    Following,
-    Stopped,
-}
-
-impl<S: Stream<Item = Result<Vec<Arc<Stored>>, Error>>> Open<S> {
-    async fn next(&mut self) -> Option<Bytes> {
-        match self.state {
-            State::New => {
-                self.state = State::Following;
-                Some(retry())
-            }
-            State::Following => self.follow().await,
-            State::Stopped => None,
-        }
+impl EventWriter for LogFrames {
+    fn opening(&self) -> Bytes {
+        retry()
     }
 
-    async fn follow(&mut self) -> Option<Bytes> {
-        tokio::select! {
-            biased;
-            () = self.shutdown.cancelled() => {
-                self.state = State::Stopped;
-                Some(retry())
-            }
-            batch = self.events.next() => batch?.ok().map(|batch| encode(&batch)),
-            () = tokio::time::sleep(self.heartbeat) => Some(HEARTBEAT),
+    fn write(&mut self, batch: &[Arc<Stored>]) -> impl Future<Output = (Bytes, StreamState)> + Send {
+        ready((encode(batch), StreamState::Open))
+    }
+
+    fn cut(&mut self, cut: StreamCut) -> Bytes {
+        match cut {
+            StreamCut::Stopping => retry(),
+            StreamCut::Unreadable => Bytes::new(),
         }
     }
 }
 
 fn retry() -> Bytes {
-    let (_, random) = TimeOrderedIds.fresh().as_u64_pair();
-    let wait = RETRY_MS.start() + random % (RETRY_MS.end() - RETRY_MS.start() + 1);
-    Bytes::from(format!("retry: {wait}\n\n"))
+    Bytes::from(format!("retry: {}\n\n", fastrand::u64(RETRY_MS)))
 }
 
 fn encode(batch: &[Arc<Stored>]) -> Bytes {

@@ -14,10 +14,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
 
 use crate::body::bounded;
-use crate::error::{Code, Problem};
-use crate::once::once;
-use crate::query::{NameParams, params};
-use crate::{Api, Limits};
+use crate::error::{ApiProblem, ProblemCode};
+use crate::idempotency::read_key;
+use crate::query::{NameParams, read_params};
+use crate::{Api, ServerLimits};
 
 /// Uploads at once, of all users: each is held in memory until it is stored.
 pub(crate) const MAX_UPLOADS: usize = 8;
@@ -48,7 +48,7 @@ pub(crate) struct UploadForm {
 /// An upload, and the key under which it is meant once.
 pub(crate) struct Upload {
     pub(crate) name: String,
-    /// What the client says it is.
+    /// The content type that the client declares.
     pub(crate) declared: Option<String>,
     pub(crate) bytes: Vec<u8>,
     pub(crate) once: Option<Once>,
@@ -57,22 +57,22 @@ pub(crate) struct Upload {
 }
 
 impl FromRequest<Api> for Upload {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
         let (parts, body) = request.into_parts();
-        let NameParams { name } = params(&parts)?;
+        let NameParams { name } = read_params(&parts)?;
         let room = api.uploads.clone().try_acquire_owned().map_err(|_| {
             let detail = format!("{MAX_UPLOADS} uploads are under way already; send it again");
-            Problem::new(Code::Unavailable, detail).retry_after(RETRY_AFTER)
+            ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_AFTER)
         })?;
-        let limits = Limits {
+        let limits = ServerLimits {
             max_body_bytes: Service::MAX_UPLOAD_BYTES + MAX_FORM_BYTES,
             body_timeout: api.limits.body_timeout * PATIENCE,
             ..api.limits
         };
         let body = bounded(body, &limits).await.map_err(|problem| {
-            let is_too_large = problem.code() == Code::BodyTooLarge;
+            let is_too_large = problem.code() == ProblemCode::BodyTooLarge;
             if is_too_large { Service::upload_too_large().into() } else { problem }
         })?;
         let declared = declared(&parts);
@@ -81,9 +81,9 @@ impl FromRequest<Api> for Upload {
             None => File { name: None, declared, bytes: body },
         };
         let File { name: own, declared, bytes } = file;
-        let missing = || Problem::invalid("name", "is missing; give it in the address: ?name=notes.md");
+        let missing = || ApiProblem::invalid("name", "is missing; give it in the address: ?name=notes.md");
         let name = name.or(own).ok_or_else(missing)?;
-        let once = once(&parts, &asked(&name, &bytes))?;
+        let once = read_key(&parts, &upload_fingerprint(&name, &bytes))?;
         Ok(Self { name, declared, bytes: bytes.into(), once, room })
     }
 }
@@ -103,16 +103,17 @@ fn is_form(declared: &str) -> bool {
     declared.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM)
 }
 
-/// What exactly is uploaded. A form that is sent again has other marks between its parts, but the same file.
-fn asked(name: &str, bytes: &[u8]) -> Vec<u8> {
+/// The bytes that tell one upload from another. A form that is sent again has other marks between its parts, but the same file.
+fn upload_fingerprint(name: &str, bytes: &[u8]) -> Vec<u8> {
     let mut asked = Sha256::digest(bytes).to_vec();
     asked.extend_from_slice(name.as_bytes());
     asked
 }
 
 /// The first file of a form.
-async fn of_form(body: Bytes, declared: &str) -> Result<File, Problem> {
-    let broken = |_| Problem::new(Code::InvalidRequest, "the form is broken or cut short; send it again");
+async fn of_form(body: Bytes, declared: &str) -> Result<File, ApiProblem> {
+    let broken =
+        |_| ApiProblem::new(ProblemCode::InvalidRequest, "the form is broken or cut short; send it again");
     let boundary = multer::parse_boundary(declared).map_err(broken)?;
     let mut form = Multipart::new(stream::iter([Ok::<_, Infallible>(body)]), boundary);
     for _ in 0..MAX_PARTS {
@@ -121,7 +122,7 @@ async fn of_form(body: Bytes, declared: &str) -> Result<File, Problem> {
         let declared = part.content_type().map(ToString::to_string);
         return Ok(File { name: Some(name), declared, bytes: part.bytes().await.map_err(broken)? });
     }
-    Err(Problem::invalid("file", "is missing; send a form with one file in it"))
+    Err(ApiProblem::invalid("file", "is missing; send a form with one file in it"))
 }
 
 /// The name without the folders that some clients send along.

@@ -13,7 +13,7 @@ use protocol::Ids;
 use reqwest::{Client, Method, RequestBuilder};
 use rusqlite::Connection;
 use serde_json::Value;
-use server::Limits;
+use server::ServerLimits;
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::sqlite::{Boundary, Options};
 use store::{Sqlite, Store};
@@ -45,7 +45,7 @@ pub const TAVILY_KEY: &str = "tvly-test";
 pub struct Setup {
     /// The rest of `app.toml`, after the name.
     pub app: String,
-    pub limits: Limits,
+    pub limits: ServerLimits,
     pub timeouts: Timeouts,
     /// The wire the upstream is spoken to in.
     pub wire: ProviderWire,
@@ -117,7 +117,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             app: "tools = [\"echo\"]".into(),
-            limits: Limits::default(),
+            limits: ServerLimits::default(),
             timeouts: Timeouts::default(),
             wire: ProviderWire::Chat,
             base_url: None,

@@ -8,13 +8,13 @@ use app::{App, Examples};
 use model::Embedder;
 
 use crate::config::Config;
-use crate::{Trouble, assemble};
+use crate::{CommandResult, engine_setup};
 
 /// Texts embedded at a time.
 const EMBED_BATCH: usize = 64;
 
-pub(super) async fn learn(config: &Config, folder: &Path) -> Result<(), Trouble> {
-    let app = &loaded(folder)?;
+pub(super) async fn learn(config: &Config, folder: &Path) -> CommandResult {
+    let app = &load_app(folder)?;
     let Some(examples) = app::examples(app)? else {
         let place = app.folder.join("context/examples.toml");
         let words = "there is no such file; write messages there, and the sections that each needs";
@@ -22,10 +22,10 @@ pub(super) async fn learn(config: &Config, folder: &Path) -> Result<(), Trouble>
     };
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} messages of {} lines", examples.all.len(), examples.first_of_lines().count())?;
-    told(&mut out, "by words alone", agent::cross_validate(app, &examples, None))?;
-    let embedder = assemble::embedder(config)?.map(|(embedder, _)| embedder);
+    write_rates(&mut out, "by words alone", agent::cross_validate(app, &examples, None))?;
+    let embedder = engine_setup::embedder(config)?.map(|(embedder, _)| embedder);
     let vectors = match &embedder {
-        Some(embedder) => Some(embedded(&**embedder, &examples).await?),
+        Some(embedder) => Some(embed_examples(&**embedder, &examples).await?),
         None => None,
     };
     let with = vectors.as_ref().zip(embedder.as_ref());
@@ -33,7 +33,7 @@ pub(super) async fn learn(config: &Config, folder: &Path) -> Result<(), Trouble>
     match with {
         Some(vectors) => {
             let how = format!("with the embedder {}", vectors.embedder);
-            told(&mut out, &how, agent::cross_validate(app, &examples, with))?;
+            write_rates(&mut out, &how, agent::cross_validate(app, &examples, with))?;
         }
         None => writeln!(out, "no embedder is set up, so only words were learned of")?,
     }
@@ -45,7 +45,7 @@ pub(super) async fn learn(config: &Config, folder: &Path) -> Result<(), Trouble>
 }
 
 /// The app. A broken file of what was learned is removed: it is made anew.
-fn loaded(folder: &Path) -> Result<App, Trouble> {
+fn load_app(folder: &Path) -> CommandResult<App> {
     let learned = app::learned_file(folder);
     match app::load(folder) {
         Err(problem) if problem.file == learned => {
@@ -56,7 +56,7 @@ fn loaded(folder: &Path) -> Result<App, Trouble> {
     }
 }
 
-async fn embedded(embedder: &dyn Embedder, examples: &Examples) -> Result<Vec<Vec<f32>>, Trouble> {
+async fn embed_examples(embedder: &dyn Embedder, examples: &Examples) -> CommandResult<Vec<Vec<f32>>> {
     let texts: Vec<String> = examples.first_of_lines().map(|example| example.text.clone()).collect();
     let mut vectors = Vec::with_capacity(texts.len());
     for batch in texts.chunks(EMBED_BATCH) {
@@ -65,7 +65,7 @@ async fn embedded(embedder: &dyn Embedder, examples: &Examples) -> Result<Vec<Ve
     Ok(vectors)
 }
 
-fn told(out: &mut impl Write, how: &str, rates: SectionRates) -> std::io::Result<()> {
+fn write_rates(out: &mut impl Write, how: &str, rates: SectionRates) -> std::io::Result<()> {
     writeln!(
         out,
         "{how}, in lines not learned of: {} of {} needed sections came ({:.2}), {} of {} messages that need nothing got \

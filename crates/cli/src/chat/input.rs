@@ -6,7 +6,7 @@ use std::io::{self, BufRead, IsTerminal, Read};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::Trouble;
+use crate::CommandResult;
 
 /// Lines that are read before anybody wants them; further ones stay where they are.
 const MAX_LINES_AHEAD: usize = 256;
@@ -16,7 +16,7 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 
 type Line = io::Result<String>;
 
-pub(super) struct Input {
+pub(super) struct ChatInput {
     pub(super) is_terminal: bool,
     /// None until a line is wanted: a chat with its message on the command line may need none, and then the input
     /// belongs to whoever started it.
@@ -25,21 +25,21 @@ pub(super) struct Input {
     typed_ahead: VecDeque<Line>,
 }
 
-impl Input {
+impl ChatInput {
     pub(super) fn new() -> Self {
         Self { is_terminal: io::stdin().is_terminal(), reader: None, typed_ahead: VecDeque::new() }
     }
 
     /// The next line; none at the end of the input. Loses nothing if it is dropped while it waits.
-    pub(super) async fn line(&mut self) -> Result<Option<String>, Trouble> {
+    pub(super) async fn line(&mut self) -> CommandResult<Option<String>> {
         match self.typed_ahead.pop_front() {
             Some(line) => Ok(Some(line?)),
             None => self.new_line().await,
         }
     }
 
-    /// The same, passing over what `hold_typed` has put aside.
-    pub(super) async fn new_line(&mut self) -> Result<Option<String>, Trouble> {
+    /// The next line, passing over the lines that `hold_typed` has put aside.
+    pub(super) async fn new_line(&mut self) -> CommandResult<Option<String>> {
         let reader = match &mut self.reader {
             Some(reader) => reader,
             None => self.reader.insert(start()?),
@@ -55,7 +55,7 @@ impl Input {
         }
     }
 
-    /// What was typed and nobody has taken.
+    /// The lines that were typed and not sent.
     pub(super) fn untaken(&mut self) -> Vec<String> {
         self.take_ready();
         self.typed_ahead.drain(..).filter_map(Result::ok).filter(|line| !line.trim().is_empty()).collect()
@@ -104,12 +104,12 @@ fn next(input: &mut impl BufRead) -> io::Result<Option<String>> {
 mod tests {
     use super::*;
 
-    /// What a person typed before they are asked stays for later; what a program wrote is its answer.
+    /// Lines that a person typed before the question stay for later; lines of a program are its answer.
     #[tokio::test]
     async fn lines_come_in_order_and_what_was_typed_ahead_is_no_answer() {
         for is_terminal in [true, false] {
             let (sender, receiver) = channel(8);
-            let mut input = Input { is_terminal, reader: Some(receiver), typed_ahead: VecDeque::new() };
+            let mut input = ChatInput { is_terminal, reader: Some(receiver), typed_ahead: VecDeque::new() };
             for line in ["typed ahead", "yes"] {
                 sender.send(Ok(line.to_owned())).await.unwrap();
             }

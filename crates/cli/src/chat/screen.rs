@@ -1,27 +1,29 @@
-//! What a chat shows: the answer on standard output as it comes, remarks beside it on standard error.
+//! The output of a chat: the answer on standard output as it comes, remarks beside it on standard error.
 
 use std::io::Write;
 
 use protocol::{Event, ToolStatus};
 
-use crate::Trouble;
-use crate::shown::{harmless, short};
+use crate::CommandResult;
+use crate::terminal_text::{printable, shorten};
 
 #[derive(Default)]
-pub(super) struct Screen {
+pub(super) struct ChatScreen {
     /// The last text did not end its line.
     mid_line: bool,
 }
 
-impl Screen {
-    pub(super) fn show(&mut self, event: &Event) -> Result<(), Trouble> {
+impl ChatScreen {
+    pub(super) fn show(&mut self, event: &Event) -> CommandResult {
         match event {
             Event::TextDelta(piece) => self.text(&piece.delta),
             Event::StepReset(reset) => self.note(&format!("{}; this answer begins again", reset.reason)),
             Event::StepRetry(retry) => self.note(&format!("{}; trying again", retry.reason)),
-            Event::ToolStart(call) => self.note(&format!("{} {}", call.name, short(&call.input.to_string()))),
+            Event::ToolStart(call) => {
+                self.note(&format!("{} {}", call.name, shorten(&call.input.to_string())))
+            }
             Event::ToolComplete(result) if result.status != ToolStatus::Complete => {
-                let output = short(&result.output.to_string()).into_owned();
+                let output = shorten(&result.output.to_string()).into_owned();
                 self.note(&format!("{} {}: {output}", result.name, result.status.name()))
             }
             Event::ProposalClosed(closed) => self.note(closed.decision.name()),
@@ -47,22 +49,22 @@ impl Screen {
     }
 
     /// A remark, on a line of its own.
-    pub(super) fn note(&mut self, text: &str) -> Result<(), Trouble> {
+    pub(super) fn note(&mut self, text: &str) -> CommandResult {
         self.end_line()?;
-        self.prompt(&format!("[{}]\n", harmless(text)))
+        self.prompt(&format!("[{}]\n", printable(text)))
     }
 
     /// For the person at the terminal only.
-    pub(super) fn prompt(&mut self, text: &str) -> Result<(), Trouble> {
+    pub(super) fn prompt(&mut self, text: &str) -> CommandResult {
         Ok(std::io::stderr().write_all(text.as_bytes())?)
     }
 
-    pub(super) fn end_line(&mut self) -> Result<(), Trouble> {
+    pub(super) fn end_line(&mut self) -> CommandResult {
         if self.mid_line { self.text("\n") } else { Ok(()) }
     }
 
-    fn text(&mut self, text: &str) -> Result<(), Trouble> {
-        let text = harmless(text);
+    fn text(&mut self, text: &str) -> CommandResult {
+        let text = printable(text);
         let Some(last) = text.chars().next_back() else { return Ok(()) };
         self.mid_line = last != '\n';
         let mut out = std::io::stdout().lock();

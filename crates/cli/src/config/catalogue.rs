@@ -1,11 +1,11 @@
 //! Which models are listed, who serves the others, and which one answers when nobody is named.
 
-use model::Listing;
+use model::{Capabilities, Kind, Listing, Timeouts};
 use serde_json::Map;
 
 use super::{Config, ProviderConfig};
-use crate::local;
-use crate::pull::{self, Pulled};
+use crate::weights;
+use crate::weights::{self, PulledModel};
 
 impl Config {
     pub(crate) fn provider(&self, name: &str) -> Option<&ProviderConfig> {
@@ -42,7 +42,7 @@ impl Config {
         self.listing(name).is_some() || self.serving_provider(name).is_some()
     }
 
-    pub(crate) fn pulled_model(&self, name: &str) -> Option<&Pulled> {
+    pub(crate) fn pulled_model(&self, name: &str) -> Option<&PulledModel> {
         self.pulled.iter().find(|model| model.name == name)
     }
 
@@ -54,9 +54,9 @@ impl Config {
     /// With weights in the data folder, this process is a provider as well: the last one, so that it is asked only for
     /// what nobody else is there for.
     pub(super) fn find_pulled(&mut self) {
-        self.pulled = local::found(&self.data);
+        self.pulled = weights::runnable_models(&self.data);
         if !self.pulled.is_empty() {
-            self.providers.push(local::provider(&self.local));
+            self.providers.push(this_process(&self.local));
         }
     }
 
@@ -68,10 +68,11 @@ impl Config {
     }
 
     pub(super) fn list_pulled(&mut self) {
-        let Some(provider) = self.provider(local::NAME).filter(|provider| provider.wire.is_none()) else {
+        let Some(provider) = self.provider(weights::PROVIDER).filter(|provider| provider.wire.is_none())
+        else {
             return;
         };
-        let chat = self.pulled.iter().filter(|model| model.kind == pull::Kind::Chat);
+        let chat = self.pulled.iter().filter(|model| model.kind == WeightsKind::Chat);
         let listings: Vec<_> = chat
             .map(|model| {
                 let mut listing = self.undescribed_listing(provider, &model.name, &model.name);
@@ -145,5 +146,20 @@ impl Config {
             price: provider.prices().of(catalogue, &provider.name, id),
             extra: Map::new(),
         }
+    }
+}
+
+/// This process, as one that serves models.
+fn this_process(local: &Local) -> Provider {
+    Provider {
+        name: weights::PROVIDER.to_owned(),
+        wire: None,
+        kind: Kind::Local,
+        base_url: "this process".to_owned(),
+        api_key: None,
+        open: false,
+        capabilities: Capabilities { context_window: local.context, ..Capabilities::of_kind(Kind::Local) },
+        timeouts: Timeouts::default(),
+        prices: None,
     }
 }

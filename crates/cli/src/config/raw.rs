@@ -22,7 +22,7 @@ use self::models::{RawEmbeddings, RawModels};
 use self::providers::RawProviders;
 use self::proxying::OneOrSeveral;
 use super::{Config, Environment, Local, LogConfig, LogFormat, Pull, ServerConfig};
-use crate::catalogue::Knowledge;
+use crate::model_knowledge::ModelKnowledge;
 
 const EMPTY: &str = "the text is empty";
 const EMPTY_REMEDY: &str = "write a value, or remove the line to get the default";
@@ -116,7 +116,7 @@ pub(super) fn read(source: FileText<'_>, environment: &Environment<'_>) -> Resul
         log: reader.log(raw.log)?,
         ..Config::default()
     };
-    config.knowledge = Knowledge::of_folder(&config.data);
+    config.knowledge = ModelKnowledge::of_folder(&config.data);
     config.find_pulled();
     for (name, entry) in raw.models {
         let listing = reader.model(&config, &name, entry)?;

@@ -9,8 +9,8 @@ use model::{MODEL_CHOICES, Model, ModelRegistry, ProviderWire};
 
 use super::{Finding, PATIENCE};
 use crate::config::{Config, ProviderConfig};
-use crate::offers::{self, Offer};
-use crate::{assemble, catalogue};
+use crate::provider_models::{self, ModelOffer};
+use crate::{catalogue, engine_setup};
 
 /// Model names shown when the one asked for is not among them.
 const MAX_NAMES: usize = 8;
@@ -19,14 +19,14 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
     if config.models.is_empty() && config.providers.is_empty() {
         return vec![Finding::Bad(format!("model: none is configured; {MODEL_CHOICES}"))];
     }
-    let registry = match assemble::registry(config) {
+    let registry = match engine_setup::registry(config) {
         Ok(registry) => registry,
         Err(trouble) => return vec![Finding::Bad(trouble.to_string())],
     };
     let offers = join_all(config.providers.iter().map(|provider| offer(config, provider))).await;
-    let offers: Vec<(&ProviderConfig, Offer)> = config.providers.iter().zip(offers).collect();
+    let offers: Vec<(&ProviderConfig, ModelOffer)> = config.providers.iter().zip(offers).collect();
     let mut findings: Vec<Finding> = offers.iter().map(|(provider, offer)| answer(provider, offer)).collect();
-    let wanted = wanted(config, apps);
+    let wanted = requested_models(config, apps);
     findings.extend(wanted.iter().filter_map(|(name, by)| serves(name, by.as_deref(), &registry, &offers)));
     if wanted.is_empty() {
         findings.push(Finding::Bad("model: there is no default; choose one with RONDO_MODEL".into()));
@@ -34,8 +34,8 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
     findings
 }
 
-/// What everybody knows of models: how fresh that is, and which of those in use end.
-pub(super) fn known(config: &Config, apps: &Apps, today: Date) -> Vec<Finding> {
+/// The age of the catalogue of models, and the models in use that end.
+pub(super) fn catalogue_findings(config: &Config, apps: &Apps, today: Date) -> Vec<Finding> {
     let knowledge = &config.knowledge;
     let origin = format!("known models: {}", knowledge.origin());
     let fresh = match &knowledge.problem {
@@ -49,32 +49,32 @@ pub(super) fn known(config: &Config, apps: &Apps, today: Date) -> Vec<Finding> {
     std::iter::once(fresh).chain(ending.map(|end| Finding::Note(format!("model {end}")))).collect()
 }
 
-async fn offer(config: &Config, provider: &ProviderConfig) -> Offer {
+async fn offer(config: &Config, provider: &ProviderConfig) -> ModelOffer {
     if provider.wire.is_some() {
-        return offers::ask(provider, PATIENCE).await;
+        return provider_models::ask(provider, PATIENCE).await;
     }
-    Offer::Models(config.pulled.iter().map(|model| model.name.clone()).collect())
+    ModelOffer::Models(config.pulled.iter().map(|model| model.name.clone()).collect())
 }
 
-fn answer(provider: &ProviderConfig, offer: &Offer) -> Finding {
+fn answer(provider: &ProviderConfig, offer: &ModelOffer) -> Finding {
     let (name, base) = (&provider.name, &provider.base_url);
     match offer {
-        Offer::Models(ids) => {
+        ModelOffer::Models(ids) => {
             let count = if ids.len() == 1 { "1 model".to_owned() } else { format!("{} models", ids.len()) };
             Finding::Good(format!("provider {name}: {base} lists {count}"))
         }
-        Offer::NoList(status) => {
+        ModelOffer::NoList(status) => {
             Finding::Note(format!("provider {name}: {base} answers, but does not list its models ({status})"))
         }
-        Offer::Refused(status) if provider.api_key.is_some() => Finding::Bad(format!(
+        ModelOffer::Refused(status) if provider.api_key.is_some() => Finding::Bad(format!(
             "provider {name}: {base} refused the key ({status}); check {}, or what rondo.toml names in its place",
             provider.key_setting()
         )),
-        Offer::Refused(status) => Finding::Bad(format!(
+        ModelOffer::Refused(status) => Finding::Bad(format!(
             "provider {name}: {base} asks for a key ({status}); set {}",
             provider.key_setting()
         )),
-        Offer::Nobody(reason) => Finding::Bad(format!(
+        ModelOffer::Nobody(reason) => Finding::Bad(format!(
             "provider {name}: {base} cannot be reached ({reason}); is it running, and is {} right?",
             provider.url_setting()
         )),
@@ -82,10 +82,10 @@ fn answer(provider: &ProviderConfig, offer: &Offer) -> Finding {
 }
 
 /// The models that will be asked for, each with an app that names it, if one does.
-fn wanted(config: &Config, apps: &Apps) -> BTreeMap<String, Option<String>> {
+fn requested_models(config: &Config, apps: &Apps) -> BTreeMap<String, Option<String>> {
     let mut wanted = BTreeMap::new();
     for app in apps.values() {
-        for name in catalogue::named_by(app) {
+        for name in catalogue::models_of_app(app) {
             wanted.insert(name.clone(), Some(app.id.to_string()));
         }
     }
@@ -101,25 +101,26 @@ fn serves(
     name: &str,
     named_by: Option<&str>,
     registry: &ModelRegistry,
-    offers: &[(&ProviderConfig, Offer)],
+    offers: &[(&ProviderConfig, ModelOffer)],
 ) -> Option<Finding> {
     let by = named_by.map_or_else(|| "it is the default".to_owned(), |app| format!("app {app} names it"));
     let Some(model) = registry.find(name) else {
-        let remedy = format!("add [models.{name:?}] to rondo.toml, or choose one of {}", listed(registry));
+        let remedy =
+            format!("add [models.{name:?}] to rondo.toml, or choose one of {}", model_names(registry));
         return Some(Finding::Bad(format!("model {name}: no provider serves it, but {by}; {remedy}")));
     };
     let (provider, offer) = offers.iter().find(|(provider, _)| provider.name == model.listing.provider)?;
     match offer {
-        Offer::Models(ids) if ids.is_empty() || offers::has(ids, &model.listing.id) => {
+        ModelOffer::Models(ids) if ids.is_empty() || provider_models::has(ids, &model.listing.id) => {
             Some(Finding::Good(format!("model {name}: served by {}", provider.name)))
         }
-        Offer::Models(ids) => Some(missing(&model, provider, ids, named_by.is_some())),
-        Offer::NoList(_) | Offer::Refused(_) | Offer::Nobody(_) => None,
+        ModelOffer::Models(ids) => Some(unlisted_model(&model, provider, ids, named_by.is_some())),
+        ModelOffer::NoList(_) | ModelOffer::Refused(_) | ModelOffer::Nobody(_) => None,
     }
 }
 
 /// A provider's list need not be complete, so a default that nobody chose for an app may still answer.
-fn missing(model: &Model, provider: &ProviderConfig, ids: &[String], named: bool) -> Finding {
+fn unlisted_model(model: &Model, provider: &ProviderConfig, ids: &[String], named: bool) -> Finding {
     let (name, id) = (model.name(), &model.listing.id);
     let text = format!("model {name}: {} does not list {id}, but {}", provider.name, some(ids));
     if provider.wire == Some(ProviderWire::Ollama) {
@@ -137,7 +138,7 @@ fn some(names: &[String]) -> String {
     shown.join(", ") + more
 }
 
-fn listed(registry: &ModelRegistry) -> String {
+fn model_names(registry: &ModelRegistry) -> String {
     some(&registry.list().map(|model| model.name().to_owned()).collect::<Vec<_>>())
 }
 
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
     use crate::config;
 
-    fn told(findings: &[Finding]) -> Vec<String> {
+    fn finding_lines(findings: &[Finding]) -> Vec<String> {
         let text = |finding: &Finding| match finding {
             Finding::Good(text) => format!("ok {text}"),
             Finding::Note(text) => format!("note {text}"),
@@ -169,14 +170,14 @@ mod tests {
         };
         let config = config::load(Some(&file), &environment).unwrap();
         let checked = config.knowledge.catalogue.checked_on;
-        let found = told(&known(&config, &Apps::new(), checked));
+        let found = finding_lines(&catalogue_findings(&config, &Apps::new(), checked));
         assert_eq!(found[0], format!("ok known models: as of {checked}, built in"));
         assert_eq!(
             found[1..],
             ["note model claude-sonnet-4-5 retires on 2026-11-30: choose claude-sonnet-5-5"]
         );
         let later = checked.checked_add(jiff::Span::new().days(400)).unwrap();
-        let found = told(&known(&config, &Apps::new(), later));
+        let found = finding_lines(&catalogue_findings(&config, &Apps::new(), later));
         assert!(found[0].starts_with("note known models: ") && found[0].contains("that is old"), "{found:?}");
         let over = "note model claude-sonnet-4-5 is retired since 2026-11-30: choose claude-sonnet-5-5";
         assert_eq!(found[1..], [over]);

@@ -8,7 +8,7 @@ use protocol::{MAX_STORED_DEPTH, json_depth};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Trouble;
+use crate::CommandResult;
 
 /// Files of one import.
 const MAX_FILES: usize = 200;
@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// A record as files hold it. Others refer to it by its id, which need not look like one of the server's.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub(crate) struct RecordEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     #[serde(rename = "type")]
@@ -37,24 +37,24 @@ pub(crate) struct FileEntry {
 /// All that a user has in an app.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Bundle {
+pub(crate) struct ImportBundle {
     #[serde(default)]
-    pub(crate) records: Vec<Entry>,
+    pub(crate) records: Vec<RecordEntry>,
     #[serde(default)]
     pub(crate) files: Vec<FileEntry>,
 }
 
-/// What one file holds.
+/// The content of one file.
 #[derive(Debug, PartialEq)]
-pub(super) struct Sheet {
+pub(super) struct ImportFile {
     /// The file's name.
     pub(super) name: String,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<RecordEntry>,
     pub(super) files: Vec<FileEntry>,
 }
 
 /// One file, or the `.json` files of a folder by name.
-pub(super) fn sheets(from: &Path) -> Result<Vec<Sheet>, Trouble> {
+pub(super) fn sheets(from: &Path) -> CommandResult<Vec<ImportFile>> {
     let named = |error: std::io::Error| format!("{}: {error}", from.display());
     if !from.is_dir() {
         return Ok(vec![sheet(from)?]);
@@ -76,7 +76,7 @@ pub(super) fn sheets(from: &Path) -> Result<Vec<Sheet>, Trouble> {
     paths.iter().map(|path| sheet(path)).collect()
 }
 
-fn sheet(path: &Path) -> Result<Sheet, Trouble> {
+fn sheet(path: &Path) -> CommandResult<ImportFile> {
     let named = |message: String| format!("{}: {message}", path.display());
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
@@ -89,7 +89,7 @@ fn sheet(path: &Path) -> Result<Sheet, Trouble> {
 }
 
 /// `kind` is the type of what does not say one.
-pub(super) fn parse(name: String, kind: &str, text: &str) -> Result<Sheet, String> {
+pub(super) fn parse(name: String, kind: &str, text: &str) -> Result<ImportFile, String> {
     // A record is held to less when it is stored; here it is still wrapped.
     if json_depth(text) > MAX_STORED_DEPTH {
         return Err(format!("nests deeper than {MAX_STORED_DEPTH} levels"));
@@ -98,12 +98,12 @@ pub(super) fn parse(name: String, kind: &str, text: &str) -> Result<Sheet, Strin
     match value {
         Value::Array(items) => {
             let entries = items.into_iter().map(|item| entry(kind, item)).collect();
-            Ok(Sheet { name, entries, files: Vec::new() })
+            Ok(ImportFile { name, entries, files: Vec::new() })
         }
         Value::Object(_) => {
-            let Bundle { records, files } =
+            let ImportBundle { records, files } =
                 serde_json::from_value(value).map_err(|error| error.to_string())?;
-            Ok(Sheet { name, entries: records, files })
+            Ok(ImportFile { name, entries: records, files })
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             Err("is neither an array of records nor an export; write [{\"type\": …, \"data\": {…}}, …]"
@@ -113,11 +113,11 @@ pub(super) fn parse(name: String, kind: &str, text: &str) -> Result<Sheet, Strin
 }
 
 /// An item that says its type, or the data of a record of the file's type.
-fn entry(kind: &str, item: Value) -> Entry {
+fn entry(kind: &str, item: Value) -> RecordEntry {
     let says_type =
         item.get("type").is_some_and(Value::is_string) && item.get("data").is_some_and(Value::is_object);
-    if says_type && let Ok(entry) = Entry::deserialize(&item) {
+    if says_type && let Ok(entry) = RecordEntry::deserialize(&item) {
         return entry;
     }
-    Entry { id: None, kind: kind.to_owned(), data: item }
+    RecordEntry { id: None, kind: kind.to_owned(), data: item }
 }

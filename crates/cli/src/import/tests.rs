@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::each_reference;
-use super::read::{Entry, FileEntry, Sheet, parse};
+use super::read::{FileEntry, ImportFile, RecordEntry, parse};
 
-fn entry(id: Option<&str>, kind: &str, data: Value) -> Entry {
-    Entry { id: id.map(str::to_owned), kind: kind.to_owned(), data }
+fn entry(id: Option<&str>, kind: &str, data: Value) -> RecordEntry {
+    RecordEntry { id: id.map(str::to_owned), kind: kind.to_owned(), data }
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn items_say_their_type_or_take_the_files() {
         entry(None, "evidence", json!({ "type": "part", "data": "text" })),
         entry(None, "evidence", json!(7)),
     ];
-    assert_eq!(sheet, Sheet { name: "evidence.json".into(), entries: expected, files: Vec::new() });
+    assert_eq!(sheet, ImportFile { name: "evidence.json".into(), entries: expected, files: Vec::new() });
 }
 
 #[test]

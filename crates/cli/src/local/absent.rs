@@ -1,4 +1,4 @@
-//! What stands here in a build without models of its own. Nothing was found, so nothing of it is ever asked.
+//! The build without models of its own. No model is found in it, so none of these functions is called.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use model::{ChatModel, Embedder, Error, ModelRequest, PieceStream};
 
-use crate::Trouble;
+use crate::CommandResult;
 use crate::config::Config;
-use crate::pull::Pulled;
+use crate::weights::PulledModel;
 
 struct Absent;
 
@@ -25,7 +25,7 @@ impl ChatModel for Absent {
 
 impl Embedder for Absent {
     fn model(&self) -> &str {
-        super::NAME
+        crate::weights::PROVIDER
     }
 
     fn embed<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>> {
@@ -37,7 +37,7 @@ pub(crate) fn chat(_: &Config) -> Arc<dyn ChatModel> {
     Arc::new(Absent)
 }
 
-pub(crate) fn embedder(_: &Config, _: &Pulled) -> Arc<dyn Embedder> {
+pub(crate) fn embedder(_: &Config, _: &PulledModel) -> Arc<dyn Embedder> {
     Arc::new(Absent)
 }
 
@@ -45,11 +45,11 @@ pub(crate) fn trained_context(_: &Path) -> Option<u32> {
     None
 }
 
-pub(crate) fn speed(_: &Pulled) -> Option<String> {
+pub(crate) fn speed(_: &PulledModel) -> Option<String> {
     None
 }
 
 /// Weights can be fetched for another build.
-pub(crate) async fn measure(_: &Config, _: &Pulled) -> Result<String, Trouble> {
+pub(crate) async fn measure(_: &Config, _: &PulledModel) -> CommandResult<String> {
     Err(refused().into())
 }

@@ -12,7 +12,7 @@ use model::{ChatModel, Error, ModelRequest, PieceStream};
 use tokio::sync::OnceCell;
 
 use crate::config::{Config, Local};
-use crate::pull::{CHAT_FILE, Kind};
+use crate::weights::{CHAT_FILE, WeightsKind};
 
 /// The models of a data folder behind one door; a request's model is the name of its folder.
 struct Shelf {
@@ -20,14 +20,14 @@ struct Shelf {
     options: LocalChatOptions,
     /// How many are kept.
     places: usize,
-    /// Those in memory or on their way there; who was asked last stands last.
+    /// Models in memory or on their way there; the one that was asked last stands last.
     loaded: Mutex<Vec<(String, Place)>>,
 }
 
 type Place = Arc<OnceCell<LocalChat>>;
 
 pub(crate) fn chat(config: &Config) -> Arc<dyn ChatModel> {
-    let models = config.pulled.iter().filter(|model| model.kind == Kind::Chat);
+    let models = config.pulled.iter().filter(|model| model.kind == WeightsKind::Chat);
     Arc::new(Shelf {
         files: models.map(|model| (model.name.clone(), model.folder.join(CHAT_FILE))).collect(),
         options: options(&config.local),

@@ -11,7 +11,7 @@ use model::{Embedder, Error};
 use tokio::sync::OnceCell;
 
 use crate::config::Config;
-use crate::pull::Pulled;
+use crate::weights::PulledModel;
 
 struct Lazy {
     name: String,
@@ -20,7 +20,7 @@ struct Lazy {
     loaded: OnceCell<LocalEmbedder>,
 }
 
-pub(crate) fn embedder(config: &Config, model: &Pulled) -> Arc<dyn Embedder> {
+pub(crate) fn embedder(config: &Config, model: &PulledModel) -> Arc<dyn Embedder> {
     Arc::new(Lazy {
         name: model.name.clone(),
         folder: model.folder.clone(),

@@ -4,19 +4,19 @@ use std::fs;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use local::kernels::Cpu;
-use model::{AnswerPiece, ChatModel, Embedder, Error, ModelRequest, PromptMessage};
+use model::{Embedder, Error, AnswerPiece, ModelRequest};
 use protocol::Settings;
 use serde::{Deserialize, Serialize};
 
 use super::{chat, embedder};
-use crate::Trouble;
+use crate::CommandResult;
 use crate::config::Config;
-use crate::pull::{Kind, Pulled};
+use crate::model_answer::ask_model;
+use crate::weights::{PulledModel, WeightsKind};
 
 const FILE: &str = "speed.json";
-/// What is read to the chat model; it is never at a loss for an answer.
+/// The text that is read to the chat model; it is never at a loss for an answer.
 const STORY: &str = "A traveller came to a village by the sea and asked for a room. ";
 const STORY_TIMES: usize = 16;
 const ANSWER_TOKENS: u32 = 48;
@@ -38,24 +38,24 @@ fn machine() -> String {
 }
 
 /// None if it was not measured here.
-pub(crate) fn speed(model: &Pulled) -> Option<String> {
+pub(crate) fn speed(model: &PulledModel) -> Option<String> {
     let text = fs::read(model.folder.join(FILE)).ok()?;
     let speed: Speed = serde_json::from_slice(&text).ok()?;
     (speed.machine == machine()).then_some(speed.text)
 }
 
 /// Loads the model, which also shows that it can be run, and keeps what was measured.
-pub(crate) async fn measure(config: &Config, model: &Pulled) -> Result<String, Trouble> {
+pub(crate) async fn measure(config: &Config, model: &PulledModel) -> CommandResult<String> {
     let text = match model.kind {
-        Kind::Chat => measure_chat(config, model).await?,
-        Kind::Embedding => measure_embedder(config, model).await?,
+        WeightsKind::Chat => measure_chat(config, model).await?,
+        WeightsKind::Embedding => measure_embedder(config, model).await?,
     };
     let speed = Speed { machine: machine(), text };
     fs::write(model.folder.join(FILE), serde_json::to_vec_pretty(&speed)?)?;
     Ok(speed.text)
 }
 
-async fn measure_chat(config: &Config, model: &Pulled) -> Result<String, Error> {
+async fn measure_chat(config: &Config, model: &PulledModel) -> Result<String, Error> {
     let chat = chat::chat(&Config { pulled: vec![model.clone()], ..config.clone() });
     let request = |story: String, max_tokens| {
         let settings = Settings { max_tokens: Some(max_tokens), ..Settings::default() };
@@ -64,49 +64,16 @@ async fn measure_chat(config: &Config, model: &Pulled) -> Result<String, Error> 
             ..ModelRequest::new(model.name.clone(), String::new(), vec![PromptMessage::User(story)])
         }
     };
-    hear(&*chat, &request("Hello!".into(), 1)).await?; // loads it
-    let read = hear(&*chat, &request(STORY.repeat(STORY_TIMES), 1)).await?;
-    let written = hear(&*chat, &request("Tell me a long story.".into(), ANSWER_TOKENS)).await?;
-    let reading = per_second(read.input, read.first);
-    let writing = per_second(written.output.saturating_sub(1), written.took.saturating_sub(written.first));
+    ask_model(&*chat, &request("Hello!".into(), 1)).await?; // loads it
+    let read = ask_model(&*chat, &request(STORY.repeat(STORY_TIMES), 1)).await?;
+    let written = ask_model(&*chat, &request("Tell me a long story.".into(), ANSWER_TOKENS)).await?;
+    let reading = per_second(read.usage.input_tokens, read.first.unwrap_or(read.took));
+    let writing_took = written.first.map_or(Duration::ZERO, |first| written.took.saturating_sub(first));
+    let writing = per_second(written.usage.output_tokens.saturating_sub(1), writing_took);
     Ok(format!("reads {reading:.0} tokens/s, writes {writing:.0}"))
 }
 
-#[derive(Default)]
-struct Heard {
-    input: u64,
-    output: u64,
-    first: Duration,
-    took: Duration,
-}
-
-async fn hear(chat: &dyn ChatModel, request: &ModelRequest) -> Result<Heard, Error> {
-    let begun = Instant::now();
-    let (mut heard, mut first) = (Heard::default(), None);
-    let mut pieces = chat.stream(request).await?;
-    while let Some(piece) = pieces.next().await {
-        match piece? {
-            AnswerPiece::Usage(usage) => {
-                (heard.input, heard.output) = (usage.input_tokens, usage.output_tokens)
-            }
-            AnswerPiece::Text(_)
-            | AnswerPiece::Reasoning(_)
-            | AnswerPiece::CallStart { .. }
-            | AnswerPiece::CallInput { .. }
-            | AnswerPiece::CallsVoid
-            | AnswerPiece::Model(_)
-            | AnswerPiece::Provider(_)
-            | AnswerPiece::Finish(_) => {
-                first.get_or_insert_with(|| begun.elapsed());
-            }
-        }
-    }
-    heard.took = begun.elapsed();
-    heard.first = first.unwrap_or(heard.took);
-    Ok(heard)
-}
-
-async fn measure_embedder(config: &Config, model: &Pulled) -> Result<String, Error> {
+async fn measure_embedder(config: &Config, model: &PulledModel) -> Result<String, Error> {
     let embedder = embedder::embedder(config, model);
     let query = [QUERY.to_owned()];
     embedder.embed(&query).await?; // loads it

@@ -1,16 +1,16 @@
-//! What a server says of a tool, in lines that people can read: nothing in them is hidden, and changes are marked.
+//! The definition of an MCP tool in lines that people can read: nothing in them is hidden, and changes are marked.
 
 use protocol::canonical;
 use serde_json::Value;
 
-/// What people read first, in this order; the rest follows by name.
+/// The fields that people read first, in this order; the rest follows by name.
 const FIRST: &[&str] = &["name", "title", "description"];
 
 /// Pairs of lines that are compared. Two texts that are longer are shown one after the other.
 const MAX_PAIRS: usize = 4_000_000;
 
 /// A text with everything that a reader would not see, or that could command the terminal, spelt out.
-pub(crate) fn revealed(text: &str) -> String {
+pub(crate) fn reveal_hidden(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -29,9 +29,9 @@ pub(super) fn lines(definition: &Value) -> Vec<String> {
     let rest = fields.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
     let mut lines = Vec::new();
     for (key, value) in first.chain(rest) {
-        let key = revealed(key);
+        let key = reveal_hidden(key);
         let mut below = match value {
-            Value::String(text) => text.split('\n').map(revealed).collect(),
+            Value::String(text) => text.split('\n').map(reveal_hidden).collect(),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
                 json(value)
             }
@@ -48,7 +48,7 @@ pub(super) fn lines(definition: &Value) -> Vec<String> {
 }
 
 fn json(value: &Value) -> Vec<String> {
-    format!("{value:#}").split('\n').map(revealed).collect()
+    format!("{value:#}").split('\n').map(reveal_hidden).collect()
 }
 
 /// Both texts as one: lines that are gone after a minus, new ones after a plus.
@@ -63,7 +63,7 @@ pub(super) fn changes(old: &[String], new: &[String]) -> Vec<String> {
     [kept(start), between(old, new), kept(end)].concat()
 }
 
-/// The same where the first lines differ, and the last.
+/// The changes between texts whose first lines differ, and whose last lines differ.
 fn between(old: &[String], new: &[String]) -> Vec<String> {
     let (gone, come) = (|line: &String| format!("- {line}"), |line: &String| format!("+ {line}"));
     if old.len().saturating_mul(new.len()) > MAX_PAIRS {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_a_reader_would_not_see_is_spelt_out() {
-        assert_eq!(revealed("plain \"text\" with a \\ and é, 数"), "plain \"text\" with a \\ and é, 数");
+        assert_eq!(reveal_hidden("plain \"text\" with a \\ and é, 数"), "plain \"text\" with a \\ and é, 数");
         for (text, shown) in [
             ("a\u{200b}b", "a\\u{200b}b"),
             ("\u{202e}txt", "\\u{202e}txt"),
@@ -132,7 +132,7 @@ mod tests {
             ("a\r\nb", "a\\r\\nb"),
             ("\u{a0}", "\\u{a0}"),
         ] {
-            assert_eq!(revealed(text), shown);
+            assert_eq!(reveal_hidden(text), shown);
         }
     }
 

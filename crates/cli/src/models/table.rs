@@ -6,8 +6,8 @@ use model::{Model, ModelRegistry, Price};
 use serde_json::{Value, json};
 
 use crate::config::Config;
-use crate::pull::Pulled;
-use crate::{Trouble, catalogue, local};
+use crate::weights::{self, PulledModel};
+use crate::{CommandResult, catalogue, local};
 
 const HEAD: [&str; 12] = [
     "",
@@ -31,7 +31,7 @@ pub(super) fn text(registry: &ModelRegistry, config: &Config) -> String {
     lines(&std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect::<Vec<_>>())
 }
 
-/// What is to be said of listed models that have ended by `today` or will soon; empty when there are none.
+/// Lines on listed models that have ended by `today` or will soon; empty when there are none.
 pub(super) fn endings(registry: &ModelRegistry, config: &Config, today: Date) -> String {
     let ending = registry.list().filter_map(|model| catalogue::end_of(config, model.name(), today));
     let lines: String = ending.map(|end| format!("{end}\n")).collect();
@@ -46,7 +46,7 @@ fn end(model: &Model, config: &Config) -> Option<Date> {
 }
 
 /// Empty when there are none.
-pub(super) fn pulled(models: &[Pulled]) -> String {
+pub(super) fn pulled(models: &[PulledModel]) -> String {
     if models.is_empty() {
         return String::new();
     }
@@ -101,14 +101,15 @@ fn row(model: &Model, config: &Config) -> [String; 12] {
     ]
 }
 
-pub(super) fn json(registry: &ModelRegistry, config: &Config) -> Result<String, Trouble> {
+pub(super) fn json(registry: &ModelRegistry, config: &Config) -> CommandResult<String> {
     let models: Vec<Value> = registry.list().map(|model| object(model, config)).collect();
     Ok(format!("{}\n", serde_json::to_string_pretty(&models)?))
 }
 
 fn object(model: &Model, config: &Config) -> Value {
     let can = model.capabilities();
-    let pulled = config.pulled_model(&model.listing.id).filter(|_| model.listing.provider == local::NAME);
+    let pulled =
+        config.pulled_model(&model.listing.id).filter(|_| model.listing.provider == weights::PROVIDER);
     let weights = pulled.map(|pulled| {
         json!({
             "bytes": pulled.bytes,

@@ -3,19 +3,15 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::StreamExt;
-use model::{
-    AnswerFormat, AnswerPiece, Embedder, Error, Model, ModelRequest, PromptMessage, Schema, SchemaSupport,
-    ToolSpec,
-};
+use model::{Embedder, Error, AnswerFormat, AnswerPiece, Model, ModelRequest, Schema, SchemaSupport, ToolSpec};
 use protocol::{Finish, Settings, Usage};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::Trouble;
+use crate::CommandResult;
 use crate::config::ProviderConfig;
+use crate::model_answer::{ModelAnswer, ask_model};
 
 pub(super) const QUESTION: &str = "Say hello in one short sentence.";
 
@@ -28,24 +24,11 @@ const CHARACTERS_PER_TOKEN: u64 = 4;
 
 const TOOL: &str = "look_up_weather";
 
-/// What a model said in one call.
-#[derive(Default)]
-struct Heard {
-    text: String,
-    /// Name and arguments, as JSON text.
-    calls: Vec<(String, String)>,
-    usage: Usage,
-    finish: Option<Finish>,
-    /// From the request to the first piece of the answer.
-    first: Option<Duration>,
-    took: Duration,
-}
-
-pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str) -> Result<(), Trouble> {
+pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str) -> CommandResult {
     let name = model.name();
     let wire = provider.wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
     say(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
-    let heard = match hear(model, ask(model, message)).await {
+    let heard = match ask_model(&*model.chat, &ask(model, message)).await {
         Ok(heard) => heard,
         Err(error) => {
             let remedy = remedy(&error, name, provider);
@@ -58,7 +41,7 @@ pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str)
     if can.tools {
         let tools: Arc<[ToolSpec]> = Arc::new([weather()]);
         let question = "What is the weather in Paris? Use the tool.";
-        let heard = hear(model, ModelRequest { tools, ..ask(model, question) }).await;
+        let heard = ask_model(&*model.chat, &ModelRequest { tools, ..ask(model, question) }).await;
         say(&report("tool call", heard, &mut usage, model, called))?;
     } else {
         say("tool call   not tried: the model is not listed with tools\n")?;
@@ -67,13 +50,13 @@ pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str)
         say("structured  not tried: the model can only be told of a schema in words\n")?;
     } else {
         let format = AnswerFormat::Schema(Arc::new(schema()));
-        let heard = hear(model, ModelRequest { format, ..ask(model, "What is 6 times 7?") }).await;
+        let heard = ask_model(&*model.chat, &ModelRequest { format, ..ask(model, "What is 6 times 7?") }).await;
         say(&report("structured", heard, &mut usage, model, structured))?;
     }
     say(&total(&usage, model))
 }
 
-fn say(text: &str) -> Result<(), Trouble> {
+fn say(text: &str) -> CommandResult {
     let mut out = std::io::stdout().lock();
     Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
 }
@@ -88,7 +71,7 @@ fn ask(model: &Model, question: &str) -> ModelRequest {
 }
 
 /// Tries an embedding model.
-pub(super) async fn embed(embedder: &dyn Embedder, provider: &ProviderConfig) -> Result<(), Trouble> {
+pub(super) async fn embed(embedder: &dyn Embedder, provider: &ProviderConfig) -> CommandResult {
     let begun = Instant::now();
     let vectors = embedder.embed(&[QUESTION.to_owned()]).await.map_err(|error| {
         let remedy = remedy(&error, embedder.model(), provider);
@@ -104,43 +87,7 @@ pub(super) async fn embed(embedder: &dyn Embedder, provider: &ProviderConfig) ->
     ))
 }
 
-/// Every wait is bounded by the provider's time-outs.
-async fn hear(model: &Model, request: ModelRequest) -> Result<Heard, Error> {
-    let begun = Instant::now();
-    let mut heard = Heard::default();
-    let mut pieces = model.chat.stream(&request).await?;
-    while let Some(piece) = pieces.next().await {
-        match piece? {
-            AnswerPiece::Text(text) => {
-                heard.first.get_or_insert_with(|| begun.elapsed());
-                heard.text.push_str(&text);
-            }
-            AnswerPiece::Reasoning(_) => {
-                heard.first.get_or_insert_with(|| begun.elapsed());
-            }
-            AnswerPiece::CallStart { name, .. } => {
-                heard.first.get_or_insert_with(|| begun.elapsed());
-                heard.calls.push((name, String::new()));
-            }
-            AnswerPiece::CallInput { index, json } => {
-                if let Some((_, arguments)) = heard.calls.get_mut(index) {
-                    arguments.push_str(&json);
-                }
-            }
-            AnswerPiece::CallsVoid => heard.calls.clear(),
-            AnswerPiece::Usage(usage) => heard.usage = usage,
-            AnswerPiece::Finish(finish) => heard.finish = Some(finish),
-            AnswerPiece::Model(_) | AnswerPiece::Provider(_) => {}
-        }
-    }
-    heard.took = begun.elapsed();
-    if heard.finish.is_none() {
-        return Err(Error::Broken("it stopped without an end".into()));
-    }
-    Ok(heard)
-}
-
-fn plain(heard: &Heard, streaming: bool) -> String {
+fn plain(heard: &ModelAnswer, streaming: bool) -> String {
     let counted = heard.usage.output_tokens;
     let estimated = heard.text.chars().count() as u64 / CHARACTERS_PER_TOKEN + 1;
     let (tokens, about) = if counted > 0 { (counted, "") } else { (estimated, "about ") };
@@ -167,10 +114,10 @@ fn plain(heard: &Heard, streaming: bool) -> String {
 /// A line on one of the harder questions, whose failure does not make the model useless.
 fn report(
     what: &str,
-    heard: Result<Heard, Error>,
+    heard: Result<ModelAnswer, Error>,
     usage: &mut Usage,
     model: &Model,
-    judge: fn(&Heard) -> Result<String, String>,
+    judge: fn(&ModelAnswer) -> Result<String, String>,
 ) -> String {
     let verdict = heard.map_err(|error| format!("{error} ({})", error.code())).and_then(|heard| {
         *usage += model.priced(heard.usage);
@@ -195,7 +142,7 @@ fn weather() -> ToolSpec {
     }
 }
 
-fn called(heard: &Heard) -> Result<String, String> {
+fn called(heard: &ModelAnswer) -> Result<String, String> {
     let Some((name, arguments)) = heard.calls.first() else {
         return Err("the tool was not called; tools = false in its entry keeps tools from it, and tool_calls_in_text = true \
                     finds calls that it writes as text"
@@ -222,7 +169,7 @@ fn schema() -> Schema {
     }
 }
 
-fn structured(heard: &Heard) -> Result<String, String> {
+fn structured(heard: &ModelAnswer) -> Result<String, String> {
     let answer: Option<Value> = serde_json::from_str(heard.text.trim()).ok();
     let fits = |object: &serde_json::Map<String, Value>| {
         object.len() == 1 && object.get("product").is_some_and(Value::is_i64)
@@ -249,7 +196,7 @@ fn total(usage: &Usage, model: &Model) -> String {
     line
 }
 
-/// What the person who ran the test can do.
+/// Advice to the person who ran the test.
 fn remedy(error: &Error, name: &str, provider: &ProviderConfig) -> String {
     let section = format!("[providers.{}]", provider.name);
     let Some(wire) = provider.wire else {

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::error::PullError;
-use super::known::{CHAT_FILE, EMBEDDER_FILES};
-use super::place::Kind;
+use super::model_list::EMBEDDER_FILES;
+use crate::weights::{CHAT_FILE, WeightsKind};
 
 const GGUF_MAGIC: &[u8; 4] = b"GGUF";
 const GGUF_VERSIONS: std::ops::RangeInclusive<u32> = 2..=3;
@@ -19,10 +19,10 @@ const MAX_JSON_BYTES: u64 = 64 << 20;
 /// How the files of quantised models end in their names, as in `Q4_K_M` or `BF16`.
 const ENCODINGS: [&str; 5] = ["q", "iq", "f", "bf", "tq"];
 
-pub(super) fn folder(folder: &Path, kind: Kind) -> Result<(), PullError> {
+pub(super) fn folder(folder: &Path, kind: WeightsKind) -> Result<(), PullError> {
     match kind {
-        Kind::Chat => gguf(&folder.join(CHAT_FILE)),
-        Kind::Embedding => {
+        WeightsKind::Chat => gguf(&folder.join(CHAT_FILE)),
+        WeightsKind::Embedding => {
             for name in EMBEDDER_FILES {
                 let path = folder.join(name);
                 if name.ends_with(".json") { json(&path)? } else { safetensors(&path)? }
@@ -78,7 +78,7 @@ fn json(path: &Path) -> Result<(), PullError> {
     parsed.map(|_| ()).map_err(|error| PullError::unfit(path, format!("it is not JSON: {error}")))
 }
 
-/// What the name of a file says of how its weights are encoded.
+/// The encoding of weights, as the name of their file says.
 pub(super) fn quantisation(file_name: &str) -> Option<String> {
     let stem = file_name.strip_suffix(".gguf").unwrap_or(file_name);
     let last = stem.rsplit(['.', '-']).next()?;

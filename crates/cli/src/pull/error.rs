@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use reqwest::StatusCode;
 
-use super::known::KNOWN;
+use super::model_list::KNOWN;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PullError {
@@ -71,23 +71,7 @@ impl PullError {
 
     /// Whether another source may do better.
     pub(super) fn is_the_sources(&self) -> bool {
-        match self {
-            Self::Unreachable { .. } | Self::Refused { .. } => true,
-            Self::Unknown(_)
-            | Self::Name(_)
-            | Self::Taken(_)
-            | Self::Missing(_)
-            | Self::Busy(_)
-            | Self::Url { .. }
-            | Self::Broken { .. }
-            | Self::TooLarge { .. }
-            | Self::Hash { .. }
-            | Self::Index { .. }
-            | Self::Unfit { .. }
-            | Self::NoSpace(_)
-            | Self::File { .. }
-            | Self::Both { .. } => false,
-        }
+        matches!(self, Self::Unreachable { .. } | Self::Refused { .. })
     }
 }
 

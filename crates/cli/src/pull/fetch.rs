@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::PullError;
 use super::progress::Progress;
-use super::wire::ask;
+use super::request::ask;
 use crate::cause;
 
 /// The largest file that is taken.
@@ -23,22 +23,22 @@ const READ_BYTES: usize = 1 << 20;
 
 /// How far one can be sure that the file is the one that was meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Checked {
+pub(super) enum DownloadCheck {
     Hash,
     Size,
 }
 
-/// What is wanted from where.
-pub(super) struct Wanted<'a> {
+/// A file to download.
+pub(super) struct Download<'a> {
     pub(super) url: &'a Url,
     pub(super) path: &'a Path,
     /// Beats what the server says.
     pub(super) sha256: Option<&'a str>,
-    /// What a person reads beside the progress.
+    /// The text beside the progress.
     pub(super) label: &'a str,
 }
 
-/// What must be known of a partial file to go on with it. It stands beside the file.
+/// The facts by which the download of a partial file goes on. They stand beside the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Note {
     url: String,
@@ -48,7 +48,7 @@ struct Note {
     sha256: Option<String>,
 }
 
-pub(super) async fn fetch(wanted: &Wanted<'_>) -> Result<Checked, PullError> {
+pub(super) async fn fetch(wanted: &Download<'_>) -> Result<DownloadCheck, PullError> {
     let mut tries = 1;
     loop {
         let before = length_of(wanted.path);
@@ -61,7 +61,7 @@ pub(super) async fn fetch(wanted: &Wanted<'_>) -> Result<Checked, PullError> {
     }
 }
 
-async fn attempt(wanted: &Wanted<'_>) -> Result<Checked, PullError> {
+async fn attempt(wanted: &Download<'_>) -> Result<DownloadCheck, PullError> {
     let note = Note::read(wanted);
     let there = note.as_ref().map_or(0, |_| length_of(wanted.path));
     let note = match note {
@@ -72,7 +72,7 @@ async fn attempt(wanted: &Wanted<'_>) -> Result<Checked, PullError> {
 }
 
 /// Asks for what is missing behind the first `there` bytes, or for everything where that cannot be had.
-async fn download(wanted: &Wanted<'_>, note: Option<Note>, there: u64) -> Result<Note, PullError> {
+async fn download(wanted: &Download<'_>, note: Option<Note>, there: u64) -> Result<Note, PullError> {
     let mut answer =
         ask(wanted.url, &note.as_ref().map_or_else(HeaderMap::new, |note| note.range(there))).await?;
     let mut from = there;
@@ -83,7 +83,7 @@ async fn download(wanted: &Wanted<'_>, note: Option<Note>, there: u64) -> Result
         }
     }
     if !matches!(answer.reply.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
-        return Err(PullError::Refused { url: shown(wanted.url), status: answer.reply.status() });
+        return Err(PullError::Refused { url: without_secrets(wanted.url), status: answer.reply.status() });
     }
     let total = answer.reply.content_length().map(|rest| from.saturating_add(rest));
     if total.is_some_and(|total| total > MAX_BYTES) {
@@ -91,7 +91,7 @@ async fn download(wanted: &Wanted<'_>, note: Option<Note>, there: u64) -> Result
     }
     let etag = answer.reply.headers().get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
     let sha256 = answer.sha256.or_else(|| note.filter(|_| from > 0).and_then(|note| note.sha256));
-    let mut note = Note { url: shown(wanted.url), etag, total, sha256 };
+    let mut note = Note { url: without_secrets(wanted.url), etag, total, sha256 };
     note.write(wanted.path)?;
     let written = save(wanted, answer.reply, from, total).await?;
     note.total = Some(written);
@@ -100,7 +100,7 @@ async fn download(wanted: &Wanted<'_>, note: Option<Note>, there: u64) -> Result
 }
 
 async fn save(
-    wanted: &Wanted<'_>,
+    wanted: &Download<'_>,
     mut reply: Response,
     from: u64,
     total: Option<u64>,
@@ -114,7 +114,8 @@ async fn save(
     };
     let mut progress = Progress::start(wanted.label, from, total);
     let mut written = from;
-    let broken = |bytes, reason: String| PullError::Broken { url: shown(wanted.url), bytes, reason };
+    let broken =
+        |bytes, reason: String| PullError::Broken { url: without_secrets(wanted.url), bytes, reason };
     while let Some(chunk) = reply.chunk().await.map_err(|error| broken(written, cause(&error)))? {
         written += chunk.len() as u64;
         if written > MAX_BYTES {
@@ -131,26 +132,26 @@ async fn save(
     }
 }
 
-fn verify(wanted: &Wanted<'_>, note: &Note) -> Result<Checked, PullError> {
-    let Some(expected) = wanted.sha256.or(note.sha256.as_deref()) else { return Ok(Checked::Size) };
+fn verify(wanted: &Download<'_>, note: &Note) -> Result<DownloadCheck, PullError> {
+    let Some(expected) = wanted.sha256.or(note.sha256.as_deref()) else { return Ok(DownloadCheck::Size) };
     let found = hash_of(wanted.path)?;
     if found == expected {
-        return Ok(Checked::Hash);
+        return Ok(DownloadCheck::Hash);
     }
     forget(wanted.path);
-    Err(PullError::Hash { url: shown(wanted.url), expected: expected.to_owned(), found })
+    Err(PullError::Hash { url: without_secrets(wanted.url), expected: expected.to_owned(), found })
 }
 
 impl Note {
-    /// What is known of the partial file, if one can go on with it: it has to come from the same place, and either
+    /// The note of the partial file, if one can go on with it: it has to come from the same place, and either
     /// the server can say that its file is still the same, or the hash of the whole will tell.
-    fn read(wanted: &Wanted<'_>) -> Option<Self> {
+    fn read(wanted: &Download<'_>) -> Option<Self> {
         let mut text = String::new();
         let file = File::open(note_path(wanted.path)).ok()?;
         file.take(MAX_NOTE_BYTES).read_to_string(&mut text).ok()?;
         let note: Self = serde_json::from_str(&text).ok()?;
         let safe = note.strong_etag().is_some() || wanted.sha256.or(note.sha256.as_deref()).is_some();
-        (note.url == shown(wanted.url) && safe).then_some(note)
+        (note.url == without_secrets(wanted.url) && safe).then_some(note)
     }
 
     fn write(&self, path: &Path) -> Result<(), PullError> {
@@ -178,8 +179,8 @@ fn begins_at(reply: &Response) -> Option<u64> {
     range.to_str().ok()?.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
 }
 
-fn too_large(wanted: &Wanted<'_>) -> PullError {
-    PullError::TooLarge { what: shown(wanted.url), max: MAX_BYTES }
+fn too_large(wanted: &Download<'_>) -> PullError {
+    PullError::TooLarge { what: without_secrets(wanted.url), max: MAX_BYTES }
 }
 
 pub(super) fn note_path(path: &Path) -> PathBuf {
@@ -216,7 +217,7 @@ pub(super) fn is_sha256(text: &str) -> bool {
 }
 
 /// A URL without what may be secret in it.
-pub(super) fn shown(url: &Url) -> String {
+pub(super) fn without_secrets(url: &Url) -> String {
     let mut url = url.clone();
     let _ = url.set_username(""); // these two fail only for URLs without a host
     let _ = url.set_password(None);

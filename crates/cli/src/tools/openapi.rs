@@ -22,12 +22,12 @@ use app::MAX_TOOLS;
 use app::source::MAX_FILE_BYTES;
 use serde_json::Value;
 
-use crate::Trouble;
+use crate::CommandResult;
 
-use address::{Base, server};
-pub(crate) use document::Document;
-pub(crate) use operation::Declaration;
-use operation::{Found, declare};
+use address::{BaseAddress, server};
+pub(crate) use document::OpenApiDocument;
+pub(crate) use operation::ToolDeclaration;
+use operation::{FoundOperation, declare};
 use security::Credential;
 
 /// Operations that are named when one has to be chosen.
@@ -42,9 +42,9 @@ const METHODS: [(&str, app::HttpMethod); 6] = [
     ("delete", app::HttpMethod::Delete),
 ];
 
-/// What is wanted of a description.
+/// The choice of operations of a description.
 #[derive(Default)]
-pub(crate) struct Wanted {
+pub(crate) struct ImportChoice {
     /// Operations by their ids, their tools' names or their methods and paths; all when there are none.
     pub(crate) only: Vec<String>,
     pub(crate) tags: Vec<String>,
@@ -54,17 +54,17 @@ pub(crate) struct Wanted {
     pub(crate) prefix: Option<String>,
 }
 
-/// What a description came to.
-pub(crate) struct Imported {
+/// The tools that a description came to.
+pub(crate) struct ImportedTools {
     /// A name for the file, without its ending.
     pub(crate) file_name: String,
     pub(crate) toml: String,
-    pub(crate) tools: Vec<Declaration>,
+    pub(crate) tools: Vec<ToolDeclaration>,
     /// Operations, and why there is no tool for them.
     pub(crate) left_out: Vec<(String, String)>,
 }
 
-impl Imported {
+impl ImportedTools {
     /// By name: what each secret has to hold, and where it is sent.
     pub(crate) fn secrets(&self) -> BTreeMap<&str, (&str, BTreeSet<&str>)> {
         let mut secrets: BTreeMap<&str, (&str, BTreeSet<&str>)> = BTreeMap::new();
@@ -81,26 +81,29 @@ impl Imported {
         self.tools.iter().map(|tool| tool.origin.as_str()).collect()
     }
 
-    /// What could not be said, by tool.
+    /// Notes on what could not be declared, by tool.
     pub(crate) fn notes(&self) -> impl Iterator<Item = (&str, &str)> {
         self.tools.iter().flat_map(|tool| tool.notes.iter().map(|note| (tool.name.as_str(), note.as_str())))
     }
 }
 
-pub(crate) fn import(document: &Document, wanted: &Wanted) -> Result<Imported, Trouble> {
+pub(crate) fn import(document: &OpenApiDocument, wanted: &ImportChoice) -> CommandResult<ImportedTools> {
     let all = operations(document)?;
     let (chosen, mut left_out) = choose(&all, wanted)?;
-    let given = wanted.base_url.as_deref().map(|url| Base::new(url, wanted.prefix.as_deref())).transpose()?;
-    let mut tools: Vec<Declaration> = Vec::new();
+    let given =
+        wanted.base_url.as_deref().map(|url| BaseAddress::new(url, wanted.prefix.as_deref())).transpose()?;
+    let mut tools: Vec<ToolDeclaration> = Vec::new();
     for found in chosen {
         let name = words::free(&name(&found, wanted), |name| tools.iter().any(|tool| tool.name == name));
         let base = match &given {
             Some(base) => Ok(base.clone()),
-            None => Base::new(&server(document, found.item, found.operation), wanted.prefix.as_deref()),
+            None => {
+                BaseAddress::new(&server(document, found.item, found.operation), wanted.prefix.as_deref())
+            }
         };
         match base.and_then(|base| declare(document, found, &base, name)) {
             Ok(tool) => tools.push(tool),
-            Err(reason) => left_out.push((shown(&found), words::line(&reason))),
+            Err(reason) => left_out.push((operation_name(&found), words::line(&reason))),
         }
     }
     let title = words::line(document.text("/info/title").unwrap_or_default());
@@ -117,11 +120,11 @@ pub(crate) fn import(document: &Document, wanted: &Wanted) -> Result<Imported, T
         return Err(format!("the tools come to more than the {most} KiB of one file; {remedy}").into());
     }
     let file_name = words::file_name(wanted.prefix.as_deref().unwrap_or(&title));
-    Ok(Imported { file_name, toml, tools, left_out })
+    Ok(ImportedTools { file_name, toml, tools, left_out })
 }
 
 /// All operations in the order of the description.
-fn operations(document: &Document) -> Result<Vec<Found<'_>>, Trouble> {
+fn operations(document: &OpenApiDocument) -> CommandResult<Vec<FoundOperation<'_>>> {
     let Some(paths) = document.get("paths").and_then(Value::as_object).filter(|paths| !paths.is_empty())
     else {
         return Err("the description has no paths, so there is nothing to call".into());
@@ -131,18 +134,18 @@ fn operations(document: &Document) -> Result<Vec<Found<'_>>, Trouble> {
         let item = document.follow(item)?;
         for (key, method) in METHODS {
             if let Some(operation) = item.get(key).filter(|operation| operation.is_object()) {
-                all.push(Found { path, method, item, operation });
+                all.push(FoundOperation { path, method, item, operation });
             }
         }
     }
     Ok(all)
 }
 
-type Choice<'a> = (Vec<Found<'a>>, Vec<(String, String)>);
+type Choice<'a> = (Vec<FoundOperation<'a>>, Vec<(String, String)>);
 
-/// Those that are wanted, and those that are not, with the reason.
-fn choose<'a>(all: &[Found<'a>], wanted: &Wanted) -> Result<Choice<'a>, Trouble> {
-    let is_called = |found: &Found<'_>, text: &str| {
+/// The operations that are chosen, and the others with the reason.
+fn choose<'a>(all: &[FoundOperation<'a>], wanted: &ImportChoice) -> CommandResult<Choice<'a>> {
+    let is_called = |found: &FoundOperation<'_>, text: &str| {
         found.id() == Some(text) || found.line() == text || name(found, wanted) == text
     };
     if let Some(unknown) = wanted.only.iter().find(|text| !all.iter().any(|found| is_called(found, text))) {
@@ -154,7 +157,7 @@ fn choose<'a>(all: &[Found<'a>], wanted: &Wanted) -> Result<Choice<'a>, Trouble>
         let is_meant =
             is_named || wanted.only.is_empty() && (wanted.tags.is_empty() || found.has_tag(&wanted.tags));
         if is_meant && found.is_deprecated() && !is_named {
-            left_out.push((shown(found), "it is deprecated; name it with --only to have it".into()));
+            left_out.push((operation_name(found), "it is deprecated; name it with --only to have it".into()));
         } else if is_meant {
             chosen.push(*found);
         }
@@ -170,20 +173,20 @@ fn choose<'a>(all: &[Found<'a>], wanted: &Wanted) -> Result<Choice<'a>, Trouble>
     Ok((chosen, left_out))
 }
 
-fn list(all: &[Found<'_>]) -> String {
-    let mut names: Vec<String> = all.iter().take(MAX_NAMED).map(shown).collect();
+fn list(all: &[FoundOperation<'_>]) -> String {
+    let mut names: Vec<String> = all.iter().take(MAX_NAMED).map(operation_name).collect();
     if all.len() > MAX_NAMED {
         names.push(format!("and {} more", all.len() - MAX_NAMED));
     }
     names.join(", ")
 }
 
-/// What a person calls an operation by.
-fn shown(found: &Found<'_>) -> String {
+/// The name of an operation for people.
+fn operation_name(found: &FoundOperation<'_>) -> String {
     found.id().map_or_else(|| found.line(), words::line)
 }
 
-fn name(found: &Found<'_>, wanted: &Wanted) -> String {
+fn name(found: &FoundOperation<'_>, wanted: &ImportChoice) -> String {
     let own = match found.id() {
         Some(id) => id.to_owned(),
         None => format!("{} {}", found.method.name().to_lowercase(), found.path),

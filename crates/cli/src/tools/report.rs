@@ -1,4 +1,4 @@
-//! What an import tells the person who ran it: tools, what is missing, and what to do next.
+//! The report of an import: its tools, what is missing, and what to do next.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -7,9 +7,9 @@ use std::path::Path;
 use protocol::Effect;
 use reqwest::Url;
 
-use super::openapi::Imported;
+use super::openapi::ImportedTools;
 use crate::config::{self, Config};
-use crate::{Trouble, shown};
+use crate::{CommandResult, terminal_text};
 
 /// Notes that are told.
 const MAX_NOTES: usize = 100;
@@ -22,22 +22,28 @@ const OWN_ENDINGS: [&str; 5] = [".local", ".internal", ".lan", ".home.arpa", ".l
 
 /// Where the declarations went.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum ToolsDestination<'a> {
     Output,
     Nowhere(&'a Path),
     File(&'a Path),
 }
 
-pub(super) fn report(config: &Config, imported: &Imported, place: Place<'_>) -> Result<String, Trouble> {
+pub(super) fn report(
+    config: &Config,
+    imported: &ImportedTools,
+    place: ToolsDestination<'_>,
+) -> CommandResult<String> {
     let mut text = String::new();
     let count = match imported.tools.len() {
         1 => "1 tool".to_owned(),
         several => format!("{several} tools"),
     };
     match place {
-        Place::Output => writeln!(text, "{count}:")?,
-        Place::Nowhere(file) => writeln!(text, "{count}, which would be written to {}:", file.display())?,
-        Place::File(file) => writeln!(text, "{count}, written to {}:", file.display())?,
+        ToolsDestination::Output => writeln!(text, "{count}:")?,
+        ToolsDestination::Nowhere(file) => {
+            writeln!(text, "{count}, which would be written to {}:", file.display())?
+        }
+        ToolsDestination::File(file) => writeln!(text, "{count}, written to {}:", file.display())?,
     }
     let width = imported.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
     for tool in &imported.tools {
@@ -53,15 +59,15 @@ pub(super) fn report(config: &Config, imported: &Imported, place: Place<'_>) -> 
     secrets(&mut text, config, imported)?;
     hosts(&mut text, imported)?;
     let next = match place {
-        Place::Output => "next: review it, and save it in the folder of an app as tools/NAME.toml",
-        Place::Nowhere(_) => "next: run the same without --dry-run",
-        Place::File(_) => "next: review the file, run `rondo doctor`, and restart the server",
+        ToolsDestination::Output => "next: review it, and save it in the folder of an app as tools/NAME.toml",
+        ToolsDestination::Nowhere(_) => "next: run the same without --dry-run",
+        ToolsDestination::File(_) => "next: review the file, run `rondo doctor`, and restart the server",
     };
     writeln!(text, "{next}")?;
-    Ok(shown::harmless(&text).into_owned())
+    Ok(terminal_text::printable(&text).into_owned())
 }
 
-fn list(text: &mut String, title: &str, lines: &[(&str, &str)]) -> Result<(), Trouble> {
+fn list(text: &mut String, title: &str, lines: &[(&str, &str)]) -> CommandResult {
     if lines.is_empty() {
         return Ok(());
     }
@@ -75,7 +81,7 @@ fn list(text: &mut String, title: &str, lines: &[(&str, &str)]) -> Result<(), Tr
     Ok(())
 }
 
-fn secrets(text: &mut String, config: &Config, imported: &Imported) -> Result<(), Trouble> {
+fn secrets(text: &mut String, config: &Config, imported: &ImportedTools) -> CommandResult {
     for (name, (holds, origins)) in imported.secrets() {
         let origins = origins.into_iter().collect::<Vec<_>>().join(" and ");
         let variable = format!("RONDO_SECRET_{}", name.to_uppercase());
@@ -94,7 +100,7 @@ fn secrets(text: &mut String, config: &Config, imported: &Imported) -> Result<()
 }
 
 /// Hosts that tools may not reach unless the operator says so.
-fn hosts(text: &mut String, imported: &Imported) -> Result<(), Trouble> {
+fn hosts(text: &mut String, imported: &ImportedTools) -> CommandResult {
     for origin in imported.origins() {
         if let Some(entry) = to_allow(origin) {
             writeln!(
@@ -107,7 +113,7 @@ fn hosts(text: &mut String, imported: &Imported) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// What to write into the list of hosts, for one that would be refused without it.
+/// The entry for the list of hosts, for a host that would be refused without it.
 fn to_allow(origin: &str) -> Option<String> {
     let url = Url::parse(origin).ok()?;
     let (host, port) = (url.host_str()?, url.port_or_known_default()?);

@@ -4,7 +4,7 @@ use protocol::{NewPin, NewRun};
 
 use super::*;
 
-fn refusal(body: &str) -> Problem {
+fn refusal(body: &str) -> ApiProblem {
     parse::<NewRun>(body.as_bytes()).unwrap_err()
 }
 
@@ -35,7 +35,7 @@ fn what_is_not_json_is_called_so() {
         "{\"message\": \"hi\",}",
         "\u{feff}{\"message\": \"hi\"}",
     ] {
-        assert_eq!(refusal(body).code(), Code::InvalidJson, "{body:?}");
+        assert_eq!(refusal(body).code(), ProblemCode::InvalidJson, "{body:?}");
     }
 }
 
@@ -43,7 +43,7 @@ fn what_is_not_json_is_called_so() {
 fn what_is_not_utf8_is_called_so() {
     let problem = parse::<NewRun>(b"{\"message\": \"\xff\"}").unwrap_err();
     let detail = "the byte at offset 13 is not UTF-8; encode the body as UTF-8";
-    assert_eq!(problem, Problem::new(Code::InvalidUtf8, detail));
+    assert_eq!(problem, ApiProblem::new(ProblemCode::InvalidUtf8, detail));
 }
 
 #[test]
@@ -71,10 +71,10 @@ fn the_field_at_fault_is_named() {
         (r#"{"threadId": "42"}"#, "threadId", "expected an id of the form thr_ and 32 hexadecimal digits"),
     ];
     for (body, field, message) in cases {
-        assert_eq!(refusal(body), Problem::invalid(field, message), "{body}");
+        assert_eq!(refusal(body), ApiProblem::invalid(field, message), "{body}");
     }
     let missing = parse::<NewPin>(b"{}").unwrap_err();
-    assert_eq!(missing, Problem::invalid("text", "missing field `text`"));
+    assert_eq!(missing, ApiProblem::invalid("text", "missing field `text`"));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_list_is_not_taken_for_an_object() {
     for body in [r#"["hi"]"#, "[]", "null", "true", "42", "\"hi\""] {
         assert_eq!(
             refusal(body),
-            Problem::new(Code::InvalidRequest, "the body must be a JSON object"),
+            ApiProblem::new(ProblemCode::InvalidRequest, "the body must be a JSON object"),
             "{body}"
         );
     }
@@ -93,8 +93,8 @@ fn depth_is_bounded() {
     assert_eq!(json_depth(&nested(64)), 64);
     assert_eq!(json_depth(r#"{"a": "[[[", "b": "\"[[", "c": [{}]}"#), 3);
     let at_limit = refusal(&format!("{{\"x\": {}}}", nested(63)));
-    assert_eq!(at_limit.code(), Code::InvalidRequest);
-    let problem = Problem::new(Code::InvalidJson, "the JSON nests deeper than 64 levels");
+    assert_eq!(at_limit.code(), ProblemCode::InvalidRequest);
+    let problem = ApiProblem::new(ProblemCode::InvalidJson, "the JSON nests deeper than 64 levels");
     assert_eq!(refusal(&format!("{{\"x\": {}}}", nested(64))), problem);
     assert_eq!(refusal(&nested(1_000_000)), problem);
     assert_eq!(refusal(&"[".repeat(1_000_000)), problem);
@@ -102,9 +102,9 @@ fn depth_is_bounded() {
 
 #[tokio::test]
 async fn a_body_past_the_limit_is_refused() {
-    let limits = Limits { max_body_bytes: 8, ..Limits::default() };
+    let limits = ServerLimits { max_body_bytes: 8, ..ServerLimits::default() };
     assert_eq!(collect(Body::from("12345678"), &limits).await.unwrap(), "12345678");
-    let problem = Problem::new(Code::BodyTooLarge, "the body must be at most 8 bytes");
+    let problem = ApiProblem::new(ProblemCode::BodyTooLarge, "the body must be at most 8 bytes");
     assert_eq!(collect(Body::from("123456789"), &limits).await.unwrap_err(), problem);
     let announced = Request::new(Body::from("123456789"));
     assert_eq!(read(announced, &limits).await.unwrap_err(), problem);
@@ -112,9 +112,9 @@ async fn a_body_past_the_limit_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_takes_too_long_is_refused() {
-    let limits = Limits::default();
+    let limits = ServerLimits::default();
     let stalled = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
-    let problem = Problem::new(Code::BodyTimeout, "the body must arrive within 30 seconds");
+    let problem = ApiProblem::new(ProblemCode::BodyTimeout, "the body must arrive within 30 seconds");
     assert_eq!(collect(stalled, &limits).await.unwrap_err(), problem);
 }
 
@@ -123,13 +123,13 @@ fn json_is_the_only_content_type() {
     let check = |value: &[u8]| {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, axum::http::HeaderValue::from_bytes(value).unwrap());
-        check_content_type(&headers).map_err(|problem| problem.code())
+        check_content_type(&headers, &[JSON], JSON).map_err(|problem| problem.code())
     };
-    assert_eq!(check_content_type(&HeaderMap::new()), Ok(()));
+    assert_eq!(check_content_type(&HeaderMap::new(), &[JSON], JSON), Ok(()));
     for good in ["application/json", "application/json; charset=utf-8", "Application/JSON ;charset=UTF-8"] {
         assert_eq!(check(good.as_bytes()), Ok(()), "{good}");
     }
     for bad in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "", "\u{e9}"] {
-        assert_eq!(check(bad.as_bytes()), Err(Code::UnsupportedMediaType), "{bad}");
+        assert_eq!(check(bad.as_bytes()), Err(ProblemCode::UnsupportedMediaType), "{bad}");
     }
 }

@@ -1,82 +1,67 @@
-//! What tools did: list it, read it, take it back.
+//! Actions of tools: list them, read one, undo one or all of a run.
 
 use axum::Json as Answer;
-use axum::extract::State;
-use protocol::{ActionId, ActionView, Page, Principal, RunId, UndoReport};
+use protocol::{ActionView, Page, UndoReport};
 
-use crate::Api;
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{ActionParams, InPath, PageParams, Paging, WhichActions};
+use crate::auth::Caller;
+use crate::idempotency::IdempotencyKey;
+use crate::path::{ActionPath, AppPath, RunPath};
+use crate::query::{ActionParams, PageParams, Params};
+use crate::routes::Reply;
 
 /// What tools did for the user in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/actions",
-    tag = "actions",
-    operation_id = "list_actions",
-    params(("app" = String, Path, description = "The app's name"), ActionParams, PageParams),
+    params(AppPath, ActionParams, PageParams),
     responses((status = 200, description = "A page of actions", body = Page<ActionView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    WhichActions(query): WhichActions,
-    Paging(page): Paging,
-) -> Result<Answer<Page<ActionView>>, Problem> {
-    Ok(Answer(api.engine.actions(&principal, &app, query, page).await?))
+pub(super) async fn list_actions(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(query): Params<ActionParams>,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<ActionView>> {
+    Ok(Answer(caller.engine.actions(&caller.principal, &app, query.into(), page.into()).await?))
 }
 
 /// One action.
 #[utoipa::path(
     get,
     path = "/v1/actions/{action}",
-    tag = "actions",
-    operation_id = "get_action",
-    params(("action" = ActionId, Path)),
+    params(ActionPath),
     responses((status = 200, description = "The action", body = ActionView))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(action): InPath<ActionId>,
-) -> Result<Answer<ActionView>, Problem> {
-    Ok(Answer(api.engine.action(&principal, action).await?))
+pub(super) async fn get_action(caller: Caller, ActionPath { action }: ActionPath) -> Reply<ActionView> {
+    Ok(Answer(caller.engine.action(&caller.principal, action).await?))
 }
 
 /// Takes back what an action changed, once, if nothing has changed it since.
 #[utoipa::path(
     post,
     path = "/v1/actions/{action}/undo",
-    tag = "actions",
-    operation_id = "undo_action",
-    params(("action" = ActionId, Path)),
+    params(ActionPath),
     responses((status = 200, description = "The action that took it back", body = ActionView))
 )]
-pub(super) async fn undo(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(action): InPath<ActionId>,
-    Key(once): Key,
-) -> Result<Answer<ActionView>, Problem> {
-    Ok(Answer(api.engine.undo_action(&principal, action, once).await?))
+pub(super) async fn undo_action(
+    caller: Caller,
+    ActionPath { action }: ActionPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Reply<ActionView> {
+    Ok(Answer(caller.engine.undo_action(&caller.principal, action, once).await?))
 }
 
 /// Takes back what the actions of a run changed, newest first. The run must have ended.
 #[utoipa::path(
     post,
     path = "/v1/runs/{run}/undo",
-    tag = "actions",
-    operation_id = "undo_run",
-    params(("run" = RunId, Path)),
+    params(RunPath),
     responses((status = 200, description = "What was taken back, and what could not be", body = UndoReport))
 )]
 pub(super) async fn undo_run(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(run): InPath<RunId>,
-    Key(_): Key, // what is undone is not undone again, and is reported again
-) -> Result<Answer<UndoReport>, Problem> {
-    Ok(Answer(api.engine.undo_run(&principal, run).await?))
+    caller: Caller,
+    RunPath { run }: RunPath,
+    IdempotencyKey(_): IdempotencyKey, // what is undone is not undone again, and is reported again
+) -> Reply<UndoReport> {
+    Ok(Answer(caller.engine.undo_run(&caller.principal, run).await?))
 }

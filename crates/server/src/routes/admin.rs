@@ -2,35 +2,33 @@
 //! for one.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
+use service::NewKey;
+use protocol::{JobView, KeyMade, KeyRequest, KeyView, Page};
 use serde::Serialize;
 use service::NewKey;
 use utoipa::ToSchema;
 
-use crate::Api;
 use crate::auth::Admin;
 use crate::body::Json;
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{InPath, PageParams, Paging};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::KeyPath;
+use crate::query::{PageParams, Params};
+use crate::routes::{Created, Reply, created};
 
 /// Background work of all users, newest first; of one app if the key is for one.
 #[utoipa::path(
     get,
     path = "/v1/admin/jobs",
-    tag = "admin",
-    operation_id = "list_jobs",
     params(PageParams),
     responses((status = 200, description = "A page of jobs", body = Page<JobView>))
 )]
-pub(super) async fn jobs(
-    State(api): State<Api>,
-    Admin(by): Admin,
-    Paging(page): Paging,
-) -> Result<Answer<Page<JobView>>, Problem> {
-    Ok(Answer(api.engine.job_views(page, Some(&by)).await?))
+pub(super) async fn list_jobs(
+    Admin(caller): Admin,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<JobView>> {
+    Ok(Answer(caller.engine.job_views(page.into(), Some(&caller.principal)).await?))
 }
 
 /// What going through the whole ledger has shown.
@@ -49,15 +47,10 @@ pub(super) struct LedgerReport {
 #[utoipa::path(
     get,
     path = "/v1/admin/ledger",
-    tag = "admin",
-    operation_id = "verify_ledger",
     responses((status = 200, description = "What was found", body = LedgerReport))
 )]
-pub(super) async fn ledger(
-    State(api): State<Api>,
-    Admin(by): Admin,
-) -> Result<Answer<LedgerReport>, Problem> {
-    let found = api.engine.verify_ledger(Some(&by)).await?;
+pub(super) async fn verify_ledger(Admin(caller): Admin) -> Reply<LedgerReport> {
+    let found = caller.engine.verify_ledger(Some(&caller.principal)).await?;
     let (scopes, entries) = (found.scopes, found.entries);
     Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
 }
@@ -66,48 +59,37 @@ pub(super) async fn ledger(
 #[utoipa::path(
     get,
     path = "/v1/admin/keys",
-    tag = "admin",
-    operation_id = "list_keys",
     responses((status = 200, description = "The keys", body = Page<KeyView>))
 )]
-pub(super) async fn keys(State(api): State<Api>, Admin(by): Admin) -> Result<Answer<Page<KeyView>>, Problem> {
-    Ok(Answer(Page { data: api.engine.keys(Some(&by)).await?, next: None }))
+pub(super) async fn list_keys(Admin(caller): Admin) -> Reply<Page<KeyView>> {
+    Ok(Answer(Page { data: caller.engine.keys(Some(&caller.principal)).await?, next: None }))
 }
 
 /// Makes a key, good for no more than the one it is made with. Its token is in this answer and nowhere else.
 #[utoipa::path(
     post,
     path = "/v1/admin/keys",
-    tag = "admin",
-    operation_id = "add_key",
     request_body = KeyRequest,
     responses((status = 201, description = "The new key, with its token", body = KeyMade))
 )]
-pub(super) async fn add_key(
-    State(api): State<Api>,
-    Admin(by): Admin,
-    Json(request, once): Json<KeyRequest>,
-) -> Result<(StatusCode, Answer<KeyMade>), Problem> {
+pub(super) async fn add_key(Admin(caller): Admin, Json(request, once): Json<KeyRequest>) -> Created<KeyMade> {
     let KeyRequest { user, app, admin } = request;
-    let made = api.engine.add_key(NewKey { user, app, admin }, Some((&by, once))).await?;
-    Ok((StatusCode::CREATED, Answer(KeyMade { id: made.id, token: made.token })))
+    let made = caller.engine.add_key(NewKey { user, app, admin }, Some((&caller.principal, once))).await?;
+    Ok(created(KeyMade { id: made.id, token: made.token }))
 }
 
 /// Revokes a key, at once.
 #[utoipa::path(
     delete,
     path = "/v1/admin/keys/{key}",
-    tag = "admin",
-    operation_id = "revoke_key",
-    params(("key" = KeyId, Path)),
+    params(KeyPath),
     responses((status = 204, description = "The key is good for nothing"))
 )]
 pub(super) async fn revoke_key(
-    State(api): State<Api>,
-    Admin(by): Admin,
-    InPath(key): InPath<KeyId>,
-    Key(_): Key, // revoking twice is revoking once
-) -> Result<StatusCode, Problem> {
-    api.engine.revoke_key(key, Some(&by)).await?;
+    Admin(caller): Admin,
+    KeyPath { key }: KeyPath,
+    IdempotencyKey(_): IdempotencyKey, // revoking twice is revoking once
+) -> Result<StatusCode, ApiProblem> {
+    caller.engine.revoke_key(key, Some(&caller.principal)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

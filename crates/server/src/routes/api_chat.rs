@@ -9,21 +9,21 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use protocol::{NewRun, Principal, ProposalId, ProposalView, Regenerate, RunId, ThreadId, ThreadView};
+use protocol::{NewRun, Principal, ProposalView, Regenerate, RunId, ThreadId, ThreadView};
 use serde::Deserialize;
 use service::Once;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use self::request::{Approval, Ask, NewChat};
+use self::request::{Approval, ChatAsk, NewChat};
 use crate::Api;
 use crate::body::Json;
-use crate::doors::{Chat, UI_MESSAGE_STREAM, UiMessages};
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{InPath, params};
-use crate::routes::runs;
+use crate::contracts::{ChatKey, UI_MESSAGE_STREAM, UiMessageEncoder};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::ChatPath;
+use crate::query::read_params;
+use crate::routes::FollowedEvents;
+use crate::routes::runs::{self, RunRequest};
 
 /// Who answers when there are several apps and nobody names one.
 const DEFAULT_APP: &str = "trailhead";
@@ -34,30 +34,26 @@ const SDK_VERSION: &str = "x-ai-sdk-version";
 /// The first version whose client can take back what it was sent of a step.
 const RESETTING_VERSION: u32 = 7;
 
-pub(super) fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(create)).routes(routes!(resume)).routes(routes!(stop))
-}
-
 /// Which app answers.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct AppParams {
+pub(super) struct ChatAppParams {
     /// The app's name; `server.chat_app` when absent, or else the only app.
     app: Option<String>,
 }
 
-/// What a request says beside its body.
-pub(super) struct Said {
+/// The query and headers of a request.
+pub(super) struct ChatExtras {
     app: Option<String>,
     /// Whether the client can take a step back.
     resets: bool,
 }
 
-impl FromRequestParts<Api> for Said {
-    type Rejection = Problem;
+impl FromRequestParts<Api> for ChatExtras {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let AppParams { app } = params(parts)?;
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
+        let ChatAppParams { app } = read_params(parts)?;
         let version = parts.headers.get(SDK_VERSION).and_then(|value| value.to_str().ok());
         let major = version.and_then(|version| version.split('.').next()?.trim().parse::<u32>().ok());
         Ok(Self { app, resets: major.is_some_and(|major| major >= RESETTING_VERSION) })
@@ -68,9 +64,7 @@ impl FromRequestParts<Api> for Said {
 #[utoipa::path(
     post,
     path = "/api/chat",
-    tag = "chat",
-    operation_id = "chat",
-    params(AppParams, ("x-ai-sdk-version" = Option<String>, Header, description = "7 if the client is that new")),
+    params(ChatAppParams, ("x-ai-sdk-version" = Option<String>, Header, description = "7 if the client is that new")),
     request_body = NewChat,
     responses((
         status = 200,
@@ -80,37 +74,49 @@ impl FromRequestParts<Api> for Said {
         headers(("x-run-id" = String), ("x-thread-id" = String), ("x-vercel-ai-ui-message-stream" = String))
     ))
 )]
-pub(super) async fn create(
+pub(super) async fn chat(
     State(api): State<Api>,
     principal: Principal,
-    said: Said,
+    extras: ChatExtras,
     Json(chat, once): Json<NewChat>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let ask = chat.ask()?;
-    let place = place(&api, &principal, chat.app.clone().or(said.app), &chat).await?;
-    let encoder = UiMessages::new(said.resets);
-    let answer = answered(&api, &principal, (&place, encoder), (ask, place.run(&chat), once)).await;
+    let place = place(&api, &principal, chat.app.clone().or(extras.app), &chat).await?;
+    let encoder = UiMessageEncoder::new(extras.resets);
+    let request = RunRequest { app: &place.app, new: place.run(&chat), once };
+    let asked = AskedChat { ask, thread: place.thread, encoder };
+    let answer = answer(&api, &principal, asked, request).await;
     let answer = answer.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
     let answer = answer.map_err(|problem| problem.rename_field(chat_field));
     Ok(api.with_allowance(&principal, &place.app, answer).await)
 }
 
-async fn answered(
+/// The question of a chat, and the writer of its answer.
+struct AskedChat {
+    ask: ChatAsk,
+    thread: ThreadId,
+    encoder: UiMessageEncoder,
+}
+
+async fn answer(
     api: &Api,
     principal: &Principal,
-    (place, encoder): (&Place, UiMessages),
-    (ask, new, once): (Ask, NewRun, Option<Once>),
-) -> Result<Response, Problem> {
+    AskedChat { ask, thread, encoder }: AskedChat,
+    RunRequest { app, new, once }: RunRequest<'_>,
+) -> Result<Response, ApiProblem> {
     let new = match ask {
-        Ask::Decide(approvals) => return decided(api, principal, place, (approvals, encoder)).await,
-        Ask::Say { text, parent } => NewRun { message: Some(text), parent_id: parent, ..new },
-        Ask::Again(None) => NewRun { regenerate: Some(Regenerate::Last(true)), ..new },
-        Ask::Again(Some(answer)) => {
+        ChatAsk::Decide(approvals) => {
+            let encoder = encoder.after(approvals.iter().map(|approval| approval.id).collect());
+            return stream_decided(api, principal, Decided { thread, approvals }, encoder).await;
+        }
+        ChatAsk::Say { text, parent } => NewRun { message: Some(text), parent_id: parent, ..new },
+        ChatAsk::Again(None) => NewRun { regenerate: Some(Regenerate::Last(true)), ..new },
+        ChatAsk::Again(Some(answer)) => {
             let message = answer.message(api, principal).await?;
             NewRun { regenerate: Some(Regenerate::Message(message)), ..new }
         }
     };
-    runs::encoded(api, principal, (&place.app, encoder), (new, once)).await
+    runs::stream_encoded(api, principal, RunRequest { app, new, once }, encoder).await
 }
 
 /// A run's field by the name it has in this contract.
@@ -123,20 +129,26 @@ fn chat_field(field: &str) -> Option<&'static str> {
     }
 }
 
-/// Takes the user's word on what the run waits for, and streams what follows from it.
-async fn decided(
+/// The user's decisions on calls of a thread.
+struct Decided {
+    thread: ThreadId,
+    approvals: Vec<Approval>,
+}
+
+/// Takes the user's decisions on what the run waits for, and streams what follows from them.
+async fn stream_decided(
     api: &Api,
     principal: &Principal,
-    place: &Place,
-    (approvals, encoder): (Vec<Approval>, UiMessages),
-) -> Result<Response, Problem> {
+    Decided { thread, approvals }: Decided,
+    encoder: UiMessageEncoder,
+) -> Result<Response, ApiProblem> {
     let permit = api.may_be_answered(principal)?;
     let mut run = None;
     // All are looked at before any is decided, so that a refusal has no effect.
     let mut open = Vec::new();
     for approval in &approvals {
         let proposal = api.engine.proposal(principal, approval.id).await?;
-        if proposal.thread_id != Some(place.thread) || proposal.run_id.is_none() {
+        if proposal.thread_id != Some(thread) || proposal.run_id.is_none() {
             return Err(service::Error::NotFound { what: "proposal" }.into());
         }
         run = run.or(proposal.run_id);
@@ -146,20 +158,20 @@ async fn decided(
         decide(api, principal, approval, &proposal).await?;
     }
     let Some(run) = run else { return Err(service::Error::NotFound { what: "proposal" }.into()) };
-    let decided: Vec<ProposalId> = approvals.iter().map(|approval| approval.id).collect();
     let follower = api.engine.follow_run(principal, run, None).await?;
-    let stream = follower.map(|follower| api.encoded(principal, (follower, permit), encoder.after(decided)));
-    let headers = [("x-run-id", run.to_string()), ("x-thread-id", place.thread.to_string())];
+    let stream =
+        follower.map(|follower| api.encoded(principal, encoder, FollowedEvents { follower, permit }));
+    let headers = [("x-run-id", run.to_string()), ("x-thread-id", thread.to_string())];
     Ok((headers, stream.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())).into_response())
 }
 
-/// What was decided the same way before stays so, since a client may send it again.
+/// A decision that was made before stays as it is, since a client may send it again.
 async fn decide(
     api: &Api,
     principal: &Principal,
     approval: &Approval,
     proposal: &ProposalView,
-) -> Result<(), Problem> {
+) -> Result<(), ApiProblem> {
     match (approval.approved, proposal.status.as_str()) {
         (true, "confirmed") | (false, "rejected") => {}
         (true, _) => drop(api.engine.confirm_proposal(principal, approval.id, None).await?),
@@ -172,26 +184,25 @@ async fn decide(
 #[utoipa::path(
     get,
     path = "/api/chat/{chat}/stream",
-    tag = "chat",
-    operation_id = "resume_chat",
-    params(("chat" = String, Path, description = "The chat's id, or a thread's"), AppParams),
+    params(ChatPath, ChatAppParams),
     responses(
         (status = 200, description = "A UI message stream of the AI SDK", body = String, content_type = "text/event-stream"),
         (status = 204, description = "Nothing is under way")
     )
 )]
-pub(super) async fn resume(
+pub(super) async fn resume_chat(
     State(api): State<Api>,
     principal: Principal,
-    InPath(chat): InPath<String>,
-    said: Said,
-) -> Result<Response, Problem> {
+    ChatPath { chat }: ChatPath,
+    extras: ChatExtras,
+) -> Result<Response, ApiProblem> {
     let nothing = || StatusCode::NO_CONTENT.into_response();
-    let Some(run) = under_way(&api, &principal, said.app, &chat).await? else { return Ok(nothing()) };
+    let Some(run) = under_way(&api, &principal, extras.app, &chat).await? else { return Ok(nothing()) };
     let permit = api.may_follow(&principal)?;
     let follower = api.engine.follow_run(&principal, run, None).await?;
-    let encoder = UiMessages::new(said.resets);
-    let stream = follower.map(|follower| api.encoded(&principal, (follower, permit), encoder));
+    let encoder = UiMessageEncoder::new(extras.resets);
+    let stream =
+        follower.map(|follower| api.encoded(&principal, encoder, FollowedEvents { follower, permit }));
     let response = stream.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
     Ok(response.unwrap_or_else(nothing))
 }
@@ -200,33 +211,31 @@ pub(super) async fn resume(
 #[utoipa::path(
     post,
     path = "/api/chat/{chat}/stop",
-    tag = "chat",
-    operation_id = "stop_chat",
-    params(("chat" = String, Path, description = "The chat's id, or a thread's"), AppParams),
+    params(ChatPath, ChatAppParams),
     responses((status = 204, description = "Nothing is under way any more, or soon"))
 )]
-pub(super) async fn stop(
+pub(super) async fn stop_chat(
     State(api): State<Api>,
     principal: Principal,
-    InPath(chat): InPath<String>,
-    said: Said,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
-    if let Some(run) = under_way(&api, &principal, said.app, &chat).await? {
+    ChatPath { chat }: ChatPath,
+    extras: ChatExtras,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
+    if let Some(run) = under_way(&api, &principal, extras.app, &chat).await? {
         api.engine.cancel(&principal, run, once).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Where a chat is.
-struct Place {
+struct ChatPlace {
     app: String,
     thread: ThreadId,
     /// Whether its thread is there. One that is not is made with its first run, or not at all.
     is_there: bool,
 }
 
-impl Place {
+impl ChatPlace {
     /// A run there, as far as it does not depend on what is asked.
     fn run(&self, chat: &NewChat) -> NewRun {
         NewRun {
@@ -247,16 +256,16 @@ async fn place(
     principal: &Principal,
     app: Option<String>,
     chat: &NewChat,
-) -> Result<Place, Problem> {
+) -> Result<ChatPlace, ApiProblem> {
     for named in [chat.id.parse().ok(), chat.thread()].into_iter().flatten() {
         if let Some(thread) = thread(api, principal, app.as_deref(), named).await? {
-            return Ok(Place { app: thread.app_id, thread: thread.id, is_there: true });
+            return Ok(ChatPlace { app: thread.app_id, thread: thread.id, is_there: true });
         }
     }
     let app = app_of(api, principal, app)?;
-    let of = Chat::new(principal, &app, &chat.id).thread();
+    let of = ChatKey::new(principal, &app, &chat.id).thread();
     let is_there = thread(api, principal, Some(&app), of).await?.is_some();
-    Ok(Place { app, thread: of, is_there })
+    Ok(ChatPlace { app, thread: of, is_there })
 }
 
 /// The run under way in a chat, if one is. Makes nothing.
@@ -265,14 +274,14 @@ async fn under_way(
     principal: &Principal,
     app: Option<String>,
     chat: &str,
-) -> Result<Option<RunId>, Problem> {
+) -> Result<Option<RunId>, ApiProblem> {
     if let Ok(named) = chat.parse()
         && let Some(thread) = thread(api, principal, app.as_deref(), named).await?
     {
         return Ok(thread.active_run_id);
     }
     let app = app_of(api, principal, app)?;
-    let thread = thread(api, principal, Some(&app), Chat::new(principal, &app, chat).thread()).await?;
+    let thread = thread(api, principal, Some(&app), ChatKey::new(principal, &app, chat).thread()).await?;
     Ok(thread.and_then(|thread| thread.active_run_id))
 }
 
@@ -282,7 +291,7 @@ async fn thread(
     principal: &Principal,
     app: Option<&str>,
     id: ThreadId,
-) -> Result<Option<ThreadView>, Problem> {
+) -> Result<Option<ThreadView>, ApiProblem> {
     match api.engine.thread(principal, id).await {
         Ok(thread) => Ok(Some(thread).filter(|thread| app.is_none_or(|app| app == thread.app_id))),
         Err(service::Error::NotFound { .. }) => Ok(None),
@@ -291,7 +300,7 @@ async fn thread(
 }
 
 /// The app that was named, the configured one, the only one, or the usual one.
-fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, Problem> {
+fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, ApiProblem> {
     if let Some(app) = named.or_else(|| api.chat_app.as_deref().map(str::to_owned)) {
         return Ok(app);
     }
@@ -303,7 +312,7 @@ fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<Str
     match (apps.pop(), apps.is_empty()) {
         (Some(only), true) => Ok(only),
         (_, _) => {
-            Err(Problem::invalid("app", "is required: there are several apps, and none is the usual one"))
+            Err(ApiProblem::invalid("app", "is required: there are several apps, and none is the usual one"))
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Documents: uploaded, listed, read, searched and deleted.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{DocumentHit, DocumentId, DocumentQuery, DocumentText, DocumentView, Page, Principal};
+use protocol::{DocumentHit, DocumentQuery, DocumentText, DocumentView, Page};
 
-use crate::Api;
+use crate::auth::Caller;
 use crate::body::Json;
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{FromPiece, InPath, NameParams, PageParams, Paging, PieceParams};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::{AppPath, DocumentPath};
+use crate::query::{NameParams, PageParams, Params, PieceParams};
+use crate::routes::{Created, Reply, created};
 use crate::upload::{Upload, UploadForm};
 
 /// Uploads a document: text, Markdown, HTML, PDF or DOCX, up to 20 MiB, as the whole body or as the first file of a
@@ -17,110 +18,92 @@ use crate::upload::{Upload, UploadForm};
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/documents",
-    tag = "documents",
-    operation_id = "create_document",
-    params(("app" = String, Path, description = "The app's name"), NameParams),
+    params(AppPath, NameParams),
     request_body(content((Vec<u8> = "application/octet-stream"), (UploadForm = "multipart/form-data"))),
     responses((status = 201, description = "The new document", body = DocumentView))
 )]
-pub(super) async fn create(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
+pub(super) async fn create_document(
+    caller: Caller,
+    AppPath { app }: AppPath,
     Upload { name, declared, bytes, once, room }: Upload,
-) -> Result<(StatusCode, Answer<DocumentView>), Problem> {
-    let made = api.engine.add_document(&principal, &app, (name, declared, bytes), once).await;
+) -> Created<DocumentView> {
+    let made = caller.engine.add_document(&caller.principal, &app, (name, declared, bytes), once).await;
     drop(room);
-    Ok((StatusCode::CREATED, Answer(made?)))
+    Ok(created(made?))
 }
 
 /// The user's documents in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/documents",
-    tag = "documents",
-    operation_id = "list_documents",
-    params(("app" = String, Path, description = "The app's name"), PageParams),
+    params(AppPath, PageParams),
     responses((status = 200, description = "A page of documents", body = Page<DocumentView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    Paging(page): Paging,
-) -> Result<Answer<Page<DocumentView>>, Problem> {
-    Ok(Answer(api.engine.documents(&principal, &app, page).await?))
+pub(super) async fn list_documents(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<DocumentView>> {
+    Ok(Answer(caller.engine.documents(&caller.principal, &app, page.into()).await?))
 }
 
 /// The pieces of documents nearest to a question, best first.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/documents/search",
-    tag = "documents",
-    operation_id = "search_documents",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = DocumentQuery,
     responses((status = 200, description = "What was found; one page", body = Page<DocumentHit>))
 )]
-pub(super) async fn search(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
+pub(super) async fn search_documents(
+    caller: Caller,
+    AppPath { app }: AppPath,
     Json(query, _): Json<DocumentQuery>,
-) -> Result<Answer<Page<DocumentHit>>, Problem> {
-    Ok(Answer(api.engine.search_documents(&principal, &app, query).await?))
+) -> Reply<Page<DocumentHit>> {
+    Ok(Answer(caller.engine.search_documents(&caller.principal, &app, query).await?))
 }
 
 /// One document, without its text.
 #[utoipa::path(
     get,
     path = "/v1/documents/{document}",
-    tag = "documents",
-    operation_id = "get_document",
-    params(("document" = DocumentId, Path)),
+    params(DocumentPath),
     responses((status = 200, description = "The document", body = DocumentView))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(document): InPath<DocumentId>,
-) -> Result<Answer<DocumentView>, Problem> {
-    Ok(Answer(api.engine.document(&principal, document).await?))
+pub(super) async fn get_document(
+    caller: Caller,
+    DocumentPath { document }: DocumentPath,
+) -> Reply<DocumentView> {
+    Ok(Answer(caller.engine.document(&caller.principal, document).await?))
 }
 
 /// The text of a document, a part at a time.
 #[utoipa::path(
     get,
     path = "/v1/documents/{document}/text",
-    tag = "documents",
-    operation_id = "get_document_text",
-    params(("document" = DocumentId, Path), PieceParams),
+    params(DocumentPath, PieceParams),
     responses((status = 200, description = "A part of its text", body = DocumentText))
 )]
-pub(super) async fn text(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(document): InPath<DocumentId>,
-    FromPiece(from): FromPiece,
-) -> Result<Answer<DocumentText>, Problem> {
-    Ok(Answer(api.engine.document_text(&principal, document, from).await?))
+pub(super) async fn get_document_text(
+    caller: Caller,
+    DocumentPath { document }: DocumentPath,
+    Params(PieceParams { from }): Params<PieceParams>,
+) -> Reply<DocumentText> {
+    Ok(Answer(caller.engine.document_text(&caller.principal, document, from.unwrap_or(0)).await?))
 }
 
 /// Deletes a document: no search finds it any more, and from the next run on it is in no prompt.
 #[utoipa::path(
     delete,
     path = "/v1/documents/{document}",
-    tag = "documents",
-    operation_id = "delete_document",
-    params(("document" = DocumentId, Path)),
+    params(DocumentPath),
     responses((status = 204, description = "The document is gone"))
 )]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(document): InPath<DocumentId>,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
-    api.engine.delete_document(&principal, document, once).await?;
+pub(super) async fn delete_document(
+    caller: Caller,
+    DocumentPath { document }: DocumentPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
+    caller.engine.delete_document(&caller.principal, document, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

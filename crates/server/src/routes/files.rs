@@ -1,17 +1,18 @@
 //! A user's Markdown files: list them, read, write and delete one.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use protocol::{FileView, Page, Principal};
-use service::{FilePlace, Terms};
+use service::Terms;
+use protocol::{FileView, Page};
 
-use crate::Api;
-use crate::body::Text;
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{At, Expected, InPath, VersionParams};
+use crate::auth::Caller;
+use crate::body::TextBody;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::{AppPath, FilePath};
+use crate::query::{ExpectedVersion, IfMatch, VersionParams};
+use crate::routes::Reply;
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
@@ -19,29 +20,18 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/files",
-    tag = "files",
-    operation_id = "list_files",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     responses((status = 200, description = "All files", body = Page<FileView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-) -> Result<Answer<Page<FileView>>, Problem> {
-    Ok(Answer(api.engine.files(&principal, &app).await?))
+pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> Reply<Page<FileView>> {
+    Ok(Answer(caller.engine.files(&caller.principal, &app).await?))
 }
 
 /// A file as it is; with `Accept: application/json`, as an object.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/files/{*path}",
-    tag = "files",
-    operation_id = "get_file",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("path" = String, Path, description = "The file's path, with its slashes")
-    ),
+    params(FilePath),
     responses((
         status = 200,
         description = "The file",
@@ -49,13 +39,12 @@ pub(super) async fn list(
         headers(("etag" = String, description = "Its version, in quotes"))
     ))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    principal: Principal,
-    At(place): At<FilePlace>,
+pub(super) async fn get_file(
+    caller: Caller,
+    file: FilePath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let mut file = api.engine.file(&principal, &place).await?;
+) -> Result<Response, ApiProblem> {
+    let mut file = caller.engine.file(&caller.principal, &file.into()).await?;
     let tag = (header::ETAG, format!("\"{}\"", file.version));
     let vary = (header::VARY, "accept".to_owned());
     if wants_json(&headers) {
@@ -71,25 +60,18 @@ pub(super) async fn show(
 #[utoipa::path(
     put,
     path = "/v1/apps/{app}/files/{*path}",
-    tag = "files",
-    operation_id = "put_file",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("path" = String, Path, description = "The file's path, with its slashes"),
-        VersionParams,
-        ("If-Match" = Option<String>, Header, description = "The version this is meant for, such as \"3\"")
-    ),
+    params(FilePath, VersionParams, IfMatch),
     request_body(content = String, content_type = "text/markdown"),
     responses((status = 200, description = "The file as it is now, without its content", body = FileView))
 )]
-pub(super) async fn put(
-    State(api): State<Api>,
-    principal: Principal,
-    At(place): At<FilePlace>,
-    Expected(expected): Expected,
-    Text(content, once): Text,
-) -> Result<Answer<FileView>, Problem> {
-    let file = api.engine.put_file(&principal, &place, content, Terms { expected, once }).await?;
+pub(super) async fn put_file(
+    caller: Caller,
+    file: FilePath,
+    ExpectedVersion(expected): ExpectedVersion,
+    TextBody(content, once): TextBody,
+) -> Reply<FileView> {
+    let file =
+        caller.engine.put_file(&caller.principal, &file.into(), content, Terms { expected, once }).await?;
     Ok(Answer(FileView { content: None, ..file }))
 }
 
@@ -97,24 +79,16 @@ pub(super) async fn put(
 #[utoipa::path(
     delete,
     path = "/v1/apps/{app}/files/{*path}",
-    tag = "files",
-    operation_id = "delete_file",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("path" = String, Path, description = "The file's path, with its slashes"),
-        VersionParams,
-        ("If-Match" = Option<String>, Header, description = "The version this is meant for, such as \"3\"")
-    ),
+    params(FilePath, VersionParams, IfMatch),
     responses((status = 204, description = "The file is gone"))
 )]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    principal: Principal,
-    At(place): At<FilePlace>,
-    Expected(expected): Expected,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
-    api.engine.delete_file(&principal, &place, Terms { expected, once }).await?;
+pub(super) async fn delete_file(
+    caller: Caller,
+    file: FilePath,
+    ExpectedVersion(expected): ExpectedVersion,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
+    caller.engine.delete_file(&caller.principal, &file.into(), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

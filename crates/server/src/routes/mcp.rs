@@ -1,7 +1,7 @@
-//! Servers of tools: what they offer, and which of it may be used. For holders of an admin key, in the apps it is for.
+//! MCP servers: their tools, and the approval of these. For holders of an admin key, in the apps it is for.
 
 use axum::Json as Answer;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use protocol::{AppId, McpApproval, McpServerView, Page};
 use serde::Deserialize;
@@ -9,35 +9,40 @@ use service::Error;
 use utoipa::ToSchema;
 
 use crate::Api;
-use crate::auth::Admin;
+use crate::auth::{Admin, Caller};
 use crate::body::{Json, OptionalJson};
-use crate::error::Problem;
-use crate::once::Key;
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::McpServerPath;
+use crate::routes::Reply;
 
-/// A server of tools in an app, and the admin who asks about it.
-pub(super) struct Place {
+/// An MCP server of an app, and the admin who asks about it.
+pub(super) struct McpServerRequest {
     app: String,
     server: String,
-    by: String,
+    caller: Caller,
 }
 
-impl Place {
+impl McpServerRequest {
     fn names(&self) -> (&str, &str) {
         (&self.app, &self.server)
     }
+
+    fn admin(&self) -> &str {
+        self.caller.principal.user().as_str()
+    }
 }
 
-impl FromRequestParts<Api> for Place {
-    type Rejection = Problem;
+impl FromRequestParts<Api> for McpServerRequest {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let Admin(by) = Admin::from_request_parts(parts, api).await?;
-        let names = Path::<(String, String)>::from_request_parts(parts, api).await;
-        let Path((app, server)) = names.map_err(|_| Error::NotFound { what: "server" })?;
-        if !by.may_use(&AppId::new(app.as_str())) {
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
+        let Admin(caller) = Admin::from_request_parts(parts, api).await?;
+        let McpServerPath { app, server } = McpServerPath::from_request_parts(parts, api).await?;
+        if !caller.principal.may_use(&AppId::new(app.as_str())) {
             return Err(Error::NotFound { what: "app" }.into());
         }
-        Ok(Self { app, server, by: by.user().to_string() })
+        Ok(Self { app, server, caller })
     }
 }
 
@@ -53,16 +58,11 @@ pub(super) struct McpRevocation {
 #[utoipa::path(
     get,
     path = "/v1/admin/mcp",
-    tag = "admin",
-    operation_id = "list_mcp_servers",
     responses((status = 200, description = "All of them; one page", body = Page<McpServerView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    Admin(by): Admin,
-) -> Result<Answer<Page<McpServerView>>, Problem> {
-    let mut data = api.engine.mcp_servers().await?;
-    data.retain(|server| by.may_use(&AppId::new(server.app.as_str())));
+pub(super) async fn list_mcp_servers(Admin(caller): Admin) -> Reply<Page<McpServerView>> {
+    let mut data = caller.engine.mcp_servers().await?;
+    data.retain(|server| caller.principal.may_use(&AppId::new(server.app.as_str())));
     Ok(Answer(Page { data, next: None }))
 }
 
@@ -70,76 +70,53 @@ pub(super) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/admin/mcp/{app}/{server}",
-    tag = "admin",
-    operation_id = "get_mcp_server",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("server" = String, Path, description = "Its name in the app")
-    ),
+    params(McpServerPath),
     responses((status = 200, description = "The server", body = McpServerView))
 )]
-pub(super) async fn show(State(api): State<Api>, place: Place) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.show_mcp(place.names()).await?))
+pub(super) async fn get_mcp_server(server: McpServerRequest) -> Reply<McpServerView> {
+    Ok(Answer(server.caller.engine.show_mcp(server.names()).await?))
 }
 
 /// Asks a server now what it offers. One that cannot be reached is an answer, too: `lastError` says why.
 #[utoipa::path(
     post,
     path = "/v1/admin/mcp/{app}/{server}/refresh",
-    tag = "admin",
-    operation_id = "refresh_mcp_server",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("server" = String, Path, description = "Its name in the app")
-    ),
+    params(McpServerPath),
     responses((status = 200, description = "The server as it is now", body = McpServerView))
 )]
-pub(super) async fn refresh(
-    State(api): State<Api>,
-    place: Place,
-    Key(_): Key, // looking twice changes nothing
-) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.look_at_mcp(&place.app, &place.server).await?))
+pub(super) async fn refresh_mcp_server(
+    server: McpServerRequest,
+    IdempotencyKey(_): IdempotencyKey, // looking twice changes nothing
+) -> Reply<McpServerView> {
+    Ok(Answer(server.caller.engine.look_at_mcp(&server.app, &server.server).await?))
 }
 
 /// Says yes to tools as they were shown; to all that wait if none are named.
 #[utoipa::path(
     post,
     path = "/v1/admin/mcp/{app}/{server}/approve",
-    tag = "admin",
-    operation_id = "approve_mcp_tools",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("server" = String, Path, description = "Its name in the app")
-    ),
+    params(McpServerPath),
     request_body = Option<McpApproval>,
     responses((status = 200, description = "The server as it is now", body = McpServerView))
 )]
-pub(super) async fn approve(
-    State(api): State<Api>,
-    place: Place,
+pub(super) async fn approve_mcp_tools(
+    server: McpServerRequest,
     OptionalJson(approval, _): OptionalJson<McpApproval>, // approving twice is approving once
-) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.approve_mcp(place.names(), approval, &place.by).await?))
+) -> Reply<McpServerView> {
+    Ok(Answer(server.caller.engine.approve_mcp(server.names(), approval, server.admin()).await?))
 }
 
 /// Takes the approval of tools away, from the next run on.
 #[utoipa::path(
     post,
     path = "/v1/admin/mcp/{app}/{server}/revoke",
-    tag = "admin",
-    operation_id = "revoke_mcp_tools",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("server" = String, Path, description = "Its name in the app")
-    ),
+    params(McpServerPath),
     request_body = McpRevocation,
     responses((status = 200, description = "The server as it is now", body = McpServerView))
 )]
-pub(super) async fn revoke(
-    State(api): State<Api>,
-    place: Place,
+pub(super) async fn revoke_mcp_tools(
+    server: McpServerRequest,
     Json(McpRevocation { tools }, _): Json<McpRevocation>, // revoking twice is revoking once
-) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.revoke_mcp(place.names(), tools, &place.by).await?))
+) -> Reply<McpServerView> {
+    Ok(Answer(server.caller.engine.revoke_mcp(server.names(), tools, server.admin()).await?))
 }

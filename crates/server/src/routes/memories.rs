@@ -1,44 +1,41 @@
 //! Memories: add, list, look for, read, edit, forget and restore them; take them along; switch memory off.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use service::{Added, ExportFormat};
 use protocol::{
-    ImportReport, MemoryHistoryView, MemoryHit, MemoryId, MemoryPatch, MemoryQuery, MemorySettings,
-    MemoryView, NewMemory, Page, Principal,
+    ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery, MemorySettings, MemoryView,
+    NewMemory, Page,
 };
 use service::Added;
 
-use crate::Api;
-use crate::body::{File, Json};
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{
-    ForGood, FormatParams, InFormat, InPath, MemoryParams, OfStatus, PageParams, Paging, PurgeParams,
-};
+use crate::auth::Caller;
+use crate::body::{FileBody, Json};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::{AppPath, MemoryPath};
+use crate::query::{ExportParams, MemoryParams, PageParams, Params, PurgeParams};
+use crate::routes::{Created, Reply, created};
 
 /// Remembers something about the user. It can be part of the prompt from the next run on, if the app uses memories.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories",
-    tag = "memories",
-    operation_id = "create_memory",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = NewMemory,
     responses(
         (status = 201, description = "The new memory", body = MemoryView),
         (status = 200, description = "The memory that says so already", body = MemoryView)
     )
 )]
-pub(super) async fn create(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
+pub(super) async fn create_memory(
+    caller: Caller,
+    AppPath { app }: AppPath,
     Json(new, once): Json<NewMemory>,
-) -> Result<(StatusCode, Answer<MemoryView>), Problem> {
-    Ok(match api.engine.create_memory(&principal, &app, new, once).await? {
-        Added::New(memory) => (StatusCode::CREATED, Answer(memory)),
+) -> Created<MemoryView> {
+    Ok(match caller.engine.create_memory(&caller.principal, &app, new, once).await? {
+        Added::New(memory) => created(memory),
         Added::Known(memory) => (StatusCode::OK, Answer(memory)),
     })
 }
@@ -47,74 +44,59 @@ pub(super) async fn create(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/memories",
-    tag = "memories",
-    operation_id = "list_memories",
-    params(("app" = String, Path, description = "The app's name"), MemoryParams, PageParams),
+    params(AppPath, MemoryParams, PageParams),
     responses((status = 200, description = "A page of memories", body = Page<MemoryView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    OfStatus(status): OfStatus,
-    Paging(page): Paging,
-) -> Result<Answer<Page<MemoryView>>, Problem> {
-    Ok(Answer(api.engine.memories(&principal, &app, status.as_deref(), page).await?))
+pub(super) async fn list_memories(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(MemoryParams { status }): Params<MemoryParams>,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<MemoryView>> {
+    Ok(Answer(caller.engine.memories(&caller.principal, &app, status.as_deref(), page.into()).await?))
 }
 
 /// The active memories nearest to a question, best first.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories/search",
-    tag = "memories",
-    operation_id = "search_memories",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = MemoryQuery,
     responses((status = 200, description = "What was found; one page", body = Page<MemoryHit>))
 )]
-pub(super) async fn search(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
+pub(super) async fn search_memories(
+    caller: Caller,
+    AppPath { app }: AppPath,
     Json(query, _): Json<MemoryQuery>,
-) -> Result<Answer<Page<MemoryHit>>, Problem> {
-    Ok(Answer(api.engine.search_memories(&principal, &app, query).await?))
+) -> Reply<Page<MemoryHit>> {
+    Ok(Answer(caller.engine.search_memories(&caller.principal, &app, query).await?))
 }
 
 /// One memory, whatever its status.
 #[utoipa::path(
     get,
     path = "/v1/memories/{memory}",
-    tag = "memories",
-    operation_id = "get_memory",
-    params(("memory" = MemoryId, Path)),
+    params(MemoryPath),
     responses((status = 200, description = "The memory", body = MemoryView))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(memory): InPath<MemoryId>,
-) -> Result<Answer<MemoryView>, Problem> {
-    Ok(Answer(api.engine.memory(&principal, memory).await?))
+pub(super) async fn get_memory(caller: Caller, MemoryPath { memory }: MemoryPath) -> Reply<MemoryView> {
+    Ok(Answer(caller.engine.memory(&caller.principal, memory).await?))
 }
 
 /// Changes an active memory, as a new version of it.
 #[utoipa::path(
     patch,
     path = "/v1/memories/{memory}",
-    tag = "memories",
-    operation_id = "edit_memory",
-    params(("memory" = MemoryId, Path)),
+    params(MemoryPath),
     request_body = MemoryPatch,
     responses((status = 200, description = "The memory as it is now", body = MemoryView))
 )]
-pub(super) async fn edit(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(memory): InPath<MemoryId>,
+pub(super) async fn edit_memory(
+    caller: Caller,
+    MemoryPath { memory }: MemoryPath,
     Json(patch, once): Json<MemoryPatch>,
-) -> Result<Answer<MemoryView>, Problem> {
-    Ok(Answer(api.engine.edit_memory(&principal, memory, patch, once).await?))
+) -> Reply<MemoryView> {
+    Ok(Answer(caller.engine.edit_memory(&caller.principal, memory, patch, once).await?))
 }
 
 /// Forgets a memory and the words it rests on: from the next run on they are in no prompt. With `purge` it is removed from
@@ -122,21 +104,18 @@ pub(super) async fn edit(
 #[utoipa::path(
     delete,
     path = "/v1/memories/{memory}",
-    tag = "memories",
-    operation_id = "forget_memory",
-    params(("memory" = MemoryId, Path), PurgeParams),
+    params(MemoryPath, PurgeParams),
     responses((status = 204, description = "The memory is forgotten, or gone"))
 )]
-pub(super) async fn forget(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(memory): InPath<MemoryId>,
-    ForGood(purge): ForGood,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
-    match purge {
-        true => api.engine.purge_memory(&principal, memory, once).await?,
-        false => api.engine.forget_memory(&principal, memory, once).await?,
+pub(super) async fn forget_memory(
+    caller: Caller,
+    MemoryPath { memory }: MemoryPath,
+    Params(PurgeParams { purge }): Params<PurgeParams>,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
+    match purge.unwrap_or(false) {
+        true => caller.engine.purge_memory(&caller.principal, memory, once).await?,
+        false => caller.engine.forget_memory(&caller.principal, memory, once).await?,
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -145,57 +124,49 @@ pub(super) async fn forget(
 #[utoipa::path(
     post,
     path = "/v1/memories/{memory}/restore",
-    tag = "memories",
-    operation_id = "restore_memory",
-    params(("memory" = MemoryId, Path)),
+    params(MemoryPath),
     responses((status = 200, description = "The memory as it is now", body = MemoryView))
 )]
-pub(super) async fn restore(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(memory): InPath<MemoryId>,
-    Key(once): Key,
-) -> Result<Answer<MemoryView>, Problem> {
-    Ok(Answer(api.engine.restore_memory(&principal, memory, once).await?))
+pub(super) async fn restore_memory(
+    caller: Caller,
+    MemoryPath { memory }: MemoryPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Reply<MemoryView> {
+    Ok(Answer(caller.engine.restore_memory(&caller.principal, memory, once).await?))
 }
 
 /// Why this is known: every version of a memory, and the words it rests on.
 #[utoipa::path(
     get,
     path = "/v1/memories/{memory}/history",
-    tag = "memories",
-    operation_id = "memory_history",
-    params(("memory" = MemoryId, Path)),
+    params(MemoryPath),
     responses((status = 200, description = "The memory with its past", body = MemoryHistoryView))
 )]
-pub(super) async fn history(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(memory): InPath<MemoryId>,
-) -> Result<Answer<MemoryHistoryView>, Problem> {
-    Ok(Answer(api.engine.memory_history(&principal, memory).await?))
+pub(super) async fn memory_history(
+    caller: Caller,
+    MemoryPath { memory }: MemoryPath,
+) -> Reply<MemoryHistoryView> {
+    Ok(Answer(caller.engine.memory_history(&caller.principal, memory).await?))
 }
 
 /// All active memories as a file that `import` takes back.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/memories/export",
-    tag = "memories",
-    operation_id = "export_memories",
-    params(("app" = String, Path, description = "The app's name"), FormatParams),
+    params(AppPath, ExportParams),
     responses((
         status = 200,
         description = "The file",
         content((serde_json::Value = "application/json"), (String = "text/markdown"))
     ))
 )]
-pub(super) async fn export(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    InFormat(format): InFormat,
-) -> Result<Response, Problem> {
-    let file = api.engine.export_memories(&principal, &app, format).await?;
+pub(super) async fn export_memories(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(ExportParams { format }): Params<ExportParams>,
+) -> Result<Response, ApiProblem> {
+    let format = format.map(|name| name.parse::<ExportFormat>()).transpose()?.unwrap_or_default();
+    let file = caller.engine.export_memories(&caller.principal, &app, format).await?;
     let (kind, name) = if format.is_json() {
         ("application/json", "memories.json")
     } else {
@@ -215,36 +186,27 @@ pub(super) async fn export(
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories/import",
-    tag = "memories",
-    operation_id = "import_memories",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body(content((serde_json::Value = "application/json"), (String = "text/markdown"))),
     responses((status = 200, description = "What has become of them", body = ImportReport))
 )]
-pub(super) async fn import(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    File(file, once): File,
-) -> Result<Answer<ImportReport>, Problem> {
-    Ok(Answer(api.engine.import_memories(&principal, &app, file, once).await?))
+pub(super) async fn import_memories(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    FileBody(file, once): FileBody,
+) -> Reply<ImportReport> {
+    Ok(Answer(caller.engine.import_memories(&caller.principal, &app, file, once).await?))
 }
 
 /// Whether anything is remembered of the user in this app.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/memories/settings",
-    tag = "memories",
-    operation_id = "get_memory_settings",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     responses((status = 200, description = "The settings", body = MemorySettings))
 )]
-pub(super) async fn settings(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-) -> Result<Answer<MemorySettings>, Problem> {
-    Ok(Answer(api.engine.memory_settings(&principal, &app).await?))
+pub(super) async fn get_memory_settings(caller: Caller, AppPath { app }: AppPath) -> Reply<MemorySettings> {
+    Ok(Answer(caller.engine.memory_settings(&caller.principal, &app).await?))
 }
 
 /// Switches memory off or on for the user in this app. While it is off, nothing is recalled, extracted or remembered;
@@ -252,17 +214,14 @@ pub(super) async fn settings(
 #[utoipa::path(
     put,
     path = "/v1/apps/{app}/memories/settings",
-    tag = "memories",
-    operation_id = "put_memory_settings",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = MemorySettings,
     responses((status = 200, description = "The settings as they are now", body = MemorySettings))
 )]
-pub(super) async fn set(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
+pub(super) async fn put_memory_settings(
+    caller: Caller,
+    AppPath { app }: AppPath,
     Json(settings, once): Json<MemorySettings>,
-) -> Result<Answer<MemorySettings>, Problem> {
-    Ok(Answer(api.engine.set_memory(&principal, &app, settings, once).await?))
+) -> Reply<MemorySettings> {
+    Ok(Answer(caller.engine.set_memory(&caller.principal, &app, settings, once).await?))
 }

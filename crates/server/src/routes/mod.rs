@@ -24,19 +24,23 @@ mod usage;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::Router;
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
+use axum::{Json, Router};
+use service::{Service, Follower};
 use protocol::Principal;
 use service::{Follower, Service};
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::doors::{Asking, Encoder};
-use crate::error::{Code, Problem};
-use crate::streams::{Permit, Streams};
-use crate::{Api, Limits, Settings, Shutdown, doors, edge, openapi, sse, upload};
+use crate::contracts::{ContractWriter, Encoder};
+use crate::error::{ApiProblem, ProblemCode};
+use crate::event_stream::{EventWriter, StreamSetting};
+use crate::sse::LogFrames;
+use crate::stream_permits::{StreamPermit, StreamPermits};
+use crate::{Api, ServerSettings, Shutdown, event_stream, middleware, openapi, upload};
 
 /// Answers a user may wait for at once for each stream they may follow. A thread alone takes twenty messages that wait,
 /// each with its request; a message is not to be refused because of that.
@@ -45,130 +49,139 @@ const ANSWERS_PER_STREAM: usize = 4;
 /// Seconds after which a user with too many streams may try again.
 const STREAMS_RETRY_AFTER: u32 = 5;
 
-pub(crate) fn router(engine: Service, settings: Settings, bound: IpAddr, shutdown: Shutdown) -> Router {
+/// The answer of a handler: a JSON body, or a problem.
+type Reply<T> = Result<Json<T>, ApiProblem>;
+
+/// The answer of a handler that made something.
+type Created<T> = Result<(StatusCode, Json<T>), ApiProblem>;
+
+fn created<T>(made: T) -> (StatusCode, Json<T>) {
+    (StatusCode::CREATED, Json(made))
+}
+
+pub(crate) fn router(engine: Service, settings: ServerSettings, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
-    let (following, answering) = (Streams::default(), Streams::default());
+    let (following, answering) = (StreamPermits::default(), StreamPermits::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
-    let Settings { limits, chat_app, proxying } = settings;
+    let ServerSettings { limits, chat_app, proxying, control_user } = settings;
     let document = openapi::encode(description, &proxying.public_urls);
-    let (chat_app, proxying) = (chat_app.map(Arc::from), Arc::new(proxying));
-    let api =
-        Api { engine, limits, chat_app, proxying, following, answering, uploads, shutdown, bound, document };
+    let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
+    let proxying = Arc::new(proxying);
+    let api = Api {
+        engine,
+        limits,
+        chat_app,
+        control_user,
+        proxying,
+        following,
+        answering,
+        uploads,
+        shutdown,
+        bound,
+        document,
+    };
     router
-        .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
+        .fallback(async || ApiProblem::new(ProblemCode::NotFound, "there is nothing at this address"))
         .method_not_allowed_fallback(async || {
-            Problem::new(Code::MethodNotAllowed, "this address exists, but not for this method; see Allow")
+            ApiProblem::new(
+                ProblemCode::MethodNotAllowed,
+                "this address exists, but not for this method; see Allow",
+            )
         })
-        .layer(from_fn_with_state(api.clone(), edge::pass))
+        .layer(from_fn_with_state(api.clone(), middleware::pass))
         .with_state(api)
+}
+
+/// A router of routes that are described under one tag. Each list in brackets holds the methods of one path.
+macro_rules! tagged {
+    ($tag:literal: $([$($handlers:tt)+])+) => {
+        openapi::tagged($tag, OpenApiRouter::new()$(.routes(routes!($($handlers)+)))+)
+    };
 }
 
 fn described() -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(openapi::base())
-        .routes(routes!(system::apps))
-        .routes(routes!(runs::create))
-        .routes(routes!(runs::show))
-        .routes(routes!(runs::events))
-        .routes(routes!(runs::prompt))
-        .routes(routes!(runs::cancel))
-        .routes(routes!(threads::create, threads::list))
-        .routes(routes!(threads::show, threads::change, threads::delete))
-        .routes(routes!(threads::messages))
-        .routes(routes!(threads::events))
-        .merge(contracts())
-        .routes(routes!(memories::create, memories::list))
-        .routes(routes!(memories::search))
-        .routes(routes!(memories::export))
-        .routes(routes!(memories::import))
-        .routes(routes!(memories::settings, memories::set))
-        .routes(routes!(memories::show, memories::edit, memories::forget))
-        .routes(routes!(memories::restore))
-        .routes(routes!(memories::history))
-        .routes(routes!(search::messages))
-        .routes(routes!(personas::create, personas::list))
-        .routes(routes!(personas::show, personas::change, personas::delete))
-        .routes(routes!(pins::create, pins::list))
-        .routes(routes!(pins::create_for_all, pins::list_for_all))
-        .routes(routes!(pins::delete))
-        .routes(routes!(summaries::list))
-        .routes(routes!(documents::create, documents::list))
-        .routes(routes!(documents::search))
-        .routes(routes!(documents::show, documents::delete))
-        .routes(routes!(documents::text))
-        .routes(routes!(me::show, me::change))
-        .routes(routes!(actions::list))
-        .routes(routes!(actions::show))
-        .routes(routes!(actions::undo))
-        .routes(routes!(actions::undo_run))
-        .routes(routes!(proposals::list))
-        .routes(routes!(proposals::show))
-        .routes(routes!(proposals::confirm))
-        .routes(routes!(proposals::reject))
-        .routes(routes!(records::create, records::list))
-        .routes(routes!(records::show, records::replace, records::change, records::delete))
-        .routes(routes!(files::list))
-        .routes(routes!(files::show, files::put, files::delete))
-        .routes(routes!(credentials::list))
-        .routes(routes!(credentials::put, credentials::delete))
-        .routes(routes!(usage::report))
-        .routes(routes!(usage::models))
-        .routes(routes!(admin::jobs))
-        .routes(routes!(admin::ledger))
-        .routes(routes!(admin::keys, admin::add_key))
-        .routes(routes!(admin::revoke_key))
-        .routes(routes!(mcp::list))
-        .routes(routes!(mcp::show))
-        .routes(routes!(mcp::refresh))
-        .routes(routes!(mcp::approve))
-        .routes(routes!(mcp::revoke))
-        .routes(routes!(system::healthz))
-        .routes(routes!(system::readyz))
-        .routes(routes!(system::openapi))
+        .merge(tagged!("apps": [system::list_apps]))
+        .merge(tagged!("runs": [runs::create_run] [runs::get_run] [runs::run_events] [runs::run_prompt]
+            [runs::cancel_run] [stream::stream]))
+        .merge(tagged!("chat": [api_chat::chat] [api_chat::resume_chat] [api_chat::stop_chat]))
+        .merge(tagged!("threads": [threads::create_thread, threads::list_threads]
+            [threads::get_thread, threads::change_thread, threads::delete_thread] [threads::list_messages]
+            [threads::thread_events] [search::search_messages] [summaries::list_summaries]))
+        .merge(tagged!("memories": [memories::create_memory, memories::list_memories] [memories::search_memories]
+            [memories::export_memories] [memories::import_memories]
+            [memories::get_memory_settings, memories::put_memory_settings]
+            [memories::get_memory, memories::edit_memory, memories::forget_memory] [memories::restore_memory]
+            [memories::memory_history]))
+        .merge(tagged!("personas": [personas::create_persona, personas::list_personas]
+            [personas::get_persona, personas::change_persona, personas::delete_persona]))
+        .merge(tagged!("pins": [pins::create_pin, pins::list_pins] [pins::create_pin_for_all, pins::list_pins_for_all]
+            [pins::delete_pin]))
+        .merge(tagged!("documents": [documents::create_document, documents::list_documents]
+            [documents::search_documents] [documents::get_document, documents::delete_document]
+            [documents::get_document_text]))
+        .merge(tagged!("me": [me::get_profile, me::change_profile]))
+        .merge(tagged!("actions": [actions::list_actions] [actions::get_action] [actions::undo_action]
+            [actions::undo_run]))
+        .merge(tagged!("proposals": [proposals::list_proposals] [proposals::get_proposal]
+            [proposals::confirm_proposal] [proposals::reject_proposal]))
+        .merge(tagged!("records": [records::create_record, records::list_records]
+            [records::get_record, records::replace_record, records::change_record, records::delete_record]))
+        .merge(tagged!("files": [files::list_files] [files::get_file, files::put_file, files::delete_file]))
+        .merge(tagged!("credentials": [credentials::list_credentials]
+            [credentials::put_credential, credentials::delete_credential]))
+        .merge(tagged!("usage": [usage::get_usage] [usage::list_models]))
+        .merge(tagged!("admin": [admin::list_jobs] [admin::verify_ledger] [admin::list_keys, admin::add_key]
+            [admin::revoke_key] [mcp::list_mcp_servers] [mcp::get_mcp_server] [mcp::refresh_mcp_server]
+            [mcp::approve_mcp_tools] [mcp::revoke_mcp_tools]))
+        .merge(tagged!("system": [system::healthz] [system::readyz] [system::openapi]))
 }
 
-/// Chats as other front ends know them.
-fn contracts() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(stream::create)).merge(api_chat::routes())
+/// Events that somebody follows, and the right to do so.
+struct FollowedEvents {
+    follower: Follower,
+    permit: StreamPermit,
 }
 
 impl Api {
     /// The right to follow one more run or thread.
-    fn may_follow(&self, principal: &Principal) -> Result<Permit, Problem> {
+    fn may_follow(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.following, principal, self.limits.max_streams_per_user)
     }
 
     /// The right to wait for one more answer, as a stream or not. Asked for before anything is stored, so that a refusal
     /// has no effect.
-    fn may_be_answered(&self, principal: &Principal) -> Result<Permit, Problem> {
+    fn may_be_answered(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
     }
 
-    fn stream(&self, follower: Follower, permit: Permit) -> Response {
-        sse::response(follower, self.setting(permit))
+    /// The events of a run or a thread as they are stored.
+    fn stream(&self, followed: FollowedEvents) -> Response {
+        self.respond(followed, LogFrames)
     }
 
-    /// The same in the words of another contract.
-    fn encoded(
+    /// The events of the principal's run in the words of another contract.
+    fn encoded(&self, principal: &Principal, encoder: impl Encoder, followed: FollowedEvents) -> Response {
+        let (engine, principal) = (self.engine.clone(), principal.clone());
+        let writer = ContractWriter { encoder, engine, principal };
+        self.respond(FollowedEvents { follower: followed.follower.by_facts(), ..followed }, writer)
+    }
+
+    fn respond(
         &self,
-        principal: &Principal,
-        (follower, permit): (Follower, Permit),
-        encoder: impl Encoder,
+        FollowedEvents { follower, permit }: FollowedEvents,
+        writer: impl EventWriter,
     ) -> Response {
-        let asking = Asking { engine: self.engine.clone(), principal: principal.clone() };
-        doors::response(follower, encoder, asking, self.setting(permit))
-    }
-
-    fn setting(&self, permit: Permit) -> sse::Setting {
-        let Limits { heartbeat, .. } = self.limits;
-        sse::Setting { heartbeat, shutdown: self.shutdown.streams.clone(), permit }
+        let (heartbeat, shutdown) = (self.limits.heartbeat, self.shutdown.streams.clone());
+        event_stream::response(follower, writer, StreamSetting { heartbeat, shutdown, permit })
     }
 }
 
-fn permit(streams: &Streams, principal: &Principal, limit: usize) -> Result<Permit, Problem> {
+fn permit(streams: &StreamPermits, principal: &Principal, limit: usize) -> Result<StreamPermit, ApiProblem> {
     streams.permit(principal.user(), limit).ok_or_else(|| {
         let detail =
             format!("{limit} of your requests wait for events or answers already; close one and try again");
-        Problem::new(Code::TooManyStreams, detail).retry_after(STREAMS_RETRY_AFTER)
+        ApiProblem::new(ProblemCode::TooManyStreams, detail).retry_after(STREAMS_RETRY_AFTER)
     })
 }
 

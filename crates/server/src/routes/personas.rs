@@ -1,104 +1,90 @@
 //! Personas: those of an app's folder to read; those of the user to add, change and delete.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{NewPersona, Page, PersonaPatch, PersonaView, Principal};
+use protocol::{NewPersona, Page, PersonaPatch, PersonaView};
 
-use crate::Api;
+use crate::auth::Caller;
 use crate::body::Json;
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{At, InPath, PageParams, Paging, PersonaPlace};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::{AppPath, PersonaPath};
+use crate::query::{PageParams, Params};
+use crate::routes::{Created, Reply, created};
 
 /// Adds a persona of the user's own. Runs and threads name it by its id.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/personas",
-    tag = "personas",
-    operation_id = "create_persona",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = NewPersona,
     responses((status = 201, description = "The new persona", body = PersonaView))
 )]
-pub(super) async fn create(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
+pub(super) async fn create_persona(
+    caller: Caller,
+    AppPath { app }: AppPath,
     Json(new, once): Json<NewPersona>,
-) -> Result<(StatusCode, Answer<PersonaView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.create_persona(&principal, &app, new, once).await?)))
+) -> Created<PersonaView> {
+    Ok(created(caller.engine.create_persona(&caller.principal, &app, new, once).await?))
 }
 
 /// The personas of the app first, then the user's by name.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/personas",
-    tag = "personas",
-    operation_id = "list_personas",
-    params(("app" = String, Path, description = "The app's name"), PageParams),
+    params(AppPath, PageParams),
     responses((status = 200, description = "All of them, unless they are large", body = Page<PersonaView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    Paging(page): Paging,
-) -> Result<Answer<Page<PersonaView>>, Problem> {
-    Ok(Answer(api.engine.personas(&principal, &app, page).await?))
+pub(super) async fn list_personas(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<PersonaView>> {
+    Ok(Answer(caller.engine.personas(&caller.principal, &app, page.into()).await?))
 }
 
 /// One persona.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/personas/{persona}",
-    tag = "personas",
-    operation_id = "get_persona",
-    params(("app" = String, Path, description = "The app's name"), ("persona" = String, Path, description = "Its id")),
+    params(PersonaPath),
     responses((status = 200, description = "The persona", body = PersonaView))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    principal: Principal,
-    At(PersonaPlace { app, id }): At<PersonaPlace>,
-) -> Result<Answer<PersonaView>, Problem> {
-    Ok(Answer(api.engine.persona(&principal, &app, &id).await?))
+pub(super) async fn get_persona(
+    caller: Caller,
+    PersonaPath { app, persona }: PersonaPath,
+) -> Reply<PersonaView> {
+    Ok(Answer(caller.engine.persona(&caller.principal, &app, &persona).await?))
 }
 
 /// Changes a persona of the user's own. Its settings are replaced as a whole.
 #[utoipa::path(
     patch,
     path = "/v1/apps/{app}/personas/{persona}",
-    tag = "personas",
-    operation_id = "change_persona",
-    params(("app" = String, Path, description = "The app's name"), ("persona" = String, Path, description = "Its id")),
+    params(PersonaPath),
     request_body = PersonaPatch,
     responses((status = 200, description = "The persona as it is now", body = PersonaView))
 )]
-pub(super) async fn change(
-    State(api): State<Api>,
-    principal: Principal,
-    At(PersonaPlace { app, id }): At<PersonaPlace>,
+pub(super) async fn change_persona(
+    caller: Caller,
+    PersonaPath { app, persona }: PersonaPath,
     Json(patch, once): Json<PersonaPatch>,
-) -> Result<Answer<PersonaView>, Problem> {
-    Ok(Answer(api.engine.change_persona(&principal, (&app, &id), patch, once).await?))
+) -> Reply<PersonaView> {
+    Ok(Answer(caller.engine.change_persona(&caller.principal, (&app, &persona), patch, once).await?))
 }
 
 /// Deletes a persona of the user's own. Threads in which it answers go on without one.
 #[utoipa::path(
     delete,
     path = "/v1/apps/{app}/personas/{persona}",
-    tag = "personas",
-    operation_id = "delete_persona",
-    params(("app" = String, Path, description = "The app's name"), ("persona" = String, Path, description = "Its id")),
+    params(PersonaPath),
     responses((status = 204, description = "The persona is gone"))
 )]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    principal: Principal,
-    At(PersonaPlace { app, id }): At<PersonaPlace>,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
-    api.engine.delete_persona(&principal, (&app, &id), once).await?;
+pub(super) async fn delete_persona(
+    caller: Caller,
+    PersonaPath { app, persona }: PersonaPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
+    caller.engine.delete_persona(&caller.principal, (&app, &persona), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,105 +1,91 @@
 //! Pins: what the user marked as important, for one thread or for all of an app's.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{NewPin, Page, PinId, PinView, Principal, ThreadId};
+use protocol::{NewPin, Page, PinView};
 
-use crate::Api;
+use crate::auth::Caller;
 use crate::body::Json;
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{InPath, PageParams, Paging};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::{AppPath, PinPath, ThreadPath};
+use crate::query::{PageParams, Params};
+use crate::routes::{Created, Reply, created};
 
 /// Marks a text as important in one thread. It is part of the prompt from the next run on.
 #[utoipa::path(
     post,
     path = "/v1/threads/{thread}/pins",
-    tag = "pins",
-    operation_id = "create_pin",
-    params(("thread" = ThreadId, Path)),
+    params(ThreadPath),
     request_body = NewPin,
     responses((status = 201, description = "The new pin", body = PinView))
 )]
-pub(super) async fn create(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(thread): InPath<ThreadId>,
+pub(super) async fn create_pin(
+    caller: Caller,
+    ThreadPath { thread }: ThreadPath,
     Json(new, once): Json<NewPin>,
-) -> Result<(StatusCode, Answer<PinView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.pin_in_thread(&principal, thread, new, once).await?)))
+) -> Created<PinView> {
+    Ok(created(caller.engine.pin_in_thread(&caller.principal, thread, new, once).await?))
 }
 
 /// The pins of a thread and those of all threads, oldest first.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/pins",
-    tag = "pins",
-    operation_id = "list_pins",
-    params(("thread" = ThreadId, Path), PageParams),
+    params(ThreadPath, PageParams),
     responses((status = 200, description = "All of them, unless they are large", body = Page<PinView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(thread): InPath<ThreadId>,
-    Paging(page): Paging,
-) -> Result<Answer<Page<PinView>>, Problem> {
-    Ok(Answer(api.engine.pins_of_thread(&principal, thread, page).await?))
+pub(super) async fn list_pins(
+    caller: Caller,
+    ThreadPath { thread }: ThreadPath,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<PinView>> {
+    Ok(Answer(caller.engine.pins_of_thread(&caller.principal, thread, page.into()).await?))
 }
 
 /// Marks a text as important in all of the user's threads in an app.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/pins",
-    tag = "pins",
-    operation_id = "create_pin_for_all",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = NewPin,
     responses((status = 201, description = "The new pin", body = PinView))
 )]
-pub(super) async fn create_for_all(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
+pub(super) async fn create_pin_for_all(
+    caller: Caller,
+    AppPath { app }: AppPath,
     Json(new, once): Json<NewPin>,
-) -> Result<(StatusCode, Answer<PinView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.pin_in_app(&principal, &app, new, once).await?)))
+) -> Created<PinView> {
+    Ok(created(caller.engine.pin_in_app(&caller.principal, &app, new, once).await?))
 }
 
 /// The pins that are for all threads of an app, oldest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/pins",
-    tag = "pins",
-    operation_id = "list_pins_for_all",
-    params(("app" = String, Path, description = "The app's name"), PageParams),
+    params(AppPath, PageParams),
     responses((status = 200, description = "All of them, unless they are large", body = Page<PinView>))
 )]
-pub(super) async fn list_for_all(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    Paging(page): Paging,
-) -> Result<Answer<Page<PinView>>, Problem> {
-    Ok(Answer(api.engine.pins_of_app(&principal, &app, page).await?))
+pub(super) async fn list_pins_for_all(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<PinView>> {
+    Ok(Answer(caller.engine.pins_of_app(&caller.principal, &app, page.into()).await?))
 }
 
 /// Removes a pin: from the next run on it is in no prompt.
 #[utoipa::path(
     delete,
     path = "/v1/pins/{pin}",
-    tag = "pins",
-    operation_id = "delete_pin",
-    params(("pin" = PinId, Path)),
+    params(PinPath),
     responses((status = 204, description = "The pin is gone"))
 )]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(pin): InPath<PinId>,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
-    api.engine.unpin(&principal, pin, once).await?;
+pub(super) async fn delete_pin(
+    caller: Caller,
+    PinPath { pin }: PinPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
+    caller.engine.unpin(&caller.principal, pin, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

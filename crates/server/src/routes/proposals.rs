@@ -1,82 +1,70 @@
 //! Calls that wait for the user's yes: list them, read one, say yes or no.
 
 use axum::Json as Answer;
-use axum::extract::State;
-use protocol::{Page, Principal, ProposalId, ProposalView};
+use protocol::{Page, ProposalView};
 
-use crate::Api;
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{InPath, OnlyOpen, OpenParams, PageParams, Paging};
+use crate::auth::Caller;
+use crate::idempotency::IdempotencyKey;
+use crate::path::{AppPath, ProposalPath};
+use crate::query::{OpenParams, PageParams, Params};
+use crate::routes::Reply;
 
 /// What was proposed to the user in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/proposals",
-    tag = "proposals",
-    operation_id = "list_proposals",
-    params(("app" = String, Path, description = "The app's name"), OpenParams, PageParams),
+    params(AppPath, OpenParams, PageParams),
     responses((status = 200, description = "A page of proposals", body = Page<ProposalView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    OnlyOpen(open): OnlyOpen,
-    Paging(page): Paging,
-) -> Result<Answer<Page<ProposalView>>, Problem> {
-    Ok(Answer(api.engine.proposals(&principal, &app, open, page).await?))
+pub(super) async fn list_proposals(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(OpenParams { open }): Params<OpenParams>,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<ProposalView>> {
+    Ok(Answer(caller.engine.proposals(&caller.principal, &app, open.unwrap_or(false), page.into()).await?))
 }
 
 /// One proposal.
 #[utoipa::path(
     get,
     path = "/v1/proposals/{proposal}",
-    tag = "proposals",
-    operation_id = "get_proposal",
-    params(("proposal" = ProposalId, Path)),
+    params(ProposalPath),
     responses((status = 200, description = "The proposal", body = ProposalView))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(proposal): InPath<ProposalId>,
-) -> Result<Answer<ProposalView>, Problem> {
-    Ok(Answer(api.engine.proposal(&principal, proposal).await?))
+pub(super) async fn get_proposal(
+    caller: Caller,
+    ProposalPath { proposal }: ProposalPath,
+) -> Reply<ProposalView> {
+    Ok(Answer(caller.engine.proposal(&caller.principal, proposal).await?))
 }
 
 /// Says yes: the call is made, once, exactly as it was shown.
 #[utoipa::path(
     post,
     path = "/v1/proposals/{proposal}/confirm",
-    tag = "proposals",
-    operation_id = "confirm_proposal",
-    params(("proposal" = ProposalId, Path)),
+    params(ProposalPath),
     responses((status = 200, description = "The proposal as it is now", body = ProposalView))
 )]
-pub(super) async fn confirm(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(proposal): InPath<ProposalId>,
-    Key(once): Key,
-) -> Result<Answer<ProposalView>, Problem> {
-    Ok(Answer(api.engine.confirm_proposal(&principal, proposal, once).await?))
+pub(super) async fn confirm_proposal(
+    caller: Caller,
+    ProposalPath { proposal }: ProposalPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Reply<ProposalView> {
+    Ok(Answer(caller.engine.confirm_proposal(&caller.principal, proposal, once).await?))
 }
 
 /// Says no: the call is not made.
 #[utoipa::path(
     post,
     path = "/v1/proposals/{proposal}/reject",
-    tag = "proposals",
-    operation_id = "reject_proposal",
-    params(("proposal" = ProposalId, Path)),
+    params(ProposalPath),
     responses((status = 200, description = "The proposal as it is now", body = ProposalView))
 )]
-pub(super) async fn reject(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(proposal): InPath<ProposalId>,
-    Key(once): Key,
-) -> Result<Answer<ProposalView>, Problem> {
-    Ok(Answer(api.engine.reject_proposal(&principal, proposal, once).await?))
+pub(super) async fn reject_proposal(
+    caller: Caller,
+    ProposalPath { proposal }: ProposalPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Reply<ProposalView> {
+    Ok(Answer(caller.engine.reject_proposal(&caller.principal, proposal, once).await?))
 }

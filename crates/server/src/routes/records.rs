@@ -1,37 +1,32 @@
 //! Records: typed objects of an app, made, listed, read, changed and deleted.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{Page, Principal, RecordId, RecordView};
-use service::{Edit, RecordPlace, RecordsPlace, Terms};
+use service::{Edit, Terms};
+use protocol::{Page, RecordView};
 
-use crate::Api;
-use crate::body::{Fields, Json};
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{At, Expected, PageParams, Paging, VersionParams, WhichRecords};
+use crate::auth::Caller;
+use crate::body::{Json, ObjectFields};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::{RecordPath, RecordsPath};
+use crate::query::{ExpectedVersion, IfMatch, PageParams, Params, RecordParams, VersionParams};
+use crate::routes::{Created, Reply, created};
 
 /// Makes a record. The body is its data.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/records/{type}",
-    tag = "records",
-    operation_id = "create_record",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("type" = String, Path, description = "A type of records that the app has")
-    ),
+    params(RecordsPath),
     request_body = Object,
     responses((status = 201, description = "The new record", body = RecordView))
 )]
-pub(super) async fn create(
-    State(api): State<Api>,
-    principal: Principal,
-    At(of): At<RecordsPlace>,
-    Json(Fields(data), once): Json<Fields>,
-) -> Result<(StatusCode, Answer<RecordView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.create_record(&principal, &of, data, once).await?)))
+pub(super) async fn create_record(
+    caller: Caller,
+    records: RecordsPath,
+    Json(ObjectFields(data), once): Json<ObjectFields>,
+) -> Created<RecordView> {
+    Ok(created(caller.engine.create_record(&caller.principal, &records.into(), data, once).await?))
 }
 
 /// Records of one type, the one changed last first; where words are given, the best match first. `field.NAME=value`,
@@ -39,123 +34,86 @@ pub(super) async fn create(
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/records/{type}",
-    tag = "records",
-    operation_id = "list_records",
     params(
-        ("app" = String, Path, description = "The app's name"),
-        ("type" = String, Path, description = "A type of records that the app has"),
+        RecordsPath,
         ("q" = Option<String>, Query, description = "Words that must occur in its texts"),
         PageParams
     ),
     responses((status = 200, description = "A page of records", body = Page<RecordView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    At(of): At<RecordsPlace>,
-    WhichRecords(search): WhichRecords,
-    Paging(page): Paging,
-) -> Result<Answer<Page<RecordView>>, Problem> {
-    Ok(Answer(api.engine.records(&principal, &of, search, page).await?))
+pub(super) async fn list_records(
+    caller: Caller,
+    records: RecordsPath,
+    RecordParams(search): RecordParams,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<RecordView>> {
+    Ok(Answer(caller.engine.records(&caller.principal, &records.into(), search, page.into()).await?))
 }
 
 /// One record.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/records/{type}/{record}",
-    tag = "records",
-    operation_id = "get_record",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("type" = String, Path, description = "A type of records that the app has"),
-        ("record" = RecordId, Path)
-    ),
+    params(RecordPath),
     responses((status = 200, description = "The record", body = RecordView))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    principal: Principal,
-    At(place): At<RecordPlace>,
-) -> Result<Answer<RecordView>, Problem> {
-    Ok(Answer(api.engine.record(&principal, &place).await?))
+pub(super) async fn get_record(caller: Caller, record: RecordPath) -> Reply<RecordView> {
+    Ok(Answer(caller.engine.record(&caller.principal, &record.into()).await?))
 }
 
 /// Replaces all data of a record.
 #[utoipa::path(
     put,
     path = "/v1/apps/{app}/records/{type}/{record}",
-    tag = "records",
-    operation_id = "replace_record",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("type" = String, Path, description = "A type of records that the app has"),
-        ("record" = RecordId, Path),
-        VersionParams,
-        ("If-Match" = Option<String>, Header, description = "The version this is meant for, such as \"3\"")
-    ),
+    params(RecordPath, VersionParams, IfMatch),
     request_body = Object,
     responses((status = 200, description = "The record as it is now", body = RecordView))
 )]
-pub(super) async fn replace(
-    State(api): State<Api>,
-    principal: Principal,
-    At(place): At<RecordPlace>,
-    Expected(expected): Expected,
-    Json(Fields(data), once): Json<Fields>,
-) -> Result<Answer<RecordView>, Problem> {
+pub(super) async fn replace_record(
+    caller: Caller,
+    record: RecordPath,
+    ExpectedVersion(expected): ExpectedVersion,
+    Json(ObjectFields(data), once): Json<ObjectFields>,
+) -> Reply<RecordView> {
     let terms = Terms { expected, once };
-    Ok(Answer(api.engine.change_record(&principal, &place, Edit::Replace(data), terms).await?))
+    Ok(Answer(
+        caller.engine.change_record(&caller.principal, &record.into(), Edit::Replace(data), terms).await?,
+    ))
 }
 
 /// Changes the fields of a record that the body names. Null takes a field away.
 #[utoipa::path(
     patch,
     path = "/v1/apps/{app}/records/{type}/{record}",
-    tag = "records",
-    operation_id = "change_record",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("type" = String, Path, description = "A type of records that the app has"),
-        ("record" = RecordId, Path),
-        VersionParams,
-        ("If-Match" = Option<String>, Header, description = "The version this is meant for, such as \"3\"")
-    ),
+    params(RecordPath, VersionParams, IfMatch),
     request_body = Object,
     responses((status = 200, description = "The record as it is now", body = RecordView))
 )]
-pub(super) async fn change(
-    State(api): State<Api>,
-    principal: Principal,
-    At(place): At<RecordPlace>,
-    Expected(expected): Expected,
-    Json(Fields(fields), once): Json<Fields>,
-) -> Result<Answer<RecordView>, Problem> {
+pub(super) async fn change_record(
+    caller: Caller,
+    record: RecordPath,
+    ExpectedVersion(expected): ExpectedVersion,
+    Json(ObjectFields(fields), once): Json<ObjectFields>,
+) -> Reply<RecordView> {
     let terms = Terms { expected, once };
-    Ok(Answer(api.engine.change_record(&principal, &place, Edit::Merge(fields), terms).await?))
+    Ok(Answer(
+        caller.engine.change_record(&caller.principal, &record.into(), Edit::Merge(fields), terms).await?,
+    ))
 }
 
 /// Deletes a record.
 #[utoipa::path(
     delete,
     path = "/v1/apps/{app}/records/{type}/{record}",
-    tag = "records",
-    operation_id = "delete_record",
-    params(
-        ("app" = String, Path, description = "The app's name"),
-        ("type" = String, Path, description = "A type of records that the app has"),
-        ("record" = RecordId, Path),
-        VersionParams,
-        ("If-Match" = Option<String>, Header, description = "The version this is meant for, such as \"3\"")
-    ),
+    params(RecordPath, VersionParams, IfMatch),
     responses((status = 204, description = "The record is gone"))
 )]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    principal: Principal,
-    At(place): At<RecordPlace>,
-    Expected(expected): Expected,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
-    api.engine.delete_record(&principal, &place, Terms { expected, once }).await?;
+pub(super) async fn delete_record(
+    caller: Caller,
+    record: RecordPath,
+    ExpectedVersion(expected): ExpectedVersion,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
+    caller.engine.delete_record(&caller.principal, &record.into(), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

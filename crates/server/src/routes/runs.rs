@@ -1,22 +1,24 @@
 //! Runs: start one, read it, follow it, cancel it.
 
 use axum::Json as Answer;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use protocol::{NewRun, Principal, PromptView, RunId, RunResult, RunView};
-use serde::Deserialize;
-use service::{AcceptedRun, Follower, Once};
+use service::{Once, AcceptedRun};
+use protocol::{NewRun, Principal, PromptView, RunResult, RunView};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use crate::Api;
+use crate::auth::Caller;
 use crate::body::Json;
-use crate::doors::{Deltas, Encoder};
-use crate::error::{Code, Problem};
-use crate::once::Key;
-use crate::query::{After, AfterParams, InPath, params};
-use crate::streams::Permit;
+use crate::contracts::{DeltaEncoder, Encoder};
+use crate::error::{ApiProblem, ProblemCode};
+use crate::idempotency::IdempotencyKey;
+use crate::path::{AppPath, RunPath};
+use crate::query::{AfterParams, LastEvent, LastEventId, Params};
+use crate::routes::{Created, FollowedEvents, Reply};
 
 /// Seconds after which a server that is stopping is likely to be back.
 const RESTART_RETRY_AFTER: u32 = 2;
@@ -24,25 +26,26 @@ const RESTART_RETRY_AFTER: u32 = 2;
 /// How an answer is streamed.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct FormatParams {
+pub(super) struct AnswerParams {
     /// `events` (when absent), or `delta` for `{delta, done?, tokenUsage?}`.
-    format: Option<String>,
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    format: AnswerFormat,
 }
 
-/// [`FormatParams`], read.
-pub(super) enum Format {
+#[derive(Default)]
+enum AnswerFormat {
+    #[default]
     Events,
     Delta,
 }
 
-impl FromRequestParts<Api> for Format {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        match params::<FormatParams>(parts)?.format.as_deref() {
-            None | Some("events") => Ok(Self::Events),
-            Some("delta") => Ok(Self::Delta),
-            Some(_) => Err(Problem::invalid("format", "must be events or delta")),
+impl<'de> Deserialize<'de> for AnswerFormat {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        match String::deserialize(value)?.as_str() {
+            "events" => Ok(Self::Events),
+            "delta" => Ok(Self::Delta),
+            _ => Err(D::Error::custom("must be events or delta")),
         }
     }
 }
@@ -52,9 +55,7 @@ impl FromRequestParts<Api> for Format {
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/runs",
-    tag = "runs",
-    operation_id = "create_run",
-    params(("app" = String, Path, description = "The app's name"), FormatParams),
+    params(AppPath, AnswerParams),
     request_body = NewRun,
     responses((
         status = 200,
@@ -63,76 +64,82 @@ impl FromRequestParts<Api> for Format {
         headers(("x-run-id" = String), ("x-thread-id" = String))
     ))
 )]
-pub(super) async fn create(
+pub(super) async fn create_run(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
-    format: Format,
+    AppPath { app }: AppPath,
+    Params(AnswerParams { format }): Params<AnswerParams>,
     Json(new, once): Json<NewRun>,
 ) -> Response {
-    let answer = match (new.stream, format) {
-        (None | Some(true), Format::Events) => streamed(&api, &principal, &app, (new, once)).await,
-        (None | Some(true), Format::Delta) => {
-            encoded(&api, &principal, (&app, Deltas::default()), (new, once)).await
+    let streams = new.stream.unwrap_or(true);
+    let request = RunRequest { app: &app, new, once };
+    let answer = match (streams, format) {
+        (true, AnswerFormat::Events) => stream_events(&api, &principal, request).await,
+        (true, AnswerFormat::Delta) => {
+            stream_encoded(&api, &principal, request, DeltaEncoder::default()).await
         }
-        (Some(false), Format::Events | Format::Delta) => answered(&api, &principal, &app, (new, once)).await,
+        (false, AnswerFormat::Events | AnswerFormat::Delta) => await_result(&api, &principal, request).await,
     };
     api.with_allowance(&principal, &app, answer).await
 }
 
-/// Starts a run and follows it from its first event.
-pub(super) async fn streamed(
-    api: &Api,
-    principal: &Principal,
-    app: &str,
-    asked: (NewRun, Option<Once>),
-) -> Result<Response, Problem> {
-    follow(api, principal, (app, asked), |follower, permit| api.stream(follower, permit)).await
+/// A message to an app, and the key under which it is meant once.
+pub(super) struct RunRequest<'a> {
+    pub(super) app: &'a str,
+    pub(super) new: NewRun,
+    pub(super) once: Option<Once>,
 }
 
-/// The same in the words of another contract.
-pub(super) async fn encoded(
+/// Starts a run and follows it from its first event.
+pub(super) async fn stream_events(
     api: &Api,
     principal: &Principal,
-    (app, encoder): (&str, impl Encoder),
-    asked: (NewRun, Option<Once>),
-) -> Result<Response, Problem> {
-    let stream = |follower, permit| api.encoded(principal, (follower, permit), encoder);
-    follow(api, principal, (app, asked), stream).await
+    request: RunRequest<'_>,
+) -> Result<Response, ApiProblem> {
+    follow(api, principal, request, |followed| api.stream(followed)).await
+}
+
+/// Starts a run and follows it in the words of another contract.
+pub(super) async fn stream_encoded(
+    api: &Api,
+    principal: &Principal,
+    request: RunRequest<'_>,
+    encoder: impl Encoder,
+) -> Result<Response, ApiProblem> {
+    follow(api, principal, request, |followed| api.encoded(principal, encoder, followed)).await
 }
 
 async fn follow(
     api: &Api,
     principal: &Principal,
-    (app, (new, once)): (&str, (NewRun, Option<Once>)),
-    stream: impl FnOnce(Follower, Permit) -> Response,
-) -> Result<Response, Problem> {
+    RunRequest { app, new, once }: RunRequest<'_>,
+    stream: impl FnOnce(FollowedEvents) -> Response,
+) -> Result<Response, ApiProblem> {
     let permit = api.may_be_answered(principal)?;
     let submitted = api.engine.submit(principal, app, new, once).await?;
     let follower = api.engine.follow_run(principal, submitted.run, None).await?;
-    let response = follower.map(|follower| stream(follower, permit));
-    Ok(named(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
+    let response = follower.map(|follower| stream(FollowedEvents { follower, permit }));
+    Ok(with_ids(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
 }
 
-async fn answered(
+async fn await_result(
     api: &Api,
     principal: &Principal,
-    app: &str,
-    (new, once): (NewRun, Option<Once>),
-) -> Result<Response, Problem> {
+    RunRequest { app, new, once }: RunRequest<'_>,
+) -> Result<Response, ApiProblem> {
     let _permit = api.may_be_answered(principal)?;
     let submitted = api.engine.submit(principal, app, new, once).await?;
     let response = tokio::select! {
         result = api.engine.result(principal, submitted.run) => Answer(result?).into_response(),
         () = api.shutdown.all.cancelled() => {
             let detail = format!("the server is stopping; the run goes on, see /v1/runs/{}", submitted.run);
-            Problem::new(Code::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
+            ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
         }
     };
-    Ok(named(&submitted, response))
+    Ok(with_ids(&submitted, response))
 }
 
-fn named(submitted: &AcceptedRun, response: Response) -> Response {
+fn with_ids(submitted: &AcceptedRun, response: Response) -> Response {
     let headers = [("x-run-id", submitted.run.to_string()), ("x-thread-id", submitted.thread.to_string())];
     (headers, response).into_response()
 }
@@ -141,44 +148,32 @@ fn named(submitted: &AcceptedRun, response: Response) -> Response {
 #[utoipa::path(
     get,
     path = "/v1/runs/{run}",
-    tag = "runs",
-    operation_id = "get_run",
-    params(("run" = RunId, Path)),
+    params(RunPath),
     responses((status = 200, description = "The run", body = RunView))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(run): InPath<RunId>,
-) -> Result<Answer<RunView>, Problem> {
-    Ok(Answer(api.engine.run(&principal, run).await?))
+pub(super) async fn get_run(caller: Caller, RunPath { run }: RunPath) -> Reply<RunView> {
+    Ok(Answer(caller.engine.run(&caller.principal, run).await?))
 }
 
 /// A run's events after the last one seen, then the ones to come, to the end of the run.
 #[utoipa::path(
     get,
     path = "/v1/runs/{run}/events",
-    tag = "runs",
-    operation_id = "run_events",
-    params(
-        ("run" = RunId, Path),
-        AfterParams,
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen")
-    ),
+    params(RunPath, AfterParams, LastEventId),
     responses(
         (status = 200, description = "The run's events", body = String, content_type = "text/event-stream"),
         (status = 204, description = "The run has ended and all of it has been read: do not connect again")
     )
 )]
-pub(super) async fn events(
+pub(super) async fn run_events(
     State(api): State<Api>,
     principal: Principal,
-    InPath(run): InPath<RunId>,
-    After(after): After,
-) -> Result<Response, Problem> {
+    RunPath { run }: RunPath,
+    LastEvent(after): LastEvent,
+) -> Result<Response, ApiProblem> {
     let permit = api.may_follow(&principal)?;
     let follower = api.engine.follow_run(&principal, run, after).await?;
-    let response = follower.map(|follower| api.stream(follower, permit));
+    let response = follower.map(|follower| api.stream(FollowedEvents { follower, permit }));
     Ok(response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response()))
 }
 
@@ -190,49 +185,32 @@ pub(super) struct StepParams {
     step: Option<u32>,
 }
 
-/// [`StepParams`].
-pub(super) struct Step(Option<u32>);
-
-impl FromRequestParts<Api> for Step {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        params::<StepParams>(parts).map(|params| Self(params.step))
-    }
-}
-
 /// What the model saw in a step of a run, fragment by fragment, with what each took and what was left out.
 #[utoipa::path(
     get,
     path = "/v1/runs/{run}/prompt",
-    tag = "runs",
-    operation_id = "run_prompt",
-    params(("run" = RunId, Path), StepParams),
+    params(RunPath, StepParams),
     responses((status = 200, description = "The prompt as it was sent", body = PromptView))
 )]
-pub(super) async fn prompt(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(run): InPath<RunId>,
-    Step(step): Step,
-) -> Result<Answer<PromptView>, Problem> {
-    Ok(Answer(api.engine.prompt(&principal, run, step).await?))
+pub(super) async fn run_prompt(
+    caller: Caller,
+    RunPath { run }: RunPath,
+    Params(StepParams { step }): Params<StepParams>,
+) -> Reply<PromptView> {
+    Ok(Answer(caller.engine.prompt(&caller.principal, run, step).await?))
 }
 
 /// Asks a run to stop. What it said so far is kept; a run that has ended stays as it is.
 #[utoipa::path(
     post,
     path = "/v1/runs/{run}/cancel",
-    tag = "runs",
-    operation_id = "cancel_run",
-    params(("run" = RunId, Path)),
+    params(RunPath),
     responses((status = 202, description = "The run, asked to stop", body = RunView))
 )]
-pub(super) async fn cancel(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(run): InPath<RunId>,
-    Key(once): Key,
-) -> Result<(StatusCode, Answer<RunView>), Problem> {
-    Ok((StatusCode::ACCEPTED, Answer(api.engine.cancel(&principal, run, once).await?)))
+pub(super) async fn cancel_run(
+    caller: Caller,
+    RunPath { run }: RunPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Created<RunView> {
+    Ok((StatusCode::ACCEPTED, Answer(caller.engine.cancel(&caller.principal, run, once).await?)))
 }

@@ -1,28 +1,25 @@
-//! What was said before, in any of the user's threads.
+//! Past messages, in any of the user's threads.
 
 use axum::Json as Answer;
-use axum::extract::State;
-use protocol::{MessageHit, Page, Principal};
+use protocol::{MessageHit, Page};
 
-use crate::Api;
-use crate::error::Problem;
-use crate::query::{InPath, MessageParams, WhichMessages};
+use crate::auth::Caller;
+use crate::path::AppPath;
+use crate::query::{MessageParams, Params};
+use crate::routes::Reply;
 
 /// Past messages of all your threads in an app, best first. Times that the question names, such as "last Tuesday", are
 /// understood.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/search",
-    tag = "threads",
-    operation_id = "search_messages",
-    params(("app" = String, Path, description = "The app's name"), MessageParams),
+    params(AppPath, MessageParams),
     responses((status = 200, description = "What was found; one page", body = Page<MessageHit>))
 )]
-pub(super) async fn messages(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    WhichMessages(query): WhichMessages,
-) -> Result<Answer<Page<MessageHit>>, Problem> {
-    Ok(Answer(api.engine.search_messages(&principal, &app, query).await?))
+pub(super) async fn search_messages(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(query): Params<MessageParams>,
+) -> Reply<Page<MessageHit>> {
+    Ok(Answer(caller.engine.search_messages(&caller.principal, &app, query.into()).await?))
 }

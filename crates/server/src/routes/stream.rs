@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 
 use crate::Api;
 use crate::body::Json;
-use crate::query::InPath;
-use crate::routes::runs;
+use crate::path::AppPath;
+use crate::routes::runs::{self, RunRequest};
 
 /// A message in a chat.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -46,9 +46,7 @@ impl From<ChatMessage> for NewRun {
 #[utoipa::path(
     post,
     path = "/{app}/stream",
-    tag = "runs",
-    operation_id = "stream",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = ChatMessage,
     responses((
         status = 200,
@@ -58,13 +56,14 @@ impl From<ChatMessage> for NewRun {
         headers(("x-run-id" = String), ("x-thread-id" = String))
     ))
 )]
-pub(super) async fn create(
+pub(super) async fn stream(
     State(api): State<Api>,
     principal: Principal,
-    InPath(app): InPath<String>,
+    AppPath { app }: AppPath,
     Json(chat, once): Json<ChatMessage>,
 ) -> Response {
-    let started = runs::streamed(&api, &principal, &app, (chat.into(), once)).await;
+    let request = RunRequest { app: &app, new: chat.into(), once };
+    let started = runs::stream_events(&api, &principal, request).await;
     let started = started.map_err(|problem| problem.rename_field(chat_field));
     api.with_allowance(&principal, &app, started).await
 }

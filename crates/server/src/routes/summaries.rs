@@ -1,28 +1,25 @@
 //! Summaries: what stands for the older parts of a conversation.
 
 use axum::Json as Answer;
-use axum::extract::State;
-use protocol::{Page, Principal, SummaryView, ThreadId};
+use protocol::{Page, SummaryView};
 
-use crate::Api;
-use crate::error::Problem;
-use crate::query::{All, AllParams, InPath, PageParams, Paging};
+use crate::auth::Caller;
+use crate::path::ThreadPath;
+use crate::query::{PageParams, Params, SummaryParams};
+use crate::routes::Reply;
 
 /// What stands for the older part of a thread, in the order of the conversation.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/summaries",
-    tag = "threads",
-    operation_id = "list_summaries",
-    params(("thread" = ThreadId, Path), AllParams, PageParams),
+    params(ThreadPath, SummaryParams, PageParams),
     responses((status = 200, description = "All of them, unless they are large", body = Page<SummaryView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(thread): InPath<ThreadId>,
-    All(all): All,
-    Paging(page): Paging,
-) -> Result<Answer<Page<SummaryView>>, Problem> {
-    Ok(Answer(api.engine.summaries(&principal, thread, all, page).await?))
+pub(super) async fn list_summaries(
+    caller: Caller,
+    ThreadPath { thread }: ThreadPath,
+    Params(SummaryParams { all }): Params<SummaryParams>,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<SummaryView>> {
+    Ok(Answer(caller.engine.summaries(&caller.principal, thread, all.unwrap_or(false), page.into()).await?))
 }

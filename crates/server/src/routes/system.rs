@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use protocol::{AppId, AppView, Page, Principal};
 
 use crate::Api;
-use crate::error::{Code, Document, Problem};
+use crate::error::{ApiProblem, ProblemCode, ProblemDocument};
 
 /// Seconds.
 const READY_RETRY_AFTER: u32 = 1;
@@ -18,11 +18,9 @@ const UNWRITABLE: &str = "nothing more can be written; the server ends and must 
 #[utoipa::path(
     get,
     path = "/v1/apps",
-    tag = "apps",
-    operation_id = "list_apps",
     responses((status = 200, description = "All apps", body = Page<AppView>))
 )]
-pub(super) async fn apps(State(api): State<Api>, principal: Principal) -> Answer<Page<AppView>> {
+pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> Answer<Page<AppView>> {
     let mut data = api.engine.apps();
     data.retain(|app| principal.may_use(&AppId::new(app.id.as_str())));
     Answer(Page { data, next: None })
@@ -32,43 +30,41 @@ pub(super) async fn apps(State(api): State<Api>, principal: Principal) -> Answer
 #[utoipa::path(
     get,
     path = "/healthz",
-    tag = "system",
     responses(
         (status = 200, description = "It lives"),
         (
             status = 503,
             description = "It can write nothing any more, and ends",
-            body = Document,
+            body = ProblemDocument,
             content_type = "application/problem+json"
         )
     )
 )]
-pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, Problem> {
+pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, ApiProblem> {
     if api.engine.can_write() {
         return Ok(StatusCode::OK);
     }
-    Err(Problem::new(Code::Unavailable, UNWRITABLE))
+    Err(ApiProblem::new(ProblemCode::Unavailable, UNWRITABLE))
 }
 
 /// Says whether the server takes work.
 #[utoipa::path(
     get,
     path = "/readyz",
-    tag = "system",
     responses(
         (status = 200, description = "It takes work"),
         (
             status = 503,
             description = "It is starting or stopping, or can write nothing any more",
-            body = Document,
+            body = ProblemDocument,
             content_type = "application/problem+json"
         )
     )
 )]
-pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, Problem> {
+pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, ApiProblem> {
     if api.shutdown.streams.is_cancelled() || !api.engine.is_ready() {
         let detail = if api.engine.can_write() { "the server is starting or stopping" } else { UNWRITABLE };
-        return Err(Problem::new(Code::Unavailable, detail).retry_after(READY_RETRY_AFTER));
+        return Err(ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(READY_RETRY_AFTER));
     }
     Ok(StatusCode::OK)
 }
@@ -77,7 +73,6 @@ pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, Problem
 #[utoipa::path(
     get,
     path = "/openapi.json",
-    tag = "system",
     responses((status = 200, description = "The OpenAPI description", body = serde_json::Value))
 )]
 pub(super) async fn openapi(State(api): State<Api>) -> impl IntoResponse {

@@ -4,103 +4,88 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use protocol::{Message, NewThread, Page, Principal, ThreadChange, ThreadId, ThreadView};
+use protocol::{Message, NewThread, Page, Principal, ThreadChange, ThreadView};
 
 use crate::Api;
+use crate::auth::Caller;
 use crate::body::{Json, OptionalJson};
-use crate::error::Problem;
-use crate::once::Key;
-use crate::query::{After, AfterParams, InPath, PageParams, Paging};
+use crate::error::ApiProblem;
+use crate::idempotency::IdempotencyKey;
+use crate::path::{AppPath, ThreadPath};
+use crate::query::{AfterParams, LastEvent, LastEventId, PageParams, Params};
+use crate::routes::{Created, FollowedEvents, Reply, created};
 
 /// Creates a thread. The body may be empty.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/threads",
-    tag = "threads",
-    operation_id = "create_thread",
-    params(("app" = String, Path, description = "The app's name")),
+    params(AppPath),
     request_body = Option<NewThread>,
     responses((status = 201, description = "The new thread", body = ThreadView))
 )]
-pub(super) async fn create(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
+pub(super) async fn create_thread(
+    caller: Caller,
+    AppPath { app }: AppPath,
     OptionalJson(new, once): OptionalJson<NewThread>,
-) -> Result<(StatusCode, Answer<ThreadView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.create_thread(&principal, &app, new, once).await?)))
+) -> Created<ThreadView> {
+    Ok(created(caller.engine.create_thread(&caller.principal, &app, new, once).await?))
 }
 
 /// The user's threads in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/threads",
-    tag = "threads",
-    operation_id = "list_threads",
-    params(("app" = String, Path, description = "The app's name"), PageParams),
+    params(AppPath, PageParams),
     responses((status = 200, description = "A page of threads", body = Page<ThreadView>))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(app): InPath<String>,
-    Paging(page): Paging,
-) -> Result<Answer<Page<ThreadView>>, Problem> {
-    Ok(Answer(api.engine.threads(&principal, &app, page).await?))
+pub(super) async fn list_threads(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<ThreadView>> {
+    Ok(Answer(caller.engine.threads(&caller.principal, &app, page.into()).await?))
 }
 
 /// One thread.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}",
-    tag = "threads",
-    operation_id = "get_thread",
-    params(("thread" = ThreadId, Path)),
+    params(ThreadPath),
     responses((status = 200, description = "The thread", body = ThreadView))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(thread): InPath<ThreadId>,
-) -> Result<Answer<ThreadView>, Problem> {
-    Ok(Answer(api.engine.thread(&principal, thread).await?))
+pub(super) async fn get_thread(caller: Caller, ThreadPath { thread }: ThreadPath) -> Reply<ThreadView> {
+    Ok(Answer(caller.engine.thread(&caller.principal, thread).await?))
 }
 
 /// Renames a thread, or sets who answers in it. What is absent stays as it is; a `personaId` of null removes it.
 #[utoipa::path(
     patch,
     path = "/v1/threads/{thread}",
-    tag = "threads",
-    operation_id = "change_thread",
-    params(("thread" = ThreadId, Path)),
+    params(ThreadPath),
     request_body = ThreadChange,
     responses((status = 200, description = "The thread as it is now", body = ThreadView))
 )]
-pub(super) async fn change(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(thread): InPath<ThreadId>,
+pub(super) async fn change_thread(
+    caller: Caller,
+    ThreadPath { thread }: ThreadPath,
     Json(change, once): Json<ThreadChange>,
-) -> Result<Answer<ThreadView>, Problem> {
-    Ok(Answer(api.engine.change_thread(&principal, thread, change, once).await?))
+) -> Reply<ThreadView> {
+    Ok(Answer(caller.engine.change_thread(&caller.principal, thread, change, once).await?))
 }
 
 /// Deletes a thread. A run under way in it is cancelled.
 #[utoipa::path(
     delete,
     path = "/v1/threads/{thread}",
-    tag = "threads",
-    operation_id = "delete_thread",
-    params(("thread" = ThreadId, Path)),
+    params(ThreadPath),
     responses((status = 204, description = "The thread is gone"))
 )]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(thread): InPath<ThreadId>,
-    Key(once): Key,
-) -> Result<StatusCode, Problem> {
-    api.engine.delete_thread(&principal, thread, once).await?;
+pub(super) async fn delete_thread(
+    caller: Caller,
+    ThreadPath { thread }: ThreadPath,
+    IdempotencyKey(once): IdempotencyKey,
+) -> Result<StatusCode, ApiProblem> {
+    caller.engine.delete_thread(&caller.principal, thread, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -108,40 +93,31 @@ pub(super) async fn delete(
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/messages",
-    tag = "threads",
-    operation_id = "list_messages",
-    params(("thread" = ThreadId, Path), PageParams),
+    params(ThreadPath, PageParams),
     responses((status = 200, description = "A page of messages", body = Page<Message>))
 )]
-pub(super) async fn messages(
-    State(api): State<Api>,
-    principal: Principal,
-    InPath(thread): InPath<ThreadId>,
-    Paging(page): Paging,
-) -> Result<Answer<Page<Message>>, Problem> {
-    Ok(Answer(api.engine.messages(&principal, thread, page).await?))
+pub(super) async fn list_messages(
+    caller: Caller,
+    ThreadPath { thread }: ThreadPath,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<Message>> {
+    Ok(Answer(caller.engine.messages(&caller.principal, thread, page.into()).await?))
 }
 
 /// The thread's channel: the events of all its runs after the last one seen, then the ones to come, without end.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/events",
-    tag = "threads",
-    operation_id = "thread_events",
-    params(
-        ("thread" = ThreadId, Path),
-        AfterParams,
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last event seen")
-    ),
+    params(ThreadPath, AfterParams, LastEventId),
     responses((status = 200, description = "The thread's events", body = String, content_type = "text/event-stream"))
 )]
-pub(super) async fn events(
+pub(super) async fn thread_events(
     State(api): State<Api>,
     principal: Principal,
-    InPath(thread): InPath<ThreadId>,
-    After(after): After,
-) -> Result<Response, Problem> {
+    ThreadPath { thread }: ThreadPath,
+    LastEvent(after): LastEvent,
+) -> Result<Response, ApiProblem> {
     let permit = api.may_follow(&principal)?;
     let follower = api.engine.follow_thread(&principal, thread, after).await?;
-    Ok(api.stream(follower, permit))
+    Ok(api.stream(FollowedEvents { follower, permit }))
 }

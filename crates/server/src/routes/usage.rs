@@ -1,38 +1,33 @@
-//! What model calls have used, and which models there are.
+//! The usage of model calls, and the models there are.
 
 use axum::Json as Answer;
 use axum::extract::State;
 use protocol::{ModelView, Page, Principal, UsageReport};
 
 use crate::Api;
-use crate::error::Problem;
-use crate::query::{Period, PeriodParams};
+use crate::auth::Caller;
+use crate::query::{Params, PeriodParams};
+use crate::routes::Reply;
 
 /// What the user has used, by day (UTC), app and model, newest first.
 #[utoipa::path(
     get,
     path = "/v1/usage",
-    tag = "usage",
-    operation_id = "get_usage",
     params(PeriodParams),
     responses((status = 200, description = "The user's usage", body = UsageReport))
 )]
-pub(super) async fn report(
-    State(api): State<Api>,
-    principal: Principal,
-    Period(period): Period,
-) -> Result<Answer<UsageReport>, Problem> {
-    Ok(Answer(api.engine.usage_report(&principal, period.from.as_deref(), period.to.as_deref()).await?))
+pub(super) async fn get_usage(caller: Caller, Params(period): Params<PeriodParams>) -> Reply<UsageReport> {
+    Ok(Answer(
+        caller.engine.usage_report(&caller.principal, period.from.as_deref(), period.to.as_deref()).await?,
+    ))
 }
 
 /// The models that a request may name, by name.
 #[utoipa::path(
     get,
     path = "/v1/models",
-    tag = "usage",
-    operation_id = "list_models",
     responses((status = 200, description = "All models", body = Page<ModelView>))
 )]
-pub(super) async fn models(State(api): State<Api>, _: Principal) -> Answer<Page<ModelView>> {
+pub(super) async fn list_models(State(api): State<Api>, _: Principal) -> Answer<Page<ModelView>> {
     Answer(Page { data: api.engine.models(), next: None })
 }

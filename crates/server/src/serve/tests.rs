@@ -14,8 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::*;
-use crate::sse;
-use crate::streams::Streams;
+use crate::event_stream::{StreamSetting, body};
+use crate::sse::LogFrames;
+use crate::stream_permits::StreamPermits;
 
 /// Far more than any of this takes; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,11 +28,11 @@ struct Server {
 }
 
 impl Server {
-    async fn start(router: Router, limits: Limits) -> Self {
+    async fn start(router: Router, limits: ServerLimits) -> Self {
         Self::start_until(CancellationToken::new(), router, limits).await
     }
 
-    async fn start_until(shutdown: CancellationToken, router: Router, limits: Limits) -> Self {
+    async fn start_until(shutdown: CancellationToken, router: Router, limits: ServerLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut tasks = JoinSet::new();
@@ -79,7 +80,7 @@ fn hello() -> Router {
 
 #[tokio::test]
 async fn headers_that_dawdle_cost_the_connection() {
-    let limits = Limits { header_timeout: Duration::from_millis(50), ..Limits::default() };
+    let limits = ServerLimits { header_timeout: Duration::from_millis(50), ..ServerLimits::default() };
     let server = Server::start(hello(), limits).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: local").await.unwrap();
@@ -100,7 +101,7 @@ async fn a_reader_that_stops_reading_is_let_go() {
             }))
         }
     };
-    let limits = Limits { write_timeout: Duration::from_millis(100), ..Limits::default() };
+    let limits = ServerLimits { write_timeout: Duration::from_millis(100), ..ServerLimits::default() };
     let server = Server::start(Router::new().route("/", get(endless)), limits).await;
     let mut stalled = server.get("/").await;
     timeout(PATIENCE, dropped.cancelled()).await.unwrap();
@@ -121,7 +122,7 @@ async fn a_client_that_leaves_ends_the_body_even_in_silence() {
         });
         async move { Body::from_stream(opening.chain(rest)) }
     };
-    let server = Server::start(Router::new().route("/", get(silent)), Limits::default()).await;
+    let server = Server::start(Router::new().route("/", get(silent)), ServerLimits::default()).await;
     let mut client = server.get("/").await;
     read_until(&mut client, ": hello\n").await;
     drop(client);
@@ -131,7 +132,7 @@ async fn a_client_that_leaves_ends_the_body_even_in_silence() {
 #[tokio::test]
 async fn a_client_whose_body_is_refused_can_read_why() {
     let server =
-        Server::start(Router::new().route("/", post(async || "too much\n")), Limits::default()).await;
+        Server::start(Router::new().route("/", post(async || "too much\n")), ServerLimits::default()).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 7000000\r\n\r\n").await.unwrap();
     timeout(PATIENCE, stream.write_all(&vec![b'x'; 7_000_000])).await.unwrap().unwrap();
@@ -141,14 +142,14 @@ async fn a_client_whose_body_is_refused_can_read_why() {
 #[tokio::test]
 async fn event_streams_end_at_once_when_the_server_stops() {
     let shutdown = CancellationToken::new();
-    let (watched, streams) = (shutdown.clone(), Streams::default());
+    let (watched, streams) = (shutdown.clone(), StreamPermits::default());
     let events = move || {
         let permit = streams.permit(&UserId::new("ann"), 8).unwrap();
-        let setting = sse::Setting { heartbeat: PATIENCE, shutdown: watched.clone(), permit };
-        async { sse::body(stream::pending(), setting) }
+        let setting = StreamSetting { heartbeat: PATIENCE, shutdown: watched.clone(), permit };
+        async { body(stream::pending(), LogFrames, setting) }
     };
     let router = Router::new().route("/", get(events));
-    let server = Server::start_until(shutdown, router, Limits::default()).await;
+    let server = Server::start_until(shutdown, router, ServerLimits::default()).await;
     let mut clients = Vec::new();
     for _ in 0..8 {
         let mut client = server.get("/").await;
@@ -165,7 +166,7 @@ async fn event_streams_end_at_once_when_the_server_stops() {
 
 #[tokio::test]
 async fn an_idle_connection_does_not_hold_up_the_end() {
-    let server = Server::start(hello(), Limits::default()).await;
+    let server = Server::start(hello(), ServerLimits::default()).await;
     let mut client = server.get("/").await;
     read_until(&mut client, "hello\n").await;
     assert!(server.stop().await < GRACE);
@@ -185,7 +186,7 @@ async fn a_request_under_way_is_finished_before_the_end() {
             "done\n"
         }
     };
-    let server = Server::start(Router::new().route("/", get(slow)), Limits::default()).await;
+    let server = Server::start(Router::new().route("/", get(slow)), ServerLimits::default()).await;
     let mut client = server.get("/").await;
     has_started.await.unwrap();
     server.shutdown.cancel();
@@ -202,7 +203,7 @@ async fn a_request_without_end_is_dropped_after_the_grace() {
         started.lock().unwrap().take().unwrap().send(()).unwrap();
         std::future::pending::<()>()
     };
-    let server = Server::start(Router::new().route("/", get(stuck)), Limits::default()).await;
+    let server = Server::start(Router::new().route("/", get(stuck)), ServerLimits::default()).await;
     let mut client = server.get("/").await;
     has_started.await.unwrap();
     let took = server.stop().await;
@@ -212,7 +213,7 @@ async fn a_request_without_end_is_dropped_after_the_grace() {
 
 #[tokio::test]
 async fn a_connection_that_ends_makes_room_for_the_next() {
-    let limits = Limits { max_connections: 1, ..Limits::default() };
+    let limits = ServerLimits { max_connections: 1, ..ServerLimits::default() };
     let server = Server::start(hello(), limits).await;
     let mut first = server.get("/").await;
     read_until(&mut first, "hello\n").await;

@@ -1,11 +1,18 @@
 //! What a stream looks like on the wire, whatever the rows hold and however it ends.
 
+use std::time::Duration;
+
+use axum::body::Body;
+use service::Error;
+use futures_util::stream;
 use http_body_util::BodyExt;
 use protocol::{ThreadId, UserId};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::streams::Streams;
+use crate::event_stream::{StreamSetting, body};
+use crate::stream_permits::StreamPermits;
 
 fn stored(seq: u64, kind: &'static str, body: &str) -> Arc<Stored> {
     let thread: ThreadId = "thr_0192f3a1c4e27d3a8b5f6c7d8e9fa0b1".parse().unwrap();
@@ -16,8 +23,8 @@ fn encoded(batch: &[Arc<Stored>]) -> String {
     String::from_utf8(encode(batch).to_vec()).unwrap()
 }
 
-fn setting(streams: &Streams, shutdown: &CancellationToken) -> Setting {
-    Setting {
+fn setting(streams: &StreamPermits, shutdown: &CancellationToken) -> StreamSetting {
+    StreamSetting {
         heartbeat: Duration::from_secs(15),
         shutdown: shutdown.clone(),
         permit: streams.permit(&UserId::new("ann"), 1).unwrap(),
@@ -76,9 +83,9 @@ fn a_buffer_is_reserved_once() {
 
 #[tokio::test]
 async fn a_stream_ends_with_its_events_and_gives_its_permit_back() {
-    let (streams, shutdown) = (Streams::default(), CancellationToken::new());
+    let (streams, shutdown) = (StreamPermits::default(), CancellationToken::new());
     let events = stream::iter([Ok(vec![stored(1, "a", "{}")]), Ok(vec![stored(2, "b", "{}")])]);
-    let mut body = body(events, setting(&streams, &shutdown));
+    let mut body = body(events, LogFrames, setting(&streams, &shutdown));
     assert_retry(chunk(&mut body).await);
     assert_eq!(chunk(&mut body).await.as_deref(), Some("event: a\nid: 1\ndata: {}\n\n"));
     assert_eq!(chunk(&mut body).await.as_deref(), Some("event: b\nid: 2\ndata: {}\n\n"));
@@ -89,17 +96,17 @@ async fn a_stream_ends_with_its_events_and_gives_its_permit_back() {
 
 #[tokio::test]
 async fn an_error_ends_the_stream() {
-    let (streams, shutdown) = (Streams::default(), CancellationToken::new());
+    let (streams, shutdown) = (StreamPermits::default(), CancellationToken::new());
     let events = stream::iter([Err(Error::Internal), Ok(vec![stored(1, "a", "{}")])]);
-    let mut body = body(events, setting(&streams, &shutdown));
+    let mut body = body(events, LogFrames, setting(&streams, &shutdown));
     assert_retry(chunk(&mut body).await);
     assert_eq!(chunk(&mut body).await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_broken_by_a_comment() {
-    let (streams, shutdown) = (Streams::default(), CancellationToken::new());
-    let mut body = body(stream::pending(), setting(&streams, &shutdown));
+    let (streams, shutdown) = (StreamPermits::default(), CancellationToken::new());
+    let mut body = body(stream::pending(), LogFrames, setting(&streams, &shutdown));
     assert_retry(chunk(&mut body).await);
     let start = Instant::now();
     assert_eq!(chunk(&mut body).await.as_deref(), Some(": keep-alive\n\n"));
@@ -109,8 +116,8 @@ async fn silence_is_broken_by_a_comment() {
 
 #[tokio::test]
 async fn a_server_that_stops_says_when_to_come_back() {
-    let (streams, shutdown) = (Streams::default(), CancellationToken::new());
-    let mut body = body(stream::pending(), setting(&streams, &shutdown));
+    let (streams, shutdown) = (StreamPermits::default(), CancellationToken::new());
+    let mut body = body(stream::pending(), LogFrames, setting(&streams, &shutdown));
     assert_retry(chunk(&mut body).await);
     shutdown.cancel();
     assert_retry(chunk(&mut body).await);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::http::Method;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use server::Limits;
+use server::ServerLimits;
 use testkit::upstream::{Gate, Reply};
 use testkit::{Frames, Setup, TestApp};
 
@@ -15,7 +15,7 @@ use crate::support::{
 
 /// With room for as many streams as these tests need.
 async fn start() -> TestApp {
-    let limits = Limits { max_streams_per_user: 64, ..Limits::default() };
+    let limits = ServerLimits { max_streams_per_user: 64, ..ServerLimits::default() };
     TestApp::with(Setup { limits, ..Setup::default() }).await
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use server::Limits;
+use server::ServerLimits;
 use testkit::upstream::{Call, Gate, Reply};
 use testkit::web::{self, Web};
 use testkit::{Reach, Setup, TestApp};
@@ -149,7 +149,7 @@ async fn a_key_gives_the_same_stream_again() {
 
 #[tokio::test]
 async fn a_silent_stream_says_that_it_is_alive() {
-    let limits = Limits { heartbeat: Duration::from_millis(20), ..Limits::default() };
+    let limits = ServerLimits { heartbeat: Duration::from_millis(20), ..ServerLimits::default() };
     let app = TestApp::with(Setup { limits, ..Setup::default() }).await;
     let gate = Gate::new();
     app.upstream.script([Reply::stream().wait(&gate).text("Hi.")]);

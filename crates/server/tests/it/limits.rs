@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use serde_json::json;
-use server::Limits;
+use server::ServerLimits;
 use service::{CallShares, NewKey};
 use testkit::upstream::{Gate, Reply};
 use testkit::{Frames, Fuse, Setup, TestApp};
@@ -15,7 +15,7 @@ use crate::support::{RUNS, THREADS, good, problem, refused, rows, say};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn with_streams(max_streams_per_user: usize) -> TestApp {
-    let limits = Limits { max_streams_per_user, ..Limits::default() };
+    let limits = ServerLimits { max_streams_per_user, ..ServerLimits::default() };
     TestApp::with(Setup { limits, ..Setup::default() }).await
 }
 

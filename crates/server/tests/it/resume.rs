@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use server::Limits;
+use server::ServerLimits;
 use testkit::upstream::{Call, Gate, Reply};
 use testkit::{Frame, Setup, TestApp};
 
@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 fn many_streams() -> Setup {
-    let limits = Limits { max_streams_per_user: 256, ..Limits::default() };
+    let limits = ServerLimits { max_streams_per_user: 256, ..ServerLimits::default() };
     Setup { limits, ..Setup::default() }
 }
 

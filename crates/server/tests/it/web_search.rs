@@ -17,12 +17,12 @@ const PAGES: [(&str, &str, &str); 4] = [
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Engine {
+enum Service {
     Tavily,
     Searxng,
 }
 
-impl Engine {
+impl Service {
     fn tool(self) -> &'static str {
         match self {
             Self::Tavily => "tavily_search",
@@ -58,7 +58,7 @@ impl Engine {
     }
 }
 
-const ENGINES: [Engine; 2] = [Engine::Tavily, Engine::Searxng];
+const ENGINES: [Service; 2] = [Service::Tavily, Service::Searxng];
 
 fn names(frames: &[Frame]) -> Vec<&str> {
     frames.iter().map(|frame| frame.event.as_str()).collect()
@@ -76,7 +76,7 @@ async fn what_is_found_reaches_the_model_as_a_text_and_the_user_with_its_sources
         let end = the(&frames, "tool:complete");
         let pages = "1. Moss\nhttps://a.example.com/moss\nMoss grows in shade.\n\n\
                      2. https://b.example.com/\nhttps://b.example.com/\nFerns too.";
-        let short = if engine == Engine::Tavily { "In short: In the shade.\n\n" } else { "" };
+        let short = if engine == Service::Tavily { "In short: In the shade.\n\n" } else { "" };
         assert_eq!(end["output"], format!("{short}{pages}"));
         assert_eq!((&end["status"], &end["outside"]), (&json!("complete"), &json!(true)));
 
@@ -90,8 +90,8 @@ async fn what_is_found_reaches_the_model_as_a_text_and_the_user_with_its_sources
 
         let arrival = &web.arrivals()[0];
         match engine {
-            Engine::Tavily => assert_eq!(arrival.json()["query"], "where does moss grow? ü&x"),
-            Engine::Searxng => assert_eq!(arrival.query, "q=where+does+moss+grow%3F+%C3%BC%26x&format=json"),
+            Service::Tavily => assert_eq!(arrival.json()["query"], "where does moss grow? ü&x"),
+            Service::Searxng => assert_eq!(arrival.query, "q=where+does+moss+grow%3F+%C3%BC%26x&format=json"),
         }
         let told = app.upstream.requests()[1].body.to_string();
         assert!(told.contains("Moss grows in shade.") && !told.contains("javascript:"), "{told}");
@@ -101,8 +101,8 @@ async fn what_is_found_reaches_the_model_as_a_text_and_the_user_with_its_sources
 #[tokio::test]
 async fn the_marker_is_for_contracts_without_events_and_never_for_the_model() {
     let web = Web::start().await;
-    let app = Engine::Tavily.app(&web, "").await;
-    let found = || Engine::Tavily.found();
+    let app = Service::Tavily.app(&web, "").await;
+    let found = || Service::Tavily.found();
     web.on("POST", "/search", [found(), found(), found()]);
     let query = |query: &str| Call::new("tavily_search", &json!({ "query": query }).to_string());
     app.upstream.script([
@@ -129,11 +129,11 @@ async fn the_marker_is_for_contracts_without_events_and_never_for_the_model() {
 #[tokio::test]
 async fn an_app_may_have_another_marker_and_another_description() {
     let web = Web::start().await;
-    let app = Engine::Searxng
+    let app = Service::Searxng
         .app(&web, "[tool.searxng_search]\nmarker = '[…]'\ndescription = 'Looks around.'")
         .await;
     web.on("GET", "/search", [web::WebReply::searxng(&[])]);
-    let frames = Engine::Searxng.search(&app, "x").await;
+    let frames = Service::Searxng.search(&app, "x").await;
     assert_eq!(the(&frames, "tool:start")["marker"], "[…]");
     assert_eq!(the(&frames, "tool:complete")["output"], "Nothing was found on the web for \"x\".");
     assert!(app.upstream.requests()[0].body["tools"].to_string().contains("Looks around."));
@@ -142,7 +142,7 @@ async fn an_app_may_have_another_marker_and_another_description() {
 #[tokio::test]
 async fn whatever_goes_wrong_is_told_to_the_model_and_the_run_goes_on() {
     let web = Web::start().await;
-    let app = Engine::Tavily.app(&web, "").await;
+    let app = Service::Tavily.app(&web, "").await;
     let busy = || web::WebReply::text("slow down").with_status(429).header("retry-after", "0");
     let garbage = web::WebReply::text("<html>").header("content-type", "text/html");
     for (replies, word, part) in [
@@ -169,7 +169,7 @@ async fn whatever_goes_wrong_is_told_to_the_model_and_the_run_goes_on() {
     ] {
         let count = web.arrivals().len() + replies.len();
         web.on("POST", "/search", replies);
-        let frames = Engine::Tavily.search(&app, "moss").await;
+        let frames = Service::Tavily.search(&app, "moss").await;
         let result = the(&frames, "tool:complete");
         let (error, message) = failure(&result);
         assert_eq!(error, word);
@@ -188,7 +188,7 @@ async fn whatever_goes_wrong_is_told_to_the_model_and_the_run_goes_on() {
     ];
     for answer in odd {
         web.on("POST", "/search", [web::WebReply::json(&answer)]);
-        let frames = Engine::Tavily.search(&app, "moss").await;
+        let frames = Service::Tavily.search(&app, "moss").await;
         assert_eq!(
             the(&frames, "tool:complete")["output"],
             "Nothing was found on the web for \"moss\".",
@@ -222,9 +222,9 @@ async fn a_busy_engine_is_asked_once_more_and_a_silent_one_is_let_go() {
 #[tokio::test]
 async fn a_searxng_that_speaks_no_json_is_said_to_need_it() {
     let web = Web::start().await;
-    let app = Engine::Searxng.app(&web, "").await;
+    let app = Service::Searxng.app(&web, "").await;
     web.on("GET", "/search", [web::WebReply::status(403)]);
-    let result = the(&Engine::Searxng.search(&app, "a").await, "tool:complete");
+    let result = the(&Service::Searxng.search(&app, "a").await, "tool:complete");
     let (word, message) = failure(&result);
     assert!(word == "not_configured" && message.contains("search.formats"), "{message}");
 }
@@ -232,7 +232,7 @@ async fn a_searxng_that_speaks_no_json_is_said_to_need_it() {
 #[tokio::test]
 async fn a_query_out_of_bounds_is_not_sent() {
     let web = Web::start().await;
-    let app = Engine::Tavily.app(&web, "").await;
+    let app = Service::Tavily.app(&web, "").await;
     for input in [
         json!({}),
         json!({ "query": "" }),

@@ -127,7 +127,7 @@ impl Reader<'_> {
             return Ok(provider);
         }
         if config.pulled_model(name.get_ref()).is_some()
-            && let Some(provider) = config.provider(local::NAME)
+            && let Some(provider) = config.provider(weights::PROVIDER)
         {
             return Ok(provider);
         }
@@ -155,7 +155,7 @@ impl Reader<'_> {
             let message = format!("the provider {:?} is not configured", name.get_ref());
             let known = known_models::provider(name.get_ref()).and_then(|known| known.key_variable);
             let mend = match known {
-                _ if name.get_ref() == local::NAME => "get weights with `rondo models pull`".to_owned(),
+                _ if name.get_ref() == weights::PROVIDER => "get weights with `rondo models pull`".to_owned(),
                 Some(variable) => format!("set {variable}"),
                 None => format!("add [providers.{}]", name.get_ref()),
             };
@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
         let model = raw.model;
         let is_here =
-            config.pulled.iter().any(|pulled| pulled.name == model && pulled.kind == pull::Kind::Embedding);
+            config.pulled.iter().any(|pulled| pulled.name == model && pulled.kind == WeightsKind::Embedding);
         if provider.wire.is_none() && !is_here {
             let message = format!("there are no weights of an embedding model called {model:?}");
             return Err(self.source.problem(

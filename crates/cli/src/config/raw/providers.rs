@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use super::egress::RawSecret;
 use super::{Chosen, Reader, one_of};
 use crate::config::{ConfigSecret, ProviderConfig};
-use crate::local;
+use crate::weights;
 
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 /// Less than this holds no prompt worth sending.
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
 
     /// A provider that only the file knows.
     fn own_provider(&self, name: &Spanned<String>, raw: &RawProvider) -> Result<ProviderConfig, Problem> {
-        let taken = name.get_ref() == local::NAME;
+        let taken = name.get_ref() == weights::PROVIDER;
         if taken || name.get_ref().trim().is_empty() || name.get_ref().contains('/') {
             let message = format!("a provider cannot be called {:?}", name.get_ref());
             let remedy = if taken {

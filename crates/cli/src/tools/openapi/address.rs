@@ -3,23 +3,23 @@
 use reqwest::Url;
 use serde_json::Value;
 
-use super::document::Document;
+use super::document::OpenApiDocument;
 use super::words;
 
 /// Variables of one server's address.
 const MAX_VARIABLES: usize = 20;
 
-/// What an operation's path is added to.
+/// The URL that an operation's path is added to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Base {
+pub(super) struct BaseAddress {
     pub(super) url: String,
     /// Scheme, host and port.
     pub(super) origin: String,
-    /// What the secrets that are sent there are called by.
+    /// The prefix of the names of secrets that are sent there.
     pub(super) owner: String,
 }
 
-impl Base {
+impl BaseAddress {
     pub(super) fn new(url: &str, owner: Option<&str>) -> Result<Self, String> {
         let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let Some((parsed, host)) = parsed.as_ref().and_then(|url| Some((url, url.host_str()?))) else {
@@ -36,7 +36,7 @@ impl Base {
 }
 
 /// The first server of the operation, of its path or of the description, whichever says one first.
-pub(super) fn server(document: &Document, item: &Value, operation: &Value) -> String {
+pub(super) fn server(document: &OpenApiDocument, item: &Value, operation: &Value) -> String {
     let of = |value: Option<&Value>| value.and_then(|servers| servers.get(0)).cloned();
     let server = of(operation.get("servers"))
         .or_else(|| of(item.get("servers")))

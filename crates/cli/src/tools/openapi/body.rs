@@ -1,9 +1,9 @@
-//! What an operation sends: JSON, a form or text.
+//! The request body of an operation: JSON, a form or text.
 
 use serde_json::{Map, Value};
 
 use super::arguments::plain;
-use super::operation::{Body, Draft};
+use super::operation::{OperationBody, OperationDraft};
 use super::schema;
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -13,9 +13,13 @@ const TEXT: &str = "text/plain";
 /// Keywords by which an object is more than its properties.
 const CHOICES: &[&str] = &["oneOf", "anyOf", "allOf", "not"];
 
-impl<'a> Draft<'a> {
+impl<'a> OperationDraft<'a> {
     /// A body is always sent, so what it requires is required.
-    pub(super) fn body(&mut self, raw: &'a Value, can_have_one: bool) -> Result<Option<Body>, String> {
+    pub(super) fn body(
+        &mut self,
+        raw: &'a Value,
+        can_have_one: bool,
+    ) -> Result<Option<OperationBody>, String> {
         let raw = self.document.follow(raw)?;
         let content = raw.get("content").and_then(Value::as_object);
         let Some(content) = content.filter(|content| !content.is_empty()) else { return Ok(None) };
@@ -41,8 +45,8 @@ impl<'a> Draft<'a> {
         };
         let schema = found.1.get("schema").map(|schema| self.schemas.convert(schema)).unwrap_or_default();
         match media.as_str() {
-            TEXT => Ok(Some(Body::Text(self.whole(raw, schema)?))),
-            FORM if is_plain(&schema) => Ok(Some(Body::Form(self.form(&schema)?))),
+            TEXT => Ok(Some(OperationBody::Text(self.whole_body(raw, schema)?))),
+            FORM if is_plain(&schema) => Ok(Some(OperationBody::Form(self.form(&schema)?))),
             FORM => Err("its form is no object with fields".into()),
             JSON => self.json(raw, schema).map(Some),
             _ if !media.chars().all(|c| c.is_ascii_alphanumeric() || "/.+-_".contains(c)) => {
@@ -56,9 +60,9 @@ impl<'a> Draft<'a> {
     }
 
     /// The fields of an object are arguments beside the others; anything else is one argument.
-    fn json(&mut self, raw: &'a Value, schema: Map<String, Value>) -> Result<Body, String> {
+    fn json(&mut self, raw: &'a Value, schema: Map<String, Value>) -> Result<OperationBody, String> {
         if !is_plain(&schema) {
-            return self.whole(raw, schema).map(Body::Whole);
+            return self.whole_body(raw, schema).map(OperationBody::Whole);
         }
         let mut body = Vec::new();
         let required: Vec<&str> = schema::names(schema.get("required")).collect();
@@ -67,10 +71,10 @@ impl<'a> Draft<'a> {
             let argument = self.arguments.add(name, "body", property, required.contains(&name.as_str()))?;
             body.push((name.clone(), plain(&argument)));
         }
-        Ok(Body::Json(body))
+        Ok(OperationBody::Json(body))
     }
 
-    fn whole(&mut self, raw: &Value, mut schema: Map<String, Value>) -> Result<String, String> {
+    fn whole_body(&mut self, raw: &Value, mut schema: Map<String, Value>) -> Result<String, String> {
         schema.extend(raw.as_object().and_then(schema::description));
         Ok(plain(&self.arguments.add("body", "body", schema, true)?))
     }

@@ -13,11 +13,11 @@ const MAX_BYTES: u64 = 32 * 1024 * 1024;
 /// References that lead to references.
 const MAX_HOPS: usize = 16;
 
-pub(crate) struct Document {
+pub(crate) struct OpenApiDocument {
     root: Value,
 }
 
-impl Document {
+impl OpenApiDocument {
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let named = |message: String| format!("{}: {message}", file.display());
         let mut text = String::new();
@@ -55,7 +55,7 @@ impl Document {
         self.root.pointer(pointer)?.as_str()
     }
 
-    /// What a reference within the description leads to. Other files are not read: they are not part of what was given.
+    /// The target of a reference within the description. References to other files are not followed.
     pub(super) fn target(&self, reference: &str) -> Option<&Value> {
         let pointer = reference.strip_prefix('#')?;
         self.root

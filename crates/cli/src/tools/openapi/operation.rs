@@ -6,11 +6,11 @@ use app::{HttpMethod, Names, UrlTemplate};
 use protocol::Effect;
 use serde_json::{Map, Value};
 
-use super::address::Base;
+use super::address::BaseAddress;
 use super::arguments::{Arguments, plain};
-use super::document::Document;
-use super::schema::Schemas;
-use super::security::{Credential, Place, credentials};
+use super::document::OpenApiDocument;
+use super::schema::SchemaReader;
+use super::security::{Credential, CredentialLocation, credentials};
 use super::words;
 
 /// Parameters, headers or fields of one request, as an app may have them.
@@ -18,14 +18,14 @@ const MAX_FIELDS: usize = 64;
 
 /// An operation where it stands in the description.
 #[derive(Clone, Copy)]
-pub(super) struct Found<'a> {
+pub(super) struct FoundOperation<'a> {
     pub(super) path: &'a str,
     pub(super) method: HttpMethod,
     pub(super) item: &'a Value,
     pub(super) operation: &'a Value,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundOperation<'a> {
     pub(super) fn id(&self) -> Option<&'a str> {
         self.operation.get("operationId").and_then(Value::as_str).filter(|id| !id.trim().is_empty())
     }
@@ -66,8 +66,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// What a request carries, as templates.
-pub(super) enum Body {
+/// The request body, as templates.
+pub(super) enum OperationBody {
     /// An object of fields.
     Json(Vec<(String, String)>),
     /// One argument that is all of it.
@@ -77,7 +77,7 @@ pub(super) enum Body {
 }
 
 /// A tool that can be declared.
-pub(crate) struct Declaration {
+pub(crate) struct ToolDeclaration {
     pub(crate) name: String,
     /// Method and path.
     pub(crate) line: String,
@@ -91,9 +91,9 @@ pub(crate) struct Declaration {
 }
 
 /// A tool that is being made of an operation.
-pub(super) struct Draft<'a> {
-    pub(super) document: &'a Document,
-    pub(super) schemas: Schemas<'a>,
+pub(super) struct OperationDraft<'a> {
+    pub(super) document: &'a OpenApiDocument,
+    pub(super) schemas: SchemaReader<'a>,
     pub(super) arguments: Arguments,
     path: Vec<Piece<'a>>,
     pub(super) query: Vec<(String, String)>,
@@ -108,15 +108,15 @@ enum Piece<'a> {
 
 /// The declaration, or why there can be none.
 pub(super) fn declare(
-    document: &Document,
-    found: Found<'_>,
-    base: &Base,
+    document: &OpenApiDocument,
+    found: FoundOperation<'_>,
+    base: &BaseAddress,
     name: String,
-) -> Result<Declaration, String> {
+) -> Result<ToolDeclaration, String> {
     let credentials = credentials(document, found.operation, &base.owner)?;
-    let mut draft = Draft {
+    let mut draft = OperationDraft {
         document,
-        schemas: Schemas::new(document),
+        schemas: SchemaReader::new(document),
         arguments: Arguments::default(),
         path: pieces(found.path)?,
         query: Vec::new(),
@@ -124,8 +124,8 @@ pub(super) fn declare(
     };
     for Credential { place, .. } in &credentials {
         match place.clone() {
-            Place::Header(name, value) => draft.headers.push((name, value)),
-            Place::Query(name, value) => draft.query.push((name, value)),
+            CredentialLocation::Header(name, value) => draft.headers.push((name, value)),
+            CredentialLocation::Query(name, value) => draft.query.push((name, value)),
         }
     }
     draft.parameters([found.item.get("parameters"), found.operation.get("parameters")])?;
@@ -139,15 +139,15 @@ pub(super) fn declare(
     let mut http = Map::new();
     http.insert("method".into(), found.method.name().into());
     http.insert("url".into(), url.into());
-    let Draft { schemas, arguments, query, headers, .. } = draft;
+    let OperationDraft { schemas, arguments, query, headers, .. } = draft;
     put_fields(&mut http, "query", query)?;
     put_fields(&mut http, "headers", headers)?;
     match body {
         None => {}
-        Some(Body::Json(fields)) => drop(http.insert("body".into(), object(fields))),
-        Some(Body::Whole(template)) => drop(http.insert("body".into(), template.into())),
-        Some(Body::Form(fields)) => put_fields(&mut http, "form", fields)?,
-        Some(Body::Text(template)) => drop(http.insert("text".into(), template.into())),
+        Some(OperationBody::Json(fields)) => drop(http.insert("body".into(), object(fields))),
+        Some(OperationBody::Whole(template)) => drop(http.insert("body".into(), template.into())),
+        Some(OperationBody::Form(fields)) => put_fields(&mut http, "form", fields)?,
+        Some(OperationBody::Text(template)) => drop(http.insert("text".into(), template.into())),
     }
     let effect = found.effect();
     let mut table = Map::new();
@@ -159,7 +159,7 @@ pub(super) fn declare(
     }
     table.insert("http".into(), http.into());
     let (origin, notes) = (base.origin.clone(), schemas.notes);
-    Ok(Declaration { name, line: found.line(), effect, credentials, origin, table, notes })
+    Ok(ToolDeclaration { name, line: found.line(), effect, credentials, origin, table, notes })
 }
 
 fn object(fields: Vec<(String, String)>) -> Value {
@@ -176,7 +176,7 @@ fn put_fields(http: &mut Map<String, Value>, key: &str, fields: Vec<(String, Str
     Ok(())
 }
 
-impl<'a> Draft<'a> {
+impl<'a> OperationDraft<'a> {
     pub(super) fn note(&mut self, note: String) {
         self.schemas.notes.insert(note);
     }
@@ -193,7 +193,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What the path names and nobody describes is a text.
+    /// A name in the path that nobody describes is a text.
     fn fill_rest(&mut self) -> Result<(), String> {
         let names: BTreeSet<&'a str> = self
             .path

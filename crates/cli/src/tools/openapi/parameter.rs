@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::arguments::{joined, json, plain};
-use super::operation::Draft;
+use super::operation::OperationDraft;
 use super::schema;
 
 /// Headers that say how a message is sent or what it is, which are not for a call to choose; and the key that is sent
@@ -20,7 +20,7 @@ const OWN_HEADERS: &[&str] = &[
     "transfer-encoding",
 ];
 
-/// What an object that has to be taken apart is called, where it cannot be.
+/// The name of an object that would have to be taken apart and cannot be.
 const APART: &str = "is an object whose fields cannot be told apart";
 
 /// One parameter, after its reference was followed.
@@ -55,7 +55,7 @@ impl Parameter<'_> {
     }
 }
 
-impl<'a> Draft<'a> {
+impl<'a> OperationDraft<'a> {
     /// The parameters of the path and the operation; those of the operation replace others of the same name and place.
     pub(super) fn parameters(&mut self, lists: [Option<&'a Value>; 2]) -> Result<(), String> {
         let mut all: Vec<(&str, &str, &'a Value)> = Vec::new();
@@ -204,7 +204,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// What a call has to have cannot be left out of it.
+    /// A required part cannot be left out of a call.
     pub(super) fn leave_out(&mut self, is_required: bool, reason: String) -> Result<(), String> {
         if is_required {
             return Err(reason);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::document::Document;
+use super::document::OpenApiDocument;
 use super::words;
 
 /// Levels of one argument. An app's schema may have ten, and the arguments themselves are one.
@@ -42,10 +42,10 @@ const PLAIN: &[&str] = &[
 const OF_OBJECTS: &[&str] = &["type", "description", "properties", "required", "additionalProperties"];
 
 /// Turns the schemas of one operation.
-pub(super) struct Schemas<'a> {
-    document: &'a Document,
+pub(super) struct SchemaReader<'a> {
+    document: &'a OpenApiDocument,
     left: usize,
-    /// What could not be said, as sentences.
+    /// Sentences on what could not be declared.
     pub(super) notes: BTreeSet<String>,
 }
 
@@ -56,8 +56,8 @@ struct Place<'a> {
     behind: Vec<&'a str>,
 }
 
-impl<'a> Schemas<'a> {
-    pub(super) fn new(document: &'a Document) -> Self {
+impl<'a> SchemaReader<'a> {
+    pub(super) fn new(document: &'a OpenApiDocument) -> Self {
         Self { document, left: MAX_SCHEMAS, notes: BTreeSet::new() }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::document::Document;
+use super::document::OpenApiDocument;
 use super::words;
 
 /// Headers that say how a message is sent or what it is.
@@ -13,22 +13,22 @@ const OWN_HEADERS: &[&str] = &["host", "content-length", "content-type", "transf
 pub(super) struct Credential {
     /// The secret's name.
     pub(super) name: String,
-    /// What its value has to be.
+    /// The template of its value.
     pub(super) holds: String,
-    pub(super) place: Place,
+    pub(super) place: CredentialLocation,
 }
 
 /// With the name there and the template of the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CredentialLocation {
     Header(String, String),
     Query(String, String),
 }
 
-/// What the first way to be authorised that can be declared takes; nothing where nothing is needed. Secrets are called
+/// The credentials of the first way to be authorised that can be declared; none where none is needed. Secrets are called
 /// by where they go, so that no description can ask for those of another service.
 pub(super) fn credentials(
-    document: &Document,
+    document: &OpenApiDocument,
     operation: &Value,
     owner: &str,
 ) -> Result<Vec<Credential>, String> {
@@ -52,8 +52,8 @@ pub(super) fn credentials(
 
 fn is_one_each(taken: &[Credential]) -> bool {
     let place = |credential: &Credential| match &credential.place {
-        Place::Header(name, _) => format!("header {}", name.to_ascii_lowercase()),
-        Place::Query(name, _) => format!("query {name}"),
+        CredentialLocation::Header(name, _) => format!("header {}", name.to_ascii_lowercase()),
+        CredentialLocation::Query(name, _) => format!("query {name}"),
     };
     let mut places: Vec<String> = taken.iter().map(place).collect();
     places.sort_unstable();
@@ -61,7 +61,7 @@ fn is_one_each(taken: &[Credential]) -> bool {
     places.len() == taken.len()
 }
 
-fn credential(document: &Document, scheme: &str, owner: &str) -> Result<Credential, String> {
+fn credential(document: &OpenApiDocument, scheme: &str, owner: &str) -> Result<Credential, String> {
     let schemes = document.get("components").and_then(|components| components.get("securitySchemes"));
     let Some(raw) = schemes.and_then(|schemes| schemes.get(scheme)) else {
         return Err(format!("the security scheme {scheme:?} is not in the description"));
@@ -69,7 +69,7 @@ fn credential(document: &Document, scheme: &str, owner: &str) -> Result<Credenti
     let raw = document.follow(raw)?;
     let text = |key: &str| raw.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = words::variable(&format!("{owner}_{scheme}")).to_lowercase();
-    let header = |name: &str, value: String| Place::Header(name.to_owned(), value);
+    let header = |name: &str, value: String| CredentialLocation::Header(name.to_owned(), value);
     let secret = format!("{{{{ secret.{name} }}}}");
     let is_token = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c))
@@ -86,7 +86,9 @@ fn credential(document: &Document, scheme: &str, owner: &str) -> Result<Credenti
         ("oauth2" | "openIdConnect", _, _) => {
             ("an access token".to_owned(), header("Authorization", format!("Bearer {secret}")))
         }
-        ("apiKey", _, "query") if is_token(key) => (holds_key, Place::Query(key.to_owned(), secret)),
+        ("apiKey", _, "query") if is_token(key) => {
+            (holds_key, CredentialLocation::Query(key.to_owned(), secret))
+        }
         ("apiKey", _, "cookie") if is_token(key) => (holds_key, header("Cookie", format!("{key}={secret}"))),
         ("apiKey", _, "header") if is_token(key) && !is_own(key) => (holds_key, header(key, secret)),
         _ => return Err(format!("it is authorised by {scheme:?} ({kind} {of}), which cannot be declared")),

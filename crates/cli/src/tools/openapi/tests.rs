@@ -7,7 +7,7 @@ mod schemas;
 use app::{App, RenderedBody, ToolKind};
 use serde_json::{Value, json};
 
-use super::{Document, Imported, Wanted, import};
+use super::{ImportChoice, ImportedTools, OpenApiDocument, import};
 
 /// A description with these paths and components.
 fn description(paths: &Value, components: &Value) -> Value {
@@ -20,15 +20,15 @@ fn description(paths: &Value, components: &Value) -> Value {
     })
 }
 
-fn read(description: &Value) -> Document {
-    Document::parse(&description.to_string()).unwrap()
+fn read(description: &Value) -> OpenApiDocument {
+    OpenApiDocument::parse(&description.to_string()).unwrap()
 }
 
-fn imported(description: &Value) -> Imported {
-    import(&read(description), &Wanted::default()).unwrap_or_else(|trouble| panic!("{trouble}"))
+fn imported(description: &Value) -> ImportedTools {
+    import(&read(description), &ImportChoice::default()).unwrap_or_else(|trouble| panic!("{trouble}"))
 }
 
-fn refusal(description: &Value, wanted: &Wanted) -> String {
+fn refusal(description: &Value, wanted: &ImportChoice) -> String {
     match import(&read(description), wanted) {
         Ok(imported) => panic!("it was imported: {}", imported.toml),
         Err(trouble) => trouble.to_string(),
@@ -43,11 +43,11 @@ fn only(method: &str, path: &str, operation: Value) -> Value {
 }
 
 /// One operation, of which nothing else is left out.
-fn one(method: &str, path: &str, operation: Value) -> Imported {
+fn one(method: &str, path: &str, operation: Value) -> ImportedTools {
     one_with(method, path, operation, &json!({}))
 }
 
-fn one_with(method: &str, path: &str, operation: Value, components: &Value) -> Imported {
+fn one_with(method: &str, path: &str, operation: Value, components: &Value) -> ImportedTools {
     let imported = imported(&description(&only(method, path, operation), components));
     assert_eq!((imported.tools.len(), imported.left_out.len()), (1, 0), "{:?}", imported.left_out);
     imported
@@ -55,11 +55,11 @@ fn one_with(method: &str, path: &str, operation: Value, components: &Value) -> I
 
 /// Why the only operation is no tool.
 fn left_out(method: &str, path: &str, operation: Value) -> String {
-    refusal(&description(&only(method, path, operation), &json!({})), &Wanted::default())
+    refusal(&description(&only(method, path, operation), &json!({})), &ImportChoice::default())
 }
 
 /// An app that has what was imported, read as every app is.
-fn app(imported: &Imported) -> App {
+fn app(imported: &ImportedTools) -> App {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("example");
     std::fs::create_dir_all(dir.join("tools")).unwrap();
@@ -70,7 +70,7 @@ fn app(imported: &Imported) -> App {
 }
 
 /// The arguments of the first tool, as the app has them.
-fn parameters(imported: &Imported) -> Value {
+fn parameters(imported: &ImportedTools) -> Value {
     match &app(imported).declared.first().unwrap().kind {
         ToolKind::Http(tool) => tool.parameters.clone(),
         ToolKind::Record(_) | ToolKind::Sandbox(_) => panic!("it is no HTTP tool"),
@@ -78,12 +78,12 @@ fn parameters(imported: &Imported) -> Value {
 }
 
 /// What one argument may be.
-fn argument(imported: &Imported, name: &str) -> Value {
+fn argument(imported: &ImportedTools, name: &str) -> Value {
     parameters(imported)["properties"][name].clone()
 }
 
 /// What the first tool sends for these arguments: address, headers and body.
-fn sent(imported: &Imported, input: Value) -> (String, Vec<(String, String)>, Value) {
+fn sent(imported: &ImportedTools, input: Value) -> (String, Vec<(String, String)>, Value) {
     let app = app(imported);
     let ToolKind::Http(tool) = &app.declared.first().unwrap().kind else { panic!("it is no HTTP tool") };
     let secrets: Value = tool.secrets().into_iter().map(|name| (name.to_owned(), json!("s3cret"))).collect();
@@ -99,17 +99,17 @@ fn sent(imported: &Imported, input: Value) -> (String, Vec<(String, String)>, Va
     (rendered.url, rendered.headers, body)
 }
 
-fn notes(imported: &Imported) -> Vec<&str> {
+fn notes(imported: &ImportedTools) -> Vec<&str> {
     imported.notes().map(|(_, note)| note).collect()
 }
 
-fn names(imported: &Imported) -> Vec<&str> {
+fn names(imported: &ImportedTools) -> Vec<&str> {
     imported.tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
 #[test]
 fn only_openapi_three_is_read() {
-    let refused = |text: &str| Document::parse(text).err().unwrap();
+    let refused = |text: &str| OpenApiDocument::parse(text).err().unwrap();
     assert!(refused("swagger: '2.0'\n").contains("convert it to OpenAPI 3"));
     assert!(refused("openapi: 4.0.0\n").contains("this is OpenAPI 4.0.0; 3.0 and 3.1 are read"));
     assert!(refused("{}").contains("no OpenAPI description"));
@@ -122,7 +122,7 @@ fn only_openapi_three_is_read() {
             .map(|(next, last)| format!("{next}: &{next} [{}]\n", vec![format!("*{last}"); 9].join(",")))
             .collect::<String>();
     assert!(refused(&bomb).contains("this is not YAML"));
-    assert!(Document::parse("\u{feff}{ \"openapi\": \"3.1.0\" }").is_ok());
+    assert!(OpenApiDocument::parse("\u{feff}{ \"openapi\": \"3.1.0\" }").is_ok());
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn operations_are_chosen_by_id_name_line_or_tag_and_deprecated_ones_only_by_name
     let description = description(&paths, &json!({}));
     let chosen = |only: &[&str], tags: &[&str]| {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        let wanted = Wanted { only: owned(only), tags: owned(tags), ..Wanted::default() };
+        let wanted = ImportChoice { only: owned(only), tags: owned(tags), ..ImportChoice::default() };
         let imported = import(&read(&description), &wanted).unwrap_or_else(|trouble| panic!("{trouble}"));
         names(&imported).join(" ")
     };
@@ -168,7 +168,7 @@ fn operations_are_chosen_by_id_name_line_or_tag_and_deprecated_ones_only_by_name
     assert_eq!(chosen(&["put_c", "old"], &[]), "old put_c");
     assert_eq!(chosen(&[], &["y"]), "b put_c");
     assert_eq!(chosen(&[], &["x"]), "a b");
-    let none = Wanted { only: vec!["z".into()], ..Wanted::default() };
+    let none = ImportChoice { only: vec!["z".into()], ..ImportChoice::default() };
     assert!(refusal(&description, &none).contains("there is a, b, old, PUT /c"));
 }
 
@@ -201,14 +201,14 @@ fn a_server_is_that_of_the_operation_its_path_or_the_description_with_its_variab
     let mut whole = description(&paths, &json!({}));
     whole["servers"] = json!([{ "url": "https://{host}.example.com:8443/{v}",
         "variables": { "host": { "default": "eu" }, "v": { "default": "v2" } } }]);
-    let urls = |imported: &Imported| -> Vec<String> {
-        let url = |tool: &super::Declaration| tool.table["http"]["url"].as_str().unwrap().to_owned();
+    let urls = |imported: &ImportedTools| -> Vec<String> {
+        let url = |tool: &super::ToolDeclaration| tool.table["http"]["url"].as_str().unwrap().to_owned();
         imported.tools.iter().map(url).collect()
     };
     let expected =
         ["https://eu.example.com:8443/v2/a", "https://post.example.com/x/a", "https://b.example.com/b"];
     assert_eq!(urls(&imported(&whole)), expected);
-    let wanted = Wanted { base_url: Some("http://localhost:9/api".into()), ..Wanted::default() };
+    let wanted = ImportChoice { base_url: Some("http://localhost:9/api".into()), ..ImportChoice::default() };
     let moved = import(&read(&whole), &wanted).unwrap_or_else(|trouble| panic!("{trouble}"));
     assert_eq!(
         urls(&moved),
@@ -224,11 +224,11 @@ fn a_server_is_that_of_the_operation_its_path_or_the_description_with_its_variab
     ] {
         whole["servers"] = at(url);
         whole["paths"] = json!({ "/a": { "get": {} } });
-        let reason = refusal(&whole, &Wanted::default());
+        let reason = refusal(&whole, &ImportChoice::default());
         assert!(reason.contains("--base-url") || reason.contains("password"), "{url}: {reason}");
     }
     whole.as_object_mut().unwrap().remove("servers");
-    assert!(refusal(&whole, &Wanted::default()).contains("give the whole one with --base-url"));
+    assert!(refusal(&whole, &ImportChoice::default()).contains("give the whole one with --base-url"));
 }
 
 #[test]
@@ -237,8 +237,8 @@ fn what_is_too_large_for_one_file_is_refused() {
         "name": format!("p{i}"), "in": "query", "schema": { "description": "y".repeat(1000) } })).collect::<Vec<_>>() });
     let paths: Value = (0..100).map(|i| (format!("/{i}"), json!({ "get": operation }))).collect();
     assert!(
-        refusal(&description(&paths, &json!({})), &Wanted::default())
+        refusal(&description(&paths, &json!({})), &ImportChoice::default())
             .contains("256 KiB of one file; choose fewer")
     );
-    assert!(refusal(&description(&json!({}), &json!({})), &Wanted::default()).contains("has no paths"));
+    assert!(refusal(&description(&json!({}), &json!({})), &ImportChoice::default()).contains("has no paths"));
 }

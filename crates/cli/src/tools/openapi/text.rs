@@ -5,13 +5,13 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::operation::Declaration;
-use crate::Trouble;
+use super::operation::ToolDeclaration;
+use crate::CommandResult;
 
 /// Characters up to which a table stands on one line.
 const MAX_LINE: usize = 100;
 
-pub(super) fn file(head: &str, tools: &[Declaration]) -> Result<String, Trouble> {
+pub(super) fn file(head: &str, tools: &[ToolDeclaration]) -> CommandResult<String> {
     let mut text = head.to_owned();
     for tool in tools {
         table(&mut text, &format!("tool.{}", tool.name), &tool.table)?;
@@ -20,18 +20,13 @@ pub(super) fn file(head: &str, tools: &[Declaration]) -> Result<String, Trouble>
 }
 
 /// A table, and after it those within it that are too long for a line.
-fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> Result<(), Trouble> {
+fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> CommandResult {
     let (mut lines, mut later) = (String::new(), Vec::new());
     for (name, value) in fields {
         let line = inline(value)?;
-        match value {
-            Value::Object(inner) if line.len() > MAX_LINE => later.push((name, inner)),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_)
-            | Value::Object(_) => writeln!(lines, "{} = {line}", key(name)?)?,
+        match value.as_object().filter(|_| line.len() > MAX_LINE) {
+            Some(inner) => later.push((name, inner)),
+            None => writeln!(lines, "{} = {line}", key(name)?)?,
         }
     }
     if !lines.is_empty() {
@@ -43,14 +38,14 @@ fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> Result<(
     Ok(())
 }
 
-fn inline(value: &Value) -> Result<String, Trouble> {
+fn inline(value: &Value) -> CommandResult<String> {
     let mut text = String::new();
     sayable(value).serialize(toml::ser::ValueSerializer::new(&mut text))?;
     Ok(text)
 }
 
 /// A key as TOML writes it, with quotes where it needs them.
-fn key(name: &str) -> Result<String, Trouble> {
+fn key(name: &str) -> CommandResult<String> {
     let line = toml::to_string(&Map::from_iter([(name.to_owned(), Value::from(0))]))?;
     Ok(line.trim_end().trim_end_matches(" = 0").to_owned())
 }

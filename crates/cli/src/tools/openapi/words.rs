@@ -1,6 +1,6 @@
 //! Somebody else's words as names and texts that can stand in a file of ours.
 
-/// What a tool's name may have.
+/// Bytes of a tool's name.
 const MAX_NAME_CHARS: usize = 64;
 
 /// Of a description; a model reads each of them before every answer.

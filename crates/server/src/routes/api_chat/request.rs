@@ -1,11 +1,11 @@
-//! What `useChat` sends, and what of it is asked. Front ends add fields of their own, so unknown ones are ignored.
+//! The request that `useChat` sends, and the question in it. Front ends add fields of their own, so unknown ones are ignored.
 
 use protocol::{DocumentId, MessageId, OnBusy, Principal, ProposalId, RunId, ThreadId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::Api;
-use crate::error::Problem;
+use crate::error::ApiProblem;
 
 /// Characters of a chat's id.
 const MAX_ID_CHARS: usize = 255;
@@ -105,32 +105,32 @@ struct Metadata {
     answer_id: Option<String>,
 }
 
-/// What is asked.
+/// The question of a request.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum ChatAsk {
     Say {
         text: String,
         parent: Option<MessageId>,
     },
-    /// Answer again: this message, or the last.
-    Again(Option<Answer>),
+    /// AnswerId again: this message, or the last.
+    Again(Option<AnswerId>),
     Decide(Vec<Approval>),
 }
 
 /// An answer by its id.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Answer {
+pub(super) enum AnswerId {
     Run(RunId),
     Message(MessageId),
 }
 
-impl Answer {
+impl AnswerId {
     fn parse(id: &str) -> Option<Self> {
         id.parse().map(Self::Run).ok().or_else(|| id.parse().map(Self::Message).ok())
     }
 
     /// The message it answers, or itself.
-    pub(super) async fn message(self, api: &Api, principal: &Principal) -> Result<MessageId, Problem> {
+    pub(super) async fn message(self, api: &Api, principal: &Principal) -> Result<MessageId, ApiProblem> {
         match self {
             Self::Run(run) => Ok(api.engine.run(principal, run).await?.message_id),
             Self::Message(message) => Ok(message),
@@ -146,9 +146,9 @@ pub(super) struct Approval {
 }
 
 impl NewChat {
-    pub(super) fn ask(&self) -> Result<Ask, Problem> {
+    pub(super) fn ask(&self) -> Result<ChatAsk, ApiProblem> {
         if self.id.trim().is_empty() || self.id.chars().nth(MAX_ID_CHARS).is_some() {
-            return Err(Problem::invalid("id", format!("must be 1 to {MAX_ID_CHARS} characters")));
+            return Err(ApiProblem::invalid("id", format!("must be 1 to {MAX_ID_CHARS} characters")));
         }
         if self.trigger == Trigger::RegenerateMessage {
             return self.again();
@@ -157,8 +157,8 @@ impl NewChat {
         match last {
             Some(message) if message.role == UiRole::User => self.say(message),
             Some(message) if message.role == UiRole::Assistant => decide(message),
-            Some(_) => Err(Problem::invalid("messages", "the last one must be the user's")),
-            None => Err(Problem::invalid("messages", "is required, with what the user says last")),
+            Some(_) => Err(ApiProblem::invalid("messages", "the last one must be the user's")),
+            None => Err(ApiProblem::invalid("messages", "is required, with what the user says last")),
         }
     }
 
@@ -169,32 +169,35 @@ impl NewChat {
             .find_map(|id| id.parse().ok())
     }
 
-    fn again(&self) -> Result<Ask, Problem> {
-        let Some(id) = &self.message_id else { return Ok(Ask::Again(None)) };
-        let answer = Answer::parse(id).ok_or_else(|| {
-            Problem::invalid("messageId", "is no answer of this chat; give the id that its stream began with")
+    fn again(&self) -> Result<ChatAsk, ApiProblem> {
+        let Some(id) = &self.message_id else { return Ok(ChatAsk::Again(None)) };
+        let answer = AnswerId::parse(id).ok_or_else(|| {
+            ApiProblem::invalid(
+                "messageId",
+                "is no answer of this chat; give the id that its stream began with",
+            )
         })?;
-        Ok(Ask::Again(Some(answer)))
+        Ok(ChatAsk::Again(Some(answer)))
     }
 
-    fn say(&self, message: &UiMessage) -> Result<Ask, Problem> {
+    fn say(&self, message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
         let text = message.text()?;
         if text.trim().is_empty() {
-            return Err(Problem::invalid("messages", "the last one has no text; say something"));
+            return Err(ApiProblem::invalid("messages", "the last one has no text; say something"));
         }
         let parent = if self.message_id.is_some() { Some(self.answer_before()?) } else { None };
-        Ok(Ask::Say { text, parent })
+        Ok(ChatAsk::Say { text, parent })
     }
 
     /// The answer that an edited message follows.
-    fn answer_before(&self) -> Result<MessageId, Problem> {
+    fn answer_before(&self) -> Result<MessageId, ApiProblem> {
         let newest = self.messages.iter().rev().find(|message| message.role == UiRole::Assistant);
         let named = newest.and_then(|answer| {
             let kept = answer.metadata.as_ref().and_then(|metadata| metadata.answer_id.as_deref());
             kept.or(answer.id.as_deref())?.parse().ok()
         });
         named.ok_or_else(|| {
-            Problem::invalid(
+            ApiProblem::invalid(
                 "messageId",
                 "there is no complete answer before this message; begin another chat",
             )
@@ -203,10 +206,10 @@ impl NewChat {
 }
 
 impl UiMessage {
-    fn text(&self) -> Result<String, Problem> {
+    fn text(&self) -> Result<String, ApiProblem> {
         if self.parts.iter().any(|part| part.kind == "file") {
             let message = "files are not taken here; upload a document and name it in documentIds";
-            return Err(Problem::invalid("messages", message));
+            return Err(ApiProblem::invalid("messages", message));
         }
         let texts = self.parts.iter().filter(|part| part.kind == "text");
         let texts: Vec<&str> = texts.filter_map(|part| part.text.as_deref()).collect();
@@ -217,11 +220,11 @@ impl UiMessage {
     }
 }
 
-fn decide(message: &UiMessage) -> Result<Ask, Problem> {
+fn decide(message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
     let responded = |part: &&UiPart| part.state.as_deref() == Some("approval-responded");
     let mut approvals = Vec::new();
     for approval in message.parts.iter().filter(responded).filter_map(|part| part.approval.as_ref()) {
-        let unknown = || Problem::invalid("messages", "an approval is of no call that waits here");
+        let unknown = || ApiProblem::invalid("messages", "an approval is of no call that waits here");
         let id = approval.id.parse().map_err(|_| unknown())?;
         approvals.push(Approval { id, approved: approval.approved.unwrap_or(false) });
     }
@@ -229,7 +232,7 @@ fn decide(message: &UiMessage) -> Result<Ask, Problem> {
         let detail = format!(
             "the last one must be the user's, or an answer with 1 to {MAX_APPROVALS} decided approvals"
         );
-        return Err(Problem::invalid("messages", detail));
+        return Err(ApiProblem::invalid("messages", detail));
     }
-    Ok(Ask::Decide(approvals))
+    Ok(ChatAsk::Decide(approvals))
 }

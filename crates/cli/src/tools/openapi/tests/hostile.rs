@@ -128,7 +128,7 @@ fn try_out(paths: &Value, components: &Value) {
     let mut whole = description(paths, components);
     whole["info"] = paths.clone();
     let read = super::read(&whole);
-    match super::import(&read, &super::Wanted::default()) {
+    match super::import(&read, &super::ImportChoice::default()) {
         Ok(imported) => drop(app(&imported)),
         Err(trouble) => assert!(!trouble.to_string().is_empty()),
     }

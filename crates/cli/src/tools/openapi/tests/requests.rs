@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{app, argument, imported, left_out, notes, one, one_with, parameters, refusal, sent};
-use crate::tools::openapi::Wanted;
+use crate::tools::openapi::ImportChoice;
 use crate::tools::openapi::tests::description;
 
 fn with(parameters: Value) -> Value {
@@ -220,7 +220,7 @@ fn each_way_to_be_authorised_has_its_place_and_its_secret() {
         (json!([{ "basic": [], "bearer": [] }]), "go to the same place"),
     ] {
         let paths = json!({ "/a": { "get": { "security": security } } });
-        let refused = refusal(&description(&paths, &schemes), &Wanted::default());
+        let refused = refusal(&description(&paths, &schemes), &ImportChoice::default());
         assert!(refused.contains(reason), "{refused}");
     }
 }

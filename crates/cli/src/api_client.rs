@@ -1,0 +1,234 @@
+//! The way of commands to the data folder: the HTTP API of the server that owns it or, when no server runs, of a private
+//! server in this process. A private server answers requests and does nothing else: it takes up no run and no job.
+
+use std::io::Write;
+use std::time::Duration;
+
+use service::{Service, LOCAL_USER};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::Config;
+use crate::control::ControlFile;
+use crate::{CommandError, CommandResult, cause, engine_setup};
+
+/// How long the running server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a connection may take to be made.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes of a user's name.
+const MAX_USER_BYTES: usize = 200;
+
+const NO_KEY_NEEDED: &str = "no server runs, so nobody asks for a key: name the user with --user";
+
+/// The app and the user that a command is about.
+#[derive(Clone, clap::Args)]
+pub(crate) struct UserOptions {
+    /// The app
+    #[arg(long)]
+    pub(crate) app: String,
+    /// The user; without it the one user of a machine that has no keys
+    #[arg(long, value_parser = user_name)]
+    pub(crate) user: Option<String>,
+    /// A key of the user: a running server takes nobody else's word for who they are
+    #[arg(long, conflicts_with = "user")]
+    pub(crate) key: Option<String>,
+}
+
+/// A name that a key can be made for: nobody could ever speak as another.
+fn user_name(name: &str) -> Result<String, String> {
+    let fits = (1..=MAX_USER_BYTES).contains(&name.len()) && name.chars().all(|c| c.is_ascii_graphic());
+    if fits {
+        Ok(name.to_owned())
+    } else {
+        Err("must be 1 to 200 letters, digits or marks, without spaces".into())
+    }
+}
+
+/// A client of the HTTP API.
+pub(crate) struct ApiClient {
+    client: Client,
+    /// The server's address without a trailing slash.
+    base: String,
+    /// Proves who we are, where that is asked.
+    token: Option<String>,
+    /// How errors call the server. Those of a command's private server name nobody: the command itself refuses.
+    server_name: Option<String>,
+    private: Option<PrivateServer>,
+}
+
+/// A server in this process: it runs in `task` until `stop`.
+struct PrivateServer {
+    task: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl ApiClient {
+    /// The server at an address.
+    pub(crate) fn at(url: &str, token: Option<String>) -> CommandResult<Self> {
+        let base = url.trim_end_matches('/').to_owned();
+        let server_name = Some(base.clone());
+        Ok(Self { client: client(None)?, base, token, server_name, private: None })
+    }
+
+    /// The server of the data folder as its admin, who is the machine's own user.
+    pub(crate) async fn open(config: &Config) -> CommandResult<Self> {
+        match engine_setup::engine(config) {
+            Ok(engine) => Self::private(config, engine, None).await,
+            Err(trouble) => Self::running(config, trouble),
+        }
+    }
+
+    /// The server of the data folder as one of its users. Somebody who may open the data folder speaks for anybody; a
+    /// running server asks for a key.
+    pub(crate) async fn open_as(config: &Config, options: UserOptions) -> CommandResult<Self> {
+        let UserOptions { app, user, key } = options;
+        let trouble = match engine_setup::engine(config) {
+            Ok(_) if key.is_some() => return Err(NO_KEY_NEEDED.into()),
+            Ok(engine) => {
+                let user = user.unwrap_or_else(|| LOCAL_USER.to_owned());
+                return Self::private(config, engine, Some(user)).await;
+            }
+            Err(trouble) => trouble,
+        };
+        let running = Self::running(config, trouble)?;
+        match (key, user.as_deref().unwrap_or(LOCAL_USER)) {
+            (Some(key), _) => Ok(Self { token: Some(key), ..running }),
+            (None, LOCAL_USER) => Ok(running),
+            (None, user) => Err(format!(
+                "a server runs on this data folder, and nobody speaks there for {user} without a key: give one with --key \
+                 (`rondo keys add {user} --app {app}` makes one), or stop the server first"
+            )
+            .into()),
+        }
+    }
+
+    /// A private server that is called by its address in errors, for a command that has started the engine.
+    pub(crate) async fn serving(config: &Config, engine: Service) -> CommandResult<Self> {
+        let private = Self::private(config, engine, None).await?;
+        Ok(Self { server_name: Some(private.base.clone()), ..private })
+    }
+
+    /// A private server, at which this client is the admin or, if one is given, a user.
+    async fn private(config: &Config, engine: Service, user: Option<String>) -> CommandResult<Self> {
+        engine.load_keys().await?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let base = format!("http://{}", listener.local_addr()?);
+        let token = Some(engine.control_token()?); // there may be keys, and who opens the folder needs none
+        let settings = server::ServerSettings { control_user: user, ..engine_setup::limits(config).into() };
+        let (task, stop) = (TaskTracker::new(), CancellationToken::new());
+        task.spawn(server::serve(listener, engine, settings, stop.clone()));
+        let private = Some(PrivateServer { task, stop });
+        Ok(Self { client: client(None)?, base, token, server_name: None, private })
+    }
+
+    /// The running server, when the data folder could not be opened because that server has it. Any other trouble is
+    /// given back. The lock says whether a server runs; the file that a killed server leaves behind would not.
+    fn running(config: &Config, trouble: CommandError) -> CommandResult<Self> {
+        match (trouble.downcast_ref(), ControlFile::of(&config.data)) {
+            (Some(store::Error::Locked(_)), Some(ControlFile { url: base, token })) => {
+                let (client, server_name) = (client(Some(PATIENCE))?, Some("the server".to_owned()));
+                Ok(Self { client, base, token: Some(token), server_name, private: None })
+            }
+            _ => Err(trouble),
+        }
+    }
+
+    pub(crate) fn is_private(&self) -> bool {
+        self.private.is_some()
+    }
+
+    /// Does the work, ends the private server, and prints the report.
+    pub(crate) async fn report(
+        self,
+        work: impl AsyncFnOnce(&Self) -> CommandResult<String>,
+    ) -> CommandResult {
+        let report = work(&self).await;
+        self.close().await;
+        Ok(std::io::stdout().write_all(report?.as_bytes())?)
+    }
+
+    /// Ends the private server, if there is one.
+    pub(crate) async fn close(self) {
+        let Some(PrivateServer { task, stop }) = self.private else { return };
+        stop.cancel();
+        task.close();
+        task.wait().await;
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.base));
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    /// The response, or the reason that its problem document gives.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> CommandResult<Response> {
+        self.accepted(self.answer(request).await?).await
+    }
+
+    async fn answer(&self, request: RequestBuilder) -> CommandResult<Response> {
+        let unreachable = |error: reqwest::Error| {
+            format!("cannot reach {}: {}; is the server running there?", self.base, cause(&error))
+        };
+        Ok(request.send().await.map_err(unreachable)?)
+    }
+
+    async fn accepted(&self, response: Response) -> CommandResult<Response> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let problem: Value = response.json().await.unwrap_or_default();
+        let detail = problem.get("detail").and_then(Value::as_str).unwrap_or("no reason was given");
+        match &self.server_name {
+            Some(name) => Err(format!("{name} answered {status}: {detail}").into()),
+            None => Err(detail.into()),
+        }
+    }
+
+    pub(crate) async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> CommandResult<T> {
+        Ok(self.send(request).await?.json().await?)
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> CommandResult<T> {
+        self.read(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &impl Serialize) -> CommandResult<Response> {
+        self.send(self.request(Method::POST, path).json(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> CommandResult {
+        self.send(self.request(Method::DELETE, path)).await.map(drop)
+    }
+
+    /// The thing at a path; none if there is none.
+    pub(crate) async fn find<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> CommandResult<Option<T>> {
+        let response = self.answer(request).await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        Ok(Some(self.accepted(response).await?.json().await?))
+    }
+}
+
+fn client(patience: Option<Duration>) -> CommandResult<Client> {
+    let builder = Client::builder().no_proxy().connect_timeout(CONNECT_PATIENCE);
+    Ok(match patience {
+        Some(patience) => builder.timeout(patience).build()?,
+        None => builder.build()?,
+    })
+}

@@ -1,0 +1,186 @@
+//! Configuration in, engine out.
+
+use std::sync::Arc;
+
+use app::Apps;
+use memory::recall::Recall;
+use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, ModelRegistry, ProviderKey, ProviderWire};
+use protocol::{SystemClock, TimeOrderedIds};
+use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
+use store::{Sqlite, Store};
+use tools::{Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebSearchConfig};
+
+use crate::config::{self, Config, Embeddings, ProviderConfig};
+use crate::extract::ExtractorProcess;
+use crate::{CommandError, CommandResult, local, vault, weights};
+
+/// Opens the data folder and reads the apps. Nothing runs until the engine is started.
+pub(crate) fn engine(config: &Config) -> CommandResult<Service> {
+    engine_with_secrets(config).map(|(engine, _)| engine)
+}
+
+/// The engine with the secrets of its tools, to which the secrets of later apps are added.
+pub(crate) fn engine_with_secrets(config: &Config) -> CommandResult<(Service, Arc<Secrets>)> {
+    let clock = Arc::new(SystemClock);
+    let bus = Arc::new(Bus::default());
+    let apps = app::load_all(&config.apps)?;
+    let models = registry(config)?;
+    let outside = egress(config, &apps)?;
+    let secrets = Arc::clone(&outside.secrets);
+    let store: Arc<dyn Store> = Arc::new(open_store(config, bus.clone())?);
+    let embedder = embedder(config)?.map(|(embedder, _)| embedder);
+    let agent = AgentParts {
+        recall: Arc::new(Recall::new(Arc::clone(&store), embedder)),
+        store,
+        bus,
+        tools: Catalog::builtin(clock.clone()).reaching(outside),
+        models,
+        clock,
+        ids: Arc::new(TimeOrderedIds),
+        retention: config.server.retention,
+        model_calls: config.server.model_calls,
+        undo_retention: config.server.undo_retention,
+        apps,
+    };
+    let parts = ServiceParts {
+        agent,
+        vault_key: vault::key(&config.data)?,
+        extractor: extractor(),
+        document_bytes: config.server.document_bytes,
+    };
+    Ok((Service::new(parts)?, secrets))
+}
+
+/// The tools that apps can have.
+pub(crate) fn catalog(config: &Config, apps: &Apps) -> CommandResult<Catalog> {
+    Ok(Catalog::builtin(Arc::new(SystemClock)).reaching(egress(config, apps)?))
+}
+
+/// The environment variables that the process of an MCP server gets; it gets no other of ours.
+const SURROUNDINGS: &[&str] =
+    &["PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "SystemRoot", "APPDATA"];
+
+/// The way outside, with the secrets that the apps name.
+fn egress(config: &Config, apps: &Apps) -> CommandResult<ExternalAccess> {
+    let settings = &config.outside;
+    let untrusted = |error| format!("tools cannot reach anybody: {error}; install the root certificates");
+    let egress = Egress::new(settings.allow.clone()).map_err(untrusted)?;
+    let (values, missing) = settings.secrets_for(apps, &config::process_environment)?;
+    for problem in missing.into_iter().chain(settings.missing_searches(apps)) {
+        tracing::warn!("{problem}");
+    }
+    let secrets = Arc::new(Secrets::new(values));
+    let given = |name: &&str| Some(((*name).to_owned(), config::process_environment(name)?));
+    let env = SURROUNDINGS.iter().filter_map(given).collect();
+    let tavily = settings.tavily.as_ref().map(|account| TavilyConfig {
+        base_url: account.base_url.clone(),
+        key: account.key.expose().to_owned(),
+    });
+    let search = WebSearchConfig { tavily, searxng: settings.searxng.clone() };
+    let mcp = Arc::new(McpHub::new(egress.clone(), Arc::clone(&secrets), env));
+    Ok(ExternalAccess { egress, secrets, search, mcp })
+}
+
+/// Uploads are read in processes of their own; in this one where that cannot be.
+fn extractor() -> Arc<dyn Extractor> {
+    match ExtractorProcess::new() {
+        Some(apart) => Arc::new(apart),
+        None => Arc::new(InProcess),
+    }
+}
+
+fn open_store(config: &Config, bus: Arc<Bus>) -> CommandResult<Sqlite> {
+    Sqlite::open(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
+}
+
+/// Names the folder, where the error does not.
+fn unusable(config: &Config, error: store::Error) -> CommandError {
+    if matches!(error, store::Error::Locked(_)) {
+        return error.into();
+    }
+    format!("{}: {error}; choose another data folder with RONDO_DATA", config.data.display()).into()
+}
+
+/// The models of this configuration. Nobody is asked anything yet.
+pub(crate) fn registry(config: &Config) -> CommandResult<ModelRegistry> {
+    let providers: CommandResult<_> =
+        config.providers.iter().map(|provider| connect_provider(config, provider)).collect();
+    let registry = ModelRegistry::new(providers?, config.models.clone(), config.model.clone());
+    Ok(registry.with_catalogue(Arc::clone(&config.knowledge.catalogue)))
+}
+
+fn connect_provider(config: &Config, provider: &ProviderConfig) -> CommandResult<model::ModelProvider> {
+    let chat = match provider.wire {
+        Some(wire) => {
+            model::connect(wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?
+        }
+        None => local::chat(config),
+    };
+    Ok(model::ModelProvider {
+        name: provider.name.clone(),
+        wire: provider.wire,
+        kind: provider.kind,
+        chat,
+        open: provider.open,
+        known: provider.serves_known_models(),
+        capabilities: provider.capabilities.clone(),
+        prices: provider.prices(),
+    })
+}
+
+/// Names the provider and what to mend.
+fn unreachable(provider: &ProviderConfig, error: InvalidEndpoint) -> CommandError {
+    let remedy = match error {
+        InvalidEndpoint::Url | InvalidEndpoint::Credentials => format!("mend {}", provider.url_setting()),
+        InvalidEndpoint::Key => format!("mend {}", provider.key_setting()),
+        InvalidEndpoint::Tls => "install them, or use a base URL that begins with http://".to_owned(),
+    };
+    format!("provider {} at {}: {error}; {remedy}", provider.name, provider.base_url).into()
+}
+
+fn endpoint(provider: &ProviderConfig) -> Endpoint {
+    Endpoint {
+        provider: provider.name.clone(),
+        base_url: provider.base_url.clone(),
+        key: provider.api_key.as_ref().map(|key| ProviderKey::new(key.expose())),
+        timeouts: provider.timeouts,
+    }
+}
+
+/// An embedder, and whose it is.
+pub(crate) type Embeds<'c> = (Arc<dyn Embedder>, &'c ProviderConfig);
+
+/// Who turns texts into vectors, and whose it is: as configured, or else a model in this process if there is one.
+pub(crate) fn embedder(config: &Config) -> CommandResult<Option<Embeds<'_>>> {
+    let pulled = match &config.embeddings {
+        None => local::preferred_embedder(config),
+        Some(Embeddings { provider, model, .. }) if provider == weights::PROVIDER => {
+            config.pulled_model(model)
+        }
+        Some(embeddings) => return remote_embedder(config, embeddings),
+    };
+    let here = pulled.zip(config.provider(weights::PROVIDER));
+    Ok(here.map(|(model, provider)| (local::embedder(config, model), provider)))
+}
+
+fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> CommandResult<Option<Embeds<'c>>> {
+    let Some(provider) = config.provider(&embeddings.provider) else { return Ok(None) };
+    let mut endpoint = endpoint(provider);
+    if provider.wire == Some(ProviderWire::Ollama) {
+        endpoint.base_url.push_str("/v1"); // where it speaks OpenAI's embeddings
+    }
+    let embedder = HttpEmbeddings::new(&endpoint, embeddings.model.clone(), embeddings.dimensions);
+    Ok(Some((Arc::new(embedder.map_err(|error| unreachable(provider, error))?), provider)))
+}
+
+pub(crate) fn limits(config: &Config) -> server::ServerLimits {
+    server::ServerLimits {
+        max_body_bytes: config.server.max_body_bytes,
+        header_timeout: config.server.header_timeout,
+        body_timeout: config.server.body_timeout,
+        write_timeout: config.server.write_timeout,
+        max_streams_per_user: config.server.max_streams_per_user,
+        heartbeat: config.server.heartbeat,
+        ..server::ServerLimits::default()
+    }
+}

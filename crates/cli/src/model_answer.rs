@@ -1,0 +1,57 @@
+//! One call of a model, outside a run: its whole answer, and how long it took.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use model::{ChatModel, Error, Piece, Request};
+use protocol::{Finish, Usage};
+use tokio::time::Instant;
+
+/// The answer of a model to one call.
+#[derive(Default)]
+pub(crate) struct ModelAnswer {
+    pub(crate) text: String,
+    /// Name and arguments, as JSON text.
+    pub(crate) calls: Vec<(String, String)>,
+    pub(crate) usage: Usage,
+    pub(crate) finish: Option<Finish>,
+    /// From the request to the first piece of the answer.
+    pub(crate) first: Option<Duration>,
+    pub(crate) took: Duration,
+}
+
+/// Every wait is bounded by the provider's time-outs.
+pub(crate) async fn ask_model(chat: &dyn ChatModel, request: &Request) -> Result<ModelAnswer, Error> {
+    let begun = Instant::now();
+    let mut answer = ModelAnswer::default();
+    let mut pieces = chat.stream(request).await?;
+    while let Some(piece) = pieces.next().await {
+        match piece? {
+            Piece::Text(text) => {
+                answer.first.get_or_insert_with(|| begun.elapsed());
+                answer.text.push_str(&text);
+            }
+            Piece::Reasoning(_) => {
+                answer.first.get_or_insert_with(|| begun.elapsed());
+            }
+            Piece::CallStart { name, .. } => {
+                answer.first.get_or_insert_with(|| begun.elapsed());
+                answer.calls.push((name, String::new()));
+            }
+            Piece::CallInput { index, json } => {
+                if let Some((_, arguments)) = answer.calls.get_mut(index) {
+                    arguments.push_str(&json);
+                }
+            }
+            Piece::CallsVoid => answer.calls.clear(),
+            Piece::Usage(usage) => answer.usage = usage,
+            Piece::Finish(finish) => answer.finish = Some(finish),
+            Piece::Model(_) | Piece::Provider(_) => {}
+        }
+    }
+    answer.took = begun.elapsed();
+    if answer.finish.is_none() {
+        return Err(Error::Broken("it stopped without an end".into()));
+    }
+    Ok(answer)
+}

@@ -1,0 +1,36 @@
+//! Other people's texts on the terminal: short, and unable to command it.
+
+use std::borrow::Cow;
+
+/// Characters of a tool's arguments or of its failure that are shown.
+const MAX_SHOWN_CHARS: usize = 200;
+
+/// Without the control characters by which a text could command the terminal.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let commands = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(commands) { Cow::Owned(text.replace(commands, "")) } else { Cow::Borrowed(text) }
+}
+
+pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_cannot_command_the_terminal() {
+        assert_eq!(printable("a\tb\nc"), "a\tb\nc");
+        assert_eq!(printable("\u{1b}[2Jx\u{7}\u{9b}31m\r"), "[2Jx31m");
+    }
+
+    #[test]
+    fn long_arguments_are_cut() {
+        assert_eq!(shorten(&"é".repeat(MAX_SHOWN_CHARS)), "é".repeat(MAX_SHOWN_CHARS));
+        assert_eq!(shorten(&"é".repeat(MAX_SHOWN_CHARS + 1)), format!("{}…", "é".repeat(MAX_SHOWN_CHARS)));
+    }
+}

@@ -1,0 +1,135 @@
+//! Doors: a run's log in the words of other people's contracts.
+//!
+//! An encoder is a fold over the events of one run, so a stream that is read again has the same bytes; the facts alone
+//! say the same in fewer pieces, so a run whose deltas are pruned is told like any other. What a contract cannot take
+//! back it does not repeat: the stream ends with an error, and the run goes on without it.
+
+mod chats;
+mod delta;
+#[cfg(test)]
+mod tests;
+mod ui;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use axum::http::{HeaderName, HeaderValue};
+use bytes::Bytes;
+use service::Service;
+use protocol::{Event, Principal, ProposalId, ReasoningDelta, Stored, TextDelta, ToolInput};
+use serde::Serialize;
+
+use crate::event_stream::{EventWriter, StreamCut, StreamState};
+
+pub(crate) use chats::ChatKey;
+pub(crate) use delta::DeltaEncoder;
+pub(crate) use ui::UiMessageEncoder;
+
+/// Tells clients of the AI SDK which protocol this is.
+pub(crate) const UI_MESSAGE_STREAM: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-vercel-ai-ui-message-stream"), HeaderValue::from_static("v1"));
+
+/// Reasons that clients are given when a stream ends before its run does.
+const STOPPING: &str = "the server is stopping; the answer goes on and can be read when it is back";
+const UNREADABLE: &str = "the answer cannot be read now; it goes on and can be read later";
+const BEGUN_AGAIN: &str = "the model was cut off and begins this answer again; read it when it is complete";
+
+/// One contract's words for a run.
+pub(crate) trait Encoder: Send + Sync + 'static {
+    /// Appends what the event becomes.
+    fn write(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState;
+
+    /// Appends the end of a stream that is cut while its run goes on.
+    fn cut(&mut self, why: &str, out: &mut Vec<u8>);
+
+    /// The proposals that the user must decide before there can be more, where this contract ends its stream for that.
+    fn waits_for(&self) -> Vec<ProposalId>;
+
+    /// Appends the end of a stream whose run waits for the user.
+    fn park(&mut self, out: &mut Vec<u8>);
+}
+
+/// Writes a run in its words of an encoder.
+pub(crate) struct ContractWriter<E> {
+    pub(crate) encoder: E,
+    /// The engine, which knows more of its run than its log so far.
+    pub(crate) engine: Service,
+    /// The user whose run it is.
+    pub(crate) principal: Principal,
+}
+
+impl<E: Encoder> EventWriter for ContractWriter<E> {
+    async fn write(&mut self, batch: &[Arc<Stored>]) -> (Bytes, StreamState) {
+        let mut out = Vec::new();
+        // A row that cannot be read has no words in any contract.
+        let read = |stored: &Arc<Stored>| Event::read(&stored.kind, &stored.body).ok();
+        for event in without_repeats(batch.iter().filter_map(read).collect()) {
+            if self.encoder.write(event, &mut out) == StreamState::Ended {
+                return (out.into(), StreamState::Ended);
+            }
+        }
+        if !self.is_parked().await {
+            return (out.into(), StreamState::Open);
+        }
+        self.encoder.park(&mut out);
+        (out.into(), StreamState::Ended)
+    }
+
+    fn cut(&mut self, cut: StreamCut) -> Bytes {
+        let mut out = Vec::new();
+        let why = match cut {
+            StreamCut::Stopping => STOPPING,
+            StreamCut::Unreadable => UNREADABLE,
+        };
+        self.encoder.cut(why, &mut out);
+        out.into()
+    }
+}
+
+impl<E: Encoder> ContractWriter<E> {
+    /// Whether the run waits, rather than having waited at this place of its log.
+    async fn is_parked(&self) -> bool {
+        for id in self.encoder.waits_for() {
+            let proposal = self.engine.proposal(&self.principal, id).await;
+            if proposal.is_ok_and(|proposal| proposal.decided_at.is_none()) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The events without pieces of steps that are begun again among them: who reads a log late need not see them.
+fn without_repeats(mut events: Vec<Event>) -> Vec<Event> {
+    let mut begun_again = HashSet::new();
+    let mut kept = Vec::with_capacity(events.len());
+    while let Some(event) = events.pop() {
+        if let Event::StepReset(reset) = &event {
+            begun_again.insert(reset.step);
+        }
+        if !piece_of(&event).is_some_and(|step| begun_again.contains(&step)) {
+            kept.push(event);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// The step that the event is a piece of, if it is one.
+fn piece_of(event: &Event) -> Option<u32> {
+    if let Event::TextDelta(TextDelta { step, .. })
+    | Event::ReasoningDelta(ReasoningDelta { step, .. })
+    | Event::ToolInput(ToolInput { step, .. }) = event
+    {
+        return Some(*step);
+    }
+    None
+}
+
+/// Appends one `data:` line. JSON has no line breaks of its own.
+fn write_data(out: &mut Vec<u8>, data: &impl Serialize) {
+    out.extend_from_slice(b"data: ");
+    let written = serde_json::to_writer(&mut *out, data);
+    debug_assert!(written.is_ok(), "a vector takes every byte");
+    out.extend_from_slice(b"\n\n");
+}

@@ -1,0 +1,127 @@
+//! The body of an event stream: batches of events as they come, each in the words of one contract, and a comment
+//! whenever it has been silent for long.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderName, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use service::{Error, Follower};
+use futures_util::stream::{self, Stream, StreamExt};
+use protocol::Stored;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::stream_permits::StreamPermit;
+
+const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
+
+/// The surroundings of an open stream.
+pub(crate) struct StreamSetting {
+    /// The longest silence.
+    pub(crate) heartbeat: Duration,
+    pub(crate) shutdown: CancellationToken,
+    /// Held until the body is dropped.
+    pub(crate) permit: StreamPermit,
+}
+
+/// Whether more of a stream follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamState {
+    Open,
+    Ended,
+}
+
+/// Why a stream ends before its events do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamCut {
+    /// The server stops.
+    Stopping,
+    /// There are no more events, or they cannot be read.
+    Unreadable,
+}
+
+/// Writes events in the words of one contract.
+pub(crate) trait EventWriter: Send + 'static {
+    /// The bytes that a stream begins with; none by default.
+    fn opening(&self) -> Bytes {
+        Bytes::new()
+    }
+
+    /// The bytes of a batch. There may be none: many events have no words in a contract.
+    fn write(&mut self, batch: &[Arc<Stored>]) -> impl Future<Output = (Bytes, StreamState)> + Send;
+
+    /// The last bytes of a stream that is cut.
+    fn cut(&mut self, cut: StreamCut) -> Bytes;
+}
+
+/// The events of `follower` as a response.
+pub(crate) fn response(follower: Follower, writer: impl EventWriter, setting: StreamSetting) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    let batches = stream::unfold(follower, |mut follower| async {
+        let batch = follower.next().await.transpose()?;
+        Some((batch, follower))
+    });
+    (headers, body(batches, writer, setting)).into_response()
+}
+
+/// A body that ends with its events, with an error (the client resumes from the log), or when the server stops.
+pub(crate) fn body<S, W>(events: S, writer: W, setting: StreamSetting) -> Body
+where
+    S: Stream<Item = Result<Vec<Arc<Stored>>, Error>> + Send + 'static,
+    W: EventWriter,
+{
+    let opening = Some(writer.opening()).filter(|bytes| !bytes.is_empty());
+    let StreamSetting { heartbeat, shutdown, permit } = setting;
+    let (events, state) = (Box::pin(events), StreamState::Open);
+    let open = EventStream { events, writer, heartbeat, shutdown, state, _permit: permit };
+    let chunks = stream::unfold(open, |mut open| async {
+        let chunk = open.next().await?;
+        Some((chunk, open))
+    });
+    Body::from_stream(stream::iter(opening).chain(chunks).map(Ok::<_, Infallible>))
+}
+
+struct EventStream<S, W> {
+    events: Pin<Box<S>>,
+    writer: W,
+    heartbeat: Duration,
+    shutdown: CancellationToken,
+    state: StreamState,
+    _permit: StreamPermit,
+}
+
+impl<S: Stream<Item = Result<Vec<Arc<Stored>>, Error>>, W: EventWriter> EventStream<S, W> {
+    /// The next bytes. Silence is measured from the last bytes, not from the last event.
+    async fn next(&mut self) -> Option<Bytes> {
+        let quiet = Instant::now() + self.heartbeat;
+        while self.state == StreamState::Open {
+            let batch = tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => return self.cut(StreamCut::Stopping),
+                batch = self.events.next() => batch,
+                () = sleep_until(quiet) => return Some(HEARTBEAT),
+            };
+            let Some(Ok(batch)) = batch else { return self.cut(StreamCut::Unreadable) };
+            let (bytes, state) = self.writer.write(&batch).await;
+            self.state = state;
+            if !bytes.is_empty() {
+                return Some(bytes);
+            }
+        }
+        None
+    }
+
+    fn cut(&mut self, cut: StreamCut) -> Option<Bytes> {
+        self.state = StreamState::Ended;
+        Some(self.writer.cut(cut)).filter(|bytes| !bytes.is_empty())
+    }
+}

@@ -1,0 +1,43 @@
+//! `Idempotency-Key`: what is asked twice under one key happens once.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use service::Once;
+use sha2::{Digest, Sha256};
+
+use crate::Api;
+use crate::error::{ApiProblem, ProblemCode};
+
+const HEADER: &str = "idempotency-key";
+
+/// Characters a key may have.
+const MAX_KEY_CHARS: usize = 255;
+
+/// The key of a request that has no body.
+pub(crate) struct IdempotencyKey(pub(crate) Option<Once>);
+
+impl FromRequestParts<Api> for IdempotencyKey {
+    type Rejection = ApiProblem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiProblem> {
+        read_key(parts, &[]).map(Self)
+    }
+}
+
+/// The key, if the client sent one, with a fingerprint of what exactly it asks.
+pub(crate) fn read_key(parts: &Parts, body: &[u8]) -> Result<Option<Once>, ApiProblem> {
+    let Some(value) = parts.headers.get(HEADER) else { return Ok(None) };
+    let key = value.to_str().unwrap_or_default();
+    if key.is_empty() || key.len() > MAX_KEY_CHARS || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let detail =
+            format!("Idempotency-Key must be 1 to {MAX_KEY_CHARS} visible characters, such as a UUID");
+        return Err(ApiProblem::new(ProblemCode::InvalidKey, detail));
+    }
+    let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    let mut hash = Sha256::new();
+    for part in [parts.method.as_str().as_bytes(), path.as_bytes(), body] {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    Ok(Some(Once { key: key.to_owned(), fingerprint: hash.finalize().into() }))
+}
