@@ -303,7 +303,7 @@ fn errors_in_the_stream_before_and_after_content() {
         assert_eq!(decode(std::slice::from_ref(&event)), (vec![], Some(error.clone())), "{event}");
         assert_eq!(decode(&[text("x"), event.clone()]), (vec![said("x")], Some(error.clone())));
         if event.get("error").is_some() {
-            assert_eq!(whole(&event), (vec![], Some(error)));
+            assert_eq!(whole_answer(&event), (vec![], Some(error)));
         }
     }
     let outcome = AnthropicDecoder::new("m", "test").event("error", "it broke", &mut VecDeque::new());
@@ -357,9 +357,9 @@ fn a_whole_answer_is_read_like_a_stream() {
         AnswerPiece::Provider(json!({"provider": "test", "thinking": kept})),
         AnswerPiece::Finish(Finish::ToolCalls),
     ];
-    assert_eq!(whole(&message), (expected, None));
+    assert_eq!(whole_answer(&message), (expected, None));
     let broken = Some(Error::Broken("ended without a finish reason".into()));
-    assert_eq!(whole(&json!({"content": [{"type": "text", "text": "x"}]})), (vec![said("x")], broken));
+    assert_eq!(whole_answer(&json!({"content": [{"type": "text", "text": "x"}]})), (vec![said("x")], broken));
 }
 
 #[test]

@@ -348,7 +348,7 @@ fn an_answer_that_was_cut_says_why() {
         let response = json!({"status": "incomplete", "incomplete_details": details});
         let incomplete = event("incomplete", json!({"response": response}));
         assert_eq!(pieces(&[text("x"), incomplete]), [said("x"), AnswerPiece::Finish(expected)]);
-        assert_eq!(whole(&response), (vec![AnswerPiece::Finish(expected)], None));
+        assert_eq!(whole_answer(&response), (vec![AnswerPiece::Finish(expected)], None));
     }
 }
 
@@ -380,7 +380,7 @@ fn a_whole_answer() {
         AnswerPiece::Provider(json!({"provider": "test", "reasoning": [reasoning]})),
         called(),
     ];
-    assert_eq!(whole(&response), (expected.clone(), None));
+    assert_eq!(whole_answer(&response), (expected.clone(), None));
     let last = event("completed", json!({"response": response}));
     assert_eq!(pieces(std::slice::from_ref(&last)), expected, "a stream without deltas");
     assert_eq!(
@@ -394,12 +394,12 @@ fn a_whole_answer() {
 fn a_whole_answer_may_lack_its_status_but_not_its_output() {
     let refusal =
         json!({"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}]});
-    assert_eq!(whole(&refusal), (vec![said("No."), AnswerPiece::Finish(Finish::ContentFilter)], None));
+    assert_eq!(whole_answer(&refusal), (vec![said("No."), AnswerPiece::Finish(Finish::ContentFilter)], None));
     let broken = Some(Error::Broken("ended without a finish reason".into()));
     for response in
         [json!({}), json!([]), json!({"status": "in_progress", "output": []}), json!({"status": "queued"})]
     {
-        assert_eq!(whole(&response), (vec![], broken.clone()), "{response}");
+        assert_eq!(whole_answer(&response), (vec![], broken.clone()), "{response}");
     }
 }
 
@@ -473,7 +473,7 @@ fn errors_in_the_stream_before_and_after_content() {
         json!({"status": "failed", "error": {"code": "server_error"}}),
         json!({"object": "error", "type": "server_error", "message": "x"}),
     ] {
-        assert_eq!(whole(&refusal), (vec![], Some(unavailable(", server_error"))));
+        assert_eq!(whole_answer(&refusal), (vec![], Some(unavailable(", server_error"))));
     }
 }
 
@@ -525,5 +525,5 @@ fn json_that_cannot_be_read() {
         let mut decoder = ResponsesDecoder::new("m", "test");
         assert_eq!(decoder.event("", data, &mut VecDeque::new()), unreadable, "{data:?}");
     }
-    assert_eq!(ResponsesDecoder::new("m", "test").whole("<html>", &mut VecDeque::new()), unreadable);
+    assert_eq!(ResponsesDecoder::new("m", "test").whole_answer("<html>", &mut VecDeque::new()), unreadable);
 }

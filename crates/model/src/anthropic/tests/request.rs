@@ -8,7 +8,7 @@ use testkit::upstream::complaint_at;
 use uuid::Uuid;
 
 use super::super::encode;
-use super::super::schema::taken;
+use super::super::schema::accepted_schema;
 use crate::{
     AnswerFormat, AnthropicVersion, CallResult, Exchange, ModelRequest, PromptMessage, Schema, ToolSpec,
 };
@@ -310,8 +310,8 @@ fn a_schema_is_sent_without_what_is_refused() {
         },
         "$defs": {"number": {"type": "number"}},
     });
-    assert_eq!(taken(&schema), expected);
-    assert_eq!(taken(&json!(true)), json!(true));
+    assert_eq!(accepted_schema(&schema), expected);
+    assert_eq!(accepted_schema(&json!(true)), json!(true));
     let format = AnswerFormat::Schema(Arc::new(Schema { name: "answer".into(), schema }));
     for (version, _) in VERSIONS {
         let body = sent(&ModelRequest { format: format.clone(), ..asking(Settings::default()) }, version);
