@@ -43,8 +43,8 @@ enum Desk {
 
 impl Desk {
     fn of(config: &Config) -> Result<Self, Trouble> {
-        match assemble::engine(config) {
-            Ok(engine) => Ok(Desk::Own(engine)),
+        match assemble::service(config) {
+            Ok(service) => Ok(Desk::Own(service)),
             Err(trouble) => Line::instead(config, trouble).map(Desk::Running),
         }
     }
@@ -66,9 +66,9 @@ pub(crate) async fn keys(config: Config, command: Keys) -> Result<(), Trouble> {
 async fn add(desk: &Desk, request: KeyRequest) -> Result<String, Trouble> {
     let made = match desk {
         Desk::Running(line) => line.ask(line.request(Method::POST, "/v1/admin/keys").json(&request)).await?,
-        Desk::Own(engine) => {
+        Desk::Own(service) => {
             let KeyRequest { user, app, admin } = request;
-            let made = engine.add_key(NewKey { user, app, admin }, None).await?;
+            let made = service.add_key(NewKey { user, app, admin }, None).await?;
             KeyMade { id: made.id, token: made.token }
         }
     };
@@ -78,7 +78,7 @@ async fn add(desk: &Desk, request: KeyRequest) -> Result<String, Trouble> {
 async fn list(desk: &Desk) -> Result<String, Trouble> {
     let keys: Vec<KeyView> = match desk {
         Desk::Running(line) => line.get::<Page<KeyView>>("/v1/admin/keys").await?.data,
-        Desk::Own(engine) => engine.keys(None).await?,
+        Desk::Own(service) => service.keys(None).await?,
     };
     let mut report = String::new();
     for key in keys {
@@ -94,14 +94,14 @@ async fn list(desk: &Desk) -> Result<String, Trouble> {
 async fn revoke(desk: &Desk, id: KeyId) -> Result<(), Trouble> {
     match desk {
         Desk::Running(line) => line.tell(line.request(Method::DELETE, &format!("/v1/admin/keys/{id}"))).await,
-        Desk::Own(engine) => Ok(engine.revoke_key(id, None).await?),
+        Desk::Own(service) => Ok(service.revoke_key(id, None).await?),
     }
 }
 
 pub(crate) async fn jobs(config: Config) -> Result<(), Trouble> {
     let jobs: Vec<JobView> = match Desk::of(&config)? {
         Desk::Running(line) => line.get::<Page<JobView>>("/v1/admin/jobs").await?.data,
-        Desk::Own(engine) => engine.job_views(PageQuery::default(), None).await?.data,
+        Desk::Own(service) => service.job_views(PageQuery::default(), None).await?.data,
     };
     let mut report = String::new();
     for job in jobs {

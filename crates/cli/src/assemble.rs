@@ -1,4 +1,4 @@
-//! Configuration in, engine out.
+//! Configuration in, service out.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::config::{self, Config, Embeddings, Provider};
 use crate::extract::Apart;
 use crate::{Trouble, local, vault};
 
-/// Opens the data folder and reads the apps. Nothing runs until the engine is started.
-pub(crate) fn engine(config: &Config) -> Result<Service, Trouble> {
-    served(config).map(|(engine, _)| engine)
+/// Opens the data folder and reads the apps. Nothing runs until the service is started.
+pub(crate) fn service(config: &Config) -> Result<Service, Trouble> {
+    served(config).map(|(service, _)| service)
 }
 
 /// The same, with the secrets of its tools, to which those of apps that come later are added.

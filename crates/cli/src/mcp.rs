@@ -115,14 +115,14 @@ pub(crate) async fn mcp(config: Config, command: Mcp) -> Result<(), Trouble> {
 /// Where to ask.
 pub(crate) enum Desk {
     Running(Line),
-    /// No server runs; the data folder is ours for as long as we ask. The engine is not started: it runs nothing.
+    /// No server runs; the data folder is ours for as long as we ask. The service is not started: it runs nothing.
     Own(Service),
 }
 
 impl Desk {
     pub(crate) fn of(config: &Config) -> Result<Self, Trouble> {
-        match assemble::engine(config) {
-            Ok(engine) => Ok(Desk::Own(engine)),
+        match assemble::service(config) {
+            Ok(service) => Ok(Desk::Own(service)),
             Err(trouble) => Line::instead(config, trouble).map(Desk::Running),
         }
     }
@@ -130,7 +130,7 @@ impl Desk {
     async fn list(&self) -> Result<Vec<McpServerView>, Trouble> {
         match self {
             Desk::Running(line) => Ok(line.get::<Page<McpServerView>>("/v1/admin/mcp").await?.data),
-            Desk::Own(engine) => Ok(engine.mcp_servers().await?),
+            Desk::Own(service) => Ok(service.mcp_servers().await?),
         }
     }
 
@@ -151,7 +151,7 @@ impl Desk {
                 let request = line.request(Method::POST, &path((app, server), "refresh"));
                 line.ask(request.timeout(LOOK_PATIENCE)).await
             }
-            Desk::Own(engine) => Ok(engine.look_at_mcp(app, server).await?),
+            Desk::Own(service) => Ok(service.look_at_mcp(app, server).await?),
         }
     }
 
@@ -161,7 +161,7 @@ impl Desk {
             Desk::Running(line) => {
                 line.tell(line.request(Method::POST, &path(of, "approve")).json(&approval)).await
             }
-            Desk::Own(engine) => Ok(engine.approve_mcp(of, approval, LOCAL_USER).await.map(drop)?),
+            Desk::Own(service) => Ok(service.approve_mcp(of, approval, LOCAL_USER).await.map(drop)?),
         }
     }
 
@@ -172,7 +172,7 @@ impl Desk {
                 let body = json!({ "tools": tools });
                 line.tell(line.request(Method::POST, &path(of, "revoke")).json(&body)).await
             }
-            Desk::Own(engine) => Ok(engine.revoke_mcp(of, tools, LOCAL_USER).await.map(drop)?),
+            Desk::Own(service) => Ok(service.revoke_mcp(of, tools, LOCAL_USER).await.map(drop)?),
         }
     }
 }

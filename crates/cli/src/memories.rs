@@ -163,18 +163,18 @@ struct Desk {
 
 enum Place {
     Running(Line),
-    /// No server runs; the data folder is ours. The engine is not started: it runs nothing.
+    /// No server runs; the data folder is ours. The service is not started: it runs nothing.
     Own(Service, Principal),
 }
 
 impl Desk {
     fn of(config: &Config, whose: Whose) -> Result<Self, Trouble> {
         let app = whose.app.clone();
-        let place = match assemble::engine(config) {
+        let place = match assemble::service(config) {
             Ok(_) if whose.key.is_some() => return Err(NOBODY_ASKS.into()),
-            Ok(engine) => {
+            Ok(service) => {
                 let user = server::on_this_machine(whose.user.as_deref().unwrap_or(LOCAL_USER));
-                Place::Own(engine, user)
+                Place::Own(service, user)
             }
             Err(trouble) => Place::Running(speaking(Line::instead(config, trouble)?, whose)?),
         };
@@ -189,9 +189,9 @@ impl Desk {
         let status = name(&status);
         match &self.place {
             Place::Running(line) => line.get(&self.path(&format!("?status={status}&limit={limit}"))).await,
-            Place::Own(engine, user) => {
+            Place::Own(service, user) => {
                 let page = PageQuery { limit: Some(limit), cursor: None };
-                Ok(engine.memories(user, &self.app, Some(&status), page).await?)
+                Ok(service.memories(user, &self.app, Some(&status), page).await?)
             }
         }
     }
@@ -201,14 +201,14 @@ impl Desk {
             Place::Running(line) => {
                 line.ask(line.request(Method::POST, &self.path("/search")).json(&query)).await
             }
-            Place::Own(engine, user) => Ok(engine.search_memories(user, &self.app, query).await?),
+            Place::Own(service, user) => Ok(service.search_memories(user, &self.app, query).await?),
         }
     }
 
     async fn add(&self, new: NewMemory) -> Result<MemoryView, Trouble> {
         match &self.place {
             Place::Running(line) => line.ask(line.request(Method::POST, &self.path("")).json(&new)).await,
-            Place::Own(engine, user) => match engine.create_memory(user, &self.app, new, None).await? {
+            Place::Own(service, user) => match service.create_memory(user, &self.app, new, None).await? {
                 Added::New(memory) | Added::Known(memory) => Ok(memory),
             },
         }
@@ -219,7 +219,7 @@ impl Desk {
             Place::Running(line) => {
                 line.tell(line.request(Method::DELETE, &format!("/v1/memories/{id}"))).await
             }
-            Place::Own(engine, user) => Ok(engine.forget_memory(user, id, None).await?),
+            Place::Own(service, user) => Ok(service.forget_memory(user, id, None).await?),
         }
     }
 
@@ -228,7 +228,7 @@ impl Desk {
             Place::Running(line) => {
                 line.tell(line.request(Method::DELETE, &format!("/v1/memories/{id}?purge=true"))).await
             }
-            Place::Own(engine, user) => Ok(engine.purge_memory(user, id, None).await?),
+            Place::Own(service, user) => Ok(service.purge_memory(user, id, None).await?),
         }
     }
 
@@ -237,14 +237,14 @@ impl Desk {
             Place::Running(line) => {
                 line.ask(line.request(Method::POST, &format!("/v1/memories/{id}/restore"))).await
             }
-            Place::Own(engine, user) => Ok(engine.restore_memory(user, id, None).await?),
+            Place::Own(service, user) => Ok(service.restore_memory(user, id, None).await?),
         }
     }
 
     async fn history(&self, id: MemoryId) -> Result<MemoryHistoryView, Trouble> {
         match &self.place {
             Place::Running(line) => line.get(&format!("/v1/memories/{id}/history")).await,
-            Place::Own(engine, user) => Ok(engine.memory_history(user, id).await?),
+            Place::Own(service, user) => Ok(service.memory_history(user, id).await?),
         }
     }
 
@@ -255,8 +255,8 @@ impl Desk {
                 let request = line.request(Method::GET, &self.path(&format!("/export?format={form}")));
                 line.text(request.timeout(FILE_PATIENCE)).await
             }
-            Place::Own(engine, user) => {
-                Ok(engine.export_memories(user, &self.app, form.parse::<ExportFormat>()?).await?)
+            Place::Own(service, user) => {
+                Ok(service.export_memories(user, &self.app, form.parse::<ExportFormat>()?).await?)
             }
         }
     }
@@ -267,7 +267,7 @@ impl Desk {
                 let request = line.request(Method::POST, &self.path("/import")).timeout(FILE_PATIENCE);
                 line.ask(request.header(CONTENT_TYPE, "text/plain").body(file)).await
             }
-            Place::Own(engine, user) => Ok(engine.import_memories(user, &self.app, file, None).await?),
+            Place::Own(service, user) => Ok(service.import_memories(user, &self.app, file, None).await?),
         }
     }
 
@@ -277,7 +277,7 @@ impl Desk {
             Place::Running(line) => {
                 line.ask(line.request(Method::PUT, &self.path("/settings")).json(&settings)).await
             }
-            Place::Own(engine, user) => Ok(engine.set_memory(user, &self.app, settings, None).await?),
+            Place::Own(service, user) => Ok(service.set_memory(user, &self.app, settings, None).await?),
         }
     }
 }

@@ -19,10 +19,10 @@ impl FromRequestParts<Api> for Principal {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let token = text(&parts.headers, header::AUTHORIZATION).and_then(bearer);
-        if let Some(grant) = token.and_then(|token| api.engine.grant(token)) {
+        if let Some(grant) = token.and_then(|token| api.service.grant(token)) {
             return Ok(principal(grant));
         }
-        if !api.engine.has_keys() && api.bound.is_loopback() {
+        if !api.service.has_keys() && api.bound.is_loopback() {
             return Ok(Principal::authenticated(UserId::new(LOCAL_USER)).as_admin());
         }
         // One answer for a missing, a wrong and a revoked key.

@@ -68,7 +68,7 @@ pub(crate) trait Encoder: Send + Sync + 'static {
 
 /// Whose run it is, and who knows more of it than its log so far.
 pub(crate) struct Asking {
-    pub(crate) engine: Service,
+    pub(crate) service: Service,
     pub(crate) principal: Principal,
 }
 
@@ -144,7 +144,7 @@ impl<E: Encoder> Open<E> {
     /// Whether the run waits, rather than having waited at this place of its log.
     async fn is_parked(&self) -> bool {
         for id in self.encoder.waits_for() {
-            let proposal = self.asking.engine.proposal(&self.asking.principal, id).await;
+            let proposal = self.asking.service.proposal(&self.asking.principal, id).await;
             if proposal.is_ok_and(|proposal| proposal.decided_at.is_none()) {
                 return true;
             }

@@ -1,6 +1,6 @@
 //! HTTP only: the accept loop, auth, routes, server-sent events, problem documents and OpenAPI.
 //!
-//! A handler turns a request into one call of the engine and the engine's answer into a response; nothing here knows
+//! A handler turns a request into one call of the service and the service's answer into a response; nothing here knows
 //! how a run works. [`serve`] is the whole face of the crate, [`serve_router`] the same loop over any router.
 
 mod allowance;
@@ -68,7 +68,7 @@ impl Default for Limits {
     }
 }
 
-/// What the server is told beside its engine.
+/// What the server is told beside its service.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub limits: Limits,
@@ -103,7 +103,7 @@ impl From<CancellationToken> for Shutdown {
 /// What every handler has at hand.
 #[derive(Clone)]
 struct Api {
-    engine: Service,
+    service: Service,
     limits: Limits,
     chat_app: Option<Arc<str>>,
     proxying: Arc<Proxying>,

@@ -58,7 +58,7 @@ impl Named for DocumentId {
     const WHAT: &'static str = "document";
 }
 
-/// An app's name; the engine knows which exist.
+/// An app's name; the service knows which exist.
 impl Named for String {
     const WHAT: &'static str = "app";
 }
@@ -73,7 +73,7 @@ impl<T: Named> FromRequestParts<Api> for InPath<T> {
     }
 }
 
-/// A place of several names. The engine knows which apps, types and paths there are.
+/// A place of several names. The service knows which apps, types and paths there are.
 pub(crate) struct At<T>(pub(crate) T);
 
 impl FromRequestParts<Api> for At<RecordsPlace> {
@@ -222,7 +222,7 @@ pub(crate) struct MemoryParams {
     status: Option<String>,
 }
 
-/// [`MemoryParams`]; the engine knows which there are.
+/// [`MemoryParams`]; the service knows which there are.
 pub(crate) struct OfStatus(pub(crate) Option<String>);
 
 impl FromRequestParts<Api> for OfStatus {
@@ -308,7 +308,7 @@ pub(crate) struct MessageParams {
     to: Option<String>,
 }
 
-/// [`MessageParams`], read; the engine knows which are good.
+/// [`MessageParams`], read; the service knows which are good.
 pub(crate) struct WhichMessages(pub(crate) MessageQuery);
 
 impl FromRequestParts<Api> for WhichMessages {
@@ -458,7 +458,7 @@ pub(crate) struct PeriodParams {
     pub(crate) to: Option<String>,
 }
 
-/// [`PeriodParams`]; the engine knows which days are good.
+/// [`PeriodParams`]; the service knows which days are good.
 pub(crate) struct Period(pub(crate) PeriodParams);
 
 impl FromRequestParts<Api> for Period {

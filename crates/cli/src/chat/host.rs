@@ -52,19 +52,19 @@ impl Host {
             return Ok(running);
         }
         let config = &discover::complete(config.clone()).await;
-        let engine = assemble::engine(config).map_err(|trouble| match trouble.downcast_ref() {
+        let service = assemble::service(config).map_err(|trouble| match trouble.downcast_ref() {
             Some(store::Error::Locked(_)) => {
                 format!("{trouble}; if it is a server, name its address with --url").into()
             }
             _ => trouble,
         })?;
-        engine.start().await?;
+        service.start().await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let base = format!("http://{}", listener.local_addr()?);
-        let token = Some(engine.control_token()?); // there may be keys, and whoever opens the folder needs none
-        let apps = engine.apps().into_iter().map(|app| app.id).collect();
+        let token = Some(service.control_token()?); // there may be keys, and whoever opens the folder needs none
+        let apps = service.apps().into_iter().map(|app| app.id).collect();
         let (own, stop) = (TaskTracker::new(), CancellationToken::new());
-        own.spawn(server::serve(listener, engine, assemble::limits(config), stop.clone()));
+        own.spawn(server::serve(listener, service, assemble::limits(config), stop.clone()));
         Ok(Self { client: client()?, base, token, apps, own, stop })
     }
 

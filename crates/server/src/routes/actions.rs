@@ -25,7 +25,7 @@ pub(super) async fn list(
     WhichActions(query): WhichActions,
     Paging(page): Paging,
 ) -> Result<Answer<Page<ActionView>>, Problem> {
-    Ok(Answer(api.engine.actions(&principal, &app, query, page).await?))
+    Ok(Answer(api.service.actions(&principal, &app, query, page).await?))
 }
 
 /// One action.
@@ -42,7 +42,7 @@ pub(super) async fn show(
     principal: Principal,
     InPath(action): InPath<ActionId>,
 ) -> Result<Answer<ActionView>, Problem> {
-    Ok(Answer(api.engine.action(&principal, action).await?))
+    Ok(Answer(api.service.action(&principal, action).await?))
 }
 
 /// Takes back what an action changed, once, if nothing has changed it since.
@@ -60,7 +60,7 @@ pub(super) async fn undo(
     InPath(action): InPath<ActionId>,
     Key(once): Key,
 ) -> Result<Answer<ActionView>, Problem> {
-    Ok(Answer(api.engine.undo_action(&principal, action, once).await?))
+    Ok(Answer(api.service.undo_action(&principal, action, once).await?))
 }
 
 /// Takes back what the actions of a run changed, newest first. The run must have ended.
@@ -78,5 +78,5 @@ pub(super) async fn undo_run(
     InPath(run): InPath<RunId>,
     Key(_): Key, // what is undone is not undone again, and is reported again
 ) -> Result<Answer<UndoReport>, Problem> {
-    Ok(Answer(api.engine.undo_run(&principal, run).await?))
+    Ok(Answer(api.service.undo_run(&principal, run).await?))
 }

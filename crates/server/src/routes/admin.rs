@@ -30,7 +30,7 @@ pub(super) async fn jobs(
     Admin(by): Admin,
     Paging(page): Paging,
 ) -> Result<Answer<Page<JobView>>, Problem> {
-    Ok(Answer(api.engine.job_views(page, Some(&by)).await?))
+    Ok(Answer(api.service.job_views(page, Some(&by)).await?))
 }
 
 /// What going through the whole ledger has shown.
@@ -57,7 +57,7 @@ pub(super) async fn ledger(
     State(api): State<Api>,
     Admin(by): Admin,
 ) -> Result<Answer<LedgerReport>, Problem> {
-    let found = api.engine.verify_ledger(Some(&by)).await?;
+    let found = api.service.verify_ledger(Some(&by)).await?;
     let (scopes, entries) = (found.scopes, found.entries);
     Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
 }
@@ -71,7 +71,7 @@ pub(super) async fn ledger(
     responses((status = 200, description = "The keys", body = Page<KeyView>))
 )]
 pub(super) async fn keys(State(api): State<Api>, Admin(by): Admin) -> Result<Answer<Page<KeyView>>, Problem> {
-    Ok(Answer(Page { data: api.engine.keys(Some(&by)).await?, next: None }))
+    Ok(Answer(Page { data: api.service.keys(Some(&by)).await?, next: None }))
 }
 
 /// Makes a key, good for no more than the one it is made with. Its token is in this answer and nowhere else.
@@ -89,7 +89,7 @@ pub(super) async fn add_key(
     Json(request, once): Json<KeyRequest>,
 ) -> Result<(StatusCode, Answer<KeyMade>), Problem> {
     let KeyRequest { user, app, admin } = request;
-    let made = api.engine.add_key(NewKey { user, app, admin }, Some((&by, once))).await?;
+    let made = api.service.add_key(NewKey { user, app, admin }, Some((&by, once))).await?;
     Ok((StatusCode::CREATED, Answer(KeyMade { id: made.id, token: made.token })))
 }
 
@@ -108,6 +108,6 @@ pub(super) async fn revoke_key(
     InPath(key): InPath<KeyId>,
     Key(_): Key, // revoking twice is revoking once
 ) -> Result<StatusCode, Problem> {
-    api.engine.revoke_key(key, Some(&by)).await?;
+    api.service.revoke_key(key, Some(&by)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -13,7 +13,7 @@ use crate::error::Problem;
 use crate::once::Key;
 use crate::query::InPath;
 
-/// A credential by its app and name. The engine knows which can be.
+/// A credential by its app and name. The service knows which can be.
 pub(super) struct Place {
     app: String,
     name: String,
@@ -43,7 +43,7 @@ pub(super) async fn list(
     principal: Principal,
     InPath(app): InPath<String>,
 ) -> Result<Answer<Page<CredentialView>>, Problem> {
-    Ok(Answer(Page { data: api.engine.credentials(&principal, &app).await?, next: None }))
+    Ok(Answer(Page { data: api.service.credentials(&principal, &app).await?, next: None }))
 }
 
 /// Gives a credential to an app, or another value for it. It is kept sealed and never shown.
@@ -65,7 +65,7 @@ pub(super) async fn put(
     Place { app, name }: Place,
     Json(CredentialRequest { value }, once): Json<CredentialRequest>,
 ) -> Result<Answer<CredentialView>, Problem> {
-    Ok(Answer(api.engine.put_credential(&principal, (&app, &name), &value, once).await?))
+    Ok(Answer(api.service.put_credential(&principal, (&app, &name), &value, once).await?))
 }
 
 /// Takes a credential back.
@@ -86,6 +86,6 @@ pub(super) async fn delete(
     Place { app, name }: Place,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_credential(&principal, (&app, &name), once).await?;
+    api.service.delete_credential(&principal, (&app, &name), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -29,7 +29,7 @@ pub(super) async fn create(
     InPath(app): InPath<String>,
     Upload { name, declared, bytes, once, room }: Upload,
 ) -> Result<(StatusCode, Answer<DocumentView>), Problem> {
-    let made = api.engine.add_document(&principal, &app, (name, declared, bytes), once).await;
+    let made = api.service.add_document(&principal, &app, (name, declared, bytes), once).await;
     drop(room);
     Ok((StatusCode::CREATED, Answer(made?)))
 }
@@ -49,7 +49,7 @@ pub(super) async fn list(
     InPath(app): InPath<String>,
     Paging(page): Paging,
 ) -> Result<Answer<Page<DocumentView>>, Problem> {
-    Ok(Answer(api.engine.documents(&principal, &app, page).await?))
+    Ok(Answer(api.service.documents(&principal, &app, page).await?))
 }
 
 /// The pieces of documents nearest to a question, best first.
@@ -68,7 +68,7 @@ pub(super) async fn search(
     InPath(app): InPath<String>,
     Json(query, _): Json<DocumentQuery>,
 ) -> Result<Answer<Page<DocumentHit>>, Problem> {
-    Ok(Answer(api.engine.search_documents(&principal, &app, query).await?))
+    Ok(Answer(api.service.search_documents(&principal, &app, query).await?))
 }
 
 /// One document, without its text.
@@ -85,7 +85,7 @@ pub(super) async fn show(
     principal: Principal,
     InPath(document): InPath<DocumentId>,
 ) -> Result<Answer<DocumentView>, Problem> {
-    Ok(Answer(api.engine.document(&principal, document).await?))
+    Ok(Answer(api.service.document(&principal, document).await?))
 }
 
 /// The text of a document, a part at a time.
@@ -103,7 +103,7 @@ pub(super) async fn text(
     InPath(document): InPath<DocumentId>,
     FromPiece(from): FromPiece,
 ) -> Result<Answer<DocumentText>, Problem> {
-    Ok(Answer(api.engine.document_text(&principal, document, from).await?))
+    Ok(Answer(api.service.document_text(&principal, document, from).await?))
 }
 
 /// Deletes a document: no search finds it any more, and from the next run on it is in no prompt.
@@ -121,6 +121,6 @@ pub(super) async fn delete(
     InPath(document): InPath<DocumentId>,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_document(&principal, document, once).await?;
+    api.service.delete_document(&principal, document, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -29,7 +29,7 @@ pub(super) async fn list(
     principal: Principal,
     InPath(app): InPath<String>,
 ) -> Result<Answer<Page<FileView>>, Problem> {
-    Ok(Answer(api.engine.files(&principal, &app).await?))
+    Ok(Answer(api.service.files(&principal, &app).await?))
 }
 
 /// A file as it is; with `Accept: application/json`, as an object.
@@ -55,7 +55,7 @@ pub(super) async fn show(
     At(place): At<FilePlace>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let mut file = api.engine.file(&principal, &place).await?;
+    let mut file = api.service.file(&principal, &place).await?;
     let tag = (header::ETAG, format!("\"{}\"", file.version));
     let vary = (header::VARY, "accept".to_owned());
     if wants_json(&headers) {
@@ -89,7 +89,7 @@ pub(super) async fn put(
     Expected(expected): Expected,
     Text(content, once): Text,
 ) -> Result<Answer<FileView>, Problem> {
-    let file = api.engine.put_file(&principal, &place, content, Terms { expected, once }).await?;
+    let file = api.service.put_file(&principal, &place, content, Terms { expected, once }).await?;
     Ok(Answer(FileView { content: None, ..file }))
 }
 
@@ -114,7 +114,7 @@ pub(super) async fn delete(
     Expected(expected): Expected,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_file(&principal, &place, Terms { expected, once }).await?;
+    api.service.delete_file(&principal, &place, Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn list(
     State(api): State<Api>,
     Admin(by): Admin,
 ) -> Result<Answer<Page<McpServerView>>, Problem> {
-    let mut data = api.engine.mcp_servers().await?;
+    let mut data = api.service.mcp_servers().await?;
     data.retain(|server| by.may_use(&AppId::new(server.app.as_str())));
     Ok(Answer(Page { data, next: None }))
 }
@@ -79,7 +79,7 @@ pub(super) async fn list(
     responses((status = 200, description = "The server", body = McpServerView))
 )]
 pub(super) async fn show(State(api): State<Api>, place: Place) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.show_mcp(place.names()).await?))
+    Ok(Answer(api.service.show_mcp(place.names()).await?))
 }
 
 /// Asks a server now what it offers. One that cannot be reached is an answer, too: `lastError` says why.
@@ -99,7 +99,7 @@ pub(super) async fn refresh(
     place: Place,
     Key(_): Key, // looking twice changes nothing
 ) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.look_at_mcp(&place.app, &place.server).await?))
+    Ok(Answer(api.service.look_at_mcp(&place.app, &place.server).await?))
 }
 
 /// Says yes to tools as they were shown; to all that wait if none are named.
@@ -120,7 +120,7 @@ pub(super) async fn approve(
     place: Place,
     OptionalJson(approval, _): OptionalJson<McpApproval>, // approving twice is approving once
 ) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.approve_mcp(place.names(), approval, &place.by).await?))
+    Ok(Answer(api.service.approve_mcp(place.names(), approval, &place.by).await?))
 }
 
 /// Takes the approval of tools away, from the next run on.
@@ -141,5 +141,5 @@ pub(super) async fn revoke(
     place: Place,
     Json(McpRevocation { tools }, _): Json<McpRevocation>, // revoking twice is revoking once
 ) -> Result<Answer<McpServerView>, Problem> {
-    Ok(Answer(api.engine.revoke_mcp(place.names(), tools, &place.by).await?))
+    Ok(Answer(api.service.revoke_mcp(place.names(), tools, &place.by).await?))
 }

@@ -23,7 +23,7 @@ pub(super) async fn show(
     principal: Principal,
     ToldTo(app): ToldTo,
 ) -> Result<Answer<ProfileView>, Problem> {
-    Ok(Answer(api.engine.profile(&principal, app.as_deref()).await?))
+    Ok(Answer(api.service.profile(&principal, app.as_deref()).await?))
 }
 
 /// Changes what apps are told of you, or what one is told, with `?app=` or a key for that app. What is absent stays as it is; null removes.
@@ -42,5 +42,5 @@ pub(super) async fn change(
     ToldTo(app): ToldTo,
     Json(patch, once): Json<ProfilePatch>,
 ) -> Result<Answer<ProfileView>, Problem> {
-    Ok(Answer(api.engine.change_profile(&principal, app.as_deref(), patch, once).await?))
+    Ok(Answer(api.service.change_profile(&principal, app.as_deref(), patch, once).await?))
 }

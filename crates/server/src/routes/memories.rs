@@ -37,7 +37,7 @@ pub(super) async fn create(
     InPath(app): InPath<String>,
     Json(new, once): Json<NewMemory>,
 ) -> Result<(StatusCode, Answer<MemoryView>), Problem> {
-    Ok(match api.engine.create_memory(&principal, &app, new, once).await? {
+    Ok(match api.service.create_memory(&principal, &app, new, once).await? {
         Added::New(memory) => (StatusCode::CREATED, Answer(memory)),
         Added::Known(memory) => (StatusCode::OK, Answer(memory)),
     })
@@ -59,7 +59,7 @@ pub(super) async fn list(
     OfStatus(status): OfStatus,
     Paging(page): Paging,
 ) -> Result<Answer<Page<MemoryView>>, Problem> {
-    Ok(Answer(api.engine.memories(&principal, &app, status.as_deref(), page).await?))
+    Ok(Answer(api.service.memories(&principal, &app, status.as_deref(), page).await?))
 }
 
 /// The active memories nearest to a question, best first.
@@ -78,7 +78,7 @@ pub(super) async fn search(
     InPath(app): InPath<String>,
     Json(query, _): Json<MemoryQuery>,
 ) -> Result<Answer<Page<MemoryHit>>, Problem> {
-    Ok(Answer(api.engine.search_memories(&principal, &app, query).await?))
+    Ok(Answer(api.service.search_memories(&principal, &app, query).await?))
 }
 
 /// One memory, whatever its status.
@@ -95,7 +95,7 @@ pub(super) async fn show(
     principal: Principal,
     InPath(memory): InPath<MemoryId>,
 ) -> Result<Answer<MemoryView>, Problem> {
-    Ok(Answer(api.engine.memory(&principal, memory).await?))
+    Ok(Answer(api.service.memory(&principal, memory).await?))
 }
 
 /// Changes an active memory, as a new version of it.
@@ -114,7 +114,7 @@ pub(super) async fn edit(
     InPath(memory): InPath<MemoryId>,
     Json(patch, once): Json<MemoryPatch>,
 ) -> Result<Answer<MemoryView>, Problem> {
-    Ok(Answer(api.engine.edit_memory(&principal, memory, patch, once).await?))
+    Ok(Answer(api.service.edit_memory(&principal, memory, patch, once).await?))
 }
 
 /// Forgets a memory and the words it rests on: from the next run on they are in no prompt. With `purge` it is removed from
@@ -135,8 +135,8 @@ pub(super) async fn forget(
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
     match purge {
-        true => api.engine.purge_memory(&principal, memory, once).await?,
-        false => api.engine.forget_memory(&principal, memory, once).await?,
+        true => api.service.purge_memory(&principal, memory, once).await?,
+        false => api.service.forget_memory(&principal, memory, once).await?,
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -156,7 +156,7 @@ pub(super) async fn restore(
     InPath(memory): InPath<MemoryId>,
     Key(once): Key,
 ) -> Result<Answer<MemoryView>, Problem> {
-    Ok(Answer(api.engine.restore_memory(&principal, memory, once).await?))
+    Ok(Answer(api.service.restore_memory(&principal, memory, once).await?))
 }
 
 /// Why this is known: every version of a memory, and the words it rests on.
@@ -173,7 +173,7 @@ pub(super) async fn history(
     principal: Principal,
     InPath(memory): InPath<MemoryId>,
 ) -> Result<Answer<MemoryHistoryView>, Problem> {
-    Ok(Answer(api.engine.memory_history(&principal, memory).await?))
+    Ok(Answer(api.service.memory_history(&principal, memory).await?))
 }
 
 /// All active memories as a file that `import` takes back.
@@ -195,7 +195,7 @@ pub(super) async fn export(
     InPath(app): InPath<String>,
     InFormat(format): InFormat,
 ) -> Result<Response, Problem> {
-    let file = api.engine.export_memories(&principal, &app, format).await?;
+    let file = api.service.export_memories(&principal, &app, format).await?;
     let (kind, name) = if format.is_json() {
         ("application/json", "memories.json")
     } else {
@@ -227,7 +227,7 @@ pub(super) async fn import(
     InPath(app): InPath<String>,
     File(file, once): File,
 ) -> Result<Answer<ImportReport>, Problem> {
-    Ok(Answer(api.engine.import_memories(&principal, &app, file, once).await?))
+    Ok(Answer(api.service.import_memories(&principal, &app, file, once).await?))
 }
 
 /// Whether anything is remembered of the user in this app.
@@ -244,7 +244,7 @@ pub(super) async fn settings(
     principal: Principal,
     InPath(app): InPath<String>,
 ) -> Result<Answer<MemorySettings>, Problem> {
-    Ok(Answer(api.engine.memory_settings(&principal, &app).await?))
+    Ok(Answer(api.service.memory_settings(&principal, &app).await?))
 }
 
 /// Switches memory off or on for the user in this app. While it is off, nothing is recalled, extracted or remembered;
@@ -264,5 +264,5 @@ pub(super) async fn set(
     InPath(app): InPath<String>,
     Json(settings, once): Json<MemorySettings>,
 ) -> Result<Answer<MemorySettings>, Problem> {
-    Ok(Answer(api.engine.set_memory(&principal, &app, settings, once).await?))
+    Ok(Answer(api.service.set_memory(&principal, &app, settings, once).await?))
 }

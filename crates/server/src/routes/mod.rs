@@ -45,7 +45,7 @@ const ANSWERS_PER_STREAM: usize = 4;
 /// Seconds after which a user with too many streams may try again.
 const STREAMS_RETRY_AFTER: u32 = 5;
 
-pub(crate) fn router(engine: Service, settings: Settings, bound: IpAddr, shutdown: Shutdown) -> Router {
+pub(crate) fn router(service: Service, settings: Settings, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
     let (following, answering) = (Streams::default(), Streams::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
@@ -53,7 +53,7 @@ pub(crate) fn router(engine: Service, settings: Settings, bound: IpAddr, shutdow
     let document = openapi::encode(description, &proxying.public_urls);
     let (chat_app, proxying) = (chat_app.map(Arc::from), Arc::new(proxying));
     let api =
-        Api { engine, limits, chat_app, proxying, following, answering, uploads, shutdown, bound, document };
+        Api { service, limits, chat_app, proxying, following, answering, uploads, shutdown, bound, document };
     router
         .fallback(async || Problem::new(Code::NotFound, "there is nothing at this address"))
         .method_not_allowed_fallback(async || {
@@ -154,7 +154,7 @@ impl Api {
         (follower, permit): (Follower, Permit),
         encoder: impl Encoder,
     ) -> Response {
-        let asking = Asking { engine: self.engine.clone(), principal: principal.clone() };
+        let asking = Asking { service: self.service.clone(), principal: principal.clone() };
         doors::response(follower, encoder, asking, self.setting(permit))
     }
 

@@ -27,7 +27,7 @@ pub(super) async fn create(
     InPath(app): InPath<String>,
     Json(new, once): Json<NewPersona>,
 ) -> Result<(StatusCode, Answer<PersonaView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.create_persona(&principal, &app, new, once).await?)))
+    Ok((StatusCode::CREATED, Answer(api.service.create_persona(&principal, &app, new, once).await?)))
 }
 
 /// The personas of the app first, then the user's by name.
@@ -45,7 +45,7 @@ pub(super) async fn list(
     InPath(app): InPath<String>,
     Paging(page): Paging,
 ) -> Result<Answer<Page<PersonaView>>, Problem> {
-    Ok(Answer(api.engine.personas(&principal, &app, page).await?))
+    Ok(Answer(api.service.personas(&principal, &app, page).await?))
 }
 
 /// One persona.
@@ -62,7 +62,7 @@ pub(super) async fn show(
     principal: Principal,
     At(PersonaPlace { app, id }): At<PersonaPlace>,
 ) -> Result<Answer<PersonaView>, Problem> {
-    Ok(Answer(api.engine.persona(&principal, &app, &id).await?))
+    Ok(Answer(api.service.persona(&principal, &app, &id).await?))
 }
 
 /// Changes a persona of the user's own. Its settings are replaced as a whole.
@@ -81,7 +81,7 @@ pub(super) async fn change(
     At(PersonaPlace { app, id }): At<PersonaPlace>,
     Json(patch, once): Json<PersonaPatch>,
 ) -> Result<Answer<PersonaView>, Problem> {
-    Ok(Answer(api.engine.change_persona(&principal, (&app, &id), patch, once).await?))
+    Ok(Answer(api.service.change_persona(&principal, (&app, &id), patch, once).await?))
 }
 
 /// Deletes a persona of the user's own. Threads in which it answers go on without one.
@@ -99,6 +99,6 @@ pub(super) async fn delete(
     At(PersonaPlace { app, id }): At<PersonaPlace>,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_persona(&principal, (&app, &id), once).await?;
+    api.service.delete_persona(&principal, (&app, &id), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

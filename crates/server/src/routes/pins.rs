@@ -27,7 +27,7 @@ pub(super) async fn create(
     InPath(thread): InPath<ThreadId>,
     Json(new, once): Json<NewPin>,
 ) -> Result<(StatusCode, Answer<PinView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.pin_in_thread(&principal, thread, new, once).await?)))
+    Ok((StatusCode::CREATED, Answer(api.service.pin_in_thread(&principal, thread, new, once).await?)))
 }
 
 /// The pins of a thread and those of all threads, oldest first.
@@ -45,7 +45,7 @@ pub(super) async fn list(
     InPath(thread): InPath<ThreadId>,
     Paging(page): Paging,
 ) -> Result<Answer<Page<PinView>>, Problem> {
-    Ok(Answer(api.engine.pins_of_thread(&principal, thread, page).await?))
+    Ok(Answer(api.service.pins_of_thread(&principal, thread, page).await?))
 }
 
 /// Marks a text as important in all of the user's threads in an app.
@@ -64,7 +64,7 @@ pub(super) async fn create_for_all(
     InPath(app): InPath<String>,
     Json(new, once): Json<NewPin>,
 ) -> Result<(StatusCode, Answer<PinView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.pin_in_app(&principal, &app, new, once).await?)))
+    Ok((StatusCode::CREATED, Answer(api.service.pin_in_app(&principal, &app, new, once).await?)))
 }
 
 /// The pins that are for all threads of an app, oldest first.
@@ -82,7 +82,7 @@ pub(super) async fn list_for_all(
     InPath(app): InPath<String>,
     Paging(page): Paging,
 ) -> Result<Answer<Page<PinView>>, Problem> {
-    Ok(Answer(api.engine.pins_of_app(&principal, &app, page).await?))
+    Ok(Answer(api.service.pins_of_app(&principal, &app, page).await?))
 }
 
 /// Removes a pin: from the next run on it is in no prompt.
@@ -100,6 +100,6 @@ pub(super) async fn delete(
     InPath(pin): InPath<PinId>,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.unpin(&principal, pin, once).await?;
+    api.service.unpin(&principal, pin, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -25,7 +25,7 @@ pub(super) async fn list(
     OnlyOpen(open): OnlyOpen,
     Paging(page): Paging,
 ) -> Result<Answer<Page<ProposalView>>, Problem> {
-    Ok(Answer(api.engine.proposals(&principal, &app, open, page).await?))
+    Ok(Answer(api.service.proposals(&principal, &app, open, page).await?))
 }
 
 /// One proposal.
@@ -42,7 +42,7 @@ pub(super) async fn show(
     principal: Principal,
     InPath(proposal): InPath<ProposalId>,
 ) -> Result<Answer<ProposalView>, Problem> {
-    Ok(Answer(api.engine.proposal(&principal, proposal).await?))
+    Ok(Answer(api.service.proposal(&principal, proposal).await?))
 }
 
 /// Says yes: the call is made, once, exactly as it was shown.
@@ -60,7 +60,7 @@ pub(super) async fn confirm(
     InPath(proposal): InPath<ProposalId>,
     Key(once): Key,
 ) -> Result<Answer<ProposalView>, Problem> {
-    Ok(Answer(api.engine.confirm_proposal(&principal, proposal, once).await?))
+    Ok(Answer(api.service.confirm_proposal(&principal, proposal, once).await?))
 }
 
 /// Says no: the call is not made.
@@ -78,5 +78,5 @@ pub(super) async fn reject(
     InPath(proposal): InPath<ProposalId>,
     Key(once): Key,
 ) -> Result<Answer<ProposalView>, Problem> {
-    Ok(Answer(api.engine.reject_proposal(&principal, proposal, once).await?))
+    Ok(Answer(api.service.reject_proposal(&principal, proposal, once).await?))
 }

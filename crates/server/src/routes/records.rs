@@ -31,7 +31,7 @@ pub(super) async fn create(
     At(of): At<RecordsPlace>,
     Json(Fields(data), once): Json<Fields>,
 ) -> Result<(StatusCode, Answer<RecordView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.create_record(&principal, &of, data, once).await?)))
+    Ok((StatusCode::CREATED, Answer(api.service.create_record(&principal, &of, data, once).await?)))
 }
 
 /// Records of one type, the one changed last first; where words are given, the best match first. `field.NAME=value`,
@@ -56,7 +56,7 @@ pub(super) async fn list(
     WhichRecords(search): WhichRecords,
     Paging(page): Paging,
 ) -> Result<Answer<Page<RecordView>>, Problem> {
-    Ok(Answer(api.engine.records(&principal, &of, search, page).await?))
+    Ok(Answer(api.service.records(&principal, &of, search, page).await?))
 }
 
 /// One record.
@@ -77,7 +77,7 @@ pub(super) async fn show(
     principal: Principal,
     At(place): At<RecordPlace>,
 ) -> Result<Answer<RecordView>, Problem> {
-    Ok(Answer(api.engine.record(&principal, &place).await?))
+    Ok(Answer(api.service.record(&principal, &place).await?))
 }
 
 /// Replaces all data of a record.
@@ -104,7 +104,7 @@ pub(super) async fn replace(
     Json(Fields(data), once): Json<Fields>,
 ) -> Result<Answer<RecordView>, Problem> {
     let terms = Terms { expected, once };
-    Ok(Answer(api.engine.change_record(&principal, &place, Edit::Replace(data), terms).await?))
+    Ok(Answer(api.service.change_record(&principal, &place, Edit::Replace(data), terms).await?))
 }
 
 /// Changes the fields of a record that the body names. Null takes a field away.
@@ -131,7 +131,7 @@ pub(super) async fn change(
     Json(Fields(fields), once): Json<Fields>,
 ) -> Result<Answer<RecordView>, Problem> {
     let terms = Terms { expected, once };
-    Ok(Answer(api.engine.change_record(&principal, &place, Edit::Merge(fields), terms).await?))
+    Ok(Answer(api.service.change_record(&principal, &place, Edit::Merge(fields), terms).await?))
 }
 
 /// Deletes a record.
@@ -156,6 +156,6 @@ pub(super) async fn delete(
     Expected(expected): Expected,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_record(&principal, &place, Terms { expected, once }).await?;
+    api.service.delete_record(&principal, &place, Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

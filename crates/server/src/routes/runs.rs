@@ -108,8 +108,8 @@ async fn follow(
     stream: impl FnOnce(Follower, Permit) -> Response,
 ) -> Result<Response, Problem> {
     let permit = api.may_be_answered(principal)?;
-    let submitted = api.engine.submit(principal, app, new, once).await?;
-    let follower = api.engine.follow_run(principal, submitted.run, None).await?;
+    let submitted = api.service.submit(principal, app, new, once).await?;
+    let follower = api.service.follow_run(principal, submitted.run, None).await?;
     let response = follower.map(|follower| stream(follower, permit));
     Ok(named(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
 }
@@ -121,9 +121,9 @@ async fn answered(
     (new, once): (NewRun, Option<Once>),
 ) -> Result<Response, Problem> {
     let _permit = api.may_be_answered(principal)?;
-    let submitted = api.engine.submit(principal, app, new, once).await?;
+    let submitted = api.service.submit(principal, app, new, once).await?;
     let response = tokio::select! {
-        result = api.engine.result(principal, submitted.run) => Answer(result?).into_response(),
+        result = api.service.result(principal, submitted.run) => Answer(result?).into_response(),
         () = api.shutdown.all.cancelled() => {
             let detail = format!("the server is stopping; the run goes on, see /v1/runs/{}", submitted.run);
             Problem::new(Code::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
@@ -151,7 +151,7 @@ pub(super) async fn show(
     principal: Principal,
     InPath(run): InPath<RunId>,
 ) -> Result<Answer<RunView>, Problem> {
-    Ok(Answer(api.engine.run(&principal, run).await?))
+    Ok(Answer(api.service.run(&principal, run).await?))
 }
 
 /// A run's events after the last one seen, then the ones to come, to the end of the run.
@@ -177,7 +177,7 @@ pub(super) async fn events(
     After(after): After,
 ) -> Result<Response, Problem> {
     let permit = api.may_follow(&principal)?;
-    let follower = api.engine.follow_run(&principal, run, after).await?;
+    let follower = api.service.follow_run(&principal, run, after).await?;
     let response = follower.map(|follower| api.stream(follower, permit));
     Ok(response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response()))
 }
@@ -216,7 +216,7 @@ pub(super) async fn prompt(
     InPath(run): InPath<RunId>,
     Step(step): Step,
 ) -> Result<Answer<PromptView>, Problem> {
-    Ok(Answer(api.engine.prompt(&principal, run, step).await?))
+    Ok(Answer(api.service.prompt(&principal, run, step).await?))
 }
 
 /// Asks a run to stop. What it said so far is kept; a run that has ended stays as it is.
@@ -234,5 +234,5 @@ pub(super) async fn cancel(
     InPath(run): InPath<RunId>,
     Key(once): Key,
 ) -> Result<(StatusCode, Answer<RunView>), Problem> {
-    Ok((StatusCode::ACCEPTED, Answer(api.engine.cancel(&principal, run, once).await?)))
+    Ok((StatusCode::ACCEPTED, Answer(api.service.cancel(&principal, run, once).await?)))
 }

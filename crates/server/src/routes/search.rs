@@ -24,5 +24,5 @@ pub(super) async fn messages(
     InPath(app): InPath<String>,
     WhichMessages(query): WhichMessages,
 ) -> Result<Answer<Page<MessageHit>>, Problem> {
-    Ok(Answer(api.engine.search_messages(&principal, &app, query).await?))
+    Ok(Answer(api.service.search_messages(&principal, &app, query).await?))
 }

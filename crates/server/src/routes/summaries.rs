@@ -24,5 +24,5 @@ pub(super) async fn list(
     All(all): All,
     Paging(page): Paging,
 ) -> Result<Answer<Page<SummaryView>>, Problem> {
-    Ok(Answer(api.engine.summaries(&principal, thread, all, page).await?))
+    Ok(Answer(api.service.summaries(&principal, thread, all, page).await?))
 }

@@ -23,7 +23,7 @@ const UNWRITABLE: &str = "nothing more can be written; the server ends and must 
     responses((status = 200, description = "All apps", body = Page<AppView>))
 )]
 pub(super) async fn apps(State(api): State<Api>, principal: Principal) -> Answer<Page<AppView>> {
-    let mut data = api.engine.apps();
+    let mut data = api.service.apps();
     data.retain(|app| principal.may_use(&AppId::new(app.id.as_str())));
     Answer(Page { data, next: None })
 }
@@ -44,7 +44,7 @@ pub(super) async fn apps(State(api): State<Api>, principal: Principal) -> Answer
     )
 )]
 pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, Problem> {
-    if api.engine.can_write() {
+    if api.service.can_write() {
         return Ok(StatusCode::OK);
     }
     Err(Problem::new(Code::Unavailable, UNWRITABLE))
@@ -66,8 +66,8 @@ pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, Proble
     )
 )]
 pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, Problem> {
-    if api.shutdown.streams.is_cancelled() || !api.engine.is_ready() {
-        let detail = if api.engine.can_write() { "the server is starting or stopping" } else { UNWRITABLE };
+    if api.shutdown.streams.is_cancelled() || !api.service.is_ready() {
+        let detail = if api.service.can_write() { "the server is starting or stopping" } else { UNWRITABLE };
         return Err(Problem::new(Code::Unavailable, detail).retry_after(READY_RETRY_AFTER));
     }
     Ok(StatusCode::OK)

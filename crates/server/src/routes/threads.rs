@@ -28,7 +28,7 @@ pub(super) async fn create(
     InPath(app): InPath<String>,
     OptionalJson(new, once): OptionalJson<NewThread>,
 ) -> Result<(StatusCode, Answer<ThreadView>), Problem> {
-    Ok((StatusCode::CREATED, Answer(api.engine.create_thread(&principal, &app, new, once).await?)))
+    Ok((StatusCode::CREATED, Answer(api.service.create_thread(&principal, &app, new, once).await?)))
 }
 
 /// The user's threads in an app, newest first.
@@ -46,7 +46,7 @@ pub(super) async fn list(
     InPath(app): InPath<String>,
     Paging(page): Paging,
 ) -> Result<Answer<Page<ThreadView>>, Problem> {
-    Ok(Answer(api.engine.threads(&principal, &app, page).await?))
+    Ok(Answer(api.service.threads(&principal, &app, page).await?))
 }
 
 /// One thread.
@@ -63,7 +63,7 @@ pub(super) async fn show(
     principal: Principal,
     InPath(thread): InPath<ThreadId>,
 ) -> Result<Answer<ThreadView>, Problem> {
-    Ok(Answer(api.engine.thread(&principal, thread).await?))
+    Ok(Answer(api.service.thread(&principal, thread).await?))
 }
 
 /// Renames a thread, or sets who answers in it. What is absent stays as it is; a `personaId` of null removes it.
@@ -82,7 +82,7 @@ pub(super) async fn change(
     InPath(thread): InPath<ThreadId>,
     Json(change, once): Json<ThreadChange>,
 ) -> Result<Answer<ThreadView>, Problem> {
-    Ok(Answer(api.engine.change_thread(&principal, thread, change, once).await?))
+    Ok(Answer(api.service.change_thread(&principal, thread, change, once).await?))
 }
 
 /// Deletes a thread. A run under way in it is cancelled.
@@ -100,7 +100,7 @@ pub(super) async fn delete(
     InPath(thread): InPath<ThreadId>,
     Key(once): Key,
 ) -> Result<StatusCode, Problem> {
-    api.engine.delete_thread(&principal, thread, once).await?;
+    api.service.delete_thread(&principal, thread, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn messages(
     InPath(thread): InPath<ThreadId>,
     Paging(page): Paging,
 ) -> Result<Answer<Page<Message>>, Problem> {
-    Ok(Answer(api.engine.messages(&principal, thread, page).await?))
+    Ok(Answer(api.service.messages(&principal, thread, page).await?))
 }
 
 /// The thread's channel: the events of all its runs after the last one seen, then the ones to come, without end.
@@ -142,6 +142,6 @@ pub(super) async fn events(
     After(after): After,
 ) -> Result<Response, Problem> {
     let permit = api.may_follow(&principal)?;
-    let follower = api.engine.follow_thread(&principal, thread, after).await?;
+    let follower = api.service.follow_thread(&principal, thread, after).await?;
     Ok(api.stream(follower, permit))
 }

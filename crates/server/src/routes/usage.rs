@@ -22,7 +22,7 @@ pub(super) async fn report(
     principal: Principal,
     Period(period): Period,
 ) -> Result<Answer<UsageReport>, Problem> {
-    Ok(Answer(api.engine.usage_report(&principal, period.from.as_deref(), period.to.as_deref()).await?))
+    Ok(Answer(api.service.usage_report(&principal, period.from.as_deref(), period.to.as_deref()).await?))
 }
 
 /// The models that a request may name, by name.
@@ -34,5 +34,5 @@ pub(super) async fn report(
     responses((status = 200, description = "All models", body = Page<ModelView>))
 )]
 pub(super) async fn models(State(api): State<Api>, _: Principal) -> Answer<Page<ModelView>> {
-    Answer(Page { data: api.engine.models(), next: None })
+    Answer(Page { data: api.service.models(), next: None })
 }
