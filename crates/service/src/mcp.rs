@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{Serving, look_at_server, offer_again};
+use agent::{ServedApp, look_at_server, offer_again};
 use protocol::{AppId, McpApproval, McpServerView, McpToolState, McpToolView, McpTransport};
 use store::McpToolRow;
 use tools::{Server, mcp_tool_name};
@@ -87,14 +87,14 @@ impl Service {
         self.mcp_view(&serving, &server).await
     }
 
-    fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<Serving>, Arc<Server>), Error> {
+    fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<ServedApp>, Arc<Server>), Error> {
         let missing = || Error::NotFound { what: "server" };
         let serving = self.world().apps.get(&AppId::new(app)).ok_or(Error::NotFound { what: "app" })?;
         let servers = self.world().catalog.servers(&serving.app);
         Ok((serving, servers.into_iter().find(|server| server.name() == name).ok_or_else(missing)?))
     }
 
-    async fn mcp_view(&self, serving: &Serving, server: &Server) -> Result<McpServerView, Error> {
+    async fn mcp_view(&self, serving: &ServedApp, server: &Server) -> Result<McpServerView, Error> {
         let rows = self.store().mcp_tools(&serving.app.id).await?;
         Ok(view(&serving.app.id, server, &rows))
     }

@@ -11,7 +11,7 @@ use store::ActionEnd;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::apps::Serving;
+use crate::apps::ServedApp;
 use crate::world::World;
 
 /// Makes calls of an app's tools for one user.
@@ -39,7 +39,7 @@ impl<'a> Executor<'a> {
     pub(crate) fn of_app(
         world: &'a World,
         scope: &'a Scope,
-        serving: &Serving,
+        serving: &ServedApp,
         stop: &'a CancellationToken,
     ) -> Self {
         Self::new(world, scope, serving.tools(), serving.app.limits.tool_timeout, stop)
@@ -61,24 +61,24 @@ impl<'a> Executor<'a> {
     }
 
     /// Makes a call that was prepared.
-    pub(crate) async fn call(&self, tool: &str, calling: Calling<'_>) -> Executed {
+    pub(crate) async fn call(&self, tool: &str, calling: Calling<'_>) -> ExecutedCall {
         let begun = Instant::now();
-        Executed::since(begun, self.tools.run(tool, calling, self.timeout).await)
+        ExecutedCall::since(begun, self.tools.run(tool, calling, self.timeout).await)
     }
 
     /// Makes a call that its user has approved, if it still can be made.
-    pub(crate) async fn call_approved(&self, tool: &str, calling: Calling<'_>) -> Executed {
+    pub(crate) async fn call_approved(&self, tool: &str, calling: Calling<'_>) -> ExecutedCall {
         let begun = Instant::now();
         match self.prepare(tool, &calling, &Taint::new()).await {
             Ok(_) => self.call(tool, calling).await,
-            Err(failed) => Executed::since(begun, failed.into()),
+            Err(failed) => ExecutedCall::since(begun, failed.into()),
         }
     }
 
     /// Takes back a call that acted outside and had this output.
-    pub(crate) async fn undo(&self, tool: &str, calling: Calling<'_>, output: &Value) -> Executed {
+    pub(crate) async fn undo(&self, tool: &str, calling: Calling<'_>, output: &Value) -> ExecutedCall {
         let begun = Instant::now();
-        Executed::since(begun, self.tools.undo(tool, calling, output, self.timeout).await)
+        ExecutedCall::since(begun, self.tools.undo(tool, calling, output, self.timeout).await)
     }
 }
 
@@ -107,12 +107,12 @@ pub(crate) fn calling<'a>(
 }
 
 /// The outcome of a call, and how long the call took.
-pub(crate) struct Executed {
+pub(crate) struct ExecutedCall {
     pub(crate) outcome: Outcome,
     pub(crate) duration_ms: u64,
 }
 
-impl Executed {
+impl ExecutedCall {
     pub(crate) fn since(begun: Instant, outcome: Outcome) -> Self {
         let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Self { outcome, duration_ms }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Run;
-use super::executor::{Executed, Executor};
+use super::executor::{ExecutedCall, Executor};
 use crate::decide::{CallVerdict, call_verdicts};
 use crate::profile;
 use crate::state::RunState;
@@ -105,7 +105,7 @@ impl Run {
             return Ok(Vec::new());
         }
         let begun_at = Instant::now();
-        let settle = |outcome: Outcome| self.settle(&call, Executed::since(begun_at, outcome));
+        let settle = |outcome: Outcome| self.settle(&call, ExecutedCall::since(begun_at, outcome));
         let (approved, begun) = match verdict {
             CallVerdict::Refuse(outcome) => return settle(outcome).await,
             CallVerdict::Run { begun: true, .. } if self.tools.is_beyond_knowing(&call.name) => {
@@ -169,7 +169,7 @@ impl Run {
     }
 
     /// Commits the outcome with what the call writes. If that came too late, the call has failed and nothing is written.
-    async fn settle(&self, call: &Call, executed: Executed) -> Result<Vec<Event>, store::Error> {
+    async fn settle(&self, call: &Call, executed: ExecutedCall) -> Result<Vec<Event>, store::Error> {
         let Outcome { writes, sources, .. } = &executed.outcome;
         let mut events = vec![complete(call, &executed)];
         events.extend(sources.iter().cloned().map(Event::Source));
@@ -181,8 +181,8 @@ impl Run {
 }
 
 /// The event that ends a call.
-fn complete(call: &Call, executed: &Executed) -> Event {
-    let Executed { outcome: Outcome { status, output, outside, .. }, duration_ms } = executed;
+fn complete(call: &Call, executed: &ExecutedCall) -> Event {
+    let ExecutedCall { outcome: Outcome { status, output, outside, .. }, duration_ms } = executed;
     Event::ToolComplete(ToolComplete {
         call_id: call.id,
         name: call.name.clone(),
