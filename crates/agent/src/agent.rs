@@ -22,7 +22,7 @@ use store::{Admitted, JobRow, Once, PageOf, RunRow, Stop, Submission};
 use tokio::sync::watch;
 use tools::Vault;
 
-use crate::apps::Serving;
+use crate::apps::ServedApp;
 use crate::jobs::embed_all;
 use crate::world::{AgentParts, World};
 use crate::{Error, mcp};
@@ -250,7 +250,7 @@ impl Agent {
     /// not exist, or a model that it may not use.
     pub async fn replace_app(&self, app: Arc<App>) -> Result<(), Problem> {
         let world = &self.world;
-        let serving = Serving::new(app, (&world.catalog, &world.models))?;
+        let serving = ServedApp::new(app, (&world.catalog, &world.models))?;
         let id = serving.app.id.clone();
         if !serving.app.mcp.is_empty()
             && let Err(error) = mcp::offer_again(world, &serving).await

@@ -13,7 +13,7 @@ use tools::{Catalog, ToolRegistry};
 use crate::models::model_problems;
 
 /// An app with its tools.
-pub struct Serving {
+pub struct ServedApp {
     pub app: Arc<App>,
     /// Others when what is approved of the app's servers changes. Locked for a look, never over an await.
     tools: RwLock<Arc<ToolRegistry>>,
@@ -23,7 +23,7 @@ pub struct Serving {
     problem: RwLock<Option<String>>,
 }
 
-impl Serving {
+impl ServedApp {
     /// Fails if the app names a tool that does not exist, or a model that it may not use.
     pub(crate) fn new(app: Arc<App>, (catalog, models): (&Catalog, &Models)) -> Result<Arc<Self>, Problem> {
         if let Some(problem) = model_problems(&app, models).into_iter().next() {
@@ -56,7 +56,7 @@ impl Serving {
     }
 }
 
-type Served = BTreeMap<AppId, Arc<Serving>>;
+type Served = BTreeMap<AppId, Arc<ServedApp>>;
 
 /// All apps as of now. Locked for a look, never over an await.
 pub struct ServedApps {
@@ -65,7 +65,7 @@ pub struct ServedApps {
 
 impl ServedApps {
     pub(crate) fn new(apps: Apps, surroundings: (&Catalog, &Models)) -> Result<Self, Problem> {
-        let serve = |(id, app)| Ok((id, Serving::new(app, surroundings)?));
+        let serve = |(id, app)| Ok((id, ServedApp::new(app, surroundings)?));
         let served = apps.into_iter().map(serve).collect::<Result<Served, Problem>>()?;
         Ok(Self { served: RwLock::new(Arc::new(served)) })
     }
@@ -74,12 +74,12 @@ impl ServedApps {
         Arc::clone(&self.served.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn get(&self, app: &AppId) -> Option<Arc<Serving>> {
+    pub fn get(&self, app: &AppId) -> Option<Arc<ServedApp>> {
         self.all().get(app).map(Arc::clone)
     }
 
     /// Serves the app from now on, in place of what was served under its id.
-    pub(crate) fn insert(&self, serving: Arc<Serving>) {
+    pub(crate) fn insert(&self, serving: Arc<ServedApp>) {
         self.change(|served| drop(served.insert(serving.app.id.clone(), serving)));
     }
 

@@ -35,7 +35,7 @@ pub(crate) trait BackgroundJob: Sync {
     }
 
     /// One attempt.
-    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished>;
+    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob>;
 }
 
 const JOBS: [&dyn BackgroundJob; 5] =
@@ -93,14 +93,14 @@ impl JobEffect {
 
 /// Why an attempt has come to nothing, for people, and what a model was paid for it all the same.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedJob {
     pub(crate) reason: String,
     pub(crate) spent: Option<Spent>,
     /// The model was not asked, because other calls hold what the user may spend. The attempt does not count.
     pub(crate) is_early: bool,
 }
 
-impl From<String> for Unfinished {
+impl From<String> for UnfinishedJob {
     fn from(reason: String) -> Self {
         Self { reason, spent: None, is_early: false }
     }

@@ -31,7 +31,7 @@ mod world;
 
 pub use access::{run_row, thread_row};
 pub use agent::{AcceptedRun, Agent, OutsideEffect};
-pub use apps::{ServedApps, Serving};
+pub use apps::{ServedApp, ServedApps};
 pub use context::{capped, most_pin_tokens};
 pub use decide::{DAY_SPENT, day_spent, has_day};
 pub use error::Error;

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tools::{Failed, Hub, Server};
 
-use crate::apps::Serving;
+use crate::apps::ServedApp;
 use crate::world::World;
 use crate::{Error, run};
 
@@ -30,7 +30,7 @@ pub(crate) async fn look_at_servers(world: Arc<World>) {
 }
 
 /// Looks at the servers of one app.
-pub(crate) async fn look_at_servers_of(world: Arc<World>, serving: Arc<Serving>) {
+pub(crate) async fn look_at_servers_of(world: Arc<World>, serving: Arc<ServedApp>) {
     let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
     look_at_all(&world, &serving, &scope, |server| !server.is_personal()).await;
 }
@@ -42,7 +42,7 @@ pub async fn look_at_personal_servers(world: Arc<World>, scope: Scope) {
 }
 
 /// Looks at those of an app's servers that are meant, side by side: one that never answers holds up no other.
-async fn look_at_all(world: &World, serving: &Serving, scope: &Scope, meant: impl Fn(&Server) -> bool) {
+async fn look_at_all(world: &World, serving: &ServedApp, scope: &Scope, meant: impl Fn(&Server) -> bool) {
     let servers = world.catalog.servers(&serving.app);
     let meant = servers.iter().filter(|server| meant(server));
     join_all(meant.map(|server| look_at(world, serving, server, scope))).await;
@@ -60,13 +60,18 @@ pub(crate) async fn look_after_servers(world: Arc<World>, hub: Arc<Hub>) {
     }
 }
 
-async fn look_at(world: &World, serving: &Serving, server: &Server, scope: &Scope) {
+async fn look_at(world: &World, serving: &ServedApp, server: &Server, scope: &Scope) {
     if let Err(failed) = try_look_at(world, serving, server, scope).await {
         tracing::warn!(app = %serving.app.id, server = server.name(), reason = failed.message, "a server of tools could not be looked at");
     }
 }
 
-async fn try_look_at(world: &World, serving: &Serving, server: &Server, scope: &Scope) -> Result<(), Failed> {
+async fn try_look_at(
+    world: &World,
+    serving: &ServedApp,
+    server: &Server,
+    scope: &Scope,
+) -> Result<(), Failed> {
     let stop = CancellationToken::new();
     let calling = run::calling(world, scope, CallId::new(world.ids.fresh()), json!({}), &stop);
     let offers = server.offers(&calling).await?;
@@ -78,7 +83,7 @@ async fn try_look_at(world: &World, serving: &Serving, server: &Server, scope: &
 }
 
 /// Makes an app's tools anew of what is approved now.
-pub async fn offer_again(world: &World, serving: &Serving) -> Result<(), Error> {
+pub async fn offer_again(world: &World, serving: &ServedApp) -> Result<(), Error> {
     let _turn = serving.offering().await; // or older rows could be put over newer ones
     let pinned = world.store.mcp_tools(&serving.app.id).await?;
     match world.catalog.registry(&serving.app, &pinned) {
@@ -91,7 +96,7 @@ pub async fn offer_again(world: &World, serving: &Serving) -> Result<(), Error> 
 }
 
 /// Looks at a server that all users of an app share.
-pub async fn look_at_server(world: &World, serving: &Serving, server: &Server) -> Result<(), Failed> {
+pub async fn look_at_server(world: &World, serving: &ServedApp, server: &Server) -> Result<(), Failed> {
     let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
     try_look_at(world, serving, server, &scope).await
 }

@@ -67,8 +67,13 @@ impl World {
         let model_calls = CallGate::new(parts.model_calls, parts.models.provider_count());
         let (store, clock) = (parts.store, parts.clock);
         let tasks = Arc::new(Tasks::default());
-        let (sweeping, timing, tracking) = (Arc::clone(&store), Arc::clone(&clock), Arc::clone(&tasks));
-        let sweeper = Sweeper::new(sweeping, timing, tracking, parts.retention, parts.undo_retention);
+        let sweeper = Sweeper::new(
+            Arc::clone(&store),
+            Arc::clone(&clock),
+            Arc::clone(&tasks),
+            parts.retention,
+            parts.undo_retention,
+        );
         Ok(Self {
             store,
             bus: parts.bus,

@@ -54,8 +54,8 @@ struct Cost {
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let listener = Arc::new(Listener::default());
-    let engine = world::engine(folder.path(), listener.clone(), Coalesce::Waiting)?;
-    engine.start().await?;
+    let service = world::service(folder.path(), listener.clone(), Coalesce::Waiting)?;
+    service.start().await?;
     let user = Principal::authenticated(UserId::new("bench"));
     let (mut thread, mut said) = (None, 0);
     let mut report = String::from(
@@ -63,20 +63,20 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     );
     for size in SIZES {
         while said + 2 * MEASURED < size {
-            thread = Some(one(&engine, &user, &listener, thread).await?.0.thread);
+            thread = Some(one(&service, &user, &listener, thread).await?.0.thread);
             said += 2;
         }
         let mut costs = Vec::with_capacity(MEASURED);
         let runs = MEASURED.min(size / 2);
         for _ in 0..runs {
-            let (submitted, to_model, cpu) = one(&engine, &user, &listener, thread).await?;
+            let (submitted, to_model, cpu) = one(&service, &user, &listener, thread).await?;
             thread = Some(submitted.thread);
             said += 2;
-            let ledger = engine.prompt(&user, submitted.run, None).await?.ledger;
+            let ledger = service.prompt(&user, submitted.run, None).await?.ledger;
             costs.push(Cost { to_model, cpu, ledger });
         }
-        engine.idle().await;
-        let summaries = engine
+        service.idle().await;
+        let summaries = service
             .summaries(&user, thread.ok_or("no thread")?, false, service::PageQuery::default())
             .await?
             .data
@@ -104,15 +104,15 @@ fn line(said: usize, costs: &mut [Cost], summaries: usize) -> Result<String, Box
 }
 
 async fn one(
-    engine: &Service,
+    service: &Service,
     user: &Principal,
     listener: &Listener,
     thread: Option<ThreadId>,
 ) -> Result<(AcceptedRun, Duration, Duration), Box<dyn Error>> {
     let (begun, cpu) = (Instant::now(), cpu::spent()?);
     let new = NewRun { message: Some(WORDS.into()), thread_id: thread, ..NewRun::default() };
-    let submitted = engine.submit(user, "talk", new, None).await?;
-    engine.result(user, submitted.run).await?;
+    let submitted = service.submit(user, "talk", new, None).await?;
+    service.result(user, submitted.run).await?;
     let spent = cpu::spent()?.saturating_sub(cpu);
     let asked = *listener.asked.lock().unwrap_or_else(PoisonError::into_inner);
     let to_model = asked.ok_or("the model was not asked")?.saturating_duration_since(begun);

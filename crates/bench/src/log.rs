@@ -66,22 +66,22 @@ fn option(options: &[String], name: &str, default: usize) -> Result<usize, Box<d
 
 async fn measure(runs: usize, deltas: usize, coalesce: Coalesce) -> Result<Measured, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let engine = world::engine(folder.path(), Arc::new(Talker { deltas }), coalesce)?;
-    engine.start().await?;
+    let service = world::service(folder.path(), Arc::new(Talker { deltas }), coalesce)?;
+    service.start().await?;
     let user = Principal::authenticated(UserId::new("bench"));
     let (started, cpu) = (Instant::now(), cpu::spent()?);
-    let counts = join_all((0..runs).map(|_| one(&engine, &user, deltas))).await;
+    let counts = join_all((0..runs).map(|_| one(&service, &user, deltas))).await;
     let (wall, cpu) = (started.elapsed(), cpu::spent()?.saturating_sub(cpu));
     let events = counts.into_iter().sum::<Result<usize, _>>()?;
-    engine.idle().await;
+    service.idle().await;
     Ok(Measured { events, wall, cpu })
 }
 
 /// One run from message to end; gives back how many events it had.
-async fn one(engine: &Service, user: &Principal, deltas: usize) -> Result<usize, Box<dyn Error>> {
+async fn one(service: &Service, user: &Principal, deltas: usize) -> Result<usize, Box<dyn Error>> {
     let new = NewRun { message: Some("go".into()), ..NewRun::default() };
-    let submitted = engine.submit(user, "talk", new, None).await?;
-    let mut follower = engine.follow_run(user, submitted.run, None).await?.ok_or("ended before it began")?;
+    let submitted = service.submit(user, "talk", new, None).await?;
+    let mut follower = service.follow_run(user, submitted.run, None).await?.ok_or("ended before it began")?;
     let (mut text, mut events, mut answer) = (String::new(), 0, None);
     while let Some(batch) = follower.next().await? {
         events += batch.len();

@@ -1,4 +1,4 @@
-//! An engine over a real database, with one app and a model in this process.
+//! A service over a real database, with one app and a model in this process.
 
 use std::error::Error;
 use std::path::Path;
@@ -14,7 +14,7 @@ use store::{Sqlite, Store};
 use tools::Catalog;
 
 /// The app is `talk`.
-pub(crate) fn engine(
+pub(crate) fn service(
     folder: &Path,
     chat: Arc<dyn ChatModel>,
     coalesce: Coalesce,

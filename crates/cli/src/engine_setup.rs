@@ -1,4 +1,4 @@
-//! Configuration in, engine out.
+//! Configuration in, service out.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::config::{self, Config, Embeddings, ProviderConfig};
 use crate::extract::ExtractorProcess;
 use crate::{CommandError, CommandResult, local, vault, weights};
 
-/// Opens the data folder and reads the apps. Nothing runs until the engine is started.
-pub(crate) fn engine(config: &Config) -> CommandResult<Service> {
-    engine_with_secrets(config).map(|(engine, _)| engine)
+/// Opens the data folder and reads the apps. Nothing runs until the service is started.
+pub(crate) fn service(config: &Config) -> CommandResult<Service> {
+    engine_with_secrets(config).map(|(service, _)| service)
 }
 
 /// The engine with the secrets of its tools, to which the secrets of later apps are added.

@@ -41,34 +41,34 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     let mut signals = Signals::new()?;
     let mut config = discover::complete(config).await;
     let limits = fit_open_files(&mut config);
-    let (engine, secrets) = engine_setup::engine_with_secrets(&config)?;
+    let (service, secrets) = engine_setup::engine_with_secrets(&config)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         format!(
             "cannot listen on {}: {error}; choose another address with --listen or RONDO_LISTEN",
             config.listen
         )
     })?;
-    engine.load_keys().await?;
-    require_keys(&config, &engine)?;
-    engine.start().await?;
-    let control = ControlFile { url: reach(&listener, &config)?, token: engine.control_token()? };
+    service.load_keys().await?;
+    require_keys(&config, &service)?;
+    service.start().await?;
+    let control = ControlFile { url: reach(&listener, &config)?, token: service.control_token()? };
     let _published = control.publish(&config.data)?;
-    announce(&config, &engine, &listener);
+    announce(&config, &service, &listener);
     let stop = Shutdown::from(CancellationToken::new());
     let settings = settings(&config, limits);
-    let serving = server::serve(listener, engine.clone(), settings, stop.clone());
+    let serving = server::serve(listener, service.clone(), settings, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
-        () = AppWatch::new(&config, engine.clone(), secrets).run() => {}
-        () = engine.writing_ended() => return Err(end_unwritten(&engine, &stop, serving).await),
+        () = AppWatch::new(&config, service.clone(), secrets).run() => {}
+        () = service.writing_ended() => return Err(end_unwritten(&service, &stop, serving).await),
         () = signals.next() => tracing::info!("stopping: streams close now, runs have {} s to end", config.server.drain.as_secs()),
     }
-    engine.retire();
+    service.retire();
     stop.streams.cancel();
     let drain = async {
         let drained = async {
-            let left = engine.drain(config.server.drain).await;
+            let left = service.drain(config.server.drain).await;
             stop.all.cancel();
             left
         };
@@ -88,11 +88,11 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
             Ok(())
         }
     };
-    if engine.can_write() { ended } else { Err(UNWRITTEN.into()) }
+    if service.can_write() { ended } else { Err(UNWRITTEN.into()) }
 }
 
 /// Without a key, everybody who reaches the server is its one user; so nobody else may reach it.
-fn require_keys(config: &Config, engine: &Service) -> CommandResult {
+fn require_keys(config: &Config, service: &Service) -> CommandResult {
     let proxying = &config.server.proxying;
     let open = if !config.listen.ip().is_loopback() {
         Some((config.listen.to_string(), "listen on 127.0.0.1"))
@@ -101,7 +101,7 @@ fn require_keys(config: &Config, engine: &Service) -> CommandResult {
     } else {
         None
     };
-    match open.filter(|_| !engine.has_good_keys()) {
+    match open.filter(|_| !service.has_good_keys()) {
         Some((what, instead)) => Err(format!(
             "{what} can be reached from other machines, and there is no key: make one with `rondo keys add USER`, or \
              {instead}"
@@ -125,16 +125,16 @@ fn urls(config: &Config) -> String {
 /// Ends a server that can write nothing any more, so that whoever looks after it starts it again: requests under way get
 /// their answers, runs are left as they are.
 async fn end_unwritten(
-    engine: &Service,
+    service: &Service,
     stop: &Shutdown,
     serving: impl Future<Output = std::io::Result<()>>,
 ) -> CommandError {
     tracing::error!("{UNWRITTEN}");
-    engine.retire();
+    service.retire();
     stop.streams.cancel();
     stop.all.cancel();
     let _either_way =
-        tokio::time::timeout(LAST_ANSWERS, async { tokio::join!(serving, engine.abandon()) }).await;
+        tokio::time::timeout(LAST_ANSWERS, async { tokio::join!(serving, service.abandon()) }).await;
     UNWRITTEN.into()
 }
 
@@ -213,9 +213,9 @@ fn reach(listener: &TcpListener, config: &Config) -> CommandResult<String> {
     Ok(format!("http://{address}"))
 }
 
-fn announce(config: &Config, engine: &Service, listener: &TcpListener) {
+fn announce(config: &Config, service: &Service, listener: &TcpListener) {
     let address = listener.local_addr().unwrap_or(config.listen);
-    let apps: Vec<String> = engine.apps().into_iter().map(|app| app.id).collect();
+    let apps: Vec<String> = service.apps().into_iter().map(|app| app.id).collect();
     if apps.is_empty() {
         tracing::warn!(
             "there is no app in {}; add a folder with app.toml and instructions.md",

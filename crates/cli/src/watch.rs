@@ -50,7 +50,7 @@ struct Known {
 
 pub(crate) struct AppWatch<'a> {
     config: &'a Config,
-    engine: Service,
+    service: Service,
     secrets: Arc<Secrets>,
     known: BTreeMap<PathBuf, Known>,
     /// The apps that are served, as far as they were read here.
@@ -58,8 +58,8 @@ pub(crate) struct AppWatch<'a> {
 }
 
 impl<'a> AppWatch<'a> {
-    pub(crate) fn new(config: &'a Config, engine: Service, secrets: Arc<Secrets>) -> Self {
-        Self { config, engine, secrets, known: BTreeMap::new(), apps: Apps::new() }
+    pub(crate) fn new(config: &'a Config, service: Service, secrets: Arc<Secrets>) -> Self {
+        Self { config, service, secrets, known: BTreeMap::new(), apps: Apps::new() }
     }
 
     /// Takes up changes for as long as it is polled.
@@ -104,10 +104,10 @@ impl<'a> AppWatch<'a> {
         }
         self.known.remove(folder);
         if let Ok(id) = app::id(folder)
-            && self.engine.revision(&id).is_ok()
+            && self.service.revision(&id).is_ok()
         {
             self.apps.remove(&id);
-            self.engine.remove_app(&id);
+            self.service.remove_app(&id);
             tracing::info!(app = %id, "its folder is gone, so the app is no longer served");
         }
     }
@@ -130,12 +130,12 @@ impl<'a> AppWatch<'a> {
     async fn replace(&mut self, app: Arc<app::App>) -> Result<(), Problem> {
         let (id, revision) = (app.id.clone(), app.revision.clone());
         self.apps.insert(id.clone(), Arc::clone(&app));
-        if self.engine.revision(&id).ok().as_ref() == Some(&revision) {
-            self.engine.note_problem(&id, None);
+        if self.service.revision(&id).ok().as_ref() == Some(&revision) {
+            self.service.note_problem(&id, None);
             return Ok(());
         }
         self.give_secrets();
-        self.engine.replace_app(app).await?;
+        self.service.replace_app(app).await?;
         tracing::info!(app = %id, revision, "serving the app as its folder is now");
         Ok(())
     }
@@ -161,12 +161,12 @@ impl<'a> AppWatch<'a> {
             tracing::error!("a folder is not served: {first}{more}");
             return;
         };
-        if self.engine.revision(&id).is_err() {
+        if self.service.revision(&id).is_err() {
             tracing::error!(app = %id, "the app is not served: {first}{more}");
             return;
         }
         tracing::error!(app = %id, "the folder is broken, so the version before is served: {first}{more}");
-        self.engine.note_problem(&id, Some(format!("{}{more}", self.inside(first))));
+        self.service.note_problem(&id, Some(format!("{}{more}", self.inside(first))));
     }
 
     /// Users of the app need not know where it is on this machine.

@@ -27,7 +27,7 @@ impl Api {
 
     /// The rest of the user's limits, as header fields; none for an app that is not theirs or has no limits.
     pub(crate) async fn allowance(&self, principal: &Principal, app: &str) -> HeaderMap {
-        let allowances = self.engine.allowances(principal, app).await.unwrap_or_default();
+        let allowances = self.service.allowances(principal, app).await.unwrap_or_default();
         let mut headers = HeaderMap::new();
         for (name, text) in [(RATE_LIMIT_POLICY, policies(&allowances)), (RATE_LIMIT, left(&allowances))] {
             if let Some(value) = HeaderValue::from_str(&text).ok().filter(|value| !value.is_empty()) {

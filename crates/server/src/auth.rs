@@ -20,14 +20,14 @@ impl FromRequestParts<Api> for Principal {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let token = text(&parts.headers, header::AUTHORIZATION).and_then(bearer);
-        if let Some(grant) = token.and_then(|token| api.engine.grant(token)) {
+        if let Some(grant) = token.and_then(|token| api.service.grant(token)) {
             let is_control = grant.admin && grant.app.is_none() && grant.user == LOCAL_USER;
             return Ok(match api.control_user.as_deref().filter(|_| is_control) {
                 Some(user) => Principal::authenticated(UserId::new(user)),
                 None => principal(grant),
             });
         }
-        if !api.engine.has_keys() && api.bound.is_loopback() {
+        if !api.service.has_keys() && api.bound.is_loopback() {
             return Ok(Principal::authenticated(UserId::new(LOCAL_USER)).as_admin());
         }
         // One answer for a missing, a wrong and a revoked key.

@@ -52,8 +52,8 @@ pub(crate) trait Encoder: Send + Sync + 'static {
 /// Writes a run in its words of an encoder.
 pub(crate) struct ContractWriter<E> {
     pub(crate) encoder: E,
-    /// The engine, which knows more of its run than its log so far.
-    pub(crate) engine: Service,
+    /// The service, which knows more of its run than its log so far.
+    pub(crate) service: Service,
     /// The user whose run it is.
     pub(crate) principal: Principal,
 }
@@ -90,7 +90,7 @@ impl<E: Encoder> ContractWriter<E> {
     /// Whether the run waits, rather than having waited at this place of its log.
     async fn is_parked(&self) -> bool {
         for id in self.encoder.waits_for() {
-            let proposal = self.engine.proposal(&self.principal, id).await;
+            let proposal = self.service.proposal(&self.principal, id).await;
             if proposal.is_ok_and(|proposal| proposal.decided_at.is_none()) {
                 return true;
             }

@@ -16,7 +16,7 @@ const MAX_TEXT_CHARS: usize = 300;
 
 macro_rules! codes {
     ($($variant:ident = $name:literal, $status:ident, $title:literal;)*) => {
-        /// Every code but those of a conflict, which the engine names.
+        /// Every code but those of a conflict, which the service names.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum ProblemCode {
             $($variant,)*
@@ -26,7 +26,7 @@ macro_rules! codes {
         impl ProblemCode {
             const ALL: &'static [ProblemCode] = &[$(ProblemCode::$variant),*];
 
-            /// The code of something that the engine names: a conflict, unless it stands in the list.
+            /// The code of something that the service names: a conflict, unless it stands in the list.
             fn of_name(name: &'static str) -> Self {
                 let listed = Self::ALL.iter().find(|code| code.name() == name);
                 listed.copied().unwrap_or(ProblemCode::Conflict(name))
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// The codes of conflicts, which the engine names.
+    /// The codes of conflicts, which the service names.
     const CONFLICTS: [&str; 18] = [
         "cannot_undo",
         "changed",
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_conflict_keeps_the_engine_s_code() {
+    async fn a_conflict_keeps_the_service_s_code() {
         let error = Error::Conflict { code: "thread_busy", message: "a run is under way".into() };
         let (status, _, document) = written(error.into()).await;
         assert_eq!((status, &document["code"]), (StatusCode::CONFLICT, &json!("thread_busy")));

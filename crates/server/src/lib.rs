@@ -1,6 +1,6 @@
 //! HTTP only: the accept loop, auth, routes, server-sent events, problem documents and OpenAPI.
 //!
-//! A handler turns a request into one call of the engine and the engine's answer into a response; nothing here knows
+//! A handler turns a request into one call of the service and the service's answer into a response; nothing here knows
 //! how a run works. [`serve`] is the whole face of the crate, [`serve_router`] the same loop over any router.
 
 mod allowance;
@@ -69,7 +69,7 @@ impl Default for ServerLimits {
     }
 }
 
-/// Settings of the server beside its engine.
+/// Settings of the server beside its service.
 #[derive(Debug, Clone, Default)]
 pub struct ServerSettings {
     pub limits: ServerLimits,
@@ -107,7 +107,7 @@ impl From<CancellationToken> for Shutdown {
 /// The state that every handler has at hand.
 #[derive(Clone)]
 struct Api {
-    engine: Service,
+    service: Service,
     limits: ServerLimits,
     chat_app: Option<Arc<str>>,
     control_user: Option<Arc<str>>,

@@ -39,16 +39,16 @@ const GRACE: Duration = Duration::from_secs(1);
 const DEAD_PEER: Duration = Duration::from_secs(45);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Serves the engine's API until `shutdown` says that all is over; requests under way then have a second.
+/// Serves the service's API until `shutdown` says that all is over; requests under way then have a second.
 pub async fn serve(
     listener: TcpListener,
-    engine: service::Service,
+    service: service::Service,
     settings: impl Into<ServerSettings>,
     shutdown: impl Into<Shutdown>,
 ) -> io::Result<()> {
     let (settings, shutdown) = (settings.into(), shutdown.into());
     let (bound, limits) = (listener.local_addr()?.ip(), settings.limits);
-    let router = routes::router(engine, settings, bound, shutdown.clone());
+    let router = routes::router(service, settings, bound, shutdown.clone());
     serve_router(listener, router, &limits, shutdown.all).await
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::Serving;
+use agent::ServedApp;
 use app::{App, Problem};
 use protocol::{AppId, AppView};
 
@@ -10,7 +10,7 @@ use crate::{Error, Service};
 
 impl Service {
     pub fn apps(&self) -> Vec<AppView> {
-        let view = |serving: &Serving| AppView {
+        let view = |serving: &ServedApp| AppView {
             id: serving.app.id.to_string(),
             name: serving.app.name.clone(),
             description: serving.app.description.clone(),

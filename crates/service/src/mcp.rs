@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{Serving, look_at_server, offer_again};
+use agent::{ServedApp, look_at_server, offer_again};
 use protocol::{AppId, McpApproval, McpServerView, McpToolState, McpToolView, McpTransport};
 use store::McpToolRow;
 use tools::{McpServerHandle, mcp_tool_name};

@@ -59,7 +59,7 @@ pub struct Terms {
 }
 
 impl Edit {
-    fn given(&self) -> Value {
+    fn data(&self) -> Value {
         let (Edit::Replace(data) | Edit::Merge(data)) = self;
         Value::Object(data.clone())
     }
@@ -113,7 +113,7 @@ impl Service {
     ) -> Result<RecordView, Error> {
         let (scope, kind) = self.record_type(principal, &place.of)?;
         let current = self.store().record_of(&scope, &place.of.kind, place.id).await?;
-        let given = edit.given();
+        let given = edit.data();
         let data = Some(checked(&kind, edited(current.data, edit))?);
         self.check_references(&scope, &kind, &given).await?;
         let expected = terms.expected.unwrap_or(current.version);

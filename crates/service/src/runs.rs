@@ -1,6 +1,6 @@
 //! Runs as clients ask for them: begun by a message, shown, waited for, followed and cancelled.
 
-use agent::{AcceptedRun, DAY_SPENT, Follower, Serving, day_spent, find_persona, has_day, jobs_of_message};
+use agent::{AcceptedRun, DAY_SPENT, Follower, ServedApp, day_spent, find_persona, has_day, jobs_of_message};
 use app::App;
 use protocol::{
     NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
@@ -74,7 +74,7 @@ impl Service {
         &self,
         principal: &Principal,
         scope: &Scope,
-        serving: &Serving,
+        serving: &ServedApp,
         new: &NewRun,
     ) -> Result<(Option<String>, PersonaSettings), Error> {
         let persona = match (&new.persona_id, new.thread_id) {

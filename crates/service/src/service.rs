@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Agent, AgentParts, Serving, World};
+use agent::{Agent, AgentParts, ServedApp, World};
 use app::{App, Problem};
 use jiff::Timestamp;
 use memory::recall::Recall;
@@ -130,7 +130,7 @@ impl Service {
     }
 
     /// The app of this name, if the principal may use it.
-    pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<Arc<Serving>, Error> {
+    pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<Arc<ServedApp>, Error> {
         let app = AppId::new(app);
         let serving = self.world().apps.get(&app).filter(|_| principal.may_use(&app));
         serving.ok_or(Error::NotFound { what: "app" })

@@ -153,7 +153,7 @@ pub struct TestApp {
     /// What has reached the world outside, over restarts.
     pub arrivals: Arrivals,
     pub url: String,
-    pub engine: Service,
+    pub service: Service,
     client: Client,
     egress: (Reach, Egress),
     folder: TempDir,
@@ -208,10 +208,10 @@ impl TestApp {
 
     /// Stops, leaving runs where they were.
     pub async fn stop(self) -> Stopped {
-        let Self { upstream, backup, arrivals, engine, setup, stop, serving, .. } = self;
+        let Self { upstream, backup, arrivals, service, setup, stop, serving, .. } = self;
         stop.cancel();
         serving.wait().await;
-        engine.abandon().await;
+        service.abandon().await;
         let (folder, ids, costly) = (self.folder, self.ids, Some((self.client, self.egress)));
         Stopped { upstream, backup, arrivals, setup, folder, ids, costly }
     }
@@ -326,7 +326,7 @@ impl Stopped {
     async fn started(self) -> TestApp {
         match self.start().await {
             Ok(app) => app,
-            Err(_) => panic!("the engine starts"),
+            Err(_) => panic!("the service starts"),
         }
     }
 
@@ -339,17 +339,17 @@ impl Stopped {
         let gate = Gate::new();
         let tools = samples::catalog((setup.meet, setup.fuse.as_ref()), &gate, &arrivals)
             .reaching(setup.reach.egress_tools(egress.1.clone()));
-        let engine = engine(folder.path(), &setup, (&upstream, &backup), (tools, Arc::clone(&ids)));
-        if let Err(error) = engine.start().await {
-            assert!(setup.fuse.as_ref().is_some_and(Fuse::is_blown), "the engine starts: {error}");
-            engine.abandon().await;
+        let service = service(folder.path(), &setup, (&upstream, &backup), (tools, Arc::clone(&ids)));
+        if let Err(error) = service.start().await {
+            assert!(setup.fuse.as_ref().is_some_and(Fuse::is_blown), "the service starts: {error}");
+            service.abandon().await;
             let costly = client.map(|client| (client, egress));
             return Err(Box::new(Self { upstream, backup, arrivals, setup, folder, ids, costly }));
         }
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, serving) = (CancellationToken::new(), TaskTracker::new());
-        serving.spawn(server::serve(listener, engine.clone(), setup.limits, stop.clone()));
+        serving.spawn(server::serve(listener, service.clone(), setup.limits, stop.clone()));
         serving.close();
         let patience = if setup.base_url.is_some() { PATIENCE_WITH_REAL } else { PATIENCE };
         let fresh = || Client::builder().no_proxy().timeout(patience).build().expect("a client");
@@ -360,7 +360,7 @@ impl Stopped {
             gate,
             arrivals,
             url,
-            engine,
+            service,
             client,
             egress,
             folder,
@@ -385,7 +385,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn engine(
+fn service(
     folder: &Path,
     setup: &Setup,
     upstreams: (&Upstream, &Upstream),

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tools::{CallOutcome, Calling};
 
 use super::Agent;
-use crate::run::{Executed, Executor};
+use crate::run::{ExecutedCall, Executor};
 use crate::{Error, profile};
 
 impl Agent {
@@ -146,8 +146,10 @@ impl Agent {
         Ok(())
     }
 
-    async fn execute(&self, action: ActionRow) -> Executed {
-        let Some(serving) = self.world.apps.get(&action.scope.app) else { return Executed::without_app() };
+    async fn execute(&self, action: ActionRow) -> ExecutedCall {
+        let Some(serving) = self.world.apps.get(&action.scope.app) else {
+            return ExecutedCall::without_app();
+        };
         let stop = CancellationToken::new();
         let executor = Executor::new(&self.world, &action.scope, serving.app.limits.tool_timeout, &stop);
         let calling = Calling {

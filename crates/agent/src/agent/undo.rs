@@ -10,7 +10,7 @@ use tools::Calling;
 use super::Agent;
 use crate::Error;
 use crate::apps::ServedApps;
-use crate::run::{Executed, Executor};
+use crate::run::{ExecutedCall, Executor};
 
 /// The effect of an action outside, as far as it can be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,8 +102,8 @@ impl Agent {
         Ok(self.end_action(&by.scope, by.id, end).await?)
     }
 
-    async fn execute_undo(&self, by: &ActionRow, undone: &ActionRow) -> Executed {
-        let Some(serving) = self.world.apps.get(&by.scope.app) else { return Executed::without_app() };
+    async fn execute_undo(&self, by: &ActionRow, undone: &ActionRow) -> ExecutedCall {
+        let Some(serving) = self.world.apps.get(&by.scope.app) else { return ExecutedCall::without_app() };
         let stop = CancellationToken::new();
         let executor = Executor::new(&self.world, &by.scope, serving.app.limits.tool_timeout, &stop);
         let id = CallId::new(by.id.uuid());

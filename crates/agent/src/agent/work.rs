@@ -13,7 +13,7 @@ use store::{JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry, Spent};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Agent;
-use crate::jobs::{self, JobEffect, SweepStore, Unfinished};
+use crate::jobs::{self, JobEffect, SweepStore, UnfinishedJob};
 use crate::tasks::{MAX_STORE_FAILURES, STORE_PAUSE};
 
 /// Jobs under way at once. Most of them wait for a model; of one user there are never more than eight.
@@ -120,11 +120,11 @@ async fn run(agent: &Agent, job: JobRow) {
     let attempt = async {
         match kind {
             Some(kind) => kind.run(&agent.world, &job).await,
-            None => Err(Unfinished::from("no such kind of job".to_owned())),
+            None => Err(UnfinishedJob::from("no such kind of job".to_owned())),
         }
     };
     let outcome = AssertUnwindSafe(attempt).catch_unwind().await;
-    let outcome = outcome.unwrap_or_else(|_| Err(Unfinished::from("the job panicked".to_owned())));
+    let outcome = outcome.unwrap_or_else(|_| Err(UnfinishedJob::from("the job panicked".to_owned())));
     let paid = outcome.as_ref().map_or_else(|unfinished| unfinished.spent.clone(), JobEffect::spent);
     let left = match outcome {
         Ok(effect) => effect.commit(&agent.world, &job).await,
@@ -132,7 +132,7 @@ async fn run(agent: &Agent, job: JobRow) {
     };
     let left = match left {
         Err(store::Error::Changed(reason)) => {
-            failed(agent, &job, Unfinished { spent: paid.clone(), ..reason.into() }).await
+            failed(agent, &job, UnfinishedJob { spent: paid.clone(), ..reason.into() }).await
         }
         left => left,
     };
@@ -167,8 +167,8 @@ async fn give_back(agent: &Agent, job: &JobRow, mut error: store::Error, paid: O
     }
 }
 
-async fn failed(agent: &Agent, job: &JobRow, unfinished: Unfinished) -> Result<(), store::Error> {
-    let Unfinished { reason: error, spent, is_early } = unfinished;
+async fn failed(agent: &Agent, job: &JobRow, unfinished: UnfinishedJob) -> Result<(), store::Error> {
+    let UnfinishedJob { reason: error, spent, is_early } = unfinished;
     let later = agent.world.now().checked_add(EARLY_RETRY).unwrap_or(agent.world.now());
     let retry = if is_early { Retry::Uncounted(later) } else { retry(job.attempts, agent.world.now()) };
     let dead = retry == Retry::Never;

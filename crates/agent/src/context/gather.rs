@@ -111,15 +111,8 @@ pub(crate) async fn gather(
     let is_of_user = |past: &&history::PastTurn| past.turn.role == Some(Role::User);
     let before = past.turns.iter().rev().find(is_of_user).map(|past| past.turn.text.as_str());
     let about = profile::piece(profile);
-    let instructions = app::instructions_told(&from.app.instructions, from.tool_tokens > 0);
-    let fixed = [
-        Some(&*instructions),
-        persona.as_ref().and_then(|persona| persona.as_ref().ok()).map(|persona| persona.text.as_str()),
-        start.system_prompt.as_deref(),
-        Some(said.as_str()),
-        about.as_ref().map(|about| about.text.as_str()),
-    ];
-    let room = room_for_records(from, fixed.into_iter().flatten());
+    let speaker = persona.as_ref().and_then(|persona| persona.as_ref().ok());
+    let room = room_for_records(from, start, &said, [speaker, about.as_ref()]);
     let (known, domain, documents, proposals) = tokio::try_join!(
         about_user(from, &said, forgotten),
         domain::read(from, &said, before, room),
@@ -166,7 +159,15 @@ pub(crate) async fn gather(
 
 /// Tokens that are left for records beside what a prompt cannot do without. Where tools leave nothing, the model is asked
 /// without them.
-fn room_for_records<'a>(from: &Sources<'_>, fixed: impl Iterator<Item = &'a str>) -> usize {
+fn room_for_records(
+    from: &Sources<'_>,
+    start: &RunStart,
+    message: &str,
+    pieces: [Option<&PromptPiece>; 2],
+) -> usize {
+    let instructions = app::instructions_told(&from.app.instructions, from.tool_tokens > 0);
+    let pieces = pieces.into_iter().flatten().map(|piece| piece.text.as_str());
+    let fixed = [&*instructions, message].into_iter().chain(start.system_prompt.as_deref()).chain(pieces);
     let fixed: usize = FRAME_TOKENS + fixed.map(|text| from.counter.text(text)).sum::<usize>();
     let without_tools = from.limit.saturating_sub(fixed);
     match without_tools.saturating_sub(from.tool_tokens) {

@@ -7,7 +7,7 @@ use model::{AnswerPiece, Error, Model, ModelRequest, Phase};
 use protocol::{SpendGrant, Usage};
 use store::{JobRow, Spent};
 
-use super::Unfinished;
+use super::UnfinishedJob;
 use crate::spending;
 use crate::world::World;
 
@@ -26,17 +26,17 @@ pub(super) enum Unanswered {
     Store(store::Error),
 }
 
-impl From<Unanswered> for Unfinished {
+impl From<Unanswered> for UnfinishedJob {
     fn from(unanswered: Unanswered) -> Self {
         let why = |reason: &str| reason.to_owned().into();
         match unanswered {
             Unanswered::Failed { error, spent } => {
-                Unfinished { reason: error.to_string(), spent, is_early: false }
+                UnfinishedJob { reason: error.to_string(), spent, is_early: false }
             }
             Unanswered::Unaffordable => why("the user has spent what the app allows"),
             Unanswered::Later => {
                 let reason = "other calls hold what the app lets the user spend".to_owned();
-                Unfinished { reason, spent: None, is_early: true }
+                UnfinishedJob { reason, spent: None, is_early: true }
             }
             Unanswered::Store(error) => error.to_string().into(),
         }

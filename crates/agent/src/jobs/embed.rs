@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use protocol::Scope;
 use store::{JobRow, NewJob};
 
-use super::{BackgroundJob, JobEffect, Unfinished};
+use super::{BackgroundJob, JobEffect, UnfinishedJob};
 use crate::world::World;
 
 /// Users whose vectors are missing that are looked for in one go; the next go begins behind them.
@@ -27,7 +27,7 @@ impl BackgroundJob for EmbedTexts {
     }
 
     /// Makes the vectors, a bounded number at a time.
-    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
+    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         while world.recall.embed(&job.scope).await.map_err(|error| error.to_string())? {}
         Ok(JobEffect::Nothing)
     }

@@ -17,7 +17,7 @@ use store::{
 };
 
 use super::ask::{Unanswered, ask};
-use super::{BackgroundJob, JobEffect, Unfinished};
+use super::{BackgroundJob, JobEffect, UnfinishedJob};
 use crate::context::capped;
 use crate::spoken_requests::SpokenRequests;
 use crate::world::World;
@@ -69,7 +69,7 @@ impl BackgroundJob for ExtractMemories {
     }
 
     /// The changes to commit for the messages that nobody has looked at yet. Whether they have been is decided by the commit.
-    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
+    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         let (Some(thread), Some(app)) = (job.thread, world.app(&job.scope.app)) else {
             return Ok(JobEffect::Nothing);
         };
@@ -94,7 +94,7 @@ async fn look(
     job: &JobRow,
     (thread, app): (ThreadId, &App),
     how: &How,
-) -> Result<JobEffect, Unfinished> {
+) -> Result<JobEffect, UnfinishedJob> {
     let store = &world.store;
     let rows = store.unextracted(thread, MAX_TURNS).await.map_err(error_text)?;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(JobEffect::Nothing) };
@@ -133,7 +133,7 @@ async fn look(
         Err(Unanswered::Unaffordable) => return Ok(JobEffect::Nothing),
         Ok((None, spent)) => {
             let reason = "the memory model's answer is no JSON object".to_owned();
-            return Err(Unfinished { reason, spent: Some(spent), is_early: false });
+            return Err(UnfinishedJob { reason, spent: Some(spent), is_early: false });
         }
         Err(unanswered) => return Err(unanswered.into()),
     };

@@ -7,7 +7,7 @@ use protocol::{Event, Settings, ThreadNamed};
 use store::{JobRow, MessageRow, Spent};
 
 use super::ask::Unanswered;
-use super::{BackgroundJob, JobEffect, Unfinished};
+use super::{BackgroundJob, JobEffect, UnfinishedJob};
 use crate::context::capped;
 use crate::transcript;
 use crate::world::World;
@@ -46,7 +46,7 @@ impl BackgroundJob for NameThread {
 
     /// The event that names the thread; none if it has a name or there is nothing to name it by. Whether it still wants one is
     /// looked at again when the event is committed.
-    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
+    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         let Some(thread) = job.thread else { return Ok(JobEffect::Nothing) };
         if world.store.is_named(thread).await.map_err(|error| error.to_string())? {
             return Ok(JobEffect::Nothing); // and nobody is asked, though the job of an earlier run is forgotten
@@ -76,7 +76,7 @@ async fn ask(
     world: &World,
     job: &JobRow,
     first: &str,
-) -> Result<Option<(String, Option<Spent>)>, Unfinished> {
+) -> Result<Option<(String, Option<Spent>)>, UnfinishedJob> {
     let Some(app) = world.app(&job.scope.app) else { return Ok(None) };
     let Some(prompt) = app.title.as_ref().filter(|_| job.attempts <= MAX_ASKED) else { return Ok(None) };
     let models = world.models_for(&app, None);

@@ -10,7 +10,7 @@ use protocol::{MessageId, Role, Settings, Summary, ThreadId};
 use store::{JobRow, MessageRow, SummaryRow};
 
 use super::ask::{Unanswered, ask};
-use super::{BackgroundJob, JobEffect, Unfinished};
+use super::{BackgroundJob, JobEffect, UnfinishedJob};
 use crate::context::{Fence, PastTurn, capped, chain, hash, hex, read_path, units};
 use crate::world::World;
 
@@ -58,7 +58,7 @@ impl BackgroundJob for SummariseThread {
     }
 
     /// Summarises what the path to the job's message has too much of. Nothing, if there is not too much, or no model.
-    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, Unfinished> {
+    async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         let (Some(thread), Some(app), Ok(leaf)) = (job.thread, world.app(&job.scope.app), job.key.parse())
         else {
             return Ok(JobEffect::Nothing);
@@ -91,7 +91,7 @@ impl BackgroundJob for SummariseThread {
         let answer = answer.trim().to_owned();
         if answer.is_empty() {
             let reason = "the model wrote no summary".to_owned();
-            return Err(Unfinished { reason, spent: Some(spent), is_early: false });
+            return Err(UnfinishedJob { reason, spent: Some(spent), is_early: false });
         }
         let summary = event(world, &work, &answer);
         tracing::debug!(%thread, level = summary.level, messages = summary.messages, "a stretch was summarised");

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use store::JobRow;
 
-use super::{BackgroundJob, JobEffect, Unfinished, embed_all};
+use super::{BackgroundJob, JobEffect, UnfinishedJob, embed_all};
 use crate::world::World;
 
 /// Asks for a sweep of the store.
@@ -19,7 +19,7 @@ impl BackgroundJob for SweepStore {
         Self::NAME
     }
 
-    async fn run(&self, world: &World, _: &JobRow) -> Result<JobEffect, Unfinished> {
+    async fn run(&self, world: &World, _: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         embed_all(world).await;
         world.sweeper.sweep();
         Ok(JobEffect::Nothing)

@@ -33,7 +33,7 @@ use crate::state::RunState;
 use crate::tasks::STORE_PAUSE;
 use crate::world::World;
 
-pub(crate) use executor::{Executed, Executor, calling};
+pub(crate) use executor::{ExecutedCall, Executor, calling};
 pub(crate) use finish::forced;
 pub(crate) use obstacle::{Obstacle, read_facts};
 

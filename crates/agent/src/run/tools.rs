@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Run;
-use super::executor::{Executed, Executor};
+use super::executor::{ExecutedCall, Executor};
 use crate::decide::{CallVerdict, call_verdicts};
 use crate::profile;
 use crate::state::RunState;

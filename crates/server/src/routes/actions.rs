@@ -22,7 +22,7 @@ pub(super) async fn list_actions(
     Params(query): Params<ActionParams>,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<ActionView>> {
-    Ok(Answer(caller.engine.actions(&caller.principal, &app, query.into(), page.into()).await?))
+    Ok(Answer(caller.service.actions(&caller.principal, &app, query.into(), page.into()).await?))
 }
 
 /// One action.
@@ -33,7 +33,7 @@ pub(super) async fn list_actions(
     responses((status = 200, description = "The action", body = ActionView))
 )]
 pub(super) async fn get_action(caller: Caller, ActionPath { action }: ActionPath) -> Reply<ActionView> {
-    Ok(Answer(caller.engine.action(&caller.principal, action).await?))
+    Ok(Answer(caller.service.action(&caller.principal, action).await?))
 }
 
 /// Takes back what an action changed, once, if nothing has changed it since.
@@ -48,7 +48,7 @@ pub(super) async fn undo_action(
     ActionPath { action }: ActionPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Reply<ActionView> {
-    Ok(Answer(caller.engine.undo_action(&caller.principal, action, once).await?))
+    Ok(Answer(caller.service.undo_action(&caller.principal, action, once).await?))
 }
 
 /// Takes back what the actions of a run changed, newest first. The run must have ended.
@@ -63,5 +63,5 @@ pub(super) async fn undo_run(
     RunPath { run }: RunPath,
     IdempotencyKey(_): IdempotencyKey, // what is undone is not undone again, and is reported again
 ) -> Reply<UndoReport> {
-    Ok(Answer(caller.engine.undo_run(&caller.principal, run).await?))
+    Ok(Answer(caller.service.undo_run(&caller.principal, run).await?))
 }

@@ -28,7 +28,7 @@ pub(super) async fn list_jobs(
     Admin(caller): Admin,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<JobView>> {
-    Ok(Answer(caller.engine.job_views(page.into(), Some(&caller.principal)).await?))
+    Ok(Answer(caller.service.job_views(page.into(), Some(&caller.principal)).await?))
 }
 
 /// What going through the whole ledger has shown.
@@ -50,7 +50,7 @@ pub(super) struct LedgerReport {
     responses((status = 200, description = "What was found", body = LedgerReport))
 )]
 pub(super) async fn verify_ledger(Admin(caller): Admin) -> Reply<LedgerReport> {
-    let found = caller.engine.verify_ledger(Some(&caller.principal)).await?;
+    let found = caller.service.verify_ledger(Some(&caller.principal)).await?;
     let (scopes, entries) = (found.scopes, found.entries);
     Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
 }
@@ -62,7 +62,7 @@ pub(super) async fn verify_ledger(Admin(caller): Admin) -> Reply<LedgerReport> {
     responses((status = 200, description = "The keys", body = Page<KeyView>))
 )]
 pub(super) async fn list_keys(Admin(caller): Admin) -> Reply<Page<KeyView>> {
-    Ok(Answer(Page { data: caller.engine.keys(Some(&caller.principal)).await?, next: None }))
+    Ok(Answer(Page { data: caller.service.keys(Some(&caller.principal)).await?, next: None }))
 }
 
 /// Makes a key, good for no more than the one it is made with. Its token is in this answer and nowhere else.
@@ -74,7 +74,7 @@ pub(super) async fn list_keys(Admin(caller): Admin) -> Reply<Page<KeyView>> {
 )]
 pub(super) async fn add_key(Admin(caller): Admin, Json(request, once): Json<KeyRequest>) -> Created<KeyMade> {
     let KeyRequest { user, app, admin } = request;
-    let made = caller.engine.add_key(NewKey { user, app, admin }, Some((&caller.principal, once))).await?;
+    let made = caller.service.add_key(NewKey { user, app, admin }, Some((&caller.principal, once))).await?;
     Ok(created(KeyMade { id: made.id, token: made.token }))
 }
 
@@ -90,6 +90,6 @@ pub(super) async fn revoke_key(
     KeyPath { key }: KeyPath,
     IdempotencyKey(_): IdempotencyKey, // revoking twice is revoking once
 ) -> Result<StatusCode, ApiProblem> {
-    caller.engine.revoke_key(key, Some(&caller.principal)).await?;
+    caller.service.revoke_key(key, Some(&caller.principal)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -147,7 +147,7 @@ async fn stream_decided(
     // All are looked at before any is decided, so that a refusal has no effect.
     let mut open = Vec::new();
     for approval in &approvals {
-        let proposal = api.engine.proposal(principal, approval.id).await?;
+        let proposal = api.service.proposal(principal, approval.id).await?;
         if proposal.thread_id != Some(thread) || proposal.run_id.is_none() {
             return Err(service::Error::NotFound { what: "proposal" }.into());
         }
@@ -158,7 +158,7 @@ async fn stream_decided(
         decide(api, principal, approval, &proposal).await?;
     }
     let Some(run) = run else { return Err(service::Error::NotFound { what: "proposal" }.into()) };
-    let follower = api.engine.follow_run(principal, run, None).await?;
+    let follower = api.service.follow_run(principal, run, None).await?;
     let stream =
         follower.map(|follower| api.encoded(principal, encoder, FollowedEvents { follower, permit }));
     let headers = [("x-run-id", run.to_string()), ("x-thread-id", thread.to_string())];
@@ -174,8 +174,8 @@ async fn decide(
 ) -> Result<(), ApiProblem> {
     match (approval.approved, proposal.status.as_str()) {
         (true, "confirmed") | (false, "rejected") => {}
-        (true, _) => drop(api.engine.confirm_proposal(principal, approval.id, None).await?),
-        (false, _) => drop(api.engine.reject_proposal(principal, approval.id, None).await?),
+        (true, _) => drop(api.service.confirm_proposal(principal, approval.id, None).await?),
+        (false, _) => drop(api.service.reject_proposal(principal, approval.id, None).await?),
     }
     Ok(())
 }
@@ -199,7 +199,7 @@ pub(super) async fn resume_chat(
     let nothing = || StatusCode::NO_CONTENT.into_response();
     let Some(run) = under_way(&api, &principal, extras.app, &chat).await? else { return Ok(nothing()) };
     let permit = api.may_follow(&principal)?;
-    let follower = api.engine.follow_run(&principal, run, None).await?;
+    let follower = api.service.follow_run(&principal, run, None).await?;
     let encoder = UiMessageEncoder::new(extras.resets);
     let stream =
         follower.map(|follower| api.encoded(&principal, encoder, FollowedEvents { follower, permit }));
@@ -222,7 +222,7 @@ pub(super) async fn stop_chat(
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
     if let Some(run) = under_way(&api, &principal, extras.app, &chat).await? {
-        api.engine.cancel(&principal, run, once).await?;
+        api.service.cancel(&principal, run, once).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -292,7 +292,7 @@ async fn thread(
     app: Option<&str>,
     id: ThreadId,
 ) -> Result<Option<ThreadView>, ApiProblem> {
-    match api.engine.thread(principal, id).await {
+    match api.service.thread(principal, id).await {
         Ok(thread) => Ok(Some(thread).filter(|thread| app.is_none_or(|app| app == thread.app_id))),
         Err(service::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -305,7 +305,7 @@ fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<Str
         return Ok(app);
     }
     let may_use = |app: &String| principal.may_use(&protocol::AppId::new(app.as_str()));
-    let mut apps: Vec<String> = api.engine.apps().into_iter().map(|app| app.id).filter(may_use).collect();
+    let mut apps: Vec<String> = api.service.apps().into_iter().map(|app| app.id).filter(may_use).collect();
     if apps.iter().any(|app| app == DEFAULT_APP) && apps.len() > 1 {
         return Ok(DEFAULT_APP.to_owned());
     }

@@ -22,7 +22,7 @@ pub(super) async fn list_credentials(
     caller: Caller,
     AppPath { app }: AppPath,
 ) -> Reply<Page<CredentialView>> {
-    Ok(Answer(Page { data: caller.engine.credentials(&caller.principal, &app).await?, next: None }))
+    Ok(Answer(Page { data: caller.service.credentials(&caller.principal, &app).await?, next: None }))
 }
 
 /// Gives a credential to an app, or another value for it. It is kept sealed and never shown.
@@ -38,7 +38,7 @@ pub(super) async fn put_credential(
     CredentialPath { app, name }: CredentialPath,
     Json(CredentialRequest { value }, once): Json<CredentialRequest>,
 ) -> Reply<CredentialView> {
-    Ok(Answer(caller.engine.put_credential(&caller.principal, (&app, &name), &value, once).await?))
+    Ok(Answer(caller.service.put_credential(&caller.principal, (&app, &name), &value, once).await?))
 }
 
 /// Takes a credential back.
@@ -53,6 +53,6 @@ pub(super) async fn delete_credential(
     CredentialPath { app, name }: CredentialPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
-    caller.engine.delete_credential(&caller.principal, (&app, &name), once).await?;
+    caller.service.delete_credential(&caller.principal, (&app, &name), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

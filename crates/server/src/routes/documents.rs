@@ -27,7 +27,7 @@ pub(super) async fn create_document(
     AppPath { app }: AppPath,
     Upload { name, declared, bytes, once, room }: Upload,
 ) -> Created<DocumentView> {
-    let made = caller.engine.add_document(&caller.principal, &app, (name, declared, bytes), once).await;
+    let made = caller.service.add_document(&caller.principal, &app, (name, declared, bytes), once).await;
     drop(room);
     Ok(created(made?))
 }
@@ -44,7 +44,7 @@ pub(super) async fn list_documents(
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<DocumentView>> {
-    Ok(Answer(caller.engine.documents(&caller.principal, &app, page.into()).await?))
+    Ok(Answer(caller.service.documents(&caller.principal, &app, page.into()).await?))
 }
 
 /// The pieces of documents nearest to a question, best first.
@@ -60,7 +60,7 @@ pub(super) async fn search_documents(
     AppPath { app }: AppPath,
     Json(query, _): Json<DocumentQuery>,
 ) -> Reply<Page<DocumentHit>> {
-    Ok(Answer(caller.engine.search_documents(&caller.principal, &app, query).await?))
+    Ok(Answer(caller.service.search_documents(&caller.principal, &app, query).await?))
 }
 
 /// One document, without its text.
@@ -74,7 +74,7 @@ pub(super) async fn get_document(
     caller: Caller,
     DocumentPath { document }: DocumentPath,
 ) -> Reply<DocumentView> {
-    Ok(Answer(caller.engine.document(&caller.principal, document).await?))
+    Ok(Answer(caller.service.document(&caller.principal, document).await?))
 }
 
 /// The text of a document, a part at a time.
@@ -89,7 +89,7 @@ pub(super) async fn get_document_text(
     DocumentPath { document }: DocumentPath,
     Params(PieceParams { from }): Params<PieceParams>,
 ) -> Reply<DocumentText> {
-    Ok(Answer(caller.engine.document_text(&caller.principal, document, from.unwrap_or(0)).await?))
+    Ok(Answer(caller.service.document_text(&caller.principal, document, from.unwrap_or(0)).await?))
 }
 
 /// Deletes a document: no search finds it any more, and from the next run on it is in no prompt.
@@ -104,6 +104,6 @@ pub(super) async fn delete_document(
     DocumentPath { document }: DocumentPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
-    caller.engine.delete_document(&caller.principal, document, once).await?;
+    caller.service.delete_document(&caller.principal, document, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

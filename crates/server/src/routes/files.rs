@@ -24,7 +24,7 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
     responses((status = 200, description = "All files", body = Page<FileView>))
 )]
 pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> Reply<Page<FileView>> {
-    Ok(Answer(caller.engine.files(&caller.principal, &app).await?))
+    Ok(Answer(caller.service.files(&caller.principal, &app).await?))
 }
 
 /// A file as it is; with `Accept: application/json`, as an object.
@@ -44,7 +44,7 @@ pub(super) async fn get_file(
     file: FilePath,
     headers: HeaderMap,
 ) -> Result<Response, ApiProblem> {
-    let mut file = caller.engine.file(&caller.principal, &file.into()).await?;
+    let mut file = caller.service.file(&caller.principal, &file.into()).await?;
     let tag = (header::ETAG, format!("\"{}\"", file.version));
     let vary = (header::VARY, "accept".to_owned());
     if wants_json(&headers) {
@@ -71,7 +71,7 @@ pub(super) async fn put_file(
     TextBody(content, once): TextBody,
 ) -> Reply<FileView> {
     let file =
-        caller.engine.put_file(&caller.principal, &file.into(), content, Terms { expected, once }).await?;
+        caller.service.put_file(&caller.principal, &file.into(), content, Terms { expected, once }).await?;
     Ok(Answer(FileView { content: None, ..file }))
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn delete_file(
     ExpectedVersion(expected): ExpectedVersion,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
-    caller.engine.delete_file(&caller.principal, &file.into(), Terms { expected, once }).await?;
+    caller.service.delete_file(&caller.principal, &file.into(), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -61,7 +61,7 @@ pub(super) struct McpRevocation {
     responses((status = 200, description = "All of them; one page", body = Page<McpServerView>))
 )]
 pub(super) async fn list_mcp_servers(Admin(caller): Admin) -> Reply<Page<McpServerView>> {
-    let mut data = caller.engine.mcp_servers().await?;
+    let mut data = caller.service.mcp_servers().await?;
     data.retain(|server| caller.principal.may_use(&AppId::new(server.app.as_str())));
     Ok(Answer(Page { data, next: None }))
 }
@@ -74,7 +74,7 @@ pub(super) async fn list_mcp_servers(Admin(caller): Admin) -> Reply<Page<McpServ
     responses((status = 200, description = "The server", body = McpServerView))
 )]
 pub(super) async fn get_mcp_server(server: McpServerRequest) -> Reply<McpServerView> {
-    Ok(Answer(server.caller.engine.show_mcp(server.names()).await?))
+    Ok(Answer(server.caller.service.show_mcp(server.names()).await?))
 }
 
 /// Asks a server now what it offers. One that cannot be reached is an answer, too: `lastError` says why.
@@ -88,7 +88,7 @@ pub(super) async fn refresh_mcp_server(
     server: McpServerRequest,
     IdempotencyKey(_): IdempotencyKey, // looking twice changes nothing
 ) -> Reply<McpServerView> {
-    Ok(Answer(server.caller.engine.look_at_mcp(&server.app, &server.server).await?))
+    Ok(Answer(server.caller.service.look_at_mcp(&server.app, &server.server).await?))
 }
 
 /// Says yes to tools as they were shown; to all that wait if none are named.
@@ -103,7 +103,7 @@ pub(super) async fn approve_mcp_tools(
     server: McpServerRequest,
     OptionalJson(approval, _): OptionalJson<McpApproval>, // approving twice is approving once
 ) -> Reply<McpServerView> {
-    Ok(Answer(server.caller.engine.approve_mcp(server.names(), approval, server.admin()).await?))
+    Ok(Answer(server.caller.service.approve_mcp(server.names(), approval, server.admin()).await?))
 }
 
 /// Takes the approval of tools away, from the next run on.
@@ -118,5 +118,5 @@ pub(super) async fn revoke_mcp_tools(
     server: McpServerRequest,
     Json(McpRevocation { tools }, _): Json<McpRevocation>, // revoking twice is revoking once
 ) -> Reply<McpServerView> {
-    Ok(Answer(server.caller.engine.revoke_mcp(server.names(), tools, server.admin()).await?))
+    Ok(Answer(server.caller.service.revoke_mcp(server.names(), tools, server.admin()).await?))
 }

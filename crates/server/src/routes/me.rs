@@ -19,7 +19,7 @@ pub(super) async fn get_profile(
     caller: Caller,
     Params(ProfileParams { app }): Params<ProfileParams>,
 ) -> Reply<ProfileView> {
-    Ok(Answer(caller.engine.profile(&caller.principal, app.as_deref()).await?))
+    Ok(Answer(caller.service.profile(&caller.principal, app.as_deref()).await?))
 }
 
 /// Changes what apps are told of you, or what one is told, with `?app=` or a key for that app. What is absent stays as it is; null removes.
@@ -35,5 +35,5 @@ pub(super) async fn change_profile(
     Params(ProfileParams { app }): Params<ProfileParams>,
     Json(patch, once): Json<ProfilePatch>,
 ) -> Reply<ProfileView> {
-    Ok(Answer(caller.engine.change_profile(&caller.principal, app.as_deref(), patch, once).await?))
+    Ok(Answer(caller.service.change_profile(&caller.principal, app.as_deref(), patch, once).await?))
 }

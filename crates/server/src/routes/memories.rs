@@ -34,7 +34,7 @@ pub(super) async fn create_memory(
     AppPath { app }: AppPath,
     Json(new, once): Json<NewMemory>,
 ) -> Created<MemoryView> {
-    Ok(match caller.engine.create_memory(&caller.principal, &app, new, once).await? {
+    Ok(match caller.service.create_memory(&caller.principal, &app, new, once).await? {
         Added::New(memory) => created(memory),
         Added::Known(memory) => (StatusCode::OK, Answer(memory)),
     })
@@ -53,7 +53,7 @@ pub(super) async fn list_memories(
     Params(MemoryParams { status }): Params<MemoryParams>,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<MemoryView>> {
-    Ok(Answer(caller.engine.memories(&caller.principal, &app, status.as_deref(), page.into()).await?))
+    Ok(Answer(caller.service.memories(&caller.principal, &app, status.as_deref(), page.into()).await?))
 }
 
 /// The active memories nearest to a question, best first.
@@ -69,7 +69,7 @@ pub(super) async fn search_memories(
     AppPath { app }: AppPath,
     Json(query, _): Json<MemoryQuery>,
 ) -> Reply<Page<MemoryHit>> {
-    Ok(Answer(caller.engine.search_memories(&caller.principal, &app, query).await?))
+    Ok(Answer(caller.service.search_memories(&caller.principal, &app, query).await?))
 }
 
 /// One memory, whatever its status.
@@ -80,7 +80,7 @@ pub(super) async fn search_memories(
     responses((status = 200, description = "The memory", body = MemoryView))
 )]
 pub(super) async fn get_memory(caller: Caller, MemoryPath { memory }: MemoryPath) -> Reply<MemoryView> {
-    Ok(Answer(caller.engine.memory(&caller.principal, memory).await?))
+    Ok(Answer(caller.service.memory(&caller.principal, memory).await?))
 }
 
 /// Changes an active memory, as a new version of it.
@@ -96,7 +96,7 @@ pub(super) async fn edit_memory(
     MemoryPath { memory }: MemoryPath,
     Json(patch, once): Json<MemoryPatch>,
 ) -> Reply<MemoryView> {
-    Ok(Answer(caller.engine.edit_memory(&caller.principal, memory, patch, once).await?))
+    Ok(Answer(caller.service.edit_memory(&caller.principal, memory, patch, once).await?))
 }
 
 /// Forgets a memory and the words it rests on: from the next run on they are in no prompt. With `purge` it is removed from
@@ -114,8 +114,8 @@ pub(super) async fn forget_memory(
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
     match purge.unwrap_or(false) {
-        true => caller.engine.purge_memory(&caller.principal, memory, once).await?,
-        false => caller.engine.forget_memory(&caller.principal, memory, once).await?,
+        true => caller.service.purge_memory(&caller.principal, memory, once).await?,
+        false => caller.service.forget_memory(&caller.principal, memory, once).await?,
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -132,7 +132,7 @@ pub(super) async fn restore_memory(
     MemoryPath { memory }: MemoryPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Reply<MemoryView> {
-    Ok(Answer(caller.engine.restore_memory(&caller.principal, memory, once).await?))
+    Ok(Answer(caller.service.restore_memory(&caller.principal, memory, once).await?))
 }
 
 /// Why this is known: every version of a memory, and the words it rests on.
@@ -146,7 +146,7 @@ pub(super) async fn memory_history(
     caller: Caller,
     MemoryPath { memory }: MemoryPath,
 ) -> Reply<MemoryHistoryView> {
-    Ok(Answer(caller.engine.memory_history(&caller.principal, memory).await?))
+    Ok(Answer(caller.service.memory_history(&caller.principal, memory).await?))
 }
 
 /// All active memories as a file that `import` takes back.
@@ -166,7 +166,7 @@ pub(super) async fn export_memories(
     Params(ExportParams { format }): Params<ExportParams>,
 ) -> Result<Response, ApiProblem> {
     let format = format.map(|name| name.parse::<ExportFormat>()).transpose()?.unwrap_or_default();
-    let file = caller.engine.export_memories(&caller.principal, &app, format).await?;
+    let file = caller.service.export_memories(&caller.principal, &app, format).await?;
     let (kind, name) = if format.is_json() {
         ("application/json", "memories.json")
     } else {
@@ -195,7 +195,7 @@ pub(super) async fn import_memories(
     AppPath { app }: AppPath,
     FileBody(file, once): FileBody,
 ) -> Reply<ImportReport> {
-    Ok(Answer(caller.engine.import_memories(&caller.principal, &app, file, once).await?))
+    Ok(Answer(caller.service.import_memories(&caller.principal, &app, file, once).await?))
 }
 
 /// Whether anything is remembered of the user in this app.
@@ -206,7 +206,7 @@ pub(super) async fn import_memories(
     responses((status = 200, description = "The settings", body = MemorySettings))
 )]
 pub(super) async fn get_memory_settings(caller: Caller, AppPath { app }: AppPath) -> Reply<MemorySettings> {
-    Ok(Answer(caller.engine.memory_settings(&caller.principal, &app).await?))
+    Ok(Answer(caller.service.memory_settings(&caller.principal, &app).await?))
 }
 
 /// Switches memory off or on for the user in this app. While it is off, nothing is recalled, extracted or remembered;
@@ -223,5 +223,5 @@ pub(super) async fn put_memory_settings(
     AppPath { app }: AppPath,
     Json(settings, once): Json<MemorySettings>,
 ) -> Reply<MemorySettings> {
-    Ok(Answer(caller.engine.set_memory(&caller.principal, &app, settings, once).await?))
+    Ok(Answer(caller.service.set_memory(&caller.principal, &app, settings, once).await?))
 }

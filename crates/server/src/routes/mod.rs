@@ -59,7 +59,7 @@ fn created<T>(made: T) -> (StatusCode, Json<T>) {
     (StatusCode::CREATED, Json(made))
 }
 
-pub(crate) fn router(engine: Service, settings: ServerSettings, bound: IpAddr, shutdown: Shutdown) -> Router {
+pub(crate) fn router(service: Service, settings: ServerSettings, bound: IpAddr, shutdown: Shutdown) -> Router {
     let (router, description) = described().split_for_parts();
     let (following, answering) = (StreamPermits::default(), StreamPermits::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
@@ -68,7 +68,7 @@ pub(crate) fn router(engine: Service, settings: ServerSettings, bound: IpAddr, s
     let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
     let proxying = Arc::new(proxying);
     let api = Api {
-        engine,
+        service,
         limits,
         chat_app,
         control_user,

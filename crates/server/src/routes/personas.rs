@@ -25,7 +25,7 @@ pub(super) async fn create_persona(
     AppPath { app }: AppPath,
     Json(new, once): Json<NewPersona>,
 ) -> Created<PersonaView> {
-    Ok(created(caller.engine.create_persona(&caller.principal, &app, new, once).await?))
+    Ok(created(caller.service.create_persona(&caller.principal, &app, new, once).await?))
 }
 
 /// The personas of the app first, then the user's by name.
@@ -40,7 +40,7 @@ pub(super) async fn list_personas(
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<PersonaView>> {
-    Ok(Answer(caller.engine.personas(&caller.principal, &app, page.into()).await?))
+    Ok(Answer(caller.service.personas(&caller.principal, &app, page.into()).await?))
 }
 
 /// One persona.
@@ -54,7 +54,7 @@ pub(super) async fn get_persona(
     caller: Caller,
     PersonaPath { app, persona }: PersonaPath,
 ) -> Reply<PersonaView> {
-    Ok(Answer(caller.engine.persona(&caller.principal, &app, &persona).await?))
+    Ok(Answer(caller.service.persona(&caller.principal, &app, &persona).await?))
 }
 
 /// Changes a persona of the user's own. Its settings are replaced as a whole.
@@ -70,7 +70,7 @@ pub(super) async fn change_persona(
     PersonaPath { app, persona }: PersonaPath,
     Json(patch, once): Json<PersonaPatch>,
 ) -> Reply<PersonaView> {
-    Ok(Answer(caller.engine.change_persona(&caller.principal, (&app, &persona), patch, once).await?))
+    Ok(Answer(caller.service.change_persona(&caller.principal, (&app, &persona), patch, once).await?))
 }
 
 /// Deletes a persona of the user's own. Threads in which it answers go on without one.
@@ -85,6 +85,6 @@ pub(super) async fn delete_persona(
     PersonaPath { app, persona }: PersonaPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
-    caller.engine.delete_persona(&caller.principal, (&app, &persona), once).await?;
+    caller.service.delete_persona(&caller.principal, (&app, &persona), once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -25,7 +25,7 @@ pub(super) async fn create_pin(
     ThreadPath { thread }: ThreadPath,
     Json(new, once): Json<NewPin>,
 ) -> Created<PinView> {
-    Ok(created(caller.engine.pin_in_thread(&caller.principal, thread, new, once).await?))
+    Ok(created(caller.service.pin_in_thread(&caller.principal, thread, new, once).await?))
 }
 
 /// The pins of a thread and those of all threads, oldest first.
@@ -40,7 +40,7 @@ pub(super) async fn list_pins(
     ThreadPath { thread }: ThreadPath,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<PinView>> {
-    Ok(Answer(caller.engine.pins_of_thread(&caller.principal, thread, page.into()).await?))
+    Ok(Answer(caller.service.pins_of_thread(&caller.principal, thread, page.into()).await?))
 }
 
 /// Marks a text as important in all of the user's threads in an app.
@@ -56,7 +56,7 @@ pub(super) async fn create_pin_for_all(
     AppPath { app }: AppPath,
     Json(new, once): Json<NewPin>,
 ) -> Created<PinView> {
-    Ok(created(caller.engine.pin_in_app(&caller.principal, &app, new, once).await?))
+    Ok(created(caller.service.pin_in_app(&caller.principal, &app, new, once).await?))
 }
 
 /// The pins that are for all threads of an app, oldest first.
@@ -71,7 +71,7 @@ pub(super) async fn list_pins_for_all(
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<PinView>> {
-    Ok(Answer(caller.engine.pins_of_app(&caller.principal, &app, page.into()).await?))
+    Ok(Answer(caller.service.pins_of_app(&caller.principal, &app, page.into()).await?))
 }
 
 /// Removes a pin: from the next run on it is in no prompt.
@@ -86,6 +86,6 @@ pub(super) async fn delete_pin(
     PinPath { pin }: PinPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
-    caller.engine.unpin(&caller.principal, pin, once).await?;
+    caller.service.unpin(&caller.principal, pin, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -22,7 +22,7 @@ pub(super) async fn list_proposals(
     Params(OpenParams { open }): Params<OpenParams>,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<ProposalView>> {
-    Ok(Answer(caller.engine.proposals(&caller.principal, &app, open.unwrap_or(false), page.into()).await?))
+    Ok(Answer(caller.service.proposals(&caller.principal, &app, open.unwrap_or(false), page.into()).await?))
 }
 
 /// One proposal.
@@ -36,7 +36,7 @@ pub(super) async fn get_proposal(
     caller: Caller,
     ProposalPath { proposal }: ProposalPath,
 ) -> Reply<ProposalView> {
-    Ok(Answer(caller.engine.proposal(&caller.principal, proposal).await?))
+    Ok(Answer(caller.service.proposal(&caller.principal, proposal).await?))
 }
 
 /// Says yes: the call is made, once, exactly as it was shown.
@@ -51,7 +51,7 @@ pub(super) async fn confirm_proposal(
     ProposalPath { proposal }: ProposalPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Reply<ProposalView> {
-    Ok(Answer(caller.engine.confirm_proposal(&caller.principal, proposal, once).await?))
+    Ok(Answer(caller.service.confirm_proposal(&caller.principal, proposal, once).await?))
 }
 
 /// Says no: the call is not made.
@@ -66,5 +66,5 @@ pub(super) async fn reject_proposal(
     ProposalPath { proposal }: ProposalPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Reply<ProposalView> {
-    Ok(Answer(caller.engine.reject_proposal(&caller.principal, proposal, once).await?))
+    Ok(Answer(caller.service.reject_proposal(&caller.principal, proposal, once).await?))
 }

@@ -26,7 +26,7 @@ pub(super) async fn create_record(
     records: RecordsPath,
     Json(ObjectFields(data), once): Json<ObjectFields>,
 ) -> Created<RecordView> {
-    Ok(created(caller.engine.create_record(&caller.principal, &records.into(), data, once).await?))
+    Ok(created(caller.service.create_record(&caller.principal, &records.into(), data, once).await?))
 }
 
 /// Records of one type, the one changed last first; where words are given, the best match first. `field.NAME=value`,
@@ -47,7 +47,7 @@ pub(super) async fn list_records(
     RecordParams(search): RecordParams,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<RecordView>> {
-    Ok(Answer(caller.engine.records(&caller.principal, &records.into(), search, page.into()).await?))
+    Ok(Answer(caller.service.records(&caller.principal, &records.into(), search, page.into()).await?))
 }
 
 /// One record.
@@ -58,7 +58,7 @@ pub(super) async fn list_records(
     responses((status = 200, description = "The record", body = RecordView))
 )]
 pub(super) async fn get_record(caller: Caller, record: RecordPath) -> Reply<RecordView> {
-    Ok(Answer(caller.engine.record(&caller.principal, &record.into()).await?))
+    Ok(Answer(caller.service.record(&caller.principal, &record.into()).await?))
 }
 
 /// Replaces all data of a record.
@@ -77,7 +77,7 @@ pub(super) async fn replace_record(
 ) -> Reply<RecordView> {
     let terms = Terms { expected, once };
     Ok(Answer(
-        caller.engine.change_record(&caller.principal, &record.into(), Edit::Replace(data), terms).await?,
+        caller.service.change_record(&caller.principal, &record.into(), Edit::Replace(data), terms).await?,
     ))
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn change_record(
 ) -> Reply<RecordView> {
     let terms = Terms { expected, once };
     Ok(Answer(
-        caller.engine.change_record(&caller.principal, &record.into(), Edit::Merge(fields), terms).await?,
+        caller.service.change_record(&caller.principal, &record.into(), Edit::Merge(fields), terms).await?,
     ))
 }
 
@@ -114,6 +114,6 @@ pub(super) async fn delete_record(
     ExpectedVersion(expected): ExpectedVersion,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
-    caller.engine.delete_record(&caller.principal, &record.into(), Terms { expected, once }).await?;
+    caller.service.delete_record(&caller.principal, &record.into(), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

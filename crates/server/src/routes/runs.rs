@@ -116,8 +116,8 @@ async fn follow(
     stream: impl FnOnce(FollowedEvents) -> Response,
 ) -> Result<Response, ApiProblem> {
     let permit = api.may_be_answered(principal)?;
-    let submitted = api.engine.submit(principal, app, new, once).await?;
-    let follower = api.engine.follow_run(principal, submitted.run, None).await?;
+    let submitted = api.service.submit(principal, app, new, once).await?;
+    let follower = api.service.follow_run(principal, submitted.run, None).await?;
     let response = follower.map(|follower| stream(FollowedEvents { follower, permit }));
     Ok(with_ids(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
 }
@@ -128,9 +128,9 @@ async fn await_result(
     RunRequest { app, new, once }: RunRequest<'_>,
 ) -> Result<Response, ApiProblem> {
     let _permit = api.may_be_answered(principal)?;
-    let submitted = api.engine.submit(principal, app, new, once).await?;
+    let submitted = api.service.submit(principal, app, new, once).await?;
     let response = tokio::select! {
-        result = api.engine.result(principal, submitted.run) => Answer(result?).into_response(),
+        result = api.service.result(principal, submitted.run) => Answer(result?).into_response(),
         () = api.shutdown.all.cancelled() => {
             let detail = format!("the server is stopping; the run goes on, see /v1/runs/{}", submitted.run);
             ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
@@ -152,7 +152,7 @@ fn with_ids(submitted: &AcceptedRun, response: Response) -> Response {
     responses((status = 200, description = "The run", body = RunView))
 )]
 pub(super) async fn get_run(caller: Caller, RunPath { run }: RunPath) -> Reply<RunView> {
-    Ok(Answer(caller.engine.run(&caller.principal, run).await?))
+    Ok(Answer(caller.service.run(&caller.principal, run).await?))
 }
 
 /// A run's events after the last one seen, then the ones to come, to the end of the run.
@@ -172,7 +172,7 @@ pub(super) async fn run_events(
     LastEvent(after): LastEvent,
 ) -> Result<Response, ApiProblem> {
     let permit = api.may_follow(&principal)?;
-    let follower = api.engine.follow_run(&principal, run, after).await?;
+    let follower = api.service.follow_run(&principal, run, after).await?;
     let response = follower.map(|follower| api.stream(FollowedEvents { follower, permit }));
     Ok(response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response()))
 }
@@ -197,7 +197,7 @@ pub(super) async fn run_prompt(
     RunPath { run }: RunPath,
     Params(StepParams { step }): Params<StepParams>,
 ) -> Reply<PromptView> {
-    Ok(Answer(caller.engine.prompt(&caller.principal, run, step).await?))
+    Ok(Answer(caller.service.prompt(&caller.principal, run, step).await?))
 }
 
 /// Asks a run to stop. What it said so far is kept; a run that has ended stays as it is.
@@ -212,5 +212,5 @@ pub(super) async fn cancel_run(
     RunPath { run }: RunPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Created<RunView> {
-    Ok((StatusCode::ACCEPTED, Answer(caller.engine.cancel(&caller.principal, run, once).await?)))
+    Ok((StatusCode::ACCEPTED, Answer(caller.service.cancel(&caller.principal, run, once).await?)))
 }

@@ -21,5 +21,5 @@ pub(super) async fn search_messages(
     AppPath { app }: AppPath,
     Params(query): Params<MessageParams>,
 ) -> Reply<Page<MessageHit>> {
-    Ok(Answer(caller.engine.search_messages(&caller.principal, &app, query.into()).await?))
+    Ok(Answer(caller.service.search_messages(&caller.principal, &app, query.into()).await?))
 }

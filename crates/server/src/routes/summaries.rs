@@ -21,5 +21,5 @@ pub(super) async fn list_summaries(
     Params(SummaryParams { all }): Params<SummaryParams>,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<SummaryView>> {
-    Ok(Answer(caller.engine.summaries(&caller.principal, thread, all.unwrap_or(false), page.into()).await?))
+    Ok(Answer(caller.service.summaries(&caller.principal, thread, all.unwrap_or(false), page.into()).await?))
 }

@@ -21,7 +21,7 @@ const UNWRITABLE: &str = "nothing more can be written; the server ends and must 
     responses((status = 200, description = "All apps", body = Page<AppView>))
 )]
 pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> Answer<Page<AppView>> {
-    let mut data = api.engine.apps();
+    let mut data = api.service.apps();
     data.retain(|app| principal.may_use(&AppId::new(app.id.as_str())));
     Answer(Page { data, next: None })
 }
@@ -41,7 +41,7 @@ pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> A
     )
 )]
 pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, ApiProblem> {
-    if api.engine.can_write() {
+    if api.service.can_write() {
         return Ok(StatusCode::OK);
     }
     Err(ApiProblem::new(ProblemCode::Unavailable, UNWRITABLE))
@@ -62,8 +62,8 @@ pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, ApiPro
     )
 )]
 pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, ApiProblem> {
-    if api.shutdown.streams.is_cancelled() || !api.engine.is_ready() {
-        let detail = if api.engine.can_write() { "the server is starting or stopping" } else { UNWRITABLE };
+    if api.shutdown.streams.is_cancelled() || !api.service.is_ready() {
+        let detail = if api.service.can_write() { "the server is starting or stopping" } else { UNWRITABLE };
         return Err(ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(READY_RETRY_AFTER));
     }
     Ok(StatusCode::OK)

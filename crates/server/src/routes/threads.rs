@@ -28,7 +28,7 @@ pub(super) async fn create_thread(
     AppPath { app }: AppPath,
     OptionalJson(new, once): OptionalJson<NewThread>,
 ) -> Created<ThreadView> {
-    Ok(created(caller.engine.create_thread(&caller.principal, &app, new, once).await?))
+    Ok(created(caller.service.create_thread(&caller.principal, &app, new, once).await?))
 }
 
 /// The user's threads in an app, newest first.
@@ -43,7 +43,7 @@ pub(super) async fn list_threads(
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<ThreadView>> {
-    Ok(Answer(caller.engine.threads(&caller.principal, &app, page.into()).await?))
+    Ok(Answer(caller.service.threads(&caller.principal, &app, page.into()).await?))
 }
 
 /// One thread.
@@ -54,7 +54,7 @@ pub(super) async fn list_threads(
     responses((status = 200, description = "The thread", body = ThreadView))
 )]
 pub(super) async fn get_thread(caller: Caller, ThreadPath { thread }: ThreadPath) -> Reply<ThreadView> {
-    Ok(Answer(caller.engine.thread(&caller.principal, thread).await?))
+    Ok(Answer(caller.service.thread(&caller.principal, thread).await?))
 }
 
 /// Renames a thread, or sets who answers in it. What is absent stays as it is; a `personaId` of null removes it.
@@ -70,7 +70,7 @@ pub(super) async fn change_thread(
     ThreadPath { thread }: ThreadPath,
     Json(change, once): Json<ThreadChange>,
 ) -> Reply<ThreadView> {
-    Ok(Answer(caller.engine.change_thread(&caller.principal, thread, change, once).await?))
+    Ok(Answer(caller.service.change_thread(&caller.principal, thread, change, once).await?))
 }
 
 /// Deletes a thread. A run under way in it is cancelled.
@@ -85,7 +85,7 @@ pub(super) async fn delete_thread(
     ThreadPath { thread }: ThreadPath,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
-    caller.engine.delete_thread(&caller.principal, thread, once).await?;
+    caller.service.delete_thread(&caller.principal, thread, once).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn list_messages(
     ThreadPath { thread }: ThreadPath,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<Message>> {
-    Ok(Answer(caller.engine.messages(&caller.principal, thread, page.into()).await?))
+    Ok(Answer(caller.service.messages(&caller.principal, thread, page.into()).await?))
 }
 
 /// The thread's channel: the events of all its runs after the last one seen, then the ones to come, without end.
@@ -118,6 +118,6 @@ pub(super) async fn thread_events(
     LastEvent(after): LastEvent,
 ) -> Result<Response, ApiProblem> {
     let permit = api.may_follow(&principal)?;
-    let follower = api.engine.follow_thread(&principal, thread, after).await?;
+    let follower = api.service.follow_thread(&principal, thread, after).await?;
     Ok(api.stream(FollowedEvents { follower, permit }))
 }

@@ -18,7 +18,7 @@ use crate::routes::Reply;
 )]
 pub(super) async fn get_usage(caller: Caller, Params(period): Params<PeriodParams>) -> Reply<UsageReport> {
     Ok(Answer(
-        caller.engine.usage_report(&caller.principal, period.from.as_deref(), period.to.as_deref()).await?,
+        caller.service.usage_report(&caller.principal, period.from.as_deref(), period.to.as_deref()).await?,
     ))
 }
 
@@ -29,5 +29,5 @@ pub(super) async fn get_usage(caller: Caller, Params(period): Params<PeriodParam
     responses((status = 200, description = "All models", body = Page<ModelView>))
 )]
 pub(super) async fn list_models(State(api): State<Api>, _: Principal) -> Answer<Page<ModelView>> {
-    Answer(Page { data: api.engine.models(), next: None })
+    Answer(Page { data: api.service.models(), next: None })
 }

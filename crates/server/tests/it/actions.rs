@@ -213,7 +213,7 @@ async fn what_cannot_be_taken_back_is_said_to_stay() {
     app.upstream.script([Reply::says("Done.")]);
     let proposal = waiting["proposals"][0]["id"].as_str().unwrap();
     good(app.post(&format!("/v1/proposals/{proposal}/confirm"), &json!({})).await);
-    app.engine.idle().await;
+    app.service.idle().await;
     let report = good(undo_run(&app, &names).await);
     assert_eq!(report["undone"].as_array().map(Vec::len), Some(1), "{report}");
     let risky = &list(&app, "?tool=risky").await[0];
@@ -247,7 +247,7 @@ async fn what_is_not_yours_does_not_exist() {
     let names = run(&app, [create("a.md")]).await;
     let made = list(&app, "").await[0].clone();
     let key = NewKey { user: "bob".into(), app: None, admin: true };
-    let token = app.engine.add_key(key, None).await.unwrap().token.unwrap();
+    let token = app.service.add_key(key, None).await.unwrap().token.unwrap();
     let send =
         async |method: Method, path: &str| app.send(app.request(method, path).bearer_auth(&token)).await;
     for (method, what) in [(Method::GET, ""), (Method::POST, "/undo")] {
@@ -276,7 +276,7 @@ async fn the_ledger_holds_until_somebody_changes_it() {
     let report = good(app.get("/v1/admin/ledger").await);
     assert_ne!(report["faults"], json!([]), "{report}");
     let token = NewKey { user: "bob".into(), app: None, admin: false };
-    let token = app.engine.add_key(token, None).await.unwrap().token.unwrap();
+    let token = app.service.add_key(token, None).await.unwrap().token.unwrap();
     let request = app.request(Method::GET, "/v1/admin/ledger").bearer_auth(&token);
     refused(app.send(request).await, 403, "admin_only");
 }

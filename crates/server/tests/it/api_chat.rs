@@ -89,7 +89,7 @@ async fn a_chat_is_one_thread_for_its_user_and_another_s_is_another() {
         let answer = send_as(&app, token, Method::POST, (CHAT, &says("same", text))).await;
         assert_eq!(answer.status, 200);
     }
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(prompt(&app, 1), ["user: Mine"]);
     assert_eq!(prompt(&app, 2), ["user: First", "assistant: One.", "user: Second"]);
     assert_eq!(app.count("SELECT count(*) FROM threads"), 2);
@@ -230,7 +230,7 @@ async fn an_answer_under_way_is_read_from_its_beginning_and_stopped() {
     for other in [second, third] {
         assert_eq!(text_of(&chunks(&other.text().await.unwrap())), "Hello.");
     }
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(resumed(stream).await.unwrap().status(), 204);
     assert_eq!(app.count("SELECT count(*) FROM threads"), 1, "reading makes nothing");
 
@@ -299,7 +299,7 @@ async fn a_step_that_begins_again_ends_the_stream_of_all_but_new_clients() {
         } else {
             assert_eq!(last, "error", "{text}");
         }
-        app.engine.idle().await;
+        app.service.idle().await;
         let threads = crate::support::good(app.get(THREADS).await);
         let thread = threads["data"][0]["id"].as_str().unwrap();
         assert_eq!(said(&app, thread).await, ["user: What?", "assistant: The city."]);
@@ -370,7 +370,7 @@ async fn a_chat_that_was_deleted_begins_anew_under_its_name() {
     let first = sent(&app, &says("mine", "One")).await;
     let deleted = app.send(app.request(Method::DELETE, &format!("/v1/threads/{}", first.thread))).await;
     assert_eq!(deleted.status, 204);
-    app.engine.idle().await; // it has been purged
+    app.service.idle().await; // it has been purged
     let again = sent(&app, &says("mine", "Two")).await;
     assert_eq!(again.thread, first.thread);
     assert_ne!(again.run, first.run);

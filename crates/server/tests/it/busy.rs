@@ -226,7 +226,7 @@ async fn deleting_a_thread_ends_what_waits_for_it() {
     assert_eq!(delete(&app, &names.thread_path()).await.status, 204);
     to_the_end(vec![first, second]).await;
     refused(app.get(&queued.run_path()).await, 404, "not_found");
-    app.engine.idle().await;
+    app.service.idle().await;
     assert!(rows(&app).iter().all(|(_, count)| *count == 0), "{:?}", rows(&app));
     assert_eq!(app.count("SELECT count(*) FROM queue"), 0);
     assert_eq!(app.upstream.requests().len(), 1);

@@ -83,7 +83,7 @@ async fn m2_no_word_of_one_user_reaches_another() {
             tokens.push(made.body["token"].as_str().unwrap().to_owned());
         }
         join_all(tokens.iter().enumerate().map(|(user, token)| live(&app, token, user))).await;
-        app.engine.idle().await;
+        app.service.idle().await;
         let requests = app.upstream.requests();
         assert!(requests.len() > USERS * ROUNDS, "runs and extractions have asked");
         for request in &requests {

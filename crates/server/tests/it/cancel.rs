@@ -175,7 +175,7 @@ async fn c2_a_cancelled_run_is_not_taken_up_after_a_restart() {
     stream.until("text:delta").await;
     assert_eq!(cancel(&app, &names).await.status, 202);
     let app = app.restart().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let run = good(app.get(&names.run_path()).await);
     assert_eq!((&run["status"], &run["cancelRequested"]), (&json!("cancelled"), &json!(true)));
     assert_eq!(app.upstream.requests().len(), 1);

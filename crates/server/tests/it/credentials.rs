@@ -93,7 +93,7 @@ async fn m1_nobody_sees_or_takes_what_somebody_else_has_given() {
     let app = TestApp::with(Setup { files, ..Setup::default() }).await;
     let (ann, bob) = (token(&app, "ann").await, token(&app, "bob").await);
     let anywhere = NewKey { user: "ann".into(), app: None, admin: false };
-    let anywhere = app.engine.add_key(anywhere, None).await.unwrap().token.unwrap();
+    let anywhere = app.service.add_key(anywhere, None).await.unwrap().token.unwrap();
     let value = json!({ "value": VALUE });
     good(send_as(&app, &ann, Method::PUT, (CALENDAR, &value)).await);
 

@@ -50,7 +50,7 @@ async fn a_deleted_thread_is_gone_and_its_neighbour_stays() {
     let answer = delete(&app, &names.thread_path()).await;
     assert_eq!((answer.status, answer.content_type.as_str()), (204, ""));
     assert_gone(&app, &names).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(rows(&app), before);
     assert_gone(&app, &names).await;
     assert_eq!(good(app.get(&kept.messages_path()).await)["data"][1]["text"], "Kept.");
@@ -77,7 +77,7 @@ async fn deleting_a_thread_stops_its_run_and_ends_its_streams() {
         let last = frames.last().expect("the end of the run");
         assert_eq!((last.event.as_str(), &last.data["status"]), ("run:end", &json!("cancelled")));
     }
-    app.engine.idle().await;
+    app.service.idle().await;
     assert!(rows(&app).iter().all(|(_, count)| *count == 0), "{:?}", rows(&app));
 }
 
@@ -88,10 +88,10 @@ async fn deleting_a_thread_whose_run_waits_for_a_yes_deletes_it_at_once() {
     let mut stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     let names = Names::of(&stream);
     stream.until("proposal:open").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(delete(&app, &names.thread_path()).await.status, 204);
     assert_eq!(stream.all().await.last().expect("the end of the run").data["status"], "cancelled");
-    app.engine.idle().await;
+    app.service.idle().await;
     assert!(rows(&app).iter().all(|(_, count)| *count == 0), "{:?}", rows(&app));
 }
 
@@ -129,6 +129,6 @@ async fn deleting_a_thread_as_its_run_begins_leaves_nothing_behind() {
         assert_eq!(deleted.status, 204);
         refused(answer, 404, "not_found");
     }
-    app.engine.idle().await;
+    app.service.idle().await;
     assert!(rows(&app).iter().all(|(_, count)| *count == 0), "{:?}", rows(&app));
 }

@@ -108,7 +108,7 @@ async fn a_step_that_begins_again_ends_the_stream_and_not_the_run() {
     let last = chunks(&response.text().await.unwrap()).pop().unwrap();
     assert_eq!((&last["delta"], &last["done"]), (&json!(""), &json!(true)));
     assert_eq!(last["error"]["code"], "step_reset");
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(said(&app, &thread).await, ["user: What?", "assistant: The city."]);
 }
 

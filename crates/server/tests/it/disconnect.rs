@@ -29,7 +29,7 @@ async fn s4_a_client_that_leaves_in_the_middle_does_not_stop_the_run() {
     drop(stream);
     drop(follower);
     gate.open();
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_answered(&app, &names).await;
     say_in(&app, &names.thread, "I am back").await;
     assert_eq!(prompt(&app, 1), ["user: Hi", "assistant: Hello.", "user: I am back"]);
@@ -46,7 +46,7 @@ async fn s4_a_client_that_leaves_before_its_answer_does_not_stop_the_run() {
         () = gate.reached() => {}
     }
     gate.open();
-    app.engine.idle().await;
+    app.service.idle().await;
     let thread = good(app.get(crate::support::THREADS).await)["data"][0]["id"].as_str().unwrap().to_owned();
     let messages = good(app.get(&format!("/v1/threads/{thread}/messages")).await);
     let run = messages["data"][1]["runId"].as_str().unwrap().to_owned();
@@ -74,7 +74,7 @@ async fn s4_a_client_that_hangs_up_at_once_leaves_a_whole_run_or_none() {
     // One that stays, so that those before it have been taken in.
     let stayed: Value = good(app.post(RUNS, &json!({ "message": "Hi", "stream": false })).await);
     assert_eq!(stayed["status"], "completed");
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM runs WHERE status <> 'completed'"), 0);
     let (threads, runs) = (app.count("SELECT count(*) FROM threads"), app.count("SELECT count(*) FROM runs"));
     assert_eq!(threads, runs);

@@ -240,7 +240,7 @@ async fn under_a_key_an_upload_is_read_once_and_deleted_once() {
     };
     for _ in 0..2 {
         assert_eq!(gone("c").await.status, 204);
-        app.engine.idle().await; // its rows are gone as well
+        app.service.idle().await; // its rows are gone as well
     }
     refused(gone("d").await, 404, "not_found");
 }
@@ -262,7 +262,7 @@ async fn a_deleted_document_is_found_no_more() {
     refused(app.post(SEARCH, &named).await, 404, "not_found");
     let list = good(app.get(DOCUMENTS).await);
     assert_eq!(list, json!({ "data": [other], "next": null }));
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM chunks WHERE text LIKE '%newton%'"), 0);
 }
 
@@ -389,7 +389,7 @@ async fn a_document_is_ready_when_its_pieces_have_vectors() {
     let app =
         TestApp::with(Setup { embedder: Some(embedder), ..Setup::app("[memory]\ninject = \"top\"") }).await;
     let made = add(&app, "manual.md", MANUAL).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let ready = good(app.get(&path(&made)).await);
     assert_eq!(
         (&ready["status"], &ready["progress"]["done"]),

@@ -42,7 +42,7 @@ async fn q3_a_streamed_run_is_replayed_from_its_first_event() {
         let names = Names::of(&first);
         let frames = first.all().await;
         assert_eq!(status_of(&frames), "completed");
-        app.engine.idle().await;
+        app.service.idle().await;
         let before = rows(&app);
         let again = stream(&app, key, path, &body).await;
         assert_eq!((again.header("x-run-id"), again.header("x-thread-id")), (names.run, names.thread));
@@ -103,7 +103,7 @@ async fn q3_a_key_used_for_something_else_is_refused() {
     app.upstream.program(repeating);
     let body = json!({ "message": "Hi", "stream": false });
     let run = good(post(&app, "k", RUNS, &body).await);
-    app.engine.idle().await;
+    app.service.idle().await;
     let path = format!("/v1/threads/{}", run["threadId"].as_str().unwrap());
     let cancel = format!("/v1/runs/{}/cancel", run["runId"].as_str().unwrap());
     let before = rows(&app);
@@ -159,7 +159,7 @@ async fn q3_threads_are_changed_once() {
     for _ in 0..2 {
         let gone = keyed(&app, "delete", Method::DELETE, (&path, &Value::Null)).await;
         assert_eq!(gone.status, 204);
-        app.engine.idle().await; // its rows are gone as well
+        app.service.idle().await; // its rows are gone as well
     }
     let gone = keyed(&app, "delete again", Method::DELETE, (&path, &Value::Null)).await;
     refused(gone, 400, "invalid_idempotency_key");
@@ -188,7 +188,7 @@ async fn q3_the_keys_of_others_are_others() {
     let mut runs = Vec::new();
     for user in ["ann", "bob"] {
         let key = NewKey { user: user.into(), app: None, admin: false };
-        let token = app.engine.add_key(key, None).await.unwrap().token.unwrap();
+        let token = app.service.add_key(key, None).await.unwrap().token.unwrap();
         let request = app.request(Method::POST, RUNS).bearer_auth(token).header("idempotency-key", "k");
         let body = json!({ "message": user, "stream": false });
         runs.push(good(app.send(request.json(&body)).await));

@@ -50,7 +50,7 @@ async fn talkative() -> (TestApp, Names) {
     for _ in 1..EXCHANGES {
         say_in(&app, &names.thread, "Look again").await;
     }
-    app.engine.idle().await;
+    app.service.idle().await;
     (app, names)
 }
 
@@ -92,7 +92,7 @@ async fn messages_and_actions_with_huge_results_come_in_pages_of_bounded_size() 
     assert_eq!((actions.len(), &actions), (EXCHANGES * CALLS, &fewer));
     let output = |action: &Value| action["output"].as_str().unwrap().len() > OUTPUT_BYTES;
     assert!(actions.iter().all(output), "each with what came out of it");
-    assert_eq!(app.engine.verify_ledger(None).await.unwrap().faults, [""; 0]);
+    assert_eq!(app.service.verify_ledger(None).await.unwrap().faults, [""; 0]);
     let copies = "SELECT (SELECT count(*) FROM actions WHERE instr(output, 'xxxx'))
         + (SELECT count(*) FROM ledger_payloads WHERE instr(payload, 'xxxx'))";
     assert_eq!(app.count(copies), 0, "what came out is in the events and nowhere else");

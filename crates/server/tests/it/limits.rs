@@ -119,7 +119,7 @@ async fn a_server_that_retires_lives_but_takes_no_work() {
     for path in ["/healthz", "/readyz"] {
         assert_eq!(app.get(path).await.status, 200, "{path}");
     }
-    app.engine.retire();
+    app.service.retire();
     assert_eq!(app.get("/healthz").await.status, 200);
     let answer = app.get("/readyz").await;
     insta::assert_json_snapshot!(problem(answer));
@@ -144,7 +144,7 @@ async fn paced(app: &TestApp, path: &str, key: Option<&str>) -> (u16, [String; 3
     let headers = ["retry-after", "ratelimit-policy", "ratelimit"].map(header);
     let status = response.status().as_u16();
     response.bytes().await.unwrap();
-    app.engine.idle().await;
+    app.service.idle().await;
     (status, headers)
 }
 
@@ -257,7 +257,7 @@ async fn l3_sixteen_runs_of_a_user_work_at_once_if_the_app_does_not_say() {
 
 async fn key_of(app: &TestApp, user: &str) -> String {
     let key = NewKey { user: user.into(), app: None, admin: false };
-    app.engine.add_key(key, None).await.unwrap().token.unwrap()
+    app.service.add_key(key, None).await.unwrap().token.unwrap()
 }
 
 /// L3: a user whose calls take for ever holds a share of all places, and others are answered meanwhile.
@@ -301,14 +301,14 @@ async fn l3_a_run_that_waits_for_its_turn_to_ask_has_all_of_its_time_afterwards(
 async fn both_probes_are_red_once_nothing_can_be_written() {
     let fuse = Fuse::at(0);
     let app = TestApp::with(Setup { fuse: Some(fuse.clone()), ..Setup::default() }).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     for path in ["/healthz", "/readyz"] {
         assert_eq!(app.get(path).await.status, 200, "{path}");
     }
     fuse.arm();
     let lost = app.post("/v1/apps/test/threads", &json!({})).await;
     assert_eq!(lost.status, 503, "{lost:?}");
-    app.engine.writing_ended().await;
+    app.service.writing_ended().await;
     for path in ["/healthz", "/readyz"] {
         let answer = app.get(path).await;
         assert_eq!((answer.status, &answer.body["code"]), (503, &json!("unavailable")), "{path}: {answer:?}");

@@ -29,7 +29,7 @@ async fn using(servers: &[(&str, &ScriptedMcpServer)], rest: &str) -> TestApp {
 
 async fn start(app: String, allow: Vec<String>) -> TestApp {
     let app = TestApp::with(setup(&app, allow)).await;
-    app.engine.idle().await; // the servers have been looked at
+    app.service.idle().await; // the servers have been looked at
     app
 }
 
@@ -54,7 +54,7 @@ fn script(app: &TestApp, tool: &str) {
 async fn call(app: &TestApp, tool: &str) -> Value {
     script(app, tool);
     let frames = app.say("Add them").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let done = frames.iter().find(|frame| frame.event == "tool:complete");
     done.expect("a call has ended").data.clone()
 }
@@ -115,7 +115,7 @@ async fn a_call_waits_for_a_yes_whatever_the_server_hints() {
         assert_eq!(server.requests("tools/call").len(), 0);
         let proposal = waiting["proposals"][0]["id"].as_str().unwrap();
         good(app.post(&format!("/v1/proposals/{proposal}/confirm"), &json!({})).await);
-        app.engine.idle().await;
+        app.service.idle().await;
         let calls = server.requests("tools/call");
         assert_eq!(calls.len(), 1);
         assert_eq!(calls[0].params()["arguments"], json!({ "a": 1, "b": 2 }));
@@ -148,7 +148,7 @@ async fn a_changed_description_disables_a_tool_until_it_is_approved_again() {
     server.script("initialize", [McpReply::status(503)]); // so that it is seen by the call first
     let app = app.restart().await;
     server.wait_for("initialize", 2).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(states(&math(&app).await), [("add", "approved")]);
 
     let failed = call(&app, "math__add").await;
@@ -180,7 +180,7 @@ async fn a_new_tool_waits_and_one_that_is_gone_is_no_longer_offered() {
     let app = using(&[("math", &server)], READS).await;
     server.offer([tool("subtract", "Subtracts."), tool("multiply", "Multiplies.")]);
     let app = app.restart().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let view = math(&app).await;
     let waiting = [("subtract", "new"), ("multiply", "new"), ("add", "gone")];
     assert_eq!(sorted(states(&view)), sorted(waiting.to_vec()));
@@ -235,7 +235,7 @@ async fn each_user_is_spoken_for_by_their_own_credential() {
     let (ann, bob) = (token(&app, "ann").await, token(&app, "bob").await);
     give(&app, &ann, "of-ann").await;
     server.wait_for("tools/list", 1).await;
-    app.engine.idle().await;
+    app.service.idle().await;
 
     let (before, arrivals) = (server.connections(), server.arrivals().len());
     let failed = call_as(&app, &bob).await;
@@ -243,7 +243,7 @@ async fn each_user_is_spoken_for_by_their_own_credential() {
     assert_eq!((server.connections(), server.arrivals().len()), (before, arrivals));
 
     give(&app, &bob, "of-bob").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     for user in [&ann, &bob] {
         let done = call_as(&app, user).await;
         assert!(!done.contains("of-ann") && !done.contains("of-bob"), "{done}");
@@ -262,7 +262,7 @@ async fn a_credential_of_another_value_is_used_from_the_next_call_on_and_one_tak
     let ann = token(&app, "ann").await;
     for value in ["first", "second"] {
         give(&app, &ann, value).await;
-        app.engine.idle().await;
+        app.service.idle().await;
         call_as(&app, &ann).await;
     }
     let path = "/v1/apps/test/credentials/math";
@@ -291,7 +291,7 @@ async fn call_as(app: &TestApp, token: &str) -> String {
     let body = json!({ "message": "Add them", "stream": false });
     let result = good(send_as(app, token, Method::POST, (RUNS, &body)).await);
     assert_eq!(result["status"], "completed", "{result}");
-    app.engine.idle().await;
+    app.service.idle().await;
     let requests = app.upstream.requests();
     let messages = requests.last().unwrap().body["messages"].as_array().unwrap().clone();
     messages.iter().rfind(|message| message["role"] == "tool").unwrap()["content"].to_string()
@@ -384,7 +384,7 @@ async fn only_an_admin_of_the_app_may_look_and_approve() {
         app: only.map(Into::into),
         admin,
     };
-    let made = async |key| app.engine.add_key(key, None).await.unwrap().token.unwrap();
+    let made = async |key| app.service.add_key(key, None).await.unwrap().token.unwrap();
     let (user, elsewhere) =
         (made(key("ann", None, false)).await, made(key("eve", Some("other"), true)).await);
     let ours = made(key("olga", Some("test"), true)).await;

@@ -21,7 +21,7 @@ async fn start(server: &ScriptedMcpServer, effect: &str, more: &str) -> TestApp 
     let secrets = vec![("math".to_owned(), "hush-hush/1".to_owned())];
     let reach = Reach { allow: vec![server.host()], secrets, ..Reach::default() };
     let app = TestApp::with(Setup { app, reach, ..Setup::default() }).await;
-    app.engine.idle().await; // the server has been looked at
+    app.service.idle().await; // the server has been looked at
     app
 }
 

@@ -31,7 +31,7 @@ fn texts(page: &Value) -> Vec<&str> {
 /// A key of a user, for the app `test` alone.
 async fn key(app: &TestApp, user: &str) -> String {
     let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
-    app.engine.add_key(key, None).await.unwrap().token.unwrap()
+    app.service.add_key(key, None).await.unwrap().token.unwrap()
 }
 
 async fn keyed(app: &TestApp, method: Method, path: &str, body: &Value) -> Answer {

@@ -8,7 +8,7 @@ use crate::support::{Names, RUNS, THREADS, good, patch, refused, repeating, say,
 
 /// The titles told on a thread's channel so far.
 async fn told(app: &TestApp, thread: &str) -> Vec<Value> {
-    app.engine.idle().await;
+    app.service.idle().await;
     let last = good(app.get(&format!("/v1/threads/{thread}")).await)["lastSeq"].as_u64().unwrap();
     let mut channel = app.follow(&format!("/v1/threads/{thread}/events"), None).await;
     let mut titles = Vec::new();

@@ -52,7 +52,7 @@ async fn a_waiting_run_names_its_proposals_and_a_yes_lets_it_go_on() {
     app.upstream.script([Reply::says("Done.")]);
     let decided = good(decide(&app, &id, "confirm", None).await);
     assert_eq!(decided["status"], "confirmed");
-    app.engine.idle().await;
+    app.service.idle().await;
     let run = format!("/v1/runs/{}", result["runId"].as_str().unwrap());
     assert_eq!(good(app.get(&run).await)["status"], "completed");
     assert_eq!(ids(&app, "?open=true").await, [""; 0]);
@@ -69,7 +69,7 @@ async fn a_proposal_is_decided_once() {
         for _ in 0..2 {
             assert_eq!(good(decide(&app, &id, word, Some(word)).await)["status"], status);
         }
-        app.engine.idle().await;
+        app.service.idle().await;
         for again in ["confirm", "reject"] {
             let detail = refused(decide(&app, &id, again, None).await, 409, "proposal_decided");
             assert!(detail.contains(status), "{detail}");
@@ -128,7 +128,7 @@ async fn what_is_not_yours_does_not_exist() {
     let app = start().await;
     let id = id(&waiting(&app).await);
     let key = NewKey { user: "bob".into(), app: None, admin: true };
-    let token = app.engine.add_key(key, None).await.unwrap().token.unwrap();
+    let token = app.service.add_key(key, None).await.unwrap().token.unwrap();
     let send =
         async |method: Method, path: &str| app.send(app.request(method, path).bearer_auth(&token)).await;
     for (method, what) in [(Method::GET, ""), (Method::POST, "/confirm"), (Method::POST, "/reject")] {

@@ -303,7 +303,7 @@ async fn what_is_not_yours_does_not_exist() {
     let app = start().await;
     let key = async |user: &str| {
         let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
-        app.engine.add_key(key, None).await.unwrap().token.unwrap()
+        app.service.add_key(key, None).await.unwrap().token.unwrap()
     };
     let (ann, bob) = (key("ann").await, key("bob").await);
     let send = async |token: &str, method: Method, path: &str| {

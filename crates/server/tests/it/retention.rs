@@ -24,7 +24,7 @@ fn age(app: &TestApp, millis: i64) {
 async fn sweep(app: &TestApp) {
     let unwanted = thread(app).await;
     assert_eq!(delete(app, &format!("/v1/threads/{unwanted}")).await.status, 204);
-    app.engine.idle().await;
+    app.service.idle().await;
 }
 
 async fn prune(app: &TestApp) {
@@ -125,7 +125,7 @@ async fn s5_a_pruned_run_that_did_not_complete_says_how_it_ended() {
     }
     assert_eq!(status_of(&cancelled.all().await), "cancelled");
     assert_eq!(status_of(&waiting.all().await), "cancelled");
-    app.engine.idle().await;
+    app.service.idle().await;
     prune(&app).await;
     let told = async |names: &Names| {
         let frames = app.follow(&names.events_path(), Some(1)).await.all().await;
@@ -153,11 +153,11 @@ async fn s6_a_pruned_run_of_somebody_else_does_not_exist() {
     app.upstream.script([Reply::says("Hello.")]);
     let message = json!({ "message": "Hi", "stream": false });
     let run = good(send_as(&app, &ann, Method::POST, (RUNS, &message)).await);
-    app.engine.idle().await;
+    app.service.idle().await;
     age(&app, WEEK);
     drop(good(send_as(&app, &ann, Method::POST, (THREADS, &json!({}))).await));
     let app = app.restart().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(deltas(&app), 0);
     for (what, id) in [("runs", &run["runId"]), ("threads", &run["threadId"])] {
         let id = id.as_str().unwrap();
@@ -252,7 +252,7 @@ async fn other_contracts_tell_a_pruned_run_by_its_facts() {
             Reply::stream().text("Do").text("ne."),
         ]);
         let first = posted(&app, path, &body).await;
-        app.engine.idle().await;
+        app.service.idle().await;
         prune(&app).await;
         assert_eq!(deltas(&app), 0);
         let again = posted(&app, path, &body).await;
@@ -278,7 +278,7 @@ async fn a_pruned_run_is_found_under_its_key() {
     app.upstream.script([Reply::says("Hello.")]);
     let body = json!({ "message": "Hi" });
     let first = posted(&app, RUNS, &body).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     prune(&app).await;
     let again = data_lines_of_events(&posted(&app, RUNS, &body).await);
     assert_eq!(again.len(), 1);
@@ -307,7 +307,7 @@ async fn a_thread_with_pruned_runs_goes_on_and_can_be_deleted() {
     let frames = app.follow(&next.events_path(), None).await.all().await;
     assert_eq!(status_of(&frames), "completed");
     assert_eq!(delete(&app, &names.thread_path()).await.status, 204);
-    app.engine.idle().await;
+    app.service.idle().await;
     assert!(rows(&app).iter().all(|(_, count)| *count == 0), "{:?}", rows(&app));
 }
 

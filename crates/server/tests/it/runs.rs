@@ -123,7 +123,7 @@ async fn a_session_is_a_thread() {
     let first = app.stream("/test/stream", &json!({ "message": "Say hi" })).await;
     let names = Names::of(&first);
     first.all().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let body = json!({
         "message": "Once more",
         "sessionId": names.thread,
@@ -155,7 +155,7 @@ async fn a_run_can_be_read_while_it_runs_and_after() {
     gate.open();
     stream.until("run:end").await;
     assert_eq!(stream.next().await, None);
-    app.engine.idle().await;
+    app.service.idle().await;
     insta::assert_json_snapshot!("a_run_that_has_ended", good(app.get(&names.run_path()).await));
     insta::assert_json_snapshot!("a_thread_whose_run_has_ended", good(app.get(&names.thread_path()).await));
 }

@@ -133,7 +133,7 @@ async fn nobody_finds_what_somebody_else_has_said() {
     let app = talked().await;
     let key = async |user: &str| {
         let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
-        app.engine.add_key(key, None).await.unwrap().token.unwrap()
+        app.service.add_key(key, None).await.unwrap().token.unwrap()
     };
     let (ann, bob) = (key("ann").await, key("bob").await);
     let body = json!({ "message": "The lighthouse is red.", "stream": false });

@@ -58,7 +58,7 @@ pub(crate) async fn told(app: &TestApp, body: Value) -> Names {
     let names = Names::of(&stream);
     let frames = stream.all().await;
     assert_eq!(status_of(&frames), "completed", "{frames:?}");
-    app.engine.idle().await;
+    app.service.idle().await;
     names
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn keyed(
 /// The token of a user of the app `test`.
 pub(crate) async fn token(app: &TestApp, user: &str) -> String {
     let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
-    app.engine.add_key(key, None).await.unwrap().token.unwrap()
+    app.service.add_key(key, None).await.unwrap().token.unwrap()
 }
 
 /// Sends a request as the user with this token; without a body where that is null.

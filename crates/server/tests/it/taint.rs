@@ -67,7 +67,7 @@ async fn asks(app: &TestApp, result: &Value) -> bool {
     if waits {
         let run = result["runId"].as_str().unwrap();
         app.send(app.request(Method::POST, &format!("/v1/runs/{run}/cancel"))).await;
-        app.engine.idle().await;
+        app.service.idle().await;
         app.upstream.program(|_| Reply::says("Nothing."));
         good(app.post(RUNS, &json!({ "message": "Never mind", "stream": false })).await);
     } else {
@@ -202,7 +202,7 @@ async fn a_yes_is_for_one_call() {
     app.upstream.script([call("sendMail", &mail_to("bob@example.com"))]);
     let path = format!("/v1/proposals/{}/confirm", proposal["id"].as_str().unwrap());
     good(app.send(app.request(Method::POST, &path)).await);
-    app.engine.idle().await;
+    app.service.idle().await;
     let run = good(app.get(&format!("/v1/runs/{}", result["runId"].as_str().unwrap())).await);
     assert_eq!(run["status"], "waiting", "the next one asks again");
     assert_eq!(web.arrivals().len(), 2);

@@ -22,7 +22,7 @@ impl<'a> User<'a> {
     }
 
     async fn with(app: &'a TestApp, key: NewKey) -> Self {
-        Self { app, token: app.engine.add_key(key, None).await.unwrap().token.unwrap() }
+        Self { app, token: app.service.add_key(key, None).await.unwrap().token.unwrap() }
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> Answer {
@@ -83,8 +83,9 @@ async fn without_keys_everybody_on_this_machine_is_one_user() {
 async fn with_a_key_nobody_comes_in_without_one() {
     let app = TestApp::start().await;
     let ann = User::new(&app, "ann").await;
-    let gone = app.engine.add_key(NewKey { user: "ann".into(), app: None, admin: true }, None).await.unwrap();
-    app.engine.revoke_key(gone.id, None).await.unwrap();
+    let gone =
+        app.service.add_key(NewKey { user: "ann".into(), app: None, admin: true }, None).await.unwrap();
+    app.service.revoke_key(gone.id, None).await.unwrap();
     let before = rows(&app);
     let bad = [
         String::new(),
@@ -142,7 +143,7 @@ async fn two_users_never_see_each_other() {
     app.upstream.program(repeating);
     let (ann, bob) = (User::new(&app, "ann").await, User::new(&app, "bob").await);
     let (hers, his) = (ann.say("Ann's").await, bob.say("Bob's").await);
-    app.engine.idle().await;
+    app.service.idle().await;
     let before = rows(&app);
     for (user, foreign) in [(&ann, &his), (&bob, &hers)] {
         for ((method, path, body), (_, missing, nothing)) in
@@ -181,12 +182,12 @@ async fn a_key_for_one_app_is_good_for_no_other() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::says("Yes.")]);
     let key = |app: &str| NewKey { user: "ann".into(), app: Some(app.into()), admin: false };
-    let refusal = app.engine.add_key(key("other"), None).await.unwrap_err();
+    let refusal = app.service.add_key(key("other"), None).await.unwrap_err();
     assert_eq!(refusal.code(), "invalid_request");
     let here = User::with(&app, key("test")).await.token;
     let there = User::with(&app, key("test")).await.token;
     let names = User { app: &app, token: here.clone() }.say("Hi").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     // There is but one app; make the second key one for another.
     let last = "UPDATE keys SET app = 'other' WHERE id = (SELECT max(id) FROM keys)";
     app.database().execute(last, []).unwrap();

@@ -43,7 +43,7 @@ async fn a_request_may_choose_the_app_s_own_models_and_no_others() {
         refused(&app.post(path, &body).await, "model");
     }
     assert_eq!((app.upstream.requests().len(), app.count("SELECT count(*) FROM runs")), (asked, 2));
-    assert_eq!(app.engine.apps()[0].models, ["test-model", "backup-model"]);
+    assert_eq!(app.service.apps()[0].models, ["test-model", "backup-model"]);
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_persona_may_choose_what_a_request_may() {
     assert_eq!(ask(&app, &json!({ "threadId": thread })).await.body["reply"], "Two.");
 
     // The app no longer allows what the persona chose.
-    app.engine.replace_app(version(&app, "")).await.unwrap();
+    app.service.replace_app(version(&app, "")).await.unwrap();
     let runs = app.count("SELECT count(*) FROM runs");
     for chosen in [json!({ "personaId": "other" }), json!({ "threadId": thread })] {
         let told = refused(&ask(&app, &chosen).await, "personaId");
@@ -97,15 +97,15 @@ async fn a_version_whose_budget_could_not_be_held_is_not_served() {
         ("[budget]\nday_usd = 5.0", "test-model", 2),
         ("\n[budget]\nrun_tokens = 5\nrun_usd = 0.1", "test-model", 4),
     ] {
-        let problem = app.engine.replace_app(version(&app, toml)).await.unwrap_err();
+        let problem = app.service.replace_app(version(&app, toml)).await.unwrap_err();
         let told = format!("the budget is in dollars, but the price of the model {model:?} is not known");
         assert_eq!((problem.message, problem.line), (told, Some(line)), "{toml}");
         assert!(problem.file.ends_with("test/app.toml"));
         assert!(problem.remedy.starts_with("write in rondo.toml under [models.\"test-model\"]"));
     }
-    app.engine.replace_app(version(&app, "[budget]\nday_tokens = 5")).await.unwrap();
+    app.service.replace_app(version(&app, "[budget]\nday_tokens = 5")).await.unwrap();
     assert_eq!(
-        app.engine.revision(&AppId::new("test")).unwrap(),
+        app.service.revision(&AppId::new("test")).unwrap(),
         version(&app, "[budget]\nday_tokens = 5").revision
     );
 }
@@ -122,7 +122,8 @@ async fn every_model_that_an_app_names_needs_a_price() {
         (format!("[history]\nsummarise_model = 'writer'\n{dollars}"), Some("writer")),
         (format!("model = 'backup-model'\nfallbacks = ['test-model']\nmodels = ['*']\n{dollars}"), None),
     ] {
-        let refused = app.engine.replace_app(version(&app, &toml)).await.err().map(|problem| problem.message);
+        let refused =
+            app.service.replace_app(version(&app, &toml)).await.err().map(|problem| problem.message);
         let told =
             |model| format!("the budget is in dollars, but the price of the model {model:?} is not known");
         assert_eq!(refused, unpriced.map(told), "{toml}");

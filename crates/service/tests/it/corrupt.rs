@@ -191,7 +191,7 @@ async fn waiting(app: &TestApp) -> Names {
     }
     let open = frames.iter().find(|frame| frame.event == "proposal:open").unwrap();
     let proposal = open.data["proposalId"].as_str().unwrap().to_owned();
-    app.engine.idle().await;
+    app.service.idle().await;
     Names { run, thread, proposal }
 }
 
@@ -252,7 +252,7 @@ async fn a_waiting_run_of_which_any_fact_is_garbled_can_be_cancelled() {
     let app = with_risky().await;
     for names in damaged(&app).await {
         assert_eq!(app.post(&format!("/v1/runs/{}/cancel", names.run), &json!({})).await.status, 202);
-        app.engine.idle().await;
+        app.service.idle().await;
         assert_eq!(names.run(&app).await["status"], "cancelled");
         still_answers(&app, &names.thread).await;
     }
@@ -264,7 +264,7 @@ async fn a_waiting_run_of_which_any_fact_is_garbled_goes_with_its_thread() {
     for names in damaged(&app).await {
         let delete = app.request(Method::DELETE, &format!("/v1/threads/{}", names.thread));
         assert_eq!(app.send(delete).await.status, 204);
-        app.engine.idle().await;
+        app.service.idle().await;
         for table in ["events", "runs", "messages"] {
             let left = format!("SELECT count(*) FROM {table} WHERE lower(hex(thread)) = '{}'", names.bytes());
             assert_eq!(app.count(&left), 0, "{table}");
@@ -277,7 +277,7 @@ async fn a_start_ends_a_run_of_which_any_fact_is_garbled() {
     let app = with_risky().await;
     let damaged = damaged(&app).await;
     let app = app.restart().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     for names in damaged {
         let run = names.run(&app).await;
         assert_eq!(
@@ -296,7 +296,7 @@ async fn a_yes_to_a_run_of_which_any_fact_is_garbled_ends_it_and_repeats_nothing
         let asked = app.upstream.requests().len();
         let decided = app.post(&format!("/v1/proposals/{}/confirm", names.proposal), &json!({})).await;
         assert_eq!(decided.status, 200, "{decided:?}");
-        app.engine.idle().await;
+        app.service.idle().await;
         assert_eq!(names.run(&app).await["status"], "failed");
         assert_eq!(app.upstream.requests().len(), asked, "the model is not asked again");
         still_answers(&app, &names.thread).await;
@@ -320,7 +320,7 @@ async fn arguments_and_results_that_nest_too_deep_are_read_back() {
         let rest = stream.all().await;
         assert_eq!(rest.last().unwrap().data["status"], "completed", "{levels} levels: {:?}", rest.last());
         assert!(app.arrivals.all().len() <= results + 1, "{levels} levels: no call is repeated");
-        app.engine.idle().await;
+        app.service.idle().await;
         assert_eq!(testkit::audit(&app.data()), Vec::<String>::new());
     }
     let reached = app.arrivals.list();
@@ -333,9 +333,9 @@ async fn a_sequence_that_lags_behind_its_events_does_not_keep_a_run_alive() {
     let names = waiting(&app).await;
     unguarded(&app).execute("UPDATE threads SET next_seq = 2", []).unwrap();
     let app = app.restart().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.post(&format!("/v1/runs/{}/cancel", names.run), &json!({})).await.status, 202);
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(names.run(&app).await["status"], "cancelled");
     still_answers(&app, &names.thread).await;
 }
@@ -355,7 +355,7 @@ async fn a_queued_message_that_cannot_begin_does_not_keep_the_run_before_it_aliv
     );
     assert_eq!(changed.unwrap(), 1);
     assert_eq!(app.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await.status, 202);
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.get(&format!("/v1/runs/{run}")).await.body["status"], "cancelled");
     assert_eq!(app.count("SELECT count(*) FROM runs WHERE status = 'failed'"), 1, "it could not begin");
     still_answers(&app, &thread).await;

@@ -33,7 +33,7 @@ async fn what_a_tool_did_is_written_down_when_there_is_space() {
     assert_eq!(of(&frames, "tool:complete")[0]["status"], "complete", "nobody has to guess: {frames:?}");
     assert_eq!(of(&frames, "run:end")[0]["status"], "completed");
     assert_eq!(app.arrivals.all().len(), 1, "and it was done once");
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_sound(&app);
 }
 
@@ -52,7 +52,7 @@ async fn an_answer_that_lost_its_place_begins_again() {
     frames.extend(stream.all().await);
     assert_eq!(of(&frames, "step:reset").len(), 1, "{frames:?}");
     assert_eq!(of(&frames, "stream:complete")[0]["text"], "One two three.");
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_sound(&app);
 }
 
@@ -69,7 +69,7 @@ async fn a_job_whose_effect_found_no_space_runs_again() {
     gate.open();
     fuse.refused(2).await;
     fuse.fill(false);
-    app.engine.idle().await;
+    app.service.idle().await;
     let ready =
         "SELECT count(*) FROM jobs WHERE kind = 'name_thread' AND status = 'ready' AND error IS NOT NULL";
     assert_eq!(app.count(ready), 1, "it is not left running until the next start");
@@ -81,7 +81,7 @@ async fn an_undo_outside_is_written_down_when_there_is_space() {
     app.upstream.script([Reply::stream().call(Call::new("act_undone_once", "{}")), Reply::says("Booked.")]);
     app.gate.open();
     app.say("Book").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let action = app.get("/v1/apps/test/actions").await.body["data"][0]["id"].as_str().unwrap().to_owned();
     let app = app.restart().await; // with a gate that is closed
     let undo = app.send(app.request(Method::POST, &format!("/v1/actions/{action}/undo")));
@@ -112,7 +112,7 @@ async fn while_it_waits(
     meanwhile(&run, &thread).await;
     fuse.refuse(None);
     let frames = stream.all().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_sound(app);
     frames
 }
@@ -225,7 +225,7 @@ async fn a_yes_that_found_no_space_is_not_given_later() {
     let rest = stream.all().await;
     assert_eq!(of(&rest, "tool:complete")[0]["output"]["error"], "rejected", "{rest:?}");
     assert_eq!((status(&rest), app.arrivals.all().len()), (&json!("completed"), 0));
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_sound(&app);
 }
 

@@ -177,7 +177,7 @@ async fn stopped(app: TestApp) -> testkit::Stopped {
 async fn what_is_deleted_and_purged_is_in_no_file() {
     let app = start().await;
     let (_, paths) = fill(&app).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let there = places(&app.data(), &WORDS);
     for word in WORDS {
         assert!(there.iter().any(|place| place.starts_with(word)), "{word} has not come in: {there:#?}");
@@ -186,13 +186,13 @@ async fn what_is_deleted_and_purged_is_in_no_file() {
         good(&app, Method::DELETE, path, None).await;
     }
     good(&app, Method::PATCH, "/v1/me", Some(json!({ "fields": { "pet": null } }))).await;
-    app.engine.idle().await;
-    assert_eq!(app.engine.verify_ledger(None).await.unwrap().faults, Vec::<String>::new());
+    app.service.idle().await;
+    assert_eq!(app.service.verify_ledger(None).await.unwrap().faults, Vec::<String>::new());
     // The conversations that stay still work.
     assert_eq!(say(&app, json!({ "message": "And now?" })).await.last().unwrap().event, "run:end");
     let asked = app.upstream.requests().last().unwrap().body.to_string();
     assert!(!WORDS.iter().any(|word| asked.contains(word)), "{asked}");
-    app.engine.idle().await;
+    app.service.idle().await;
     let stopped = stopped(app).await;
     assert_eq!(places(&stopped.data(), &WORDS), Vec::<String>::new());
 }
@@ -212,7 +212,7 @@ async fn what_the_user_deleted_is_not_brought_back() {
     for _ in 0..2 {
         let refused = app.post(&undo, &json!({})).await;
         assert_eq!((refused.status, &refused.body["code"]), (409, &json!("cannot_undo")), "{refused:?}");
-        app.engine.idle().await;
+        app.service.idle().await;
     }
     let shown = app.get(&format!("/v1/actions/{action}")).await.body;
     assert_eq!((&shown["undoable"], &shown["input"]), (&json!(false), &Value::Null), "{shown}");
@@ -237,7 +237,7 @@ async fn instructions_are_kept_once_and_go_with_the_last_thread() {
     assert_eq!(app.count(kept), 1, "for all threads and users");
     for (thread, left) in threads.iter().zip([1, 0]) {
         good(&app, Method::DELETE, &format!("/v1/threads/{thread}"), None).await;
-        app.engine.idle().await;
+        app.service.idle().await;
         assert_eq!(app.count(kept), left);
     }
 }

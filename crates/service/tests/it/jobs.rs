@@ -28,7 +28,7 @@ async fn a_thread_is_named_by_its_first_words() {
     assert_eq!(titles(&until_named(&app, &thread).await), ["How high is the tide in Oslo today?"]);
     let body = json!({ "message": "And at night?", "threadId": thread });
     app.stream("/v1/apps/test/runs", &body).await.all().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM events WHERE kind = 'thread:named'"), 1, "once per thread");
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE status = 'done'"), 1, "J2: one job per key");
 }
@@ -56,7 +56,7 @@ async fn a_name_given_by_the_user_stays() {
     let thread = app.post("/v1/apps/test/threads", &json!({ "title": "Mine" })).await.body["id"].clone();
     let body = json!({ "message": "How high?", "threadId": thread });
     app.stream("/v1/apps/test/runs", &body).await.all().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let shown = app.get(&format!("/v1/threads/{}", thread.as_str().unwrap())).await.body;
     assert_eq!(shown["title"], "Mine");
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE status = 'done'"), 1);
@@ -80,7 +80,7 @@ async fn a_thread_is_named_by_its_first_words_when_the_model_does_not_answer() {
         _ => Reply::says("High."),
     });
     let thread = thread_of(&app.say("How high is the tide?").await);
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE status = 'ready' AND attempts = 1"), 1);
     app.database().execute("UPDATE jobs SET run_at = 0, attempts = 2", []).unwrap();
     app.say("And at night?").await; // makes the worker look
@@ -92,13 +92,13 @@ async fn a_job_of_an_unknown_kind_fails_alone_with_a_reason() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::says("One."), Reply::says("Two.")]);
     app.say("First").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let insert = "INSERT INTO jobs (id, kind, key, app, user, status, run_at, created_at, updated_at)
                   VALUES (randomblob(16), 'no_such_kind', 'k', 'test', 'local', 'ready', 0, 0, 0)";
     app.database().execute(insert, []).unwrap();
     let thread = thread_of(&app.say("Second").await);
     assert_eq!(titles(&until_named(&app, &thread).await), ["Second"], "J4: it blocks nobody");
-    app.engine.idle().await;
+    app.service.idle().await;
     let failed = "SELECT count(*) FROM jobs WHERE kind = 'no_such_kind' AND attempts = 1 AND status = 'ready'
                   AND error = 'no such kind of job' AND run_at > updated_at";
     assert_eq!(app.count(failed), 1, "it waits for its next attempt, and says why");
@@ -112,14 +112,14 @@ async fn a_sweep_is_a_job_like_any_other() {
                   VALUES (randomblob(16), 'sweep', '1', '', '', 'ready', 0, 0, 0)";
     app.database().execute(insert, []).unwrap();
     app.say("First").await; // its end makes the worker look
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE kind = 'sweep' AND status = 'ready'"), 0);
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE error IS NOT NULL"), 0);
 }
 
 async fn key_of(app: &TestApp, user: &str) -> String {
     let key = NewKey { user: user.into(), app: None, admin: false };
-    app.engine.add_key(key, None).await.unwrap().token.unwrap()
+    app.service.add_key(key, None).await.unwrap().token.unwrap()
 }
 
 async fn say_as(app: &TestApp, key: &str, body: &Value) -> Vec<Frame> {
@@ -174,7 +174,7 @@ async fn ten_thousand_unfinished_runs_are_owned_again_before_the_server_is_ready
     let app = app.restart().await;
     let took = started.elapsed();
     println!("10,000 unfinished runs: ready after {took:?}");
-    assert!(app.engine.is_ready());
+    assert!(app.service.is_ready());
     assert_eq!(app.count("SELECT count(*) FROM runs WHERE epoch = 2"), 10_000, "R2");
     assert!(took < Duration::from_secs(2), "R2: {took:?}");
 }

@@ -15,21 +15,21 @@ const A_WHILE: Duration = Duration::from_millis(500);
 async fn keys_are_read_and_changed_one_after_the_other() {
     let app = TestApp::start().await;
     let key = |user: &str| NewKey { user: user.into(), app: None, admin: false };
-    let old = app.engine.add_key(key("ann"), None).await.unwrap();
-    let (writing, revoked) = (app.database(), app.engine.revoke_key(old.id, None));
+    let old = app.service.add_key(key("ann"), None).await.unwrap();
+    let (writing, revoked) = (app.database(), app.service.revoke_key(old.id, None));
     writing.execute_batch("BEGIN IMMEDIATE").unwrap(); // the server waits for this to end before it writes
     let mut revoked = Box::pin(revoked);
-    let mut added = Box::pin(app.engine.add_key(key("bob"), None));
+    let mut added = Box::pin(app.service.add_key(key("bob"), None));
     assert!((&mut revoked).now_or_never().is_none() && (&mut added).now_or_never().is_none());
     tokio::task::yield_now().await; // both have begun
-    let read = tokio::time::timeout(A_WHILE, app.engine.load_keys()).await;
+    let read = tokio::time::timeout(A_WHILE, app.service.load_keys()).await;
     assert!(read.is_err(), "the keys were read while they were being changed");
     writing.execute_batch("ROLLBACK").unwrap();
-    let (revoked, added, read) = tokio::join!(revoked, added, app.engine.load_keys());
+    let (revoked, added, read) = tokio::join!(revoked, added, app.service.load_keys());
     revoked.unwrap();
     read.unwrap();
-    assert_eq!(app.engine.grant(&old.token.unwrap()), None);
-    let grant = app.engine.grant(&added.unwrap().token.unwrap()).unwrap();
+    assert_eq!(app.service.grant(&old.token.unwrap()), None);
+    let grant = app.service.grant(&added.unwrap().token.unwrap()).unwrap();
     assert_eq!((grant.user.as_str(), grant.admin), ("bob", false));
 }
 
@@ -38,14 +38,14 @@ async fn keys_are_read_and_changed_one_after_the_other() {
 async fn a_key_is_revoked_though_nobody_waits_for_it() {
     let app = TestApp::start().await;
     let key = NewKey { user: "ann".into(), app: None, admin: false };
-    let made = app.engine.add_key(key, None).await.unwrap();
+    let made = app.service.add_key(key, None).await.unwrap();
     let writing = app.database();
     writing.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let mut revoked = Box::pin(app.engine.revoke_key(made.id, None));
+    let mut revoked = Box::pin(app.service.revoke_key(made.id, None));
     assert!((&mut revoked).now_or_never().is_none());
     drop(revoked);
     writing.execute_batch("ROLLBACK").unwrap();
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM keys WHERE revoked_at IS NOT NULL"), 1);
-    assert_eq!(app.engine.grant(&made.token.unwrap()), None);
+    assert_eq!(app.service.grant(&made.token.unwrap()), None);
 }

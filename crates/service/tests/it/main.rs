@@ -1,4 +1,4 @@
-//! The engine from the outside: runs over a real socket, a real database and a scripted model.
+//! The service from the outside: runs over a real socket, a real database and a scripted model.
 
 #![expect(
     clippy::unwrap_used,

@@ -46,7 +46,7 @@ async fn two_runs(app: &TestApp) -> (String, String, String) {
 async fn restart_without_app(app: TestApp) -> TestApp {
     carry(&app, "apps/test", "elsewhere/test");
     let app = app.restart().await;
-    assert!(app.engine.apps().is_empty());
+    assert!(app.service.apps().is_empty());
     app
 }
 
@@ -55,7 +55,7 @@ async fn runs_wait_over_a_start_without_apps_and_are_answered_when_the_app_is_ba
     let app = TestApp::start().await;
     let (first, second, _) = two_runs(&app).await;
     let app = restart_without_app(app).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(
         (status(&app, &first).await, status(&app, &second).await),
         (json!("running"), json!("queued"))
@@ -65,14 +65,14 @@ async fn runs_wait_over_a_start_without_apps_and_are_answered_when_the_app_is_ba
 
     app.upstream.script([Reply::says("Whole."), Reply::says("Second.")]);
     carry(&app, "elsewhere/test", "apps/test");
-    app.engine.replace_app(on_disk(&app)).await.unwrap();
+    app.service.replace_app(on_disk(&app)).await.unwrap();
     for (run, text) in [(&first, "Whole."), (&second, "Second.")] {
         let frames = app.follow(&format!("/v1/runs/{run}/events"), None).await.all().await;
         assert_eq!(end(&frames)["status"], "completed", "{frames:?}");
         let complete = frames.iter().find(|frame| frame.event == "stream:complete").unwrap();
         assert_eq!(complete.data["text"], text);
     }
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM missing_apps"), 0, "it is not missed any more");
     assert_eq!(testkit::audit(&app.data()), Vec::<String>::new());
 }
@@ -87,14 +87,14 @@ async fn a_message_queued_while_its_app_goes_is_answered_when_the_app_is_back() 
     let thread = first.header("x-thread-id");
     let second = app.stream(RUNS, &json!({ "message": "Two", "threadId": thread })).await;
     let run = second.header("x-run-id");
-    app.engine.remove_app(&AppId::new(APP));
+    app.service.remove_app(&AppId::new(APP));
     gate.open();
     assert_eq!(end(&first.all().await)["status"], "completed", "who has begun keeps the app");
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(status(&app, &run).await, "running", "its turn has come, and it waits");
     assert_eq!(app.upstream.requests().len(), 1);
 
-    app.engine.replace_app(on_disk(&app)).await.unwrap();
+    app.service.replace_app(on_disk(&app)).await.unwrap();
     assert_eq!(end(&second.all().await)["status"], "completed");
 }
 
@@ -107,11 +107,11 @@ async fn what_waits_for_its_app_can_be_cancelled_and_deleted() {
     let events = app.follow(&format!("/v1/runs/{first}/events"), None).await;
     assert_eq!(app.post(&format!("/v1/runs/{first}/cancel"), &json!({})).await.status, 202);
     assert_eq!(end(&events.all().await)["status"], "cancelled");
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(status(&app, &second).await, "running", "the next one waits in its place");
     let gone = app.request(Method::DELETE, &format!("/v1/threads/{thread}"));
     assert_eq!(app.send(gone).await.status, 204);
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM threads"), 0, "all its rows are gone");
     assert_eq!(app.get(&format!("/v1/runs/{second}")).await.status, 404);
 }
@@ -121,7 +121,7 @@ async fn an_app_that_is_missing_for_a_day_is_gone() {
     let app = TestApp::start().await;
     let (first, second, _) = two_runs(&app).await;
     let app = restart_without_app(app).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM missing_apps"), 1);
     let earlier = |app: &TestApp, ms: i64| {
         app.database().execute("UPDATE missing_apps SET since = since - ?1", [ms]).unwrap();
@@ -131,7 +131,7 @@ async fn an_app_that_is_missing_for_a_day_is_gone() {
     assert_eq!(status(&app, &first).await, "running");
     earlier(&app, 1);
     let app = app.restart().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     for run in [first, second] {
         let view = app.get(&format!("/v1/runs/{run}")).await.body;
         assert_eq!((&view["status"], &view["error"]["code"]), (&json!("failed"), &json!("app_gone")));
@@ -148,16 +148,16 @@ async fn a_job_waits_for_its_app_and_that_is_no_failed_attempt() {
     let mut run = app.stream(RUNS, &json!({ "message": "One" })).await;
     run.until("text:delta").await;
     let thread = run.header("x-thread-id");
-    app.engine.remove_app(&AppId::new(APP));
+    app.service.remove_app(&AppId::new(APP));
     gate.open();
     run.all().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let jobs = "SELECT count(*) FROM jobs WHERE kind = 'name_thread' AND status = 'ready' AND attempts = 0";
     assert_eq!(app.count(jobs), 1, "it has not been tried");
-    app.engine.replace_app(on_disk(&app)).await.unwrap();
+    app.service.replace_app(on_disk(&app)).await.unwrap();
     app.database().execute("UPDATE jobs SET run_at = 0 WHERE kind = 'name_thread'", []).unwrap();
     let app = app.restart().await; // its time has come
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.get(&format!("/v1/threads/{thread}")).await.body["title"], "A name");
 }
 
@@ -173,10 +173,10 @@ async fn a_yes_is_not_spent_on_an_app_that_is_missing() {
     let open = app.get("/v1/apps/test/proposals?open=true").await.body;
     let proposal = format!("/v1/proposals/{}", open["data"][0]["id"].as_str().unwrap());
     let confirm = format!("{proposal}/confirm");
-    app.engine.remove_app(&AppId::new(APP));
+    app.service.remove_app(&AppId::new(APP));
     assert_eq!(app.post(&confirm, &json!({})).await.status, 404);
     assert_eq!(app.get(&proposal).await.body["status"], "open");
-    app.engine.replace_app(on_disk(&app)).await.unwrap();
+    app.service.replace_app(on_disk(&app)).await.unwrap();
     assert_eq!(app.post(&confirm, &json!({})).await.body["status"], "confirmed");
     assert_eq!(app.get("/v1/apps/test/files/a.md").await.status, 200);
 }

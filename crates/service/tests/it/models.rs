@@ -211,7 +211,7 @@ async fn naming_a_thread_is_counted_too() {
     let app = TestApp::with(Setup { title: Some("Name it.".into()), ..Setup::app("") }).await;
     app.upstream.script([Reply::says("Hello").usage(100, 10), Reply::says("A title").usage(40, 4)]);
     app.say("Hi").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let report = app.get("/v1/usage").await.body;
     assert_eq!((&report["total"]["inputTokens"], &report["data"][0]["calls"]), (&json!(140), &json!(2)));
 }

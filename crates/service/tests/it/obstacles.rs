@@ -8,7 +8,7 @@ use testkit::{Setup, TestApp};
 /// How the run of a message ends.
 async fn end(app: &TestApp, message: &str) -> Value {
     let frames = app.say(message).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     frames.last().unwrap().data.clone()
 }
 
@@ -75,7 +75,7 @@ async fn what_a_call_did_is_written_down_though_the_store_fails_its_sibling() {
     app.gate.reached().await;
     app.gate.open();
     let frames = stream.all().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(frames.last().unwrap().data["error"]["code"], "store_failed");
     let paid = "SELECT count(*) FROM actions WHERE tool = 'act_irreversible' AND status = 'complete'";
     assert_eq!((app.count(paid), app.arrivals.all().len()), (1, 1), "it was done, and nobody has to guess");

@@ -159,7 +159,7 @@ async fn work_in_the_background_keeps_to_the_day_too() {
     let app = TestApp::with(setup).await;
     app.upstream.script([Reply::says("Hello.").usage(200, 80)]);
     let answer = app.post(RUNS, &asking("Where do swallows sleep?")).await.body;
-    app.engine.idle().await;
+    app.service.idle().await;
     let thread = app.get(&format!("/v1/threads/{}", answer["threadId"].as_str().unwrap())).await.body;
     assert_eq!(thread["title"], "Where do swallows sleep?", "named by its first words");
     assert_eq!((app.upstream.requests().len(), app.count(HELD)), (1, 0));
@@ -171,7 +171,7 @@ async fn a_title_is_paid_for_where_the_day_has_room() {
     let app = TestApp::with(setup).await;
     app.upstream.script([Reply::says("Hello.").usage(20, 8), Reply::says("Swallows").usage(30, 2)]);
     app.post(RUNS, &asking("Where do swallows sleep?")).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let total = app.get("/v1/usage").await.body["total"].clone();
     assert_eq!((&total["inputTokens"], &total["outputTokens"]), (&json!(50), &json!(10)));
     assert_eq!((app.upstream.requests()[1].body["max_tokens"].as_u64(), app.count(HELD)), (Some(64), 0));
@@ -191,7 +191,7 @@ async fn a_run_accepted_before_the_budget_does_not_ask_a_model_without_a_price()
     let thread = first.header("x-thread-id");
     let second = json!({ "message": "And?", "threadId": thread, "model": "house-model" });
     let second = app.stream(RUNS, &second).await;
-    app.engine.replace_app(version(&app, "[budget]\nday_usd = 5.0")).await.unwrap();
+    app.service.replace_app(version(&app, "[budget]\nday_usd = 5.0")).await.unwrap();
     gate.open();
     first.all().await;
     let frames = second.all().await;

@@ -26,10 +26,10 @@ async fn delete(app: &TestApp, thread: &str) {
 async fn a_run_that_ends_sweeps_only_if_its_thread_was_deleted() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::says("One."), Reply::silence()]);
-    app.engine.idle().await; // the sweep of the start is over
+    app.service.idle().await; // the sweep of the start is over
     app.database().execute(OLD_JOB, []).unwrap();
     app.say("First").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(old_jobs(&app), 1, "nothing was left to purge");
     let thread = new_thread(&app).await;
     let body = json!({ "message": "Second", "threadId": thread });
@@ -37,7 +37,7 @@ async fn a_run_that_ends_sweeps_only_if_its_thread_was_deleted() {
     app.upstream.wait_for_requests(2).await;
     delete(&app, &thread).await;
     drop(running);
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(old_jobs(&app), 0);
     assert_eq!(app.count("SELECT count(*) FROM threads WHERE deleted_at IS NOT NULL"), 0);
 }
@@ -45,10 +45,10 @@ async fn a_run_that_ends_sweeps_only_if_its_thread_was_deleted() {
 #[tokio::test]
 async fn what_is_deleted_during_a_sweep_is_purged_by_the_one_after_it() {
     let app = TestApp::start().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let threads: Vec<String> = join_all((0..20).map(|_| new_thread(&app))).await;
     join_all(threads.iter().map(|thread| delete(&app, thread))).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM threads"), 0);
 }
 
@@ -59,15 +59,15 @@ async fn a_thread_is_named_once_though_its_job_is_forgotten() {
     let app = TestApp::with(Setup { title, ..Setup::default() }).await;
     app.upstream.script([Reply::says("High."), Reply::says("Tides"), Reply::says("Low.")]);
     let thread = app.say("How high is the tide?").await[1].data["threadId"].as_str().unwrap().to_owned();
-    app.engine.idle().await;
+    app.service.idle().await;
     app.database().execute("UPDATE jobs SET updated_at = 0", []).unwrap();
     let other = new_thread(&app).await;
     delete(&app, &other).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM jobs"), 0);
     let body = json!({ "message": "And at night?", "threadId": thread });
     app.stream("/v1/apps/test/runs", &body).await.all().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE kind = 'name_thread' AND status = 'done'"), 1);
     assert_eq!(app.upstream.requests().len(), 3, "nobody was asked for a second name");
     assert_eq!(app.count("SELECT count(*) FROM events WHERE kind = 'thread:named'"), 1);

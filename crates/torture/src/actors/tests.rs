@@ -242,7 +242,7 @@ async fn actors_before_a_real_server_leave_nothing_open_and_know_what_it_has() {
     let mut users = Vec::new();
     for name in ["ann", "bob"] {
         let key = NewKey { user: name.into(), app: None, admin: false };
-        users.push(user(name, &app.engine.add_key(key, None).await.unwrap().token.unwrap()));
+        users.push(user(name, &app.service.add_key(key, None).await.unwrap().token.unwrap()));
     }
     let (stage, _folder) = stage(&app.url, users);
     let (asked, curtain) = (AtomicUsize::new(0), stage.curtain.clone());

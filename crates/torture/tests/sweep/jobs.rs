@@ -42,7 +42,7 @@ async fn an_older_stretch_is_summarised() {
             let frames = app.stream(RUNS, &json!({ "message": note(number), "threadId": thread })).await;
             thread = json!(frames.header("x-thread-id"));
             frames.all().await;
-            app.engine.idle().await;
+            app.service.idle().await;
         }
     };
     sweep_after(scenario, prepare, async |client| {

@@ -124,7 +124,7 @@ async fn template(scenario: &Scenario, prepare: impl AsyncFn(&TestApp)) -> Stopp
     app.upstream.program(move |request| says(request, 0));
     app.gate.open();
     prepare(&app).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     app.stop().await
 }
 
@@ -222,13 +222,13 @@ impl<F: AsyncFn(&Client<'_>) -> Result<(), Lost>> Sweep<'_, F> {
             app.gate.open();
         }
         if first {
-            app.engine.idle().await; // what every start does is swept with the second deaths
+            app.service.idle().await; // what every start does is swept with the second deaths
             fuse.arm();
         }
         let client = Client::new(app, fuse, notes, readers);
         let played = async {
             let played = (self.play)(&client).await;
-            app.engine.idle().await;
+            app.service.idle().await;
             played
         };
         tokio::select! {

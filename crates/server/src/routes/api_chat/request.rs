@@ -132,7 +132,7 @@ impl AnswerId {
     /// The message it answers, or itself.
     pub(super) async fn message(self, api: &Api, principal: &Principal) -> Result<MessageId, ApiProblem> {
         match self {
-            Self::Run(run) => Ok(api.engine.run(principal, run).await?.message_id),
+            Self::Run(run) => Ok(api.service.run(principal, run).await?.message_id),
             Self::Message(message) => Ok(message),
         }
     }

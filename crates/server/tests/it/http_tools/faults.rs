@@ -214,7 +214,7 @@ async fn e2_after_a_crash_what_cannot_be_repeated_is_unknown_and_arrived_once() 
         app.upstream.script([Reply::says("I do not know.")]);
         drop(stream);
         let app = app.restart().await;
-        app.engine.idle().await;
+        app.service.idle().await;
         assert_eq!(good(app.get(&names.run_path()).await)["status"], "completed");
         assert_eq!(action(&app, &names).await["status"], "unknown");
         assert_eq!(web.arrivals().len(), 1);
@@ -232,7 +232,7 @@ async fn e2_after_a_crash_what_can_be_repeated_is_made_again_under_the_same_key(
         app.upstream.script([Reply::says("Done.")]);
         drop(stream);
         let app = app.restart().await;
-        app.engine.idle().await;
+        app.service.idle().await;
         assert_eq!(good(app.get(&names.run_path()).await)["status"], "completed");
         let action = action(&app, &names).await;
         assert_eq!((&action["status"], &action["output"]), (&json!("complete"), &json!("done")));

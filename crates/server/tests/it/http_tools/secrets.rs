@@ -143,7 +143,7 @@ async fn x2_an_undo_and_its_failure_tell_no_secret_either() {
     let stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     let names = Names::of(&stream);
     stream.all().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let action = good(app.get("/v1/apps/test/actions").await)["data"][0].clone();
     let undo = format!("/v1/actions/{}/undo", action["id"].as_str().unwrap());
     web.on(

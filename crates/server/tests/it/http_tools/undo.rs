@@ -81,7 +81,7 @@ async fn e4_an_action_is_taken_back_outside_once() {
     let key = |index: usize| arrivals[index].header("idempotency-key");
     assert!(key(1).is_some() && key(0) != key(1), "the undo has a key of its own");
     assert_eq!(arrivals[1].header("x-trace"), key(1));
-    assert_eq!(app.engine.verify_ledger(None).await.unwrap().faults.len(), 0);
+    assert_eq!(app.service.verify_ledger(None).await.unwrap().faults.len(), 0);
     assert_eq!(audit(&app.data()), [""; 0]);
 }
 
@@ -119,7 +119,7 @@ async fn e4_an_undo_of_which_nobody_knows_is_not_tried_again() {
         let detail = refused(undo(&app, &action, None).await, 409, "cannot_undo");
         assert!(detail.contains("may have been taken back already"), "{detail}");
         assert_eq!(web.arrivals().len(), 2);
-        assert_eq!(app.engine.verify_ledger(None).await.unwrap().faults.len(), 0);
+        assert_eq!(app.service.verify_ledger(None).await.unwrap().faults.len(), 0);
         assert_eq!(audit(&app.data()), [""; 0]);
     }
 }
@@ -190,7 +190,7 @@ async fn what_cannot_be_taken_back_asks_first_and_a_yes_is_one_request() {
         app.upstream.script([Reply::says("Well.")]);
         web.on("POST", "/pay", (word == "confirm").then(|| web::WebReply::json(&json!({ "paid": true }))));
         good(app.send(app.request(Method::POST, &format!("/v1/proposals/{proposal}/{word}"))).await);
-        app.engine.idle().await;
+        app.service.idle().await;
         refused(confirm(&app, proposal).await, 409, "proposal_decided");
     }
     assert_eq!(web.arrivals().len(), 1);

@@ -68,7 +68,7 @@ async fn a_forgotten_memory_can_still_be_read_but_the_words_it_rests_on_cannot()
 async fn a_memory_outlives_the_conversation_it_comes_from() {
     let (app, names, memory) = asked_for().await;
     assert_eq!(delete(&app, &names.thread_path()).await.status, 204);
-    app.engine.idle().await;
+    app.service.idle().await;
     let expected = json!({
         "threadId": null,
         "messageId": null,

@@ -27,7 +27,7 @@ async fn the_nearest_comes_first_with_its_score() {
         {
             add(&app, text).await;
         }
-        app.engine.idle().await;
+        app.service.idle().await;
         let page = search(&app, json!({ "query": "What is my sister called?" })).await;
         assert_eq!(found(&page).first(), Some(&"Has a sister called Ingrid."), "{page}");
         assert_eq!(page["next"], Value::Null);

@@ -52,7 +52,7 @@ async fn all_documents_are_searched_where_the_app_says_so_and_deleting_one_reach
     let log = run(&app, json!({ "message": "Where does the walker stand?" })).await;
     assert_eq!(event(&log, "context:loaded").get("documents"), None);
     assert!(!app.get(&prompt).await.body.to_string().contains("stands in the hall"));
-    app.engine.idle().await;
+    app.service.idle().await;
     for table in ["chunks", "documents"] {
         assert_eq!(app.count(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }

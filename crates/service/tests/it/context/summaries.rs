@@ -17,7 +17,7 @@ async fn long(app: &TestApp, exchanges: usize) -> String {
             thread => say_in(app, thread, &message).await,
         };
         thread = thread_of(&log);
-        app.engine.idle().await;
+        app.service.idle().await;
     }
     thread
 }

@@ -18,7 +18,7 @@ async fn a_fact_with_the_users_words_becomes_a_memory() {
     extracts(&app, VEGAN);
     let thread = thread_of(&app.say("By the way, I am vegan these days.").await);
     let update = update_of(&app, &thread).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let memory = &memories(&app).await[0];
     assert_eq!(update["created"], json!([memory["id"]]));
     assert_eq!((&memory["text"], &memory["kind"]), (&json!("The user is vegan"), &json!("preference")));
@@ -41,7 +41,7 @@ async fn what_the_user_did_not_say_is_not_kept() {
             {"action": "create", "ids": [], "text": "The assistant is fine", "kind": "fact", "message": "a1", "quote": "Fine."}]"#,
     );
     app.say("By the way, I am vegan these days.").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(memories(&app).await.len(), 0);
     assert_eq!(app.count("SELECT count(*) FROM events WHERE kind = 'memory:update'"), 0);
 }
@@ -54,7 +54,7 @@ async fn several_messages_are_one_call() {
     say_in(&app, &thread, "I have a dog.").await;
     app.database().execute("UPDATE jobs SET run_at = 0 WHERE kind = 'extract_memories'", []).unwrap();
     app.say("Good morning").await; // makes the worker look
-    app.engine.idle().await;
+    app.service.idle().await;
     let asked: Vec<_> = app.upstream.requests().into_iter().filter(|r| is_extraction(&r.body)).collect();
     assert_eq!(asked.len(), 1, "two jobs, and nothing left for the second");
     assert!(last(&asked[0]).contains("Oslo") && last(&asked[0]).contains("dog"), "{}", last(&asked[0]));
@@ -67,17 +67,17 @@ async fn what_a_model_cannot_take_is_cut_and_what_it_refuses_stands_in_nobodys_w
     let app = TestApp::with(Setup { capabilities, ..Setup::app(EXTRACTING) }).await;
     extracts(&app, "[]");
     app.say(&"I like long stories. ".repeat(600)).await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let asked = app.upstream.requests().into_iter().find(|request| is_extraction(&request.body)).unwrap();
     assert!(last(&asked).len() < 8_192 * 3, "{} bytes", last(&asked).len());
 
     app.upstream
         .program(|request| if is_extraction(request) { Reply::status(400) } else { Reply::says("Fine.") });
     let thread = thread_of(&app.say("I live in Oslo.").await);
-    app.engine.idle().await;
+    app.service.idle().await;
     app.database().execute("UPDATE jobs SET run_at = 0 WHERE status = 'ready'", []).unwrap();
     app.say("Hello").await; // makes the worker look
-    app.engine.idle().await;
+    app.service.idle().await;
     let looked_at = format!(
         "SELECT count(*) FROM threads WHERE extracted > 0 AND lower(hex(id)) = '{}'",
         thread.strip_prefix("thr_").unwrap()
@@ -90,9 +90,9 @@ async fn no_message_is_looked_at_twice() {
     let app = start(EXTRACTING).await;
     extracts(&app, "[]");
     let thread = thread_of(&app.say("I live in Oslo.").await);
-    app.engine.idle().await;
+    app.service.idle().await;
     say_in(&app, &thread, "I moved to Rome.").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let asked: Vec<_> = app.upstream.requests().into_iter().filter(|r| is_extraction(&r.body)).collect();
     assert_eq!(asked.len(), 2);
     let asked = last(&asked[1]);
@@ -114,7 +114,7 @@ async fn a_contradiction_takes_the_place_of_what_was_so() {
              "message": "u1", "quote": "I moved to Rome"}]"#,
     );
     app.say("I moved to Rome last week.").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(known(&app).await, ["The user lives in Rome"]);
     let history = app.get(&format!("/v1/memories/{oslo}/history")).await.body;
     assert_eq!(history["versions"][0]["text"], "The user lives in Oslo");
@@ -139,7 +139,7 @@ async fn over_the_limit_the_least_used_expire_and_are_not_deleted() {
     });
     app.say("I am vegan now. What do you know?").await;
     answered.open(); // what the answer used has been counted
-    app.engine.idle().await;
+    app.service.idle().await;
     let mut left = known(&app).await;
     left.sort();
     assert_eq!(left.len(), 3, "{left:?}");
@@ -155,14 +155,14 @@ async fn a_model_that_answers_nonsense_costs_two_calls_and_no_more() {
     let app = start(EXTRACTING).await;
     app.upstream.program(|request| Reply::says(if is_extraction(request) { "no idea" } else { "Fine." }));
     app.say("I am vegan.").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let failed =
         "SELECT count(*) FROM jobs WHERE kind = 'extract_memories' AND attempts = 1 AND status = 'ready'";
     assert_eq!(app.count(failed), 1, "it is tried again later");
     let due = "UPDATE jobs SET run_at = 0 WHERE kind = 'extract_memories'";
     app.database().execute(due, []).unwrap();
     app.say("Hello").await; // makes the worker look
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE kind = 'extract_memories' AND status = 'done'"), 1);
     assert_eq!(memories(&app).await.len(), 0);
 }
@@ -172,7 +172,7 @@ async fn a_request_to_remember_causes_no_extraction() {
     let app = start(EXTRACTING).await;
     extracts(&app, VEGAN);
     app.say("Remember that I am vegan.").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM jobs WHERE kind = 'extract_memories'"), 0);
     assert_eq!(app.upstream.requests().len(), 0);
 }
@@ -190,7 +190,7 @@ async fn the_apps_records_and_prompt_are_shown_to_the_memory_model() {
     let made = app.post("/v1/apps/test/records/lesson_plan", &json!({ "topic": "fractions" })).await;
     assert_eq!(made.status, 201, "{made:?}");
     app.say("I learn best with pictures.").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let seen = app.upstream.requests().into_iter().find(|request| is_extraction(&request.body)).unwrap();
     let shown = texts(&seen);
     assert_eq!(shown[0], "Look for how the learner learns.");

@@ -23,10 +23,10 @@ async fn forgotten_words_reach_no_prompt_until_they_are_restored() {
         let before = last(app.upstream.requests().iter().rev().find(|r| !is_extraction(&r.body)).unwrap());
         assert!(before.contains("Ingrid"), "{before}");
 
-        app.engine.idle().await;
+        app.service.idle().await;
         forget(&app, &id).await;
         app.say("Tell me where my sister lives, please.").await;
-        app.engine.idle().await;
+        app.service.idle().await;
         let found = app.get("/v1/apps/test/search?q=sister%20Ingrid%20Tromso").await.body;
         assert!(!found.to_string().contains("Ingrid"), "{found}");
         let after = app.upstream.requests().into_iter().skip(1).filter(|r| last(r).contains("Tell me where"));
@@ -51,7 +51,7 @@ async fn a_deleted_thread_is_recalled_no_more() {
     let thread = thread_of(&app.say("We spent August in a lighthouse near Bergen").await);
     let found = app.get("/v1/apps/test/search?q=lighthouse").await.body;
     assert!(found.to_string().contains("Bergen"), "{found}");
-    app.engine.idle().await;
+    app.service.idle().await;
     app.send(app.request(Method::DELETE, &format!("/v1/threads/{thread}"))).await;
     let found = app.get("/v1/apps/test/search?q=lighthouse").await.body;
     assert_eq!(found["data"], json!([]));
@@ -173,5 +173,5 @@ async fn a_purged_memory_stays_hidden_and_cannot_be_restored() {
     assert!(!actions.contains("macadamia"), "{actions}");
     let erased = "SELECT count(*) FROM actions WHERE tool = 'search_memories' AND input IS NULL";
     assert_eq!(app.count(erased), 1, "what came out of it, which its event holds, had the words");
-    assert_eq!(app.engine.verify_ledger(None).await.unwrap().faults, Vec::<String>::new());
+    assert_eq!(app.service.verify_ledger(None).await.unwrap().faults, Vec::<String>::new());
 }

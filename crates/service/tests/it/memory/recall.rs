@@ -7,7 +7,7 @@ use super::*;
 async fn after_a_change_of_the_model_everybodys_vectors_are_made() {
     let app = with_vectors(TOP).await;
     add(&app, "likes green tea").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     app.database()
         .execute_batch(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100)
@@ -19,7 +19,7 @@ async fn after_a_change_of_the_model_everybodys_vectors_are_made() {
         )
         .unwrap();
     let app = app.restart().await;
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM vectors WHERE user LIKE 'user%'"), 1_100);
 }
 
@@ -31,7 +31,7 @@ async fn the_nearest_memories_stand_before_the_message_with_their_ids() {
         for number in 0..20 {
             add(&app, &format!("The user once rented house number {number} on a hill")).await;
         }
-        app.engine.idle().await;
+        app.service.idle().await;
         let log = app.say("What does my cat eat?").await;
         let sent = last(&app.upstream.requests()[0]);
         assert!(sent.starts_with("Relevant context about the user"), "{sent}");
@@ -96,7 +96,7 @@ async fn the_off_switch_turns_everything_off_and_deletes_nothing() {
         .send(app.request(Method::PUT, "/v1/apps/test/memories/settings").json(&json!({"enabled": false})));
     assert_eq!(off.await.status, 200);
     app.say("Which tea do I like? Remember that I hate coffee.").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let requests = app.upstream.requests();
     assert!(!texts(&requests[0]).concat().contains("green tea"));
     assert_eq!(known(&app).await, ["likes green tea"]);
@@ -108,7 +108,7 @@ async fn a_new_embedding_model_takes_over_while_words_go_on_finding() {
     app.upstream.program(|_| Reply::says("Tea."));
     add(&app, "likes green tea").await;
     app.say("Which tea do I like?").await;
-    app.engine.idle().await;
+    app.service.idle().await;
     let vectors = "SELECT count(*) FROM vectors WHERE model = 'words'";
     assert!(app.count(vectors) >= 2, "the memory and what was said");
     let app =
@@ -116,7 +116,7 @@ async fn a_new_embedding_model_takes_over_while_words_go_on_finding() {
     app.say("Which green tea was it that I like?").await;
     let sent = last(app.upstream.requests().last().unwrap());
     assert!(sent.contains("likes green tea"), "{sent}");
-    app.engine.idle().await;
+    app.service.idle().await;
     assert_eq!(
         app.count("SELECT count(*) FROM vectors WHERE model = 'others'"),
         app.count("SELECT count(*) FROM items WHERE kind IN ('memory', 'message')"),

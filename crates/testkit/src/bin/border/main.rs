@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
         ..Setup::default()
     };
     let app = TestApp::with(setup).await;
-    app.engine.idle().await; // the servers of tools have been looked for
+    app.service.idle().await; // the servers of tools have been looked for
     let mut calls: Vec<Call> = Vec::new();
     for _ in 0..TIMES {
         calls.extend(tools.iter().map(|(name, _)| Call::new(name, "{}")));
