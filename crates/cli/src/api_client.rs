@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::control::ControlFile;
-use crate::{CommandError, CommandResult, cause, engine_setup};
+use crate::{CommandError, CommandResult, cause, service_setup};
 
 /// How long the running server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -80,8 +80,8 @@ impl ApiClient {
 
     /// The server of the data folder as its admin, who is the machine's own user.
     pub(crate) async fn open(config: &Config) -> CommandResult<Self> {
-        match engine_setup::engine(config) {
-            Ok(engine) => Self::private(config, engine, None).await,
+        match service_setup::service(config) {
+            Ok(service) => Self::private(config, service, None).await,
             Err(trouble) => Self::running(config, trouble),
         }
     }
@@ -90,11 +90,11 @@ impl ApiClient {
     /// running server asks for a key.
     pub(crate) async fn open_as(config: &Config, options: UserOptions) -> CommandResult<Self> {
         let UserOptions { app, user, key } = options;
-        let trouble = match engine_setup::engine(config) {
+        let trouble = match service_setup::service(config) {
             Ok(_) if key.is_some() => return Err(NO_KEY_NEEDED.into()),
-            Ok(engine) => {
+            Ok(service) => {
                 let user = user.unwrap_or_else(|| LOCAL_USER.to_owned());
-                return Self::private(config, engine, Some(user)).await;
+                return Self::private(config, service, Some(user)).await;
             }
             Err(trouble) => trouble,
         };
@@ -110,21 +110,21 @@ impl ApiClient {
         }
     }
 
-    /// A private server that is called by its address in errors, for a command that has started the engine.
-    pub(crate) async fn serving(config: &Config, engine: Service) -> CommandResult<Self> {
-        let private = Self::private(config, engine, None).await?;
+    /// A private server that is called by its address in errors, for a command that has started the service.
+    pub(crate) async fn serving(config: &Config, service: Service) -> CommandResult<Self> {
+        let private = Self::private(config, service, None).await?;
         Ok(Self { server_name: Some(private.base.clone()), ..private })
     }
 
     /// A private server, at which this client is the admin or, if one is given, a user.
-    async fn private(config: &Config, engine: Service, user: Option<String>) -> CommandResult<Self> {
-        engine.load_keys().await?;
+    async fn private(config: &Config, service: Service, user: Option<String>) -> CommandResult<Self> {
+        service.load_keys().await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let base = format!("http://{}", listener.local_addr()?);
-        let token = Some(engine.control_token()?); // there may be keys, and who opens the folder needs none
-        let settings = server::ServerSettings { control_user: user, ..engine_setup::limits(config).into() };
+        let token = Some(service.control_token()?); // there may be keys, and who opens the folder needs none
+        let settings = server::ServerSettings { control_user: user, ..service_setup::limits(config).into() };
         let (task, stop) = (TaskTracker::new(), CancellationToken::new());
-        task.spawn(server::serve(listener, engine, settings, stop.clone()));
+        task.spawn(server::serve(listener, service, settings, stop.clone()));
         let private = Some(PrivateServer { task, stop });
         Ok(Self { client: client(None)?, base, token, server_name: None, private })
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::terminal_text::printable;
-use crate::{CommandResult, discover, engine_setup};
+use crate::{CommandResult, discover, service_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum AppsCommand {
@@ -123,7 +123,7 @@ fn id(folder: &Path) -> String {
 fn with_surroundings(config: &Config, mut all: Vec<Found>) -> CommandResult<Vec<Found>> {
     let good: Apps =
         all.iter().filter_map(|found| found.app.clone()).map(|app| (app.id.clone(), app)).collect();
-    let (catalog, models) = (engine_setup::catalog(config, &good)?, engine_setup::registry(config)?);
+    let (catalog, models) = (service_setup::catalog(config, &good)?, service_setup::registry(config)?);
     for found in &mut all {
         let Some(app) = &found.app else { continue };
         found.problems.extend(catalog.registry(app, &[]).err());

@@ -12,7 +12,7 @@ use app::{App, Apps};
 use reqwest::StatusCode;
 
 use crate::config::Config;
-use crate::{CommandResult, catalogue, discover, engine_setup, http};
+use crate::{CommandResult, catalogue, discover, service_setup, http};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -103,11 +103,11 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
         let text = format!("apps: there is none in {place}; add a folder with app.toml and instructions.md");
         return vec![Finding::Bad(text)];
     }
-    let catalog = match engine_setup::catalog(config, apps) {
+    let catalog = match service_setup::catalog(config, apps) {
         Ok(catalog) => catalog,
         Err(trouble) => return vec![Finding::Bad(format!("tools: {trouble}"))],
     };
-    let models = engine_setup::registry(config).unwrap_or_default(); // who cannot be asked is told of below
+    let models = service_setup::registry(config).unwrap_or_default(); // who cannot be asked is told of below
     let check = |app: &Arc<App>| {
         let of_tools = catalog.registry(app, &[]).err();
         match of_tools.or_else(|| service::model_problems(app, &models).into_iter().next()) {

@@ -13,7 +13,7 @@ mod config;
 mod control;
 mod discover;
 mod doctor;
-mod engine_setup;
+mod service_setup;
 mod export;
 mod extract;
 mod help;

@@ -10,9 +10,9 @@ use clap::Subcommand;
 use model::{Embedder, MODEL_CHOICES};
 
 use crate::config::Config;
-use crate::engine_setup::Embeds;
+use crate::service_setup::Embeds;
 use crate::weights::{self, WeightsKind};
-use crate::{CommandResult, catalogue, discover, engine_setup, local, pull};
+use crate::{CommandResult, catalogue, discover, service_setup, local, pull};
 
 #[derive(Subcommand)]
 pub(crate) enum ModelsCommand {
@@ -59,7 +59,7 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
     match command {
         ModelsCommand::List { json } => {
             let config = discover::complete(config).await;
-            let registry = engine_setup::registry(&config)?;
+            let registry = service_setup::registry(&config)?;
             let report = if json {
                 table::json(&registry, &config)?
             } else if registry.is_empty() {
@@ -79,7 +79,7 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
         ModelsCommand::Update { from } => catalogue::update(&config, from.as_deref()).await,
         ModelsCommand::Test { name, message } => {
             let config = discover::complete(config).await;
-            let registry = engine_setup::registry(&config)?;
+            let registry = service_setup::registry(&config)?;
             let name = name
                 .or_else(|| config.model.clone())
                 .ok_or_else(|| format!("there is no model to ask: {MODEL_CHOICES}"))?;
@@ -108,7 +108,7 @@ fn embedder<'c>(config: &'c Config, name: &str) -> CommandResult<Option<Embeds<'
     if let Some((model, provider)) = pulled.zip(config.provider(weights::PROVIDER)) {
         return Ok(Some((local::embedder(config, model), provider)));
     }
-    Ok(engine_setup::embedder(config)?.filter(|(embedder, _)| embedder.model() == name))
+    Ok(service_setup::embedder(config)?.filter(|(embedder, _)| embedder.model() == name))
 }
 
 /// A model of this process is also timed, which takes a few seconds.

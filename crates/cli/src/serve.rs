@@ -17,7 +17,7 @@ use crate::control::ControlFile;
 use crate::pull;
 use crate::watch::AppWatch;
 use crate::weights::WeightsKind;
-use crate::{CommandError, CommandResult, catalogue, discover, engine_setup, local};
+use crate::{CommandError, CommandResult, catalogue, discover, service_setup, local};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
@@ -41,7 +41,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     let mut signals = Signals::new()?;
     let mut config = discover::complete(config).await;
     let limits = fit_open_files(&mut config);
-    let (service, secrets) = engine_setup::engine_with_secrets(&config)?;
+    let (service, secrets) = service_setup::engine_with_secrets(&config)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         format!(
             "cannot listen on {}: {error}; choose another address with --listen or RONDO_LISTEN",
@@ -153,7 +153,7 @@ fn plant() -> CommandResult {
 /// The configured limits, with no more connections and model calls than there can be files: a server that has run out of
 /// them could neither ask a model nor open its database.
 fn fit_open_files(config: &mut Config) -> ServerLimits {
-    let limits = engine_setup::limits(config);
+    let limits = service_setup::limits(config);
     let files = raise_open_files();
     let (wanted, most) = (config.server.model_calls, limits.max_connections);
     let (calls, connections) = fitting(files, wanted.all, most);

@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 use crate::config::Config;
 use crate::replace_file::{PUBLIC, replace_file};
-use crate::{CommandResult, engine_setup, terminal_text};
+use crate::{CommandResult, service_setup, terminal_text};
 
 use openapi::{ImportChoice, ImportedTools, OpenApiDocument};
 
@@ -127,7 +127,7 @@ fn put(config: &Config, folder: &Path, file: &Path, imported: &ImportedTools) ->
 fn check(config: &Config, folder: &Path) -> CommandResult {
     let app = std::sync::Arc::new(app::load(folder)?);
     let apps = app::Apps::from([(app.id.clone(), std::sync::Arc::clone(&app))]);
-    engine_setup::catalog(config, &apps)?.registry(&app, &[])?;
+    service_setup::catalog(config, &apps)?.registry(&app, &[])?;
     Ok(())
 }
 

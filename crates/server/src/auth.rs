@@ -38,9 +38,9 @@ impl FromRequestParts<Api> for Principal {
     }
 }
 
-/// A user who asks, and the engine that answers.
+/// A user who asks, and the service that answers.
 pub(crate) struct Caller {
-    pub(crate) engine: Service,
+    pub(crate) service: Service,
     pub(crate) principal: Principal,
 }
 
@@ -49,7 +49,7 @@ impl FromRequestParts<Api> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let principal = Principal::from_request_parts(parts, api).await?;
-        Ok(Self { engine: api.engine.clone(), principal })
+        Ok(Self { service: api.service.clone(), principal })
     }
 }
 

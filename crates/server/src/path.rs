@@ -11,7 +11,7 @@ use crate::Api;
 use crate::error::ApiProblem;
 
 /// Declares types of path parameters. A path that cannot name anything is answered as if nothing had that name; the text
-/// in brackets says what is missing then. The engine knows which apps, record types and files exist.
+/// in brackets says what is missing then. The service knows which apps, record types and files exist.
 macro_rules! path_types {
     ($($name:ident($what:literal) { $($(#[$about:meta])* $field:ident: $type:ident,)* })*) => {$(
         #[derive(Deserialize, IntoParams)]

@@ -109,7 +109,7 @@ pub(crate) struct OpenParams {
     pub(crate) open: Option<bool>,
 }
 
-/// Which memories to list; the engine knows which statuses there are.
+/// Which memories to list; the service knows which statuses there are.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct MemoryParams {
@@ -143,7 +143,7 @@ pub(crate) struct ExportParams {
     pub(crate) format: Option<String>,
 }
 
-/// Which past messages to look for; the engine knows which values are good.
+/// Which past messages to look for; the service knows which values are good.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct MessageParams {
@@ -286,7 +286,7 @@ impl FromRequestParts<Api> for LastEvent {
     }
 }
 
-/// Which days of a report; the engine knows which days are good.
+/// Which days of a report; the service knows which days are good.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PeriodParams {

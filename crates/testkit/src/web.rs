@@ -2,7 +2,7 @@
 //! web search.
 //!
 //! What it answers stands in a queue for each method and path, one reply a request. A request that nothing is scripted
-//! for, or that the engine of a web search would refuse, is remembered, and fails the test when the server is dropped.
+//! for, or that the service of a web search would refuse, is remembered, and fails the test when the server is dropped.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -164,7 +164,7 @@ impl WebReply {
     pub fn searxng(pages: &[(&str, &str, &str)]) -> Self {
         let result = |(title, url, content): &(&str, &str, &str)| {
             json!({
-                "title": title, "url": url, "content": content, "engine": "test", "engines": ["test"],
+                "title": title, "url": url, "content": content, "service": "test", "engines": ["test"],
                 "positions": [1], "score": 1.0, "category": "general", "template": "default.html",
                 "parsed_url": ["https", "example.com", "/", "", "", ""], "publishedDate": null,
             })
@@ -270,7 +270,7 @@ impl Shared {
     }
 }
 
-/// What the search engine that is asked here would refuse, if anything.
+/// What the search service that is asked here would refuse, if anything.
 fn complaint(arrival: &WebArrival) -> Option<String> {
     match (arrival.method.as_str(), arrival.path.as_str()) {
         ("POST", "/search") => tavily_complaint(arrival),

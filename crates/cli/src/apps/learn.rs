@@ -8,7 +8,7 @@ use app::{App, Examples};
 use model::Embedder;
 
 use crate::config::Config;
-use crate::{CommandResult, engine_setup};
+use crate::{CommandResult, service_setup};
 
 /// Texts embedded at a time.
 const EMBED_BATCH: usize = 64;
@@ -23,7 +23,7 @@ pub(super) async fn learn(config: &Config, folder: &Path) -> CommandResult {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} messages of {} lines", examples.all.len(), examples.first_of_lines().count())?;
     write_rates(&mut out, "by words alone", agent::cross_validate(app, &examples, None))?;
-    let embedder = engine_setup::embedder(config)?.map(|(embedder, _)| embedder);
+    let embedder = service_setup::embedder(config)?.map(|(embedder, _)| embedder);
     let vectors = match &embedder {
         Some(embedder) => Some(embed_examples(&**embedder, &examples).await?),
         None => None,

@@ -8,7 +8,7 @@ use reqwest::Method;
 use crate::api_client::ApiClient;
 use crate::config::Config;
 use crate::control::ControlFile;
-use crate::{CommandResult, discover, engine_setup};
+use crate::{CommandResult, discover, service_setup};
 
 /// The app to talk to when there are several and none is named.
 const USUAL_APP: &str = "studio";
@@ -48,14 +48,14 @@ impl ChatServer {
             return Ok(running);
         }
         let config = &discover::complete(config.clone()).await;
-        let engine = engine_setup::engine(config).map_err(|trouble| match trouble.downcast_ref() {
+        let service = service_setup::service(config).map_err(|trouble| match trouble.downcast_ref() {
             Some(store::Error::Locked(_)) => {
                 format!("{trouble}; if it is a server, name its address with --url").into()
             }
             _ => trouble,
         })?;
-        engine.start().await?;
-        Self::of(ApiClient::serving(config, engine).await?, "this process").await
+        service.start().await?;
+        Self::of(ApiClient::serving(config, service).await?, "this process").await
     }
 
     /// The app that was asked for, or the only one, or the usual one.

@@ -10,7 +10,7 @@ use model::{MODEL_CHOICES, Model, ModelRegistry, ProviderWire};
 use super::{Finding, PATIENCE};
 use crate::config::{Config, ProviderConfig};
 use crate::provider_models::{self, ModelOffer};
-use crate::{catalogue, engine_setup};
+use crate::{catalogue, service_setup};
 
 /// Model names shown when the one asked for is not among them.
 const MAX_NAMES: usize = 8;
@@ -19,7 +19,7 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
     if config.models.is_empty() && config.providers.is_empty() {
         return vec![Finding::Bad(format!("model: none is configured; {MODEL_CHOICES}"))];
     }
-    let registry = match engine_setup::registry(config) {
+    let registry = match service_setup::registry(config) {
         Ok(registry) => registry,
         Err(trouble) => return vec![Finding::Bad(trouble.to_string())],
     };

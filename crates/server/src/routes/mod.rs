@@ -162,8 +162,8 @@ impl Api {
 
     /// The events of the principal's run in the words of another contract.
     fn encoded(&self, principal: &Principal, encoder: impl Encoder, followed: FollowedEvents) -> Response {
-        let (engine, principal) = (self.engine.clone(), principal.clone());
-        let writer = ContractWriter { encoder, engine, principal };
+        let (service, principal) = (self.service.clone(), principal.clone());
+        let writer = ContractWriter { encoder, service, principal };
         self.respond(FollowedEvents { follower: followed.follower.by_facts(), ..followed }, writer)
     }
 

@@ -1,4 +1,4 @@
-//! Searching the web: what the engine is asked, what the model reads, what the user sees, and what goes wrong.
+//! Searching the web: what the service is asked, what the model reads, what the user sees, and what goes wrong.
 
 use serde_json::{Value, json};
 use testkit::upstream::{Call, Gate, Reply};
@@ -66,17 +66,17 @@ fn names(frames: &[Frame]) -> Vec<&str> {
 
 #[tokio::test]
 async fn what_is_found_reaches_the_model_as_a_text_and_the_user_with_its_sources() {
-    for engine in ENGINES {
+    for service in ENGINES {
         let web = Web::start().await;
-        let app = engine.app(&web, "").await;
-        web.on(engine.method(), "/search", [engine.found()]);
-        let frames = engine.search(&app, "where does moss grow? ü&x").await;
+        let app = service.app(&web, "").await;
+        web.on(service.method(), "/search", [service.found()]);
+        let frames = service.search(&app, "where does moss grow? ü&x").await;
         let start = the(&frames, "tool:start");
         assert_eq!((&start["marker"], &start["effect"]), (&json!(MARKER), &json!("read")));
         let end = the(&frames, "tool:complete");
         let pages = "1. Moss\nhttps://a.example.com/moss\nMoss grows in shade.\n\n\
                      2. https://b.example.com/\nhttps://b.example.com/\nFerns too.";
-        let short = if engine == Service::Tavily { "In short: In the shade.\n\n" } else { "" };
+        let short = if service == Service::Tavily { "In short: In the shade.\n\n" } else { "" };
         assert_eq!(end["output"], format!("{short}{pages}"));
         assert_eq!((&end["status"], &end["outside"]), (&json!("complete"), &json!(true)));
 
@@ -89,7 +89,7 @@ async fn what_is_found_reaches_the_model_as_a_text_and_the_user_with_its_sources
         assert_eq!(names(&frames).iter().filter(|name| **name == "source").count(), 2);
 
         let arrival = &web.arrivals()[0];
-        match engine {
+        match service {
             Service::Tavily => assert_eq!(arrival.json()["query"], "where does moss grow? ü&x"),
             Service::Searxng => assert_eq!(arrival.query, "q=where+does+moss+grow%3F+%C3%BC%26x&format=json"),
         }
@@ -199,20 +199,20 @@ async fn whatever_goes_wrong_is_told_to_the_model_and_the_run_goes_on() {
 
 #[tokio::test]
 async fn a_busy_engine_is_asked_once_more_and_a_silent_one_is_let_go() {
-    for engine in ENGINES {
+    for service in ENGINES {
         let web = Web::start().await;
-        let app = engine.app(&web, "[loop]\ntool_timeout_seconds = 1").await;
+        let app = service.app(&web, "[loop]\ntool_timeout_seconds = 1").await;
         web.on(
-            engine.method(),
+            service.method(),
             "/search",
             [
                 web::WebReply::status(503).header("retry-after", "0"),
-                engine.found(),
+                service.found(),
                 web::WebReply::text("late").wait(&Gate::new()),
             ],
         );
-        assert_eq!(the(&engine.search(&app, "a").await, "tool:complete")["status"], "complete");
-        let result = the(&engine.search(&app, "b").await, "tool:complete");
+        assert_eq!(the(&service.search(&app, "a").await, "tool:complete")["status"], "complete");
+        let result = the(&service.search(&app, "b").await, "tool:complete");
         assert_eq!(failure(&result).0, "timeout");
         web.closed(2).await;
         assert_eq!(web.arrivals().len(), 3);

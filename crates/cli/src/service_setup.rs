@@ -19,7 +19,7 @@ pub(crate) fn service(config: &Config) -> CommandResult<Service> {
     engine_with_secrets(config).map(|(service, _)| service)
 }
 
-/// The engine with the secrets of its tools, to which the secrets of later apps are added.
+/// The service with the secrets of its tools, to which the secrets of later apps are added.
 pub(crate) fn engine_with_secrets(config: &Config) -> CommandResult<(Service, Arc<Secrets>)> {
     let clock = Arc::new(SystemClock);
     let bus = Arc::new(Bus::default());
