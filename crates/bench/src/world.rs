@@ -9,8 +9,8 @@ use engine::{Bus, CallShares, DEFAULT_DOCUMENT_BYTES, Engine, InProcess, Parts};
 use memory::recall::Recall;
 use model::{Capabilities, ChatModel, Kind, Prices, Provider, Registry, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
+use store::Store;
 use store::sqlite::{Coalesce, Options};
-use store::{Sqlite, Store};
 use tools::Catalog;
 
 /// The app is `talk`.
@@ -26,7 +26,7 @@ pub(crate) fn engine(
     let bus = Arc::new(Bus::default());
     let clock = Arc::new(SystemClock);
     let options = Options { coalesce, ..Options::default() };
-    let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), options)?;
+    let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)?;
     let provider = Provider {
         name: "bench".into(),
         wire: Some(Wire::Chat),
@@ -37,9 +37,8 @@ pub(crate) fn engine(
         capabilities: Capabilities::of_kind(Kind::Cloud),
         prices: Prices::Unknown,
     };
-    let store: Arc<dyn Store> = Arc::new(store);
     let parts = Parts {
-        recall: Arc::new(Recall::new(Arc::clone(&store), None)),
+        recall: Arc::new(Recall::new(store.clone(), None)),
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use reqwest::Method;
 use serde::Deserialize;
-use store::{Maintenance, Verified};
+use store::Verified;
 
 use crate::config::Config;
 use crate::desk::Line;

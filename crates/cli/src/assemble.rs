@@ -7,7 +7,7 @@ use engine::{Bus, Engine, Extractor, InProcess, Parts};
 use memory::recall::Recall;
 use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, Registry, Secret, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
-use store::{Sqlite, Store};
+use store::Store;
 use tools::{Catalog, Egress, Hub, Outside, Search, Secrets, Tavily};
 
 use crate::config::{self, Config, Embeddings, Provider};
@@ -27,10 +27,10 @@ pub(crate) fn served(config: &Config) -> Result<(Engine, Arc<Secrets>), Trouble>
     let models = registry(config)?;
     let outside = outside(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let store: Arc<dyn Store> = Arc::new(open(config, bus.clone())?);
+    let store = open(config, bus.clone())?;
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let parts = Parts {
-        recall: Arc::new(Recall::new(Arc::clone(&store), embedder)),
+        recall: Arc::new(Recall::new(store.clone(), embedder)),
         store,
         bus,
         tools: Catalog::builtin(clock.clone()).reaching(outside),
@@ -87,12 +87,12 @@ fn extractor() -> Arc<dyn Extractor> {
 }
 
 /// The data folder alone, for who neither runs nor serves anything.
-pub(crate) fn store(config: &Config) -> Result<Sqlite, Trouble> {
+pub(crate) fn store(config: &Config) -> Result<Store, Trouble> {
     open(config, Arc::new(Bus::default()))
 }
 
-fn open(config: &Config, bus: Arc<Bus>) -> Result<Sqlite, Trouble> {
-    Sqlite::open(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
+fn open(config: &Config, bus: Arc<Bus>) -> Result<Store, Trouble> {
+    Store::open_sqlite(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
 }
 
 /// Names the folder, where the error does not.

@@ -13,9 +13,7 @@ use protocol::{ActionView, AppId, FileView, Ids, Page, RecordId, RecordView, Sco
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
-use store::{
-    ActionFilter, ActionRow, Files, PageOf, PageRows, RecordQuery, Records, Sqlite, TimeCursor, Write,
-};
+use store::{ActionFilter, ActionRow, PageOf, PageRows, RecordQuery, Store, TimeCursor, Write};
 
 use crate::config::Config;
 use crate::desk::Line;
@@ -67,7 +65,7 @@ pub(crate) struct Shelf {
 enum Place {
     Running(Line),
     /// No server runs; the data folder is ours.
-    Own(Box<Sqlite>, Scope),
+    Own(Store, Scope),
 }
 
 /// An action in a line.
@@ -113,7 +111,7 @@ impl Shelf {
             }
             Ok(store) => {
                 let user = UserId::new(whose.user.as_deref().unwrap_or(LOCAL_USER));
-                Place::Own(Box::new(store), Scope { app: app.id.clone(), user })
+                Place::Own(store, Scope { app: app.id.clone(), user })
             }
             Err(trouble) => Place::Running(speaking(Line::instead(config, trouble)?, whose)?),
         };
@@ -136,7 +134,7 @@ impl Shelf {
                 Ok(all)
             }
             Place::Own(store, scope) => {
-                let rows = store::newest_actions(&**store, scope, ActionFilter::default(), limit).await?;
+                let rows = store::newest_actions(store, scope, ActionFilter::default(), limit).await?;
                 Ok(rows.into_iter().map(Deed::from).collect())
             }
         }
@@ -329,7 +327,7 @@ pub(crate) fn speaking(line: Line, whose: Whose) -> Result<Line, Trouble> {
     }
 }
 
-async fn records_in(store: &Sqlite, scope: &Scope, kind: &str) -> Result<Vec<Kept>, Trouble> {
+async fn records_in(store: &Store, scope: &Scope, kind: &str) -> Result<Vec<Kept>, Trouble> {
     let (mut all, mut after) = (Vec::new(), None);
     for _ in 0..MAX_PAGES {
         let page = PageOf { after, limit: PAGE };
@@ -347,12 +345,7 @@ fn too_many(kind: &str) -> Trouble {
     format!("there are more records of the type {kind} than {MAX_PAGES} pages hold").into()
 }
 
-async fn add_in(
-    store: &Sqlite,
-    scope: &Scope,
-    records: &[Kept],
-    made: &mut Vec<Made>,
-) -> Result<(), Trouble> {
+async fn add_in(store: &Store, scope: &Scope, records: &[Kept], made: &mut Vec<Made>) -> Result<(), Trouble> {
     for Kept { id, kind, data } in records {
         let write = Write::Record { id: *id, kind: kind.clone(), data: Some(data.clone()), expected: 0 };
         store.put_record(scope, write, None).await?;
@@ -385,7 +378,7 @@ impl From<ActionRow> for Deed {
             id: row.id.to_string(),
             at: row.started_at.to_string(),
             tool: row.tool,
-            status: row.status,
+            status: row.status.name().to_owned(),
             effect: row.effect.name(),
             undone: row.undone_by.is_some(),
             input: row.input,

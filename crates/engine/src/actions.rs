@@ -5,7 +5,7 @@ use protocol::{
     UndoReport,
 };
 use serde_json::{Value, json};
-use store::{ActionFilter, ActionRow, NewAction, Once, PageOf, ProposalRow, Verified};
+use store::{ActionFilter, ActionRow, ActionStatus, NewAction, Once, PageOf, ProposalRow, Verified};
 
 use crate::keys::check_all_apps;
 use crate::request::{self, PageQuery};
@@ -20,9 +20,6 @@ const PROPOSAL: &str = "proposalId";
 
 /// Actions of a run that one request takes back at most.
 const MAX_UNDONE_AT_ONCE: usize = 4096;
-
-/// How an action may stand.
-const STATUSES: [&str; 6] = ["started", "complete", "failed", "denied", "cancelled", "unknown"];
 
 /// Which actions to list. What is absent does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -155,7 +152,9 @@ impl Engine {
     /// Adds the proposal that an action has made or changed, as it stands now.
     async fn report_proposal(&self, row: &ActionRow, report: &mut UndoReport) -> Result<(), Error> {
         let named = row.output.get(PROPOSAL).and_then(Value::as_str).and_then(|id| id.parse().ok());
-        let Some(id) = named.filter(|_| row.status == ToolStatus::Complete.name()) else { return Ok(()) };
+        let Some(id) = named.filter(|_| row.status == ActionStatus::Ended(ToolStatus::Complete)) else {
+            return Ok(());
+        };
         let proposal = match self.store().proposal_of(&row.scope, id).await {
             Err(store::Error::NotFound(_)) => return Ok(()),
             found => found?,
@@ -201,7 +200,7 @@ enum Standing {
 
 /// `elsewhere` says whether it acted outside, and whether its tool can take that back.
 fn standing(row: &ActionRow, elsewhere: Elsewhere) -> Standing {
-    let is = |status: ToolStatus| row.status == status.name();
+    let is = |status: ToolStatus| row.status == ActionStatus::Ended(status);
     if let Some(by) = row.undone_by {
         return Standing::Undone(by);
     }
@@ -252,9 +251,9 @@ fn undo_refusal(error: store::Error) -> Result<String, Error> {
 /// Why what was to be taken back outside is not.
 fn outside_refusal(by: &ActionRow) -> Option<String> {
     let said = || by.output.get("message").and_then(Value::as_str).unwrap_or("no reason was given");
-    if by.status == ToolStatus::Complete.name() {
+    if by.status == ActionStatus::Ended(ToolStatus::Complete) {
         None
-    } else if by.status == ToolStatus::Unknown.name() {
+    } else if by.status == ActionStatus::Ended(ToolStatus::Unknown) {
         Some("it is not known whether it was taken back; look there, and put it back by hand".into())
     } else {
         Some(format!("it could not be taken back: {}", said()))
@@ -269,7 +268,7 @@ fn view(row: ActionRow, elsewhere: Elsewhere) -> ActionView {
         tool: row.tool,
         input: row.input,
         output: row.output,
-        status: row.status,
+        status: row.status.name().to_owned(),
         effect: row.effect,
         started_at: row.started_at,
         duration_ms: row.duration_ms,
@@ -289,10 +288,11 @@ fn filter(query: ActionQuery) -> Result<ActionFilter, Error> {
         let known = Effect::ALL.map(Effect::name);
         Effect::parse(&name).ok_or_else(|| one_of("effect", &known))
     });
-    if status.as_deref().is_some_and(|status| !STATUSES.contains(&status)) {
-        return Err(one_of("status", &STATUSES));
-    }
-    Ok(ActionFilter { run, thread, tool, status, effect: effect.transpose()?, undone })
+    let status = status.map(|name| {
+        let known = ActionStatus::ALL.map(ActionStatus::name);
+        ActionStatus::parse(&name).ok_or_else(|| one_of("status", &known))
+    });
+    Ok(ActionFilter { run, thread, tool, status: status.transpose()?, effect: effect.transpose()?, undone })
 }
 
 fn one_of(field: &'static str, known: &[&str]) -> Error {
@@ -318,7 +318,7 @@ mod tests {
             step: None,
             tool: "rename".into(),
             effect: Effect::Reversible,
-            status: "complete".into(),
+            status: ActionStatus::Ended(ToolStatus::Complete),
             input: Value::Null,
             output: Value::Null,
             changes: vec![Change::Record { id, kind: "part".into(), before: None, was: 0, version: 1 }],
@@ -340,7 +340,8 @@ mod tests {
         assert_eq!(stands(&row()), Standing::Undoable);
         assert!(view(row(), Elsewhere::Nothing).undoable);
         for status in ["started", "failed", "denied", "cancelled"] {
-            assert_eq!(stands(&ActionRow { status: status.into(), ..row() }), Standing::Nothing);
+            let status = ActionStatus::parse(status).unwrap();
+            assert_eq!(stands(&ActionRow { status, ..row() }), Standing::Nothing);
         }
         assert_eq!(stands(&ActionRow { changes: Vec::new(), ..row() }), Standing::Nothing);
     }
@@ -361,11 +362,14 @@ mod tests {
         assert!(matches!(stands(&sent), Standing::Stays(_)));
         let sent = ActionRow { changes: Vec::new(), ..sent };
         assert!(matches!(stands(&sent), Standing::Stays(_)));
-        assert_eq!(stands(&ActionRow { status: "denied".into(), ..sent.clone() }), Standing::Nothing);
+        assert_eq!(
+            stands(&ActionRow { status: ActionStatus::Ended(ToolStatus::Denied), ..sent.clone() }),
+            Standing::Nothing
+        );
         for (effect, stays) in
             [(Effect::Idempotent, true), (Effect::Irreversible, true), (Effect::Read, false)]
         {
-            let cut = ActionRow { status: "unknown".into(), effect, ..sent.clone() };
+            let cut = ActionRow { status: ActionStatus::Ended(ToolStatus::Unknown), effect, ..sent.clone() };
             assert_eq!(matches!(stands(&cut), Standing::Stays(_)), stays, "{effect:?}");
         }
     }
@@ -377,16 +381,16 @@ mod tests {
             assert_eq!(standing(&called, Elsewhere::Undo), Standing::Undoable, "{effect:?}");
             assert!(matches!(standing(&called, Elsewhere::Stays), Standing::Stays(_)), "{effect:?}");
             assert_eq!(standing(&called, Elsewhere::Nothing), Standing::Nothing, "{effect:?}");
-            let failed = ActionRow { status: "failed".into(), ..called };
+            let failed = ActionRow { status: ActionStatus::Ended(ToolStatus::Failed), ..called };
             assert_eq!(standing(&failed, Elsewhere::Stays), Standing::Nothing, "{effect:?}");
         }
     }
 
     #[test]
     fn a_filter_takes_the_words_there_are() {
-        for status in STATUSES {
-            let query = ActionQuery { status: Some(status.into()), ..ActionQuery::default() };
-            assert_eq!(filter(query).unwrap().status.as_deref(), Some(status));
+        for status in ActionStatus::ALL {
+            let query = ActionQuery { status: Some(status.name().into()), ..ActionQuery::default() };
+            assert_eq!(filter(query).unwrap().status, Some(status));
         }
         let effect =
             |effect: &str| filter(ActionQuery { effect: Some(effect.into()), ..ActionQuery::default() });

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use memory::recall::Recall;
 use model::{Counter, Model, Registry as Models};
 use protocol::{AppId, Clock, Failure, Ids, JobId, MemoryId, RunId, RunStatus, Scope, SummaryId, ThreadId};
-use store::{JobRow, PageOf, RunRow, Stop, Store};
+use store::{JobRow, JobStatus, PageOf, RunRow, Stop, Store};
 use tokio::sync::{Notify, OnceCell, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,7 @@ const MAX_EXTRACTIONS: usize = 2;
 
 /// What an engine is made of. `cli` puts it together.
 pub struct Parts {
-    pub store: Arc<dyn Store>,
+    pub store: Store,
     /// The one the store publishes to.
     pub bus: Arc<Bus>,
     pub apps: Apps,
@@ -69,7 +69,7 @@ pub struct Engine {
 }
 
 pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Store,
     pub(crate) bus: Arc<Bus>,
     pub(crate) apps: Shelf,
     pub(crate) missing: MissingApps,
@@ -112,7 +112,7 @@ impl Engine {
     /// Fails if an app names a tool that does not exist, or a model that it may not use.
     pub fn new(parts: Parts) -> Result<Self, Problem> {
         let apps = Shelf::new(parts.apps, (&parts.tools, &parts.models))?;
-        let vault = SealedVault::new(Arc::clone(&parts.store), &parts.vault_key);
+        let vault = SealedVault::new(parts.store.clone(), &parts.vault_key);
         let model_calls = CallGate::new(parts.model_calls, parts.models.provider_count());
         let shared = Shared {
             catalog: parts.tools,
@@ -249,15 +249,16 @@ impl Engine {
             let newest = self.store().jobs(PageOf { after: None, limit: 100 }).await;
             let jobs = newest.map(|page| page.rows).unwrap_or_default();
             let now = self.now();
-            let pending =
-                |job: &JobRow| job.status == "running" || job.status == "ready" && job.run_at <= now;
+            let pending = |job: &JobRow| {
+                job.status == JobStatus::Running || job.status == JobStatus::Ready && job.run_at <= now
+            };
             if !working && !jobs.iter().any(pending) {
                 return;
             }
         }
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Store {
         &self.shared.store
     }
 
@@ -539,7 +540,7 @@ impl Engine {
             vault: self.vault(),
             scope: row.scope.clone(),
             models: self.models_for(&serving.app, row.model.as_deref()),
-            store: Arc::clone(&shared.store),
+            store: shared.store.clone(),
             recall: Arc::clone(&shared.recall),
             fence: self.fence(row.thread),
             counter: Counter::default(),

@@ -79,7 +79,7 @@ impl Engine {
 }
 
 /// What an app is told of a user.
-pub(crate) async fn told_to_app(store: &dyn Store, scope: &Scope) -> Result<ProfileRow, store::Error> {
+pub(crate) async fn told_to_app(store: &Store, scope: &Scope) -> Result<ProfileRow, store::Error> {
     let everywhere = store.profile(&Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() }).await?;
     let here = store.profile(scope).await?;
     Ok(laid_over(everywhere, here))
@@ -92,7 +92,7 @@ pub(crate) fn zone_of(profile: &ProfileRow, app: &App) -> TimeZone {
 }
 
 /// The same for whoever has not read the profile; the app's zone if it cannot be read.
-pub(crate) async fn zone_in_app(store: &dyn Store, scope: &Scope, app: &App) -> TimeZone {
+pub(crate) async fn zone_in_app(store: &Store, scope: &Scope, app: &App) -> TimeZone {
     match told_to_app(store, scope).await {
         Ok(profile) => zone_of(&profile, app),
         Err(error) => {

@@ -208,7 +208,7 @@ impl Engine {
         let id = CallId::new(action.id.uuid());
         let calling = Calling {
             thread: action.thread,
-            zone: profile::zone_in_app(&**self.store(), &action.scope, &serving.app).await,
+            zone: profile::zone_in_app(self.store(), &action.scope, &serving.app).await,
             ..self.calling((id, &action.scope), action.input, (&vault, &stop))
         };
         if let Err(failed) = tools.prepare(&action.tool, &calling, &Taint::new()).await {

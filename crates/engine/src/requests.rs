@@ -136,7 +136,7 @@ impl Engine {
             (None, None) => None,
         };
         let Some(id) = &persona else { return Ok((None, PersonaSettings::default())) };
-        let found = personas::find(&**self.store(), &serving.app, scope, id).await;
+        let found = personas::find(self.store(), &serving.app, scope, id).await;
         let mut speaks = found.map(|persona| persona.settings).unwrap_or_default();
         if let Some(model) = speaks.model.as_deref().filter(|_| new.wanted_model().is_none()) {
             if !self.is_served(model).await {
@@ -378,7 +378,7 @@ impl Engine {
     }
 
     fn follower(&self, subscription: Subscription, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
-        Follower::new(Arc::clone(self.store()) as Arc<dyn store::Log>, subscription, of, after)
+        Follower::new(Arc::new(self.store().clone()), subscription, of, after)
     }
 
     /// The number before a run's first event. A queued run has none yet: they come after all there are now.

@@ -1,7 +1,7 @@
 //! Taking back what acted outside: its tool makes another call, between an intent and an outcome of its own.
 
 use protocol::{CallId, Effect, Principal, ToolStatus};
-use store::{ActionEnd, ActionRow, NewAction, Once};
+use store::{ActionEnd, ActionRow, ActionStatus, NewAction, Once};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tools::{Calling, Outcome};
@@ -33,7 +33,8 @@ impl Engine {
 
     /// Whether an action is taken back by a call of its tool: what the call does, if so.
     pub(crate) fn outside_undo(&self, action: &ActionRow) -> Option<Effect> {
-        let done = action.status == ToolStatus::Complete.name() && action.effect == Effect::Reversible;
+        let done =
+            action.status == ActionStatus::Ended(ToolStatus::Complete) && action.effect == Effect::Reversible;
         let tools = self.shared.apps.get(&action.scope.app).map(|serving| serving.tools());
         tools.filter(|_| done && action.changes.is_empty())?.undo_effect(&action.tool)
     }

@@ -1,7 +1,5 @@
 //! Credentials of users, sealed with a key that is not in the database, each for its own place in it.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use protocol::{CredentialView, Principal, Scope};
@@ -15,13 +13,13 @@ const MAX_VALUE_BYTES: usize = 8 * 1024;
 
 /// Seals and opens what the store keeps.
 pub(crate) struct SealedVault {
-    store: Arc<dyn Store>,
+    store: Store,
     /// None for a key that cannot be used, which none of the right length is.
     key: Option<RandomizedNonceKey>,
 }
 
 impl SealedVault {
-    pub(crate) fn new(store: Arc<dyn Store>, key: &[u8; 32]) -> Self {
+    pub(crate) fn new(store: Store, key: &[u8; 32]) -> Self {
         Self { store, key: RandomizedNonceKey::new(&AES_256_GCM, key).ok() }
     }
 

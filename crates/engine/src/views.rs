@@ -7,8 +7,8 @@ use protocol::{
     ToolStatus,
 };
 use store::{
-    JobRow, KeyRow, MemoryHistory, MemoryRow, MemoryVersion, MessageRow, ProposalRow, RawEvent, RunRow,
-    Source, Stop, ThreadRow,
+    JobRow, KeyRow, MemoryHistory, MemoryRow, MemoryStatus, MemoryVersion, MessageRow, ProposalRow, RawEvent,
+    RunRow, Source, Stop, ThreadRow,
 };
 
 use crate::run::RunState;
@@ -53,7 +53,7 @@ pub(crate) fn job(row: JobRow) -> JobView {
     JobView {
         id: row.id,
         kind: row.kind,
-        status: row.status,
+        status: row.status.name().to_owned(),
         attempts: row.attempts,
         app_id: row.scope.app.to_string(),
         user_id: row.scope.user.to_string(),
@@ -99,7 +99,7 @@ pub(crate) fn memory(row: MemoryRow) -> MemoryView {
         app_id: row.scope.app.to_string(),
         text: row.text,
         kind: row.kind,
-        status: row.status,
+        status: row.status.name().to_owned(),
         version: row.version,
         access_count: row.access_count,
         last_accessed_at: row.last_accessed_at,
@@ -119,7 +119,7 @@ fn said(source: Source, of: &MemoryRow) -> SaidView {
     SaidView {
         thread_id: thread,
         message_id: message,
-        words: words.filter(|_| of.status != "forgotten"),
+        words: words.filter(|_| of.status != MemoryStatus::Forgotten),
         at,
         note: is_deleted.then(|| DELETED.to_owned()),
     }
@@ -131,7 +131,7 @@ pub(crate) fn memory_history(history: MemoryHistory) -> MemoryHistoryView {
         version: version.version,
         text: version.text,
         kind: version.kind,
-        status: version.status,
+        status: version.status.name().to_owned(),
         reason: version.reason,
         valid_from: version.valid_from,
         valid_until: version.valid_until,

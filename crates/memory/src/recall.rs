@@ -52,7 +52,7 @@ const NEAREST: usize = 8;
 
 /// Finds what is known of users.
 pub struct Recall {
-    store: Arc<dyn Store>,
+    store: Store,
     questions: Option<Questions>,
     shelves: Mutex<Shelves>,
 }
@@ -113,7 +113,7 @@ pub struct Passage {
 
 impl Recall {
     /// Without an embedder, everything is found by its words.
-    pub fn new(store: Arc<dyn Store>, embedder: Option<Arc<dyn Embedder>>) -> Self {
+    pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
         Self { store, questions: embedder.map(Questions::new), shelves: Mutex::default() }
     }
 

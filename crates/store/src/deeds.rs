@@ -1,6 +1,5 @@
 //! What tools do to the store: writes, the changes they come to, and the rows of actions, proposals, records and files.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{
     ActionId, CallId, Decision, Effect, MemoryId, ProposalId, RecordId, RunId, Scope, ThreadId, ToolStatus,
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::context::{NewPin, NewText, ProfileRow};
-use crate::{Error, NewMemory, Once, PageOf, PageRows};
+use crate::{ActionStatus, NewMemory};
 
 /// One change that a call makes, committed together with its outcome. It names the version it was made for: if the thing
 /// has changed meanwhile, nothing of the call is committed.
@@ -90,8 +89,7 @@ pub struct ActionRow {
     pub step: Option<u32>,
     pub tool: String,
     pub effect: Effect,
-    /// `started`, or how the call ended.
-    pub status: String,
+    pub status: ActionStatus,
     pub input: Value,
     pub output: Value,
     /// What can be put back; empty when nothing can.
@@ -112,7 +110,7 @@ pub struct ActionFilter {
     pub run: Option<RunId>,
     pub thread: Option<ThreadId>,
     pub tool: Option<String>,
-    pub status: Option<String>,
+    pub status: Option<ActionStatus>,
     pub effect: Option<Effect>,
     pub undone: Option<bool>,
 }
@@ -214,46 +212,4 @@ pub struct Verified {
 
 impl Verified {
     pub const MAX_FAULTS: usize = 100;
-}
-
-/// Typed objects of apps.
-#[async_trait]
-pub trait Records: Send + Sync {
-    async fn record_of(&self, scope: &Scope, kind: &str, id: RecordId) -> Result<RecordRow, Error>;
-    /// Newest change first, or best match first where words are asked for.
-    async fn records(
-        &self,
-        scope: &Scope,
-        kind: &str,
-        query: RecordQuery,
-        page: PageOf<TimeCursor<RecordId>>,
-    ) -> Result<PageRows<RecordRow>, Error>;
-    /// How many of these are records of this kind in the scope.
-    async fn count_records(&self, scope: &Scope, kind: &str, ids: &[RecordId]) -> Result<usize, Error>;
-    /// Makes, changes or deletes a record by the user's own hand. None when it was deleted.
-    async fn put_record(
-        &self,
-        scope: &Scope,
-        write: Write,
-        once: Option<Once>,
-    ) -> Result<Option<RecordRow>, Error>;
-}
-
-/// Markdown files of users, by path.
-#[async_trait]
-pub trait Files: Send + Sync {
-    /// By path.
-    async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error>;
-    /// The same without what they hold, which is not read.
-    async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileSize>, Error>;
-    async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error>;
-    /// The version a path has or had; 0 if there never was a file.
-    async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error>;
-    /// Makes, changes or deletes a file by the user's own hand. None when it was deleted.
-    async fn put_file(
-        &self,
-        scope: &Scope,
-        write: Write,
-        once: Option<Once>,
-    ) -> Result<Option<FileRow>, Error>;
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::{ChunkId, DocumentId, MemoryId, MessageId, Scope, Seq, ThreadId};
 
-use crate::{ChunkRow, RawEvent, Spent};
+use crate::{ChunkRow, MemoryStatus, MessageRole, RawEvent, Spent};
 
 /// Something to be remembered, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +35,7 @@ pub struct MemoryRow {
     pub scope: Scope,
     pub text: String,
     pub kind: String,
-    /// `active`, `forgotten`, `removed`, `expired` or `superseded`.
-    pub status: String,
+    pub status: MemoryStatus,
     /// Answers that referred to it.
     pub access_count: u64,
     pub last_accessed_at: Option<Timestamp>,
@@ -58,7 +57,7 @@ pub struct MemoryVersion {
     pub version: u64,
     pub text: String,
     pub kind: String,
-    pub status: String,
+    pub status: MemoryStatus,
     /// `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`, `expired`, `superseded` or `undone`.
     pub reason: String,
     pub valid_from: Option<Timestamp>,
@@ -209,7 +208,7 @@ pub enum Item {
 pub struct Said {
     pub id: MessageId,
     pub thread: ThreadId,
-    pub role: String,
+    pub role: MessageRole,
     pub seq: Seq,
     pub at: Timestamp,
     pub said: Option<RawEvent>,

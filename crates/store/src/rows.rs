@@ -10,6 +10,8 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{JobStatus, MessageRole};
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRow {
     pub id: ThreadId,
@@ -145,7 +147,7 @@ pub struct RawEvent {
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageRow {
     pub id: MessageId,
-    pub role: String,
+    pub role: MessageRole,
     pub parent: Option<MessageId>,
     pub run: Option<RunId>,
     pub model: Option<String>,
@@ -290,7 +292,7 @@ pub struct JobRow {
     pub key: String,
     pub scope: Scope,
     pub thread: Option<ThreadId>,
-    pub status: String,
+    pub status: JobStatus,
     /// Times it was begun.
     pub attempts: u32,
     pub epoch: u64,

@@ -14,8 +14,8 @@ use reqwest::{Client, Method, RequestBuilder};
 use rusqlite::Connection;
 use serde_json::Value;
 use server::Limits;
+use store::Store;
 use store::sqlite::{Boundary, Options};
-use store::{Sqlite, Store};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -389,12 +389,11 @@ fn engine(
     let bus = Arc::new(Bus::default());
     let boundary = setup.fuse.clone().map(|fuse| Arc::new(fuse) as Arc<dyn Boundary>);
     let options = Options { boundary, ..Options::default() };
-    let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), options)
+    let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)
         .expect("the database opens");
     stand_still(folder);
-    let store: Arc<dyn Store> = Arc::new(store);
     let parts = Parts {
-        recall: Arc::new(Recall::new(Arc::clone(&store), setup.embedder.clone())),
+        recall: Arc::new(Recall::new(store.clone(), setup.embedder.clone())),
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),

@@ -33,7 +33,7 @@ const FRAME_TOKENS: usize = 260;
 
 /// Where a prompt's parts come from, and what they may take.
 pub(crate) struct Sources<'a> {
-    pub(crate) store: &'a dyn Store,
+    pub(crate) store: &'a Store,
     pub(crate) recall: &'a Recall,
     pub(crate) app: &'a App,
     pub(crate) scope: &'a Scope,

@@ -85,7 +85,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
-    use protocol::{MessageId, RunId, Seq, ThreadId};
+    use protocol::{RunId, Seq, ThreadId};
     use serde_json::json;
     use store::{Log, MAX_EVENTS_PER_READ, RawEvent};
     use uuid::Uuid;
@@ -129,18 +129,6 @@ mod tests {
 
         async fn facts(&self, _: RunId) -> Result<Vec<RawEvent>, store::Error> {
             panic!("all facts are read again");
-        }
-
-        async fn first_message(&self, _: ThreadId) -> Result<Option<MessageId>, store::Error> {
-            panic!("nobody asks for it");
-        }
-
-        async fn head(&self, _: ThreadId) -> Result<Seq, store::Error> {
-            panic!("nobody asks for it");
-        }
-
-        async fn is_named(&self, _: ThreadId) -> Result<bool, store::Error> {
-            panic!("nobody asks for it");
         }
     }
 

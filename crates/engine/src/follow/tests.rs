@@ -13,7 +13,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use async_trait::async_trait;
-use protocol::MessageId;
 use store::{MAX_BYTES_PER_READ, Publish, RawEvent};
 use uuid::Uuid;
 
@@ -123,18 +122,6 @@ impl Log for Committed {
 
     async fn facts(&self, _: RunId) -> Result<Vec<RawEvent>, store::Error> {
         Ok(Vec::new())
-    }
-
-    async fn is_named(&self, _: ThreadId) -> Result<bool, store::Error> {
-        Ok(false)
-    }
-
-    async fn first_message(&self, _: ThreadId) -> Result<Option<MessageId>, store::Error> {
-        Ok(None)
-    }
-
-    async fn head(&self, _: ThreadId) -> Result<Seq, store::Error> {
-        Ok(self.lock().last().map_or(0, |event| event.seq))
     }
 }
 

@@ -91,7 +91,7 @@ async fn look(
     let left = fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
     let left = left.min(app.history.budget as usize);
     let before = earlier(engine, (thread, app), first, &forgotten, (left, model.tokens())).await?;
-    let zone = profile::zone_in_app(&**store, &job.scope, app).await;
+    let zone = profile::zone_in_app(store, &job.scope, app).await;
     let today = engine.now().to_zoned(zone.clone()).date();
     let batch = Batch { turns: &turns, earlier: &before, known: &shown, extra: &extra, today, zone: &zone };
     let prompt = how.prompt.as_deref().unwrap_or(extract::DEFAULT_PROMPT);
@@ -215,9 +215,8 @@ async fn records(engine: &Engine, job: &JobRow, how: &How) -> Result<String, Str
     let mut lines = Vec::new();
     for kind in &how.records {
         let any = RecordQuery::default();
-        let rows = store::newest_records(&**engine.store(), &job.scope, kind, any, MAX_RECORDS)
-            .await
-            .map_err(text)?;
+        let rows =
+            store::newest_records(engine.store(), &job.scope, kind, any, MAX_RECORDS).await.map_err(text)?;
         lines.extend(
             rows.iter().map(|row| format!("{kind}: {}", capped(&row.data.to_string(), MAX_RECORD_BYTES))),
         );

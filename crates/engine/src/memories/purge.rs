@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use memory::tombstone::{Forgotten, Shadow, Tombstone};
 use protocol::{ActionId, MemoryId, Principal, Scope};
-use store::{ActionFilter, ActionRow, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PageOf, PurgedWords};
+use store::{
+    ActionFilter, ActionRow, ActionStatus, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PageOf, PurgedWords,
+};
 
 use crate::{Engine, Error};
 
@@ -76,5 +78,5 @@ fn holds(row: &ActionRow, words: &Forgotten) -> bool {
         words.clear_json(&mut cleared, Timestamp::MIN);
         cleared != *value
     };
-    row.status != "started" && (hidden(&row.input) || hidden(&row.output))
+    row.status != ActionStatus::Started && (hidden(&row.input) || hidden(&row.output))
 }

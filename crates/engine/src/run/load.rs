@@ -60,7 +60,7 @@ impl Run {
     }
 
     async fn gather(&self, start: &RunStart, remembers: bool) -> Result<Gathered, store::Error> {
-        let profile = profile::told_to_app(&*self.store, &self.scope).await?;
+        let profile = profile::told_to_app(&self.store, &self.scope).await?;
         let sources = context::Sources { remembers, ..self.sources(start, &profile) };
         // Once in a run, and large: it has a place of its own.
         Box::pin(context::gather(&sources, start, &profile, self.tools.specs())).await
@@ -77,7 +77,7 @@ impl Run {
         let tools = model.map(|model| model.tools(&self.tools.specs())).unwrap_or_default();
         let window = model.map_or(UNKNOWN_WINDOW, |model| model.capabilities().context_window);
         context::Sources {
-            store: &*self.store,
+            store: &self.store,
             recall: &self.recall,
             app: &self.app,
             scope: &self.scope,

@@ -51,14 +51,14 @@ pub(crate) struct Run {
     pub(crate) tools: Arc<::tools::Registry>,
     /// The model to ask, and those to ask when it fails; empty when nothing is configured.
     pub(crate) models: Vec<Arc<Model>>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Store,
     pub(crate) recall: Arc<Recall>,
     pub(crate) vault: Arc<dyn ::tools::Vault>,
     /// Marks what is data.
     pub(crate) fence: Fence,
     /// Counts tokens where there is no model.
     pub(crate) counter: Counter,
-    pub(crate) log: Arc<dyn RunLog>,
+    pub(crate) log: RunLog,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) started: Timestamp,

@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use jiff::Timestamp;
 use protocol::{Event, Role, ThreadId};
 use store::{
-    ChunkRow, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MemoryRow, NewVector, RawEvent, Said, StoredVector,
+    ChunkRow, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MemoryRow, MemoryStatus, MessageRole, NewVector,
+    RawEvent, Said, StoredVector,
 };
 use tokio::sync::Semaphore;
 
@@ -154,7 +155,7 @@ impl State {
         let mut left_out = Ok(());
         for ItemRow { what, .. } in rows {
             match what {
-                store::Item::Memory(row, vector) if row.status == "active" => {
+                store::Item::Memory(row, vector) if row.status == MemoryStatus::Active => {
                     left_out = left_out.and(self.put(memory(*row), vector));
                 }
                 store::Item::Memory(row, _) => self.remove(ItemId::Memory(row.id)),
@@ -352,10 +353,10 @@ fn message(said: &Said, forgotten: &Forgotten) -> Option<Item> {
         place: said.seq,
         at: said.at,
         speaker: None,
-        role: match said.role.as_str() {
-            "user" => Some(Role::User),
-            "assistant" => Some(Role::Assistant),
-            _ => None,
+        role: match said.role {
+            MessageRole::User => Some(Role::User),
+            MessageRole::Assistant => Some(Role::Assistant),
+            MessageRole::Other(_) => None,
         },
         text: text.into(),
         importance: 0.0,

@@ -10,11 +10,11 @@ use protocol::planted::Bug;
 use protocol::{Delta, Event, Kind, MAX_STORED_DEPTH, RunId, Seq, Stored, ThreadId, json_depth};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
-use super::ledger::OutputPlace;
 use super::read::sql;
 use super::{actions, proposals, writes};
 use crate::error::is_refusal;
 use crate::outbox::Outbox;
+use crate::rules::ledger::OutputPlace;
 use crate::{Error, Stop, Write};
 
 /// Threads whose next number the writer remembers between batches.
@@ -127,6 +127,11 @@ impl<'c> Batch<'c> {
 
     pub(super) fn at(&self) -> i64 {
         self.at
+    }
+
+    /// The moment of the transaction, as a time.
+    pub(super) fn now(&self) -> Result<Timestamp, Error> {
+        Timestamp::from_millisecond(self.at).map_err(|_| Error::Aborted)
     }
 
     /// Appends what waits in the outbox. If the log refuses it (the run has ended), the outbox closes.

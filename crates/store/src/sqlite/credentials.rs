@@ -1,6 +1,5 @@
 //! Credentials: sealed bytes by name, each in its scope.
 
-use async_trait::async_trait;
 use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
@@ -9,23 +8,21 @@ use super::append::Batch;
 use super::read::{count, text, time};
 use super::{Sqlite, once};
 use crate::{
-    CredentialRow, Credentials, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES,
-    MAX_CREDENTIALS_PER_SCOPE, Once,
+    CredentialRow, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once,
 };
 
-#[async_trait]
-impl Credentials for Sqlite {
-    async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope)).await
     }
 
-    async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         self.readers.read(move |conn| sealed(conn, &scope, &name)).await
     }
 
-    async fn put_credential(
+    pub(crate) async fn put_credential(
         &self,
         scope: &Scope,
         name: &str,
@@ -43,7 +40,12 @@ impl Credentials for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn delete_credential(&self, scope: &Scope, name: &str, once: Option<Once>) -> Result<(), Error> {
+    pub(crate) async fn delete_credential(
+        &self,
+        scope: &Scope,
+        name: &str,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
             if once::earlier(batch, &scope, once.as_ref())?.is_some() {

@@ -3,7 +3,6 @@
 //! Whatever is cut in between goes on from what the rows say: one that never became whole is purged, and one that
 //! recall was told of in part is told of in full by the next purge.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{DocumentId, Principal, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -12,8 +11,8 @@ use super::append::Batch;
 use super::read::{count, id, one_more, sql, text, time};
 use super::{Sqlite, once, read, recall, texts, threads, tidy};
 use crate::{
-    ChunkRow, DocumentRow, Documents, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
-    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, TimeCursor,
+    ChunkRow, DocumentRow, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
+    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, RecallKind, TimeCursor,
 };
 
 /// Pieces that are added, listed or removed in one transaction, and bytes of their texts: streams must not feel it.
@@ -29,9 +28,8 @@ const COLUMNS: &str =
 /// What nobody else sees is no document yet, or none any more.
 const VISIBLE: &str = "status = 'ready' AND deleted_at IS NULL";
 
-#[async_trait]
-impl Documents for Sqlite {
-    async fn add_document(
+impl Sqlite {
+    pub(crate) async fn add_document(
         &self,
         scope: &Scope,
         document: NewDocument,
@@ -68,7 +66,11 @@ impl Documents for Sqlite {
         Ok(added)
     }
 
-    async fn document_made(&self, scope: &Scope, once: &Once) -> Result<Option<DocumentRow>, Error> {
+    pub(crate) async fn document_made(
+        &self,
+        scope: &Scope,
+        once: &Once,
+    ) -> Result<Option<DocumentRow>, Error> {
         let (scope, once) = (scope.clone(), once.clone());
         let work = move |conn: &Connection| {
             let made = once::made(conn, &scope, Some(&once))?;
@@ -77,12 +79,16 @@ impl Documents for Sqlite {
         self.readers.read(work).await
     }
 
-    async fn document(&self, principal: &Principal, document: DocumentId) -> Result<DocumentRow, Error> {
+    pub(crate) async fn document(
+        &self,
+        principal: &Principal,
+        document: DocumentId,
+    ) -> Result<DocumentRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, document, user.as_str())).await
     }
 
-    async fn documents(
+    pub(crate) async fn documents(
         &self,
         scope: &Scope,
         page: PageOf<TimeCursor<DocumentId>>,
@@ -91,7 +97,7 @@ impl Documents for Sqlite {
         self.readers.read(move |conn| newest(conn, &scope, page)).await
     }
 
-    async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
+    pub(crate) async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
         let model = model.to_owned();
         let work = move |conn: &Connection| {
             let mut find = conn.prepare_cached(
@@ -103,7 +109,7 @@ impl Documents for Sqlite {
         self.readers.read(work).await
     }
 
-    async fn delete_document(
+    pub(crate) async fn delete_document(
         &self,
         principal: &Principal,
         document: DocumentId,
@@ -113,7 +119,7 @@ impl Documents for Sqlite {
         self.writer.write(move |batch| delete(batch, &principal, document, once.as_ref())).await
     }
 
-    async fn chunks(
+    pub(crate) async fn chunks(
         &self,
         scope: &Scope,
         document: DocumentId,
@@ -270,7 +276,7 @@ fn delete(
         .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?
         .execute(params![document.bytes(), batch.at()])?;
     texts::drop_of(batch, &scope, &document.to_string())?;
-    recall::changed(batch, &scope, recall::Kind::Document, document.bytes())
+    recall::changed(batch, &scope, RecallKind::Document, document.bytes())
 }
 
 /// Goes on with what was left: tells recall of pieces it has not heard of, and removes some of what is deleted or was

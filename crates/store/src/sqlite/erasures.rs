@@ -3,31 +3,23 @@
 //! What the user's own hand deletes is erased with the next sweep, and undo refuses it at once. What a tool deletes, or an
 //! undo, can be brought back until its time is over, and is erased then.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{ActionId, MemoryId, Principal, RecordId, Scope};
+use protocol::{ActionId, MemoryId, Principal, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{count, id, sql, text};
 use super::{Sqlite, actions, memories, recall, records, texts, threads, tidy};
-use crate::{
-    Change, Erasure, Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, Tombstone, source,
-};
+use crate::rules::erasure::{DeletedBy, THING_DELETED, change_name, text_source};
+use crate::{Change, Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, Tombstone};
 
 /// Actions erased in one transaction.
 const MAX_ACTIONS: i64 = 100;
 /// Kept texts and lines of snapshots removed in one transaction.
 const MAX_TEXTS: i64 = 200;
 
-const REASON: &str = "what it changed was deleted";
-
-/// Where the name of a file begins here.
-const FILE: &str = "file:";
-
-#[async_trait]
-impl Erasure for Sqlite {
-    async fn words_of_memory(
+impl Sqlite {
+    pub(crate) async fn words_of_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -40,7 +32,7 @@ impl Erasure for Sqlite {
         self.readers.read(read).await
     }
 
-    async fn purge_memory(
+    pub(crate) async fn purge_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -54,7 +46,7 @@ impl Erasure for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn erase_actions(&self, scope: &Scope, actions: Vec<ActionId>) -> Result<(), Error> {
+    pub(crate) async fn erase_actions(&self, scope: &Scope, actions: Vec<ActionId>) -> Result<(), Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             let some = actions.iter().take(MAX_ACTIONS_PER_PURGE);
@@ -65,17 +57,17 @@ impl Erasure for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn shadows(&self, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
+    pub(crate) async fn shadows(&self, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| recall::shadows(conn, &scope)).await
     }
 
-    async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {
+    pub(crate) async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| number(conn, &scope)).await
     }
 
-    async fn erase(&self, undo_before: Timestamp) -> Result<bool, Error> {
+    pub(crate) async fn erase(&self, undo_before: Timestamp) -> Result<bool, Error> {
         // Mostly there is nothing, and then nobody writes.
         let is_due =
             move |conn: &Connection| Ok(next(conn, undo_before)?.is_some() || records::is_to_merge(conn)?);
@@ -86,7 +78,7 @@ impl Erasure for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn tidy(&self) -> Result<bool, Error> {
+    pub(crate) async fn tidy(&self) -> Result<bool, Error> {
         let afresh = self.writer.afresh();
         if !self.readers.read(move |conn| tidy::is_due(conn, &afresh)).await? {
             return Ok(false);
@@ -95,44 +87,8 @@ impl Erasure for Sqlite {
         self.writer.write_ahead(move |batch| tidy::step(batch, &afresh)).await
     }
 
-    fn is_untidy(&self) -> bool {
+    pub(crate) fn is_untidy(&self) -> bool {
         self.writer.afresh().is_left()
-    }
-}
-
-/// The one who deletes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hand {
-    /// The user, directly.
-    Own,
-    /// A tool, or an undo.
-    Tool,
-}
-
-/// How a record is named here.
-pub(super) fn of_record(record: RecordId) -> String {
-    record.to_string()
-}
-
-/// How a file is named here.
-pub(super) fn of_file(path: &str) -> String {
-    format!("{FILE}{path}")
-}
-
-/// By which name kept texts and snapshots have a thing that is named here.
-fn texts_of(scope: &Scope, thing: &str) -> String {
-    thing.strip_prefix(FILE).map_or_else(|| thing.to_owned(), |path| source::of_file(scope, path))
-}
-
-/// How what the user says of themselves to an app is named here.
-pub(super) const PROFILE: &str = "profile";
-
-fn of_change(change: &Change) -> String {
-    match change {
-        Change::Record { id, .. } => of_record(*id),
-        Change::File { path, .. } => of_file(path),
-        Change::Memory { id, .. } => id.to_string(),
-        Change::Profile { .. } => PROFILE.to_owned(),
     }
 }
 
@@ -147,13 +103,13 @@ pub(super) fn changed(
         "INSERT INTO action_things (app, user, thing, action) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
     )?;
     for change in changes {
-        note.execute(params![scope.app.as_str(), scope.user.as_str(), of_change(change), action.bytes()])?;
+        note.execute(params![scope.app.as_str(), scope.user.as_str(), change_name(change), action.bytes()])?;
     }
     Ok(())
 }
 
 /// A thing is deleted: what is said of it elsewhere is to be erased, at once or later.
-pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: Hand) -> Result<(), Error> {
+pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: DeletedBy) -> Result<(), Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     // The entry of the call that deletes it may be the next one of the ledger.
     batch
@@ -164,10 +120,10 @@ pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: Hand) -
                     coalesce((SELECT position FROM ledger_heads WHERE app = ?1 AND user = ?2), 0) + (?4 = 0), ?5)
                 ON CONFLICT DO UPDATE SET position = excluded.position, at = excluded.at",
         )?
-        .execute(params![app, user, thing, by == Hand::Own, batch.at()])?;
+        .execute(params![app, user, thing, by == DeletedBy::User, batch.at()])?;
     match by {
-        Hand::Own => count_erasure(batch, scope),
-        Hand::Tool => Ok(()),
+        DeletedBy::User => count_erasure(batch, scope),
+        DeletedBy::Tool => Ok(()),
     }
 }
 
@@ -211,7 +167,7 @@ struct Due {
 /// True when there was one.
 pub(super) fn sweep(batch: &Batch<'_>, undo_before: Timestamp) -> Result<bool, Error> {
     let Some(due) = next(batch.conn(), undo_before)? else { return Ok(false) };
-    let source = texts_of(&due.scope, &due.thing);
+    let source = text_source(&due.scope, &due.thing);
     if erase_actions(batch, &due)? || texts::drop_some(batch, &due.scope, &source, MAX_TEXTS)? {
         return Ok(true);
     }
@@ -266,7 +222,7 @@ fn erase_actions(batch: &Batch<'_>, due: &Due) -> Result<bool, Error> {
         .query_map(params![app, user, due.thing, sql(due.position), MAX_ACTIONS], |row| id(row, 0))?
         .collect::<Result<Vec<ActionId>, _>>()?;
     for action in &found {
-        actions::erase_one(batch, &due.scope, *action, REASON)?;
+        actions::erase_one(batch, &due.scope, *action, THING_DELETED)?;
         batch
             .conn()
             .prepare_cached(

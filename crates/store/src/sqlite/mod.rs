@@ -59,7 +59,7 @@ use protocol::{Clock, Stored};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::outbox::Outbox;
-use crate::{Error, Publish, RunLog, RunRow};
+use crate::{Error, Publish, RunRow};
 
 pub use crate::outbox::Coalesce;
 pub use audit::{Audited, audit};
@@ -71,6 +71,7 @@ use statements::Performer;
 pub use tidy::compact;
 pub use usage::day;
 pub use verify::verify;
+pub(crate) use writer::SqliteRunLog;
 use writer::Writer;
 
 /// The database's name in the data folder.
@@ -90,7 +91,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const READERS: usize = 4;
 
 /// A store in one folder. A second process on the same folder is refused.
-pub struct Sqlite {
+pub(crate) struct Sqlite {
     writer: Writer,
     readers: Arc<Readers>,
     coalesce: Coalesce,
@@ -98,11 +99,7 @@ pub struct Sqlite {
 
 impl Sqlite {
     /// Opens or creates the database, bringing its schema up to date.
-    pub fn open(folder: &Path, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>) -> Result<Self, Error> {
-        Self::open_with(folder, clock, publish, Options::default())
-    }
-
-    pub fn open_with(
+    pub(crate) fn open_with(
         folder: &Path,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
@@ -132,8 +129,8 @@ impl Sqlite {
         Ok(Self { writer, readers: Arc::new(readers), coalesce })
     }
 
-    fn run_log(&self, run: &RunRow) -> Arc<dyn RunLog> {
-        Arc::new(writer::SqliteRunLog::new(self.writer.clone(), Outbox::new(run, self.coalesce)))
+    pub(crate) fn run_log(&self, run: &RunRow) -> SqliteRunLog {
+        SqliteRunLog::new(self.writer.clone(), Outbox::new(run, self.coalesce))
     }
 }
 

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::Id;
+use crate::rules::idempotency::{UsedKey, replayed};
 use crate::{Error, Once};
 
 /// What the key made earlier in this scope; an error if it was used for something else.
@@ -15,19 +16,15 @@ pub(super) fn earlier(batch: &Batch<'_>, scope: &Scope, once: Option<&Once>) -> 
 /// The same for whoever only reads.
 pub(super) fn made(conn: &Connection, scope: &Scope, once: Option<&Once>) -> Result<Option<Id>, Error> {
     let Some(once) = once else { return Ok(None) };
-    let found: Option<(Vec<u8>, Id)> = conn
+    let used = conn
         .prepare_cached(
             "SELECT fingerprint, target FROM idempotency WHERE app = ?1 AND user = ?2 AND key = ?3",
         )?
         .query_row(params![scope.app.as_str(), scope.user.as_str(), once.key], |row| {
-            Ok((row.get(0)?, row.get(1)?))
+            Ok(UsedKey { fingerprint: row.get(0)?, target: row.get::<_, Id>(1)?.uuid() })
         })
         .optional()?;
-    match found {
-        None => Ok(None),
-        Some((fingerprint, target)) if fingerprint == once.fingerprint => Ok(Some(target)),
-        Some(_) => Err(Error::KeyReused),
-    }
+    Ok(replayed(used, once)?.map(Id::new))
 }
 
 /// The same for a request that names a thing instead of an app, which may be gone by now. The fingerprint covers what

@@ -1,6 +1,5 @@
 //! Personas: named prompts of users, each in its scope.
 
-use async_trait::async_trait;
 use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
@@ -9,25 +8,27 @@ use super::append::Batch;
 use super::read::{count, one_more, sql, text, time};
 use super::{Sqlite, once, read, texts, tidy};
 use crate::{
-    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, Once, PageOf, PageRows, PersonaRow,
-    Personas, source,
+    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, Once, PageOf, PageRows, PersonaRow, source,
 };
 
 const COLUMNS: &str = "id, name, prompt, settings, created_at, updated_at";
 
-#[async_trait]
-impl Personas for Sqlite {
-    async fn personas(&self, scope: &Scope, page: PageOf<u64>) -> Result<PageRows<PersonaRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn personas(
+        &self,
+        scope: &Scope,
+        page: PageOf<u64>,
+    ) -> Result<PageRows<PersonaRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
-    async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
+    pub(crate) async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         self.readers.read(move |conn| find(conn, &scope, &id)).await
     }
 
-    async fn add_persona(
+    pub(crate) async fn add_persona(
         &self,
         scope: &Scope,
         persona: NewPersona,
@@ -36,7 +37,7 @@ impl Personas for Sqlite {
         self.put(scope, persona, once, insert).await
     }
 
-    async fn change_persona(
+    pub(crate) async fn change_persona(
         &self,
         scope: &Scope,
         persona: NewPersona,
@@ -45,7 +46,12 @@ impl Personas for Sqlite {
         self.put(scope, persona, once, update).await
     }
 
-    async fn delete_persona(&self, scope: &Scope, id: &str, once: Option<Once>) -> Result<(), Error> {
+    pub(crate) async fn delete_persona(
+        &self,
+        scope: &Scope,
+        id: &str,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         let work = move |batch: &mut Batch<'_>| {
             if once::earlier(batch, &scope, once.as_ref())?.is_some() {

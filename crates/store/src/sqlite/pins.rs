@@ -1,19 +1,22 @@
 //! Pins: what users marked as important, in one thread or in all of an app.
 
-use async_trait::async_trait;
 use protocol::{PinId, Principal, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, id, maybe_id, one_more, sql, text, time};
 use super::{Sqlite, once, read, texts, threads, tidy};
-use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, Once, PageOf, PageRows, PinRow, Pins};
+use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, Once, PageOf, PageRows, PinRow};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
 
-#[async_trait]
-impl Pins for Sqlite {
-    async fn add_pin(&self, scope: &Scope, pin: NewPin, once: Option<Once>) -> Result<PinRow, Error> {
+impl Sqlite {
+    pub(crate) async fn add_pin(
+        &self,
+        scope: &Scope,
+        pin: NewPin,
+        once: Option<Once>,
+    ) -> Result<PinRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
@@ -26,7 +29,7 @@ impl Pins for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
+    pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
         let scope = scope.clone();
         let all = move |conn: &Connection| {
             let mut pins = Vec::new();
@@ -42,7 +45,7 @@ impl Pins for Sqlite {
         self.readers.read(all).await
     }
 
-    async fn pin_page(
+    pub(crate) async fn pin_page(
         &self,
         scope: &Scope,
         thread: Option<ThreadId>,
@@ -52,7 +55,12 @@ impl Pins for Sqlite {
         self.readers.read(move |conn| list(conn, &scope, thread, page)).await
     }
 
-    async fn delete_pin(&self, principal: &Principal, pin: PinId, once: Option<Once>) -> Result<(), Error> {
+    pub(crate) async fn delete_pin(
+        &self,
+        principal: &Principal,
+        pin: PinId,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
         let principal = principal.clone();
         self.writer.write(move |batch| delete(batch, &principal, pin, once.as_ref())).await
     }

@@ -1,25 +1,23 @@
 //! Profiles: what users say of themselves, to all apps or to one.
 
-use async_trait::async_trait;
 use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::erasures::{self, Hand};
 use super::read::{count, maybe_time, text};
-use super::{Sqlite, once, texts, tidy};
-use crate::{Change, Error, MAX_PROFILE_BYTES, Once, ProfileRow, Profiles};
+use super::{Sqlite, erasures, once, texts, tidy};
+use crate::rules::erasure::{self, DeletedBy};
+use crate::{Change, Error, MAX_PROFILE_BYTES, Once, ProfileRow};
 
-#[async_trait]
-impl Profiles for Sqlite {
-    async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
+impl Sqlite {
+    pub(crate) async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| find(conn, &scope)).await
     }
 
-    async fn put_profile(
+    pub(crate) async fn put_profile(
         &self,
         scope: &Scope,
         profile: ProfileRow,
@@ -30,7 +28,7 @@ impl Profiles for Sqlite {
             if once::earlier(batch, &scope, once.as_ref())?.is_none() {
                 put(batch, &scope, &profile)?;
                 // What calls say of it is the user's to take away, too.
-                erasures::deleted(batch, &scope, erasures::PROFILE, Hand::Own)?;
+                erasures::deleted(batch, &scope, erasure::PROFILE, DeletedBy::User)?;
                 once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             }
             find(batch.conn(), &scope)

@@ -9,13 +9,13 @@ use rusqlite::{OptionalExtension, params};
 use super::append::Batch;
 use super::read::{id, maybe_id, sql};
 use super::{actions, memories, places, proposals, queue, recall, reserve, summaries, usage};
-use crate::Error;
+use crate::{Error, MessageRole};
 
 /// A message and the event that holds its text.
-struct Said {
+struct NewMessage {
     id: MessageId,
     parent: Option<MessageId>,
-    role: &'static str,
+    role: MessageRole,
     seq: Seq,
 }
 
@@ -71,13 +71,17 @@ impl Batch<'_> {
 
     fn user_message(&self, thread: ThreadId, run: RunId, said: &MessageUser, seq: Seq) -> Result<(), Error> {
         let MessageUser { message_id: id, parent_id: parent, .. } = *said;
-        self.message(thread, run, &Said { id, parent, role: "user", seq })
+        self.message(thread, run, &NewMessage { id, parent, role: MessageRole::User, seq })
     }
 
     fn answer(&self, thread: ThreadId, run: RunId, answer: &StreamComplete, seq: Seq) -> Result<(), Error> {
         self.answered_by(run)?;
         let parent = Some(self.asked(run)?);
-        self.message(thread, run, &Said { id: answer.message_id, parent, role: "assistant", seq })?;
+        self.message(
+            thread,
+            run,
+            &NewMessage { id: answer.message_id, parent, role: MessageRole::Assistant, seq },
+        )?;
         memories::referenced(self, run, &answer.memories_referenced)
     }
 
@@ -103,7 +107,7 @@ impl Batch<'_> {
         Ok(find.query_row([run.bytes()], |row| id(row, 0))?)
     }
 
-    fn message(&self, thread: ThreadId, run: RunId, said: &Said) -> Result<(), Error> {
+    fn message(&self, thread: ThreadId, run: RunId, said: &NewMessage) -> Result<(), Error> {
         let parent = said.parent.as_ref().map(MessageId::bytes);
         let place = places::below(self.conn(), thread, said.id, said.parent)?;
         self.conn()
@@ -115,7 +119,7 @@ impl Batch<'_> {
                 said.id.bytes(),
                 thread.bytes(),
                 parent,
-                said.role,
+                said.role.name(),
                 run.bytes(),
                 sql(said.seq),
                 self.at(),
@@ -175,7 +179,11 @@ impl Batch<'_> {
             let said: Option<i64> = last_step.query_row([run.bytes()], |row| row.get(0))?;
             let said = said.and_then(|seq| u64::try_from(seq).ok()).unwrap_or(seq);
             let parent = Some(self.asked(run)?);
-            self.message(thread, run, &Said { id: message, parent, role: "assistant", seq: said })?;
+            self.message(
+                thread,
+                run,
+                &NewMessage { id: message, parent, role: MessageRole::Assistant, seq: said },
+            )?;
         }
         proposals::run_ended(self, run)?;
         reserve::settle(self, run.bytes())?;

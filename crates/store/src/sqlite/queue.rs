@@ -6,7 +6,8 @@ use rusqlite::{OptionalExtension, params};
 use super::append::Batch;
 use super::read::{count, id, text};
 use super::submit;
-use crate::{Error, MAX_QUEUED_PER_THREAD, Request};
+use crate::rules::submit::{check_queue_room, is_urgent};
+use crate::{Error, Request};
 
 pub(super) fn push(
     batch: &Batch<'_>,
@@ -16,15 +17,12 @@ pub(super) fn push(
     on_busy: OnBusy,
 ) -> Result<(), Error> {
     let mut waiting = batch.conn().prepare_cached("SELECT count(*) FROM queue WHERE thread = ?1")?;
-    if waiting.query_row([thread.bytes()], |row| count(row, 0))? >= MAX_QUEUED_PER_THREAD as u64 {
-        return Err(Error::QueueFull);
-    }
+    check_queue_room(waiting.query_row([thread.bytes()], |row| count(row, 0))?)?;
     let request = serde_json::to_string(request).map_err(|_| Error::Aborted)?;
-    let urgent = on_busy == OnBusy::Interrupt;
     batch
         .conn()
         .prepare_cached("INSERT INTO queue (thread, run, urgent, submission) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![thread.bytes(), run.bytes(), urgent, request])?;
+        .execute(params![thread.bytes(), run.bytes(), is_urgent(on_busy), request])?;
     Ok(())
 }
 

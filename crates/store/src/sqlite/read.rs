@@ -126,6 +126,16 @@ pub(super) fn bytes_of(row: &Row<'_>) -> usize {
 #[derive(Clone, Copy)]
 pub(super) struct Id(Uuid);
 
+impl Id {
+    pub(super) fn new(uuid: Uuid) -> Self {
+        Self(uuid)
+    }
+
+    pub(super) fn uuid(self) -> Uuid {
+        self.0
+    }
+}
+
 impl FromSql for Id {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         Uuid::from_slice(value.as_blob()?).map(Id).map_err(|error| FromSqlError::Other(Box::new(error)))

@@ -1,6 +1,5 @@
 //! What can be recalled: what changed, in the order of change, with the vectors that were made of it.
 
-use async_trait::async_trait;
 use protocol::planted::Bug;
 use protocol::{MemoryId, MessageId, Scope, ThreadId};
 use rusqlite::types::ValueRef;
@@ -11,42 +10,14 @@ use super::read::{count, id, sql, text, time};
 use super::{Sqlite, documents, memories, threads};
 use crate::{
     Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
-    NewVector, PurgedWords, RawEvent, Recall, Said, StoredVector, Tombstone,
+    MessageRole, NewVector, PurgedWords, RawEvent, RecallKind, Said, StoredVector, Tombstone,
 };
 
 /// Vectors put down in one transaction.
 const MAX_VECTORS_PER_WRITE: usize = 256;
 
-/// What an item is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Memory,
-    Message,
-    Chunk,
-    Thread,
-    Document,
-    Tombstone,
-}
-
-impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::Memory, Kind::Message, Kind::Chunk, Kind::Thread, Kind::Document, Kind::Tombstone];
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Memory => "memory",
-            Kind::Message => "message",
-            Kind::Chunk => "chunk",
-            Kind::Thread => "thread",
-            Kind::Document => "document",
-            Kind::Tombstone => "tombstone",
-        }
-    }
-}
-
-#[async_trait]
-impl Recall for Sqlite {
-    async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
+impl Sqlite {
+    pub(crate) async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
         let scope = scope.clone();
         let newest = move |conn: &Connection| {
             let mut find = conn.prepare_cached(
@@ -58,7 +29,7 @@ impl Recall for Sqlite {
         self.readers.read(newest).await
     }
 
-    async fn recall_changes(
+    pub(crate) async fn recall_changes(
         &self,
         scope: &Scope,
         after: u64,
@@ -69,12 +40,17 @@ impl Recall for Sqlite {
         self.readers.read(move |conn| changes(conn, &scope, after, model.as_deref(), limit)).await
     }
 
-    async fn tombstones(&self, scope: &Scope) -> Result<Vec<Tombstone>, Error> {
+    pub(crate) async fn tombstones(&self, scope: &Scope) -> Result<Vec<Tombstone>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| tombstones(conn, &scope)).await
     }
 
-    async fn put_vectors(&self, scope: &Scope, model: &str, vectors: Vec<NewVector>) -> Result<(), Error> {
+    pub(crate) async fn put_vectors(
+        &self,
+        scope: &Scope,
+        model: &str,
+        vectors: Vec<NewVector>,
+    ) -> Result<(), Error> {
         for part in vectors.chunks(MAX_VECTORS_PER_WRITE) {
             let (scope, model, part) = (scope.clone(), model.to_owned(), part.to_vec());
             let work = move |batch: &mut Batch<'_>| {
@@ -87,7 +63,12 @@ impl Recall for Sqlite {
 }
 
 /// Gives an item a place after every other.
-pub(super) fn changed(batch: &Batch<'_>, scope: &Scope, kind: Kind, id: &[u8; 16]) -> Result<(), Error> {
+pub(super) fn changed(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    kind: RecallKind,
+    id: &[u8; 16],
+) -> Result<(), Error> {
     batch
         .conn()
         .prepare_cached("INSERT OR REPLACE INTO items (app, user, kind, id) VALUES (?1, ?2, ?3, ?4)")?
@@ -173,18 +154,16 @@ fn changes(
 }
 
 fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
-    let name = text(row, 22)?;
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
-    Ok(match kind {
-        Some(Kind::Memory) if is_null(row, 0)? => Item::Gone(ItemRef::Memory(id(row, 23)?)),
-        Some(Kind::Memory) => Item::Memory(Box::new(memories::memory_row(row)?), vector(row)?),
-        Some(Kind::Message) if is_null(row, 24)? => Item::Gone(ItemRef::Message(id(row, 23)?)),
-        Some(Kind::Message) => Item::Message(said_row(row)?, vector(row)?),
-        Some(Kind::Chunk) if is_null(row, 30)? => Item::Gone(ItemRef::Chunk(id(row, 23)?)),
-        Some(Kind::Chunk) => Item::Chunk(documents::chunk_row(row, 23, 30)?, vector(row)?),
-        Some(Kind::Thread) => Item::ThreadGone(id(row, 23)?),
-        Some(Kind::Document) => Item::DocumentGone(id(row, 23)?),
-        Some(Kind::Tombstone) | None => Item::Tombstones,
+    Ok(match RecallKind::parse(&text(row, 22)?) {
+        Some(RecallKind::Memory) if is_null(row, 0)? => Item::Gone(ItemRef::Memory(id(row, 23)?)),
+        Some(RecallKind::Memory) => Item::Memory(Box::new(memories::memory_row(row)?), vector(row)?),
+        Some(RecallKind::Message) if is_null(row, 24)? => Item::Gone(ItemRef::Message(id(row, 23)?)),
+        Some(RecallKind::Message) => Item::Message(said_row(row)?, vector(row)?),
+        Some(RecallKind::Chunk) if is_null(row, 30)? => Item::Gone(ItemRef::Chunk(id(row, 23)?)),
+        Some(RecallKind::Chunk) => Item::Chunk(documents::chunk_row(row, 23, 30)?, vector(row)?),
+        Some(RecallKind::Thread) => Item::ThreadGone(id(row, 23)?),
+        Some(RecallKind::Document) => Item::DocumentGone(id(row, 23)?),
+        Some(RecallKind::Tombstone) | None => Item::Tombstones,
     })
 }
 
@@ -199,7 +178,8 @@ fn said_row(row: &Row<'_>) -> rusqlite::Result<Said> {
     } else {
         Some(RawEvent { seq, kind: text(row, 28)?, body: text(row, 29)? })
     };
-    Ok(Said { id: id(row, 23)?, thread: id(row, 24)?, role: text(row, 25)?, seq, at: time(row, 27)?, said })
+    let role = MessageRole::parse(text(row, 25)?);
+    Ok(Said { id: id(row, 23)?, thread: id(row, 24)?, role, seq, at: time(row, 27)?, said })
 }
 
 fn vector(row: &Row<'_>) -> rusqlite::Result<Option<StoredVector>> {
@@ -258,18 +238,18 @@ pub(super) fn shadows(conn: &Connection, scope: &Scope) -> Result<Vec<PurgedWord
 fn put_vector(batch: &Batch<'_>, scope: &Scope, model: &str, new: &NewVector) -> Result<(), Error> {
     let (kind, item, of_scope) = match &new.item {
         ItemRef::Memory(memory) => (
-            Kind::Memory,
+            RecallKind::Memory,
             memory.bytes(),
             "SELECT 1 FROM memories WHERE id = ?1 AND app = ?2 AND user = ?3 AND status = 'active'",
         ),
         ItemRef::Message(message) => (
-            Kind::Message,
+            RecallKind::Message,
             message.bytes(),
             "SELECT 1 FROM messages m JOIN threads t ON t.id = m.thread
                 WHERE m.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
         ),
         ItemRef::Chunk(chunk) => (
-            Kind::Chunk,
+            RecallKind::Chunk,
             chunk.bytes(),
             "SELECT 1 FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id = ?1
                 AND d.app = ?2 AND d.user = ?3 AND d.status = 'ready' AND d.deleted_at IS NULL",

@@ -1,8 +1,5 @@
 //! Runs: looking up, cancelling, adopting.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use protocol::planted::Bug;
 use protocol::{Failure, Principal, RunId, RunStatus, Seq, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -12,15 +9,14 @@ use super::append::Batch;
 use super::read::{count, id, maybe_time, sql, text, time};
 use super::writer::PLANTED_PAUSE;
 use super::{force, once, queue, submit, threads, usage};
-use crate::{Admitted, Error, ForcedEnd, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
+use crate::{Admitted, Error, ForcedEnd, Once, RunRow, Stop, Submission, Submitted};
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
     r.reasoning_tokens, r.cost, r.estimated";
 
-#[async_trait]
-impl Runs for Sqlite {
-    async fn submit(&self, submission: Submission) -> Result<Submitted, Error> {
+impl Sqlite {
+    pub(crate) async fn submit(&self, submission: Submission) -> Result<Submitted, Error> {
         let late =
             Bug::IdemOutsideTx.is_planted().then(|| (submission.scope.clone(), submission.once.clone()));
         let submitted = self.writer.write(move |batch| submit::submit(batch, submission)).await?;
@@ -32,22 +28,27 @@ impl Runs for Sqlite {
         Ok(submitted)
     }
 
-    async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+    pub(crate) async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, run, user.as_str())).await
     }
 
-    async fn cancel(&self, principal: &Principal, run: RunId, once: Option<Once>) -> Result<RunRow, Error> {
+    pub(crate) async fn cancel(
+        &self,
+        principal: &Principal,
+        run: RunId,
+        once: Option<Once>,
+    ) -> Result<RunRow, Error> {
         let principal = principal.clone();
         self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
     }
 
-    async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
+    pub(crate) async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
         let (run, thread, epoch) = (run.id, run.thread, run.epoch);
         self.writer.write(move |batch| force::end(batch, (run, thread, epoch), &end)).await
     }
 
-    async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
+    pub(crate) async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
         self.readers
             .read(move |conn| {
                 let mut find = conn.prepare_cached(
@@ -56,10 +57,6 @@ impl Runs for Sqlite {
                 Ok(find.exists(params![thread.bytes(), sql(seq)])?)
             })
             .await
-    }
-
-    fn log(&self, run: &RunRow) -> Arc<dyn RunLog> {
-        self.run_log(run)
     }
 }
 

@@ -1,19 +1,17 @@
 //! A request for a run: begun at once, queued, refused, or recognised as one that came before.
 
-use std::time::Duration;
-
 use protocol::planted::Bug;
-use protocol::{Event, MessageId, MessageUser, OnBusy, RunId, RunStart, Scope, ThreadId};
+use protocol::{Event, MessageId, RunId, Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::jobs::Task;
 use super::read::{id, maybe_id, sql, text};
 use super::{jobs, once, pace, proposals, queue, threads};
-use crate::{Admitted, Ask, Error, NewThread, Request, RunJob, Stop, Submission, Submitted, Target};
-
-/// Jobs that one message causes.
-const MAX_JOBS_PER_MESSAGE: usize = 16;
+use crate::rules::submit::{NamedMessage, RunAdmission, RunBeginning, admission, beginning, job_delay};
+use crate::{
+    Admitted, Ask, Error, MessageRole, NewThread, Request, Stop, Submission, Submitted, Target, rules,
+};
 
 pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Submitted, Error> {
     let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
@@ -34,14 +32,15 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
     };
     let active = active(batch, &scope, thread)?;
     pace::admit(batch, &scope, &limits, active.is_none())?;
-    let admitted = match active {
-        None => {
+    let admitted = match admission(active, on_busy)? {
+        RunAdmission::Begin => {
             insert(batch, &scope, thread, (run, &request))?;
             begin(batch, thread, run, request)?;
             Admitted::Running
         }
-        Some(active) => {
-            let interrupted = busy(batch, active, on_busy)?;
+        RunAdmission::Wait { active, interrupts } => {
+            let interrupted = interrupts.then_some(active);
+            interrupted.map_or(Ok(()), |active| interrupt(batch, active))?;
             insert(batch, &scope, thread, (run, &request))?;
             queue::push(batch, thread, run, &request, on_busy)?;
             let resumed = proposals::supersede(batch, active)?;
@@ -55,19 +54,13 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
     Ok(Submitted { thread, run, admitted })
 }
 
-/// What a message to a busy thread does to the run under way.
-fn busy(batch: &Batch<'_>, active: RunId, on_busy: OnBusy) -> Result<Option<RunId>, Error> {
-    match on_busy {
-        OnBusy::Reject => Err(Error::Busy),
-        OnBusy::Queue => Ok(None),
-        OnBusy::Interrupt => {
-            batch
-                .conn()
-                .prepare_cached("UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NULL")?
-                .execute(params![active.bytes(), Stop::Interrupted.name()])?;
-            Ok(Some(active))
-        }
-    }
+/// Tells a run to make room for a newer message.
+fn interrupt(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached("UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NULL")?
+        .execute(params![run.bytes(), Stop::Interrupted.name()])?;
+    Ok(())
 }
 
 /// The run under way in the thread, if the thread is there and is the scope's.
@@ -129,69 +122,48 @@ pub(super) fn begin(
     run: RunId,
     request: Request,
 ) -> Result<(), Error> {
-    let (message, said) = match request.ask {
-        Ask::Say { id, text, parent } => {
-            let parent_id = if parent.is_some() { parent } else { batch.head(thread)? };
-            (id, Some(MessageUser { message_id: id, parent_id, text }))
-        }
-        Ask::Again { of } => (answerable(batch, thread, of)?, None),
+    let head = batch.head(thread)?;
+    let answered = match &request.ask {
+        Ask::Say { .. } => None,
+        Ask::Again { of } => Some(answerable(batch, thread, *of)?),
     };
-    let start = batch.next(thread)?;
+    let RunBeginning { message, user_message, start, jobs } =
+        beginning(thread, run, request, head, answered)?;
+    let seq = batch.next(thread)?;
     batch
         .conn()
         .prepare_cached("UPDATE runs SET status = 'running', start_seq = ?2, message = ?3 WHERE id = ?1")?
-        .execute(params![run.bytes(), sql(start), message.bytes()])?;
-    if let Some(said) = said {
-        batch.record(thread, Some(run), &Event::MessageUser(said))?;
-        cause(batch, run, message, &request.jobs)?;
+        .execute(params![run.bytes(), sql(seq), message.bytes()])?;
+    if let Some(user_message) = user_message {
+        batch.record(thread, Some(run), &Event::MessageUser(user_message))?;
     }
-    let start = RunStart {
-        run_id: run,
-        thread_id: thread,
-        message_id: message,
-        model: request.model,
-        settings: request.settings,
-        system_prompt: request.system_prompt,
-        persona_id: request.persona,
-        document_ids: request.documents,
-        app_revision: request.app_revision,
-    };
+    let key = message.to_string();
+    for job in &jobs {
+        let task = Task { id: job.id, kind: &job.kind, key: &key, delay: job_delay(job) };
+        jobs::enqueue(batch, run, &task)?;
+    }
     batch.record(thread, Some(run), &Event::RunStart(start))?;
     Ok(())
 }
 
-/// Adds the jobs that a message causes.
-fn cause(batch: &Batch<'_>, run: RunId, message: MessageId, caused: &[RunJob]) -> Result<(), Error> {
-    let key = message.to_string();
-    for job in caused.iter().take(MAX_JOBS_PER_MESSAGE) {
-        let delay = Duration::from_millis(job.delay_ms);
-        jobs::enqueue(batch, run, &Task { id: job.id, kind: &job.kind, key: &key, delay })?;
-    }
-    Ok(())
-}
-
-/// A message of the thread: its id, role and parent.
-fn message(
-    batch: &Batch<'_>,
-    thread: ThreadId,
-    message: MessageId,
-) -> Result<(MessageId, String, Option<MessageId>), Error> {
+/// A message of the thread.
+fn message(batch: &Batch<'_>, thread: ThreadId, message: MessageId) -> Result<NamedMessage, Error> {
     batch
         .conn()
         .prepare_cached("SELECT id, role, parent FROM messages WHERE thread = ?1 AND id = ?2")?
         .query_row(params![thread.bytes(), message.bytes()], |row| {
-            Ok((id(row, 0)?, text(row, 1)?, maybe_id(row, 2)?))
+            let role = MessageRole::parse(text(row, 1)?);
+            Ok(NamedMessage { id: id(row, 0)?, role, parent: maybe_id(row, 2)? })
         })
         .optional()?
         .ok_or(Error::NotFound("message"))
 }
 
-/// The user message meant by `of`: itself, or what it answered; the thread's head when silent.
+/// The message of the user that is meant by `of`; without one, by the newest message of the thread.
 fn answerable(batch: &Batch<'_>, thread: ThreadId, of: Option<MessageId>) -> Result<MessageId, Error> {
-    let target = match of {
-        Some(target) => target,
+    let named = match of {
+        Some(named) => named,
         None => batch.head(thread)?.ok_or(Error::NothingToAnswer)?,
     };
-    let (id, role, parent) = message(batch, thread, target)?;
-    if role == "user" { Ok(id) } else { parent.ok_or(Error::NothingToAnswer) }
+    rules::submit::answerable(&message(batch, thread, named)?)
 }

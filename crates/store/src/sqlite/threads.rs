@@ -1,6 +1,5 @@
 //! Threads: creating, listing, renaming, hiding.
 
-use async_trait::async_trait;
 use protocol::{AppId, Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed, UserId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -8,16 +7,15 @@ use super::append::Batch;
 use super::read::{count, id, maybe_id, one_more, text, time};
 use super::{Sqlite, history, once, queue, read, recall};
 use crate::{
-    Error, MessageRow, NewThread, Once, PageOf, PageRows, ThreadCursor, ThreadEdit, ThreadRow, Threads,
+    Error, MessageRow, NewThread, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
 };
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
     (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')),
     t.next_seq - 1, t.created_at, t.updated_at, t.persona";
 
-#[async_trait]
-impl Threads for Sqlite {
-    async fn create_thread(
+impl Sqlite {
+    pub(crate) async fn create_thread(
         &self,
         scope: &Scope,
         thread: NewThread,
@@ -35,17 +33,21 @@ impl Threads for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
+    pub(crate) async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, thread, user.as_str())).await
     }
 
-    async fn threads(&self, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<PageRows<ThreadRow>, Error> {
+    pub(crate) async fn threads(
+        &self,
+        scope: &Scope,
+        page: PageOf<ThreadCursor>,
+    ) -> Result<PageRows<ThreadRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
-    async fn change_thread(
+    pub(crate) async fn change_thread(
         &self,
         principal: &Principal,
         thread: ThreadId,
@@ -77,7 +79,7 @@ impl Threads for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn delete_thread(
+    pub(crate) async fn delete_thread(
         &self,
         principal: &Principal,
         thread: ThreadId,
@@ -87,11 +89,16 @@ impl Threads for Sqlite {
         self.writer.write(move |batch| delete(batch, &principal, thread, once.as_ref())).await
     }
 
-    async fn path(&self, thread: ThreadId, leaf: MessageId, newest: usize) -> Result<Vec<MessageRow>, Error> {
+    pub(crate) async fn path(
+        &self,
+        thread: ThreadId,
+        leaf: MessageId,
+        newest: usize,
+    ) -> Result<Vec<MessageRow>, Error> {
         self.readers.read(move |conn| history::path(conn, thread, leaf, newest)).await
     }
 
-    async fn messages(
+    pub(crate) async fn messages(
         &self,
         thread: ThreadId,
         leaf: MessageId,
@@ -125,7 +132,7 @@ fn delete(
                 WHERE thread = ?1 AND ended_at IS NULL AND stop IS NOT 'cancelled'",
         )?
         .execute([thread.bytes()])?;
-    recall::changed(batch, &row.scope, recall::Kind::Thread, thread.bytes())?;
+    recall::changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
     Ok(row.active_run)
 }
 

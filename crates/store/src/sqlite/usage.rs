@@ -1,6 +1,5 @@
 //! What users have used: added up by day, app and model in the transaction of what used it.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, Used, UserLimits};
@@ -9,15 +8,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::append::Batch;
 use super::read::{count, sql, text};
 use super::{Sqlite, pace, threads};
-use crate::{Error, MAX_USAGE_ROWS, UsageRow, Usages};
+use crate::{Error, MAX_USAGE_ROWS, UsageRow};
 
 /// As [`read`] expects them.
 pub(super) const COLUMNS: &str =
     "input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, estimated";
 
-#[async_trait]
-impl Usages for Sqlite {
-    async fn usage(
+impl Sqlite {
+    pub(crate) async fn usage(
         &self,
         user: &Principal,
         from_day: String,
@@ -27,12 +25,12 @@ impl Usages for Sqlite {
         self.readers.read(move |conn| report(conn, user.as_str(), &from_day, &to_day)).await
     }
 
-    async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
+    pub(crate) async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| of_day(conn, &scope, &day)).await
     }
 
-    async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
+    pub(crate) async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| pace::used(conn, &scope, &limits, at)).await
     }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use protocol::{AppId, ChunkId, ContextLoaded, DocumentId, Event, Ids, Scope};
 use store::{
-    ChunkRow, DocumentRow, Documents, Error, Item, ItemRef, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT,
-    MAX_CHUNKS_PER_READ, MAX_DOCUMENTS_PER_SCOPE, Maintenance, NewChunk, NewDocument, NewText, NewVector,
-    PageOf, Recall, Texts, TimeCursor, Write,
+    ChunkRow, DocumentRow, Error, Item, ItemRef, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT,
+    MAX_CHUNKS_PER_READ, MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, NewText, NewVector, PageOf,
+    TimeCursor, Write,
 };
 
 use crate::support::{Fixture, Forward, after, once, principal, scope};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use protocol::{AppId, Clock, Event, Ids, OnBusy, Quota, RunStatus, Scope, StepEnd, Usage, Used, UserLimits};
-use store::{Admitted, Error, Maintenance, Once, Runs, Submission, Submitted, Target, Threads, Usages};
+use store::{Admitted, Error, Once, Submission, Submitted, Target};
 
 use crate::support::{Fixture, end, principal, scope, step_end};
 

@@ -3,8 +3,8 @@
 use protocol::{Event, Ids, MessageId, RunStatus, StreamComplete, Usage};
 use serde_json::json;
 use store::{
-    ActionFilter, Actions, MAX_BYTES_PER_PAGE, MessageRow, PageOf, PageRows, PersonaRow, Personas, Pins,
-    RecordQuery, Records, Submitted, Target, Threads, TimeCursor, Write,
+    ActionFilter, MAX_BYTES_PER_PAGE, MessageRow, PageOf, PageRows, PersonaRow, RecordQuery, Submitted,
+    Target, TimeCursor, Write,
 };
 
 use crate::support::{Fixture, call, end, principal, result, scope, step_end};

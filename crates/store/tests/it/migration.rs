@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use protocol::{Ids, MemoryId, RunStatus, Usage};
 use rusqlite::Connection;
-use store::{
-    ActionFilter, Actions, Error, Item, Log, Maintenance, Memories, MemoryVersion, NewMemory, PageOf, Recall,
-    Runs, Threads, Usages,
-};
+use store::{ActionFilter, Error, Item, MemoryVersion, NewMemory, PageOf};
 use testkit::still::CountingIds;
 
 use crate::support::{Published, end, in_memory, open, principal, result, scope, step_end};
@@ -169,7 +166,7 @@ async fn a_database_from_before_versions_has_first_ones_and_can_be_recalled() {
     assert_eq!(history.sources, []);
     let gone = MemoryId::new(id(0x22));
     let restored = store.restore_memory(&her, gone, None).await.unwrap();
-    assert_eq!((restored.status.as_str(), restored.version), ("active", 2));
+    assert_eq!((restored.status.name(), restored.version), ("active", 2));
     let history = store.memory_history(&her, gone).await.unwrap();
     assert_eq!(reasons(&history.versions), [(1, "forgotten".to_owned()), (2, "restored".to_owned())]);
     store.forget_memory(&her, kept, None).await.unwrap();

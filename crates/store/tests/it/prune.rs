@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use protocol::{Delta, Effect, Ids, OnBusy, RunStatus, Stored};
 use rusqlite::params;
-use store::{Error, Log, Maintenance, Runs, Submitted, Target, Threads};
+use store::{Error, Submitted, Target};
 
 use crate::support::{Fixture, Forward, after, answer, call, end, principal, result, start, step_end, text};
 

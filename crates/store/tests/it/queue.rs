@@ -1,9 +1,7 @@
 //! Busy threads, keys and owners: whoever comes twice, late or after somebody else.
 
 use protocol::{Event, Ids, OnBusy, RunStatus};
-use store::{
-    Admitted, Error, MAX_QUEUED_PER_THREAD, Maintenance, Once, Runs, Stop, Submitted, Target, Threads,
-};
+use store::{Admitted, Error, MAX_QUEUED_PER_THREAD, Once, Stop, Submitted, Target};
 
 use crate::support::{Fixture, end, principal, scope, step_end, text};
 

@@ -134,7 +134,7 @@ pub(crate) fn chain(all: &[SummaryRow], end: MessageId) -> Vec<SummaryRow> {
 
 /// The messages that the log says were shown, as short as they were.
 pub(in crate::context) async fn again(
-    (store, thread): (&dyn Store, ThreadId),
+    (store, thread): (&Store, ThreadId),
     leaf: MessageId,
     (shown, bytes): (Option<&[Stretch]>, Option<u64>),
     forgotten: &Forgotten,

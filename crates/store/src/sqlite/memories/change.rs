@@ -3,24 +3,16 @@
 use jiff::Timestamp;
 use protocol::{MemoryId, MessageId, Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
-use sha2::{Digest, Sha256};
 
+use super::of_scope;
 use super::purge::FAMILY;
-use super::{ACTIVE, of_scope};
+use crate::rules::memories::{self, UPDATED, is_current, words_hash};
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::{count, id, sql};
-use crate::sqlite::recall::{self, Kind};
-use crate::sqlite::texts;
+use crate::sqlite::{recall, texts};
 use crate::{
-    Change, Error, MAX_MEMORIES_PER_SCOPE, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryRow, NewMemory, Source,
+    Change, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryRow, MemoryStatus, NewMemory, RecallKind, Source,
 };
-
-pub(super) const UPDATED: &str = "updated";
-pub(super) const FORGOTTEN: &str = "forgotten";
-const REMOVED: &str = "removed";
-
-/// Of a hash, what is kept: enough that no two texts of one user share it.
-const SAID_BYTES: usize = 16;
 
 /// Adds a memory, and gives its id; if an active one says the same, that one's, and adds nothing. This is decided where
 /// it is written, so that of two at the same moment the second finds the first. [`Error::MemoriesFull`] if the scope has
@@ -50,7 +42,7 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Re
             source,
             created_at,
             batch.at(),
-            said(text)
+            words_hash(text)
         ])?;
     for source in sources.iter().take(MAX_SOURCES_PER_MEMORY) {
         add_source(batch, *id, source)?;
@@ -66,17 +58,8 @@ fn same(batch: &Batch<'_>, scope: &Scope, text: &str) -> Result<Option<MemoryId>
             WHERE app = ?1 AND user = ?2 AND same = ?3 AND status = 'active' LIMIT 1",
     )?;
     let found =
-        find.query_row(params![scope.app.as_str(), scope.user.as_str(), said(text)], |row| id(row, 0));
+        find.query_row(params![scope.app.as_str(), scope.user.as_str(), words_hash(text)], |row| id(row, 0));
     Ok(found.optional()?)
-}
-
-/// Stands for the words of a text, whatever their case and what is between them.
-fn said(text: &str) -> Vec<u8> {
-    let words = text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
-    let plain = words.map(str::to_lowercase).collect::<Vec<_>>().join(" ");
-    // Signs alone are what the text says.
-    let said = if plain.is_empty() { text.trim().to_owned() } else { plain };
-    Sha256::digest(said).into_iter().take(SAID_BYTES).collect()
 }
 
 /// A memory that is written in a run. [`Error::Known`] if one says the same.
@@ -101,21 +84,15 @@ pub(in crate::sqlite) fn undo(
     left: u64,
 ) -> Result<Option<Change>, Error> {
     let Some(row) = current(batch, scope, memory, left)? else { return Ok(None) };
-    let version = advance(batch, &MemoryRow { status: REMOVED.into(), ..row }, "undone")?;
+    let version = advance(batch, &MemoryRow { status: MemoryStatus::Removed, ..row }, "undone")?;
     Ok(Some(Change::Memory { id: memory, version }))
 }
 
 pub(super) fn edit(batch: &Batch<'_>, row: MemoryRow, edit: MemoryEdit) -> Result<(), Error> {
-    if row.status != ACTIVE {
-        return Err(Error::Changed(format!("the memory is {}; restore it first", row.status)));
+    match memories::edited(row, edit)? {
+        Some(edited) => advance(batch, &edited, "edited").map(drop),
+        None => Ok(()),
     }
-    let (text, kind) = (row.text.clone(), row.kind.clone());
-    let edited =
-        MemoryRow { text: edit.text.unwrap_or(row.text), kind: edit.kind.unwrap_or(row.kind), ..row };
-    if edited.text == text && edited.kind == kind {
-        return Ok(());
-    }
-    advance(batch, &edited, "edited").map(drop)
 }
 
 /// Forgets the scope's memory of that id, if there is one.
@@ -129,7 +106,7 @@ pub(in crate::sqlite) fn forget_named(
 
 /// What it rests on is forgotten with it, and nothing that was made of its text stays.
 pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
-    if row.status == FORGOTTEN {
+    if row.status == MemoryStatus::Forgotten {
         return Ok(());
     }
     let (memory, scope) = (row.id, row.scope.clone());
@@ -143,23 +120,23 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
                      UNION SELECT v.text FROM family f CROSS JOIN memory_versions v ON v.memory = f.id)"
         ))?
         .execute(params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
-    advance(batch, &MemoryRow { status: FORGOTTEN.into(), ..row }, FORGOTTEN)?;
+    advance(batch, &MemoryRow { status: MemoryStatus::Forgotten, ..row }, "forgotten")?;
     recall::drop_vectors(batch, memory)?;
     texts::drop_kept(batch, &scope, &memory.to_string())?;
-    recall::changed(batch, &scope, Kind::Tombstone, memory.bytes())
+    recall::changed(batch, &scope, RecallKind::Tombstone, memory.bytes())
 }
 
 pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
-    if row.status == ACTIVE {
+    if row.status == MemoryStatus::Active {
         return Ok(());
     }
     has_room(batch, &row.scope)?;
     let (memory, scope) = (row.id, row.scope.clone());
-    let restored = MemoryRow { status: ACTIVE.into(), valid_until: None, superseded_by: None, ..row };
+    let restored = MemoryRow { status: MemoryStatus::Active, valid_until: None, superseded_by: None, ..row };
     advance(batch, &restored, "restored")?;
     let freed =
         batch.conn().prepare_cached("DELETE FROM tombstones WHERE memory = ?1")?.execute([memory.bytes()])?;
-    if freed == 0 { Ok(()) } else { recall::changed(batch, &scope, Kind::Tombstone, memory.bytes()) }
+    if freed == 0 { Ok(()) } else { recall::changed(batch, &scope, RecallKind::Tombstone, memory.bytes()) }
 }
 
 /// What was so until now is otherwise from now on.
@@ -170,14 +147,14 @@ pub(super) fn update(
     source: &Source,
 ) -> Result<(), Error> {
     add_source(batch, row.id, source)?;
-    let valid_from = Some(now(batch)?);
+    let valid_from = Some(batch.now()?);
     advance(batch, &MemoryRow { text, kind, valid_from, ..row }, UPDATED).map(drop)
 }
 
 pub(super) fn remove(batch: &Batch<'_>, row: MemoryRow, source: &Source) -> Result<(), Error> {
     add_source(batch, row.id, source)?;
-    let valid_until = Some(now(batch)?);
-    advance(batch, &MemoryRow { status: REMOVED.into(), valid_until, ..row }, REMOVED).map(drop)
+    let valid_until = Some(batch.now()?);
+    advance(batch, &MemoryRow { status: MemoryStatus::Removed, valid_until, ..row }, "removed").map(drop)
 }
 
 pub(super) fn merge(
@@ -188,14 +165,14 @@ pub(super) fn merge(
 ) -> Result<(), Error> {
     for row in from {
         inherit(batch, into.id, row.id)?;
-        let superseded = MemoryRow { status: "superseded".into(), superseded_by: Some(into.id), ..row };
+        let superseded = MemoryRow { status: MemoryStatus::Superseded, superseded_by: Some(into.id), ..row };
         advance(batch, &superseded, "superseded")?;
     }
     advance(batch, &MemoryRow { text, kind, ..into }, "merged").map(drop)
 }
 
 pub(super) fn expire(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
-    advance(batch, &MemoryRow { status: "expired".into(), ..row }, "expired").map(drop)
+    advance(batch, &MemoryRow { status: MemoryStatus::Expired, ..row }, "expired").map(drop)
 }
 
 /// The scope's memory, if it is active and still has this version.
@@ -206,7 +183,7 @@ pub(super) fn current(
     version: u64,
 ) -> Result<Option<MemoryRow>, Error> {
     let found = of_scope(batch.conn(), memory, scope)?;
-    Ok(found.filter(|row| row.status == ACTIVE && row.version == version))
+    Ok(found.filter(|row| is_current(row, version)))
 }
 
 /// How many active memories the scope has.
@@ -253,11 +230,7 @@ fn inherit(batch: &Batch<'_>, into: MemoryId, from: MemoryId) -> Result<(), Erro
 }
 
 fn has_room(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
-    if active(batch, scope)? >= MAX_MEMORIES_PER_SCOPE as u64 { Err(Error::MemoriesFull) } else { Ok(()) }
-}
-
-fn now(batch: &Batch<'_>) -> Result<Timestamp, Error> {
-    Timestamp::from_millisecond(batch.at()).map_err(|_| Error::Aborted)
+    memories::check_room(active(batch, scope)?)
 }
 
 /// Writes what a memory is after a change, as its next version. Gives that.
@@ -279,13 +252,13 @@ fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Erro
             row.id.bytes(),
             row.text,
             row.kind,
-            row.status,
+            row.status.name(),
             sql(version),
             row.valid_from.map(Timestamp::as_millisecond),
             row.valid_until.map(Timestamp::as_millisecond),
             row.superseded_by.as_ref().map(MemoryId::bytes),
             batch.at(),
-            said(&row.text)
+            words_hash(&row.text)
         ])?;
     note(batch, &row.scope, row.id, reason)?;
     Ok(version)
@@ -300,5 +273,5 @@ fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: &str) -> Res
                 SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1",
         )?
         .execute(params![memory.bytes(), reason, batch.at()])?;
-    recall::changed(batch, scope, Kind::Memory, memory.bytes())
+    recall::changed(batch, scope, RecallKind::Memory, memory.bytes())
 }

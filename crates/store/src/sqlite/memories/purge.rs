@@ -3,13 +3,11 @@
 use protocol::{MemoryId, Principal, Scope};
 use rusqlite::params;
 
-use super::change::FORGOTTEN;
 use super::find;
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::id;
-use crate::sqlite::recall::{self, Kind};
-use crate::sqlite::{actions, once, texts, tidy};
-use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once};
+use crate::sqlite::{actions, once, recall, texts, tidy};
+use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, MemoryStatus, Once, RecallKind};
 
 pub(in crate::sqlite) const REASON: &str = "a memory was purged";
 
@@ -28,7 +26,7 @@ pub(in crate::sqlite) fn purge(
         return Ok(());
     }
     let row = find(batch.conn(), memory, principal.user().as_str())?;
-    if row.status != FORGOTTEN {
+    if row.status != MemoryStatus::Forgotten {
         return Err(Error::Changed("the memory was restored meanwhile; forget it again".into()));
     }
     if purge.actions.len() > MAX_ACTIONS_PER_PURGE {
@@ -43,7 +41,7 @@ pub(in crate::sqlite) fn purge(
         remove(batch, &row.scope, member)?;
     }
     keep_shadows(batch, &row.scope, purge)?;
-    recall::changed(batch, &row.scope, Kind::Tombstone, memory.bytes())?;
+    recall::changed(batch, &row.scope, RecallKind::Tombstone, memory.bytes())?;
     tidy::removed(batch)
 }
 
@@ -65,7 +63,7 @@ fn remove(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Erro
         batch.conn().prepare_cached(statement)?.execute([memory.bytes()])?;
     }
     // It has a new place among the changes, so that indexes hear that it is gone.
-    recall::changed(batch, scope, Kind::Memory, memory.bytes())
+    recall::changed(batch, scope, RecallKind::Memory, memory.bytes())
 }
 
 fn keep_shadows(batch: &Batch<'_>, scope: &Scope, purge: &MemoryPurge) -> Result<(), Error> {

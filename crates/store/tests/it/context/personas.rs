@@ -3,8 +3,8 @@
 use protocol::{Event, Ids, Scope};
 use serde_json::json;
 use store::{
-    Error, Log, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, NewThread, PageOf, PersonaRow,
-    Personas, Runs, Target, ThreadEdit, Threads,
+    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, NewThread, PageOf, PersonaRow, Target,
+    ThreadEdit,
 };
 
 use super::elsewhere;

@@ -1,7 +1,7 @@
 //! Pins: of a thread or of all, oldest first, within bounds, and nobody else's.
 
 use protocol::{Ids, ThreadId};
-use store::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, NewThread, PinRow, Pins, Threads, Write};
+use store::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, NewThread, PinRow, Write};
 
 use super::{elsewhere, is_kept, loaded, text};
 use crate::support::{Fixture, after, once, principal, scope};

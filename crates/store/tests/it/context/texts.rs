@@ -1,10 +1,7 @@
 //! Texts beside the log: in their scope, in the order asked for, and never longer there than what they come from.
 
 use protocol::{Ids, RunStatus, Scope};
-use store::{
-    Error, Log, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, Maintenance, Memories, NewMemory, NewPin, NewText, Pins,
-    Runs, Target, Texts, Threads, Write,
-};
+use store::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewMemory, NewPin, NewText, Target, Write};
 
 use super::{elsewhere, is_kept, keep, loaded, text};
 use crate::support::{Fixture, after, call, end, principal, result, scope, step_end};

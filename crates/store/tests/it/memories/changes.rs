@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use protocol::{Event, Ids, MemoryId, MessageId, RunStatus, ThreadId};
 use store::{
-    Change, Error, MAX_SOURCES_PER_MEMORY, Maintenance, Memories, MemoryEdit, MemoryRow, MemoryVersion,
-    NewMemory, PageOf, Recall, SnapshotLine, Source, Threads, Tombstone, Write,
+    Change, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryRow, MemoryVersion, NewMemory, PageOf,
+    SnapshotLine, Source, Tombstone, Write,
 };
 
 use super::{add, listed, new, texts};
@@ -35,7 +35,11 @@ pub(super) async fn versions(fixture: &Fixture, id: MemoryId) -> Vec<(u64, Strin
         (*version, text, kind, status),
         "a memory is its newest version"
     );
-    history.versions.into_iter().map(|row| (row.version, row.status, row.reason, row.text)).collect()
+    history
+        .versions
+        .into_iter()
+        .map(|row| (row.version, row.status.name().to_owned(), row.reason, row.text))
+        .collect()
 }
 
 fn version(number: u64, status: &str, reason: &str, text: &str) -> (u64, String, String, String) {
@@ -73,7 +77,7 @@ async fn an_import_keeps_its_times_and_sources() {
         version: 1,
         text: "lives in Oslo".into(),
         kind: "fact".into(),
-        status: "active".into(),
+        status: store::MemoryStatus::Active,
         reason: "created".into(),
         valid_from: memory.valid_from,
         valid_until: None,
@@ -172,7 +176,7 @@ async fn what_is_forgotten_covers_its_words_until_it_is_restored() {
     clock.to(8);
     for key in [once("r", 1), once("r", 1), None] {
         let restored = fixture.store.restore_memory(&her, row.id, key).await.unwrap();
-        assert_eq!((restored.status.as_str(), restored.version), ("active", 3));
+        assert_eq!((restored.status.name(), restored.version), ("active", 3));
         assert_eq!((restored.created_at, restored.updated_at), (after(0), after(8)));
     }
     assert_eq!(forgotten(&fixture).await, ["likes tea"], "the other one stays forgotten");
@@ -301,12 +305,12 @@ async fn what_a_call_remembers_is_taken_back_with_it() {
         input: serde_json::Value::Null,
     };
     let her = principal("alice");
-    let undone = store::Actions::undo(&fixture.store, &her, made.id, by(&fixture), None).await.unwrap();
+    let undone = fixture.store.undo(&her, made.id, by(&fixture), None).await.unwrap();
     assert_eq!(undone.changes, [Change::Memory { id: memories[0].id, version: 2 }]);
     let expected = [version(1, "active", "created", "one"), version(2, "removed", "undone", "one")];
     assert_eq!(versions(&fixture, memories[0].id).await, expected);
     fixture.store.edit_memory(&her, memories[1].id, edit(Some("2"), None), None).await.unwrap();
-    let late = store::Actions::undo(&fixture.store, &her, calls[1].into(), by(&fixture), None).await;
+    let late = fixture.store.undo(&her, calls[1].into(), by(&fixture), None).await;
     let why = format!("the memory {} was changed since by hand, so it cannot be put back", memories[1].id);
     assert_eq!(refusal(late), why);
     assert_eq!(listed(&fixture, &scope("alice")).await, ["2"]);

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use protocol::{Event, Ids, MemoryId, MemoryUpdate, MessageId, RunStatus, Scope, ThreadId, Usage};
 use store::{
-    Erasure, Error, Extracted, Extraction, JobRow, Jobs, MAX_CHANGES_PER_EXTRACTION,
-    MAX_EXPIRED_PER_EXTRACTION, Maintenance, Memories, MemoryChange, MemoryPurge, MemoryRow, NewJob,
-    NewMemory, Recall, Source, Spent, Submitted, Target, Threads, Usages,
+    Error, Extracted, Extraction, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION,
+    MemoryChange, MemoryPurge, MemoryRow, NewJob, NewMemory, Source, Spent, Submitted, Target,
 };
 
 use super::changes::{said, versions};
@@ -49,7 +48,7 @@ fn merge(into: &MemoryRow, from: &[&MemoryRow], text: &str) -> MemoryChange {
 }
 
 async fn status(fixture: &Fixture, id: MemoryId) -> String {
-    fixture.store.memory(&principal("alice"), id).await.unwrap().status
+    fixture.store.memory(&principal("alice"), id).await.unwrap().status.name().to_owned()
 }
 
 async fn sourced(fixture: &Fixture, text: &str, source: Source) -> MemoryRow {
@@ -134,12 +133,12 @@ async fn every_kind_of_change_is_made_and_told() {
     assert_eq!((merged.versions[1].reason.as_str(), merged.memory.version), ("merged", 2));
     let superseded = history(tea.id).await;
     assert_eq!(superseded.memory.superseded_by, Some(green.id));
-    assert_eq!((superseded.memory.status.as_str(), superseded.sources.len()), ("superseded", 1));
+    assert_eq!((superseded.memory.status.name(), superseded.sources.len()), ("superseded", 1));
     let removed = history(stopped.id).await.memory;
-    assert_eq!((removed.status.as_str(), removed.valid_until), ("removed", Some(after(60))));
+    assert_eq!((removed.status.name(), removed.valid_until), ("removed", Some(after(60))));
     for (id, version) in [(tea.id, 3), (stopped.id, 3)] {
         let row = fixture.store.restore_memory(&her, id, None).await.unwrap();
-        assert_eq!((row.status.as_str(), row.version), ("active", version));
+        assert_eq!((row.status.name(), row.version), ("active", version));
         assert_eq!((row.superseded_by, row.valid_until), (None, None));
     }
 }
@@ -262,7 +261,7 @@ async fn the_least_used_and_oldest_expire_first() {
     }
     assert_eq!(status(&fixture, rows[4]).await, "expired");
     let row = fixture.store.restore_memory(&principal("alice"), rows[4], None).await.unwrap();
-    assert_eq!((row.status.as_str(), row.version), ("active", 3));
+    assert_eq!((row.status.name(), row.version), ("active", 3));
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use protocol::{AppId, Ids, MemoryId, MessageId, RunStatus, Scope, ThreadId};
 use store::{
-    Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_VECTOR_BYTES,
-    Maintenance, Memories, MemoryEdit, NewVector, Recall, StoredVector, Submitted, Target, Threads,
+    Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_VECTOR_BYTES, MemoryEdit,
+    NewVector, StoredVector, Submitted, Target,
 };
 
 use super::add;
@@ -44,7 +44,7 @@ impl Reader {
         assert!(row.rev > self.rev, "in order");
         self.rev = row.rev;
         match row.what {
-            Item::Memory(row, vector) if row.status == "active" => {
+            Item::Memory(row, vector) if row.status == store::MemoryStatus::Active => {
                 self.memories.insert(row.id, (row.text, vector));
             }
             Item::Memory(row, _) => drop(self.memories.remove(&row.id)),

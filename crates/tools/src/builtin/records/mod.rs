@@ -225,7 +225,7 @@ impl RecordTool {
             RecordQuery { text: None, fields: fields.into_iter().collect() }
         };
         let name = &self.record.name;
-        let rows = store::newest_records(&**calling.store, calling.scope, name, query, limit + 1)
+        let rows = store::newest_records(calling.store, calling.scope, name, query, limit + 1)
             .await
             .map_err(failed)?;
         let mut records = Vec::new();
