@@ -8,8 +8,8 @@ use protocol::{DocumentId, Principal, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, one_more, sql, text, time};
-use super::{Sqlite, once, read, recall, texts, threads, tidy};
+use super::read::{count, id, one_more, scope_at, sql, text, time};
+use super::{Sqlite, items, once, read, texts, tidy};
 use crate::{
     ChunkRow, DocumentRow, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
     MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, RecallKind, TimeCursor,
@@ -276,7 +276,7 @@ fn delete(
         .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?
         .execute(params![document.bytes(), batch.at()])?;
     texts::drop_of(batch, &scope, &document.to_string())?;
-    recall::changed(batch, &scope, RecallKind::Document, document.bytes())
+    items::changed(batch, &scope, RecallKind::Document, document.bytes())
 }
 
 /// Goes on with what was left: tells recall of pieces it has not heard of, and removes some of what is deleted or was
@@ -374,7 +374,7 @@ fn document_row(row: &Row<'_>) -> rusqlite::Result<DocumentRow> {
     let pages = row.get::<_, Option<i64>>(8)?.map(|_| short(row, 8)).transpose()?;
     Ok(DocumentRow {
         id: id(row, 0)?,
-        scope: threads::scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         name: text(row, 3)?,
         title: row.get(4)?,
         kind: text(row, 5)?,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use protocol::{Kind, MessageId, RunId, Seq, Stored, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::Sqlite;
 use super::read::{count, id, maybe_id, sql, text};
-use super::{Sqlite, threads};
 use crate::{Error, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
 /// Facts of one run that are read back when it is replayed: more than its limits allow it to write. There are 201 steps,
@@ -48,7 +48,7 @@ impl Sqlite {
     }
 
     pub(crate) async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
-        self.readers.read(move |conn| threads::is_named(conn, thread)).await
+        self.readers.read(move |conn| is_named(conn, thread)).await
     }
 
     pub(crate) async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
@@ -95,6 +95,13 @@ fn stored(thread: ThreadId, row: &Row<'_>) -> rusqlite::Result<Stored> {
     let RawEvent { seq, kind, body } = raw(row)?;
     let kind = Kind::parse(&kind).map_or(Cow::Owned(kind), |kind| Cow::Borrowed(kind.name()));
     Ok(Stored { thread, seq, run: maybe_id(row, 3)?, kind, body: body.into() })
+}
+
+/// Whether the thread has a title, or is gone.
+pub(super) fn is_named(conn: &Connection, thread: ThreadId) -> Result<bool, Error> {
+    let mut find =
+        conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL")?;
+    Ok(!find.exists([thread.bytes()])?)
 }
 
 /// The first three columns as a row of the log.

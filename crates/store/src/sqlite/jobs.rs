@@ -7,8 +7,8 @@ use protocol::{AppId, Event, JobId, PlannedCall, RunId, Scope, SpendBounds, Spen
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, sql, text, time};
-use super::{Sqlite, read, reserve, threads, usage};
+use super::read::{count, id, maybe_id, one_more, scope_at, sql, text, time};
+use super::{Sqlite, events, read, reserve, usage};
 use crate::rules::jobs::{JobMove, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key};
 use crate::{Error, JobCursor, JobRow, JobStatus, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent};
 
@@ -116,7 +116,7 @@ pub(super) fn enqueue(batch: &Batch<'_>, run: RunId, task: &Task<'_>) -> Result<
     let (scope, thread) = batch
         .conn()
         .prepare_cached("SELECT app, user, thread FROM runs WHERE id = ?1")?
-        .query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, id(row, 2)?)))?;
+        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
     add(batch, (scope.app.as_str(), scope.user.as_str()), Some(thread), task)
 }
 
@@ -229,7 +229,7 @@ pub(super) fn done(batch: &Batch<'_>, job: &JobRow) -> Result<(), Error> {
 fn complete(batch: &mut Batch<'_>, job: &JobRow, effect: Option<&Event>) -> Result<(), Error> {
     done(batch, job)?;
     if let (Some(event), Some(thread)) = (effect, job.thread)
-        && !is_late(event, threads::is_named(batch.conn(), thread)?)
+        && !is_late(event, events::is_named(batch.conn(), thread)?)
     {
         batch.record(thread, None, event)?;
     }
@@ -303,7 +303,7 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         id: id::<JobId>(row, 0)?,
         kind: text(row, 1)?,
         key: text(row, 2)?,
-        scope: threads::scope(row, 3)?,
+        scope: scope_at(row, 3)?,
         thread: maybe_id(row, 5)?,
         status: JobStatus::parse(&text(row, 6)?).unwrap_or(JobStatus::Dead),
         attempts: u32::try_from(count(row, 7)?).unwrap_or(u32::MAX),

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::append::Batch;
 use super::read::id;
 use super::verify::Check;
-use super::{Sqlite, actions, documents, jobs, missing, pace, proposals, purge, recall, reserve, runs};
+use super::{Sqlite, action_rows, documents, jobs, missing, pace, proposals, purge, recall, reserve, runs};
 use crate::{ActionRow, Error, RunRow, Verified};
 
 /// Keys of requests forgotten in one transaction.
@@ -78,7 +78,7 @@ impl Sqlite {
     }
 
     pub(crate) async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
-        self.readers.read(actions::begun).await
+        self.readers.read(action_rows::begun).await
     }
 
     pub(crate) async fn verify_ledger(&self) -> Result<Verified, Error> {

@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, one_more, text, time};
-use super::{Sqlite, history, once, read, threads};
+use super::read::{count, id, maybe_id, maybe_time, one_more, scope_at, text, time};
+use super::{Sqlite, history, once, read};
 use crate::rules::memories::end_updated_versions;
 use crate::{
     Error, Extracted, Extraction, JobRow, MAX_SOURCES_PER_MEMORY, MemoryCursor, MemoryEdit, MemoryHistory,
@@ -326,7 +326,7 @@ pub(super) fn memory_row(row: &Row<'_>) -> rusqlite::Result<MemoryRow> {
     let sourced = row.get::<_, Option<i64>>(18)?.is_some();
     Ok(MemoryRow {
         id: id(row, 0)?,
-        scope: threads::scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         text: text(row, 3)?,
         kind: text(row, 4)?,
         status: status(row, 5)?,

@@ -1,5 +1,6 @@
 //! SQLite: one file in the data folder, one writer thread, a few readers beside it.
 
+mod action_rows;
 mod actions;
 mod append;
 mod audit;
@@ -14,6 +15,7 @@ mod events;
 mod files;
 mod force;
 mod history;
+mod items;
 mod jobs;
 mod keys;
 mod ledger;
@@ -37,10 +39,12 @@ mod read;
 mod recall;
 mod records;
 mod reserve;
+mod run_start;
 mod runs;
 mod statements;
 mod submit;
 mod summaries;
+mod sweep;
 mod texts;
 mod threads;
 mod tidy;
@@ -114,7 +118,7 @@ impl Sqlite {
         let mut conn = connect(&path, OpenFlags::default())?;
         migrate::migrate(&mut conn)?;
         // A process that was killed may have left what it had removed in the log.
-        if !tidy::start_afresh(&conn)? {
+        if !checkpoint::start_afresh(&conn)? {
             tidy::note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
         }
         statements::note(&mut conn, Performer::Start)?;

@@ -4,8 +4,8 @@ use protocol::{PinId, Principal, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, sql, text, time};
-use super::{Sqlite, once, read, texts, threads, tidy};
+use super::read::{count, id, maybe_id, one_more, scope_at, sql, text, time};
+use super::{Sqlite, once, read, texts, tidy};
 use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, Once, PageOf, PageRows, PinRow};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
@@ -111,7 +111,7 @@ fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&On
     let scope = batch
         .conn()
         .prepare_cached("DELETE FROM pins WHERE id = ?1 AND user = ?2 RETURNING app, user")?
-        .query_row(params![pin.bytes(), principal.user().as_str()], |row| threads::scope(row, 0))
+        .query_row(params![pin.bytes(), principal.user().as_str()], |row| scope_at(row, 0))
         .optional()?
         .filter(|scope| principal.may_use(&scope.app))
         .ok_or(Error::NotFound("pin"))?; // then nothing of it is committed

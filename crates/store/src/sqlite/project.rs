@@ -1,15 +1,19 @@
-//! What an event implies for the other tables, written in the transaction that appends it.
+//! Recording an event: it is appended, and the rows that it implies are written in the same transaction.
 
+use std::sync::Arc;
+
+use protocol::planted::Bug;
 use protocol::{
-    Event, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StepReset, StreamComplete, ThreadId,
-    ToolComplete,
+    Event, MAX_STORED_DEPTH, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StepReset, StreamComplete,
+    ThreadId, ToolComplete, json_depth,
 };
 use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{id, maybe_id, sql};
-use super::{actions, memories, places, proposals, queue, recall, reserve, summaries, usage};
-use crate::{Error, MessageRole};
+use super::{actions, items, memories, places, proposals, queue, reserve, summaries, usage, writes};
+use crate::rules::ledger::OutputPlace;
+use crate::{Error, MessageRole, Write};
 
 /// A message and the event that holds its text.
 struct NewMessage {
@@ -20,12 +24,66 @@ struct NewMessage {
 }
 
 impl Batch<'_> {
-    pub(super) fn has_result(&self, result: &ToolComplete) -> Result<bool, Error> {
+    /// Appends an event and does what it implies. None when it comes second: a call's first result stays, and so does
+    /// what was first decided about a proposal.
+    pub(super) fn record(
+        &mut self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        event: &Event,
+    ) -> Result<Option<Seq>, Error> {
+        self.record_with(thread, run, event, &[])
+    }
+
+    /// The same with the writes of the call, if the event is a result, or with what the run writes down as it begins.
+    pub(super) fn record_with(
+        &mut self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        event: &Event,
+        writes: &[Write],
+    ) -> Result<Option<Seq>, Error> {
+        if self.comes_second(event)? {
+            return Ok(None);
+        }
+        let body: Arc<str> = event.body().into();
+        if json_depth(&body) > MAX_STORED_DEPTH {
+            return Err(Error::TooDeep(event.kind().name()));
+        }
+        let seq = self.append(thread, run, event.kind(), Arc::clone(&body))?;
+        self.project(thread, run, event, seq)?;
+        if matches!(event, Event::ToolComplete(_)) && Bug::ResultTwice.is_planted() {
+            self.append(thread, run, event.kind(), Arc::clone(&body))?;
+        }
+        if let (Event::ToolComplete(result), Some(run)) = (event, run) {
+            actions::ended(self, run, result, writes, OutputPlace::of(seq, &body))?;
+        }
+        if let (Event::ContextLoaded(_), Some(run)) = (event, run) {
+            writes::note(self, run, writes)?;
+        }
+        Ok(Some(seq))
+    }
+
+    fn comes_second(&self, event: &Event) -> Result<bool, Error> {
+        if let Event::ToolComplete(result) = event
+            && self.has_result(result)?
+        {
+            tracing::warn!(call = %result.call_id, "a late result was dropped");
+            actions::late(self, result)?;
+            return Ok(true);
+        }
+        if let Event::ProposalClosed(closed) = event {
+            return proposals::is_closed(self, closed);
+        }
+        Ok(false)
+    }
+
+    fn has_result(&self, result: &ToolComplete) -> Result<bool, Error> {
         let mut find = self.conn().prepare_cached("SELECT 1 FROM tool_results WHERE call = ?1")?;
         Ok(find.exists([result.call_id.bytes()])?)
     }
 
-    pub(super) fn project(
+    fn project(
         &mut self,
         thread: ThreadId,
         run: Option<RunId>,
@@ -132,7 +190,7 @@ impl Batch<'_> {
                         model = coalesce((SELECT model FROM runs WHERE id = ?4), model) WHERE id = ?1",
             )?
             .execute(params![thread.bytes(), said.id.bytes(), self.at(), run.bytes()])?;
-        recall::said(self, thread, said.id)
+        items::message_added(self, thread, said.id)
     }
 
     fn step(&self, run: RunId, step: &StepEnd, seq: Seq) -> Result<(), Error> {

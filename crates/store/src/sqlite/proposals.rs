@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, one_more, text, time};
-use super::{Sqlite, once, read, threads};
+use super::read::{count, id, maybe_id, maybe_time, one_more, scope_at, text, time};
+use super::{Sqlite, once, read};
 use crate::rules::proposals::{
     DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
     opened as proposal_of, rule_on_decision,
@@ -170,7 +170,7 @@ pub(super) fn opened(
     let scope = batch
         .conn()
         .prepare_cached("SELECT app, user FROM runs WHERE id = ?1")?
-        .query_row([run.bytes()], |row| threads::scope(row, 0))
+        .query_row([run.bytes()], |row| scope_at(row, 0))
         .optional()?
         .ok_or(Error::NotFound("run"))?;
     insert(batch, &scope, Some(thread), Some((run, open.call_id)), &proposal_of(open))?;
@@ -361,7 +361,7 @@ fn proposal_row(row: &Row<'_>) -> rusqlite::Result<ProposalRow> {
     let status = text(row, 10)?;
     Ok(ProposalRow {
         id: id(row, 0)?,
-        scope: threads::scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         thread: maybe_id(row, 3)?,
         run: maybe_id(row, 4)?,
         call: maybe_id(row, 5)?,

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{count, id, text};
-use super::submit;
+use super::run_start;
 use crate::rules::submit::{check_queue_room, is_urgent};
 use crate::{Error, Request};
 
@@ -45,7 +45,7 @@ pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), 
     let Some((run, request)) = next else { return Ok(()) };
     remove(batch, run)?;
     match serde_json::from_str::<Request>(&request) {
-        Ok(request) => match batch.part(|batch| submit::begin(batch, thread, run, request))? {
+        Ok(request) => match batch.part(|batch| run_start::begin(batch, thread, run, request))? {
             None => yield_to_urgent(batch, thread, run),
             Some(refused) => {
                 tracing::warn!(%thread, %run, %refused, "a queued message could not begin");

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use protocol::{
-    ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, PinId, ProposalId, RecordId,
-    RunId, SummaryId, ThreadId,
+    ActionId, AppId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, PinId, ProposalId,
+    RecordId, RunId, Scope, SummaryId, ThreadId, UserId,
 };
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
 use rusqlite::{Connection, Row, Rows};
@@ -156,6 +156,11 @@ ids!(
     ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, PinId, ProposalId, RecordId,
     RunId, SummaryId, ThreadId
 );
+
+/// A scope in this column and the next.
+pub(super) fn scope_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {
+    Ok(Scope { app: AppId::new(text(row, column)?), user: UserId::new(text(row, column + 1)?) })
+}
 
 pub(super) fn id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     row.get::<_, Id>(column).map(T::from)

@@ -6,8 +6,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, sql, text, time};
-use super::{Sqlite, documents, memories, threads};
+use super::read::{count, id, scope_at, sql, text, time};
+use super::{Sqlite, documents, items, memories};
 use crate::{
     Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
     MessageRole, NewVector, PurgedWords, RawEvent, RecallKind, Said, StoredVector, Tombstone,
@@ -62,37 +62,6 @@ impl Sqlite {
     }
 }
 
-/// Gives an item a place after every other.
-pub(super) fn changed(
-    batch: &Batch<'_>,
-    scope: &Scope,
-    kind: RecallKind,
-    id: &[u8; 16],
-) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached("INSERT OR REPLACE INTO items (app, user, kind, id) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![scope.app.as_str(), scope.user.as_str(), kind.name(), id])?;
-    Ok(())
-}
-
-/// A message was said; in a deleted thread it counts no more.
-pub(super) fn said(batch: &Batch<'_>, thread: ThreadId, message: MessageId) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT OR REPLACE INTO items (app, user, kind, id)
-                SELECT app, user, 'message', ?2 FROM threads WHERE id = ?1 AND deleted_at IS NULL",
-        )?
-        .execute(params![thread.bytes(), message.bytes()])?;
-    Ok(())
-}
-
-pub(super) fn drop_vectors(batch: &Batch<'_>, memory: MemoryId) -> Result<(), Error> {
-    batch.conn().prepare_cached("DELETE FROM vectors WHERE item = ?1")?.execute([memory.bytes()])?;
-    Ok(())
-}
-
 pub(super) fn scopes_to_embed(
     conn: &Connection,
     model: &str,
@@ -112,7 +81,7 @@ pub(super) fn scopes_to_embed(
             ORDER BY i.app, i.user LIMIT ?2",
     )?;
     let (app, user) = after.map_or(("", ""), |scope| (scope.app.as_str(), scope.user.as_str()));
-    let rows = find.query_map(params![model, sql(limit as u64), app, user], |row| threads::scope(row, 0))?;
+    let rows = find.query_map(params![model, sql(limit as u64), app, user], |row| scope_at(row, 0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -265,5 +234,5 @@ fn put_vector(batch: &Batch<'_>, scope: &Scope, model: &str, new: &NewVector) ->
             "INSERT OR REPLACE INTO vectors (app, user, item, model, hash, vector) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute(params![app, user, item, model, new.hash, new.vector])?;
-    changed(batch, scope, kind, item)
+    items::changed(batch, scope, kind, item)
 }

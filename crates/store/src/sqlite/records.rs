@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 use super::append::Batch;
-use super::read::{FillingPage, bytes_of, count, id, one_more, sql, text, time};
-use super::{Sqlite, erasures, once, read, threads};
+use super::read::{FillingPage, bytes_of, count, id, one_more, scope_at, sql, text, time};
+use super::{Sqlite, erasures, once, read};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
 use crate::{
@@ -252,7 +252,7 @@ fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<StandingVe
         .conn()
         .prepare_cached("SELECT version, state, data, app, user, type FROM records WHERE id = ?1")?
         .query_row([put.id.bytes()], |row| {
-            let owned = threads::scope(row, 3)? == *scope && text(row, 5)? == put.kind;
+            let owned = scope_at(row, 3)? == *scope && text(row, 5)? == put.kind;
             let contents = row.get::<_, Option<String>>(2)?.map(|data| parsed(&data));
             Ok((owned, StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents }))
         })
@@ -382,7 +382,7 @@ fn parsed(json: &str) -> Value {
 fn record_row(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
     Ok(RecordRow {
         id: id(row, 0)?,
-        scope: threads::scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         kind: text(row, 3)?,
         version: count(row, 4)?,
         data: parsed(&text(row, 5)?),

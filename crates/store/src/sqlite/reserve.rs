@@ -6,8 +6,8 @@ use protocol::{Outlay, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, Usage
 use rusqlite::params;
 
 use super::append::Batch;
-use super::read::{count, sql};
-use super::{pace, threads, usage};
+use super::read::{count, scope_at, sql};
+use super::{pace, usage};
 use crate::rules::spending::{SpendingRows, add_held, needs_day, user_limits};
 use crate::{Error, JobRow};
 
@@ -21,7 +21,7 @@ pub(super) fn for_run(
     let (scope, used) = batch
         .conn()
         .prepare_cached(&format!("SELECT app, user, {} FROM runs WHERE id = ?1", usage::COLUMNS))?
-        .query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, usage::read(row, 2)?)))?;
+        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, usage::read(row, 2)?)))?;
     decide(batch, (run.bytes(), &scope), used, (call, bounds))
 }
 

@@ -6,9 +6,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use super::append::Batch;
-use super::read::{count, id, maybe_time, sql, text, time};
+use super::read::{count, id, maybe_time, scope_at, sql, text, time};
 use super::writer::PLANTED_PAUSE;
-use super::{force, once, queue, submit, threads, usage};
+use super::{force, once, queue, submit, usage};
 use crate::{Admitted, Error, ForcedEnd, Once, RunRow, Stop, Submission, Submitted};
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
@@ -117,7 +117,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow {
         id: id(row, 0)?,
         thread: id(row, 1)?,
-        scope: threads::scope(row, 2)?,
+        scope: scope_at(row, 2)?,
         message: id(row, 4)?,
         status,
         model: row.get(6)?,

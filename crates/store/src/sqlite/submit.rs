@@ -1,17 +1,14 @@
 //! A request for a run: begun at once, queued, refused, or recognised as one that came before.
 
 use protocol::planted::Bug;
-use protocol::{Event, MessageId, RunId, Scope, ThreadId};
+use protocol::{RunId, Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
-use super::jobs::Task;
-use super::read::{id, maybe_id, sql, text};
-use super::{jobs, once, pace, proposals, queue, threads};
-use crate::rules::submit::{NamedMessage, RunAdmission, RunBeginning, admission, beginning, job_delay};
-use crate::{
-    Admitted, Ask, Error, MessageRole, NewThread, Request, Stop, Submission, Submitted, Target, rules,
-};
+use super::read::{id, maybe_id};
+use super::{once, pace, proposals, queue, run_start, threads};
+use crate::rules::submit::{RunAdmission, admission};
+use crate::{Admitted, Ask, Error, NewThread, Request, Stop, Submission, Submitted, Target};
 
 pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Submitted, Error> {
     let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
@@ -35,7 +32,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
     let admitted = match admission(active, on_busy)? {
         RunAdmission::Begin => {
             insert(batch, &scope, thread, (run, &request))?;
-            begin(batch, thread, run, request)?;
+            run_start::begin(batch, thread, run, request)?;
             Admitted::Running
         }
         RunAdmission::Wait { active, interrupts } => {
@@ -91,11 +88,11 @@ fn insert(
     let message = match &request.ask {
         Ask::Say { id, parent, .. } => {
             if let Some(parent) = parent {
-                message(batch, thread, *parent)?;
+                run_start::message(batch, thread, *parent)?;
             }
             *id
         }
-        Ask::Again { of } => answerable(batch, thread, *of)?,
+        Ask::Again { of } => run_start::answerable(batch, thread, *of)?,
     };
     batch
         .conn()
@@ -113,57 +110,4 @@ fn insert(
             batch.at()
         ])?;
     Ok(())
-}
-
-/// Begins a queued run: its message is appended after what the thread holds by now.
-pub(super) fn begin(
-    batch: &mut Batch<'_>,
-    thread: ThreadId,
-    run: RunId,
-    request: Request,
-) -> Result<(), Error> {
-    let head = batch.head(thread)?;
-    let answered = match &request.ask {
-        Ask::Say { .. } => None,
-        Ask::Again { of } => Some(answerable(batch, thread, *of)?),
-    };
-    let RunBeginning { message, user_message, start, jobs } =
-        beginning(thread, run, request, head, answered)?;
-    let seq = batch.next(thread)?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE runs SET status = 'running', start_seq = ?2, message = ?3 WHERE id = ?1")?
-        .execute(params![run.bytes(), sql(seq), message.bytes()])?;
-    if let Some(user_message) = user_message {
-        batch.record(thread, Some(run), &Event::MessageUser(user_message))?;
-    }
-    let key = message.to_string();
-    for job in &jobs {
-        let task = Task { id: job.id, kind: &job.kind, key: &key, delay: job_delay(job) };
-        jobs::enqueue(batch, run, &task)?;
-    }
-    batch.record(thread, Some(run), &Event::RunStart(start))?;
-    Ok(())
-}
-
-/// A message of the thread.
-fn message(batch: &Batch<'_>, thread: ThreadId, message: MessageId) -> Result<NamedMessage, Error> {
-    batch
-        .conn()
-        .prepare_cached("SELECT id, role, parent FROM messages WHERE thread = ?1 AND id = ?2")?
-        .query_row(params![thread.bytes(), message.bytes()], |row| {
-            let role = MessageRole::parse(text(row, 1)?);
-            Ok(NamedMessage { id: id(row, 0)?, role, parent: maybe_id(row, 2)? })
-        })
-        .optional()?
-        .ok_or(Error::NotFound("message"))
-}
-
-/// The message of the user that is meant by `of`; without one, by the newest message of the thread.
-fn answerable(batch: &Batch<'_>, thread: ThreadId, of: Option<MessageId>) -> Result<MessageId, Error> {
-    let named = match of {
-        Some(named) => named,
-        None => batch.head(thread)?.ok_or(Error::NothingToAnswer)?,
-    };
-    rules::submit::answerable(&message(batch, thread, named)?)
 }

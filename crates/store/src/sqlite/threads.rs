@@ -4,8 +4,8 @@ use protocol::{AppId, Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, text, time};
-use super::{Sqlite, history, once, queue, read, recall};
+use super::read::{count, id, maybe_id, one_more, scope_at, text, time};
+use super::{Sqlite, history, items, once, queue, read};
 use crate::{
     Error, MessageRow, NewThread, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
 };
@@ -132,7 +132,7 @@ fn delete(
                 WHERE thread = ?1 AND ended_at IS NULL AND stop IS NOT 'cancelled'",
         )?
         .execute([thread.bytes()])?;
-    recall::changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
+    items::changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
     Ok(row.active_run)
 }
 
@@ -185,21 +185,10 @@ fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<
     read::page(rows, page.limit, thread_row)
 }
 
-/// Whether the thread has a title, or is gone.
-pub(super) fn is_named(conn: &Connection, thread: ThreadId) -> Result<bool, Error> {
-    let mut find =
-        conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL")?;
-    Ok(!find.exists([thread.bytes()])?)
-}
-
-pub(super) fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {
-    Ok(Scope { app: AppId::new(text(row, column)?), user: UserId::new(text(row, column + 1)?) })
-}
-
 fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
     Ok(ThreadRow {
         id: id(row, 0)?,
-        scope: scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         title: row.get(3)?,
         head: maybe_id(row, 4)?,
         model: row.get(5)?,

@@ -7,52 +7,17 @@ use super::append::Batch;
 use super::memories::change as memory;
 use super::read::{sql, text, time};
 use super::records::Put;
-use super::{actions, files, ledger, once, profiles, records};
+use super::{action_rows, files, ledger, profiles, records};
 use crate::rules::ledger::LedgerPayload;
-use crate::rules::undo::{ChangedThing, ThingChange, UndoRequest, changes_by_thing, end_by_user};
-use crate::{ActionRow, ActionStatus, Change, Error, LedgerKind, NewAction, Once};
+use crate::rules::undo::{ChangedThing, ThingChange, UndoRequest, changes_by_thing};
+use crate::{ActionRow, ActionStatus, Change, Error, LedgerKind};
 
 /// Newer actions among which the one that stands in the way is looked for.
 const MAX_SEARCHED: i64 = 1_000;
 
-/// The user takes an action back.
-pub(super) fn by_hand(
-    batch: &Batch<'_>,
-    user: &str,
-    action: ActionId,
-    by: NewAction,
-    once: Option<&Once>,
-) -> Result<ActionRow, Error> {
-    let undone = actions::of_user(batch.conn(), action, user)?;
-    if let Some(earlier) = once::earlier(batch, &undone.scope, once)? {
-        return actions::of_user(batch.conn(), earlier.into(), user);
-    }
-    once::remember(batch, &undone.scope, once, by.id.uuid())?;
-    // It belongs to the same thread, so that what it says goes when that is deleted.
-    let by = actions::begin(batch, &undone.scope, undone.thread, None, by)?;
-    actions::settle(batch, by, end_by_user(action), None)
-}
-
-/// The user begins to take back an action that acted outside. What does so is called between this and its outcome.
-pub(super) fn begin(
-    batch: &Batch<'_>,
-    user: &str,
-    action: ActionId,
-    by: NewAction,
-    once: Option<&Once>,
-) -> Result<ActionRow, Error> {
-    let undone = actions::of_user(batch.conn(), action, user)?;
-    if let Some(earlier) = once::earlier(batch, &undone.scope, once)? {
-        return actions::of_user(batch.conn(), earlier.into(), user);
-    }
-    request(batch, &undone, by.id)?.check_outside()?;
-    once::remember(batch, &undone.scope, once, by.id.uuid())?;
-    actions::begin(batch, &undone.scope, undone.thread, Some(action), by)
-}
-
 /// Puts back what an action has changed, newest change first. Gives what that changed.
 pub(super) fn take_back(batch: &Batch<'_>, by: &ActionRow, action: ActionId) -> Result<Vec<Change>, Error> {
-    let known = actions::find(batch.conn(), action)?.filter(|row| row.scope == by.scope);
+    let known = action_rows::find(batch.conn(), action)?.filter(|row| row.scope == by.scope);
     let undone = known.ok_or_else(|| Error::Changed("there is no such action".into()))?;
     request(batch, &undone, by.id)?.check_here()?;
     let mut restored = Vec::new();
@@ -87,7 +52,11 @@ pub(super) fn mark(batch: &Batch<'_>, by: &ActionRow, undone: ActionId) -> Resul
 }
 
 /// Reads what decides whether `by` may undo the action.
-fn request<'a>(batch: &Batch<'_>, action: &'a ActionRow, by: ActionId) -> Result<UndoRequest<'a>, Error> {
+pub(super) fn request<'a>(
+    batch: &Batch<'_>,
+    action: &'a ActionRow,
+    by: ActionId,
+) -> Result<UndoRequest<'a>, Error> {
     let attempt = batch
         .conn()
         .prepare_cached(
@@ -97,7 +66,7 @@ fn request<'a>(batch: &Batch<'_>, action: &'a ActionRow, by: ActionId) -> Result
         .query_row(params![action.id.bytes(), by.bytes()], |row| text(row, 0))
         .optional()?;
     let attempt = attempt.and_then(|status| ActionStatus::parse(&status));
-    Ok(UndoRequest { action, by, erased: actions::is_erased(batch, action.id)?, attempt })
+    Ok(UndoRequest { action, by, erased: action_rows::is_erased(batch, action.id)?, attempt })
 }
 
 /// Says which newer change stands in the way, and by which action it was made if it was one.

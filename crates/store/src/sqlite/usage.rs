@@ -6,8 +6,8 @@ use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, Used, UserLimits};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, sql, text};
-use super::{Sqlite, pace, threads};
+use super::read::{count, scope_at, sql, text};
+use super::{Sqlite, pace};
 use crate::{Error, MAX_USAGE_ROWS, UsageRow};
 
 /// As [`read`] expects them.
@@ -64,7 +64,7 @@ pub(super) fn of_run(
     let (scope, model, mut total) = batch
         .conn()
         .prepare_cached(&format!("SELECT app, user, model, {COLUMNS} FROM runs WHERE id = ?1"))?
-        .query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, text(row, 2)?, read(row, 3)?)))?;
+        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, text(row, 2)?, read(row, 3)?)))?;
     total += used;
     batch
         .conn()
@@ -144,7 +144,7 @@ fn report(conn: &Connection, user: &str, from_day: &str, to_day: &str) -> Result
     let rows = find.query_map(params![user, from_day, to_day, MAX_USAGE_ROWS as i64], |row| {
         Ok(UsageRow {
             day: text(row, 0)?,
-            scope: threads::scope(row, 1)?,
+            scope: scope_at(row, 1)?,
             model: text(row, 3)?,
             calls: count(row, 4)?,
             usage: read(row, 5)?,

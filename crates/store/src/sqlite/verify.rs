@@ -5,9 +5,9 @@ use std::path::Path;
 use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::read::{count, sql, text};
+use super::read::{count, scope_at, sql, text};
 use super::statements::Performer;
-use super::{FILE, actions, ledger, reader, threads};
+use super::{FILE, action_rows, ledger, reader};
 use crate::rules::actions::{output_in, stored_changes, stored_output};
 use crate::rules::ledger::{
     FoldedAction, LedgerEntry, LedgerHead, LedgerRow, differences, entry_faults, fold, payload_digest,
@@ -145,7 +145,7 @@ impl Verified {
     }
 
     fn actions(&mut self, conn: &Connection, last: [u8; 16]) -> Result<Part, Error> {
-        let page = actions::after(conn, last, PAGE)?;
+        let page = action_rows::after(conn, last, PAGE)?;
         let Some(newest) = page.last() else { return Ok(Part::Done) };
         let next = Part::Actions(*newest.id.bytes());
         for action in page {
@@ -182,7 +182,7 @@ fn scope_after(conn: &Connection, last: Option<&Scope>) -> Result<Option<Scope>,
             .prepare_cached(&format!(
                 "SELECT app, user FROM {table} WHERE (app, user) > (?1, ?2) ORDER BY app, user LIMIT 1"
             ))?
-            .query_row(params![last.0, last.1], |row| threads::scope(row, 0))
+            .query_row(params![last.0, last.1], |row| scope_at(row, 0))
             .optional()?;
         let key = |scope: &Scope| (scope.app.as_str().to_owned(), scope.user.as_str().to_owned());
         first = first.into_iter().chain(found).min_by_key(key);
@@ -224,7 +224,7 @@ fn name(scope: &Scope) -> String {
 
 fn found_row(row: &Row<'_>) -> rusqlite::Result<LedgerRow> {
     Ok(LedgerRow {
-        scope: threads::scope(row, 0)?,
+        scope: scope_at(row, 0)?,
         entry: LedgerEntry {
             position: count(row, 2)?,
             action: row.get(3)?,

@@ -4,9 +4,9 @@ use protocol::RunId;
 
 use super::append::Batch;
 use super::memories::change;
-use super::read::id;
+use super::read::{id, scope_at};
 use super::records::Put;
-use super::{files, pins, profiles, proposals, records, texts, threads, undo};
+use super::{files, pins, profiles, proposals, records, texts, undo};
 use crate::rules::actions::{AppliedWrites, second_undo};
 use crate::rules::erasure::DeletedBy;
 use crate::{ActionRow, Error, MAX_WRITES_PER_CALL, Write};
@@ -54,7 +54,7 @@ pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<()
         return Ok(());
     }
     let mut find = batch.conn().prepare_cached("SELECT app, user, thread FROM runs WHERE id = ?1")?;
-    let (scope, thread) = find.query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, id(row, 2)?)))?;
+    let (scope, thread) = find.query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
     let mut kept = Vec::new();
     for write in writes {
         match write {

@@ -9,7 +9,7 @@ use super::purge::FAMILY;
 use crate::rules::memories::{self, UPDATED, is_current, words_hash};
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::{count, id, sql};
-use crate::sqlite::{recall, texts};
+use crate::sqlite::{items, texts};
 use crate::{
     Change, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryRow, MemoryStatus, NewMemory, RecallKind, Source,
 };
@@ -121,9 +121,9 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
         ))?
         .execute(params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
     advance(batch, &MemoryRow { status: MemoryStatus::Forgotten, ..row }, "forgotten")?;
-    recall::drop_vectors(batch, memory)?;
+    items::drop_vectors(batch, memory)?;
     texts::drop_kept(batch, &scope, &memory.to_string())?;
-    recall::changed(batch, &scope, RecallKind::Tombstone, memory.bytes())
+    items::changed(batch, &scope, RecallKind::Tombstone, memory.bytes())
 }
 
 pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
@@ -136,7 +136,7 @@ pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
     advance(batch, &restored, "restored")?;
     let freed =
         batch.conn().prepare_cached("DELETE FROM tombstones WHERE memory = ?1")?.execute([memory.bytes()])?;
-    if freed == 0 { Ok(()) } else { recall::changed(batch, &scope, RecallKind::Tombstone, memory.bytes()) }
+    if freed == 0 { Ok(()) } else { items::changed(batch, &scope, RecallKind::Tombstone, memory.bytes()) }
 }
 
 /// What was so until now is otherwise from now on.
@@ -239,7 +239,7 @@ fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Erro
     let mut other_text =
         batch.conn().prepare_cached("SELECT 1 FROM memories WHERE id = ?1 AND text <> ?2")?;
     if other_text.exists(params![row.id.bytes(), row.text])? {
-        recall::drop_vectors(batch, row.id)?;
+        items::drop_vectors(batch, row.id)?;
     }
     let version = row.version.saturating_add(1);
     batch
@@ -273,5 +273,5 @@ fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: &str) -> Res
                 SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1",
         )?
         .execute(params![memory.bytes(), reason, batch.at()])?;
-    recall::changed(batch, scope, RecallKind::Memory, memory.bytes())
+    items::changed(batch, scope, RecallKind::Memory, memory.bytes())
 }

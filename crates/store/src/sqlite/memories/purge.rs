@@ -6,7 +6,7 @@ use rusqlite::params;
 use super::find;
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::id;
-use crate::sqlite::{actions, once, recall, texts, tidy};
+use crate::sqlite::{action_rows, items, once, texts, tidy};
 use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, MemoryStatus, Once, RecallKind};
 
 pub(in crate::sqlite) const REASON: &str = "a memory was purged";
@@ -35,13 +35,13 @@ pub(in crate::sqlite) fn purge(
     once::earlier(batch, &row.scope, once)?;
     once::remember(batch, &row.scope, once, memory.uuid())?;
     for action in &purge.actions {
-        actions::erase_one(batch, &row.scope, *action, REASON)?;
+        action_rows::erase_one(batch, &row.scope, *action, REASON)?;
     }
     for member in family(batch, memory)? {
         remove(batch, &row.scope, member)?;
     }
     keep_shadows(batch, &row.scope, purge)?;
-    recall::changed(batch, &row.scope, RecallKind::Tombstone, memory.bytes())?;
+    items::changed(batch, &row.scope, RecallKind::Tombstone, memory.bytes())?;
     tidy::removed(batch)
 }
 
@@ -52,7 +52,7 @@ fn family(batch: &Batch<'_>, memory: MemoryId) -> Result<Vec<MemoryId>, Error> {
 }
 
 fn remove(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Error> {
-    recall::drop_vectors(batch, memory)?;
+    items::drop_vectors(batch, memory)?;
     texts::drop_of(batch, scope, &memory.to_string())?;
     for statement in [
         "DELETE FROM tombstones WHERE memory = ?1",
@@ -63,7 +63,7 @@ fn remove(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Erro
         batch.conn().prepare_cached(statement)?.execute([memory.bytes()])?;
     }
     // It has a new place among the changes, so that indexes hear that it is gone.
-    recall::changed(batch, scope, RecallKind::Memory, memory.bytes())
+    items::changed(batch, scope, RecallKind::Memory, memory.bytes())
 }
 
 fn keep_shadows(batch: &Batch<'_>, scope: &Scope, purge: &MemoryPurge) -> Result<(), Error> {
